@@ -1,0 +1,64 @@
+"""Which clock a trace's times count, and how several traces line up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+__all__ = ["Alignment", "Clock", "align"]
+
+Kind = Literal["realtime", "monotonic", "boottime", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """The clock that a history's times count.
+
+    Attributes:
+        kind: What sort of clock it is.
+        host: The machine it runs on, if known.
+        boot_id: Which boot of that machine, if known.
+        utc_at_origin_ns: UTC nanoseconds since 1970 at the history's time 0, if known.
+        anchors: Pairs (time_ns, utc_ns) read together while recording, in order of time.
+    """
+
+    kind: Kind = "unknown"
+    host: str | None = None
+    boot_id: str | None = None
+    utc_at_origin_ns: int | None = None
+    anchors: tuple[tuple[int, int], ...] = ()
+
+
+class Alignment(NamedTuple):
+    """How one clock's times become another's: add `offset_ns`.
+
+    Attributes:
+        offset_ns: What to add to a time of the second clock to get the first's.
+        how: `utc`, `clock` (one clock, one machine), or `start` (nothing is known: not aligned).
+    """
+
+    offset_ns: int
+    how: Literal["utc", "clock", "start"]
+
+
+def align(
+    reference: Clock, other: Clock, *, reference_start_ns: int = 0, other_start_ns: int = 0
+) -> Alignment:
+    """Return how times of `other` become times of `reference`.
+
+    By UTC if both know it; by the clock itself if it is the same one of the same machine and boot;
+    else the two starts are put on top of each other, which whoever shows it must say.
+
+    >>> align(Clock(utc_at_origin_ns=1_000), Clock(utc_at_origin_ns=5_000))
+    Alignment(offset_ns=4000, how='utc')
+    """
+    if reference.utc_at_origin_ns is not None and other.utc_at_origin_ns is not None:
+        return Alignment(other.utc_at_origin_ns - reference.utc_at_origin_ns, "utc")
+    same = (
+        reference.kind == other.kind != "unknown"
+        and reference.host is not None
+        and (reference.host, reference.boot_id) == (other.host, other.boot_id)
+    )
+    if same:
+        return Alignment(0, "clock")
+    return Alignment(reference_start_ns - other_start_ns, "start")

@@ -1,0 +1,1 @@
+"""Questions over a history that are made of its primitives."""

@@ -1,0 +1,1 @@
+"""For tests, ours and our users': timelines drawn as pictures, contracts, strategies."""

@@ -1,0 +1,148 @@
+"""Times and sizes as people write them. Inside, every time is an int of nanoseconds."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from fractions import Fraction
+from typing import NamedTuple
+
+from meantime.errors import UsageError
+
+__all__ = ["Instant", "bin_edge", "format_bytes", "format_ns", "parse_duration", "parse_instant"]
+
+MAX_NS = 2**63 - 1
+NS_PER_S = 10**9
+
+_UNITS_NS = {
+    "": 1,
+    "ns": 1,
+    "us": 10**3,
+    "μs": 10**3,
+    "µs": 10**3,
+    "ms": 10**6,
+    "s": NS_PER_S,
+    "sec": NS_PER_S,
+    "m": 60 * NS_PER_S,
+    "min": 60 * NS_PER_S,
+    "h": 3600 * NS_PER_S,
+    "d": 86400 * NS_PER_S,
+}
+_NUMBER = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,4})?)([a-zµμ]*)")
+_INFINITE = re.compile(r"([+-]?)(?:inf|infinity)([a-zµμ]*)", re.IGNORECASE)
+
+
+class Instant(NamedTuple):
+    """A point in time as given on a command line.
+
+    Attributes:
+        ns: Nanoseconds, from the history's origin, or from 1970-01-01 UTC if `absolute`.
+        absolute: Whether `ns` counts from 1970 rather than from the history's origin.
+    """
+
+    ns: int
+    absolute: bool
+
+
+def parse_duration(text: str) -> int:
+    """Return the nanoseconds that a text such as `250`, `1.5ms`, `-2s` or `1e3us` means.
+
+    The decimal is exact; what is left below a nanosecond is cut off towards zero. Values beyond
+    64 bits become the nearest 64-bit number, as does `inf`.
+
+    >>> parse_duration("1.001ms"), parse_duration("2h"), parse_duration("-.5us")
+    (1001000, 7200000000000, -500)
+
+    Raises:
+        UsageError: If the text is not a time.
+    """
+    if match := _NUMBER.fullmatch(text):
+        number, unit = match.groups()
+        if unit in _UNITS_NS:
+            exact = Fraction(number) * _UNITS_NS[unit]
+            return max(-MAX_NS - 1, min(MAX_NS, int(exact)))
+    if (match := _INFINITE.fullmatch(text)) and match[2] in _UNITS_NS:
+        return -MAX_NS - 1 if match[1] == "-" else MAX_NS
+    raise UsageError(
+        f"{text!r} is not a time: write a number and one of ns, us, ms, s, m, min, h or d"
+    )
+
+
+def parse_instant(text: str) -> Instant:
+    """Return the instant that a text means: an offset, `@SECONDS`, or an ISO 8601 date and time.
+
+    An ISO time without a zone is UTC. Its fraction of a second may have any number of digits.
+
+    >>> parse_instant("1.5s")
+    Instant(ns=1500000000, absolute=False)
+    >>> parse_instant("@1528482355.856625707").ns
+    1528482355856625707
+    >>> parse_instant("2018-06-08T18:25:55.856625707Z").ns
+    1528482355856625707
+
+    Raises:
+        UsageError: If the text is none of them.
+    """
+    if text.startswith("@"):
+        return Instant(parse_duration(text[1:] + "s"), absolute=True)
+    if re.match(r"\d{4}-\d\d-\d\d", text):
+        whole, fraction, zone = _split_fraction(text)
+        try:
+            moment = datetime.fromisoformat(whole + zone)
+        except ValueError:
+            raise UsageError(f"{text!r} is not an ISO 8601 date and time") from None
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        seconds = (moment - datetime(1970, 1, 1, tzinfo=UTC)) // _ONE_SECOND
+        return Instant(seconds * NS_PER_S + int(f"{fraction:0<9}"[:9] or "0"), absolute=True)
+    return Instant(parse_duration(text), absolute=False)
+
+
+_ONE_SECOND = datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _split_fraction(text: str) -> tuple[str, str, str]:
+    match = re.fullmatch(r"([^.,]+)(?:[.,](\d+))?(.*)", text)
+    assert match is not None
+    return match[1], match[2] or "", match[3]
+
+
+def format_ns(duration_ns: int) -> str:
+    """Return a duration in the largest unit up to seconds that keeps it at 1 or more.
+
+    >>> format_ns(3_352_000), format_ns(12), format_ns(61_000_000_000)
+    ('3.352ms', '12ns', '61s')
+    """
+    for unit, scale in (("s", NS_PER_S), ("ms", 10**6), ("us", 10**3)):
+        if abs(duration_ns) >= scale:
+            sign = "-" if duration_ns < 0 else ""
+            whole, rest = divmod((abs(duration_ns) * 1000 + scale // 2) // scale, 1000)
+            return f"{sign}{whole}.{rest:03}".rstrip("0").rstrip(".") + unit
+    return f"{duration_ns}ns"
+
+
+def format_bytes(size_bytes: int) -> str:
+    """Return a size in decimal units with up to three digits.
+
+    >>> format_bytes(999), format_bytes(4_300_000)
+    ('999 B', '4.3 MB')
+    """
+    if size_bytes < 1000:
+        return f"{size_bytes} B"
+    size = float(size_bytes)
+    for unit in ("kB", "MB", "GB", "TB"):
+        size /= 1000
+        if size < 999.5:
+            return f"{size:.3g} {unit}"
+    return f"{size:.0f} TB"
+
+
+def bin_edge(start_ns: int, end_ns: int, bins: int, index: int) -> int:
+    """Return where bin `index` of `bins` begins; bin i is [edge(i), edge(i + 1)).
+
+    The edges are start + ceil(index * length / bins): integers, and the same for every picture.
+
+    >>> [bin_edge(0, 10, 4, index) for index in range(5)]
+    [0, 3, 5, 8, 10]
+    """
+    return start_ns - (-(end_ns - start_ns) * index // bins)

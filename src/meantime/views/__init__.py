@@ -1,0 +1,1 @@
+"""Views: functions of a history and options that return a document."""

@@ -1,0 +1,158 @@
+"""What a statemap shows, as columns: made by `build`, drawn by `svg`, written by `document`.
+
+Nothing here knows pixels except through the coalescing that was already done, and nothing after
+here looks at a history.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    import numpy.typing as npt
+
+    from meantime.anomalies import Anomalies
+    from meantime.columns import Int32s, Int64s
+
+__all__ = ["Clipped", "Events", "Rectangles", "StateRow", "Statemap", "StatemapPanel"]
+
+
+@dataclass(frozen=True, slots=True)
+class StateRow:
+    """One line of a legend: a state, and the colour it has on this page."""
+
+    name: str
+    value: int
+    color: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rectangles:
+    """The rectangles of a panel, row after row, in order of time; none is without a state.
+
+    What a rectangle holds is given as two ragged columns: rectangle i holds
+    `state_ns[state_offsets[i]:state_offsets[i + 1]]` of the states at the same places of
+    `state_index`, ascending; and so for tags. The states' times of a rectangle sum to its length
+    minus the gaps that were merged into it; a rectangle that was not merged holds one state.
+
+    Attributes:
+        row_offsets: int64, rows + 1: row r has [row_offsets[r], row_offsets[r + 1]).
+        start_ns: From the panel's own origin.
+        end_ns: From the panel's own origin; start_ns < end_ns.
+        state_offsets: int64, rectangles + 1.
+        state_index: Index into `StatemapPanel.states`.
+        state_ns: Time in that state.
+        tag_offsets: int64, rectangles + 1.
+        tag_index: Index into `StatemapPanel.tags`.
+        tag_ns: Time with that tag.
+        fill: uint8, rectangles x 3: red, green, blue.
+    """
+
+    row_offsets: Int64s
+    start_ns: Int64s
+    end_ns: Int64s
+    state_offsets: Int64s
+    state_index: Int32s
+    state_ns: Int64s
+    tag_offsets: Int64s
+    tag_index: Int32s
+    tag_ns: Int64s
+    fill: npt.NDArray[np.uint8]
+
+    def __len__(self) -> int:
+        return len(self.start_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """Instants on rows, in order of time; with a target, an arrow to another row.
+
+    Attributes:
+        time_ns: From the panel's own origin.
+        row: The row it happened on.
+        name: Index into `names`.
+        target: The row it was done to, or -1.
+        names: What the events are called.
+    """
+
+    time_ns: Int64s
+    row: Int32s
+    name: Int32s
+    target: Int32s
+    names: Sequence[str]
+
+    def __len__(self) -> int:
+        return len(self.time_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class Clipped:
+    """What the window and the filter left out: intervals before, intervals after, entities."""
+
+    before: int
+    after: int
+    filtered: int
+
+
+@dataclass(frozen=True, slots=True)
+class StatemapPanel:
+    """One of the stacked maps.
+
+    Attributes:
+        title: What the trace calls itself; empty if it does not.
+        host: The host it was taken on, if known.
+        entity_kind: What a row is: `CPU`, `Thread`; `Entity` if the trace does not say.
+        origin_ns: UTC of the panel's time 0, if known.
+        start_ns: Where the window begins, from the panel's own origin.
+        end_ns: Where it ends (the width of the map is end_ns - start_ns).
+        offset_ns: What to add to this panel's times to get the first panel's.
+        aligned: Whether `offset_ns` is known from clocks rather than assumed.
+        states: The legend, in order of value.
+        tags: The fields of each tag, by index.
+        entities: Row names, top to bottom.
+        descriptions: Row index to description.
+        rectangles: What is drawn.
+        events: Instants and arrows.
+        intervals: How many intervals the window held before merging.
+        coalesced: How many of the rectangles drawn stand for more than one interval.
+        clipped: What is not shown.
+        anomalies: What was odd in the input.
+    """
+
+    title: str
+    host: str | None
+    entity_kind: str
+    origin_ns: int | None
+    start_ns: int
+    end_ns: int
+    offset_ns: int
+    aligned: bool
+    states: tuple[StateRow, ...]
+    tags: Sequence[dict[str, Any]]
+    entities: Sequence[str]
+    descriptions: dict[int, str]
+    rectangles: Rectangles
+    events: Events
+    intervals: int
+    coalesced: int
+    clipped: Clipped
+    anomalies: Anomalies
+
+
+@dataclass(frozen=True, slots=True)
+class Statemap:
+    """Panels from top to bottom, one above the other on one time axis, and how rows are sorted.
+
+    Attributes:
+        panels: At least one; each window is the first one's, in the panel's own time.
+        sort_state: The state whose total time the rows are sorted by; None is by name.
+        state_height_px: The height of a row, before the page makes more room for labels.
+    """
+
+    panels: tuple[StatemapPanel, ...]
+    sort_state: str | None
+    state_height_px: int
