@@ -80,7 +80,7 @@ class Points:
         time_ns: When, from the trace's origin.
         entity: Index into `Trace.paths`.
         name: Index into `Trace.values`.
-        target: Index into `Trace.paths` of whom it was done to, which makes the row a flow; else -1.
+        target: Index into `Trace.paths` of whom it was done to (the row is a flow then), or -1.
     """
 
     time_ns: Int64s

@@ -1,0 +1,1 @@
+"""The command line: dispatch here, one module per command, imported only when asked for."""
