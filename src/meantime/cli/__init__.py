@@ -1,1 +1,99 @@
-"""The command line: dispatch here, one module per command, imported only when asked for."""
+"""The command line: dispatch and exit statuses; one module per command, imported when asked for.
+
+Exit statuses are decided in `main` alone: 0 done, 1 could not, 2 the command line is wrong.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+import click
+
+from meantime import __version__
+from meantime.errors import MeantimeError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["COMMANDS", "cli", "main"]
+
+COMMANDS: dict[str, str] = {}
+
+_CONTEXT = {"help_option_names": ["--help", "-?"], "max_content_width": 100}
+
+
+class _Commands(click.Group):
+    """Knows every command's name and first sentence without importing its module."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
+        if cmd_name not in COMMANDS:
+            return None
+        command = import_module(f"meantime.cli.{cmd_name}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(
+    cls=_Commands,
+    context_settings=_CONTEXT,
+    epilog="Example:  meantime statemap disks.statemap -o disks.svg",
+)
+@click.version_option(__version__, prog_name="meantime")
+def cli() -> None:
+    """Show what everything was doing, in the meantime.
+
+    meantime turns any trace into a history of states, and draws it.
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and leave the process with its exit status."""
+    try:
+        status = cli.main(
+            None if arguments is None else list(arguments),
+            prog_name="meantime",
+            standalone_mode=False,
+        )
+        sys.stdout.flush()
+    except click.UsageError as error:
+        _complain(error.ctx.command_path if error.ctx else "meantime", _sentence(error))
+        status = 2
+    except click.ClickException as error:
+        _complain("meantime", error.format_message())
+        status = 1
+    except MeantimeError as error:
+        _complain("meantime", str(error))
+        status = error.exit_status
+    except (click.Abort, KeyboardInterrupt):
+        _complain("meantime", "interrupted")
+        status = 1
+    except BrokenPipeError:
+        # the reader of our output has gone; Python must not find out again while it exits
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = 1
+    sys.exit(status if isinstance(status, int) else 0)
+
+
+def _complain(command: str, message: str) -> None:
+    line = " ".join(message.splitlines())
+    click.echo(f"{command}: {line}", err=True)
+
+
+def _sentence(error: click.UsageError) -> str:
+    """Return the sentence that the original statemap has for this mistake, or click's own."""
+    if isinstance(error, click.NoSuchOption):
+        hint = f"; did you mean {error.possibilities[0]}?" if error.possibilities else ""
+        return f"Unrecognized option: '{error.option_name.lstrip('-')}'{hint}"
+    if isinstance(error, click.BadOptionUsage) and "requires an argument" in error.message:
+        return f"Argument to option '{error.option_name.lstrip('-')}' missing"
+    return error.format_message()

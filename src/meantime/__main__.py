@@ -1,0 +1,5 @@
+"""`python -m meantime` is the command `meantime`."""
+
+from meantime.cli import main
+
+main()

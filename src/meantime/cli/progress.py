@@ -1,0 +1,58 @@
+"""A progress bar on a terminal's standard error, for work that takes over half a second."""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from rich.progress import Progress
+
+__all__ = ["progress_bar"]
+
+PATIENCE_S = 0.5
+
+
+@contextmanager
+def progress_bar(what: str) -> Iterator[Callable[[int, int], None] | None]:
+    """Yield a function that takes bytes done and bytes in all; None if nobody is watching."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    began = time.monotonic()
+    bar: Progress | None = None
+
+    def report(done_bytes: int, total_bytes: int) -> None:
+        nonlocal bar
+        if bar is None:
+            if time.monotonic() - began < PATIENCE_S:
+                return
+            bar = _start(what)
+        bar.update(bar.task_ids[0], completed=done_bytes, total=total_bytes or None)
+
+    try:
+        yield report
+    finally:
+        if bar is not None:
+            bar.stop()
+
+
+def _start(what: str) -> Progress:
+    from rich import progress  # noqa: PLC0415 - 60 ms that short runs need not pay
+    from rich.console import Console  # noqa: PLC0415 - as above
+
+    bar = progress.Progress(
+        progress.TextColumn("{task.description}"),
+        progress.BarColumn(),
+        progress.DownloadColumn(),
+        progress.TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
+    bar.add_task(what, total=None)
+    bar.start()
+    return bar

@@ -1,0 +1,67 @@
+"""Tables and facts for people: aligned, coloured on a terminal, whole lines in a pipe."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["Column", "print_facts", "print_table", "visible"]
+
+
+class Column(NamedTuple):
+    """A heading, and whether the column holds numbers (set to the right)."""
+
+    heading: str
+    numeric: bool = False
+
+
+def print_table(title: str, columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table with a heading on standard output."""
+    from rich import box  # noqa: PLC0415 - rich is loaded when something is printed
+    from rich.table import Table  # noqa: PLC0415 - as above
+    from rich.text import Text  # noqa: PLC0415 - as above
+
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    for column in columns:
+        table.add_column(
+            column.heading,
+            justify="right" if column.numeric else "left",
+            no_wrap=column.numeric,
+            overflow="fold",
+        )
+    for row in rows:
+        table.add_row(*[Text(visible(cell)) for cell in row])
+    _print(table)
+
+
+def print_facts(facts: Sequence[tuple[str, str]]) -> None:
+    """Print names and what they are, one a line, aligned."""
+    from rich.table import Table  # noqa: PLC0415 - as above
+    from rich.text import Text  # noqa: PLC0415 - as above
+
+    grid = Table.grid(padding=(0, 2))
+    for name, fact in facts:
+        grid.add_row(Text(name, style="bold"), Text(visible(fact)))
+    _print(grid)
+
+
+def visible(text: str) -> str:
+    r"""Return the text with control characters written as escapes: a name may hold any.
+
+    >>> visible("a\nb\x1b[2J")
+    'a\\nb\\x1b[2J'
+    """
+    return "".join(
+        character if character.isprintable() else repr(character)[1:-1] for character in text
+    )
+
+
+def _print(renderable: object) -> None:
+    from rich.console import Console  # noqa: PLC0415 - as above
+
+    width = None if sys.stdout.isatty() else 10_000
+    with Console(width=width, highlight=False, emoji=False) as console:
+        console.print(renderable, soft_wrap=False)

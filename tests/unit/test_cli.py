@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+import click
+import pytest
+
+from meantime.cli import COMMANDS, main
+from meantime.cli.options import once
+from meantime.errors import InputError, UsageError
+
+
+@click.command("probe")
+@once("-d", "--duration", default="7")
+@click.argument("files", nargs=-1)
+def probe(duration: str, files: tuple[str, ...]) -> None:
+    if "bad" in files:
+        raise InputError("x.statemap", "no\nsuch thing", line=3)
+    if "worse" in files:
+        raise UsageError("sort by what?")
+    if "stop" in files:
+        raise KeyboardInterrupt
+    click.echo(f"{duration} {files}")
+
+
+@pytest.fixture(autouse=True)
+def with_probe(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(COMMANDS, "probe", "Probe.")
+    monkeypatch.setitem(sys.modules, "meantime.cli.probe", sys.modules[__name__])
+
+
+command = probe
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as stopped:
+        main(arguments)
+    out, err = capsys.readouterr()
+    assert isinstance(stopped.value.code, int)
+    return stopped.value.code, out, err
+
+
+def test_a_command_that_succeeds_exits_with_0(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys, "probe", "-d", "-3", "a") == (0, "-3 ('a',)\n", "")
+
+
+def test_what_is_wrong_in_a_file_exits_with_1_and_one_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(capsys, "probe", "bad") == (1, "", "meantime: x.statemap:3: no such thing\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["-z"], "Unrecognized option: 'z'"),
+        (["-d"], "Argument to option 'd' missing"),
+        (["-d1", "-d2"], "Option 'duration' given more than once"),
+        (["worse"], "sort by what?"),
+    ],
+)
+def test_what_the_command_line_shows_to_be_wrong_exits_with_2(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], sentence: str
+) -> None:
+    status, out, err = run(capsys, "probe", *arguments)
+
+    assert (status, out) == (2, "")
+    assert err.startswith("meantime")
+    assert err.endswith(f": {sentence}\n")
+    assert err.count("\n") == 1
+
+
+def test_an_interrupt_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, err = run(capsys, "probe", "stop")
+
+    assert (status, out, err.strip()) == (1, "", "meantime: interrupted")
+
+
+def test_the_list_of_commands_says_what_each_commands_help_says(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.undo()
+    for name, sentence in COMMANDS.items():
+        found = import_module(f"meantime.cli.{name}").command
+        assert isinstance(found, click.Command)
+        assert (found.name, found.get_short_help_str(200)) == (name, sentence)
+        assert found.epilog
+        assert "Example" in found.epilog
