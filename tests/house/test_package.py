@@ -1,0 +1,38 @@
+"""What was installed is what the sources hold."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+KERNEL = {".pyx", ".pxd", ".c", ".cpp", ".h"}
+
+
+def files(folder: Path) -> set[str]:
+    return {
+        str(path.relative_to(folder))
+        for path in folder.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+
+
+def test_every_source_is_installed_and_nothing_else(root: Path) -> None:
+    spec = find_spec("meantime")
+    assert spec
+    assert spec.origin
+    installed = Path(spec.origin).parent
+    source = root / "src" / "meantime"
+    if installed == source:
+        pytest.skip("meantime runs from the checkout, not from an installed wheel")
+    sources = files(source)
+    compiled = {name.removesuffix(".pyx") for name in sources if name.endswith(".pyx")}
+    expected = {name for name in sources if Path(name).suffix not in KERNEL | {".so"}}
+
+    found = files(installed)
+
+    assert {name for name in found if not name.endswith(".so")} == expected
+    suffix = f".cpython-{sys.version_info.major}{sys.version_info.minor}-"
+    assert {name.partition(suffix)[0] for name in found if name.endswith(".so")} == compiled
