@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import IntFlag
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from meantime.anomalies import Anomalies
@@ -16,8 +17,22 @@ if TYPE_CHECKING:
 
     from meantime.attributes import Path
     from meantime.columns import Int32s, Int64s
+    from meantime.stacks import StackTable
 
-__all__ = ["Batch", "LaneDeclaration", "Points", "State", "StateChanges", "Trace"]
+__all__ = [
+    "Arguments",
+    "Batch",
+    "Counters",
+    "Flows",
+    "LaneDeclaration",
+    "Points",
+    "Samples",
+    "SpanFlag",
+    "Spans",
+    "State",
+    "StateChanges",
+    "Trace",
+]
 
 LaneKind: TypeAlias = Literal["state", "stack", "counter", "async", "object"]
 
@@ -89,7 +104,109 @@ class Points:
     target: Int32s
 
 
-Batch: TypeAlias = StateChanges | Points
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """What events carried besides their name, as places in the trace's `text`.
+
+    Attributes:
+        offset: int64, where the text of each row's arguments begins.
+        length: int32, its bytes; 0 is none.
+    """
+
+    offset: Int64s
+    length: Int32s
+
+
+class SpanFlag(IntFlag):
+    """What is known of a span besides its times.
+
+    `STRUCTURED` spans were begun and ended in the order of time, so `Spans.level` says how deep
+    each one is; of others only the times say it.
+    """
+
+    UNFINISHED = 1
+    STRUCTURED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Spans:
+    """Calls, tasks, slices: a name from `start_ns` until `end_ns`, in any order.
+
+    Attributes:
+        start_ns: When it began, from the trace's origin.
+        end_ns: When it ended, not before it began.
+        thread: Index into `Trace.paths` of what it ran on.
+        name: Index into `Trace.values`.
+        category: Index into `Trace.categories`; -1 is none.
+        level: How many begun ones of the thread were open when it began; 0 if that is not known.
+        flags: uint8, `SpanFlag`.
+        arguments: What else was said of it.
+    """
+
+    start_ns: Int64s
+    end_ns: Int64s
+    thread: Int32s
+    name: Int32s
+    category: Int32s
+    level: Int32s
+    flags: npt.NDArray[np.uint8]
+    arguments: Arguments | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """A stack was seen at `time_ns`, standing for `weight`.
+
+    Attributes:
+        time_ns: When, from the trace's origin.
+        thread: Index into `Trace.paths`.
+        stack: Row of `Trace.stacks`; -1 is no stack.
+        weight: int64, how much the sample stands for: nanoseconds, bytes, events.
+        event: Index into `Trace.values` of what was counted: `cpu-clock`, `wall`.
+    """
+
+    time_ns: Int64s
+    thread: Int32s
+    stack: Int32s
+    weight: Int64s
+    event: Int32s
+
+
+@dataclass(frozen=True, slots=True)
+class Flows:
+    """One thing led to another, elsewhere and later.
+
+    Attributes:
+        from_entity: Index into `Trace.paths`.
+        from_ns: When it left.
+        to_entity: Index into `Trace.paths`.
+        to_ns: When it arrived.
+        name: Index into `Trace.values`.
+    """
+
+    from_entity: Int32s
+    from_ns: Int64s
+    to_entity: Int32s
+    to_ns: Int64s
+    name: Int32s
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """From `time_ns` on, the entity itself has this numeric value.
+
+    Attributes:
+        time_ns: When, from the trace's origin.
+        entity: Index into `Trace.paths`.
+        value: int64 or float64; all values of an entity have one type.
+    """
+
+    time_ns: Int64s
+    entity: Int32s
+    value: Int64s | npt.NDArray[np.float64]
+
+
+Batch: TypeAlias = StateChanges | Points | Spans | Samples | Flows | Counters
 
 
 @dataclass(slots=True)
@@ -112,6 +229,12 @@ class Trace:
         title: What the trace calls itself.
         descriptions: Entity code to what the trace says about that entity.
         anomalies: What was odd, counted.
+        categories: Category code to category.
+        stacks: The stacks of its samples.
+        names: Entity code to what the trace calls that process, thread or task.
+        sort_keys: Entity code to where the trace wants it among its like; 0 if it does not say.
+        text: What `Arguments` point into.
+        facts: What else the trace says of itself, by the trace's own names.
     """
 
     source: str
@@ -126,3 +249,9 @@ class Trace:
     title: str | None = None
     descriptions: dict[int, str] = field(default_factory=dict)
     anomalies: Anomalies = field(default_factory=Anomalies)
+    categories: list[str] = field(default_factory=list)
+    stacks: StackTable | None = None
+    names: dict[int, str] = field(default_factory=dict)
+    sort_keys: dict[int, int] = field(default_factory=dict)
+    text: memoryview | bytes = b""
+    facts: dict[str, str] = field(default_factory=dict)

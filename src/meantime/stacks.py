@@ -1,0 +1,86 @@
+"""Call stacks as a table of rows (parent, frame): a stack is a row and shares its callers' rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from meantime.columns import Int32s
+
+__all__ = ["NO_STACK", "StackTable", "StackTableBuilder"]
+
+NO_STACK = -1
+
+
+class StackTable:
+    """Stacks, each one row: the frame on top, and the row of the stack below it.
+
+    A parent always comes before its children, so one pass from the last row to the first adds every
+    stack's weight to its callers, and one pass the other way spreads what callers know.
+
+    >>> table = StackTableBuilder()
+    >>> both = table.add(["main", "read"])
+    >>> table.add(["main", "write"]), both
+    (2, 1)
+    >>> stacks = table.build()
+    >>> stacks.frames_of(2), stacks.parent.tolist()
+    (['main', 'write'], [-1, 0, 0])
+
+    Attributes:
+        parent: int32, the row of the caller's stack; -1 at the bottom of a stack.
+        frame: int32, index into `frames` of the function on top.
+        frames: The functions' names.
+    """
+
+    __slots__ = ("frame", "frames", "parent")
+
+    def __init__(self, parent: Int32s, frame: Int32s, frames: Sequence[str]) -> None:
+        self.parent = parent
+        self.frame = frame
+        self.frames = frames
+
+    def __len__(self) -> int:
+        return len(self.parent)
+
+    def frames_of(self, stack: int) -> list[str]:
+        """Return a stack's functions, the outermost first; none for `NO_STACK`."""
+        names = []
+        while stack != NO_STACK:
+            names.append(self.frames[self.frame[stack]])
+            stack = int(self.parent[stack])
+        return names[::-1]
+
+    def __repr__(self) -> str:
+        return f"StackTable({len(self):,} stacks of {len(self.frames):,} frames)"
+
+
+class StackTableBuilder:
+    """A stack table that grows, equal stacks being one row."""
+
+    def __init__(self) -> None:
+        self._rows: dict[tuple[int, int], int] = {}
+        self._codes: dict[str, int] = {}
+
+    def frame(self, name: str) -> int:
+        """Return the code of a frame, a new one if it was not seen before."""
+        return self._codes.setdefault(name, len(self._codes))
+
+    def push(self, stack: int, frame: int) -> int:
+        """Return the stack that has the frame of this code on top of `stack`."""
+        return self._rows.setdefault((stack, frame), len(self._rows))
+
+    def add(self, names: Iterable[str]) -> int:
+        """Return the stack of these functions, the outermost first; `NO_STACK` if there is none."""
+        stack = NO_STACK
+        for name in names:
+            stack = self.push(stack, self.frame(name))
+        return stack
+
+    def build(self) -> StackTable:
+        """Return the stacks so far."""
+        rows = np.array(list(self._rows), np.int32).reshape(-1, 2)
+        return StackTable(rows[:, 0].copy(), rows[:, 1].copy(), list(self._codes))
