@@ -163,6 +163,9 @@ class Samples:
         stack: Row of `Trace.stacks`; -1 is no stack.
         weight: int64, how much the sample stands for: nanoseconds, bytes, events.
         event: Index into `Trace.values` of what was counted: `cpu-clock`, `wall`.
+        name: Index into `Trace.values` of what the thread called itself then, as threads change
+            their names; None if the trace does not say it with each sample.
+        cpu: Where it ran, -1 where unknown; None if the trace never says.
     """
 
     time_ns: Int64s
@@ -170,6 +173,8 @@ class Samples:
     stack: Int32s
     weight: Int64s
     event: Int32s
+    name: Int32s | None = None
+    cpu: Int32s | None = None
 
 
 @dataclass(frozen=True, slots=True)
