@@ -234,6 +234,7 @@ class Trace:
         title: What the trace calls itself.
         descriptions: Entity code to what the trace says about that entity.
         anomalies: What was odd, counted.
+        records: How many records the input held, beside those that describe the whole trace.
         categories: Category code to category.
         stacks: The stacks of its samples.
         names: Entity code to what the trace calls that process, thread or task.
@@ -254,6 +255,7 @@ class Trace:
     title: str | None = None
     descriptions: dict[int, str] = field(default_factory=dict)
     anomalies: Anomalies = field(default_factory=Anomalies)
+    records: int = 0
     categories: list[str] = field(default_factory=list)
     stacks: StackTable | None = None
     names: dict[int, str] = field(default_factory=dict)
