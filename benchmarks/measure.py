@@ -1,0 +1,81 @@
+"""What the benchmarks share: CPU time, memory, the machine, and a calibration.
+
+Figures are CPU time (user + system), not wall time: machines are shared and noisy. Compare figures
+of one run only; the calibration (how fast `memchr` walks memory) says what machine it was.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+__all__ = ["Run", "best_cpu_s", "header", "memchr_gb_s", "run"]
+
+
+class Run(NamedTuple):
+    """What one process cost: CPU seconds and the most memory it had resident."""
+
+    cpu_s: float
+    peak_bytes: int
+
+
+def run(command: Sequence[str], *, times: int = 3) -> Run:
+    """Return the cheapest of several runs of a command in processes of their own."""
+    return min(_once(command) for _ in range(times))
+
+
+def _once(command: Sequence[str]) -> Run:
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise SystemExit(f"{command} left with status {process.returncode}")
+    return Run(usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024)
+
+
+def best_cpu_s(function: Callable[[], object], *, times: int = 5) -> float:
+    """Return the least CPU time of several calls in this process."""
+    return min(_cpu_s(function) for _ in range(times))
+
+
+def _cpu_s(function: Callable[[], object]) -> float:
+    before = resource.getrusage(resource.RUSAGE_SELF)
+    function()
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def memchr_gb_s() -> float:
+    """Return how fast this machine looks for a byte that is not there, now."""
+    haystack = b"\1" * (256 * 1024 * 1024)
+    haystack.find(b"x")
+    began = time.process_time()
+    haystack.find(b"x")
+    return len(haystack) / (time.process_time() - began) / 1e9
+
+
+def header(what: str) -> str:
+    """Return a line that says what was measured, where and when."""
+    return (
+        f"{what}: {_processor()}, {os.cpu_count()} CPUs, Python {platform.python_version()},"
+        f" {datetime.now(UTC):%Y-%m-%d}; memchr {memchr_gb_s():.1f} GB/s"
+    )
+
+
+def _processor() -> str:
+    facts = Path("/proc/cpuinfo")
+    if facts.exists():
+        for line in facts.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or sys.platform
