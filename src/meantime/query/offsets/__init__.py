@@ -1,0 +1,20 @@
+"""Time folded by a period: what happens at which offset of each second, minute or day."""
+
+from __future__ import annotations
+
+from meantime.query.offsets.builder import Cells, CellsBuilder, merge_cells
+from meantime.query.offsets.fold import Fold
+from meantime.query.offsets.map import OffsetMap, Source, Value
+from meantime.query.offsets.ranges import Range, union
+
+__all__ = [
+    "Cells",
+    "CellsBuilder",
+    "Fold",
+    "OffsetMap",
+    "Range",
+    "Source",
+    "Value",
+    "merge_cells",
+    "union",
+]

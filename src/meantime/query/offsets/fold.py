@@ -1,0 +1,105 @@
+"""How time is cut: into columns of a period, and each column into rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from meantime.errors import UsageError
+
+if TYPE_CHECKING:
+    from meantime.columns import Int64s
+
+__all__ = ["Fold"]
+
+MAX_ROWS = 2**20
+MAX_PERIOD_NS = 2**61
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """Cuts time into columns of `period_ns`, and each column into `rows` cells.
+
+    Column c, row r is [edge_ns(c, r), edge_ns(c, r + 1)); the rows of a column tile it, also where
+    their number does not divide the period. Row 0 is the earliest. Cells have one number each:
+    column * rows + row.
+
+    >>> fold = Fold(origin_ns=0, period_ns=1_000_000_000, rows=49)
+    >>> fold.cell(10_020_408_163), fold.cell(10_020_408_164)
+    ((10, 0), (10, 1))
+    >>> fold.edge_ns(10, 1)
+    10020408164
+
+    Attributes:
+        origin_ns: Where column 0 begins.
+        period_ns: The width of a column.
+        rows: How many cells a column has.
+
+    Raises:
+        UsageError: If a cell would be shorter than a nanosecond, or there are too many.
+    """
+
+    origin_ns: int
+    period_ns: int
+    rows: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.period_ns <= MAX_PERIOD_NS:
+            raise UsageError(f"a period of {self.period_ns} ns: give one between 1 ns and 73 years")
+        if not 1 <= self.rows <= min(MAX_ROWS, self.period_ns):
+            raise UsageError(
+                f"{self.rows} rows of a period of {self.period_ns} ns: give at least 1, at most "
+                f"{MAX_ROWS:,}, and no more than one per nanosecond"
+            )
+
+    def column(self, time_ns: int) -> int:
+        """Return the column that a time is in."""
+        return (time_ns - self.origin_ns) // self.period_ns
+
+    def cell(self, time_ns: int) -> tuple[int, int]:
+        """Return the column and the row that a time is in."""
+        column, offset_ns = divmod(time_ns - self.origin_ns, self.period_ns)
+        return column, offset_ns * self.rows // self.period_ns
+
+    def number(self, time_ns: int) -> int:
+        """Return the number of the cell that a time is in."""
+        column, row = self.cell(time_ns)
+        return column * self.rows + row
+
+    def edge_ns(self, column: int, row: int = 0) -> int:
+        """Return where a cell begins; row may be `rows`, which is where the next column begins."""
+        within_ns = -(-row * self.period_ns // self.rows)
+        return self.origin_ns + column * self.period_ns + within_ns
+
+    def widths_ns(self) -> Int64s:
+        """Return how long the cell of each row is."""
+        return np.diff(edges_ns(self.period_ns, self.rows))
+
+    def shift(self, other: Fold) -> int:
+        """Return what to add to a column of `other` to get the same column of this fold.
+
+        Raises:
+            UsageError: If the two do not cut time at the same places.
+        """
+        columns, rest_ns = divmod(other.origin_ns - self.origin_ns, self.period_ns)
+        if (self.period_ns, self.rows) != (other.period_ns, other.rows) or rest_ns:
+            raise UsageError(
+                f"maps of different cells cannot be added: {self.rows} rows of {self.period_ns} ns "
+                f"from {self.origin_ns}, and {other.rows} of {other.period_ns} from "
+                f"{other.origin_ns}"
+            )
+        return columns
+
+
+@lru_cache(maxsize=64)
+def edges_ns(period_ns: int, rows: int) -> Int64s:
+    """Return where each row begins in its column, and where the last one ends."""
+    if period_ns * rows < 2**63:
+        edges: Int64s = -(-np.arange(rows + 1, dtype=np.int64) * period_ns // rows)
+    else:
+        edges = np.array([-(-row * period_ns // rows) for row in range(rows + 1)], np.int64)
+    edges.flags.writeable = False
+    return edges

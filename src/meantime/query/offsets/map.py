@@ -1,0 +1,191 @@
+"""Maps: what each cell of a fold holds, altogether and by name, and how maps add and refold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import numpy as np
+
+from meantime.anomalies import Anomalies
+from meantime.errors import UsageError
+from meantime.query.offsets.builder import Cells, CellsBuilder, merge_cells
+from meantime.query.offsets.ranges import union
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from meantime.columns import Int64s
+    from meantime.query.offsets.fold import Fold
+    from meantime.query.offsets.ranges import Range
+
+__all__ = ["OffsetMap", "Source", "Value"]
+
+Value: TypeAlias = Literal["count", "ns", "weight", "starts", "ends"]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One recording in a map: what it is called, and when it was recording.
+
+    Attributes:
+        name: What it is called: the file, or the host.
+        recorded: The ranges it covers, in order; outside them nothing is known.
+        lost: The ranges in which it lost some of what happened.
+    """
+
+    name: str
+    recorded: tuple[Range, ...]
+    lost: tuple[Range, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetMap:
+    """What each cell of a fold holds. Maps of one fold add up, cell by cell.
+
+    Attributes:
+        fold: The cells.
+        value: What is counted: things (`count`), nanoseconds (`ns`), weights, or the starts or
+            ends of intervals.
+        total: All of it.
+        by: The same, by name, if it was taken apart; the names' cells sum to the total's.
+        sources: The recordings in it.
+        anomalies: What was odd in the input.
+    """
+
+    fold: Fold
+    value: Value
+    total: Cells
+    by: Mapping[str, Cells] = field(default_factory=dict)
+    sources: tuple[Source, ...] = ()
+    anomalies: Anomalies = field(default_factory=Anomalies)
+
+    @classmethod
+    def of(
+        cls,
+        builder: CellsBuilder,
+        value: Value,
+        *,
+        names: Sequence[str] | None = None,
+        sources: Sequence[Source] = (),
+        anomalies: Anomalies | None = None,
+    ) -> OffsetMap:
+        """Return the map of what a builder gathered; `names` are what its keys stand for."""
+        cells = builder.build()
+        by: dict[str, list[Cells]] = {}
+        for key in cells if names is not None else ():
+            assert names is not None
+            by.setdefault(names[key], []).append(cells[key])
+        return cls(
+            builder.fold,
+            value,
+            merge_cells(list(cells.values())),
+            {name: merge_cells(by[name]) for name in sorted(by)},
+            tuple(sources),
+            anomalies or Anomalies(),
+        )
+
+    @property
+    def recorded(self) -> tuple[Range, ...]:
+        """When at least one source was recording."""
+        return union(span for source in self.sources for span in source.recorded)
+
+    @property
+    def lost(self) -> tuple[Range, ...]:
+        """When at least one source lost some of what happened."""
+        return union(span for source in self.sources for span in source.lost)
+
+    @property
+    def columns(self) -> tuple[int, int]:
+        """The first and the last column that were recorded or hold something; (0, -1) if none."""
+        numbers = self.total.number
+        found = [int(edge) // self.fold.rows for edge in (*numbers[:1], *numbers[-1:])]
+        for start_ns, end_ns in self.recorded:
+            found += [self.fold.column(start_ns), self.fold.column(end_ns - 1)]
+        return (min(found), max(found)) if found else (0, -1)
+
+    def recorded_columns(self) -> list[tuple[int, int]]:
+        """Return the runs of columns in which something was recorded, each as first and last."""
+        runs = union(
+            (self.fold.column(start_ns), self.fold.column(end_ns - 1) + 1)
+            for start_ns, end_ns in self.recorded
+        )
+        return [(first, end - 1) for first, end in runs]
+
+    def reporting(self, column: int) -> int:
+        """Return how many sources were recording in some part of a column."""
+        begin_ns, finish_ns = self.fold.edge_ns(column), self.fold.edge_ns(column + 1)
+        return sum(
+            any(start_ns < finish_ns and end_ns > begin_ns for start_ns, end_ns in source.recorded)
+            for source in self.sources
+        )
+
+    def grid(self, cells: Cells) -> Int64s:
+        """Return cells as an array of all the map's columns x rows, also those that are empty."""
+        first, last = self.columns
+        grid = np.zeros((last - first + 1) * self.fold.rows, np.int64)
+        grid[cells.number - first * self.fold.rows] = cells.value
+        return grid.reshape(-1, self.fold.rows)
+
+    def __add__(self, other: OffsetMap) -> OffsetMap:
+        """Return the map of both together.
+
+        Raises:
+            UsageError: If the two do not cut time at the same places, or count different things.
+        """
+        shift = self.fold.shift(other.fold) * self.fold.rows
+        if self.value != other.value:
+            raise UsageError(f"a map of {self.value} and one of {other.value} cannot be added")
+        names = {*self.by, *other.by}
+        if bool(self.by) != bool(other.by) and len(self.total.number) and len(other.total.number):
+            raise UsageError("a map taken apart by name and one that is not cannot be added")
+        by = {
+            name: merge_cells([self.by.get(name), _shifted(other.by.get(name), shift)])
+            for name in sorted(names)
+        }
+        anomalies = Anomalies()
+        anomalies.update(self.anomalies)
+        anomalies.update(other.anomalies)
+        return OffsetMap(
+            self.fold,
+            self.value,
+            merge_cells([self.total, _shifted(other.total, shift)]),
+            by,
+            self.sources + other.sources,
+            anomalies,
+        )
+
+    def refold(self, fold: Fold) -> OffsetMap:
+        """Return this map in other, larger cells: exact, without the times it was made of.
+
+        Raises:
+            UsageError: If an edge of the new cells lies inside one of the old.
+        """
+        bin_ns, uneven = divmod(self.fold.period_ns, self.fold.rows)
+        aligned = (
+            not uneven
+            and (fold.origin_ns - self.fold.origin_ns) % bin_ns == 0
+            and fold.period_ns % bin_ns == 0
+            and (bin_ns == 1 or fold.period_ns // bin_ns % fold.rows == 0)
+        )
+        if not aligned:
+            raise UsageError(
+                f"{fold.rows} rows of {fold.period_ns} ns cannot be made of cells of "
+                f"{self.fold.period_ns}/{self.fold.rows} ns: every row must be whole cells"
+            )
+
+        def refolded(cells: Cells) -> Cells:
+            builder = CellsBuilder(fold)
+            builder.add_times(self.fold.origin_ns + cells.number * bin_ns, weights=cells.value)
+            return builder.build().get(0, merge_cells([]))
+
+        return replace(
+            self,
+            fold=fold,
+            total=refolded(self.total),
+            by={name: refolded(cells) for name, cells in self.by.items()},
+        )
+
+
+def _shifted(cells: Cells | None, shift: int) -> Cells | None:
+    return cells and Cells(cells.number + shift, cells.value)
