@@ -10,11 +10,15 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from meantime.errors import MeantimeError as MeantimeError
+    from meantime.history import History as History
+    from meantime.history import HistoryBuilder as HistoryBuilder
 
 __version__ = "0.1.0"
-__all__ = ["MeantimeError"]
+__all__ = ["History", "HistoryBuilder", "MeantimeError"]
 
 _HOMES = {
+    "History": "meantime.history",
+    "HistoryBuilder": "meantime.history",
     "MeantimeError": "meantime.errors",
 }
 

@@ -1,9 +1,327 @@
-r"""The attribute tree. A path is a tuple of names; its text form escapes `/`, `*` and `\`."""
+r"""The attribute tree. A path is a tuple of names; its text form escapes `/`, `*` and `\`.
+
+An attribute is its quark, a small integer given in order of creation; the tree is a few arrays and
+two dicts, so that a million attributes cost no object each beyond their names.
+"""
 
 from __future__ import annotations
 
-from typing import TypeAlias
+import difflib
+import re
+from array import array
+from enum import Enum
+from typing import TYPE_CHECKING, TypeAlias
 
-__all__ = ["Path"]
+import numpy as np
+
+from meantime.errors import AttributeNotFound, QuarkError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from meantime.columns import Int32s
+
+__all__ = [
+    "ANY",
+    "ANY_DEPTH",
+    "ROOT",
+    "UP",
+    "Attributes",
+    "Path",
+    "Pattern",
+    "format_path",
+    "format_pattern",
+    "parse_pattern",
+]
 
 Path: TypeAlias = "tuple[str, ...]"
+
+ROOT = -1
+
+
+class Wildcard(Enum):
+    """What a pattern may hold besides names."""
+
+    ANY = "*"
+    ANY_DEPTH = "**"
+    UP = ".."
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+ANY, ANY_DEPTH, UP = Wildcard
+
+Pattern: TypeAlias = "str | Sequence[str | Wildcard]"
+
+_SPECIAL = re.compile(r"[/*\\]")
+_ELEMENT = re.compile(r"(?:[^/\\]|\\.)*", re.DOTALL)
+_NEAREST = 3
+_SEARCHED_FOR_NEAREST = 2_000
+
+
+def format_path(path: Iterable[str]) -> str:
+    r"""Return the text form of a path: its names joined by `/`, with `/`, `*` and `\` escaped.
+
+    >>> format_path(("CPUs", "3", "a/b*"))
+    'CPUs/3/a\\/b\\*'
+    """
+    return "/".join(_SPECIAL.sub(lambda match: "\\" + match[0], name) for name in path)
+
+
+def format_pattern(pattern: Iterable[str | Wildcard]) -> str:
+    r"""Return the text form of a pattern given as a sequence.
+
+    >>> format_pattern(["CPUs", ANY, "a*"])
+    'CPUs/*/a\\*'
+
+    Raises:
+        UsageError: If a name is empty or `..`, which text cannot say.
+    """
+    elements = []
+    for element in pattern:
+        if isinstance(element, str) and element in ("", ".."):
+            raise UsageError(f"a pattern in text cannot hold the name {element!r}")
+        elements.append(format_path((element,)) if isinstance(element, str) else element.value)
+    return "/".join(elements)
+
+
+def parse_pattern(text: str) -> tuple[str | Wildcard, ...]:
+    r"""Return the elements that a text pattern means.
+
+    `*` is any name, `**` any number of names, `..` the parent; a backslash takes the next character
+    as it is. The empty text is the empty pattern.
+
+    >>> parse_pattern(r"CPUs/*/a\/b")
+    ('CPUs', ANY, 'a/b')
+
+    Raises:
+        UsageError: If an element is empty, or a `*` is only a part of it.
+    """
+    if not text:
+        return ()
+    elements: list[str | Wildcard] = []
+    position = 0
+    while True:
+        match = _ELEMENT.match(text, position)
+        assert match is not None
+        elements.append(_parse_element(match[0], text))
+        position = match.end()
+        if position == len(text):
+            return tuple(elements)
+        if text[position] != "/":
+            raise UsageError(f"the pattern {text!r} ends in a lone backslash: write two for one")
+        position += 1
+
+
+def _parse_element(element: str, text: str) -> str | Wildcard:
+    if element in ("*", "**", ".."):
+        return Wildcard(element)
+    if not element:
+        raise UsageError(f"the pattern {text!r} has an empty name: give it as a sequence of names")
+    if "*" in re.sub(r"\\.", "", element, flags=re.DOTALL):
+        raise UsageError(
+            f"in the pattern {text!r} a * is only a part of {element!r}: it stands for a whole"
+            r" name; write \* for the character"
+        )
+    return re.sub(r"\\(.)", r"\1", element, flags=re.DOTALL)
+
+
+class Attributes:
+    """All attributes of a history, by path and by quark.
+
+    >>> attributes = Attributes()
+    >>> attributes.add(("CPUs", "0", "Status"))
+    2
+    >>> attributes.find("CPUs", "0"), attributes.find("CPUs", "1")
+    (1, None)
+    >>> attributes.quarks("CPUs/*/Status").tolist()
+    [2]
+    >>> attributes.text(2)
+    'CPUs/0/Status'
+    """
+
+    def __init__(self) -> None:
+        self._names: list[str] = []
+        self._name_codes: dict[str, int] = {}
+        self._parent = array("i")
+        self._name = array("i")
+        self._quarks: dict[int, int] = {}
+        self._order: Int32s | None = None
+        self._first: Int32s | None = None
+
+    def __len__(self) -> int:
+        return len(self._parent)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(len(self)))
+
+    def __repr__(self) -> str:
+        return f"Attributes({len(self):,} attributes, {len(self.children()):,} at the top)"
+
+    def add(self, path: Iterable[str], parent: int = ROOT) -> int:
+        """Return the quark of a path below `parent`, creating what is missing of it.
+
+        Raises:
+            QuarkError: If the path is empty, or there is no such parent.
+        """
+        quark = parent if parent == ROOT else self._checked(parent)
+        empty = True
+        for name in path:
+            empty = False
+            quark = self._child_or_new(quark, name)
+        if empty:
+            raise QuarkError("an attribute's path needs at least one name")
+        return quark
+
+    def add_many(self, names: Iterable[str], parent: int = ROOT) -> Int32s:
+        """Return the quarks of the children of one attribute, creating those missing."""
+        if parent != ROOT:
+            self._checked(parent)
+        return np.fromiter((self._child_or_new(parent, name) for name in names), np.int32)
+
+    def _child_or_new(self, parent: int, name: str) -> int:
+        code = self._name_codes.get(name)
+        if code is None:
+            if not isinstance(name, str):
+                raise QuarkError(f"{name!r} is not a name: the elements of a path are strings")
+            code = self._name_codes[name] = len(self._names)
+            self._names.append(name)
+        key = (parent + 1) << 32 | code
+        quark = self._quarks.get(key)
+        if quark is None:
+            quark = self._quarks[key] = len(self._parent)
+            self._parent.append(parent)
+            self._name.append(code)
+        return quark
+
+    def find(self, *path: str, parent: int = ROOT) -> int | None:
+        """Return the quark of a path below `parent`, or None where there is none."""
+        quark = parent if parent == ROOT else self._checked(parent)
+        for name in path:
+            code = self._name_codes.get(name)
+            child = None if code is None else self._quarks.get((quark + 1) << 32 | code)
+            if child is None:
+                return None
+            quark = child
+        return quark
+
+    def quark(self, *path: str, parent: int = ROOT) -> int:
+        """Return the quark of a path below `parent`.
+
+        Raises:
+            AttributeNotFound: If there is none; the message lists the nearest names.
+        """
+        quark = parent
+        for depth, name in enumerate(path):
+            child = self.find(name, parent=quark)
+            if child is None:
+                raise AttributeNotFound(self._not_found(path, depth, quark))
+            quark = child
+        return quark
+
+    def _not_found(self, path: Path, depth: int, parent: int) -> str:
+        children = self.children(parent)[:_SEARCHED_FOR_NEAREST]
+        names = [self.name(int(child)) for child in children]
+        nearest = difflib.get_close_matches(path[depth], names, n=_NEAREST, cutoff=0)
+        place = f"{format_path(self.path(parent))!r}" if parent != ROOT else "the history"
+        if not nearest:
+            return f"no attribute {format_path(path)!r}: {place} has no children"
+        listed = ", ".join(repr(name) for name in nearest)
+        return f"no attribute {format_path(path)!r}: in {place} the nearest names are {listed}"
+
+    def name(self, quark: int) -> str:
+        """Return the last element of an attribute's path."""
+        return self._names[self._name[self._checked(quark)]]
+
+    def names(self, quarks: Iterable[int]) -> list[str]:
+        """Return the last element of each attribute's path."""
+        return [self.name(int(quark)) for quark in quarks]
+
+    def parent(self, quark: int) -> int:
+        """Return the quark of an attribute's parent; `ROOT` (-1) for one at the top."""
+        return self._parent[self._checked(quark)]
+
+    def path(self, quark: int) -> Path:
+        """Return the names from the top down to an attribute."""
+        names: list[str] = []
+        quark = self._checked(quark)
+        while quark != ROOT:
+            names.append(self._names[self._name[quark]])
+            quark = self._parent[quark]
+        return tuple(reversed(names))
+
+    def text(self, quark: int) -> str:
+        """Return the text form of an attribute's path."""
+        return format_path(self.path(quark))
+
+    def children(self, quark: int = ROOT, *, recursive: bool = False) -> Int32s:
+        """Return the quarks below an attribute, in order of creation; or all below, in pre-order.
+
+        Raises:
+            QuarkError: If there is no such attribute.
+        """
+        if quark != ROOT:
+            self._checked(quark)
+        if not recursive:
+            return self._children(quark)
+        found: list[int] = []
+        waiting = self._children(quark).tolist()[::-1]
+        while waiting:
+            child = waiting.pop()
+            found.append(child)
+            waiting.extend(self._children(child).tolist()[::-1])
+        return np.array(found, np.int32)
+
+    def _children(self, quark: int) -> Int32s:
+        if self._order is None or len(self._order) != len(self):
+            parent = np.array(self._parent, np.int32)
+            self._order = np.argsort(parent, kind="stable").astype(np.int32)
+            bounds = np.arange(ROOT, len(self) + 1, dtype=np.int32)
+            self._first = np.searchsorted(parent[self._order], bounds).astype(np.int32)
+        assert self._first is not None
+        return self._order[self._first[quark + 1] : self._first[quark + 2]]
+
+    def quarks(self, pattern: Pattern, parent: int = ROOT) -> Int32s:
+        r"""Return the attributes that a pattern below `parent` means, each once, in tree order.
+
+        A text is read as by `parse_pattern`; a sequence holds names as they are, and `ANY`,
+        `ANY_DEPTH` or `UP`. Nothing found is an empty array.
+
+        >>> attributes = Attributes()
+        >>> quarks = [attributes.add(("Threads", tid, "Stack", "1")) for tid in "ab"]
+        >>> [attributes.text(quark) for quark in attributes.quarks("Threads/*/**/1")]
+        ['Threads/a/Stack/1', 'Threads/b/Stack/1']
+
+        Raises:
+            QuarkError: If there is no such parent.
+            UsageError: If the text is not a pattern.
+        """
+        if parent != ROOT:
+            self._checked(parent)
+        found: dict[int, None] = {parent: None}
+        for element in parse_pattern(pattern) if isinstance(pattern, str) else pattern:
+            found = dict.fromkeys(self._step(found, element))
+        found.pop(ROOT, None)
+        return np.fromiter(found, np.int32, len(found))
+
+    def _step(self, quarks: Iterable[int], element: str | Wildcard) -> Iterator[int]:
+        for quark in quarks:
+            if element is ANY:
+                yield from self._children(quark).tolist()
+            elif element is ANY_DEPTH:
+                yield quark
+                yield from self.children(quark, recursive=True).tolist()
+            elif element is UP:
+                yield ROOT if quark == ROOT else self._parent[quark]
+            elif (
+                isinstance(element, str) and (child := self.find(element, parent=quark)) is not None
+            ):
+                yield child
+
+    def _checked(self, quark: int) -> int:
+        if not 0 <= quark < len(self._parent):
+            raise QuarkError(
+                f"{quark} is not the quark of an attribute: this history has {len(self):,}"
+            )
+        return quark

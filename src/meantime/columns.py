@@ -10,7 +10,7 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Coded", "Int32s", "Int64s", "Value"]
+__all__ = ["Coded", "Int32s", "Int64s", "Mixed", "Value", "Values"]
 
 Int32s: TypeAlias = npt.NDArray[np.int32]
 Int64s: TypeAlias = npt.NDArray[np.int64]
@@ -53,3 +53,52 @@ class Coded:
 
     def __repr__(self) -> str:
         return f"Coded({len(self.codes):,} rows of {len(self.names):,} strings)"
+
+
+class Mixed:
+    """A column of values of several types: numbers, and strings among them.
+
+    Attributes:
+        kinds: What each row is: 0 None, 1 str, 2 int, 3 float.
+        words: A string's code, an int, or the bits of a float; 0 for None.
+        names: The strings that codes stand for.
+
+    >>> column = Mixed(np.array([0, 2], np.uint8), np.array([0, 7]), [])
+    >>> column.to_list()
+    [None, 7]
+    """
+
+    __slots__ = ("kinds", "names", "words")
+
+    def __init__(self, kinds: npt.NDArray[np.uint8], words: Int64s, names: Sequence[str]) -> None:
+        self.kinds = kinds
+        self.words = words
+        self.names = names
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __getitem__(self, row: int) -> Value:
+        kind = int(self.kinds[row])
+        if kind == 0:
+            return None
+        if kind == 1:
+            return self.names[int(self.words[row])]
+        return int(self.words[row]) if kind == 2 else float(self.words[row : row + 1].view("f8")[0])
+
+    def to_list(self) -> list[Value]:
+        """Return the values as Python objects."""
+        return [self[row] for row in range(len(self))]
+
+    def numbers(self) -> npt.NDArray[np.float64]:
+        """Return the numbers as doubles: NaN where the value is none, ints rounded to nearest."""
+        numbers = np.where(self.kinds == 2, self.words.astype(np.float64), np.nan)
+        floats = self.kinds == 3
+        numbers[floats] = self.words[floats].view(np.float64)
+        return numbers
+
+    def __repr__(self) -> str:
+        return f"Mixed({len(self):,} rows)"
+
+
+Values: TypeAlias = "Coded | Mixed"

@@ -1,1 +1,18 @@
 """The history: the intervals of all attributes, how it is built, kept and queried."""
+
+from meantime.history.build import build
+from meantime.history.builder import HistoryBuilder
+from meantime.history.history import History, Lane
+from meantime.history.results import Flows, Interval, Intervals, Points, Shares
+
+__all__ = [
+    "Flows",
+    "History",
+    "HistoryBuilder",
+    "Interval",
+    "Intervals",
+    "Lane",
+    "Points",
+    "Shares",
+    "build",
+]

@@ -1,0 +1,132 @@
+"""From a trace to a history."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from meantime.history.builder import HistoryBuilder
+from meantime.trace import Counters, Flows, Points, StateChanges
+
+if TYPE_CHECKING:
+    from meantime.columns import Int32s
+    from meantime.history.history import History
+    from meantime.trace import Trace
+
+__all__ = ["build"]
+
+
+def build(trace: Trace) -> History:
+    """Return the history of all that a trace says; its batches are consumed.
+
+    The history ends where the trace says it finishes, or just after the last change if that is
+    later. An entity's magnitudes become its child attribute `value`.
+
+    Raises:
+        InputError: If the trace cannot be read.
+        TimeOrderError: If an entity's changes go backwards.
+    """
+    builder = HistoryBuilder()
+    tables = _Tables(builder, trace)
+    for batch in trace.batches:
+        tables.grow()
+        if isinstance(batch, StateChanges):
+            tables.put_changes(batch)
+        elif isinstance(batch, Counters):
+            tables.put_counters(batch)
+        elif isinstance(batch, Points):
+            tables.put_points(batch)
+        elif isinstance(batch, Flows):
+            tables.put_flows(batch)
+        else:
+            raise TypeError(f"a history has no place for {type(batch).__name__}")
+    tables.grow()
+    for tag, fields in enumerate(trace.tags):
+        builder.define_tag(tag, fields)
+    for lane in trace.lanes:
+        builder.lanes(
+            lane.pattern,
+            kind=lane.kind,
+            entity_kind=lane.entity_kind,
+            label=lane.label,
+            states=lane.states,
+            unit=lane.unit,
+        )
+    builder.clock = trace.clock
+    builder.title = trace.title
+    builder.bounds = trace.bounds
+    builder.descriptions = {
+        int(tables.quark_of[entity]): text for entity, text in trace.descriptions.items()
+    }
+    builder.anomalies.update(trace.anomalies)
+    return builder.close(None if trace.bounds is None else trace.bounds[1])
+
+
+class _Tables:
+    """What the codes of a trace are in the history; both grow while the trace is read."""
+
+    def __init__(self, builder: HistoryBuilder, trace: Trace) -> None:
+        self._builder = builder
+        self._trace = trace
+        self.quark_of: Int32s = np.empty(0, np.int32)
+        self._magnitude_of: Int32s = np.empty(0, np.int32)
+        self._code_of: Int32s = np.empty(0, np.int32)
+
+    def grow(self) -> None:
+        builder, trace = self._builder, self._trace
+        if len(trace.paths) > len(self.quark_of):
+            new = trace.paths[len(self.quark_of) :]
+            if all(len(path) == 1 for path in new):
+                quarks = builder.attributes.add_many(path[0] for path in new)
+            else:
+                quarks = np.array([builder.attributes.add(path) for path in new], np.int32)
+            self.quark_of = np.append(self.quark_of, quarks)
+        if len(trace.values) > len(self._code_of):
+            codes = builder.codes(trace.values[len(self._code_of) :])
+            self._code_of = np.append(self._code_of, codes)
+
+    def put_changes(self, batch: StateChanges) -> None:
+        tag = batch.tag if len(self._trace.tags) else None
+        quarks = self.quark_of[batch.entity]
+        self._builder.put_codes(batch.time_ns, quarks, batch.state, self._code_of, tag)
+        if batch.magnitude is not None:
+            rows = np.flatnonzero(~np.isnan(batch.magnitude))
+            self._builder.modify_many(
+                batch.time_ns[rows],
+                self._magnitudes(batch.entity[rows]),
+                batch.magnitude[rows],
+            )
+
+    def _magnitudes(self, entities: Int32s) -> Int32s:
+        """Return the attributes of these entities' numeric values, creating those missing."""
+        more = len(self.quark_of) - len(self._magnitude_of)
+        self._magnitude_of = np.append(self._magnitude_of, np.full(more, -1, np.int32))
+        for entity in np.unique(entities[self._magnitude_of[entities] < 0]).tolist():
+            quark = self._builder.quark("value", parent=int(self.quark_of[entity]))
+            self._magnitude_of[entity] = quark
+        return self._magnitude_of[entities]
+
+    def put_points(self, batch: Points) -> None:
+        quarks, names = self.quark_of[batch.entity], self._code_of[batch.name]
+        flow = batch.target >= 0
+        events = self._builder.events
+        if not flow.all():
+            alone = ~flow
+            events.add_points(batch.time_ns[alone], quarks[alone], names[alone])
+        if flow.any():
+            time_ns = batch.time_ns[flow]
+            targets = self.quark_of[batch.target[flow]]
+            events.add_flows(time_ns, quarks[flow], time_ns, targets, names[flow])
+
+    def put_counters(self, batch: Counters) -> None:
+        self._builder.modify_many(batch.time_ns, self.quark_of[batch.entity], batch.value)
+
+    def put_flows(self, batch: Flows) -> None:
+        self._builder.events.add_flows(
+            batch.from_ns,
+            self.quark_of[batch.from_entity],
+            batch.to_ns,
+            self.quark_of[batch.to_entity],
+            self._code_of[batch.name],
+        )

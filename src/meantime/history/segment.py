@@ -1,0 +1,267 @@
+"""A segment: up to 2^20 changes, quark-major, in one buffer that is the same in memory and on disk.
+
+The changes of a quark are one run of packed rows: the time since the segment began above the
+payload, which is a tag and a value's code. A run carries in the state that its quark was in before,
+so the segment answers for its quarks alone; a full segment has a run, if an empty one, for every
+quark that ever changed. Sections begin at multiples of 64 bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from meantime.kernels import seal as kernel
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from meantime.columns import Int32s, Int64s
+    from meantime.kernels.search import Segments
+    from meantime.kernels.tail import Tail
+
+__all__ = ["SEGMENT_CHANGES", "Carry", "Head", "Segment", "seal"]
+
+SEGMENT_CHANGES = 2**20
+
+_ALIGNMENT = 64
+_INLINE_BITS = 16
+_INT64 = np.iinfo(np.int64)
+# A row is read as 8 bytes, the last one too.
+_READ_BEYOND = 8
+
+
+@dataclass(slots=True)
+class Carry:
+    """By quark, the state at the end of what is sealed; a start of -2^63 is before all changes."""
+
+    start_ns: Int64s
+    word: Int64s
+    meta: npt.NDArray[np.uint32]
+
+    @classmethod
+    def empty(cls) -> Carry:
+        """Return the carry of a history without quarks."""
+        return cls(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.uint32))
+
+    def reserve(self, quarks: int) -> None:
+        """Know the quarks below `quarks`: a new one has been null since ever."""
+        more = quarks - len(self.start_ns)
+        if more <= 0:
+            return
+        self.start_ns = np.append(self.start_ns, np.full(more, _INT64.min, np.int64))
+        self.word = np.append(self.word, np.zeros(more, np.int64))
+        self.meta = np.append(self.meta, np.ones(more, np.uint32))
+
+
+class Head(NamedTuple):
+    """What must be known of a segment to find its sections.
+
+    Attributes:
+        base_ns: The time of its first change, which its rows count from.
+        last_ns: The time of its last change.
+        changes: How many rows it has.
+        runs: How many quarks it has a run for.
+        numbers: How many values are stored beside their rows.
+        width: The bytes of a row.
+        code_bits: The bits of a value's code, the lowest of a payload.
+        payload_bits: The bits of a payload; the time is above them.
+        wide: Whether payloads do not fit into rows and have a section of their own.
+        numeric: Whether some attribute has numbers, so that each run says how its values are kept.
+        full: Whether every quark that ever changed has a run.
+    """
+
+    base_ns: int
+    last_ns: int
+    changes: int
+    runs: int
+    numbers: int
+    width: int
+    code_bits: int
+    payload_bits: int
+    wide: bool
+    numeric: bool
+    full: bool
+
+    def sections(self) -> list[tuple[str, np.dtype[Any], int]]:
+        """Return the name, the type and the length of each section, in their order."""
+        described = self.runs if self.numeric else 0
+        return [
+            ("quarks", np.dtype(np.int32), self.runs),
+            ("offsets", np.dtype(np.uint32), self.runs + 1),
+            ("carry_start", np.dtype(np.int64), self.runs),
+            ("carry_word", np.dtype(np.int64), self.runs),
+            ("carry_meta", np.dtype(np.uint32), self.runs),
+            ("form", np.dtype(np.uint8), described),
+            ("origin", np.dtype(np.int64), described),
+            ("rows", np.dtype(np.uint8), self.changes * self.width + _READ_BEYOND),
+            ("payload", np.dtype(np.uint64), self.changes if self.wide else 0),
+            ("numbers", np.dtype(np.int64), self.numbers),
+        ]
+
+    def size_bytes(self) -> int:
+        """Return the length of the buffer that holds all sections."""
+        return sum(_aligned(kind.itemsize * length) for _, kind, length in self.sections())
+
+
+class Segment:
+    """The sections of one segment, as views of its buffer."""
+
+    def __init__(self, head: Head, buffer: npt.NDArray[np.uint8]) -> None:
+        self.head = head
+        self.buffer = buffer
+
+    @cached_property
+    def sections(self) -> dict[str, npt.NDArray[Any]]:
+        """The arrays by name."""
+        arrays = {}
+        position = 0
+        for name, kind, length in self.head.sections():
+            end = position + kind.itemsize * length
+            arrays[name] = self.buffer[position:end].view(kind)
+            position += _aligned(kind.itemsize * length)
+        return arrays
+
+    def add_to(self, segments: Segments) -> None:
+        """Make this the last of the segments that a history searches."""
+        head = self.head
+        segments.append(
+            head.base_ns,
+            head.width,
+            head.code_bits,
+            head.payload_bits,
+            head.full,
+            **self.sections,
+        )
+
+
+def seal(tail: Tail, rows: int, before: Carry, *, full: bool) -> Segment:
+    """Return the segment of the first `rows` changes of a tail that is in order of time.
+
+    `before` is the state where the segment begins, and is brought to where it ends.
+    """
+    time_ns, quark = tail.time_ns[:rows], tail.quark[:rows]
+    word, meta = tail.word[:rows], tail.meta[:rows]
+    before.reserve(tail.quarks)
+    counts = np.zeros(tail.quarks, np.int32)
+    highest_code, highest_tag, numeric = kernel.measure(quark, word, meta, tail.kind, counts)
+    present = counts > 0
+    if full:
+        present |= before.start_ns[: tail.quarks] != _INT64.min
+    quarks = np.flatnonzero(present).astype(np.int32)
+    lengths = counts[quarks]
+    offsets = np.zeros(len(quarks) + 1, np.uint32)
+    np.cumsum(lengths, out=offsets[1:])
+    code_bits = (highest_code + 1).bit_length()
+    numbers = (
+        _Numbers.plan(tail, rows, quarks, offsets, max(code_bits, _INLINE_BITS))
+        if numeric
+        else None
+    )
+    if numbers is not None:
+        code_bits = max(code_bits, numbers.bits)
+    base_ns, last_ns = int(time_ns[0]), int(time_ns[-1])
+    time_bits = (last_ns - base_ns).bit_length()
+    payload_bits = code_bits + highest_tag.bit_length()
+    wide = time_bits + payload_bits > 64
+    row_bits = time_bits if wide else time_bits + payload_bits
+    head = Head(
+        base_ns=base_ns,
+        last_ns=last_ns,
+        changes=rows,
+        runs=len(quarks),
+        numbers=numbers.stored if numbers is not None else 0,
+        width=max(1, (row_bits + 7) // 8),
+        code_bits=code_bits,
+        payload_bits=payload_bits,
+        wide=wide,
+        numeric=numeric,
+        full=full,
+    )
+    segment = Segment(head, _aligned_buffer(head.size_bytes()))
+    to = segment.sections
+    to["quarks"][:] = quarks
+    to["offsets"][:] = offsets
+    to["carry_start"][:] = before.start_ns[quarks]
+    to["carry_word"][:] = before.word[quarks]
+    to["carry_meta"][:] = before.meta[quarks]
+    position = np.zeros(tail.quarks, np.int32)
+    position[quarks] = offsets[:-1]
+    form = origin = None
+    if numbers is not None:
+        form, origin = numbers.form, numbers.origin
+        to["form"][:] = form[quarks]
+        to["origin"][:] = origin[quarks]
+    kernel.fill(
+        time_ns,
+        quark,
+        word,
+        meta,
+        position,
+        base_ns,
+        code_bits,
+        0 if wide else payload_bits,
+        head.width,
+        to["rows"],
+        to["payload"] if wide else None,
+        form,
+        origin,
+        to["numbers"] if numbers is not None else None,
+    )
+    kernel.carry(time_ns, quark, word, meta, before.start_ns, before.word, before.meta)
+    return segment
+
+
+class _Numbers(NamedTuple):
+    """How the values of each quark are kept: in rows where they are few, else beside them."""
+
+    form: npt.NDArray[np.uint8]
+    origin: Int64s
+    bits: int
+    stored: int
+
+    @classmethod
+    def plan(
+        cls,
+        tail: Tail,
+        rows: int,
+        quarks: Int32s,
+        offsets: npt.NDArray[np.uint32],
+        inline_bits: int,
+    ) -> _Numbers:
+        kind = tail.kind[: tail.quarks]
+        low = np.full(tail.quarks, _INT64.max, np.int64)
+        high = np.full(tail.quarks, _INT64.min, np.int64)
+        fractional = np.zeros(tail.quarks, np.uint8)
+        kernel.measure_numbers(
+            tail.quark[:rows], tail.word[:rows], tail.meta[:rows], kind, low, high, fractional
+        )
+        # The span of 64-bit integers needs 64 bits without a sign.
+        span = np.where(low <= high, high.view(np.uint64) - low.view(np.uint64), np.uint64(0))
+        inline = (span <= np.uint64(2**inline_bits - 2)) & (fractional == 0)
+        form = np.where(inline, kind - np.uint8(1), np.uint8(kernel.STORED)).astype(np.uint8)
+        form[kind <= 1] = kernel.CODE
+        origin = np.where(low <= high, low, 0)
+        runs_form = form[quarks]
+        stored = runs_form == kernel.STORED
+        lengths = np.where(stored, np.diff(offsets.astype(np.int64)), 0)
+        ends = np.cumsum(lengths)
+        origin[quarks[stored]] = (ends - lengths - offsets[:-1])[stored]
+        kept_inline = span[quarks][(runs_form != kernel.STORED) & (runs_form != kernel.CODE)]
+        bits = 1 if stored.any() else 0
+        if len(kept_inline):
+            bits = max(bits, (int(kept_inline.max()) + 1).bit_length())
+        return cls(form, origin, bits, int(ends[-1]))
+
+
+def _aligned(size_bytes: int) -> int:
+    return -(-size_bytes // _ALIGNMENT) * _ALIGNMENT
+
+
+def _aligned_buffer(size_bytes: int) -> npt.NDArray[np.uint8]:
+    room = np.zeros(size_bytes + _ALIGNMENT, np.uint8)
+    skip = -room.ctypes.data % _ALIGNMENT
+    return room[skip : skip + size_bytes]

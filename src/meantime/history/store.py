@@ -1,0 +1,296 @@
+"""From changes to segments: the open tail, its sealing, and what came too late for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+import numpy as np
+
+from meantime.history.segment import SEGMENT_CHANGES, Carry, seal
+from meantime.kernels.search import Segments
+from meantime.kernels.tail import DONE, FULL, Tail
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    import numpy.typing as npt
+
+    from meantime.columns import Int32s, Int64s
+    from meantime.history.segment import Segment
+
+__all__ = ["Store"]
+
+_INT64 = np.iinfo(np.int64)
+# Changes that wait before a segment is sealed: this much disorder across quarks costs nothing.
+_SLACK_CHANGES = 2**17
+_CHUNK_ROWS = 2**16
+# A full segment costs about 24 bytes a quark; at most one in this many changes pays for that.
+_CHANGES_PER_FULL_RUN = 16
+
+Refuse: TypeAlias = "Callable[[int, int, int, int], None]"
+
+
+class Changes(NamedTuple):
+    """Changes as columns, as a `Tail` holds them."""
+
+    time_ns: Int64s
+    quark: Int32s
+    word: Int64s
+    meta: npt.NDArray[np.uint32]
+
+    @classmethod
+    def room(cls, rows: int) -> Changes:
+        """Return columns to be filled."""
+        return cls(
+            np.empty(rows, np.int64),
+            np.empty(rows, np.int32),
+            np.empty(rows, np.int64),
+            np.empty(rows, np.uint32),
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence[Changes]) -> Changes:
+        """Return all of these, one after the other."""
+        return cls(
+            np.concatenate([part.time_ns for part in parts]),
+            np.concatenate([part.quark for part in parts]),
+            np.concatenate([part.word for part in parts]),
+            np.concatenate([part.meta for part in parts]),
+        )
+
+    def part(self, first: int, last: int) -> Changes:
+        """Return rows [first, last) as views."""
+        rows = slice(first, last)
+        return Changes(self.time_ns[rows], self.quark[rows], self.word[rows], self.meta[rows])
+
+    def copy(self) -> Changes:
+        """Return columns that do not change with these."""
+        return Changes(self.time_ns.copy(), self.quark.copy(), self.word.copy(), self.meta.copy())
+
+    def in_order(self) -> Changes:
+        """Return these in order of time, those of one time in the order they were in."""
+        order = np.argsort(self.time_ns, kind="stable")
+        return Changes(self.time_ns[order], self.quark[order], self.word[order], self.meta[order])
+
+
+class Store:
+    """The segments of a history being built.
+
+    Segments hold the changes in order of time, `segment_changes` each; one is never cut inside an
+    instant. A change before what is sealed is late: late changes wait, and `finish` seals anew all
+    segments from the first they belong to. `refuse` is called with the status, time, quark and type
+    of a change that cannot be, and raises what is wrong with it.
+    """
+
+    def __init__(self, refuse: Refuse, segment_changes: int = SEGMENT_CHANGES) -> None:
+        self._refuse = refuse
+        self.segments: list[Segment] = []
+        self._segment_changes = segment_changes
+        self._tail = self._new_tail()
+        self._carry = Carry.empty()
+        self._since_full = 0
+        self._late: list[Changes] = []
+        self._replaced = 0
+
+    def _new_tail(self, *, verbatim: bool = False) -> Tail:
+        slack = min(_SLACK_CHANGES, self._segment_changes)
+        return Tail(self._segment_changes + slack, _CHUNK_ROWS, verbatim)
+
+    @property
+    def replaced(self) -> int:
+        """How many states of no length were replaced by a later change of the same time."""
+        return self._replaced + self._tail.replaced
+
+    def reserve(self, quarks: int) -> None:
+        """Know the quarks below `quarks`."""
+        if quarks > self._tail.quarks:
+            self._tail.reserve(quarks)
+
+    def kind(self, quark: int) -> int:
+        """Return the type of an attribute's values."""
+        return int(self._tail.kind[quark])
+
+    def kinds(self, quarks: int) -> npt.NDArray[np.uint8]:
+        """Return the type of each attribute's values, by quark."""
+        return self._tail.kind[:quarks].copy()
+
+    def last_change_ns(self, quark: int) -> int:
+        """Return the time of an attribute's last change."""
+        return int(self._tail.start_ns[quark])
+
+    def put_one(self, time_ns: int, quark: int, word: int, meta: int, kind: int) -> None:
+        """Take one change."""
+        status = self._tail.put_one(time_ns, quark, word, meta, kind)
+        if status == FULL:
+            self._make_room()
+            status = self._tail.put_one(time_ns, quark, word, meta, kind)
+        if status != DONE:
+            self._refuse(status, time_ns, quark, kind)
+
+    def put_codes(
+        self,
+        time_ns: Int64s,
+        quark: Int32s,
+        code: Int32s,
+        code_of: Int32s,
+        tag: Int32s | None,
+    ) -> None:
+        """Take changes to strings; `code_of` translates their codes, -1 is null."""
+        # One more at the end: a code of -1 takes it.
+        translate = np.append(code_of, np.int32(-1)).astype(np.int32)
+        for chunk in _chunks(len(time_ns)):
+            codes = translate[code[chunk]]
+            times, quarks = time_ns[chunk], quark[chunk]
+            tags = None if tag is None else tag[chunk]
+            row, status = 0, FULL
+            while status == FULL:
+                row, status = self._tail.put_codes(times, quarks, codes, tags, row)
+                if status == FULL:
+                    self._make_room()
+            if status != DONE:
+                self._refuse(status, int(times[row]), int(quarks[row]), 1)
+
+    def put_words(
+        self,
+        time_ns: Int64s,
+        quark: Int32s,
+        word: Int64s,
+        meta: npt.NDArray[np.uint32],
+        kind: npt.NDArray[np.uint8],
+    ) -> None:
+        """Take changes given as words."""
+        for chunk in _chunks(len(time_ns)):
+            columns = (time_ns[chunk], quark[chunk], word[chunk], meta[chunk], kind[chunk])
+            row, status = 0, FULL
+            while status == FULL:
+                row, status = self._tail.put_words(*columns, row)
+                if status == FULL:
+                    self._make_room()
+            if status != DONE:
+                self._refuse(
+                    status, int(columns[0][row]), int(columns[1][row]), int(columns[4][row])
+                )
+
+    def finish(self, quarks: int, start_ns: int, end_ns: int | None) -> Segments:
+        """Seal what is left and return the segments, to be searched."""
+        self.reserve(quarks)
+        self._take_late()
+        if self._late:
+            self._merge_late()
+        while self._tail.rows:
+            self._seal(last=True)
+        searched = Segments()
+        for segment in self.segments:
+            segment.add_to(searched)
+        changed = self._tail.latest_ns != _INT64.min
+        latest_end_ns = self._tail.latest_ns + 1 if changed else start_ns
+        searched.start_ns = min(start_ns, self._tail.first_ns) if changed else start_ns
+        searched.end_ns = latest_end_ns if end_ns is None else max(end_ns, latest_end_ns)
+        return searched
+
+    def _make_room(self) -> None:
+        self._take_late()
+        if self._tail.rows == self._tail.capacity:
+            self._seal(last=False)
+
+    def _take_late(self) -> None:
+        tail = self._tail
+        if tail.late_rows:
+            columns = (tail.late_time_ns, tail.late_quark, tail.late_word, tail.late_meta)
+            self._late.append(Changes(*columns).part(0, tail.late_rows).copy())
+            tail.late_rows = 0
+
+    def _seal(self, *, last: bool) -> None:
+        tail = self._tail
+        tail.sort()
+        rows = self._cut()
+        if rows == tail.rows and not last:
+            # All at one instant, and more of it may come.
+            tail.grow(2 * tail.capacity)
+            return
+        self._carry.reserve(tail.quarks)
+        changed = int(np.count_nonzero(self._carry.start_ns != _INT64.min))
+        full = not self.segments or self._since_full > _CHANGES_PER_FULL_RUN * changed
+        self.segments.append(seal(tail, rows, self._carry, full=full))
+        self._since_full = rows if full else self._since_full + rows
+        left = rows < tail.rows
+        tail.drop(rows, int(tail.time_ns[rows]) if left else tail.latest_ns + 1)
+
+    def _cut(self) -> int:
+        """How many of the tail's ordered changes the next segment takes."""
+        rows = self._segment_changes
+        if self._tail.rows <= rows:
+            return self._tail.rows
+        time_ns = self._tail.time_ns[: self._tail.rows]
+        cut = int(np.searchsorted(time_ns, time_ns[rows]))
+        return cut or int(np.searchsorted(time_ns, time_ns[rows], side="right"))
+
+    def _merge_late(self) -> None:
+        """Seal anew from the segment on that the earliest late change belongs to."""
+        late = Changes.joined(self._late).in_order()
+        bases_ns = [segment.head.base_ns for segment in self.segments]
+        kept = max(0, int(np.searchsorted(bases_ns, late.time_ns[0], side="right")) - 1)
+        merged = _merged(self.segments[kept:], self._tail, late)
+        old = self._tail
+        self._late = []
+        self._replaced = self.replaced
+        self.segments = self.segments[:kept]
+        self._carry = _carry_after(self.segments, old.quarks)
+        self._since_full = sum(
+            segment.head.changes for segment in self.segments[_last_full(self.segments) :]
+        )
+        self._tail = self._new_tail(verbatim=True)
+        self._tail.resume(old.kind, self._carry.start_ns, self._carry.word, self._carry.meta)
+        for changes in merged:
+            self.put_words(*changes, old.kind[changes.quark])
+        self._tail.first_ns = min(self._tail.first_ns, old.first_ns)
+        self._tail.verbatim = False
+
+
+def _merged(segments: list[Segment], tail: Tail, late: Changes) -> Iterator[Changes]:
+    """Yield the changes of segments and tail, with the late ones, in order of time."""
+    searched = Segments()
+    for segment in segments:
+        segment.add_to(searched)
+    taken = 0
+    for index, segment in enumerate(segments):
+        sealed = Changes.room(segment.head.changes)
+        searched.unseal(index, *sealed)
+        last = index + 1 == len(segments)
+        end_ns = tail.boundary_ns if last else segments[index + 1].head.base_ns
+        until = int(np.searchsorted(late.time_ns, end_ns))
+        yield Changes.joined([sealed, late.part(taken, until)]).in_order()
+        taken = until
+    waiting = Changes(tail.time_ns, tail.quark, tail.word, tail.meta).part(0, tail.rows)
+    yield Changes.joined([waiting, late.part(taken, len(late.time_ns))]).in_order()
+
+
+def _carry_after(segments: list[Segment], quarks: int) -> Carry:
+    """Return the state of each quark after all these segments."""
+    carry = Carry.empty()
+    carry.reserve(quarks)
+    if segments:
+        searched = Segments()
+        searched.start_ns = _INT64.min
+        for segment in segments:
+            segment.add_to(searched)
+        ends_ns = np.empty(quarks, np.int64)
+        searched.at(
+            np.arange(quarks, dtype=np.int32),
+            segments[-1].head.last_ns,
+            carry.start_ns,
+            ends_ns,
+            carry.word,
+            carry.meta,
+        )
+    return carry
+
+
+def _last_full(segments: list[Segment]) -> int:
+    fulls = [index for index, segment in enumerate(segments) if segment.head.full]
+    return fulls[-1] if fulls else 0
+
+
+def _chunks(rows: int) -> Iterator[slice]:
+    for first in range(0, rows, _CHUNK_ROWS):
+        yield slice(first, first + _CHUNK_ROWS)

@@ -1,0 +1,36 @@
+/* One packed row of a segment: `width` bytes, little-endian, the relative time above the payload. */
+#include <stdint.h>
+#include <string.h>
+
+static inline uint64_t load_row(const uint8_t *rows, int64_t row, int width, uint64_t mask) {
+    uint64_t word;
+    memcpy(&word, rows + row * width, 8);
+    return word & mask;
+}
+
+/* Exactly `width` bytes: the rows after this one may already be written. */
+static inline void store_row(uint8_t *rows, int64_t row, int width, uint64_t word) {
+    uint8_t *to = rows + row * width;
+    switch (width) {
+    case 8: memcpy(to, &word, 8); return;
+    case 7: memcpy(to, &word, 4); word >>= 32; memcpy(to + 4, &word, 2); to[6] = (uint8_t)(word >> 16); return;
+    case 6: memcpy(to, &word, 4); word >>= 32; memcpy(to + 4, &word, 2); return;
+    case 5: memcpy(to, &word, 4); to[4] = (uint8_t)(word >> 32); return;
+    case 4: memcpy(to, &word, 4); return;
+    case 3: memcpy(to, &word, 2); to[2] = (uint8_t)(word >> 16); return;
+    case 2: memcpy(to, &word, 2); return;
+    default: to[0] = (uint8_t)word; return;
+    }
+}
+
+static inline int64_t double_bits(double value) {
+    int64_t bits;
+    memcpy(&bits, &value, 8);
+    return bits;
+}
+
+static inline double bits_double(int64_t bits) {
+    double value;
+    memcpy(&value, &bits, 8);
+    return value;
+}

@@ -1,0 +1,53 @@
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from meantime.columns import Int32s, Int64s
+
+CODE: int
+INT_INLINE: int
+FLOAT_INLINE: int
+STORED: int
+
+UInt8s: TypeAlias = npt.NDArray[np.uint8]
+UInt32s: TypeAlias = npt.NDArray[np.uint32]
+UInt64s: TypeAlias = npt.NDArray[np.uint64]
+
+def measure(
+    quark: Int32s, word: Int64s, meta: UInt32s, kind: UInt8s, counts: Int32s
+) -> tuple[int, int, bool]: ...
+def measure_numbers(
+    quark: Int32s,
+    word: Int64s,
+    meta: UInt32s,
+    kind: UInt8s,
+    low: Int64s,
+    high: Int64s,
+    fractional: UInt8s,
+) -> None: ...
+def fill(
+    time: Int64s,
+    quark: Int32s,
+    word: Int64s,
+    meta: UInt32s,
+    position: Int32s,
+    base_ns: int,
+    code_bits: int,
+    payload_bits: int,
+    width: int,
+    rows: UInt8s,
+    payload: UInt64s | None,
+    form: UInt8s | None,
+    origin: Int64s | None,
+    numbers: Int64s | None,
+) -> None: ...
+def carry(
+    time: Int64s,
+    quark: Int32s,
+    word: Int64s,
+    meta: UInt32s,
+    start: Int64s,
+    now_word: Int64s,
+    now_meta: UInt32s,
+) -> None: ...

@@ -1,0 +1,149 @@
+"""Sealing: changes in any order across quarks become the quark-major rows of a segment."""
+
+from libc.math cimport floor
+from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+
+cdef extern from "rows.h":
+    void store_row(uint8_t*, int64_t, int, uint64_t) noexcept nogil
+    double bits_double(int64_t) noexcept nogil
+
+CODE = 0
+INT_INLINE = 1
+FLOAT_INLINE = 2
+STORED = 3
+
+
+def measure(
+    const int32_t[::1] quark,
+    const int64_t[::1] word,
+    const uint32_t[::1] meta,
+    const uint8_t[::1] kind,
+    int32_t[::1] counts,
+):
+    """Count the changes per quark into `counts`, which holds zeros.
+
+    Returns:
+        The highest string code (-1: none), the highest tag plus one, whether a quark has numbers.
+    """
+    cdef Py_ssize_t i
+    cdef int64_t code = -1
+    cdef uint32_t tags = 0
+    cdef bint numeric = False
+    with nogil:
+        for i in range(quark.shape[0]):
+            counts[quark[i]] += 1
+            if meta[i] > tags:
+                tags = meta[i]
+            if kind[quark[i]] > 1:
+                numeric = True
+            elif not meta[i] & 1 and word[i] > code:
+                code = word[i]
+    return code, tags >> 1, numeric
+
+
+def measure_numbers(
+    const int32_t[::1] quark,
+    const int64_t[::1] word,
+    const uint32_t[::1] meta,
+    const uint8_t[::1] kind,
+    int64_t[::1] low,
+    int64_t[::1] high,
+    uint8_t[::1] fractional,
+):
+    """Find the range of the numbers of each quark; a quark with a float that no int32 equals is
+    marked `fractional` instead. `low` holds INT64_MAX, `high` INT64_MIN and `fractional` zeros."""
+    cdef Py_ssize_t i
+    cdef int32_t q
+    cdef int64_t value
+    cdef double x
+    with nogil:
+        for i in range(quark.shape[0]):
+            q = quark[i]
+            if kind[q] < 2 or meta[i] & 1:
+                continue
+            value = word[i]
+            if kind[q] == 3:
+                x = bits_double(value)
+                # The bits of -0.0 alone are INT64_MIN: as an integer it would lose its sign.
+                if value == INT64_MIN or not -2147483648.0 <= x <= 2147483647.0 or x != floor(x):
+                    fractional[q] = 1
+                    continue
+                value = <int64_t>x
+            if value < low[q]:
+                low[q] = value
+            if value > high[q]:
+                high[q] = value
+
+
+def fill(
+    const int64_t[::1] time,
+    const int32_t[::1] quark,
+    const int64_t[::1] word,
+    const uint32_t[::1] meta,
+    int32_t[::1] position,
+    int64_t base_ns,
+    int code_bits,
+    int payload_bits,
+    int width,
+    uint8_t[::1] rows,
+    uint64_t[::1] payload,
+    const uint8_t[::1] form,
+    const int64_t[::1] origin,
+    int64_t[::1] numbers,
+):
+    """Write each change as the next row of its quark's run, which `position` holds by quark.
+
+    Without `payload`, payloads go into the rows. `form` says by quark how its values are written
+    (None: all are codes). `origin` holds by quark the lowest value of an inline run, and for a
+    stored run what to add to a row to get its place in `numbers`.
+    """
+    cdef Py_ssize_t i
+    cdef int32_t j, q
+    cdef uint64_t field
+    cdef bint wide = payload is not None
+    cdef bint mixed = form is not None
+    with nogil:
+        for i in range(time.shape[0]):
+            q = quark[i]
+            j = position[q]
+            position[q] = j + 1
+            if mixed and form[q] == 3:
+                numbers[j + origin[q]] = word[i]
+            if meta[i] & 1:
+                field = 0
+            elif not mixed or form[q] == 0:
+                field = <uint64_t>(word[i] + 1)
+            elif form[q] == 1:
+                field = <uint64_t>word[i] - <uint64_t>origin[q] + 1
+            elif form[q] == 2:
+                field = <uint64_t>(<int64_t>bits_double(word[i]) - origin[q] + 1)
+            else:
+                field = 1
+            field |= (<uint64_t>(meta[i] >> 1)) << code_bits
+            if wide:
+                payload[j] = field
+                field = 0
+            store_row(
+                &rows[0], j, width,
+                ((<uint64_t>time[i] - <uint64_t>base_ns) << payload_bits) | field,
+            )
+
+
+def carry(
+    const int64_t[::1] time,
+    const int32_t[::1] quark,
+    const int64_t[::1] word,
+    const uint32_t[::1] meta,
+    int64_t[::1] start,
+    int64_t[::1] now_word,
+    uint32_t[::1] now_meta,
+):
+    """Bring the state of each quark, by quark, to what it is after these changes."""
+    cdef Py_ssize_t i
+    cdef int32_t q
+    with nogil:
+        for i in range(time.shape[0]):
+            q = quark[i]
+            start[q] = time[i]
+            now_word[q] = word[i]
+            now_meta[q] = meta[i]

@@ -1,0 +1,65 @@
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from meantime.columns import Int32s, Int64s
+
+UInt8s: TypeAlias = npt.NDArray[np.uint8]
+UInt32s: TypeAlias = npt.NDArray[np.uint32]
+UInt64s: TypeAlias = npt.NDArray[np.uint64]
+
+class Segments:
+    start_ns: int
+    end_ns: int
+
+    def __init__(self) -> None: ...
+    def __len__(self) -> int: ...
+    @property
+    def size_bytes(self) -> int: ...
+    def append(
+        self,
+        base_ns: int,
+        width: int,
+        code_bits: int,
+        payload_bits: int,
+        full: bool,
+        quarks: Int32s,
+        offsets: UInt32s,
+        carry_start: Int64s,
+        carry_word: Int64s,
+        carry_meta: UInt32s,
+        form: UInt8s,
+        origin: Int64s,
+        rows: UInt8s,
+        payload: UInt64s,
+        numbers: Int64s,
+    ) -> None: ...
+    def point(self, quark: int, time: int) -> tuple[int, int, int, int]: ...
+    def at(
+        self,
+        quarks: Int32s,
+        time: int,
+        start: Int64s,
+        end: Int64s,
+        word: Int64s,
+        meta: UInt32s,
+    ) -> None: ...
+    def count(self, quarks: Int32s, start_ns: int, end_ns: int, counts: Int64s) -> None: ...
+    def unseal(
+        self, segment: int, time: Int64s, quark: Int32s, word: Int64s, meta: UInt32s
+    ) -> None: ...
+    def gather(
+        self,
+        quarks: Int32s,
+        start_ns: int,
+        end_ns: int,
+        resolution_ns: int,
+        out_quark: Int32s,
+        out_start: Int64s,
+        out_end: Int64s,
+        out_code: Int32s | None,
+        out_word: Int64s | None,
+        out_meta: UInt32s | None,
+        out_tag: Int32s | None,
+    ) -> int: ...

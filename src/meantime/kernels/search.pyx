@@ -1,0 +1,497 @@
+"""Finding and gathering the intervals of sealed segments."""
+
+from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free, realloc
+
+import numpy as np
+
+cdef extern from "rows.h":
+    uint64_t load_row(const uint8_t*, int64_t, int, uint64_t) noexcept nogil
+    int64_t double_bits(double) noexcept nogil
+
+
+cdef struct Segment:
+    int64_t base_ns
+    Py_ssize_t runs
+    int width
+    int code_bits
+    int payload_bits
+    bint full
+    bint dense
+    uint64_t row_mask
+    uint64_t payload_mask
+    uint64_t code_mask
+    const int32_t* quarks
+    const uint32_t* offsets
+    const int64_t* carry_start
+    const int64_t* carry_word
+    const uint32_t* carry_meta
+    const uint8_t* form
+    const int64_t* origin
+    const uint8_t* rows
+    const uint64_t* payload
+    const int64_t* numbers
+
+
+cdef struct State:
+    int64_t start
+    int64_t word
+    uint32_t meta
+
+
+cdef struct Place:
+    # The next change after a time: row `row` of run `run` of segment `segment`; a run of -1 stands
+    # for no row of that segment.
+    Py_ssize_t segment
+    Py_ssize_t run
+    Py_ssize_t row
+
+
+cdef inline int64_t row_time(const Segment* s, Py_ssize_t row) noexcept nogil:
+    cdef uint64_t packed = load_row(s.rows, row, s.width, s.row_mask)
+    # A payload of 64 bits is never inline, so the shift is defined.
+    return <int64_t>(<uint64_t>s.base_ns + (packed >> s.payload_bits))
+
+
+cdef inline void row_state(
+    const Segment* s, Py_ssize_t run, Py_ssize_t row, State* state
+) noexcept nogil:
+    cdef uint64_t packed = load_row(s.rows, row, s.width, s.row_mask)
+    cdef uint64_t payload = packed & s.payload_mask
+    cdef uint64_t field
+    state.start = <int64_t>(<uint64_t>s.base_ns + (packed >> s.payload_bits))
+    if s.payload != NULL:
+        payload = s.payload[row]
+    field = payload & s.code_mask
+    state.meta = (<uint32_t>(payload >> s.code_bits)) << 1
+    if field == 0:
+        state.word = 0
+        state.meta |= 1
+    elif s.form == NULL or s.form[run] == 0:
+        state.word = <int64_t>(field - 1)
+    elif s.form[run] == 1:
+        state.word = <int64_t>(<uint64_t>s.origin[run] + (field - 1))
+    elif s.form[run] == 2:
+        state.word = double_bits(<double>(s.origin[run] + <int64_t>(field - 1)))
+    else:
+        state.word = s.numbers[row + s.origin[run]]
+
+
+cdef inline Py_ssize_t find_run(const Segment* s, int32_t quark, Py_ssize_t near) noexcept nogil:
+    """The run of a quark, or -1; `near` is where it probably is."""
+    cdef Py_ssize_t low, length, half
+    if s.dense:
+        return quark if quark < s.runs else -1
+    if near < s.runs and s.quarks[near] == quark:
+        return near
+    if near + 1 < s.runs and s.quarks[near + 1] == quark:
+        return near + 1
+    low = 0
+    length = s.runs
+    while length > 0:
+        half = length >> 1
+        if s.quarks[low + half] < quark:
+            low += half + 1
+            length -= half + 1
+        else:
+            length = half
+    return low if low < s.runs and s.quarks[low] == quark else -1
+
+
+cdef inline Py_ssize_t first_after(
+    const Segment* s, Py_ssize_t low, Py_ssize_t high, int64_t time
+) noexcept nogil:
+    """The first row of [low, high) whose time is after `time`, which is not before the segment."""
+    cdef uint64_t relative = <uint64_t>time - <uint64_t>s.base_ns
+    cdef Py_ssize_t length = high - low, half
+    while length > 0:
+        half = length >> 1
+        if (load_row(s.rows, low + half, s.width, s.row_mask) >> s.payload_bits) <= relative:
+            low += half + 1
+            length -= half + 1
+        else:
+            length = half
+    return low
+
+
+cdef class Segments:
+    """The segments of a history in order of time, to be searched.
+
+    A quark that never changed has been null since `start_ns`; the last interval of every quark
+    ends at `end_ns`.
+    """
+
+    cdef Segment* _segments
+    cdef Py_ssize_t _count, _room
+    cdef list _kept
+    cdef public int64_t start_ns, end_ns
+    cdef object _first_array, _last_array
+    cdef int32_t[::1] _first, _last
+
+    def __cinit__(self):
+        self._segments = NULL
+        self._count = self._room = 0
+
+    def __init__(self):
+        self._kept = []
+        self.start_ns = self.end_ns = 0
+        self._first_array = np.zeros(0, np.int32)
+        self._last_array = np.zeros(0, np.int32)
+        self._first, self._last = self._first_array, self._last_array
+
+    def __dealloc__(self):
+        free(self._segments)
+
+    def __len__(self):
+        return self._count
+
+    @property
+    def size_bytes(self):
+        """The bytes of all sections."""
+        return sum(section.nbytes for sections in self._kept for section in sections)
+
+    def append(
+        self,
+        int64_t base_ns,
+        int width,
+        int code_bits,
+        int payload_bits,
+        bint full,
+        const int32_t[::1] quarks,
+        const uint32_t[::1] offsets,
+        const int64_t[::1] carry_start,
+        const int64_t[::1] carry_word,
+        const uint32_t[::1] carry_meta,
+        const uint8_t[::1] form,
+        const int64_t[::1] origin,
+        const uint8_t[::1] rows,
+        const uint64_t[::1] payload,
+        const int64_t[::1] numbers,
+    ):
+        """Add the segment after the last; the arrays are kept, not copied.
+
+        `rows` holds 8 bytes more than the rows; `form`, `origin`, `payload` and `numbers` are empty
+        where the segment has none.
+        """
+        cdef Segment* s
+        cdef Py_ssize_t room, run, runs = quarks.shape[0]
+        cdef int32_t quark, here = <int32_t>self._count
+        if self._count == self._room:
+            room = 2 * self._room + 16
+            s = <Segment*>realloc(self._segments, room * sizeof(Segment))
+            if s == NULL:
+                raise MemoryError
+            self._segments = s
+            self._room = room
+        s = &self._segments[self._count]
+        s.base_ns = base_ns
+        s.runs = runs
+        s.width = width
+        s.code_bits = code_bits
+        s.payload_bits = 0 if payload.shape[0] else payload_bits
+        s.full = full
+        s.dense = runs > 0 and quarks[0] == 0 and quarks[runs - 1] == runs - 1
+        s.row_mask = (~<uint64_t>0) >> (64 - 8 * width)
+        s.payload_mask = ((<uint64_t>1) << s.payload_bits) - 1
+        s.code_mask = ((<uint64_t>1) << code_bits) - 1
+        s.quarks = &quarks[0] if runs else NULL
+        s.offsets = &offsets[0]
+        s.carry_start = &carry_start[0] if runs else NULL
+        s.carry_word = &carry_word[0] if runs else NULL
+        s.carry_meta = &carry_meta[0] if runs else NULL
+        s.form = &form[0] if form.shape[0] else NULL
+        s.origin = &origin[0] if origin.shape[0] else NULL
+        s.rows = &rows[0]
+        s.payload = &payload[0] if payload.shape[0] else NULL
+        s.numbers = &numbers[0] if numbers.shape[0] else NULL
+        self._kept.append((
+            quarks, offsets, carry_start, carry_word, carry_meta, form, origin, rows, payload,
+            numbers,
+        ))
+        if runs and quarks[runs - 1] >= self._first.shape[0]:
+            self._know(quarks[runs - 1] + 1)
+        with nogil:
+            for run in range(runs):
+                if s.offsets[run + 1] > s.offsets[run]:
+                    quark = s.quarks[run]
+                    if self._first[quark] < 0:
+                        self._first[quark] = here
+                    self._last[quark] = here
+        self._count += 1
+
+    cdef _know(self, Py_ssize_t quarks):
+        more = max(quarks, 2 * len(self._first_array)) - len(self._first_array)
+        self._first_array = np.append(self._first_array, np.full(more, -1, np.int32))
+        self._last_array = np.append(self._last_array, np.full(more, -1, np.int32))
+        self._first, self._last = self._first_array, self._last_array
+
+    cdef inline Py_ssize_t segment_at(self, int64_t time) noexcept nogil:
+        """The last segment that begins at or before a time; -1 before the first."""
+        cdef Py_ssize_t low = 0, length = self._count, half
+        while length > 0:
+            half = length >> 1
+            if self._segments[low + half].base_ns <= time:
+                low += half + 1
+                length -= half + 1
+            else:
+                length = half
+        return low - 1
+
+    cdef void locate(self, int32_t quark, int64_t time, State* state, Place* place) noexcept nogil:
+        """The state of a quark at a time, and the place after it."""
+        cdef Py_ssize_t here, back, run, row
+        cdef Segment* s
+        state.start = self.start_ns
+        state.word = 0
+        state.meta = 1
+        here = self.segment_at(time)
+        place.segment = here
+        place.run = -1
+        place.row = 0
+        if quark >= self._first.shape[0] or self._first[quark] < 0:
+            place.segment = self._count
+            return
+        if here < self._first[quark]:
+            place.segment = self._first[quark] - 1
+            return
+        back = here if here < self._last[quark] else self._last[quark]
+        if back < here:
+            place.segment = self._count
+        while True:
+            s = &self._segments[back]
+            run = find_run(s, quark, 0)
+            if run >= 0:
+                row = first_after(s, s.offsets[run], s.offsets[run + 1], time)
+                if back == here:
+                    place.run = run
+                    place.row = row
+                if row > s.offsets[run]:
+                    row_state(s, run, row - 1, state)
+                elif s.carry_start[run] != INT64_MIN:
+                    state.start = s.carry_start[run]
+                    state.word = s.carry_word[run]
+                    state.meta = s.carry_meta[run]
+                return
+            back -= 1
+
+    cdef inline bint next_change(self, int32_t quark, Place* place, int64_t* time) noexcept nogil:
+        """Move to the next change and give its time; False where there is none."""
+        cdef Segment* s
+        cdef Py_ssize_t run
+        if place.segment >= self._count:
+            return False
+        if place.run >= 0:
+            s = &self._segments[place.segment]
+            if place.row < s.offsets[place.run + 1]:
+                time[0] = row_time(s, place.row)
+                return True
+        place.segment += 1
+        while place.segment <= self._last[quark]:
+            s = &self._segments[place.segment]
+            run = find_run(s, quark, place.run if place.run >= 0 else 0)
+            if run >= 0 and s.offsets[run + 1] > s.offsets[run]:
+                place.run = run
+                place.row = s.offsets[run]
+                time[0] = row_time(s, place.row)
+                return True
+            place.segment += 1
+        place.segment = self._count
+        return False
+
+    def point(self, int32_t quark, int64_t time):
+        """Return (start_ns, end_ns, word, meta) of the interval that holds a time."""
+        cdef State state
+        cdef Place place
+        cdef int64_t end
+        with nogil:
+            self.locate(quark, time, &state, &place)
+            if not self.next_change(quark, &place, &end):
+                end = self.end_ns
+        return state.start, end, state.word, state.meta
+
+    def at(
+        self,
+        const int32_t[::1] quarks,
+        int64_t time,
+        int64_t[::1] start,
+        int64_t[::1] end,
+        int64_t[::1] word,
+        uint32_t[::1] meta,
+    ):
+        """Find the interval of each quark that holds a time."""
+        cdef Py_ssize_t i
+        cdef State state
+        cdef Place place
+        with nogil:
+            for i in range(quarks.shape[0]):
+                self.locate(quarks[i], time, &state, &place)
+                start[i] = state.start
+                word[i] = state.word
+                meta[i] = state.meta
+                if not self.next_change(quarks[i], &place, &end[i]):
+                    end[i] = self.end_ns
+
+    def count(
+        self, const int32_t[::1] quarks, int64_t start_ns, int64_t end_ns, int64_t[::1] counts
+    ):
+        """Find how many intervals of each quark meet [start_ns, end_ns)."""
+        cdef Py_ssize_t i, k, run, first, last, low, high, near
+        cdef int32_t quark
+        cdef int64_t n
+        cdef Segment* s
+        counts[:] = 1
+        with nogil:
+            first = self.segment_at(start_ns)
+            last = self.segment_at(end_ns - 1)
+            if first < 0:
+                first = 0
+            for k in range(first, last + 1):
+                s = &self._segments[k]
+                near = 0
+                for i in range(quarks.shape[0]):
+                    quark = quarks[i]
+                    run = find_run(s, quark, near)
+                    if run < 0:
+                        continue
+                    near = run
+                    low = s.offsets[run]
+                    high = s.offsets[run + 1]
+                    n = high - low
+                    if n and start_ns >= s.base_ns:
+                        low = first_after(s, low, high, start_ns)
+                    if n and k == last:
+                        high = first_after(s, low, high, end_ns - 1)
+                    counts[i] += high - low
+
+    def unseal(
+        self,
+        Py_ssize_t segment,
+        int64_t[::1] time,
+        int32_t[::1] quark,
+        int64_t[::1] word,
+        uint32_t[::1] meta,
+    ):
+        """Write the changes of a segment as columns, quark by quark."""
+        cdef Segment* s = &self._segments[segment]
+        cdef Py_ssize_t run, row
+        cdef State state
+        with nogil:
+            for run in range(s.runs):
+                for row in range(s.offsets[run], s.offsets[run + 1]):
+                    row_state(s, run, row, &state)
+                    time[row] = state.start
+                    quark[row] = s.quarks[run]
+                    word[row] = state.word
+                    meta[row] = state.meta
+
+    def gather(
+        self,
+        const int32_t[::1] quarks,
+        int64_t start_ns,
+        int64_t end_ns,
+        int64_t resolution_ns,
+        int32_t[::1] out_quark,
+        int64_t[::1] out_start,
+        int64_t[::1] out_end,
+        int32_t[::1] out_code,
+        int64_t[::1] out_word,
+        uint32_t[::1] out_meta,
+        int32_t[::1] out_tag,
+    ):
+        """Write the intervals that meet [start_ns, end_ns), quark by quark, in order of time.
+
+        Either `out_code` is given (strings; -1 is null) or `out_word` and `out_meta`; `out_tag`
+        goes with `out_code` and may be None. With a resolution above 0, only those that hold
+        start_ns plus a multiple of it, or the last instant. The arrays must be long enough
+        (`count`).
+
+        Returns:
+            How many were written.
+        """
+        cdef Py_ssize_t i, n = 0, row, last
+        cdef int32_t quark
+        cdef int64_t time, bounded
+        cdef uint64_t packed, payload, field
+        cdef State state
+        cdef Place place
+        cdef Segment* s
+        cdef bint coded = out_code is not None
+        cdef bint tagged = out_tag is not None
+        cdef bint found
+        with nogil:
+            for i in range(quarks.shape[0]):
+                quark = quarks[i]
+                self.locate(quark, start_ns, &state, &place)
+                while True:
+                    found = self.next_change(quark, &place, &time)
+                    if (
+                        found and coded and resolution_ns == 0
+                        and self._segments[place.segment].payload == NULL
+                    ):
+                        # The whole rest of a run of strings at once: the hot path.
+                        s = &self._segments[place.segment]
+                        row = place.row
+                        last = s.offsets[place.run + 1]
+                        while row < last:
+                            packed = load_row(s.rows, row, s.width, s.row_mask)
+                            time = <int64_t>(
+                                <uint64_t>s.base_ns + (packed >> s.payload_bits)
+                            )
+                            if state.start < time:
+                                out_quark[n] = quark
+                                out_start[n] = state.start
+                                out_end[n] = time
+                                out_code[n] = -1 if state.meta & 1 else <int32_t>state.word
+                                if tagged:
+                                    out_tag[n] = <int32_t>(state.meta >> 1) - 1
+                                n += 1
+                                if time >= end_ns:
+                                    break
+                            payload = packed & s.payload_mask
+                            field = payload & s.code_mask
+                            state.start = time
+                            state.word = <int64_t>field - 1
+                            state.meta = <uint32_t>(
+                                ((payload >> s.code_bits) << 1) | (field == 0)
+                            )
+                            row += 1
+                        if row < last:
+                            break
+                        place.row = row
+                        continue
+                    if not found:
+                        time = self.end_ns
+                    if state.start < time:
+                        if resolution_ns == 0 or sampled(
+                            state.start, time, start_ns, end_ns, resolution_ns
+                        ):
+                            out_quark[n] = quark
+                            out_start[n] = state.start
+                            out_end[n] = time
+                            if coded:
+                                out_code[n] = -1 if state.meta & 1 else <int32_t>state.word
+                                if tagged:
+                                    out_tag[n] = <int32_t>(state.meta >> 1) - 1
+                            else:
+                                out_word[n] = state.word
+                                out_meta[n] = state.meta
+                            n += 1
+                    if not found or time >= end_ns:
+                        break
+                    row_state(
+                        &self._segments[place.segment], place.run, place.row, &state
+                    )
+                    place.row += 1
+        return n
+
+
+cdef inline bint sampled(
+    int64_t start, int64_t end, int64_t start_ns, int64_t end_ns, int64_t resolution_ns
+) noexcept nogil:
+    """Whether an interval holds the last instant of a range or a multiple of a step into it."""
+    cdef uint64_t into, step = <uint64_t>resolution_ns
+    if end >= end_ns or start <= start_ns:
+        return True
+    into = <uint64_t>start - <uint64_t>start_ns
+    into = (step - into % step) % step
+    return into < <uint64_t>end - <uint64_t>start

@@ -1,0 +1,70 @@
+import numpy as np
+import numpy.typing as npt
+
+from meantime.columns import Int32s, Int64s
+
+UNTYPED: int
+STR: int
+INT: int
+FLOAT: int
+DONE: int
+FULL: int
+BACKWARDS: int
+OTHER_TYPE: int
+NO_QUARK: int
+
+class Tail:
+    time_ns: Int64s
+    quark: Int32s
+    word: Int64s
+    meta: npt.NDArray[np.uint32]
+    late_time_ns: Int64s
+    late_quark: Int32s
+    late_word: Int64s
+    late_meta: npt.NDArray[np.uint32]
+    kind: npt.NDArray[np.uint8]
+    start_ns: Int64s
+    now_word: Int64s
+    now_meta: npt.NDArray[np.uint32]
+    now_row: Int32s
+    rows: int
+    late_rows: int
+    capacity: int
+    quarks: int
+    boundary_ns: int
+    replaced: int
+    first_ns: int
+    latest_ns: int
+    ordered: bool
+    verbatim: bool
+
+    def __init__(
+        self,
+        capacity: int,
+        late_capacity: int,
+        verbatim: bool = False,
+    ) -> None: ...
+    def grow(self, capacity: int) -> None: ...
+    def reserve(self, quarks: int) -> None: ...
+    def resume(
+        self,
+        kind: npt.NDArray[np.uint8],
+        start_ns: Int64s,
+        word: Int64s,
+        meta: npt.NDArray[np.uint32],
+    ) -> None: ...
+    def put_one(self, time: int, quark: int, word: int, meta: int, kind: int) -> int: ...
+    def put_codes(
+        self, time: Int64s, quark: Int32s, code: Int32s, tag: Int32s | None, first: int
+    ) -> tuple[int, int]: ...
+    def put_words(
+        self,
+        time: Int64s,
+        quark: Int32s,
+        word: Int64s,
+        meta: npt.NDArray[np.uint32],
+        kind: npt.NDArray[np.uint8],
+        first: int,
+    ) -> tuple[int, int]: ...
+    def sort(self) -> None: ...
+    def drop(self, rows: int, boundary_ns: int) -> None: ...

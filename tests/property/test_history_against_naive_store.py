@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+import math
+from collections import Counter
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from meantime.columns import Coded
+from meantime.history import HistoryBuilder, Interval
+from meantime.history.store import Store
+from meantime.testing.strategies import changes
+from meantime.units import bin_edge
+
+if TYPE_CHECKING:
+    from meantime.columns import Value
+    from meantime.history import History
+    from meantime.testing.strategies import Change
+
+QUARKS = 5
+TAGS = 3
+
+
+class Naive:
+    """The definition: per quark a list of [time, value, tag], by the rules and nothing else."""
+
+    def __init__(self) -> None:
+        self.rows: dict[int, list[tuple[int, Value, int | None]]] = {
+            quark: [] for quark in range(QUARKS)
+        }
+        self.replaced = 0
+
+    def modify(self, change: Change) -> None:
+        rows = self.rows[change.quark]
+        last = rows[-1] if rows else (None, None, None)
+        if same(last[1], change.value) and last[2] == change.tag:
+            return
+        if last[0] == change.time_ns:
+            rows.pop()
+            self.replaced += 1
+        rows.append((change.time_ns, change.value, change.tag))
+
+    def intervals(self, quark: int, start_ns: int, end_ns: int) -> list[Interval]:
+        rows = self.rows[quark]
+        if not rows or rows[0][0] > start_ns:
+            rows = [(start_ns, None, None), *rows]
+        ends = [row[0] for row in rows[1:]] + [end_ns]
+        return [
+            Interval(quark, row[0], end, row[1], row[2])
+            for row, end in zip(rows, ends, strict=True)
+        ]
+
+
+def same(one: Value, other: Value) -> bool:
+    if isinstance(one, float) and isinstance(other, float) and math.isnan(one):
+        return math.isnan(other)
+    return one == other
+
+
+def shown(intervals: object) -> list[str]:
+    """NaN is unequal to itself, and 0.0 equals -0.0: compare what is written."""
+    return [repr(tuple(interval)) for interval in intervals]  # type: ignore[attr-defined]
+
+
+class Pair(NamedTuple):
+    history: History
+    naive: Naive
+
+
+@st.composite
+def pairs(draw: st.DrawFn) -> Pair:
+    script = draw(changes(quarks=QUARKS, tags=draw(st.sampled_from([0, TAGS]))))
+    builder = HistoryBuilder(start_ns=draw(st.sampled_from([0, 5, -100])))
+    segment_changes = draw(st.sampled_from([1, 2, 3, 8, 1000]))
+    builder._store = Store(builder._refuse, segment_changes)
+    naive = Naive()
+    for quark in range(QUARKS):
+        builder.quark(str(quark))
+    for _ in range(TAGS):
+        builder.tag({}, key=len(builder._tags))
+    while script:
+        length = draw(st.integers(1, 8))
+        batch, script = script[:length], script[length:]
+        for change in batch:
+            naive.modify(change)
+        put(builder, batch)
+    end_ns = draw(st.one_of(st.none(), st.integers(-200, 200)))
+    return Pair(builder.close(end_ns), naive)
+
+
+def put(builder: HistoryBuilder, batch: list[Change]) -> None:
+    times, quarks, values, tags = (list(column) for column in zip(*batch, strict=True))
+    if len(batch) == 1:
+        builder.modify(times[0], quarks[0], values[0], tags[0])
+        return
+    strings = all(value is None or isinstance(value, str) for value in values)
+    builder.modify_many(
+        times,
+        quarks,
+        Coded.of(values) if strings else values,
+        [-1 if tag is None else tag for tag in tags],
+    )
+
+
+@given(pairs())
+@settings(max_examples=300, deadline=None)
+def test_the_intervals_are_those_of_the_definition(pair: Pair) -> None:
+    history, naive = pair
+    if history.start_ns == history.end_ns:
+        return
+
+    for quark in range(QUARKS):
+        expected = shown(naive.intervals(quark, history.start_ns, history.end_ns))
+
+        assert shown(history.intervals([quark])) == expected
+    assert history.anomalies["zero_length_state"] == naive.replaced
+
+
+@given(pairs(), st.data())
+@settings(max_examples=300, deadline=None)
+def test_every_query_answers_what_the_intervals_say(pair: Pair, data: st.DataObject) -> None:
+    history, naive = pair
+    if history.start_ns == history.end_ns:
+        return
+    times = st.integers(history.start_ns, history.end_ns - 1)
+    changed = [row[0] for rows in naive.rows.values() for row in rows]
+    if changed:
+        times = times | st.sampled_from(changed)
+    start_ns = data.draw(times)
+    end_ns = data.draw(times.filter(lambda time: time >= start_ns)) + 1
+    resolution_ns = data.draw(st.integers(1, 50) | st.just(2**34))
+    bins = data.draw(st.integers(1, 9))
+    quarks = data.draw(st.lists(st.integers(0, QUARKS - 1), unique=True))
+    whole = {q: naive.intervals(q, history.start_ns, history.end_ns) for q in range(QUARKS)}
+    met = [i for q in quarks for i in whole[q] if i.start_ns < end_ns and i.end_ns > start_ns]
+    inside = {q: next(i for i in whole[q] if i.start_ns <= start_ns < i.end_ns) for q in whole}
+
+    assert shown([history.state(q, start_ns) for q in whole]) == shown(inside.values())
+    assert shown(history.at(start_ns)) == shown(inside.values())
+    assert shown(history.intervals(quarks, start_ns, end_ns)) == shown(met)
+    batches = list(history.interval_batches(quarks, start_ns, end_ns, rows=3))
+    assert shown(i for batch in batches for i in batch) == shown(met)
+    sampled = [i for i in met if is_sampled(i, start_ns, end_ns, resolution_ns)]
+    assert shown(history.intervals(quarks, start_ns, end_ns, resolution_ns)) == shown(sampled)
+    edges = [bin_edge(start_ns, end_ns, bins, index) for index in range(bins + 1)]
+    check_shares(history, quarks, edges, met)
+
+
+def is_sampled(interval: Interval, start_ns: int, end_ns: int, resolution_ns: int) -> bool:
+    if interval.start_ns <= start_ns or interval.end_ns >= end_ns:
+        return True
+    first = start_ns - (start_ns - interval.start_ns) // resolution_ns * resolution_ns
+    return first < interval.end_ns
+
+
+def check_shares(
+    history: History, quarks: list[int], edges: list[int], met: list[Interval]
+) -> None:
+    expected: Counter[tuple[int, int, str]] = Counter()
+    changed: Counter[tuple[int, int]] = Counter()
+    for interval in met:
+        for part, (low, high) in enumerate(pairwise(edges)):
+            ns = min(interval.end_ns, high) - max(interval.start_ns, low)
+            if ns > 0:
+                expected[interval.quark, part, repr(interval.value)] += ns
+            born = interval.value is None and interval.start_ns == history.start_ns
+            if low <= interval.start_ns < high and not born:
+                changed[interval.quark, part] += 1
+
+    shares = history.shares(quarks, edges[0], edges[-1], len(edges) - 1)
+    rows = zip(shares.quark, shares.bin, map(repr, shares.value.to_list()), strict=True)
+    assert dict(zip(rows, shares.ns, strict=True)) == dict(expected)
+    cells = zip(shares.changes_quark, shares.changes_bin, strict=True)
+    assert dict(zip(cells, shares.changes, strict=True)) == dict(changed)

@@ -1,0 +1,260 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from meantime.columns import Coded, Mixed
+from meantime.errors import (
+    HistoryClosedError,
+    QuarkError,
+    StateTypeError,
+    TimeOrderError,
+    TimeRangeError,
+)
+from meantime.history import HistoryBuilder, build
+from meantime.history.store import Store
+from meantime.testing import history_from_picture, picture
+from meantime.trace import Counters, Flows, LaneDeclaration, Points, StateChanges, Trace
+
+PICTURE = """
+disk0       aab.
+disk0/queue ..xx
+cpu         bbbb
+"""
+
+
+def column(*values: int) -> np.ndarray:
+    return np.array(values, np.int32)
+
+
+def test_a_picture_is_read_and_drawn_alike() -> None:
+    assert picture(history_from_picture(PICTURE)).split() == PICTURE.split()
+
+
+def test_the_end_is_never_before_the_last_change_has_had_an_instant() -> None:
+    builder = HistoryBuilder()
+    quark = builder.quark("a")
+    builder.modify(5, quark, "x")
+    builder.modify(20, quark, "y")
+
+    history = builder.close(10)
+
+    assert history.end_ns == 21
+    assert history.state(quark, 20).value == "y"
+
+
+def test_the_start_moves_down_to_the_first_change() -> None:
+    builder = HistoryBuilder(start_ns=100)
+    builder.modify(-5, builder.quark("a"), "x")
+    late = builder.quark("b")
+
+    history = builder.close()
+
+    assert (history.start_ns, history.end_ns) == (-5, -4)
+    assert history.state(late, -5) == (late, -5, -4, None, None, False)
+
+
+def test_a_change_at_one_instant_replaces_what_was_there() -> None:
+    builder = HistoryBuilder()
+    quark = builder.quark("a")
+    for value in ("x", "y", "x"):
+        builder.modify(5, quark, value)
+    builder.modify(7, quark, "z")
+    builder.modify(7, quark, "x")
+
+    history = builder.close(9)
+
+    rows = [(start, end, value) for _, start, end, value, _, _ in history.intervals([quark])]
+    assert rows == [(0, 5, None), (5, 7, "x"), (7, 9, "x")]
+    assert dict(history.anomalies) == {"zero_length_state": 3}
+
+
+def test_one_attribute_cannot_go_backwards_but_another_can() -> None:
+    builder = HistoryBuilder()
+    one, other = builder.quark("one"), builder.quark("other", "x")
+    builder.modify(9, one, "a")
+    builder.modify(5, other, "b")
+
+    with pytest.raises(TimeOrderError, match=r"other/x: a change at 4 ns .* 5 ns"):
+        builder.modify(4, other, "c")
+    with pytest.raises(TimeOrderError):
+        builder.modify_many([10, 8], [one, one], Coded.of(["x", "y"]))
+    assert builder.close().state(one, 10).value == "x"
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [("a", 1), (1, 1.0), (1.0, 1), (1, "a")],
+)
+def test_the_first_value_fixes_the_type(first: str | float, second: str | float) -> None:
+    builder = HistoryBuilder()
+    quark = builder.quark("a")
+    builder.modify(1, quark, None)
+    builder.modify(1, quark, first)
+
+    with pytest.raises(StateTypeError, match=r"a holds .*: it cannot be set to"):
+        builder.modify(2, quark, second)
+    builder.modify(2, quark, None)
+
+
+@pytest.mark.parametrize("value", [True, [], b"a", 2**63, -(2**63) - 1])
+def test_what_is_no_value_is_refused(value: object) -> None:
+    builder = HistoryBuilder()
+    quark = builder.quark("a")
+
+    with pytest.raises(StateTypeError):
+        builder.modify(1, quark, value)  # type: ignore[arg-type]
+    with pytest.raises(StateTypeError):
+        builder.modify_many([1], [quark], [value])  # type: ignore[list-item]
+
+
+def test_numbers_of_any_size_come_back_as_they_were() -> None:
+    builder = HistoryBuilder()
+    ints, floats = builder.quark("ints"), builder.quark("floats")
+    given_ints = [0, 2**63 - 1, -(2**63), 5, None, -1]
+    given_floats = [0.5, -0.0, float("inf"), 1e300, None, float("nan")]
+    builder.modify_many(range(6), [ints] * 6, given_ints)
+    builder.modify_many(range(6), [floats] * 6, given_floats)
+
+    history = builder.close()
+
+    values = history.intervals([ints, floats]).value
+    assert repr(values.to_list()) == repr([*given_ints, *given_floats])
+    assert isinstance(values, Mixed)
+    assert values.numbers()[3] == 5.0
+
+
+def test_quarks_times_and_tags_must_exist() -> None:
+    builder = HistoryBuilder()
+    quark = builder.quark("a")
+
+    with pytest.raises(QuarkError):
+        builder.modify(0, quark + 1, "x")
+    with pytest.raises(QuarkError):
+        builder.modify(0, -1, "x")
+    with pytest.raises(QuarkError):
+        builder.modify(0, quark, "x", tag=0)
+    with pytest.raises(QuarkError):
+        builder.modify_many([0], [quark], ["x"], [0])
+    with pytest.raises(TimeRangeError):
+        builder.modify(2**63 - 1, quark, "x")
+    with pytest.raises(ValueError, match="differ in length"):
+        builder.modify_many([0, 1], [quark], ["x"])
+
+
+def test_tags_are_sets_of_fields_and_can_be_defined_late() -> None:
+    builder = HistoryBuilder()
+    quark = builder.quark("a")
+    one, same, other = builder.tag({"pid": 1}), builder.tag({"pid": 1}), builder.tag({}, key="k")
+    builder.modify(0, quark, "x", one)
+    builder.modify(1, quark, "x", other)
+    builder.define_tag(builder.tag({"pid": 9}, key="k"), {"pid": 2})
+
+    history = builder.close()
+
+    tags = [interval.tag for interval in history.intervals([quark])]
+    assert one == same != other
+    assert [history.tags[tag] for tag in tags if tag is not None] == [{"pid": 1}, {"pid": 2}]
+
+
+def test_a_time_outside_is_an_error_and_a_range_is_clipped_at_the_end() -> None:
+    history = history_from_picture(PICTURE)
+
+    for time_ns in (-1, 4):
+        with pytest.raises(TimeRangeError):
+            history.state(0, time_ns)
+        with pytest.raises(TimeRangeError):
+            history.at(time_ns)
+        with pytest.raises(TimeRangeError):
+            history.intervals([0], time_ns, 9)
+        with pytest.raises(TimeRangeError):
+            history.shares([0], time_ns, 9)
+    with pytest.raises(TimeRangeError):
+        history.intervals([0], 2, 2)
+    with pytest.raises(QuarkError):
+        history.intervals([3], 0, 1)
+    assert history.intervals([0], 2, 99).range_ns == (2, 4)
+
+
+def test_a_closed_builder_takes_nothing_more() -> None:
+    builder = HistoryBuilder()
+    quark = builder.quark("a")
+    builder.close()
+
+    with pytest.raises(HistoryClosedError):
+        builder.modify(0, quark, "x")
+    with pytest.raises(HistoryClosedError):
+        builder.close()
+
+
+def test_a_history_without_changes_or_attributes_is_empty() -> None:
+    history = HistoryBuilder(start_ns=3).close()
+
+    assert (history.start_ns, history.end_ns) == (3, 3)
+    with pytest.raises(TimeRangeError):
+        history.at(3)
+    assert len(HistoryBuilder().close(5).at(2)) == 0
+
+
+def test_a_million_attributes_that_begin_together_are_one_segment() -> None:
+    builder = HistoryBuilder()
+    quarks = builder.attributes.add_many(map(str, range(5_000)))
+    builder._store = Store(builder._refuse, segment_changes=100)
+    builder.modify_many(np.zeros(5_000, np.int64), quarks, Coded.of(["x"] * 5_000))
+    builder.modify_many(np.ones(5_000, np.int64), quarks, Coded.of(["y"] * 5_000))
+
+    history = builder.close(3)
+
+    shares = history.shares(quarks, bins=3)
+    assert shares.ns.sum() == 15_000
+    assert np.bincount(shares.bin).tolist() == [5_000] * 3
+    assert len(builder._store.segments) == 2
+
+
+def test_a_trace_becomes_a_history() -> None:
+    changes = StateChanges(
+        np.array([10, 10, 20, 30]),
+        column(0, 1, 0, 1),
+        column(0, 1, 1, -1),
+        column(-1, 0, -1, -1),
+        np.array([np.nan, 2.5, 7, np.nan]),
+    )
+    trace = Trace("x.statemap", "statemap", iter([
+        changes,
+        Points(np.array([25, 15]), column(1, 0), column(0, 1), column(-1, 1)),
+        Flows(column(0), np.array([11]), column(1), np.array([12]), column(1)),
+        Counters(np.array([1, 2]), column(2, 2), np.array([5, 6])),
+    ]))  # fmt: skip
+    trace.paths += [("d0",), ("d1",), ("P", "mem")]
+    trace.values += ["idle", "busy"]
+    trace.tags.append({"pid": 4})
+    trace.lanes.append(LaneDeclaration("*", entity_kind="disk"))
+    trace.bounds = (10, 35)
+    trace.title = "disks"
+    trace.descriptions[1] = "the second"
+    trace.anomalies.add("truncated")
+
+    history = build(trace)
+
+    d0, d1 = history.quark("d0"), history.quark("d1")
+    assert history.end_ns == 35
+    assert history.bounds == (10, 35)
+    assert history.state(d0, 20).value == "busy"
+    assert history.state(d1, 29)[3:5] == ("busy", 0)
+    assert history.state(history.quark("d0", "value"), 34).value == 7.0
+    assert history.state(history.quark("P", "mem"), 1).value == 5
+    assert history.lanes[0].quarks.tolist() == history.quarks("*").tolist()
+    assert (history.title, history.descriptions) == ("disks", {d1: "the second"})
+    assert dict(history.anomalies) == {"truncated": 1}
+    assert history.points().name.to_list() == ["idle"]
+    assert history.flows().from_ns.tolist() == [11, 15]
+    assert history.flows().to_quark.tolist() == [d1, d1]
+
+
+def test_results_show_their_first_rows() -> None:
+    history = history_from_picture(PICTURE)
+
+    assert repr(history) == "<History: 3 attributes over [0, 4) ns>"
+    assert repr(history.intervals([1])).splitlines()[1] == "  1: [0, 2) None"
+    assert repr(history.shares([1])).splitlines()[1] == "  1: bin 0 None 2 ns"
+    assert repr(history_from_picture("a " + "ab" * 20).intervals([0])).endswith("30 more")
