@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from playwright.sync_api import Browser, BrowserContext, Page
+
 ROOT = Path(__file__).resolve().parent.parent
 RECORDINGS = ROOT.parent / "shared" / "data"
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
 @pytest.fixture(scope="session")
@@ -28,3 +36,46 @@ def recordings() -> Path:
     if not RECORDINGS.is_dir():
         pytest.skip("the large recordings are not here: they belong in ../shared/data")
     return RECORDINGS
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """A real browser without a window."""
+    sync_api = pytest.importorskip("playwright.sync_api")
+    program = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if program is None:
+        pytest.skip("no Chromium on this machine: the pages were not driven")
+    with sync_api.sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield running
+        running.close()
+
+
+class OpenPage(Protocol):
+    """Opens a file's bytes as a page, offline; `context` is what Playwright's contexts take."""
+
+    def __call__(self, file: bytes, fragment: str = "", **context: object) -> Page: ...
+
+
+@pytest.fixture
+def open_page(browser: Browser, tmp_path: Path) -> Iterator[OpenPage]:
+    """A function that opens a page, which then may not complain of anything."""
+    complaints: list[str] = []
+    contexts: list[BrowserContext] = []
+
+    def opened(file: bytes, fragment: str = "", **context: object) -> Page:
+        path = tmp_path / f"page{len(contexts)}.svg"
+        path.write_bytes(file)
+        settings = {"viewport": {"width": 1200, "height": 800}, "offline": True, **context}
+        contexts.append(browser.new_context(**settings))  # type: ignore[arg-type] # Playwright's
+        page = contexts[-1].new_page()
+        page.set_default_timeout(5000)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("console", lambda message: complaints.append(message.text))
+        page.goto(path.as_uri() + fragment)
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert complaints == []

@@ -1,0 +1,29 @@
+import numpy as np
+import numpy.typing as npt
+
+from meantime.columns import Int32s, Int64s
+
+UNITS_PER_PX: int
+
+def strokes(
+    row_offsets: Int64s,
+    start_ns: Int64s,
+    end_ns: Int64s,
+    fill: npt.NDArray[np.uint8],
+    window_start_ns: int,
+    window_end_ns: int,
+    units: int,
+) -> list[bytes]: ...
+def records(
+    row_offsets: Int64s,
+    start_ns: Int64s,
+    end_ns: Int64s,
+    state_offsets: Int64s,
+    state_index: Int32s,
+    state_ns: Int64s,
+    tag_offsets: Int64s,
+    tag_index: Int32s,
+    tag_ns: Int64s,
+    fill: npt.NDArray[np.uint8],
+    window_start_ns: int,
+) -> bytes: ...

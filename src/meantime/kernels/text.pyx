@@ -1,0 +1,319 @@
+"""Text of pictures: rectangles as strokes of a path, and as the records that a page decodes.
+
+A row is drawn as horizontal strokes, one path for each fill: `M12 0h3m4 0h1` covers [12, 15) and
+[19, 20). Coordinates are whole units of the strip (a thousand to a pixel), so nothing here is a
+float. The paths lie on each other in order: the fill that covers most of the row is at the bottom,
+and each reaches up to a pixel below its neighbours that lie higher, so that no background shines
+through an edge in the middle of a pixel.
+"""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc, qsort, realloc
+from libc.string cimport memcpy, memset
+
+UNITS_PER_PX = 1000
+
+cdef enum:
+    PIXEL = 1000
+    THIN = 500  # a lone rectangle is drawn half a pixel wide, or it could not be seen
+    ROOM = 4000  # but only next to something this wide, or a crowd of them would be a lie
+    PATH_BYTES = 64  # <path stroke="#rrggbb" d="M1234567 0h1234567"/>
+
+cdef struct Fill:
+    uint32_t color
+    int32_t first
+    int32_t last
+    int32_t layer
+    int64_t total
+
+
+cdef int heavier(const void* left, const void* right) noexcept nogil:
+    cdef const Fill* a = <const Fill*> left
+    cdef const Fill* b = <const Fill*> right
+    if a.total != b.total:
+        return -1 if a.total > b.total else 1
+    return -1 if a.first < b.first else 1
+
+
+cdef inline char* put_number(char* out, int64_t value) noexcept nogil:
+    cdef char digits[20]
+    cdef int count = 0
+    if value < 0:
+        out[0] = c"-"
+        out += 1
+        value = -value
+    while True:
+        digits[count] = <char> (48 + value % 10)
+        count += 1
+        value //= 10
+        if value == 0:
+            break
+    while count:
+        count -= 1
+        out[0] = digits[count]
+        out += 1
+    return out
+
+
+cdef inline char* put_text(char* out, const char* text, int length) noexcept nogil:
+    memcpy(out, text, length)
+    return out + length
+
+
+cdef inline char* put_hex(char* out, uint32_t color) noexcept nogil:
+    cdef const char* digits = b"0123456789abcdef"
+    cdef int i
+    for i in range(6):
+        out[i] = digits[(color >> (20 - 4 * i)) & 15]
+    return out + 6
+
+
+cdef inline char* put_varint(char* out, uint64_t value) noexcept nogil:
+    while value > 127:
+        out[0] = <char> (value | 128)
+        out += 1
+        value >>= 7
+    out[0] = <char> value
+    return out + 1
+
+
+cdef void place(
+    const int64_t* start, const int64_t* end, int64_t count, int64_t start_ns, int64_t width_ns,
+    int64_t units, int64_t* left, int64_t* right,
+) noexcept nogil:
+    """Turn times to units; widen a thin rectangle by what its wide neighbours can spare."""
+    cdef int64_t i, width, grow, before, after
+    cdef int shift = 0
+    while (width_ns >> shift) >> 42:
+        shift += 1
+    width = width_ns >> shift
+    for i in range(count):
+        left[i] = (((start[i] - start_ns) >> shift) * units + width // 2) // width
+        right[i] = (((end[i] - start_ns) >> shift) * units + width // 2) // width
+    # What is widened moves its neighbours' edges, so the edges as they were are carried along.
+    cdef int64_t last_left = 0, last_right = 0, own_left, own_right, next_left, next_right
+    next_left = left[0]
+    for i in range(count):
+        own_left = next_left
+        own_right = right[i]
+        next_left = left[i + 1] if i + 1 < count else units
+        next_right = right[i + 1] if i + 1 < count else units
+        grow = THIN - (own_right - own_left)
+        if grow > 0:
+            before = own_left - last_right if own_left > last_right else last_right - last_left
+            after = next_left - own_right if next_left > own_right else next_right - next_left
+            if before >= ROOM and after >= ROOM:
+                before = grow // 2
+                after = grow - before
+            else:
+                before = grow if before >= ROOM else 0
+                after = grow if after >= ROOM else 0
+            if before:
+                if i and last_right == own_left:
+                    right[i - 1] = own_left - before
+                left[i] = own_left - before
+            if after:
+                if i + 1 < count and next_left == own_right:
+                    left[i + 1] = own_right + after
+                right[i] = own_right + after
+        last_left = own_left
+        last_right = own_right
+
+
+cdef inline char* put_run(
+    char* out, uint32_t color, int64_t pen, int64_t left, int64_t right
+) noexcept nogil:
+    """Write a stroke; the first of a path, when there is no pen yet, opens it."""
+    if pen < 0:
+        out = put_text(out, b'<path stroke="#', 15)
+        out = put_hex(out, color)
+        out = put_text(out, b'" d="M', 6)
+        out = put_number(out, left)
+    else:
+        out = put_text(out, b"m", 1)
+        out = put_number(out, left - pen)
+    out = put_text(out, b" 0h", 3)
+    return put_number(out, right - left)
+
+
+cdef char* draw(
+    const uint8_t* fill, int64_t count, const int64_t* left, const int64_t* right,
+    Fill* fills, int32_t* layer_of, int32_t* group_of, int32_t* following, int32_t* table,
+    int64_t slots, char* out,
+) noexcept nogil:
+    """Write the paths of one row; `table` has `slots` (a power of two above twice `count`)."""
+    cdef int64_t i, g, groups = 0, slot, a, b, run_left, run_right, pen
+    cdef uint32_t color
+    memset(table, 255, slots * sizeof(int32_t))
+    for i in range(count):
+        color = (<uint32_t> fill[3 * i] << 16) | (<uint32_t> fill[3 * i + 1] << 8) | fill[3 * i + 2]
+        slot = (color * <uint32_t> 2654435761) & <uint32_t> (slots - 1)
+        while table[slot] >= 0 and fills[table[slot]].color != color:
+            slot = (slot + 1) & (slots - 1)
+        g = table[slot]
+        if g < 0:
+            g = groups
+            groups += 1
+            table[slot] = <int32_t> g
+            fills[g].color = color
+            fills[g].first = <int32_t> i
+            fills[g].layer = <int32_t> g
+            fills[g].total = 0
+        else:
+            following[fills[g].last] = <int32_t> i
+        fills[g].last = <int32_t> i
+        fills[g].total += right[i] - left[i]
+        following[i] = -1
+        group_of[i] = <int32_t> g
+    qsort(fills, groups, sizeof(Fill), heavier)
+    for g in range(groups):
+        layer_of[fills[g].layer] = <int32_t> g
+    for g in range(groups):
+        pen = -1
+        run_left = 0
+        run_right = -1
+        i = fills[g].first
+        while i >= 0:
+            a = left[i]
+            b = right[i]
+            if a < b:
+                if i and right[i - 1] == a and layer_of[group_of[i - 1]] > g:
+                    a -= min(a - left[i - 1], <int64_t> PIXEL)
+                if i + 1 < count and left[i + 1] == b and layer_of[group_of[i + 1]] > g:
+                    b += min(right[i + 1] - b, <int64_t> PIXEL)
+                if a <= run_right:
+                    run_right = max(run_right, b)
+                else:
+                    if run_right >= 0:
+                        out = put_run(out, fills[g].color, pen, run_left, run_right)
+                        pen = run_right
+                    run_left = a
+                    run_right = b
+            i = following[i]
+        if run_right >= 0:
+            out = put_run(out, fills[g].color, pen, run_left, run_right)
+            out = put_text(out, b'"/>', 3)
+    return out
+
+
+def strokes(
+    const int64_t[::1] row_offsets, const int64_t[::1] start_ns, const int64_t[::1] end_ns,
+    const uint8_t[:, ::1] fill, int64_t window_start_ns, int64_t window_end_ns, int64_t units,
+):
+    """Return the paths of each row, as `list[bytes]`, in a strip that is `units` wide."""
+    cdef int64_t rows = row_offsets.shape[0] - 1
+    cdef int64_t row, first, count, longest = 0, slots = 4
+    cdef char* text
+    cdef char* end
+    for row in range(rows):
+        longest = max(longest, row_offsets[row + 1] - row_offsets[row])
+    while slots < 2 * longest:
+        slots *= 2
+    text = <char*> malloc(longest * PATH_BYTES + 1)
+    cdef int64_t* left = <int64_t*> malloc((2 * longest + 1) * sizeof(int64_t))
+    cdef Fill* fills = <Fill*> malloc((longest + 1) * sizeof(Fill))
+    cdef int32_t* groups = <int32_t*> malloc((3 * longest + slots) * sizeof(int32_t))
+    result = []
+    try:
+        if not (text and left and fills and groups):
+            raise MemoryError
+        for row in range(rows):
+            first = row_offsets[row]
+            count = row_offsets[row + 1] - first
+            if not count:
+                result.append(b"")
+                continue
+            with nogil:
+                slots = 4
+                while slots < 2 * count:
+                    slots *= 2
+                place(
+                    &start_ns[first], &end_ns[first], count, window_start_ns,
+                    window_end_ns - window_start_ns, units, left, left + longest,
+                )
+                end = draw(
+                    &fill[first, 0], count, left, left + longest, fills, groups,
+                    groups + longest, groups + 2 * longest, groups + 3 * longest, slots, text,
+                )
+            result.append(text[:end - text])
+    finally:
+        free(text)
+        free(left)
+        free(fills)
+        free(groups)
+    return result
+
+
+def records(
+    const int64_t[::1] row_offsets, const int64_t[::1] start_ns, const int64_t[::1] end_ns,
+    const int64_t[::1] state_offsets, const int32_t[::1] state_index, const int64_t[::1] state_ns,
+    const int64_t[::1] tag_offsets, const int32_t[::1] tag_index, const int64_t[::1] tag_ns,
+    const uint8_t[:, ::1] fill, int64_t window_start_ns,
+):
+    """Return rectangles as the records that the page decodes; numbers are LEB128 varints.
+
+    Each row is its number of rectangles, then the rectangles. A rectangle is the gap since the one
+    before it (or the window's start); its length; its states; its tags. States are `2 * state`
+    when one state fills it, else `2 * count + 1`, then a state and a time for each, then three
+    bytes of colour. Tags are 0 for none, 1 and a tag when one fills it, else `count + 1`, then a
+    tag and a time for each.
+    """
+    cdef int64_t rows = row_offsets.shape[0] - 1
+    cdef int64_t row, i, j, before, count, used = 0, room = 1 << 16, need
+    cdef char* text = <char*> malloc(room)
+    cdef char* grown
+    cdef char* out
+    if not text:
+        raise MemoryError
+    try:
+        with nogil:
+            for row in range(rows):
+                before = window_start_ns
+                for i in range(row_offsets[row] - 1, row_offsets[row + 1]):
+                    if i < row_offsets[row]:
+                        need = 10
+                    else:
+                        need = 64 + 15 * (
+                            state_offsets[i + 1] - state_offsets[i]
+                            + tag_offsets[i + 1] - tag_offsets[i]
+                        )
+                    if used + need > room:
+                        room = 2 * (used + need)
+                        grown = <char*> realloc(text, room)
+                        if not grown:
+                            with gil:
+                                raise MemoryError
+                        text = grown
+                    out = text + used
+                    if i < row_offsets[row]:
+                        out = put_varint(out, row_offsets[row + 1] - row_offsets[row])
+                        used = out - text
+                        continue
+                    out = put_varint(out, start_ns[i] - before)
+                    out = put_varint(out, end_ns[i] - start_ns[i])
+                    before = end_ns[i]
+                    j = state_offsets[i]
+                    count = state_offsets[i + 1] - j
+                    if count == 1 and state_ns[j] == end_ns[i] - start_ns[i]:
+                        out = put_varint(out, 2 * <uint64_t> state_index[j])
+                    else:
+                        out = put_varint(out, 2 * count + 1)
+                        for j in range(j, j + count):
+                            out = put_varint(out, state_index[j])
+                            out = put_varint(out, state_ns[j])
+                        memcpy(out, &fill[i, 0], 3)
+                        out += 3
+                    j = tag_offsets[i]
+                    count = tag_offsets[i + 1] - j
+                    if count == 1 and tag_ns[j] == end_ns[i] - start_ns[i]:
+                        out = put_varint(out, 1)
+                        out = put_varint(out, tag_index[j])
+                    else:
+                        out = put_varint(out, count + 1 if count else 0)
+                        for j in range(j, j + count):
+                            out = put_varint(out, tag_index[j])
+                            out = put_varint(out, tag_ns[j])
+                    used = out - text
+        return text[:used]
+    finally:
+        free(text)

@@ -1,0 +1,131 @@
+"""The page that every picture stands in: one SVG file with its data, its script and its look.
+
+Where nothing runs scripts (an image tag, a converter), the file is the picture. In a browser the
+script at its head takes the data and puts a page in the picture's place.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from dataclasses import dataclass, field
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+from meantime.views.svg import element, escape, json_text, px
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+__all__ = ["FONT", "MARGIN_PX", "Page", "header", "lines"]
+
+FONT = "system-ui,-apple-system,'Segoe UI',Roboto,'Noto Sans',Cantarell,Ubuntu,sans-serif"
+MARGIN_PX = 24
+
+# What has no colour of its own in a picture has one of these classes. The dark half is in a media
+# query, which converters skip.
+_LIGHT = {
+    "paper": "fill:#fff",
+    "ink": "fill:#1b1f24",
+    "muted": "fill:#5f6671",
+    "none": "fill:#f1f2f4",
+    "line": "fill:none;stroke:#d5d9de",
+    "frame": "fill:none;stroke:#9aa1ab",
+    "hatch": "fill:none;stroke:#e2e4e8",
+    "swatch": "stroke:#0003",
+}
+_DARK = {
+    "paper": "fill:#121417",
+    "ink": "fill:#e8eaed",
+    "muted": "fill:#a0a7b1",
+    "none": "fill:#1d2025",
+    "line": "fill:none;stroke:#33383f",
+    "frame": "fill:none;stroke:#59606a",
+    "hatch": "fill:none;stroke:#2a2e35",
+    "swatch": "stroke:#fff4",
+}
+
+# A parser may refuse a longer text; this one is a multiple of what base64 groups.
+_PIECE_BYTES = 768 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A picture, and what the script needs to bring it to life.
+
+    Attributes:
+        title: The name of the document.
+        width_px: The picture's width.
+        height_px: The picture's height.
+        picture: The markup of the picture.
+        script: The bundle's name in `static`, without `.js`.
+        head: What the script reads as JSON.
+        blocks: What it reads as bytes, by name.
+    """
+
+    title: str
+    width_px: float
+    height_px: float
+    picture: Iterable[bytes]
+    script: str
+    head: object
+    blocks: Mapping[str, bytes] = field(default_factory=dict)
+
+    def document(self) -> bytes:
+        """Return the file: well-formed XML in UTF-8, the same bytes for the same page."""
+        size = f"{px(self.width_px)} {px(self.height_px)}"
+        parts = [
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {size}"'
+            f' width="{px(self.width_px)}" height="{px(self.height_px)}"'
+            f' font-family="{FONT}" font-size="12" role="img">\n'.encode(),
+            f"<title>{escape(self.title)}</title>\n<style>{_style()}</style>\n".encode(),
+        ]
+        for piece in _pieces(json_text(self.head).encode()):
+            parts += b'<metadata data-block="head">', piece, b"</metadata>\n"
+        for name, block in self.blocks.items():
+            for piece in _pieces(block):
+                parts += (
+                    f'<metadata data-block="{escape(name)}">'.encode(),
+                    b64encode(piece),
+                    b"</metadata>\n",
+                )
+        script = (files("meantime.views") / "static" / f"{self.script}.js").read_bytes()
+        parts += b"<script><![CDATA[\n", script, b"]]></script>\n"
+        parts.append(
+            element("rect", {"class": "paper", "width": "100%", "height": "100%"}).encode()
+        )
+        parts += self.picture
+        parts.append(b"\n</svg>\n")
+        return b"".join(parts)
+
+
+def _style() -> str:
+    def rules(looks: Mapping[str, str]) -> str:
+        return "".join(f".{name}{{{look}}}" for name, look in looks.items())
+
+    return f"{rules(_LIGHT)}@media (prefers-color-scheme:dark){{{rules(_DARK)}}}"
+
+
+def _pieces(block: bytes) -> Iterable[bytes]:
+    for start in range(0, len(block), _PIECE_BYTES):
+        yield block[start : start + _PIECE_BYTES]
+
+
+def header(title: str, subtitle: str) -> str:
+    """Return the head of a picture, which takes its uppermost 64 pixels."""
+    return element(
+        "text",
+        {"class": "ink", "x": MARGIN_PX, "y": 34, "font-size": 17, "font-weight": "600"},
+        text=title,
+    ) + element("text", {"class": "muted", "x": MARGIN_PX, "y": 54}, text=subtitle)
+
+
+def lines(texts: Sequence[str], top_px: float) -> str:
+    """Return the foot of a picture: small lines of text, 16 pixels each, from a height down."""
+    return "".join(
+        element(
+            "text",
+            {"class": "muted", "x": MARGIN_PX, "y": top_px + 12 + 16 * number, "font-size": 11},
+            text=text,
+        )
+        for number, text in enumerate(texts)
+    )

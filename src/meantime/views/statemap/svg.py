@@ -1,0 +1,274 @@
+"""A statemap as one SVG file: the picture, and the data and script that bring it to life.
+
+The picture has one group for each row and in it one path for each colour. Above
+`_MOST_HEIGHT_PX` rows there are fewer pixels than rows, and neighbours share a band.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from meantime.kernels.text import UNITS_PER_PX, strokes
+from meantime.views.axis import ticks
+from meantime.views.page import MARGIN_PX, Page, header, lines
+from meantime.views.statemap import packed, words
+from meantime.views.statemap.bands import bands
+from meantime.views.svg import cut_to, element, escape, px, width_px
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from meantime.views.statemap.data import Statemap, StatemapPanel, StateRow
+
+__all__ = ["render"]
+
+_WIDTH_PX = 1280
+_HEADER_PX = 68
+_AXIS_PX = 24
+_GAP_PX = 14
+_LEGEND_LINE_PX = 22
+_PANEL_TITLE_PX = 26
+_MOST_HEIGHT_PX = 4000
+_BAND_PX = 2
+_MOST_LABEL_PX = 210
+_MOST_EVENTS = 2000
+_GROUND = (0xF1, 0xF2, 0xF4)
+
+
+def render(statemap: Statemap) -> bytes:
+    """Return the file; the same statemap gives the same bytes."""
+    layout = _Layout.of(statemap)
+    picture = [header(words.title(statemap), words.subtitle(statemap)).encode(), _HATCH]
+    top = float(_HEADER_PX)
+    last_states: tuple[StateRow, ...] | None = None
+    for number, panel in enumerate(statemap.panels):
+        if panel.states != last_states:
+            markup, height = _legend(panel.states, top)
+            picture.append(markup.encode())
+            top += height
+            last_states = panel.states
+        if len(statemap.panels) > 1:
+            text = cut_to(words.panel_title(panel), _WIDTH_PX - 2 * MARGIN_PX, 12)
+            place = {"class": "ink", "x": MARGIN_PX, "y": top + 17, "font-weight": "600"}
+            picture.append(element("text", place, text=text).encode())
+            top += _PANEL_TITLE_PX
+        if number == 0 or layout.map_px(panel) > 300:
+            picture.append(_axis(statemap.panels[0], layout, top).encode())
+            top += _AXIS_PX
+        picture += _map(panel, layout, top)
+        top += layout.map_px(panel) + _GAP_PX
+    notes = words.footer(statemap)
+    picture.append(lines(notes, top).encode())
+    return Page(
+        title=words.title(statemap),
+        width_px=_WIDTH_PX,
+        height_px=top + 16 * len(notes) + _GAP_PX,
+        picture=picture,
+        script="statemap",
+        head=packed.head(statemap),
+        blocks=packed.blocks(statemap),
+    ).document()
+
+
+_HATCH = (
+    b'<defs><pattern id="none" width="6" height="6" patternUnits="userSpaceOnUse">'
+    b'<rect class="none" width="6" height="6"/><path class="hatch" d="M-1 7l8-8"/>'
+    b"</pattern></defs>\n"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """Where things are: one scale for all panels.
+
+    Attributes:
+        row_px: The height of a row.
+        rows_a_band: How many rows share a band; 1 unless a row is under a pixel.
+        left_px: Where the strips begin.
+        label_px: The size of row labels; 0 if there are no rows.
+    """
+
+    row_px: float
+    rows_a_band: int
+    left_px: float
+    label_px: float
+
+    @classmethod
+    def of(cls, statemap: Statemap) -> _Layout:
+        rows = sum(len(panel.entities) for panel in statemap.panels)
+        row_px = float(statemap.state_height_px or 10)
+        row_px = min(row_px, max(1.0, _MOST_HEIGHT_PX // max(rows, 1)))
+        rows_a_band = -(-rows * _BAND_PX // _MOST_HEIGHT_PX) if rows > _MOST_HEIGHT_PX else 1
+        if rows_a_band > 1:
+            row_px = _BAND_PX / rows_a_band
+        label_px = max(8.0, min(11.0, row_px - 1))
+        every = cls.label_every(row_px, label_px)
+        widest = max(
+            (
+                width_px(name[:80], label_px)
+                for panel in statemap.panels
+                for name in panel.entities[::every]
+            ),
+            default=0.0,
+        )
+        return cls(
+            row_px, rows_a_band, MARGIN_PX + min(_MOST_LABEL_PX, max(16.0, widest)) + 8, label_px
+        )
+
+    @staticmethod
+    def label_every(row_px: float, label_px: float) -> int:
+        return max(1, -(-int(1000 * (label_px + 1)) // int(1000 * row_px)))
+
+    @property
+    def strip_px(self) -> float:
+        return _WIDTH_PX - MARGIN_PX - self.left_px
+
+    def map_px(self, panel: StatemapPanel) -> float:
+        return len(panel.entities) * self.row_px
+
+    def x(self, panel: StatemapPanel, time_ns: int) -> float:
+        ratio = (time_ns - panel.start_ns) / (panel.end_ns - panel.start_ns)
+        return self.left_px + self.strip_px * ratio
+
+
+def _legend(states: tuple[StateRow, ...], top: float) -> tuple[str, float]:
+    parts: list[str] = []
+    x, y = float(MARGIN_PX), top
+    for state in states:
+        name = cut_to(state.name, 300, 12)
+        width = 18 + width_px(name, 12) + 18
+        if x + width > _WIDTH_PX - MARGIN_PX and x > MARGIN_PX:
+            x, y = float(MARGIN_PX), y + _LEGEND_LINE_PX
+        box = {"class": "swatch", "x": x + 0.5, "y": y + 0.5, "width": 12, "height": 12, "rx": 2}
+        parts.append(element("rect", {**box, "fill": state.color}))
+        parts.append(element("text", {"class": "ink", "x": x + 18, "y": y + 10.5}, text=name))
+        x += width
+    return "".join(parts) + "\n", y - top + _LEGEND_LINE_PX + 4
+
+
+def _axis(panel: StatemapPanel, layout: _Layout, top: float) -> str:
+    base, marks = ticks(panel.start_ns, panel.end_ns, 10)
+    style = {"class": "muted", "y": top + 14, "font-size": 11}
+    parts: list[str] = []
+    if base:
+        parts.append(
+            element("text", {**style, "x": layout.left_px - 8, "text-anchor": "end"}, text=base)
+        )
+    grid = "".join(f"M{px(layout.x(panel, mark.time_ns))} {px(top + 19)}v5" for mark in marks)
+    parts.append(element("path", {"class": "frame", "d": grid}))
+    for mark in marks:
+        x = layout.x(panel, mark.time_ns)
+        half = width_px(mark.label, 11) / 2
+        x = min(x, _WIDTH_PX - 4 - half)
+        parts.append(element("text", {**style, "x": x, "text-anchor": "middle"}, text=mark.label))
+    return "".join(parts) + "\n"
+
+
+def _map(panel: StatemapPanel, layout: _Layout, top: float) -> Iterator[bytes]:
+    height = layout.map_px(panel)
+    if not panel.entities:
+        return
+    strip = {"x": layout.left_px, "y": top, "width": layout.strip_px, "height": height}
+    yield element("rect", {**strip, "fill": "url(#none)"}).encode()
+    yield _labels(panel, layout, top).encode()
+    yield from _strips(panel, layout, top)
+    yield element("rect", {**strip, "class": "frame"}).encode()
+    if 0 < len(panel.events) <= _MOST_EVENTS:
+        yield _events(panel, layout, top).encode()
+
+
+def _labels(panel: StatemapPanel, layout: _Layout, top: float) -> str:
+    every = layout.label_every(layout.row_px, layout.label_px)
+    middle = top + layout.row_px / 2 + layout.label_px * 0.36
+    style = {"class": "ink", "font-size": layout.label_px, "text-anchor": "end"}
+    return element(
+        "g",
+        style,
+        inner="".join(
+            element(
+                "text",
+                {"x": layout.left_px - 6, "y": middle + row * layout.row_px},
+                text=cut_to(panel.entities[row], _MOST_LABEL_PX, layout.label_px),
+            )
+            for row in range(0, len(panel.entities), every)
+        ),
+    )
+
+
+def _strips(panel: StatemapPanel, layout: _Layout, top: float) -> Iterator[bytes]:
+    """Yield the rows: strokes along y = 0, as thick as a row, in units of a thousandth pixel."""
+    units = int(layout.strip_px * UNITS_PER_PX)
+    held = panel.rectangles
+    if layout.rows_a_band == 1:
+        rows = strokes(
+            held.row_offsets,
+            held.start_ns,
+            held.end_ns,
+            held.fill,
+            panel.start_ns,
+            panel.end_ns,
+            units,
+        )
+        step = layout.row_px
+    else:
+        cells = int(layout.strip_px / _BAND_PX)
+        drawn = bands(
+            held,
+            start_ns=panel.start_ns,
+            end_ns=panel.end_ns,
+            rows_a_band=layout.rows_a_band,
+            cells=cells,
+            ground=_GROUND,
+        )
+        rows = strokes(drawn.row_offsets, drawn.start, drawn.end, drawn.fill, 0, cells, units)
+        step = layout.row_px * layout.rows_a_band
+    scale = layout.strip_px / units
+    yield (
+        f'\n<g transform="translate({px(layout.left_px)} {px(top)}) scale({scale:.9f} 1)"'
+        f' fill="none" stroke-width="{px(step)}">\n'
+    ).encode()
+    for row, paths in enumerate(rows):
+        if paths:
+            yield f'<g transform="translate(0 {px((row + 0.5) * step)})">'.encode()
+            if layout.rows_a_band == 1:
+                name = f"{panel.entity_kind} {panel.entities[row]}"
+                yield f"<title>{escape(name)}</title>".encode()
+            yield paths
+            yield b"</g>\n"
+    yield b"</g>\n"
+
+
+def _events(panel: StatemapPanel, layout: _Layout, top: float) -> str:
+    """Return a tick for each event, and an arrow to the row that it was done to."""
+    marks: list[str] = []
+    heads: list[str] = []
+    for time_ns, row, target in zip(
+        panel.events.time_ns.tolist(),
+        panel.events.row.tolist(),
+        panel.events.target.tolist(),
+        strict=True,
+    ):
+        x = px(layout.x(panel, time_ns))
+        y = top + row * layout.row_px
+        marks.append(f"M{x} {px(y)}v{px(layout.row_px)}")
+        if target >= 0 and target != row:
+            down = target > row
+            tip = top + target * layout.row_px + (0 if down else layout.row_px)
+            marks.append(f"M{x} {px(y + layout.row_px / 2)}V{px(tip)}")
+            heads.append(f"M{x} {px(tip)}l-3 {-5 if down else 5}h6z")
+    line = "".join(marks)
+    return (
+        element(
+            "path",
+            {
+                "d": line,
+                "fill": "none",
+                "stroke": "#fff",
+                "stroke-opacity": "0.6",
+                "stroke-width": 2.5,
+            },
+        )
+        + element("path", {"d": line, "fill": "none", "stroke": "#1b1f24"})
+        + element("path", {"d": "".join(heads), "fill": "#1b1f24"})
+    )

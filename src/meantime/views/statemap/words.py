@@ -1,0 +1,127 @@
+"""What a statemap says of itself in words: title, subtitle, footer."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from meantime.units import NS_PER_S
+from meantime.views.axis import exact
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from meantime.views.statemap.data import Statemap, StatemapPanel
+
+__all__ = ["footer", "panel_title", "subtitle", "title", "utc"]
+
+_MOST_HOSTS = 5
+
+
+def title(statemap: Statemap) -> str:
+    """Return the heading: the first title if it speaks of a statemap, else one made of all."""
+    first = statemap.panels[0].title
+    if "tatemap" in first:
+        return first
+    titles = _distinct(panel.title for panel in statemap.panels)
+    hosts = _distinct(panel.host or "" for panel in statemap.panels)
+    text = f"Statemap of {_list(titles)} activity" if titles else "Statemap"
+    if len(hosts) > _MOST_HOSTS:
+        return f"{text} on {len(hosts)} hosts"
+    return f"{text} on {_list(hosts)}" if hosts else text
+
+
+def _distinct(names: Iterable[str]) -> list[str]:
+    return [name for name in dict.fromkeys(names) if name]
+
+
+def _list(names: Sequence[str]) -> str:
+    if len(names) <= 2:
+        return " and ".join(names)
+    return ", ".join(names[:-1]) + f", and {names[-1]}"
+
+
+def subtitle(statemap: Statemap) -> str:
+    """Return how many rows, how long, and since when."""
+    first = statemap.panels[0]
+    rows = sum(len(panel.entities) for panel in statemap.panels)
+    kinds = {panel.entity_kind for panel in statemap.panels}
+    kind = first.entity_kind if len(kinds) == 1 else "row"
+    length = exact(first.end_ns - first.start_ns)
+    parts = [_count(rows, kind), length]
+    if first.origin_ns is not None:
+        parts.append(f"from {utc(first.origin_ns + first.start_ns)}")
+    elif first.start_ns:
+        parts.append(f"from {exact(first.start_ns)} after the start of the trace")
+    if statemap.sort_state is not None:
+        parts.append(f"most {statemap.sort_state} first")
+    return "  ·  ".join(parts)
+
+
+def utc(time_ns: int) -> str:
+    """Return nanoseconds since 1970 as a date and time of UTC, to the nanosecond.
+
+    >>> utc(1_528_482_355_856_625_707)
+    '2018-06-08 18:25:55.856625707 UTC'
+    """
+    seconds, rest = divmod(time_ns, NS_PER_S)
+    try:
+        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
+    except OverflowError:
+        return f"Epoch + {exact(time_ns)}"
+    return f"{moment:%Y-%m-%d %H:%M:%S}.{rest:09} UTC"
+
+
+def panel_title(panel: StatemapPanel) -> str:
+    """Return the heading of one of several panels, and whether its times are to be trusted."""
+    text = panel.title or "untitled"
+    if panel.host:
+        text += f" on {panel.host}"
+    if not panel.aligned:
+        return f"{text}  ·  not aligned: no common clock is known, so it begins with the first"
+    if panel.offset_ns:
+        side = "after" if panel.offset_ns > 0 else "before"
+        text += f"  ·  its trace starts {exact(abs(panel.offset_ns))} {side} the first"
+    return text
+
+
+def footer(statemap: Statemap) -> list[str]:
+    """Return what was drawn, what stands for what, and what was left out or odd."""
+    return [text for panel in statemap.panels for text in _notes(panel, len(statemap.panels) > 1)]
+
+
+def _notes(panel: StatemapPanel, named: bool) -> Iterator[str]:  # noqa: FBT001 - one caller
+    text = f"{panel.title or 'untitled'}: " if named else ""
+    text += f"{_count(len(panel.rectangles), 'rectangle')}"
+    text += f" of {_count(panel.intervals, 'interval')}"
+    if panel.coalesced:
+        share = 100 * panel.coalesced / len(panel.rectangles)
+        text += (
+            f"; {panel.coalesced:,} ({share:.1f} %) are coalesced: each stands for several"
+            " intervals and holds their exact time in each state"
+        )
+    if len(panel.events):
+        text += f"; {_count(len(panel.events), 'event')}"
+    yield text
+    clipped = panel.clipped
+    if clipped.before or clipped.after:
+        before = _count(clipped.before, "interval")
+        yield f"Outside the window: {before} before, {clipped.after:,} after it"
+    if clipped.filtered:
+        yield f"Filtered out: {_count(clipped.filtered, panel.entity_kind)}"
+    yield from panel.anomalies.lines()
+
+
+def _count(number: int, noun: str) -> str:
+    """Return a number of things.
+
+    >>> _count(1, "CPU"), _count(1200, "Entity"), _count(0, "Process")
+    ('1 CPU', '1,200 Entities', '0 Processes')
+    """
+    if number != 1 and noun[-1:].isalpha():
+        if noun[-1] == "y" and noun[-2:-1] not in "aeiou":
+            noun = noun[:-1] + "ie"
+        elif noun.endswith(("s", "x", "ch", "sh")):
+            noun += "e"
+        noun += "s"
+    return f"{number:,} {noun}"

@@ -1,0 +1,131 @@
+"""Text of SVG: escaping, elements, numbers, and how wide a text will be.
+
+Everything from a trace that reaches a file goes through `escape` or `json_text`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["cut_to", "element", "escape", "json_text", "px", "shown", "width_px"]
+
+_UNFIT = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]"
+)
+_MARKUP = re.compile("[&<>\"']")
+_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;"}
+
+_NARROW = frozenset("ijltfrI.,:;'|!()[]{}/\\-`\" ")
+_WIDE = frozenset("mwMWQO@%&")
+
+
+def shown(text: str) -> str:
+    r"""Return a text on one line in which every character can be seen and is allowed in XML.
+
+    A control character becomes its Unicode picture, what is no character becomes U+FFFD.
+
+    >>> shown("a\nb\x00\ud800")
+    'a␊b␀�'
+    """
+    return _UNFIT.sub(_picture, text)
+
+
+def _picture(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    if code < 0x20:
+        return chr(0x2400 + code)
+    return "\u2421" if code == 0x7F else "\ufffd"
+
+
+def escape(text: str) -> str:
+    """Return a text as it stands in XML, in an element or in an attribute with either quotes.
+
+    >>> escape('Vec<u8> & "x"')
+    'Vec&lt;u8&gt; &amp; &quot;x&quot;'
+    """
+    return _MARKUP.sub(lambda match: _ENTITIES[match[0]], shown(text))
+
+
+def json_text(value: object) -> str:
+    r"""Return JSON in ASCII without any character that means something in XML or HTML.
+
+    >>> json_text(["</script>", "é"])
+    '["\\u003c/script\\u003e","\\u00e9"]'
+    """
+    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def px(value: float) -> str:
+    """Return a coordinate with at most two decimals.
+
+    >>> px(12.0), px(0.333), px(-0.001)
+    ('12', '0.33', '0')
+    """
+    text = f"{value:.2f}".rstrip("0").rstrip(".")
+    return "0" if text == "-0" else text
+
+
+def element(
+    name: str,
+    attributes: Mapping[str, object] | None = None,
+    *,
+    text: str | None = None,
+    inner: str = "",
+) -> str:
+    """Return an element; `text` and attributes are escaped, `inner` is markup already.
+
+    >>> element("text", {"x": 1.5, "class": "muted"}, text="a<b")
+    '<text x="1.5" class="muted">a&lt;b</text>'
+    """
+    head = name + "".join(
+        f' {key}="{px(value) if isinstance(value, float | int) else escape(str(value))}"'
+        for key, value in (attributes or {}).items()
+    )
+    content = inner if text is None else escape(text) + inner
+    return f"<{head}>{content}</{name}>" if content else f"<{head}/>"
+
+
+def width_px(text: str, font_px: float) -> float:
+    """Return about how wide a text is in a system's sans-serif font; seldom too little."""
+    if text.isascii():
+        ems = sum(
+            0.34 if char in _NARROW else 0.92 if char in _WIDE else 0.7 if char.isupper() else 0.58
+            for char in text
+        )
+    else:
+        ems = sum(_char_ems(char) for char in text)
+    return ems * font_px
+
+
+def _char_ems(char: str) -> float:
+    if unicodedata.combining(char):
+        return 0.0
+    if unicodedata.east_asian_width(char) in "WF":
+        return 1.1
+    return 0.34 if char in _NARROW else 0.7
+
+
+def cut_to(text: str, room_px: float, font_px: float) -> str:
+    """Return a text that fits, its middle left out if it must be: names differ at both ends.
+
+    >>> cut_to("tokio-runtime-worker-117", 90, 10)
+    'tokio-r…ker-117'
+    """
+    text = shown(text)
+    if width_px(text[:500], font_px) <= room_px and len(text) <= 500:
+        return text
+    keep = max(2, min(len(text) - 1, int(room_px / font_px / 0.56) - 1))
+    while keep > 2 and width_px(_without_middle(text, keep), font_px) > room_px:
+        keep -= 1
+    return _without_middle(text, keep)
+
+
+def _without_middle(text: str, keep: int) -> str:
+    return text[: keep - keep // 2] + "…" + text[len(text) - keep // 2 :]

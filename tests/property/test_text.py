@@ -1,0 +1,196 @@
+"""The kernel that writes pictures and records, against plain definitions of both."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from meantime.kernels import text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from meantime.columns import Int64s
+
+UNITS = 40_000
+PIXEL, THIN, ROOM = 1000, 500, 4000
+
+
+@st.composite
+def rows(draw: st.DrawFn) -> list[tuple[int, int, int]]:
+    """Return one row: (start, end, fill) in order of time, some touching."""
+    time = 0
+    drawn = []
+    for gap, length, fill in draw(
+        st.lists(
+            st.tuples(
+                st.sampled_from([0, 0, 0, 1, 30, 4000, 9000]),
+                st.sampled_from([1, 7, 300, 900, 5000, 20_000]),
+                st.sampled_from([0x112233, 0xFFFFFF, 0]),
+            ),
+            max_size=30,
+        )
+    ):
+        drawn.append((time + gap, time + gap + length, fill))
+        time += gap + length
+    return drawn
+
+
+def columns(
+    row: list[tuple[int, int, int]],
+) -> tuple[Int64s, Int64s, Int64s, npt.NDArray[np.uint8]]:
+    table = np.array(row, np.int64).reshape(-1, 3)
+    fill = np.stack([table[:, 2] >> shift & 255 for shift in (16, 8, 0)], axis=1)
+    return (
+        np.array([0, len(row)]),
+        table[:, 0].copy(),
+        table[:, 1].copy(),
+        np.ascontiguousarray(fill.astype(np.uint8)),
+    )
+
+
+def painted(paths: bytes, units: int) -> Int64s:
+    """Return the colour of every unit after all paths are drawn on each other; -1 is none."""
+    strip = np.full(units, -1, np.int64)
+    for color, path in re.findall(rb'<path stroke="#([0-9a-f]{6})" d="([^"]*)"/>', paths):
+        at = 0
+        for move, length in re.findall(rb"[Mm](\d+) 0h(\d+)", path):
+            left = at + int(move)
+            at = left + int(length)
+            strip[left:at] = int(color, 16)
+    return strip
+
+
+def placed(row: list[tuple[int, int, int]], width: int) -> list[list[int]]:
+    """Return each rectangle's edges in units, lone thin ones widened at their neighbours' cost."""
+    plain = [[(t * UNITS + width // 2) // width for t in edges[:2]] for edges in row]
+    moved = [list(edges) for edges in plain]
+    for i, (left, right) in enumerate(plain):
+        last = plain[i - 1] if i else [0, 0]
+        following = plain[i + 1] if i + 1 < len(plain) else [UNITS, UNITS]
+        before = left - last[1] if left > last[1] else last[1] - last[0]
+        after = following[0] - right if following[0] > right else following[1] - following[0]
+        grow = THIN - (right - left)
+        if grow <= 0:
+            continue
+        if before >= ROOM:
+            share = grow // 2 if after >= ROOM else grow
+            moved[i][0] = left - share
+            if i and last[1] == left:
+                moved[i - 1][1] = left - share
+        if after >= ROOM:
+            share = grow - grow // 2 if before >= ROOM else grow
+            moved[i][1] = right + share
+            if i + 1 < len(plain) and following[0] == right:
+                moved[i + 1][0] = right + share
+    return moved
+
+
+@given(rows())
+def test_every_unit_of_a_row_has_the_colour_of_the_rectangle_that_covers_it(
+    row: list[tuple[int, int, int]],
+) -> None:
+    width = max([end for _, end, _ in row], default=0) + 100
+
+    (paths,) = text.strokes(*columns(row), 0, width, UNITS)
+
+    expected = np.full(UNITS, -1, np.int64)
+    for (left, right), (_, _, fill) in zip(placed(row, width), row, strict=True):
+        expected[left:right] = fill
+    assert (painted(paths, UNITS) == expected).all()
+
+
+@given(rows(), st.integers(2**40, 2**62))
+def test_edges_are_right_to_a_unit_in_windows_of_any_width(
+    row: list[tuple[int, int, int]], stretch: int
+) -> None:
+    last = max([end for _, end, _ in row], default=1)
+    factor = max(1, stretch // last)
+    wide = [(start * factor, end * factor, fill) for start, end, fill in row]
+
+    (paths,) = text.strokes(*columns(wide), 0, last * factor, UNITS)
+    (plain,) = text.strokes(*columns(row), 0, last, UNITS)
+
+    differ = painted(paths, UNITS) != painted(plain, UNITS)
+    assert differ.sum() <= 4 * len(row)
+
+
+def varints(block: bytes) -> Iterator[int]:
+    value = shift = 0
+    for byte in block:
+        value |= (byte & 127) << shift
+        shift += 7
+        if byte < 128:
+            yield value
+            value = shift = 0
+
+
+times = st.integers(0, 2**62)
+
+
+@given(
+    st.lists(
+        st.lists(
+            st.tuples(
+                times,
+                st.integers(1, 2**40),
+                st.lists(
+                    st.tuples(st.integers(0, 9), st.integers(1, 2**50)), min_size=1, max_size=3
+                ),
+                st.lists(st.tuples(st.integers(0, 300), st.integers(1, 2**50)), max_size=3),
+            ),
+            max_size=4,
+        ),
+        max_size=4,
+    )
+)
+def test_records_hold_every_number(
+    drawn: list[list[tuple[int, int, list[tuple[int, int]], list[tuple[int, int]]]]],
+) -> None:
+    expected: list[int] = []
+    start, end, offsets, states, tags = [], [], [0], [], []
+    for row in drawn:
+        expected.append(len(row))
+        at = 0
+        for gap, length, held, tagged in row:
+            gap = min(gap, 2**62 // 4 - 2**41)  # noqa: PLW2901 - the sum has to fit
+            expected += gap, length
+            at += gap
+            start.append(at)
+            at += length
+            end.append(at)
+            states.append(held)
+            tags.append(tagged)
+            if len(held) == 1 and held[0][1] == length:
+                expected.append(2 * held[0][0])
+            else:
+                expected += [2 * len(held) + 1, *(n for pair in held for n in pair), 1, 2, 3]
+            if len(tagged) == 1 and tagged[0][1] == length:
+                expected += [1, tagged[0][0]]
+            elif tagged:
+                expected += [len(tagged) + 1, *(n for pair in tagged for n in pair)]
+            else:
+                expected.append(0)
+        offsets.append(len(start))
+
+    block = text.records(
+        np.array(offsets, np.int64),
+        np.array(start, np.int64),
+        np.array(end, np.int64),
+        np.cumsum([0, *map(len, states)], dtype=np.int64),
+        np.array([state for held in states for state, _ in held], np.int32),
+        np.array([ns for held in states for _, ns in held], np.int64),
+        np.cumsum([0, *map(len, tags)], dtype=np.int64),
+        np.array([tag for held in tags for tag, _ in held], np.int32),
+        np.array([ns for held in tags for _, ns in held], np.int64),
+        np.full((len(start), 3), (1, 2, 3), np.uint8),
+        0,
+    )
+
+    assert list(varints(block)) == expected

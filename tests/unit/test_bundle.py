@@ -1,0 +1,55 @@
+"""The built page scripts are those of the sources in web/."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+STATIC = files("meantime.views") / "static"
+PLAIN = ("package.json", "package-lock.json", "tsconfig.json", "build.mjs")
+MEND = "run `npm ci && npm run build` in web/ and commit what it writes"
+
+
+def noted() -> dict[str, str]:
+    lines = (STATIC / "built.sha256").read_text().splitlines()
+    return {name: digest for digest, name in (line.split("  ") for line in lines)}
+
+
+def test_the_scripts_were_built_from_these_sources(root: Path) -> None:
+    web = root / "web"
+    if not web.is_dir():
+        pytest.skip("the sources of the page scripts are not here")
+    names = [*PLAIN]
+    for folder in ("shared", "svg-script"):
+        names += (
+            path.relative_to(web).as_posix()
+            for path in (web / folder).rglob("*")
+            if path.suffix in {".ts", ".css"}
+        )
+    digest = sha256()
+    for name in sorted(names):
+        text = (web / name).read_bytes()
+        digest.update(f"{name}\n{len(text)}\n".encode() + text)
+
+    assert noted()["sources"] == digest.hexdigest(), MEND
+
+
+def test_no_script_was_changed_by_hand() -> None:
+    for name, digest in noted().items():
+        if name != "sources":
+            assert sha256((STATIC / name).read_bytes()).hexdigest() == digest, f"{name}: {MEND}"
+
+
+def test_a_script_can_stand_in_a_file_of_its_own() -> None:
+    for name in noted():
+        if name != "sources":
+            script = (STATIC / name).read_bytes()
+
+            assert b"]]>" not in script
+            assert not {b"import ", b"import("} & {line[:7] for line in script.splitlines()}

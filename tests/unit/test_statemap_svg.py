@@ -1,0 +1,199 @@
+from __future__ import annotations
+
+import json
+import re
+import xml.etree.ElementTree as ET
+from base64 import b64decode
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from meantime.anomalies import Anomalies
+from meantime.testing.statemaps import events, panel, panel_of, statemap
+from meantime.views.statemap.bands import bands
+from meantime.views.statemap.data import Clipped
+from meantime.views.statemap.svg import render
+
+if TYPE_CHECKING:
+    from meantime.testing.statemaps import Drawn
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def parsed(file: bytes) -> ET.Element:
+    return ET.fromstring(file)  # noqa: S314 - made by the test
+
+
+def texts(file: bytes) -> list[str]:
+    return [element.text or "" for element in parsed(file).iter(f"{SVG}text")]
+
+
+def blocks(file: bytes) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for element in parsed(file).iter(f"{SVG}metadata"):
+        name = element.attrib["data-block"]
+        found[name] = found.get(name, "") + (element.text or "")
+    return found
+
+
+def test_the_picture_has_title_rows_legend_axis_and_footer_without_any_script() -> None:
+    drawn = panel({"disk0": "aab.", "disk1": "bbbb"}, step_ns=10**9, title="block I/O", host="db1")
+
+    found = texts(render(statemap(drawn)))
+
+    assert found == [
+        "Statemap of block I/O activity on db1",
+        "2 Entities  ·  4 s",
+        *("a", "b"),
+        *("0.0 s", "0.5 s", "1.0 s", "1.5 s", "2.0 s", "2.5 s", "3.0 s", "3.5 s", "4.0 s"),
+        *("disk0", "disk1"),
+        "3 rectangles of 3 intervals",
+    ]
+
+
+def test_a_row_has_one_path_for_each_colour() -> None:
+    file = render(statemap(panel({"r": "abababab"})))
+
+    row = next(
+        group for group in parsed(file).iter(f"{SVG}g") if group.find(f"{SVG}title") is not None
+    )
+
+    assert [path.attrib["stroke"] for path in row.iter(f"{SVG}path")] == ["#2e8b57", "#ffd700"]
+
+
+def test_the_same_statemap_gives_the_same_bytes() -> None:
+    first, second = (
+        render(statemap(panel({f"row{n}": "ab.ba" * 20 for n in range(30)}))) for _ in range(2)
+    )
+
+    assert first == second
+
+
+def test_hostile_names_are_text_everywhere() -> None:
+    names = ["Vec<u8>", 'a"b', "&", "</script>", "]]>", "a\nb", "\0\x1b", "\U0001f600", "\ud800"]
+    rows: dict[str, list[Drawn]] = {name: [(0, 50, {0: 50}, {0: 50})] for name in names}
+    drawn = panel_of(
+        rows,
+        states=["<s>&"],
+        end_ns=100,
+        title='</svg>"&]]>',
+        host="<h>",
+        entity_kind="</metadata>",
+        tags=[{"state": 0, "tag": "<t>", "<k>": "]]></script>", "big": 2**63, "nan": float("nan")}],
+        descriptions={0: "<d>"},
+    )
+
+    file = render(statemap(drawn))
+
+    head = json.loads(blocks(file)["head"])["panels"][0]
+    assert head["entities"] == names
+    assert head["tags"][0] == {
+        "state": 0,
+        "tag": "<t>",
+        "<k>": "]]></script>",
+        "big": "9223372036854775808",
+        "nan": "nan",
+    }
+    assert {"Vec<u8>", 'a"b', "&", "</script>", "]]>", "a␊b", "␀␛", "\U0001f600"} < set(texts(file))
+
+
+def test_large_data_is_cut_into_pieces_that_any_parser_takes() -> None:
+    rng = np.random.default_rng(1)
+    lengths = rng.integers(1, 10**9, 200_000).tolist()
+    row: list[Drawn] = []
+    time = 0
+    for length in lengths:
+        row.append((time, time + length, {0: length}, {}))
+        time += length
+
+    file = render(statemap(panel_of({"r": row}, states=["a"], end_ns=time)))
+
+    sizes = [len(element.text or "") for element in parsed(file).iter(f"{SVG}metadata")]
+    assert len(sizes) > 2
+    assert max(sizes) <= 2**20
+    assert b64decode(blocks(file)["p0"])[:3] == b"\xc0\x9a\x0c"
+
+
+def test_stacked_panels_share_a_legend_and_say_when_they_are_not_aligned() -> None:
+    first = panel({"a": "ab"}, title="one")
+    second = panel({"b": "ba"}, title="two", aligned=False)
+    third = panel({"c": "ab"}, title="three", offset_ns=-1500)
+
+    found = texts(render(statemap(first, second, third)))
+
+    assert found[0] == "Statemap of one, two, and three activity"
+    assert found.count("a") == 1 + 1  # the state once, and the row
+    assert "two  ·  not aligned: no common clock is known, so it begins with the first" in found
+    assert "three  ·  its trace starts 1.5 μs before the first" in found
+
+
+def test_the_footer_says_what_was_merged_clipped_filtered_and_odd() -> None:
+    anomalies = Anomalies()
+    anomalies.add("truncated", 2)
+    drawn = replace(
+        panel({"a": "ab" * 5}),
+        intervals=1234,
+        coalesced=5,
+        clipped=Clipped(1, 2, 3),
+        anomalies=anomalies,
+    )
+
+    found = texts(render(statemap(drawn)))[-4:]
+
+    assert found[0].startswith("10 rectangles of 1,234 intervals; 5 (50.0 %) are coalesced")
+    assert found[1] == "Outside the window: 1 interval before, 2 after it"
+    assert found[2] == "Filtered out: 3 Entities"
+    assert found[3].startswith("2 truncated: ")
+
+
+def test_events_are_drawn_up_to_a_number_that_can_be_told_apart() -> None:
+    happened = [(1, 0, 0, 1), (2, 1, 0, -1)]
+    few = panel({"a": "aaaa", "b": "aaaa"}, events=events(happened, ["wakeup"]))
+    many = replace(few, events=events(happened * 1001, ["wakeup"]))
+
+    assert b"stroke-opacity" in render(statemap(few))
+    assert b"stroke-opacity" not in render(statemap(many))
+
+
+def test_an_empty_panel_and_empty_rows_are_drawn() -> None:
+    nothing = panel({}, end_ns=10, states=["a"])
+    empty = panel({"a": "...", "b": "."}, end_ns=10, states=["a"])
+
+    for drawn in (nothing, empty):
+        assert "0 rectangles of 0 intervals" in texts(render(statemap(drawn)))
+
+
+@pytest.mark.parametrize("state_height_px", [0, 1, 10, 40])
+def test_rows_have_the_height_that_was_asked_for(state_height_px: int) -> None:
+    file = render(statemap(panel({"a": "ab", "b": "ba"}), state_height_px=state_height_px))
+
+    (height,) = set(re.findall(rb'fill="none" stroke-width="([\d.]+)"', file))
+    assert float(height) == (state_height_px or 10)
+
+
+def test_more_rows_than_pixels_become_bands_of_their_average() -> None:
+    drawn = panel({f"{n}": "aabb" if n % 2 else "bbbb" for n in range(10)})
+
+    shown = bands(
+        drawn.rectangles, start_ns=0, end_ns=4, rows_a_band=4, cells=4, ground=(255, 255, 255)
+    )
+
+    a, b = (np.array(list(bytes.fromhex(state.color[1:]))) for state in drawn.states)
+    mixed = np.rint((a + b) / 2 / 17) * 17
+    assert shown.row_offsets.tolist() == [0, 2, 4, 6]
+    assert shown.start.tolist() == [0, 2] * 3
+    assert shown.end.tolist() == [2, 4] * 3
+    assert (shown.fill[0::2] == mixed).all()
+    assert (shown.fill[1::2] == np.rint(b / 17) * 17).all()
+
+
+def test_ten_thousand_rows_make_a_picture_of_bounded_size() -> None:
+    rng = np.random.default_rng(3)
+    rows = {f"task {n}": "".join(rng.choice(list("ab.c"), 12)) for n in range(10_000)}
+
+    file = render(statemap(panel(rows)))
+
+    assert float(parsed(file).attrib["height"]) < 4200
+    assert len(parsed(file).findall(f".//{SVG}g")) < 2100

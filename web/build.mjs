@@ -1,0 +1,50 @@
+// Builds each page script into one file that stands inside an SVG, and notes what it was built from.
+import { createHash } from "node:crypto";
+import { readFileSync, readdirSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { build } from "vite";
+
+const here = dirname(fileURLToPath(import.meta.url));
+const out = join(here, "../src/meantime/views/static");
+const pages = readdirSync(join(here, "svg-script")).filter((name) => name.endsWith(".ts")).sort();
+
+for (const page of pages) {
+  await build({
+    root: here,
+    configFile: false,
+    logLevel: "warn",
+    build: {
+      target: "es2022",
+      outDir: out,
+      emptyOutDir: false,
+      minify: true,
+      lib: {
+        entry: join(here, "svg-script", page),
+        formats: ["iife"],
+        name: "meantime",
+        fileName: () => page.replace(/\.ts$/, ".js"),
+      },
+    },
+  });
+}
+
+// The same files in the same order as tests/unit/test_bundle.py.
+const files = ["package.json", "package-lock.json", "tsconfig.json", "build.mjs"];
+for (const folder of ["shared", "svg-script"]) {
+  for (const name of readdirSync(join(here, folder), { recursive: true })) {
+    if (/\.(ts|css)$/.test(name)) files.push(`${folder}/${name}`);
+  }
+}
+const hash = createHash("sha256");
+for (const name of files.sort()) {
+  const text = readFileSync(join(here, name));
+  hash.update(`${name}\n${text.length}\n`);
+  hash.update(text);
+}
+const built = pages.map((page) => page.replace(/\.ts$/, ".js"));
+const lines = [`${hash.digest("hex")}  sources`];
+for (const name of built) {
+  lines.push(`${createHash("sha256").update(readFileSync(join(out, name))).digest("hex")}  ${name}`);
+}
+writeFileSync(join(out, "built.sha256"), lines.join("\n") + "\n");

@@ -1,0 +1,59 @@
+/** The data that stands in the page: JSON and bytes, in pieces. */
+
+/** The JSON of the page. */
+export function readHead<T>(): T {
+  return JSON.parse(pieces("head").join("")) as T;
+}
+
+/** The bytes of a block; empty if the page has none of that name. */
+export function readBlock(name: string): Uint8Array {
+  const decoded = pieces(name).map(atob);
+  const bytes = new Uint8Array(decoded.reduce((sum, text) => sum + text.length, 0));
+  let at = 0;
+  for (const text of decoded) {
+    for (let i = 0; i < text.length; i++) bytes[at++] = text.charCodeAt(i);
+  }
+  return bytes;
+}
+
+function pieces(name: string): string[] {
+  const found = document.querySelectorAll(`[data-block="${name}"]`);
+  return Array.from(found, (element) => element.textContent ?? "");
+}
+
+/** Reads LEB128 numbers of up to 64 bits, which are left in `hi` and `lo`. */
+export class Varints {
+  hi = 0;
+  lo = 0;
+  private at = 0;
+
+  constructor(private readonly bytes: Uint8Array) {}
+
+  next(): void {
+    const bytes = this.bytes;
+    let byte = bytes[this.at++]!;
+    let lo = byte & 127;
+    let hi = 0;
+    for (let shift = 7; byte > 127; shift += 7) {
+      byte = bytes[this.at++]!;
+      const bits = byte & 127;
+      if (shift < 28) lo |= bits << shift;
+      else if (shift === 28) {
+        lo |= bits << 28;
+        hi = bits >>> 4;
+      } else hi |= bits << (shift - 32);
+    }
+    this.lo = lo >>> 0;
+    this.hi = hi >>> 0;
+  }
+
+  /** A number that is known to fit in 32 bits. */
+  small(): number {
+    this.next();
+    return this.lo;
+  }
+
+  byte(): number {
+    return this.bytes[this.at++]!;
+  }
+}

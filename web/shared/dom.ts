@@ -1,0 +1,66 @@
+/** Elements of a page. Text goes in as text: nothing here parses markup. */
+
+const XHTML = "http://www.w3.org/1999/xhtml";
+
+type Child = Node | string | null | undefined;
+
+export interface Properties {
+  class?: string;
+  id?: string;
+  title?: string;
+  style?: string;
+  attributes?: Record<string, string>;
+  on?: Record<string, (event: never) => void>;
+}
+
+/** Makes an XHTML element, in a document that may be SVG. */
+export function h<K extends keyof HTMLElementTagNameMap>(
+  tag: K,
+  properties: Properties = {},
+  ...children: Child[]
+): HTMLElementTagNameMap[K] {
+  const made = document.createElementNS(XHTML, tag) as HTMLElementTagNameMap[K];
+  if (properties.class) made.className = properties.class;
+  if (properties.id) made.id = properties.id;
+  if (properties.title) made.title = properties.title;
+  if (properties.style) made.setAttribute("style", properties.style);
+  for (const [name, value] of Object.entries(properties.attributes ?? {})) {
+    made.setAttribute(name, value);
+  }
+  for (const [name, listener] of Object.entries(properties.on ?? {})) {
+    made.addEventListener(name, listener as EventListener);
+  }
+  for (const child of children) if (child != null) made.append(child);
+  return made;
+}
+
+/** A button with a name for those who cannot see its sign. */
+export function button(
+  sign: Child,
+  name: string,
+  action: () => void,
+  properties: Properties = {},
+): HTMLButtonElement {
+  const made = h("button", { title: name, ...properties }, sign);
+  made.type = "button";
+  made.setAttribute("aria-label", name);
+  made.addEventListener("click", action);
+  return made;
+}
+
+/** A name from a trace, whose direction of writing does not reach what stands beside it. */
+export function name(text: string, properties: Properties = {}): HTMLElement {
+  return h("bdi", properties, shown(text));
+}
+
+const UNFIT =
+  /[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufdd0-\ufdef\ufffe\uffff]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
+
+/** A text on one line in which every character can be seen, as `shown` in views/svg.py. */
+export function shown(text: string): string {
+  return text.replace(UNFIT, (found) => {
+    const code = found.charCodeAt(0);
+    if (code < 0x20) return String.fromCharCode(0x2400 + code);
+    return code === 0x7f ? "\u2421" : "\ufffd";
+  });
+}

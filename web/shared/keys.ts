@@ -1,0 +1,28 @@
+/** Keys: one table that is both what they do and what the help says. */
+
+export interface Key {
+  /** As `event.key` says it, with `Shift+` before it where a letter or an arrow is meant. */
+  keys: string[];
+  /** What the help shows instead of `keys`. */
+  label?: string;
+  help: string;
+  action: (key: string) => void;
+}
+
+/** Listens for keys, except where someone writes. */
+export function listen(table: Key[]): void {
+  const actions = new Map(table.flatMap((entry) => entry.keys.map((key) => [key, entry.action])));
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const writing = (event.target as Element | null)?.matches?.("input, select, textarea");
+    if (writing) {
+      if (event.key === "Escape") (event.target as HTMLElement).blur();
+      return;
+    }
+    const shifted = event.shiftKey && /^(Arrow\w+|[A-Z])$/.test(event.key);
+    const action = actions.get(shifted ? `Shift+${event.key}` : event.key);
+    if (!action) return;
+    event.preventDefault();
+    action(event.key);
+  });
+}

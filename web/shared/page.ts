@@ -1,0 +1,122 @@
+/** The frame of a page: it takes the picture's place, with the look, the theme and the help. */
+
+import { button, h, shown } from "./dom";
+import { icon } from "./icon";
+import type { Key } from "./keys";
+import look from "./page.css?inline";
+
+/**
+ * Puts a page in the place of the SVG that is the document, once `build` has made its body; if
+ * that fails, the picture stays.
+ */
+export function openPage(title: string, style: string, build: (body: HTMLElement) => void): void {
+  const picture = document.documentElement;
+  const body = h("body");
+  const head = h("head", {}, h("title", {}, shown(title)), h("style", {}, look + style));
+  const page = h("html", { attributes: { lang: "en" } }, head, body);
+  picture.replaceWith(page);
+  try {
+    build(body);
+  } catch (reason) {
+    page.replaceWith(picture);
+    throw reason;
+  }
+}
+
+const THEME = "meantime-theme";
+
+function stored(): string | null {
+  try {
+    return localStorage.getItem(THEME);
+  } catch {
+    return null; // a page from a file may have no storage
+  }
+}
+
+/** Light or dark: what was chosen before, else what the system says. */
+export class Theme {
+  private readonly system = matchMedia("(prefers-color-scheme: dark)");
+  private chosen = stored();
+
+  constructor(private readonly changed: () => void) {
+    this.system.addEventListener("change", () => this.apply());
+    this.apply();
+  }
+
+  get dark(): boolean {
+    return this.chosen ? this.chosen === "dark" : this.system.matches;
+  }
+
+  toggle(): void {
+    this.chosen = this.dark ? "light" : "dark";
+    try {
+      localStorage.setItem(THEME, this.chosen);
+    } catch {
+      // then it holds until the page is closed
+    }
+    this.apply();
+  }
+
+  private apply(): void {
+    document.documentElement.dataset.theme = this.dark ? "dark" : "light";
+    this.changed();
+  }
+}
+
+/** The value of a colour of the look, such as `--paper`. */
+export function themeColor(name: string): string {
+  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+}
+
+export interface MouseHelp {
+  what: string;
+  help: string;
+}
+
+/** A list of keys and gestures over the page. */
+export class Help {
+  private readonly dialog: HTMLDialogElement;
+
+  constructor(body: HTMLElement, keys: Key[], mouse: MouseHelp[]) {
+    const row = (what: string, help: string) =>
+      h(
+        "tr",
+        {},
+        h("th", { attributes: { scope: "row" } }, ...kbds(what)),
+        h("td", {}, help),
+      );
+    this.dialog = h(
+      "dialog",
+      { class: "help", attributes: { "aria-label": "Keys and gestures" } },
+      h("h2", {}, "Keys and gestures"),
+      button(icon("close"), "Close", () => this.close(), { class: "close" }),
+      h(
+        "div",
+        { class: "columns" },
+        h("table", {}, ...mouse.map(({ what, help }) => row(what, help))),
+        h("table", {}, ...keys.map(({ keys: names, label, help }) => row(label ?? names[0]!, help))),
+      ),
+    );
+    this.dialog.addEventListener("click", (event) => {
+      if (event.target === this.dialog) this.close();
+    });
+    body.append(this.dialog);
+  }
+
+  get isOpen(): boolean {
+    return this.dialog.open;
+  }
+
+  toggle(): void {
+    if (this.isOpen) this.close();
+    else this.dialog.showModal();
+  }
+
+  close(): void {
+    this.dialog.close();
+  }
+}
+
+function kbds(what: string): (Node | string)[] {
+  return what.split(/( \/ | \+ | then )/).map((part, i) => (i % 2 ? part : h("kbd", {}, part)));
+}

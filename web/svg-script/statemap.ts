@@ -1,0 +1,129 @@
+/** The script of a statemap's page. */
+
+import { listen, type Key } from "../shared/keys";
+import { Help, Theme, openPage } from "../shared/page";
+import { UNIT_NS } from "../shared/time";
+import { Tooltip } from "../shared/tooltip";
+import { Frame } from "./statemap/frame";
+import { type Model, readModel } from "./statemap/model";
+import { moves } from "./statemap/moves";
+import * as permalink from "./statemap/permalink";
+import { Session } from "./statemap/session";
+import { Side } from "./statemap/side";
+import { Stage } from "./statemap/stage";
+import style from "./statemap/statemap.css?inline";
+
+const ZOOM = 1.25;
+const LINK_MS = 150;
+
+function start(model: Model, body: HTMLElement): void {
+  const session = new Session(model);
+  const tooltip = new Tooltip(body);
+  let redraw = () => {};
+  const theme = new Theme(() => redraw());
+  const stage = new Stage(session, tooltip, () => theme.dark);
+  redraw = () => stage.redraw();
+  const does = moves(session, stage);
+  const side = new Side(session, does);
+
+  const zoom = (factor: number) => {
+    session.view.zoom(factor, session.anchor);
+    session.changed("view");
+  };
+  const reset = () => {
+    session.view.reset();
+    session.rows.fitAgain();
+    session.changed("view");
+  };
+  const resize = (factor: number) => {
+    session.rows.resize(factor, 0);
+    session.changed("view");
+  };
+  const toggleEvents = () => {
+    session.events = !session.events;
+    session.changed("choice");
+  };
+  let digits = "";
+  const exactly = (unit: string) => {
+    session.view.resize(BigInt(digits || "1") * UNIT_NS[unit]!, session.anchor);
+    type("");
+    session.changed("view");
+  };
+  const type = (text: string) => {
+    digits = text.slice(0, 18);
+    frame.typed(digits);
+  };
+
+  const keys: Key[] = [
+    { keys: ["+", "="], label: "+", help: "zoom in, about the mark or the middle", action: () => zoom(1 / ZOOM) },
+    { keys: ["-"], label: "-", help: "zoom out", action: () => zoom(ZOOM) },
+    {
+      keys: [..."0123456789"],
+      label: "digits then s / m / u / n",
+      help: "show that many s, ms, μs or ns",
+      action: (key) => type(digits + key),
+    },
+    { keys: [..."smun"].filter((key) => key !== "n"), label: "s / m / u", help: "show 1 s, 1 ms, 1 μs", action: exactly },
+    { keys: ["r", "Home"], label: "r / Home", help: "show everything again", action: reset },
+    { keys: ["z"], help: "zoom to the selected range or state", action: does.zoomToChoice },
+    { keys: ["ArrowLeft", "ArrowRight"], label: "← / →", help: "move in time", action: (key) => stage.pan(key === "ArrowLeft" ? -1 : 1) },
+    { keys: ["ArrowUp", "ArrowDown"], label: "↑ / ↓", help: "scroll the rows", action: (key) => does.scroll(key === "ArrowUp" ? -1 : 1) },
+    { keys: ["PageUp", "PageDown"], label: "PageUp / PageDown", help: "scroll by a screen", action: (key) => does.scroll(key === "PageUp" ? -20 : 20) },
+    { keys: ["Shift+ArrowLeft", "Shift+ArrowRight"], label: "Shift + ← / →", help: "previous, next state of the row", action: (key) => does.rectangle(key === "ArrowLeft" ? -1 : 1) },
+    { keys: ["Shift+ArrowUp", "Shift+ArrowDown"], label: "Shift + ↑ / ↓", help: "row above, below at the marked time", action: (key) => does.row(key === "ArrowUp" ? -1 : 1) },
+    { keys: ["p", "n"], label: "p / n", help: "previous, next time of the lit or selected state", action: (key) => (digits && key === "n" ? exactly("n") : does.occurrence(key === "p" ? -1 : 1)) },
+    { keys: ["[", "]"], label: "[ / ]", help: "flatter, taller rows", action: (key) => resize(key === "]" ? 1.3 : 1 / 1.3) },
+    { keys: ["e"], help: "events on and off", action: toggleEvents },
+    { keys: ["/"], help: "search the rows", action: () => frame.search() },
+    { keys: ["t"], help: "light or dark", action: () => theme.toggle() },
+    { keys: ["?"], help: "this list", action: () => help.toggle() },
+    { keys: ["Escape"], label: "Esc", help: "undo: number, second line, mark, lit state, filter", action: () => (digits ? type("") : does.back()) },
+  ];
+  const help = new Help(body, keys, [
+    { what: "wheel", help: "zoom at the pointer; a pinch does the same" },
+    { what: "Shift + wheel", help: "scroll the rows; so does the wheel over their names" },
+    { what: "drag", help: "move in time and through the rows" },
+    { what: "drag on the axis", help: "zoom into a range" },
+    { what: "Shift + drag", help: "select a range: its shares are in the tables" },
+    { what: "click", help: "mark a time and select a row" },
+    { what: "Shift + click", help: "second line, with the difference; so does Alt" },
+    { what: "double click", help: "zoom to a state; on the axis: show everything" },
+    { what: "click a state", help: "light up where it occurs, and see its tags" },
+    { what: "click a tag's value", help: "recolour where it occurs" },
+  ]);
+  const frame = new Frame(session, stage, side, {
+    zoomIn: () => zoom(1 / ZOOM),
+    zoomOut: () => zoom(ZOOM),
+    pan: (by) => stage.pan(by),
+    reset,
+    resize,
+    toggleEvents,
+    toggleTheme: () => theme.toggle(),
+    toggleHelp: () => help.toggle(),
+  });
+  body.prepend(frame.element);
+  listen(keys);
+
+  let timer = 0;
+  let written = "";
+  session.onChange(() => {
+    clearTimeout(timer);
+    timer = setTimeout(() => {
+      const text = permalink.write(session);
+      if (text === written) return;
+      written = text;
+      try {
+        history.replaceState(null, "", text ? `#${text}` : location.pathname + location.search);
+      } catch {
+        // a page that is not from an address has no permalink
+      }
+    }, LINK_MS);
+  });
+  addEventListener("hashchange", () => permalink.read(session, location.hash));
+  permalink.read(session, location.hash);
+  stage.draw();
+  side.update();
+}
+
+const model = readModel();
+openPage(model.title, style, (body) => start(model, body));

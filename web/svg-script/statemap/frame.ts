@@ -1,0 +1,141 @@
+/** What stands around the map: title and tools. */
+
+import { button, h, name, shown } from "../../shared/dom";
+import { icon } from "../../shared/icon";
+import { exact, short, utc } from "../../shared/time";
+import type { Session } from "./session";
+import type { Side } from "./side";
+import type { Stage } from "./stage";
+
+export interface Tools {
+  zoomIn(): void;
+  zoomOut(): void;
+  pan(by: number): void;
+  reset(): void;
+  resize(factor: number): void;
+  toggleEvents(): void;
+  toggleTheme(): void;
+  toggleHelp(): void;
+}
+
+export class Frame {
+  readonly element: HTMLElement;
+  private readonly span = h("div", { class: "span" });
+  private readonly number = h("kbd", { class: "typed" });
+  private readonly input = h("input", {
+    class: "search",
+    attributes: { type: "search", placeholder: "Search rows", "aria-label": "Search rows: a part of the name, or /a regular expression/" },
+  });
+  private readonly found = h("span", { class: "muted found" });
+  private readonly sort = h("select", { class: "sort", attributes: { "aria-label": "Sort rows" } });
+  private readonly eventsButton: HTMLButtonElement | null = null;
+  private readonly smaller: HTMLButtonElement;
+
+  constructor(
+    private readonly session: Session,
+    stage: Stage,
+    side: Side,
+    tools: Tools,
+  ) {
+    const { model } = session;
+    const count = session.eventCount;
+    this.number.hidden = true;
+    if (count) {
+      this.eventsButton = button(`${count.toLocaleString("en")} events`, "Events on and off (e)", tools.toggleEvents);
+    }
+    this.fillSort();
+    this.smaller = button(icon("minus"), "Zoom out (-)", tools.zoomOut);
+    const header = h(
+      "header",
+      {},
+      h("div", { class: "titles" }, h("h1", {}, name(model.title)), h("div", { class: "muted" }, shown(model.subtitle))),
+      h(
+        "div",
+        { class: "controls" },
+        this.found,
+        this.input,
+        this.sort,
+        button(icon("theme"), "Light or dark (t)", tools.toggleTheme),
+        button(icon("help"), "Keys and gestures (?)", tools.toggleHelp),
+      ),
+    );
+    const toolbar = h(
+      "div",
+      { class: "toolbar" },
+      this.span,
+      this.number,
+      h(
+        "div",
+        { class: "controls" },
+        this.eventsButton,
+        h(
+          "span",
+          { class: "group" },
+          button(icon("flatter"), "Flatter rows ([)", () => tools.resize(1 / 1.3)),
+          button(icon("taller"), "Taller rows (])", () => tools.resize(1.3)),
+        ),
+        h(
+          "span",
+          { class: "group" },
+          button(icon("left"), "Earlier (←)", () => tools.pan(-1)),
+          this.smaller,
+          button(icon("whole"), "Show everything (r)", tools.reset),
+          button(icon("plus"), "Zoom in (+)", tools.zoomIn),
+          button(icon("right"), "Later (→)", () => tools.pan(1)),
+        ),
+      ),
+    );
+    this.element = h(
+      "div",
+      { class: "page" },
+      header,
+      h("main", {}, h("div", { class: "map" }, toolbar, stage.element), side.element),
+    );
+    this.input.addEventListener("input", () => {
+      session.filter = this.input.value;
+      session.arrange();
+    });
+    this.sort.addEventListener("change", () => {
+      session.sort = this.sort.value || null;
+      session.arrange();
+    });
+    session.onChange(() => this.update());
+  }
+
+  search(): void {
+    this.input.focus();
+    this.input.select();
+  }
+
+  typed(digits: string): void {
+    this.number.textContent = `show ${digits} … s m u n`;
+    this.number.hidden = !digits;
+  }
+
+  private fillSort(): void {
+    const { model } = this.session;
+    const option = (value: string, text: string) => h("option", { attributes: { value } }, shown(text));
+    const given = model.sort === null ? "Sort by name" : `Sort by ${model.sort}`;
+    const states = new Set(model.panels.flatMap((panel) => panel.states.map((state) => state.name)));
+    this.sort.append(option("", given));
+    for (const state of states) this.sort.append(option(state, `Most ${state} first`));
+  }
+
+  private update(): void {
+    const { session } = this;
+    const { view, model, rows } = session;
+    const start = view.startNs;
+    const parts = [`span ${short(view.endNs - start)}`];
+    if (!view.isWhole || model.start !== 0n) {
+      parts.push(`offset ${exact(start)}`);
+      if (model.start !== 0n) parts.push(`${exact(start + model.start)} overall`);
+      if (model.origin !== null) parts.push(utc(model.origin + model.start + start));
+    }
+    this.span.replaceChildren(h("b", {}, parts[0]!), ...parts.slice(1).map((part) => h("span", { class: "muted" }, part)));
+    this.smaller.disabled = view.isWhole;
+    this.found.textContent = session.filter ? `${rows.shownCount} of ${rows.count}` : "";
+    if (this.input.value !== session.filter) this.input.value = session.filter;
+    if (this.sort.value !== (session.sort ?? "")) this.sort.value = session.sort ?? "";
+    this.eventsButton?.setAttribute("aria-pressed", `${session.events}`);
+  }
+}

@@ -1,0 +1,240 @@
+/** What the page shows: panels of rectangles, decoded once into columns. */
+
+import { Varints, readBlock, readHead } from "../../shared/blocks";
+import { Times, firstAbove } from "../../shared/times";
+
+export interface State {
+  name: string;
+  value: number;
+  color: string;
+  /** Red, green and blue as bytes, red lowest: a pixel without its alpha. */
+  rgb: number;
+}
+
+export type Tag = Record<string, unknown>;
+
+export interface Events {
+  times: BigInt64Array;
+  rows: Int32Array;
+  names: Int32Array;
+  targets: Int32Array;
+}
+
+export interface Panel {
+  index: number;
+  title: string;
+  kind: string;
+  /** UTC of the panel's time 0. */
+  origin: bigint | null;
+  /** Where the window begins, from the panel's origin; all other times count from here. */
+  start: bigint;
+  states: State[];
+  /** Panels with equal tables of states share a legend: the first one's number. */
+  legend: number;
+  tags: Tag[];
+  entities: string[];
+  descriptions: Record<string, string>;
+  /** Row r has rectangles [rows[r], rows[r + 1]). */
+  rows: Uint32Array;
+  starts: Times;
+  ends: Times;
+  /** Rectangle i holds states [stateAt[i], stateAt[i + 1]). */
+  stateAt: Uint32Array;
+  state: Uint32Array;
+  stateNs: Times;
+  tagAt: Uint32Array;
+  tag: Uint32Array;
+  tagNs: Times;
+  fill: Uint32Array;
+  events: Events;
+  eventNames: string[];
+}
+
+interface PanelHead {
+  title: string;
+  kind: string;
+  origin: string | null;
+  start: string;
+  end: string;
+  states: [name: string, value: number, color: string][];
+  tags: Tag[];
+  entities: string[];
+  descriptions: Record<string, string>;
+  rectangles: number;
+  stateEntries: number;
+  tagEntries: number;
+  events: number;
+  eventNames: string[];
+}
+
+interface Head {
+  title: string;
+  subtitle: string;
+  footer: string[];
+  sort: string | null;
+  rowHeight: number;
+  panels: PanelHead[];
+}
+
+export interface Model extends Omit<Head, "panels"> {
+  panels: Panel[];
+  widthNs: bigint;
+  /** Of the first panel: what all times that are shown count from. */
+  start: bigint;
+  origin: bigint | null;
+}
+
+export function readModel(): Model {
+  const head = readHead<Head>();
+  const panels = head.panels.map(decode);
+  for (const panel of panels) {
+    const same = JSON.stringify(panel.states);
+    panel.legend = panels.findIndex((other) => JSON.stringify(other.states) === same);
+  }
+  const first = head.panels[0]!;
+  return {
+    ...head,
+    panels,
+    widthNs: BigInt(first.end) - BigInt(first.start),
+    start: panels[0]!.start,
+    origin: panels[0]!.origin,
+  };
+}
+
+function decode(head: PanelHead, index: number): Panel {
+  const states = head.states.map(([name, value, color]) => ({ name, value, color, rgb: rgb(color) }));
+  const count = head.rectangles;
+  const panel: Panel = {
+    ...head,
+    index,
+    origin: head.origin === null ? null : BigInt(head.origin),
+    start: BigInt(head.start),
+    states,
+    legend: index,
+    rows: new Uint32Array(head.entities.length + 1),
+    starts: new Times(count),
+    ends: new Times(count),
+    stateAt: new Uint32Array(count + 1),
+    state: new Uint32Array(head.stateEntries),
+    stateNs: new Times(head.stateEntries),
+    tagAt: new Uint32Array(count + 1),
+    tag: new Uint32Array(head.tagEntries),
+    tagNs: new Times(head.tagEntries),
+    fill: new Uint32Array(count),
+    events: events(readBlock(`e${index}`), head.events),
+  };
+  decodeRectangles(panel, new Varints(readBlock(`p${index}`)));
+  return panel;
+}
+
+/** Undoes `records` of kernels/text.pyx. */
+function decodeRectangles(panel: Panel, read: Varints): void {
+  const { starts, ends, state, stateNs, tag, tagNs } = panel;
+  let at = 0;
+  let states = 0;
+  let tags = 0;
+  for (let row = 0; row < panel.entities.length; row++) {
+    const after = at + read.small();
+    let hi = 0;
+    let lo = 0;
+    for (; at < after; at++) {
+      read.next();
+      lo += read.lo;
+      hi += read.hi + (lo > 0xffffffff ? 1 : 0);
+      lo >>>= 0;
+      starts.hi[at] = hi;
+      starts.lo[at] = lo;
+      read.next();
+      const lengthHi = read.hi;
+      const lengthLo = read.lo;
+      lo += lengthLo;
+      hi += lengthHi + (lo > 0xffffffff ? 1 : 0);
+      lo >>>= 0;
+      ends.hi[at] = hi;
+      ends.lo[at] = lo;
+      const code = read.small();
+      if (code & 1) {
+        for (let left = code >>> 1; left; left--) {
+          state[states] = read.small();
+          read.next();
+          stateNs.hi[states] = read.hi;
+          stateNs.lo[states++] = read.lo;
+        }
+        panel.fill[at] = read.byte() | (read.byte() << 8) | (read.byte() << 16);
+      } else {
+        state[states] = code >>> 1;
+        stateNs.hi[states] = lengthHi;
+        stateNs.lo[states++] = lengthLo;
+        panel.fill[at] = panel.states[code >>> 1]!.rgb;
+      }
+      panel.stateAt[at + 1] = states;
+      const tagged = read.small();
+      if (tagged === 1) {
+        tag[tags] = read.small();
+        tagNs.hi[tags] = lengthHi;
+        tagNs.lo[tags++] = lengthLo;
+      } else {
+        for (let left = tagged; left > 1; left--) {
+          tag[tags] = read.small();
+          read.next();
+          tagNs.hi[tags] = read.hi;
+          tagNs.lo[tags++] = read.lo;
+        }
+      }
+      panel.tagAt[at + 1] = tags;
+    }
+    panel.rows[row + 1] = at;
+  }
+}
+
+function events(block: Uint8Array, count: number): Events {
+  return {
+    times: new BigInt64Array(block.buffer, 0, count),
+    rows: new Int32Array(block.buffer, 8 * count, count),
+    names: new Int32Array(block.buffer, 12 * count, count),
+    targets: new Int32Array(block.buffer, 16 * count, count),
+  };
+}
+
+/** `#rrggbb` as a pixel without its alpha. */
+export function rgb(color: string): number {
+  const value = parseInt(color.slice(1), 16);
+  return (value >>> 16) | (value & 0xff00) | ((value & 0xff) << 16);
+}
+
+/** The rectangle of a row at a time, or -1 where the row has no state. */
+export function rectangleAt(panel: Panel, row: number, ns: bigint): number {
+  const last = panel.rows[row + 1]!;
+  const found = firstAbove(panel.ends, panel.rows[row]!, last, ns);
+  return found < last && panel.starts.get(found) <= ns ? found : -1;
+}
+
+/** The state that a rectangle mostly is in. */
+export function mainState(panel: Panel, rectangle: number): number {
+  let main = panel.stateAt[rectangle]!;
+  for (let i = main + 1; i < panel.stateAt[rectangle + 1]!; i++) {
+    if (panel.stateNs.number(i) > panel.stateNs.number(main)) main = i;
+  }
+  return panel.state[main]!;
+}
+
+/** The part of a rectangle's length, 0 to 1, that is spent in a state. */
+export function shareOf(panel: Panel, rectangle: number, state: number): number {
+  for (let i = panel.stateAt[rectangle]!; i < panel.stateAt[rectangle + 1]!; i++) {
+    if (panel.state[i] === state) return panel.stateNs.number(i) / length(panel, rectangle);
+  }
+  return 0;
+}
+
+/** The part of a rectangle's length, 0 to 1, that is spent with any of some tags. */
+export function taggedShare(panel: Panel, rectangle: number, tags: ReadonlySet<number>): number {
+  let ns = 0;
+  for (let i = panel.tagAt[rectangle]!; i < panel.tagAt[rectangle + 1]!; i++) {
+    if (tags.has(panel.tag[i]!)) ns += panel.tagNs.number(i);
+  }
+  return ns / length(panel, rectangle);
+}
+
+export function length(panel: Panel, rectangle: number): number {
+  return panel.ends.since(rectangle, panel.starts.hi[rectangle]!, panel.starts.lo[rectangle]!);
+}

@@ -1,0 +1,190 @@
+/**
+ * The map itself, drawn from the columns. Each pixel is the exact average of what it covers: the
+ * rectangles of a row come in order of time, so one running pixel is enough, and no pixel is
+ * visited twice. A row is one line of an image; the image is then stretched to the rows' height.
+ */
+
+import { firstAbove, halves } from "../../shared/times";
+import { GRAINS, type Viewport } from "../../shared/viewport";
+import type { Panel } from "./model";
+import type { Rows } from "./rows";
+
+const THIN = 0.5; // as in kernels/text.pyx: a lone thin rectangle is half a pixel wide
+const ROOM = 4;
+const OPAQUE = 0xff000000;
+
+export class Picture {
+  private readonly lines = document.createElementNS(
+    "http://www.w3.org/1999/xhtml",
+    "canvas",
+  ) as HTMLCanvasElement;
+  private image: ImageData | null = null;
+
+  /** Draws the rows that are in view; `colors` are each panel's pixels by rectangle. */
+  draw(
+    canvas: HTMLCanvasElement,
+    rows: Rows,
+    view: Viewport,
+    colors: Uint32Array[],
+    ground: string,
+  ): void {
+    const context = canvas.getContext("2d")!;
+    const { width, height } = canvas;
+    const scale = window.devicePixelRatio;
+    const visible = rows.visible();
+    context.clearRect(0, 0, width, height);
+    if (!width || !visible.length) return;
+    if (this.image?.width !== width || this.image.height < visible.length) {
+      this.lines.width = width;
+      this.lines.height = Math.max(visible.length, this.lines.height);
+      this.image = new ImageData(width, this.lines.height);
+    }
+    const pixels = new Uint32Array(this.image.data.buffer);
+    pixels.fill(0, 0, width * visible.length);
+    visible.forEach(({ panel, row }, line) => {
+      drawLine(pixels, line * width, width, scale, panel, row, view, colors[panel.index]!);
+    });
+    this.lines.getContext("2d")!.putImageData(this.image, 0, 0, 0, 0, width, visible.length);
+    context.imageSmoothingEnabled = false;
+    const tall = Math.max(1, Math.round(rows.heightPx * scale));
+    const gap = rows.heightPx >= 7 ? 1 : 0;
+    visible.forEach(({ y }, line) => {
+      const top = Math.round(y * scale);
+      context.drawImage(this.lines, 0, line, width, 1, 0, top, width, tall);
+      if (gap) {
+        context.fillStyle = ground;
+        context.fillRect(0, top + tall - gap, width, gap);
+      }
+    });
+  }
+}
+
+function drawLine(
+  pixels: Uint32Array,
+  base: number,
+  width: number,
+  scale: number,
+  panel: Panel,
+  row: number,
+  view: Viewport,
+  colors: Uint32Array,
+): void {
+  const { starts, ends } = panel;
+  const last = panel.rows[row + 1]!;
+  const [hi, lo] = halves(view.startNs);
+  const within = Number(view.start % GRAINS) / Number(GRAINS);
+  const pxPerNs = width / (Number(view.span) / Number(GRAINS));
+  const thin = THIN * scale;
+  const room = ROOM * scale;
+
+  let first = firstAbove(ends, panel.rows[row]!, last, view.startNs);
+  if (first > panel.rows[row]!) first--; // a thin one may lend its neighbour's edge to the view
+  let at = -1; // the pixel being mixed
+  let covered = 0;
+  let red = 0;
+  let green = 0;
+  let blue = 0;
+
+  let lastLeft = -room;
+  let lastRight = -room;
+  let lent = 0; // by how much the rectangle before reaches into this one
+  let nextLeft = first < last ? (starts.since(first, hi, lo) - within) * pxPerNs : 0;
+  let nextRight = first < last ? (ends.since(first, hi, lo) - within) * pxPerNs : 0;
+  for (let i = first; i < last && nextLeft < width + room; i++) {
+    const ownLeft = nextLeft;
+    const ownRight = nextRight;
+    if (i + 1 < last) {
+      nextLeft = (starts.since(i + 1, hi, lo) - within) * pxPerNs;
+      nextRight = (ends.since(i + 1, hi, lo) - within) * pxPerNs;
+    } else {
+      nextLeft = nextRight = ownRight + 2 * room;
+    }
+    let left = ownLeft + lent;
+    let right = ownRight;
+    lent = 0;
+    const grow = thin - (ownRight - ownLeft);
+    if (grow > 0) {
+      const touchesLast = starts.lo[i] === ends.lo[i - 1] && starts.hi[i] === ends.hi[i - 1];
+      const before = i > first && touchesLast ? lastRight - lastLeft : ownLeft - lastRight;
+      const touchesNext =
+        i + 1 < last && starts.lo[i + 1] === ends.lo[i] && starts.hi[i + 1] === ends.hi[i];
+      const after = touchesNext ? nextRight - nextLeft : nextLeft - ownRight;
+      const both = before >= room && after >= room;
+      if (before >= room) left -= both ? grow / 2 : grow;
+      if (after >= room) {
+        right += both ? grow / 2 : grow;
+        if (touchesNext) lent = right - ownRight;
+      }
+    } else if (i + 1 < last && starts.lo[i + 1] === ends.lo[i] && starts.hi[i + 1] === ends.hi[i]) {
+      // the next may be thin and lone, and then takes some of this one's end
+      const need = thin - (nextRight - nextLeft);
+      if (need > 0 && ownRight - ownLeft >= room) {
+        const beyond = beyondNext(panel, i + 1, last, hi, lo, pxPerNs, room);
+        right -= beyond >= room ? need / 2 : need;
+      }
+    }
+    lastLeft = ownLeft;
+    lastRight = ownRight;
+
+    if (left < 0) left = 0;
+    if (right > width) right = width;
+    if (right <= left) continue;
+    const color = colors[i]!;
+    let pixel = Math.floor(left);
+    if (pixel !== at) {
+      if (covered > 0) pixels[base + at] = mix(red, green, blue, covered);
+      at = pixel;
+      covered = red = green = blue = 0;
+    }
+    if (right >= pixel + 1) {
+      const part = pixel + 1 - left;
+      if (part === 1) pixels[base + pixel] = color | OPAQUE;
+      else {
+        red += (color & 255) * part;
+        green += ((color >>> 8) & 255) * part;
+        blue += ((color >>> 16) & 255) * part;
+        pixels[base + pixel] = mix(red, green, blue, covered + part);
+      }
+      const whole = Math.floor(right);
+      if (whole > pixel + 1) pixels.fill(color | OPAQUE, base + pixel + 1, base + whole);
+      at = whole;
+      covered = red = green = blue = 0;
+      left = pixel = whole;
+      if (right === whole) continue;
+    }
+    const part = right - left;
+    covered += part;
+    red += (color & 255) * part;
+    green += ((color >>> 8) & 255) * part;
+    blue += ((color >>> 16) & 255) * part;
+  }
+  if (covered > 0 && at < width) pixels[base + at] = mix(red, green, blue, covered);
+}
+
+/** The room that a thin rectangle has on its far side. */
+function beyondNext(
+  panel: Panel,
+  thin: number,
+  last: number,
+  hi: number,
+  lo: number,
+  pxPerNs: number,
+  room: number,
+): number {
+  if (thin + 1 >= last) return room;
+  const end = panel.ends.since(thin, hi, lo);
+  const gap = (panel.starts.since(thin + 1, hi, lo) - end) * pxPerNs;
+  if (gap > 0) return gap;
+  return (panel.ends.since(thin + 1, hi, lo) - end) * pxPerNs;
+}
+
+function mix(red: number, green: number, blue: number, covered: number): number {
+  const alpha = covered >= 0.999 ? 255 : Math.round(covered * 255);
+  return (
+    (Math.round(red / covered) |
+      (Math.round(green / covered) << 8) |
+      (Math.round(blue / covered) << 16) |
+      (alpha << 24)) >>>
+    0
+  );
+}

@@ -1,0 +1,189 @@
+/** Which rows there are, in what order, and where: panels under each other, scrolled. */
+
+import { Sums } from "../../shared/times";
+import type { Model, Panel } from "./model";
+
+export interface Row {
+  panel: Panel;
+  row: number;
+}
+
+export interface PlacedRow extends Row {
+  /** Its upper edge on the screen. */
+  y: number;
+}
+
+interface Section {
+  panel: Panel;
+  order: Int32Array;
+  /** Where its heading begins and where its first row begins, from the top of everything. */
+  top: number;
+  first: number;
+}
+
+const HEADING_PX = 26;
+const ROOMY_PX = 28;
+const TIGHT_PX = 2;
+
+export class Rows {
+  heightPx = 10;
+  scrollPx = 0;
+  shownCount = 0;
+  private sections: Section[] = [];
+  private viewPx = 0;
+  private chosenPx: number | null = null;
+  private readonly totals: (Sums | undefined)[][];
+
+  constructor(private readonly model: Model) {
+    this.totals = model.panels.map(() => []);
+  }
+
+  get count(): number {
+    return this.model.panels.reduce((sum, panel) => sum + panel.entities.length, 0);
+  }
+
+  /** The height of everything. */
+  get totalPx(): number {
+    const last = this.sections.at(-1);
+    return last ? last.first + last.order.length * this.heightPx : 0;
+  }
+
+  get headings(): { panel: Panel; y: number; shown: number }[] {
+    if (this.model.panels.length === 1) return [];
+    return this.sections
+      .map(({ panel, top, order }) => ({ panel, y: top - this.scrollPx, shown: order.length }))
+      .filter(({ y }) => y > -HEADING_PX && y < this.viewPx);
+  }
+
+  /** Puts the rows whose name passes in order: by time in a state, or as they came. */
+  arrange(passes: (name: string) => boolean, sort: string | null): void {
+    this.sections = this.model.panels.map((panel) => {
+      const order: number[] = [];
+      panel.entities.forEach((name, row) => {
+        if (passes(name)) order.push(row);
+      });
+      const state = panel.states.findIndex(({ name }) => name === sort);
+      if (state >= 0) {
+        const totals = this.timeIn(panel, state);
+        const keys = Array.from(panel.entities, (_, row) => totals.get(row));
+        order.sort((a, b) => (keys[a]! < keys[b]! ? 1 : keys[a]! > keys[b]! ? -1 : a - b));
+      }
+      return { panel, order: Int32Array.from(order), top: 0, first: 0 };
+    });
+    this.shownCount = this.sections.reduce((sum, { order }) => sum + order.length, 0);
+    this.place();
+  }
+
+  /** Fits the rows to a height: what is asked for, more if there is room, less if it helps. */
+  fit(viewPx: number): void {
+    this.viewPx = viewPx;
+    this.place();
+  }
+
+  /** Makes the rows higher or lower by hand. */
+  resize(factor: number, aboutPx: number): void {
+    const kept = (this.scrollPx + aboutPx) / Math.max(1, this.totalPx);
+    const wanted = factor > 1 ? Math.ceil(this.heightPx * factor) : Math.floor(this.heightPx * factor);
+    this.chosenPx = Math.min(64, Math.max(1, wanted));
+    this.place();
+    this.scrollTo(kept * this.totalPx - aboutPx);
+  }
+
+  fitAgain(): void {
+    this.chosenPx = null;
+    this.place();
+  }
+
+  private place(): void {
+    const headings = this.model.panels.length > 1 ? HEADING_PX : 0;
+    const room = this.viewPx - headings * this.model.panels.length;
+    const fitting = Math.floor((room * devicePixelRatio) / Math.max(1, this.shownCount)) / devicePixelRatio;
+    const asked = this.model.rowHeight;
+    if (this.chosenPx !== null) this.heightPx = this.chosenPx;
+    else if (asked === 0) this.heightPx = Math.min(ROOMY_PX, Math.max(1, fitting));
+    else if (fitting >= asked) this.heightPx = Math.min(fitting, Math.max(asked, ROOMY_PX));
+    else this.heightPx = Math.max(fitting, Math.min(asked, TIGHT_PX));
+    let top = 0;
+    for (const section of this.sections) {
+      section.top = top;
+      section.first = top + headings;
+      top = section.first + section.order.length * this.heightPx;
+    }
+    this.scrollTo(this.scrollPx);
+  }
+
+  scrollTo(px: number): void {
+    this.scrollPx = Math.round(Math.min(Math.max(0, this.totalPx - this.viewPx), Math.max(0, px)));
+  }
+
+  /** The rows of which something can be seen. */
+  visible(): PlacedRow[] {
+    const found: PlacedRow[] = [];
+    for (const { panel, order, first } of this.sections) {
+      const from = Math.max(0, Math.floor((this.scrollPx - first) / this.heightPx));
+      const to = Math.min(order.length, Math.ceil((this.scrollPx + this.viewPx - first) / this.heightPx));
+      for (let i = from; i < to; i++) {
+        found.push({ panel, row: order[i]!, y: first + i * this.heightPx - this.scrollPx });
+      }
+    }
+    return found;
+  }
+
+  /** The row at a height on the screen. */
+  at(y: number): Row | null {
+    const px = y + this.scrollPx;
+    for (const { panel, order, first } of this.sections) {
+      const i = Math.floor((px - first) / this.heightPx);
+      if (i >= 0 && i < order.length) return { panel, row: order[i]! };
+    }
+    return null;
+  }
+
+  /** Where a row is on the screen, also when it is out of view; null if it is filtered out. */
+  y(wanted: Row): number | null {
+    const section = this.sections[wanted.panel.index]!;
+    const i = section.order.indexOf(wanted.row);
+    return i < 0 ? null : section.first + i * this.heightPx - this.scrollPx;
+  }
+
+  /** The row that comes `by` rows after one, across panels; the nearest there is. */
+  neighbour(wanted: Row, by: number): Row {
+    const all = this.all();
+    const at = all.findIndex(({ panel, row }) => panel === wanted.panel && row === wanted.row);
+    return all[Math.min(all.length - 1, Math.max(0, at + by))] ?? wanted;
+  }
+
+  /** All rows that are not filtered out. */
+  all(): Row[] {
+    return this.sections.flatMap(({ panel, order }) =>
+      Array.from(order, (row) => ({ panel, row })),
+    );
+  }
+
+  /** Scrolls by as little as brings a row into view. */
+  reveal(wanted: Row): void {
+    const y = this.y(wanted);
+    if (y === null) return;
+    if (y < 0) this.scrollTo(this.scrollPx + y);
+    else if (y + this.heightPx > this.viewPx) {
+      this.scrollTo(this.scrollPx + y + this.heightPx - this.viewPx);
+    }
+  }
+
+  private timeIn(panel: Panel, state: number): Sums {
+    const known = this.totals[panel.index]!;
+    if (!known[state]) {
+      const sums = new Sums(panel.entities.length);
+      for (let row = 0; row < panel.entities.length; row++) {
+        const last = panel.stateAt[panel.rows[row + 1]!]!;
+        for (let i = panel.stateAt[panel.rows[row]!]!; i < last; i++) {
+          if (panel.state[i] === state) {
+            sums.addHalves(row, panel.stateNs.hi[i]!, panel.stateNs.lo[i]!);
+          }
+        }
+      }
+      known[state] = sums;
+    }
+    return known[state];
+  }
+}

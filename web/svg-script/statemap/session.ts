@@ -1,0 +1,114 @@
+/** What is being looked at: everything that the permalink keeps, and who is told when it changes. */
+
+import { Viewport } from "../../shared/viewport";
+import { type Model, type Panel, rectangleAt } from "./model";
+import { type Row, Rows } from "./rows";
+
+export interface Lit {
+  /** The number of the first panel with this table of states. */
+  legend: number;
+  state: number;
+}
+
+/** `view` is where, `rows` is which, `choice` is what is marked, lit or selected. */
+export type Change = "view" | "rows" | "choice";
+
+export class Session {
+  readonly view: Viewport;
+  readonly rows: Rows;
+  /** The marked time and the other end of a range, since the window's start. */
+  mark: bigint | null = null;
+  second: bigint | null = null;
+  row: Row | null = null;
+  lit: Lit | null = null;
+  property: string | null = null;
+  value: string | null = null;
+  sort: string | null;
+  filter = "";
+  events: boolean;
+  private readonly listeners: ((change: Change) => void)[] = [];
+
+  constructor(readonly model: Model) {
+    this.view = new Viewport(model.widthNs);
+    this.rows = new Rows(model);
+    this.sort = null;
+    this.events = this.eventCount <= 2000;
+    this.arrange();
+  }
+
+  get eventCount(): number {
+    return this.model.panels.reduce((sum, panel) => sum + panel.events.times.length, 0);
+  }
+
+  onChange(listener: (change: Change) => void): void {
+    this.listeners.push(listener);
+  }
+
+  changed(change: Change): void {
+    for (const listener of this.listeners) listener(change);
+  }
+
+  /** Applies sort and filter. */
+  arrange(): void {
+    this.rows.arrange(matcher(this.filter), this.sort);
+    this.changed("rows");
+  }
+
+  /** The selected rectangle: the one of the selected row at the marked time. */
+  get rectangle(): number {
+    return this.row && this.mark !== null
+      ? rectangleAt(this.row.panel, this.row.row, this.mark)
+      : -1;
+  }
+
+  /** The chosen range, if there is one, else what is in view. */
+  get range(): { start: bigint; end: bigint; chosen: boolean } {
+    if (this.mark !== null && this.second !== null && this.mark !== this.second) {
+      const ordered = this.mark < this.second;
+      return {
+        start: ordered ? this.mark : this.second,
+        end: ordered ? this.second : this.mark,
+        chosen: true,
+      };
+    }
+    return { start: this.view.startNs, end: this.view.endNs, chosen: false };
+  }
+
+  /** Where a zoom by key or button is about: the mark if it is in view, else the middle. */
+  get anchor(): number {
+    const ratio = this.mark === null ? 0.5 : this.view.ratio(this.mark);
+    return ratio >= 0 && ratio <= 1 ? ratio : 0.5;
+  }
+
+  select(row: Row | null, mark: bigint | null): void {
+    this.row = row;
+    this.mark = mark;
+    this.second = null;
+    this.changed("choice");
+  }
+
+  light(lit: Lit | null): void {
+    this.lit = lit;
+    this.property = this.value = null;
+    this.changed("choice");
+  }
+
+  isLit(panel: Panel): boolean {
+    return this.lit?.legend === panel.legend;
+  }
+}
+
+/** Whether a name passes a filter: a part of it in any case, or a `/regular expression/`. */
+export function matcher(filter: string): (name: string) => boolean {
+  const expression = /^\/(.*)\/(i?)$/.exec(filter);
+  if (expression) {
+    try {
+      const compiled = new RegExp(expression[1]!, expression[2]);
+      return (name) => compiled.test(name);
+    } catch {
+      return () => false; // half-written: nothing passes until it is one
+    }
+  }
+  const part = filter.toLowerCase();
+  return (name) => name.toLowerCase().includes(part);
+}

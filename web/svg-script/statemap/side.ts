@@ -1,0 +1,285 @@
+/** The panel beside the map: what is selected, the states with their shares, tags by property. */
+
+import { button, h, name } from "../../shared/dom";
+import { icon } from "../../shared/icon";
+import { exact, short, utc } from "../../shared/time";
+import { describe, percent } from "./describe";
+import { type Panel, mainState } from "./model";
+import type { Row } from "./rows";
+import type { Session } from "./session";
+import { type Counts, type Totals, counts, totals } from "./shares";
+import { byValue, propertiesOf } from "./tags";
+
+/** What moves the selection: given by the keys' owner, so that buttons and keys do the same. */
+export interface Moves {
+  rectangle(by: number): void;
+  row(by: number): void;
+  occurrence(by: number): void;
+  zoomToChoice(): void;
+}
+
+const SETTLE_MS = 60;
+
+export class Side {
+  readonly element: HTMLElement;
+  private readonly selection = h("section", { class: "selection", attributes: { "aria-live": "polite" } });
+  private readonly states = h("section", { class: "states-section" });
+  private readonly tags = h("section", { class: "tags-section" });
+  private timer = 0;
+
+  constructor(
+    private readonly session: Session,
+    private readonly moves: Moves,
+  ) {
+    this.element = h("aside", { class: "side" }, this.selection, this.states, this.tags);
+    session.onChange((change) => {
+      // sums over everything in view wait until a zoom or a pan has come to rest
+      clearTimeout(this.timer);
+      if (change === "choice") this.update();
+      else this.timer = setTimeout(() => this.update(), SETTLE_MS);
+    });
+  }
+
+  update(): void {
+    const scope = this.session.row ? [this.session.row] : this.session.rows.all();
+    const everyone = this.session.row ? this.session.rows.all() : scope;
+    const legends = [...new Set(this.session.model.panels.map(({ legend }) => legend))];
+    this.drawSelection();
+    this.states.replaceChildren(
+      ...legends.flatMap((legend) => this.legend(legend, scope, everyone)),
+    );
+    this.drawTags(scope);
+  }
+
+  private scopeText(): Node {
+    const { session } = this;
+    const { start, end, chosen } = session.range;
+    const row = session.row;
+    const what = h("div", { class: "scope muted" });
+    if (row) {
+      what.append(
+        name(row.panel.kind),
+        " ",
+        h("b", {}, name(row.panel.entities[row.row]!)),
+        button(icon("close"), "All rows", () => {
+          session.row = null;
+          session.changed("choice");
+        }, { class: "bare" }),
+        ", ",
+      );
+    }
+    what.append(`${chosen ? "selected range" : "visible span"} ${exact(end - start)}`);
+    if (!row && session.filter) what.append(`, ${session.rows.shownCount} rows shown`);
+    return what;
+  }
+
+  private drawSelection(): void {
+    const { session, moves } = this;
+    const { mark, second, model, row } = session;
+    if (mark === null) {
+      const hint = h("p", { class: "muted" }, "Click the map to mark a time and select a row. Shift-click measures from there.");
+      this.selection.replaceChildren(hint);
+      return;
+    }
+    const made: Node[] = [];
+    const time = h("table", { class: "facts" });
+    const line = (label: string, text: string) =>
+      time.append(h("tr", {}, h("th", { attributes: { scope: "row" } }, label), h("td", {}, text)));
+    line("at", exact(mark + model.start));
+    if (model.origin !== null) line("UTC", utc(model.origin + model.start + mark));
+    if (second !== null) {
+      line("to", exact(second + model.start));
+      line("apart", exact(second > mark ? second - mark : mark - second));
+    }
+    made.push(time);
+    if (row) {
+      made.push(h("div", { class: "described" }, ...describe(model, row, mark, null)));
+      const i = session.rectangle;
+      const state = i < 0 ? null : row.panel.states[mainState(row.panel, i)]!.name;
+      made.push(
+        h(
+          "div",
+          { class: "moves" },
+          h(
+            "span",
+            { class: "group" },
+            button(icon("left"), "Previous state of this row (Shift+←)", () => moves.rectangle(-1)),
+            button(icon("right"), "Next state of this row (Shift+→)", () => moves.rectangle(1)),
+            button(icon("up"), "Row above (Shift+↑)", () => moves.row(-1)),
+            button(icon("down"), "Row below (Shift+↓)", () => moves.row(1)),
+          ),
+          i < 0 && !session.lit
+            ? null
+            : h(
+                "span",
+                { class: "group" },
+                button("previous", `Previous ${state ?? "occurrence"} (p)`, () => moves.occurrence(-1)),
+                button("next", `Next ${state ?? "occurrence"} (n)`, () => moves.occurrence(1)),
+              ),
+          button("zoom", "Zoom to it (z)", () => moves.zoomToChoice()),
+        ),
+      );
+    } else if (second !== null) {
+      made.push(h("div", { class: "moves" }, button("Zoom to range", "Zoom to it (z)", () => moves.zoomToChoice())));
+    }
+    this.selection.replaceChildren(...made);
+  }
+
+  private legend(legend: number, scope: Row[], everyone: Row[]): Node[] {
+    const { session } = this;
+    const { model, lit, mark } = session;
+    const panels = model.panels.filter((panel) => panel.legend === legend);
+    const { start, end } = session.range;
+    const of = (rows: Row[], panel: Panel) => rows.filter((row) => row.panel === panel);
+    const sums = panels.map((panel) => totals(panel, of(scope, panel), start, end));
+    const counted = mark === null ? [] : panels.map((panel) => counts(panel, of(everyone, panel), mark));
+    const rowCount = scope.filter(({ panel }) => panel.legend === legend).length;
+    const entityCount = everyone.filter(({ panel }) => panel.legend === legend).length;
+    const span = Number(end - start) * rowCount;
+    const many = model.panels.some((panel) => panel.legend !== legend);
+
+    const head = h(
+      "tr",
+      {},
+      h("th", {}, "state"),
+      h("th", { class: "number", title: "Share of the time of these rows" }, "share"),
+      h("th", { class: "number" }, "time"),
+      mark === null ? null : h("th", { class: "number", title: "Rows in this state at the marked time" }, "at mark"),
+    );
+    const table = h("table", { class: "legend bars" }, h("thead", {}, head));
+    const body = h("tbody");
+    table.append(body);
+    panels[0]!.states.forEach((state, index) => {
+      const ns = sums.reduce((sum, { states }) => sum + states.get(index), 0n);
+      const share = span ? Number(ns) / span : 0;
+      const isLit = lit?.legend === legend && lit.state === index;
+      const toggle = button(
+        h("span", { class: "swatch", style: `background:${state.color}` }),
+        `Light up ${state.name}`,
+        () => session.light(isLit ? null : { legend, state: index }),
+        { class: "bare state", attributes: { "aria-pressed": `${isLit}` } },
+      );
+      toggle.append(name(state.name));
+      const row = h(
+        "tr",
+        { class: isLit ? "lit" : "" },
+        h("td", {}, toggle),
+        bar(share, state.color),
+        h("td", { class: "number muted" }, ns ? short(ns) : "–"),
+      );
+      if (mark !== null) {
+        const count = counted.reduce((sum, { states }) => sum + states[index]!, 0);
+        row.append(h("td", { class: "number count" }, count ? `${tidy(count)} (${Math.floor((100 * count) / entityCount)} %)` : "–"));
+      }
+      body.append(row);
+    });
+    const title = many ? h("h2", {}, "States of ", ...joined(panels)) : h("h2", {}, "States");
+    return [title, this.scopeText(), table];
+  }
+
+  private drawTags(scope: Row[]): void {
+    const { session } = this;
+    const { lit, model } = session;
+    if (!lit) {
+      this.tags.replaceChildren();
+      return;
+    }
+    const panels = model.panels.filter((panel) => panel.legend === lit.legend);
+    const state = panels[0]!.states[lit.state]!;
+    const properties = propertiesOf(panels, lit.state);
+    const title = h("h2", {}, "Tags of ", name(state.name));
+    if (!properties.length) {
+      this.tags.replaceChildren(title, h("p", { class: "muted" }, "This state has no tags."));
+      return;
+    }
+    const chips = h("div", { class: "chips" });
+    for (const property of properties) {
+      const chosen = session.property === property;
+      chips.append(
+        button(name(property), `By ${property}`, () => {
+          session.property = chosen ? null : property;
+          session.value = null;
+          session.changed("choice");
+        }, { attributes: { "aria-pressed": `${chosen}` } }),
+      );
+    }
+    const made: Node[] = [title, chips];
+    if (session.property !== null) made.push(...this.values(panels, scope, session.property));
+    this.tags.replaceChildren(...made);
+  }
+
+  private values(panels: Panel[], scope: Row[], property: string): Node[] {
+    const { session } = this;
+    const { lit, mark, second, row, model } = session;
+    const atTime = mark !== null && second === null;
+    const { start, end, chosen } = session.range;
+    const shares = new Map<string, number>();
+    const times = new Map<string, bigint>();
+    let rowCount = 0;
+    for (const panel of panels) {
+      const rows = scope.filter((wanted) => wanted.panel === panel);
+      rowCount += rows.length;
+      const held: Counts | Totals = atTime ? counts(panel, rows, mark) : totals(panel, rows, start, end);
+      for (const [value, tags] of byValue(panel, lit!.state, property)) {
+        for (const tag of tags) {
+          if (held.tags instanceof Float64Array) {
+            shares.set(value, (shares.get(value) ?? 0) + held.tags[tag]!);
+          } else times.set(value, (times.get(value) ?? 0n) + held.tags.get(tag));
+        }
+      }
+    }
+    const whole = rowCount * (atTime ? 1 : Number(end - start));
+    if (!atTime) for (const [value, ns] of times) shares.set(value, Number(ns));
+    const sorted = [...shares].filter(([, held]) => held > 0).sort((a, b) => b[1] - a[1]);
+    const caption = h("div", { class: "scope muted" });
+    if (row) caption.append(name(row.panel.kind), " ", h("b", {}, name(row.panel.entities[row.row]!)), ": ");
+    caption.append("by ", name(property), atTime
+      ? ` at ${exact(mark + model.start)}`
+      : ` over ${chosen ? "selected range" : "span"} ${exact(end - start)}`);
+    const body = h("tbody");
+    let total = 0;
+    for (const [value, held] of sorted) {
+      total += held;
+      const isLit = session.value === value;
+      const toggle = button(value === "" ? h("i", { class: "muted" }, "empty") : name(value), "Recolour where it occurs", () => {
+        session.value = isLit ? null : value;
+        session.changed("choice");
+      }, { class: "bare state", attributes: { "aria-pressed": `${isLit}` } });
+      body.append(
+        h(
+          "tr",
+          { class: isLit ? "lit" : "" },
+          h("td", {}, toggle),
+          bar(whole ? held / whole : 0, "var(--accent)"),
+          h("td", { class: "number muted" }, atTime ? tidy(held) : short(times.get(value)!)),
+        ),
+      );
+    }
+    const totalNs = [...times.values()].reduce((sum, ns) => sum + ns, 0n);
+    const foot = h(
+      "tr",
+      {},
+      h("td", {}, "total"),
+      h("td", { class: "number" }, percent(whole ? total / whole : 0)),
+      h("td", { class: "number muted" }, atTime ? tidy(total) : short(totalNs)),
+    );
+    return [caption, h("table", { class: "values bars" }, body, h("tfoot", {}, foot))];
+  }
+}
+
+function bar(share: number, color: string): HTMLElement {
+  return h(
+    "td",
+    { class: "number bar", style: `--share:${Math.min(100, share * 100).toFixed(2)}%;--color:${color}` },
+    percent(share),
+  );
+}
+
+function tidy(count: number): string {
+  const rounded = Math.round(count * 100) / 100;
+  return Number.isInteger(rounded) ? `${rounded}` : rounded.toFixed(2);
+}
+
+function joined(panels: Panel[]): (Node | string)[] {
+  return panels.flatMap(({ title }, k) => [k ? " and " : "", name(title)]);
+}
