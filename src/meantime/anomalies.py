@@ -44,6 +44,121 @@ CATALOGUE: dict[str, Anomaly] = {
             "data_loss",
             "events whose time is not a number cannot be drawn",
         ),
+        Anomaly(
+            "time_out_of_range",
+            "data_loss",
+            "times that do not fit into 64 bits of nanoseconds cannot be drawn",
+        ),
+        Anomaly(
+            "event_without_phase",
+            "note",
+            "events that do not say what they are were left out",
+        ),
+        Anomaly(
+            "unknown_phase",
+            "data_loss",
+            "events of a phase that the format does not define were left out",
+        ),
+        Anomaly(
+            "phase_not_shown",
+            "note",
+            "memory dumps, clock syncs and contexts are not shown",
+        ),
+        Anomaly(
+            "span_without_duration",
+            "note",
+            "complete events that give no duration are shown as empty spans",
+        ),
+        Anomaly(
+            "negative_duration",
+            "note",
+            "spans that end before they begin are shown as empty spans at their begin",
+        ),
+        Anomaly(
+            "end_without_begin",
+            "data_loss",
+            "ends without a begin were left out; the trace may begin in the middle",
+        ),
+        Anomaly(
+            "unfinished_span",
+            "note",
+            "spans that were begun and not ended go on until their thread's last event",
+        ),
+        Anomaly(
+            "end_of_another_name",
+            "note",
+            "ends name another span than the latest one begun, which they end all the same",
+        ),
+        Anomaly(
+            "overlapping_span",
+            "note",
+            "spans that partly overlap another one of their thread stand in a lane of their own",
+        ),
+        Anomaly(
+            "matched_by_time",
+            "note",
+            "threads whose begins and ends came out of order were matched in order of time",
+        ),
+        Anomaly(
+            "flow_without_begin",
+            "note",
+            "flows that arrive without having left anywhere were left out",
+        ),
+        Anomaly(
+            "flow_without_end",
+            "note",
+            "flows that leave and arrive nowhere were left out",
+        ),
+        Anomaly(
+            "bad_id",
+            "note",
+            "process and thread ids that are neither numbers nor names were taken for 0",
+        ),
+        Anomaly(
+            "bad_metadata",
+            "note",
+            "metadata events that do not hold what they should were left out",
+        ),
+        Anomaly(
+            "bad_counter",
+            "data_loss",
+            "counter values that are not numbers were left out",
+        ),
+        Anomaly(
+            "bad_profile",
+            "data_loss",
+            "profile data that contradict themselves were left out",
+        ),
+        Anomaly(
+            "not_an_event",
+            "note",
+            "values among the events that are no objects were skipped",
+        ),
+        Anomaly(
+            "unclosed",
+            "note",
+            "the input ends before its closing bracket; the tracer was probably stopped",
+        ),
+        Anomaly(
+            "trailing_text",
+            "note",
+            "text behind the end of the trace was ignored",
+        ),
+        Anomaly(
+            "record_skipped",
+            "note",
+            "records that hold nothing to be shown were skipped",
+        ),
+        Anomaly(
+            "time_went_back",
+            "note",
+            "threads whose times go back are nested by their times alone",
+        ),
+        Anomaly(
+            "undecodable_text",
+            "note",
+            "names that are not UTF-8 have U+FFFD in place of what cannot be read",
+        ),
     )
 }
 

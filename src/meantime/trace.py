@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from meantime.stacks import StackTable
 
 __all__ = [
+    "ArgumentText",
     "Arguments",
     "Batch",
     "Counters",
@@ -96,12 +97,14 @@ class Points:
         entity: Index into `Trace.paths`.
         name: Index into `Trace.values`.
         target: Index into `Trace.paths` of whom it was done to (the row is a flow then), or -1.
+        arguments: What else was said of it.
     """
 
     time_ns: Int64s
     entity: Int32s
     name: Int32s
     target: Int32s
+    arguments: Arguments | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +118,31 @@ class Arguments:
 
     offset: Int64s
     length: Int32s
+
+
+class ArgumentText:
+    """The bytes that `Arguments` point into: the input itself, and what was added behind it.
+
+    >>> text = ArgumentText(b'{"a":1}')
+    >>> text.add(b'{"b":2}'), text.read(7, 7)
+    (7, b'{"b":2}')
+    """
+
+    def __init__(self, source: memoryview | bytes = b"") -> None:
+        self._source = memoryview(source)
+        self._added = bytearray()
+
+    def add(self, text: bytes) -> int:
+        """Keep a text that does not stand in the input, and return its offset."""
+        self._added += text
+        return len(self._source) + len(self._added) - len(text)
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Return the bytes at that place; none for a length of 0."""
+        behind = offset - len(self._source)
+        if behind >= 0:
+            return bytes(self._added[behind : behind + length])
+        return bytes(self._source[offset : offset + length])
 
 
 class SpanFlag(IntFlag):
@@ -260,5 +288,5 @@ class Trace:
     stacks: StackTable | None = None
     names: dict[int, str] = field(default_factory=dict)
     sort_keys: dict[int, int] = field(default_factory=dict)
-    text: memoryview | bytes = b""
+    text: ArgumentText = field(default_factory=ArgumentText)
     facts: dict[str, str] = field(default_factory=dict)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from meantime.history.builder import HistoryBuilder
-from meantime.trace import Counters, Flows, Points, StateChanges
+from meantime.trace import Counters, Flows, Points, Samples, Spans, StateChanges
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from meantime.columns import Int32s
     from meantime.history.history import History
     from meantime.trace import Trace
 
 __all__ = ["build"]
+
+_Fact = TypeVar("_Fact")
 
 
 def build(trace: Trace) -> History:
@@ -29,19 +33,7 @@ def build(trace: Trace) -> History:
     """
     builder = HistoryBuilder()
     tables = _Tables(builder, trace)
-    for batch in trace.batches:
-        tables.grow()
-        if isinstance(batch, StateChanges):
-            tables.put_changes(batch)
-        elif isinstance(batch, Counters):
-            tables.put_counters(batch)
-        elif isinstance(batch, Points):
-            tables.put_points(batch)
-        elif isinstance(batch, Flows):
-            tables.put_flows(batch)
-        else:
-            raise TypeError(f"a history has no place for {type(batch).__name__}")
-    tables.grow()
+    tables.put_all()
     for tag, fields in enumerate(trace.tags):
         builder.define_tag(tag, fields)
     for lane in trace.lanes:
@@ -56,9 +48,12 @@ def build(trace: Trace) -> History:
     builder.clock = trace.clock
     builder.title = trace.title
     builder.bounds = trace.bounds
-    builder.descriptions = {
-        int(tables.quark_of[entity]): text for entity, text in trace.descriptions.items()
-    }
+    builder.descriptions = tables.by_quark(trace.descriptions)
+    builder.names = tables.by_quark(trace.names)
+    builder.sort_keys = tables.by_quark(trace.sort_keys)
+    builder.facts = trace.facts
+    builder.spans.text = trace.text
+    builder.samples.stacks = trace.stacks
     builder.anomalies.update(trace.anomalies)
     return builder.close(None if trace.bounds is None else trace.bounds[1])
 
@@ -72,6 +67,34 @@ class _Tables:
         self.quark_of: Int32s = np.empty(0, np.int32)
         self._magnitude_of: Int32s = np.empty(0, np.int32)
         self._code_of: Int32s = np.empty(0, np.int32)
+
+    def put_all(self) -> None:
+        """Take every batch, and hold none of them afterwards."""
+        for batch in self._trace.batches:
+            self.grow()
+            if isinstance(batch, StateChanges):
+                self.put_changes(batch)
+            elif isinstance(batch, Spans):
+                self.put_spans(batch)
+            elif isinstance(batch, Samples):
+                self._builder.samples.add(batch, self.quark_of, self._code_of)
+            elif isinstance(batch, Counters):
+                self.put_counters(batch)
+            elif isinstance(batch, Points):
+                self.put_points(batch)
+            elif isinstance(batch, Flows):
+                self.put_flows(batch)
+            else:
+                raise TypeError(f"a history has no place for {type(batch).__name__}")
+        self.grow()
+
+    def by_quark(self, facts: Mapping[int, _Fact]) -> dict[int, _Fact]:
+        """Return facts by entity as facts by quark."""
+        return {int(self.quark_of[entity]): fact for entity, fact in facts.items()}
+
+    def put_spans(self, batch: Spans) -> None:
+        categories = self._builder.codes(self._trace.categories)
+        self._builder.spans.add(batch, self.quark_of, self._code_of, categories)
 
     def grow(self) -> None:
         builder, trace = self._builder, self._trace

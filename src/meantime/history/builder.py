@@ -20,6 +20,8 @@ from meantime.errors import (
 )
 from meantime.history.events import EventTables
 from meantime.history.history import Facts, History
+from meantime.history.samples import SampleCollector
+from meantime.history.spans import SpanCollector
 from meantime.history.store import Store
 from meantime.kernels.tail import BACKWARDS, FLOAT, INT, NO_QUARK, STR, UNTYPED
 from meantime.trace import LaneDeclaration
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 
     from meantime.attributes import Pattern
     from meantime.columns import Int32s, Int64s, Value
+    from meantime.history.samples import SampleTable
+    from meantime.history.spans import SpanTable
     from meantime.trace import LaneKind, State
 
 __all__ = ["HistoryBuilder"]
@@ -39,6 +43,7 @@ __all__ = ["HistoryBuilder"]
 _INT64 = np.iinfo(np.int64)
 _WORD = Struct("<q")
 _FLOAT = Struct("<d")
+_FIRST = {"Threads"}
 _NAN_WORD = _WORD.unpack(_FLOAT.pack(float("nan")))[0]
 _KIND_NAMES = {UNTYPED: "no value yet", STR: "str", INT: "int", FLOAT: "float"}
 
@@ -69,7 +74,12 @@ class HistoryBuilder:
         self.clock = clock or Clock()
         self.descriptions: dict[int, str] = {}
         self.anomalies = Anomalies()
+        self.names: dict[int, str] = {}
+        self.sort_keys: dict[int, int] = {}
+        self.facts: dict[str, str] = {}
         self.events = EventTables()
+        self.spans = SpanCollector()
+        self.samples = SampleCollector()
         self._start_ns = start_ns
         self._store = Store(self._refuse)
         self._strings: dict[str, int] = {}
@@ -215,14 +225,29 @@ class HistoryBuilder:
         Raises:
             HistoryClosedError: If it was closed before.
         """
-        segments = self._open_store().finish(len(self.attributes), self._start_ns, end_ns)
+        store = self._open_store()
+        spans = self.spans.table(self._names, self._rank)
+        samples = self.samples.table(self._names)
+        if self.bounds is None:
+            self.bounds = _range(spans, samples)
+        start_ns = self._start_ns
+        if self.bounds is not None:
+            start_ns = min(start_ns, self.bounds[0])
+            end_ns = max(self.bounds[1], self.bounds[1] if end_ns is None else end_ns)
+        segments = store.finish(len(self.attributes), start_ns, end_ns)
         self.anomalies.add("zero_length_state", self._store.replaced)
+        self.anomalies.add("overlapping_span", self._overlapping(spans))
         points, flows = self.events.tables(self._names)
         facts = Facts(
             strings=self._names,
             kinds=self._store.kinds(len(self.attributes)),
             points=points,
             flows=flows,
+            spans=spans,
+            samples=samples,
+            names=self.names,
+            sort_keys=self.sort_keys,
+            trace_facts=self.facts,
             tags=self._tags,
             declarations=self._declarations,
             clock=self.clock,
@@ -233,6 +258,34 @@ class HistoryBuilder:
         )
         self._history = History(segments, self.attributes, facts)
         return self._history
+
+    def _rank(self, quarks: Int32s) -> Int32s:
+        """Return the places of threads: by process, each as the trace sorts them, then by id."""
+        keys = [self._place_of(quark) for quark in quarks.tolist()]
+        places = np.empty(len(keys), np.int32)
+        places[sorted(range(len(keys)), key=keys.__getitem__)] = np.arange(len(keys))
+        return places
+
+    def _place_of(self, quark: int) -> list[tuple[int, bool, int, str]]:
+        place = []
+        while quark != ROOT:
+            name = self.attributes.name(quark)
+            number = int(name) if name.removeprefix("-").isdecimal() else 0
+            place.append((self.sort_keys.get(quark, 0), name not in _FIRST, number, name))
+            quark = self.attributes.parent(quark)
+        return place[::-1]
+
+    def _overlapping(self, spans: SpanTable) -> int:
+        """Return how many spans of threads stand in lanes of their own; operations may overlap."""
+        rows = np.flatnonzero(spans.lane)
+        threads = np.searchsorted(spans.offsets, rows, side="right") - 1
+        return sum(
+            count
+            for thread, count in zip(
+                *(part.tolist() for part in np.unique(threads, return_counts=True)), strict=True
+            )
+            if "Async" not in self.attributes.path(int(spans.threads[thread]))
+        )
 
     def _open_store(self) -> Store:
         if self._history is not None:
@@ -306,6 +359,18 @@ class HistoryBuilder:
             )
         has = _KIND_NAMES[self._store.kind(quark)]
         raise StateTypeError(f"{name} holds {has}: it cannot be set to {_KIND_NAMES[kind]}")
+
+
+def _range(spans: SpanTable, samples: SampleTable) -> tuple[int, int] | None:
+    """Return the range that spans and samples are in; None if there are none."""
+    starts, ends = [], []
+    if len(spans):
+        starts.append(int(spans.start_ns.min()))
+        ends += [int(spans.end_ns.max()), int(spans.start_ns.max()) + 1]
+    if len(samples):
+        starts.append(int(samples.time_ns[0]))
+        ends.append(int(samples.time_ns[-1]) + 1)
+    return (min(starts), max(ends)) if starts else None
 
 
 def _float_word(value: float) -> int:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from meantime.attributes import Attributes, Pattern
     from meantime.columns import Int32s, Int64s, Value, Values
     from meantime.history.results import Flows, Points
+    from meantime.history.samples import SampleTable
+    from meantime.history.spans import SpanTable
     from meantime.kernels.search import Segments
     from meantime.trace import LaneDeclaration
 
@@ -49,12 +51,17 @@ class Facts:
     kinds: npt.NDArray[np.uint8]
     points: Points
     flows: Flows
+    spans: SpanTable
+    samples: SampleTable
     tags: Sequence[dict[str, Any]] = ()
     declarations: Sequence[LaneDeclaration] = ()
     clock: Clock = field(default_factory=Clock)
     bounds: tuple[int, int] | None = None
     title: str | None = None
     descriptions: dict[int, str] = field(default_factory=dict)
+    names: dict[int, str] = field(default_factory=dict)
+    sort_keys: dict[int, int] = field(default_factory=dict)
+    trace_facts: dict[str, str] = field(default_factory=dict)
     anomalies: Anomalies = field(default_factory=Anomalies)
 
 
@@ -71,6 +78,9 @@ class History:
         clock: Which clock the times count.
         title: What the trace calls itself, if it does.
         descriptions: By quark, what the trace says about that attribute.
+        names: By quark, what the trace calls that process, thread or task.
+        sort_keys: By quark, where the trace wants it among its like.
+        facts: What else the trace says of itself, by the trace's own names.
         anomalies: What was odd in the input, counted.
     """
 
@@ -82,6 +92,9 @@ class History:
         self.clock = facts.clock
         self.title = facts.title
         self.descriptions = facts.descriptions
+        self.names = facts.names
+        self.sort_keys = facts.sort_keys
+        self.facts = facts.trace_facts
         self.anomalies = facts.anomalies
 
     @property
@@ -255,6 +268,29 @@ class History:
         )
         value = self._column(quark, word, null, text=self._is_text(asked))
         return Shares(quark, part, value, ns, edges_ns, changes_quark, changes_bin, changes)
+
+    def spans(
+        self,
+        quarks: Sequence[int] | Int32s | None = None,
+        *,
+        start_ns: int | None = None,
+        end_ns: int | None = None,
+    ) -> SpanTable:
+        """Return the spans of these threads that have a part in [start_ns, end_ns), whole.
+
+        An empty span has a part in the range if its time is in it. No quarks are all threads.
+        """
+        return self._facts.spans.select(quarks, start_ns=start_ns, end_ns=end_ns)
+
+    def samples(
+        self,
+        quarks: Sequence[int] | Int32s | None = None,
+        *,
+        start_ns: int | None = None,
+        end_ns: int | None = None,
+    ) -> SampleTable:
+        """Return the samples of these threads in [start_ns, end_ns); no quarks are all threads."""
+        return self._facts.samples.select(quarks, start_ns=start_ns, end_ns=end_ns)
 
     def points(self) -> Points:
         """Return the instants on attributes, in order of time."""

@@ -1,0 +1,29 @@
+"""C memory as NumPy arrays: columns that a kernel grew become arrays without a copy."""
+
+from cpython.buffer cimport PyBuffer_FillInfo
+from libc.stdlib cimport free, realloc
+
+import numpy as np
+
+
+cdef class Memory:
+    def __dealloc__(self):
+        free(self.data)
+
+    def __getbuffer__(self, Py_buffer* view, int flags):
+        PyBuffer_FillInfo(view, self, self.data, self.size, 0, flags)
+
+
+cdef object column(void** data, Py_ssize_t rows, object dtype):
+    """Take over `data[0]`, which becomes NULL, cut to so many rows."""
+    cdef Memory memory
+    cdef void* cut
+    width = np.dtype(dtype)
+    if rows == 0:
+        return np.empty(0, width)
+    memory = Memory()
+    memory.size = rows * <Py_ssize_t>width.itemsize
+    cut = realloc(data[0], memory.size)
+    memory.data = cut if cut != NULL else data[0]
+    data[0] = NULL
+    return np.frombuffer(memory, width)

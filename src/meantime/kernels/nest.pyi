@@ -1,0 +1,34 @@
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from meantime.columns import Int32s, Int64s
+
+Flags: TypeAlias = npt.NDArray[np.uint8]
+
+def match(
+    start_ns: Int64s,
+    end_ns: Int64s,
+    thread: Int32s,
+    name: Int32s,
+    level: Int32s,
+    flags: Flags,
+    mark_ns: Int64s,
+    mark_thread: Int32s,
+    mark_name: Int32s,
+    mark_position: Int32s,
+    mark_span: Int32s,
+    last_ns: Int64s,
+) -> tuple[Int64s, Int64s, Int64s, Int64s]: ...
+def order(
+    start_ns: Int64s, end_ns: Int64s, thread: Int32s, flags: Flags, rank: Int32s
+) -> tuple[Int32s, Int64s, npt.NDArray[np.bool_]]: ...
+def nest(
+    start_ns: Int64s,
+    end_ns: Int64s,
+    level: Int32s,
+    offsets: Int64s,
+    structured: npt.NDArray[np.bool_],
+) -> tuple[Int32s, Int32s, Int32s]: ...
+def self_time(start_ns: Int64s, end_ns: Int64s, parent: Int32s) -> Int64s: ...

@@ -1,0 +1,157 @@
+"""Begins and ends into spans, per thread: the latest open begin first.
+
+In the order of the file, unless a thread's begins and ends go back in time there: then in the order
+of time too, and what leaves fewer oddities holds (the file's order if both leave as many).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from meantime.kernels import nest
+from meantime.trace import SpanFlag
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from meantime.anomalies import Anomalies
+    from meantime.columns import Int32s, Int64s
+
+__all__ = ["Begins", "Ends", "close_spans"]
+
+_ODDITIES = ("end_without_begin", "unfinished_span", "negative_duration", "end_of_another_name")
+
+
+@dataclass(frozen=True, slots=True)
+class Begins:
+    """Spans in the order of the file, of which some have to be closed.
+
+    Attributes:
+        start_ns: When each began.
+        end_ns: Written for those flagged STRUCTURED, kept for others.
+        thread: On which thread.
+        name: Of which name.
+        flags: `SpanFlag`; UNFINISHED is added.
+    """
+
+    start_ns: Int64s
+    end_ns: Int64s
+    thread: Int32s
+    name: Int32s
+    flags: npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """Ends of begun spans, in the order of the file.
+
+    Attributes:
+        time_ns: When.
+        thread: On which thread.
+        name: Of which name; -1 agrees with any.
+        position: How many spans, begun or complete, came before each.
+    """
+
+    time_ns: Int64s
+    thread: Int32s
+    name: Int32s
+    position: Int32s
+
+
+def close_spans(
+    spans: Begins,
+    ends: Ends,
+    *,
+    last_ns: Int64s,
+    backwards: npt.NDArray[np.bool_],
+    anomalies: Anomalies,
+) -> tuple[Int32s, Int32s]:
+    """Write the ends of the spans flagged STRUCTURED, and return levels and what each end closed.
+
+    Spans of threads that go back in time even so lose the flag.
+
+    Args:
+        spans: What was begun, and what was complete from the beginning.
+        ends: What ends them.
+        last_ns: The latest time seen on each thread, where unfinished spans end.
+        backwards: Whether a thread's begins and ends go back in time.
+        anomalies: Where oddities are counted.
+    """
+    level = np.zeros(len(spans.start_ns), np.int32)
+    closed = np.full(len(ends.time_ns), -1, np.int32)
+    counts = nest.match(
+        spans.start_ns,
+        spans.end_ns,
+        spans.thread,
+        spans.name,
+        level,
+        spans.flags,
+        ends.time_ns,
+        ends.thread,
+        ends.name,
+        ends.position,
+        closed,
+        last_ns,
+    )
+    if backwards.any():
+        backwards = _match_by_time(spans, ends, level, closed, counts, last_ns, backwards)
+    for oddity, count in zip(_ODDITIES, counts, strict=True):
+        anomalies.add(oddity, int(count.sum()))
+    anomalies.add("matched_by_time", int(np.count_nonzero(backwards)))
+    return level, closed
+
+
+def _match_by_time(  # noqa: PLR0917 - what `close_spans` was given, and what it found so far
+    spans: Begins,
+    ends: Ends,
+    level: Int32s,
+    closed: Int32s,
+    counts: tuple[Int64s, Int64s, Int64s, Int64s],
+    last_ns: Int64s,
+    backwards: npt.NDArray[np.bool_],
+) -> npt.NDArray[np.bool_]:
+    """Match threads that go back in order of time too; return for which of them that is better."""
+    start_ns, end_ns, thread, flags = spans.start_ns, spans.end_ns, spans.thread, spans.flags
+    begun = np.flatnonzero(backwards[thread] & ((flags & SpanFlag.STRUCTURED) != 0))
+    ending = np.flatnonzero(backwards[ends.thread])
+    # the two sequences as one, in the order of the file: begins have the even places
+    time_ns = np.concatenate([start_ns[begun], ends.time_ns[ending]])
+    place = np.concatenate([begun * 2, ends.position[ending].astype(np.int64) * 2 - 1])
+    which = np.concatenate([np.zeros(len(begun), np.int8), np.ones(len(ending), np.int8)])
+    rows = np.concatenate([begun, ending])
+    in_time = np.lexsort((np.arange(len(place)), place, time_ns))
+    which, rows = which[in_time], rows[in_time]
+    begun, ending = rows[which == 0], rows[which == 1]
+    new_end, new_level = end_ns[begun], np.zeros(len(begun), np.int32)
+    new_flags = flags[begun] & ~np.uint8(SpanFlag.UNFINISHED)
+    new_closed = np.full(len(ending), -1, np.int32)
+    new_counts = nest.match(
+        start_ns[begun],
+        new_end,
+        thread[begun],
+        spans.name[begun],
+        new_level,
+        new_flags,
+        ends.time_ns[ending],
+        ends.thread[ending],
+        ends.name[ending],
+        np.cumsum(which == 0, dtype=np.int32)[which == 1],
+        new_closed,
+        last_ns,
+    )
+    better: npt.NDArray[np.bool_] = backwards & (sum(new_counts) < sum(counts))
+    for old, new in zip(counts, new_counts, strict=True):
+        old[better] = new[better]
+    chosen = better[thread[begun]]
+    end_ns[begun[chosen]] = new_end[chosen]
+    level[begun[chosen]] = new_level[chosen]
+    flags[begun[chosen]] = new_flags[chosen]
+    flags[begun[~chosen]] &= ~np.uint8(SpanFlag.STRUCTURED)
+    level[begun[~chosen]] = 0
+    chosen = better[ends.thread[ending]]
+    rows = np.where(new_closed < 0, -1, begun[new_closed]) if len(begun) else new_closed
+    closed[ending[chosen]] = rows[chosen]
+    return better

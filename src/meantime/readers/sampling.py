@@ -1,0 +1,63 @@
+"""Samples gathered one by one, as the columns of a batch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from meantime.trace import Samples
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from meantime.columns import Int64s
+
+__all__ = ["SampleColumns"]
+
+
+class SampleColumns:
+    """Samples so far; true once there is one.
+
+    Args:
+        values: The trace's values, where the names of what is counted are added.
+    """
+
+    def __init__(self, values: list[str]) -> None:
+        self._values = values
+        self._events: dict[str, int] = {}
+        self._rows: list[tuple[int, int, int, int, int]] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._rows)
+
+    def add(self, thread: int, time_ns: int, stack: int, weight: int, event: str) -> None:
+        """Add one sample."""
+        self._rows.append((time_ns, thread, stack, weight, self._event(event)))
+
+    def add_run(self, thread: int, time_ns: Int64s, stack: Sequence[int]) -> None:
+        """Add a thread's samples of its own time, each lasting until the next one."""
+        in_time = np.argsort(time_ns, kind="stable")
+        times = time_ns[in_time]
+        weight = np.diff(times, append=times[-1:])
+        event = self._event("wall")
+        for i, row in enumerate(in_time):
+            self._rows.append((int(times[i]), thread, stack[row], int(weight[i]), event))
+
+    def batch(self) -> Samples:
+        """Return all of them in order of time."""
+        columns = np.array(self._rows, np.int64).reshape(-1, 5)
+        columns = columns[np.argsort(columns[:, 0], kind="stable")]
+        return Samples(
+            time_ns=columns[:, 0].copy(),
+            thread=columns[:, 1].astype(np.int32),
+            stack=columns[:, 2].astype(np.int32),
+            weight=columns[:, 3].copy(),
+            event=columns[:, 4].astype(np.int32),
+        )
+
+    def _event(self, name: str) -> int:
+        if name not in self._events:
+            self._events[name] = len(self._values)
+            self._values.append(name)
+        return self._events[name]

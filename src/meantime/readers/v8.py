@@ -1,0 +1,57 @@
+"""The nodes of a V8 CPU profile: a tree of calls, each node a stack."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from meantime.stacks import NO_STACK
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from meantime.stacks import StackTableBuilder
+
+__all__ = ["NodeTree"]
+
+# The node above all; V8 gives it a name, which is no function.
+_ROOT = "(root)"
+
+
+class NodeTree:
+    """Nodes by id; children may come before their parents and in several pieces."""
+
+    def __init__(self, stacks: StackTableBuilder) -> None:
+        self._stacks = stacks
+        self._parent: dict[int, int] = {}
+        self._name: dict[int, str] = {}
+        self._known: dict[int, int] = {}
+
+    def add(self, nodes: Iterable[dict[str, Any]]) -> None:
+        """Add nodes as a profile lists them: with `parent`, or with `children`.
+
+        Raises:
+            AttributeError, TypeError, ValueError: If they are not such nodes.
+        """
+        for node in nodes:
+            id_ = int(node["id"])
+            call = node.get("callFrame") or node
+            self._name[id_] = str(call.get("functionName") or "(anonymous)")
+            if (parent := node.get("parent")) is not None:
+                self._parent[id_] = int(parent)
+            for child in node.get("children") or []:
+                self._parent[int(child)] = id_
+
+    def stack(self, node: int) -> int:
+        """Return the stack of a node; `NO_STACK` for the root, and for one that is not there."""
+        chain = []
+        while node not in self._known and node in self._name:
+            chain.append(node)
+            self._known[node] = NO_STACK  # a node above itself ends there
+            node = self._parent.get(node, -1)
+        stack = self._known.get(node, NO_STACK)
+        for id_ in reversed(chain):
+            name = self._name[id_]
+            if name != _ROOT:
+                stack = self._stacks.push(stack, self._stacks.frame(name))
+            self._known[id_] = stack
+        return stack

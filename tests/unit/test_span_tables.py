@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import numpy as np
+
+from meantime.history.build import build
+from meantime.testing import history_from_samples, history_from_spans
+from meantime.trace import Arguments, ArgumentText, Spans, Trace
+
+
+def test_spans_are_nested_by_their_times_whatever_their_order() -> None:
+    spans = history_from_spans({"main": [("c", 3, 4), ("a", 0, 10), ("b", 2, 5)]}).spans()
+
+    assert spans.name.to_list() == ["a", "b", "c"]
+    assert spans.depth.tolist() == [0, 1, 2]
+    assert spans.parent.tolist() == [-1, 0, 1]
+    assert spans.self_ns.tolist() == [7, 2, 1]
+
+
+def test_what_partly_overlaps_stands_in_a_lane_of_its_own_and_is_counted() -> None:
+    history = history_from_spans({"main": [("a", 0, 10), ("b", 5, 15), ("c", 11, 12)]})
+
+    spans = history.spans()
+
+    assert spans.lane.tolist() == [0, 1, 1]
+    assert spans.parent.tolist() == [-1, -1, 1]
+    assert dict(history.anomalies) == {"overlapping_span": 2}
+
+
+def test_touching_and_empty_spans_of_one_name_stay_apart() -> None:
+    spans = history_from_spans({"main": [("a", 0, 5), ("a", 5, 9), ("a", 9, 9)]}).spans()
+
+    assert spans.start_ns.tolist() == [0, 5, 9]
+    assert spans.depth.tolist() == [0, 0, 0]
+
+
+def test_a_selection_keeps_what_is_around_and_its_parents() -> None:
+    history = history_from_spans(
+        {"one": [("a", 0, 10), ("b", 1, 2), ("c", 4, 9), ("d", 5, 6)], "two": [("e", 5, 7)]}
+    )
+
+    spans = history.spans(start_ns=5, end_ns=6)
+
+    assert spans.name.to_list() == ["a", "c", "d", "e"]
+    assert spans.parent.tolist() == [-1, 0, 1, -1]
+    assert history.spans([history.quark("Processes", "1", "Threads", "two")]).name.to_list() == [
+        "e"
+    ]
+
+
+def test_threads_are_in_the_order_of_their_numbers() -> None:
+    history = history_from_spans({"10": [("a", 0, 1)], "9": [("b", 0, 1)], "z": [("c", 0, 1)]})
+
+    names = [history.attributes.name(quark) for quark in history.spans().threads]
+
+    assert names == ["z", "9", "10"]
+
+
+def test_the_history_holds_the_range_of_its_spans() -> None:
+    history = history_from_spans({"main": [("a", -5, 3), ("b", 7, 7)]})
+
+    assert (history.start_ns, history.end_ns, history.bounds) == (-5, 8, (-5, 8))
+
+
+def test_arguments_are_read_where_they_stand() -> None:
+    batch = Spans(
+        start_ns=np.array([5, 0]),
+        end_ns=np.array([6, 9]),
+        thread=np.zeros(2, np.int32),
+        name=np.zeros(2, np.int32),
+        category=np.array([0, -1], np.int32),
+        level=np.zeros(2, np.int32),
+        flags=np.zeros(2, np.uint8),
+        arguments=Arguments(np.array([3, 0]), np.array([7, 0], np.int32)),
+    )
+    trace = Trace("x", "list", iter([batch]), paths=[("t",)], values=["a"], categories=["cat"])
+    trace.text = ArgumentText(b'...{"a":1}')
+
+    spans = build(trace).spans()
+
+    assert [spans.arguments(row) for row in range(2)] == [None, '{"a":1}']
+    assert spans.category.to_list() == [None, "cat"]
+
+
+def test_samples_are_in_order_of_time_and_can_be_selected() -> None:
+    history = history_from_samples(
+        [(7, "b", ["x"], 2), (3, "a", ["x", "y"], 1), (9, "a", [], 1), (7, "a", ["y"], 4)]
+    )
+
+    samples = history.samples(start_ns=4, end_ns=9)
+
+    assert samples.weight.tolist() == [2, 4]
+    assert [samples.stacks.frames_of(stack) for stack in samples.stack] == [["x"], ["y"]]
+    assert len(history.samples([int(samples.thread[0])])) == 1
