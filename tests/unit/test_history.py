@@ -258,3 +258,24 @@ def test_results_show_their_first_rows() -> None:
     assert repr(history.intervals([1])).splitlines()[1] == "  1: [0, 2) None"
     assert repr(history.shares([1])).splitlines()[1] == "  1: bin 0 None 2 ns"
     assert repr(history_from_picture("a " + "ab" * 20).intervals([0])).endswith("30 more")
+
+
+def test_what_no_declaration_means_can_be_drawn_all_the_same() -> None:
+    builder = HistoryBuilder()
+    for name, value in (("s", "x"), ("small", 255), ("big", 256), ("low", -1), ("f", 0.5)):
+        builder.modify(1, builder.quark(name), value)
+    builder.quark("never")
+    builder.modify(1, builder.quark("declared"), "x")
+    builder.push(1, builder.quark("stack"), "main")
+    builder.lanes("declared", entity_kind="CPU")
+    builder.lanes("stack", kind="stack")
+
+    lanes = builder.close().lanes
+
+    named = [(lane.declaration.kind, builder.attributes.names(lane.quarks)) for lane in lanes]
+    assert named == [
+        ("state", ["declared"]),
+        ("stack", ["stack"]),
+        ("state", ["s", "small"]),
+        ("counter", ["big", "low", "f"]),
+    ]

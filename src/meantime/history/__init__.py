@@ -4,8 +4,11 @@ from meantime.history.build import build
 from meantime.history.builder import HistoryBuilder
 from meantime.history.history import History, Lane
 from meantime.history.results import Flows, Interval, Intervals, Points, Shares
+from meantime.history.structures import AttributePool, AttributeQueue
 
 __all__ = [
+    "AttributePool",
+    "AttributeQueue",
     "Flows",
     "History",
     "HistoryBuilder",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from struct import Struct
-from typing import TYPE_CHECKING, Any, Self
+from heapq import heappop, heappush
+from itertools import count
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
@@ -18,16 +19,19 @@ from meantime.errors import (
     TimeOrderError,
     TimeRangeError,
 )
+from meantime.history import structures
 from meantime.history.events import EventTables
-from meantime.history.history import Facts, History
+from meantime.history.history import History
+from meantime.history.present import Facts, Present
 from meantime.history.samples import SampleCollector
 from meantime.history.spans import SpanCollector
 from meantime.history.store import Store
-from meantime.kernels.tail import BACKWARDS, FLOAT, INT, NO_QUARK, STR, UNTYPED
+from meantime.history.values import KIND_NAMES, Strings, word_of, words_of
+from meantime.kernels.tail import BACKWARDS, NO_QUARK
 from meantime.trace import LaneDeclaration
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from types import TracebackType
 
     import numpy.typing as npt
@@ -41,11 +45,7 @@ if TYPE_CHECKING:
 __all__ = ["HistoryBuilder"]
 
 _INT64 = np.iinfo(np.int64)
-_WORD = Struct("<q")
-_FLOAT = Struct("<d")
 _FIRST = {"Threads"}
-_NAN_WORD = _WORD.unpack(_FLOAT.pack(float("nan")))[0]
-_KIND_NAMES = {UNTYPED: "no value yet", STR: "str", INT: "int", FLOAT: "float"}
 
 
 class HistoryBuilder:
@@ -64,10 +64,13 @@ class HistoryBuilder:
 
     Args:
         start_ns: Where the history begins, if no change is earlier.
+        reorder_ns: How late the changes of an attribute may come; they are held back that long.
         clock: Which clock its times count.
     """
 
-    def __init__(self, *, start_ns: int = 0, clock: Clock | None = None) -> None:
+    def __init__(
+        self, *, start_ns: int = 0, reorder_ns: int = 0, clock: Clock | None = None
+    ) -> None:
         self.attributes = Attributes()
         self.title: str | None = None
         self.bounds: tuple[int, int] | None = None
@@ -81,12 +84,16 @@ class HistoryBuilder:
         self.spans = SpanCollector()
         self.samples = SampleCollector()
         self._start_ns = start_ns
-        self._store = Store(self._refuse)
-        self._strings: dict[str, int] = {}
-        self._names: list[str] = []
+        self._store = Store(self._refuse, reorder_ns=reorder_ns)
+        self._strings = Strings()
         self._tags: list[dict[str, Any]] = []
         self._tag_keys: dict[object, int] = {}
         self._declarations: list[LaneDeclaration] = []
+        self._later: list[tuple[int, int, int, Value, str]] = []
+        self._later_serial = count()
+        self._changes = 0
+        self._seen: tuple[tuple[int, int], Present] | None = None
+        self._closed: Present | None = None
         self._history: History | None = None
 
     def __enter__(self) -> Self:
@@ -98,7 +105,7 @@ class HistoryBuilder:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if error is None and self._history is None:
+        if error is None and self._closed is None:
             self.close()
 
     def quark(self, *path: str, parent: int = ROOT) -> int:
@@ -121,7 +128,9 @@ class HistoryBuilder:
             TimeOrderError: If the time is before the attribute's last change.
             TimeRangeError: If the time does not fit.
         """
-        word, null, kind = self._word(value)
+        if self._later and self._later[0][0] <= time_ns:
+            self._apply_later(time_ns)
+        word, null, kind = word_of(value, self._strings)
         if not _INT64.min < time_ns < _INT64.max:
             raise TimeRangeError(f"{time_ns} ns does not fit a history")
         meta = (0 if tag is None else self._checked_tag(tag) + 1) << 1 | null
@@ -162,16 +171,16 @@ class HistoryBuilder:
         if isinstance(values, Coded):
             self.put_codes(times, where, values.codes, self.codes(values.names), tag)
             return
-        word, null, kind = self._words(values)
+        word, null, kind = words_of(values, self._strings)
         meta = null if tag is None else (tag + 1).astype(np.uint32) << np.uint32(1) | null
-        self._open_store().put_words(times, where, word, meta, kind)
+        for rows in self._between_later(times):
+            self._open_store().put_words(
+                times[rows], where[rows], word[rows], meta[rows], kind[rows]
+            )
 
     def codes(self, names: Sequence[str]) -> Int32s:
         """Return this history's codes of strings, for `put_codes`."""
-        codes = np.empty(len(names), np.int32)
-        for index, name in enumerate(names):
-            codes[index] = self._code(name)
-        return codes
+        return self._strings.codes(names)
 
     def put_codes(
         self,
@@ -182,7 +191,122 @@ class HistoryBuilder:
         tags: Int32s | None,
     ) -> None:
         """Do as `modify_many` for strings whose codes, translated by `code_of`, are known."""
-        self._open_store().put_codes(times_ns, quarks, codes, code_of, tags)
+        for rows in self._between_later(times_ns):
+            tag = None if tags is None else tags[rows]
+            self._open_store().put_codes(times_ns[rows], quarks[rows], codes[rows], code_of, tag)
+
+    def update_ongoing(self, quark: int, value: Value) -> None:
+        """Replace the value that an attribute has now, from when it took it; its tag stays.
+
+        Raises:
+            QuarkError: If there is no such attribute.
+            StateTypeError: If the value is not of the attribute's type.
+        """
+        word, null, kind = word_of(value, self._strings)
+        self._open_store().amend(quark, word, null, kind, self._start_ns)
+
+    def push(self, time_ns: int, quark: int, value: Value) -> None:
+        """Put a value on an attribute's stack: its depth goes up, child DEPTH takes the value.
+
+        >>> builder = HistoryBuilder()
+        >>> stack = builder.quark("stack")
+        >>> builder.push(1, stack, "main")
+        >>> builder.push(2, stack, "read")
+        >>> builder.pop(3, stack), builder.ongoing(stack)
+        ('read', 1)
+
+        Raises:
+            HistoryError: If the stack is 100,000 deep.
+            StateTypeError: If the attribute holds something else than a depth.
+        """
+        self._apply_later(time_ns)
+        structures.push(self, time_ns, quark, value)
+
+    def pop(self, time_ns: int, quark: int) -> Value:
+        """Take the top value off an attribute's stack and return it; None if there is none.
+
+        Raises:
+            StateTypeError: If the attribute holds something else than a depth.
+        """
+        self._apply_later(time_ns)
+        return structures.pop(self, time_ns, quark)
+
+    def increment(self, time_ns: int, quark: int, amount: float = 1) -> None:
+        """Add to an attribute's number; no state counts as 0.
+
+        Raises:
+            StateTypeError: If the attribute does not hold a number of the amount's type.
+        """
+        self._apply_later(time_ns)
+        before = self.ongoing(quark)
+        if isinstance(before, str):
+            raise StateTypeError(f"{self.attributes.text(quark)} holds {before!r}: not a number")
+        self.modify(time_ns, quark, amount if before is None else before + amount)
+
+    def remove(self, time_ns: int, quark: int) -> None:
+        """Say that an attribute and all below it have no state from `time_ns` on."""
+        self._apply_later(time_ns)
+        structures.remove(self, time_ns, quark)
+
+    def later(
+        self,
+        time_ns: int,
+        quark: int,
+        value: Value = None,
+        *,
+        action: Literal["modify", "push", "pop"] = "modify",
+    ) -> None:
+        """Do something once a change at or after `time_ns` comes, before it; or at the end.
+
+        Those of one time are done in the order in which they were asked for.
+        """
+        heappush(self._later, (time_ns, next(self._later_serial), quark, value, action))
+
+    def ongoing(self, quark: int) -> Value:
+        """Return the value that an attribute has now.
+
+        Raises:
+            QuarkError: If there is no such attribute.
+        """
+        store = self._open_store()
+        return store.ongoing(self._checked_quark(quark), self._strings.names)
+
+    def ongoing_start(self, quark: int) -> int:
+        """Return when an attribute took the value that it has now.
+
+        Raises:
+            QuarkError: If there is no such attribute.
+        """
+        store = self._open_store()
+        start_ns = store.last_change_ns(self._checked_quark(quark))
+        return store.start_ns(self._start_ns) if start_ns is None else start_ns
+
+    def _apply_later(self, time_ns: int) -> None:
+        """Do what was put off until this time, in order of time."""
+        due = []
+        while self._later and self._later[0][0] <= time_ns:
+            due.append(heappop(self._later))
+        for when_ns, _, quark, value, action in due:
+            if action == "push":
+                structures.push(self, when_ns, quark, value)
+            elif action == "pop":
+                structures.pop(self, when_ns, quark)
+            else:
+                self.modify(when_ns, quark, value)
+
+    def _between_later(self, times_ns: Int64s) -> Iterator[slice]:
+        """Yield runs of rows, and do in between what was put off until the next one's time."""
+        first = 0
+        while self._later:
+            due = np.flatnonzero(times_ns[first:] >= self._later[0][0])
+            if not len(due):
+                break
+            row = first + int(due[0])
+            if row > first:
+                yield slice(first, row)
+            self._apply_later(int(times_ns[row]))
+            first = row
+        yield slice(first, None)
 
     def tag(self, fields: Mapping[str, Any], key: object = None) -> int:
         """Return the tag that stands for a set of named fields; a key gives one tag always.
@@ -217,6 +341,16 @@ class HistoryBuilder:
             LaneDeclaration(text, kind, entity_kind, label, tuple(states), unit)
         )
 
+    @property
+    def history(self) -> History:
+        """What is known so far, to be asked while it grows: each question sees all changes.
+
+        It ends just after the latest change; the intervals that go on are marked `ongoing`.
+        """
+        if self._history is None:
+            self._history = History(self.attributes, self._present)
+        return self._history
+
     def close(self, end_ns: int | None = None) -> History:
         """Return the finished history.
 
@@ -225,39 +359,20 @@ class HistoryBuilder:
         Raises:
             HistoryClosedError: If it was closed before.
         """
+        self._apply_later(_INT64.max)
         store = self._open_store()
-        spans = self.spans.table(self._names, self._rank)
-        samples = self.samples.table(self._names)
+        spans = self.spans.table(self._strings.names, self._rank)
+        samples = self.samples.table(self._strings.names)
+        self.anomalies.add("overlapping_span", self._overlapping(spans))
         if self.bounds is None:
             self.bounds = _range(spans, samples)
         start_ns = self._start_ns
         if self.bounds is not None:
             start_ns = min(start_ns, self.bounds[0])
             end_ns = max(self.bounds[1], self.bounds[1] if end_ns is None else end_ns)
-        segments = store.finish(len(self.attributes), start_ns, end_ns)
-        self.anomalies.add("zero_length_state", self._store.replaced)
-        self.anomalies.add("overlapping_span", self._overlapping(spans))
-        points, flows = self.events.tables(self._names)
-        facts = Facts(
-            strings=self._names,
-            kinds=self._store.kinds(len(self.attributes)),
-            points=points,
-            flows=flows,
-            spans=spans,
-            samples=samples,
-            names=self.names,
-            sort_keys=self.sort_keys,
-            trace_facts=self.facts,
-            tags=self._tags,
-            declarations=self._declarations,
-            clock=self.clock,
-            bounds=self.bounds,
-            title=self.title,
-            descriptions=self.descriptions,
-            anomalies=self.anomalies,
-        )
-        self._history = History(segments, self.attributes, facts)
-        return self._history
+        segments = store.finish(start_ns, end_ns)
+        self._closed = Present(segments, self._facts(spans, samples), built=True)
+        return self.history
 
     def _rank(self, quarks: Int32s) -> Int32s:
         """Return the places of threads: by process, each as the trace sorts them, then by id."""
@@ -287,78 +402,84 @@ class HistoryBuilder:
             if "Async" not in self.attributes.path(int(spans.threads[thread]))
         )
 
+    def _present(self) -> Present:
+        if self._closed is not None:
+            return self._closed
+        key = (self._changes, len(self.attributes))
+        if self._seen is None or self._seen[0] != key:
+            store = self._store.copy()
+            store.reserve(len(self.attributes))
+            segments = store.finish(self._start_ns, None)
+            self._seen = (
+                key,
+                Present(
+                    segments,
+                    self._facts(
+                        SpanCollector().table(self._strings.names, self._rank),
+                        SampleCollector().table(self._strings.names),
+                    ),
+                    built=False,
+                ),
+            )
+        return self._seen[1]
+
+    def _facts(self, spans: SpanTable, samples: SampleTable) -> Facts:
+        anomalies = Anomalies()
+        anomalies.update(self.anomalies)
+        anomalies.add("zero_length_state", self._store.replaced)
+        points, flows = self.events.tables(self._strings.names)
+        return Facts(
+            strings=self._strings.names,
+            kinds=self._store.kinds(len(self.attributes)),
+            points=points,
+            flows=flows,
+            spans=spans,
+            samples=samples,
+            names=self.names,
+            sort_keys=self.sort_keys,
+            trace_facts=self.facts,
+            tags=self._tags,
+            declarations=self._declarations,
+            clock=self.clock,
+            bounds=self.bounds,
+            title=self.title,
+            descriptions=self.descriptions,
+            anomalies=anomalies,
+        )
+
     def _open_store(self) -> Store:
-        if self._history is not None:
+        if self._closed is not None:
             raise HistoryClosedError("this history was closed: it takes no more changes")
+        self._changes += 1
         self._store.reserve(len(self.attributes))
         return self._store
 
-    def _code(self, name: str) -> int:
-        code = self._strings.get(name)
-        if code is None:
-            code = self._strings[name] = len(self._names)
-            self._names.append(name)
-        return code
+    def _checked_quark(self, quark: int) -> int:
+        if not 0 <= quark < len(self.attributes):
+            raise QuarkError(
+                f"{quark} is not the quark of an attribute: this history has"
+                f" {len(self.attributes):,}"
+            )
+        return quark
 
     def _checked_tag(self, tag: int) -> int:
         if not 0 <= tag < len(self._tags):
             raise QuarkError(f"{tag} is not a tag: {len(self._tags):,} are defined")
         return tag
 
-    def _word(self, value: Value) -> tuple[int, int, int]:
-        """Return a value's word, whether it is null, and its kind."""
-        if value is None:
-            return 0, 1, UNTYPED
-        kind = type(value)
-        if kind is str:
-            return self._code(value), 0, STR  # type: ignore[arg-type] # its type is known by now
-        if kind is float:
-            return _float_word(value), 0, FLOAT  # type: ignore[arg-type] # as above
-        if isinstance(value, bool) or not isinstance(value, int | float | str | np.number):
-            raise StateTypeError(
-                f"{value!r} is a {kind.__name__}: a value is None, an int, a float or a str"
-            )
-        if isinstance(value, str):
-            return self._code(str(value)), 0, STR
-        if isinstance(value, float | np.floating):
-            return _float_word(float(value)), 0, FLOAT
-        word = int(value)
-        if not _INT64.min <= word <= _INT64.max:
-            raise StateTypeError(f"{word} does not fit into 64 bits")
-        return word, 0, INT
-
-    def _words(
-        self, values: Sequence[Value] | npt.NDArray[Any]
-    ) -> tuple[Int64s, npt.NDArray[np.uint32], npt.NDArray[np.uint8]]:
-        if isinstance(values, np.ndarray) and values.dtype.kind in "if":
-            rows = len(values)
-            if values.dtype.kind == "i":
-                words, kind = values.astype(np.int64), INT
-            else:
-                doubles = values.astype(np.float64)
-                words, kind = doubles.view(np.int64).copy(), FLOAT
-                words[np.isnan(doubles)] = _NAN_WORD
-            return words, np.zeros(rows, np.uint32), np.full(rows, kind, np.uint8)
-        coded = [self._word(value) for value in values]
-        word, null, kinds = zip(*coded, strict=True)
-        return np.array(word, np.int64), np.array(null, np.uint32), np.array(kinds, np.uint8)
-
     def _refuse(self, status: int, time_ns: int, quark: int, kind: int) -> None:
         """Raise what is wrong with a change."""
         if status == NO_QUARK:
-            raise QuarkError(
-                f"{quark} is not the quark of an attribute: this history has"
-                f" {len(self.attributes):,}"
-            )
+            self._checked_quark(quark)
         name = self.attributes.text(quark)
         if status == BACKWARDS:
             raise TimeOrderError(
                 f"{name}: a change at {time_ns} ns comes after one at"
                 f" {self._store.last_change_ns(quark)} ns; give the changes of an attribute in"
-                " order of time"
+                " order of time, or say with reorder_ns how late they may be"
             )
-        has = _KIND_NAMES[self._store.kind(quark)]
-        raise StateTypeError(f"{name} holds {has}: it cannot be set to {_KIND_NAMES[kind]}")
+        has = KIND_NAMES[self._store.kind(quark)]
+        raise StateTypeError(f"{name} holds {has}: it cannot be set to {KIND_NAMES[kind]}")
 
 
 def _range(spans: SpanTable, samples: SampleTable) -> tuple[int, int] | None:
@@ -371,8 +492,3 @@ def _range(spans: SpanTable, samples: SampleTable) -> tuple[int, int] | None:
         starts.append(int(samples.time_ns[0]))
         ends.append(int(samples.time_ns[-1]) + 1)
     return (min(starts), max(ends)) if starts else None
-
-
-def _float_word(value: float) -> int:
-    word: int = _WORD.unpack(_FLOAT.pack(value))[0]
-    return word if value == value else _NAN_WORD  # noqa: PLR0124 - NaN alone differs from itself

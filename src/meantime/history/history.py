@@ -2,38 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from struct import Struct
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from meantime.anomalies import Anomalies
-from meantime.clocks import Clock
-from meantime.columns import Coded, Mixed
-from meantime.errors import QuarkError, TimeRangeError
-from meantime.history.results import Interval, Intervals, Shares
+from meantime.history.results import Shares
 from meantime.kernels import aggregate
-from meantime.kernels.tail import INT, STR
+from meantime.trace import LaneDeclaration
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    import numpy.typing as npt
-
+    from meantime.anomalies import Anomalies
     from meantime.attributes import Attributes, Pattern
-    from meantime.columns import Int32s, Int64s, Value, Values
-    from meantime.history.results import Flows, Points
+    from meantime.clocks import Clock
+    from meantime.columns import Int32s
+    from meantime.history.present import Present
+    from meantime.history.results import Flows, Interval, Intervals, Points
     from meantime.history.samples import SampleTable
     from meantime.history.spans import SpanTable
-    from meantime.kernels.search import Segments
-    from meantime.trace import LaneDeclaration
 
-__all__ = ["Facts", "History", "Lane"]
+__all__ = ["History", "Lane"]
 
 _BATCH_ROWS = 2**19
-_WORD = Struct("<q")
-_FLOAT = Struct("<d")
+# Lanes of other kinds are made of the attributes below theirs.
+_FLAT = {"state", "counter"}
 
 
 class Lane(NamedTuple):
@@ -43,87 +36,119 @@ class Lane(NamedTuple):
     quarks: Int32s
 
 
-@dataclass(slots=True)
-class Facts:
-    """What is known of a history beside its intervals; see the attributes of `History`."""
-
-    strings: Sequence[str]
-    kinds: npt.NDArray[np.uint8]
-    points: Points
-    flows: Flows
-    spans: SpanTable
-    samples: SampleTable
-    tags: Sequence[dict[str, Any]] = ()
-    declarations: Sequence[LaneDeclaration] = ()
-    clock: Clock = field(default_factory=Clock)
-    bounds: tuple[int, int] | None = None
-    title: str | None = None
-    descriptions: dict[int, str] = field(default_factory=dict)
-    names: dict[int, str] = field(default_factory=dict)
-    sort_keys: dict[int, int] = field(default_factory=dict)
-    trace_facts: dict[str, str] = field(default_factory=dict)
-    anomalies: Anomalies = field(default_factory=Anomalies)
-
-
 class History:
     """The intervals of all attributes over [start_ns, end_ns), and the event tables beside them.
 
-    Made by `meantime.open` or a `HistoryBuilder`; it does not change. Times are nanoseconds from
-    its origin, ranges are half-open, and the intervals of each attribute tile the whole range:
-    where there is no state, the value is None.
+    Made by `meantime.open` or a `HistoryBuilder`; once it is `built` it does not change. Times are
+    nanoseconds from its origin, ranges are half-open, and the intervals of each attribute tile the
+    whole range: where there is no state, the value is None.
 
     Attributes:
         attributes: The attribute tree.
-        tags: By tag, its fields.
-        clock: Which clock the times count.
-        title: What the trace calls itself, if it does.
-        descriptions: By quark, what the trace says about that attribute.
-        names: By quark, what the trace calls that process, thread or task.
-        sort_keys: By quark, where the trace wants it among its like.
-        facts: What else the trace says of itself, by the trace's own names.
-        anomalies: What was odd in the input, counted.
     """
 
-    def __init__(self, segments: Segments, attributes: Attributes, facts: Facts) -> None:
-        self._segments = segments
-        self._facts = facts
+    def __init__(self, attributes: Attributes, source: Callable[[], Present]) -> None:
         self.attributes = attributes
-        self.tags = facts.tags
-        self.clock = facts.clock
-        self.title = facts.title
-        self.descriptions = facts.descriptions
-        self.names = facts.names
-        self.sort_keys = facts.sort_keys
-        self.facts = facts.trace_facts
-        self.anomalies = facts.anomalies
+        self._source = source
+        self._present = source()
+
+    def _now(self) -> Present:
+        """What is known now; it changes no more once the history is built."""
+        if not self._present.built:
+            self._present = self._source()
+        return self._present
+
+    @property
+    def built(self) -> bool:
+        """Whether the history is finished: it changes no more."""
+        return self._now().built
+
+    @property
+    def tags(self) -> Sequence[dict[str, Any]]:
+        """By tag, its fields."""
+        return self._now().facts.tags
+
+    @property
+    def clock(self) -> Clock:
+        """Which clock the times count."""
+        return self._now().facts.clock
+
+    @property
+    def title(self) -> str | None:
+        """What the trace calls itself, if it does."""
+        return self._now().facts.title
+
+    @property
+    def descriptions(self) -> dict[int, str]:
+        """By quark, what the trace says about that attribute."""
+        return self._now().facts.descriptions
+
+    @property
+    def names(self) -> dict[int, str]:
+        """By quark, what the trace calls that process, thread or task."""
+        return self._now().facts.names
+
+    @property
+    def sort_keys(self) -> dict[int, int]:
+        """By quark, where the trace wants it among its like."""
+        return self._now().facts.sort_keys
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """What else the trace says of itself, by the trace's own names."""
+        return self._now().facts.trace_facts
+
+    @property
+    def anomalies(self) -> Anomalies:
+        """What was odd in the input, counted."""
+        return self._now().facts.anomalies
 
     @property
     def start_ns(self) -> int:
         """Where the history begins."""
-        return self._segments.start_ns
+        return self._now().segments.start_ns
 
     @property
     def end_ns(self) -> int:
         """Where it ends: the first time that is no longer in it."""
-        return self._segments.end_ns
+        return self._now().segments.end_ns
 
     @property
     def size_bytes(self) -> int:
         """How much memory the intervals take."""
-        return self._segments.size_bytes
+        return self._now().segments.size_bytes
 
     @property
     def bounds(self) -> tuple[int, int]:
         """The window [begin_ns, finish_ns) of views and statistics; if not told, all of it."""
-        return self._facts.bounds or (self.start_ns, self.end_ns)
+        now = self._now()
+        return now.facts.bounds or (now.segments.start_ns, now.segments.end_ns)
 
     @property
     def lanes(self) -> list[Lane]:
-        """What can be drawn: the declarations, in order, and the attributes that each means."""
-        return [
+        """What can be drawn: the declarations, in order, and the attributes that each means.
+
+        Last come attributes with values that no declaration means: strings and integers of 0 to
+        255 as states, other numbers as counters; their declarations have the empty pattern.
+        """
+        now = self._now()
+        declared = [
             Lane(declaration, self.attributes.quarks(declaration.pattern))
-            for declaration in self._facts.declarations
+            for declaration in now.facts.declarations
         ]
+        covered = [lane.quarks for lane in declared]
+        for lane in declared:
+            if lane.declaration.kind not in _FLAT:
+                covered += [
+                    self.attributes.children(quark, recursive=True)
+                    for quark in lane.quarks.tolist()
+                ]
+        states, counters = now.undeclared(covered)
+        if len(states):
+            declared.append(Lane(LaneDeclaration(""), states))
+        if len(counters):
+            declared.append(Lane(LaneDeclaration("", kind="counter"), counters))
+        return declared
 
     def quark(self, *path: str) -> int:
         """Return the quark of a path.
@@ -153,17 +178,7 @@ class History:
             QuarkError: If there is no such attribute.
             TimeRangeError: If the time lies outside the history.
         """
-        self._check_quark(quark)
-        self._check_time(time_ns)
-        start_ns, end_ns, word, meta = self._segments.point(quark, time_ns)
-        tag = (meta >> 1) - 1
-        return Interval(
-            quark,
-            start_ns,
-            end_ns,
-            None if meta & 1 else self._value(quark, word),
-            None if tag < 0 else tag,
-        )
+        return self._now().state(quark, time_ns)
 
     def at(self, time_ns: int) -> Intervals:
         """Return the interval of every attribute that holds a time; row i is quark i.
@@ -171,19 +186,8 @@ class History:
         Raises:
             TimeRangeError: If the time lies outside the history.
         """
-        self._check_time(time_ns)
-        quarks = np.arange(len(self.attributes), dtype=np.int32)
-        start_ns, end_ns, word = (np.empty(len(quarks), np.int64) for _ in range(3))
-        meta = np.empty(len(quarks), np.uint32)
-        self._segments.at(quarks, time_ns, start_ns, end_ns, word, meta)
-        return Intervals(
-            quarks,
-            start_ns,
-            end_ns,
-            self._column(quarks, word, (meta & 1) != 0, text=self._is_text(quarks)),
-            (meta >> 1).astype(np.int32) - 1,
-            (time_ns, time_ns + 1),
-        )
+        now = self._now()
+        return now.at(np.arange(len(now.facts.kinds), dtype=np.int32), time_ns)
 
     def intervals(
         self,
@@ -209,7 +213,8 @@ class History:
             TimeRangeError: If the range is empty or starts outside the history; one that ends
                 after it is clipped.
         """
-        return self._gather(*self._query(quarks, start_ns, end_ns), resolution_ns=resolution_ns)
+        now = self._now()
+        return now.gather(*now.query(quarks, start_ns, end_ns), resolution_ns=resolution_ns)
 
     def interval_batches(
         self,
@@ -225,10 +230,11 @@ class History:
         A part holds all intervals of its quarks: it is longer only if one quark has more. The
         arguments are checked at once.
         """
-        asked, range_ns = self._query(quarks, start_ns, end_ns)
+        now = self._now()
+        asked, range_ns = now.query(quarks, start_ns, end_ns)
         return (
-            self._gather(asked[first:last], range_ns, resolution_ns=resolution_ns, counts=counts)
-            for first, last, counts in self._groups(asked, range_ns, rows)
+            now.gather(asked[first:last], range_ns, resolution_ns=resolution_ns, counts=counts)
+            for first, last, counts in now.groups(asked, range_ns, rows)
         )
 
     def shares(
@@ -256,17 +262,18 @@ class History:
         """
         if bins < 1:
             raise ValueError(f"bins is {bins}: there must be at least one")
-        asked, range_ns = self._query(quarks, start_ns, end_ns)
+        now = self._now()
+        asked, range_ns = now.query(quarks, start_ns, end_ns)
         edges_ns = aggregate.bin_edges(*range_ns, bins)
-        groups = list(self._groups(asked, range_ns, _BATCH_ROWS, extra=bins)) or [(0, 0, None)]
+        groups = list(now.groups(asked, range_ns, _BATCH_ROWS, extra=bins)) or [(0, 0, None)]
         parts = [
-            self._shares(self._gather(asked[first:last], range_ns, counts=counts), edges_ns)
+            now.shares(now.gather(asked[first:last], range_ns, counts=counts), edges_ns)
             for first, last, counts in groups
         ]
         quark, part, word, null, ns, changes_quark, changes_bin, changes = (
             np.concatenate(columns) for columns in zip(*parts, strict=True)
         )
-        value = self._column(quark, word, null, text=self._is_text(asked))
+        value = now.column(quark, word, null, text=now.is_text(asked))
         return Shares(quark, part, value, ns, edges_ns, changes_quark, changes_bin, changes)
 
     def spans(
@@ -280,7 +287,7 @@ class History:
 
         An empty span has a part in the range if its time is in it. No quarks are all threads.
         """
-        return self._facts.spans.select(quarks, start_ns=start_ns, end_ns=end_ns)
+        return self._now().facts.spans.select(quarks, start_ns=start_ns, end_ns=end_ns)
 
     def samples(
         self,
@@ -290,15 +297,15 @@ class History:
         end_ns: int | None = None,
     ) -> SampleTable:
         """Return the samples of these threads in [start_ns, end_ns); no quarks are all threads."""
-        return self._facts.samples.select(quarks, start_ns=start_ns, end_ns=end_ns)
+        return self._now().facts.samples.select(quarks, start_ns=start_ns, end_ns=end_ns)
 
     def points(self) -> Points:
         """Return the instants on attributes, in order of time."""
-        return self._facts.points
+        return self._now().facts.points
 
     def flows(self) -> Flows:
         """Return the arrows between attributes, in order of where they begin."""
-        return self._facts.flows
+        return self._now().facts.flows
 
     def __repr__(self) -> str:
         title = f" {self.title!r}" if self.title else ""
@@ -306,141 +313,3 @@ class History:
             f"<History{title}: {len(self.attributes):,} attributes"
             f" over [{self.start_ns}, {self.end_ns}) ns>"
         )
-
-    def _check_quark(self, quark: int) -> None:
-        if not 0 <= quark < len(self.attributes):
-            raise QuarkError(
-                f"{quark} is not the quark of an attribute: this history has"
-                f" {len(self.attributes):,}"
-            )
-
-    def _check_time(self, time_ns: int) -> None:
-        if not self.start_ns <= time_ns < self.end_ns:
-            raise TimeRangeError(
-                f"{time_ns} ns is outside the history, [{self.start_ns}, {self.end_ns})"
-            )
-
-    def _query(
-        self, quarks: Sequence[int] | Int32s, start_ns: int | None, end_ns: int | None
-    ) -> tuple[Int32s, tuple[int, int]]:
-        start_ns = self.start_ns if start_ns is None else start_ns
-        end_ns = self.end_ns if end_ns is None else end_ns
-        self._check_time(start_ns)
-        if end_ns <= start_ns:
-            raise TimeRangeError(f"the range [{start_ns}, {end_ns}) is empty")
-        asked = np.asarray(quarks, np.int64)
-        if len(asked):
-            self._check_quark(int(asked.min()))
-            self._check_quark(int(asked.max()))
-        return asked.astype(np.int32), (start_ns, min(end_ns, self.end_ns))
-
-    def _groups(
-        self, quarks: Int32s, range_ns: tuple[int, int], rows: int, *, extra: int = 0
-    ) -> Iterator[tuple[int, int, Int64s | None]]:
-        """Cut the quarks where their intervals, and `extra` for each, pass `rows`."""
-        counts = np.empty(len(quarks), np.int64)
-        self._segments.count(quarks, *range_ns, counts)
-        ends = np.cumsum(counts + extra)
-        first = 0
-        while first < len(quarks):
-            before = int(ends[first - 1]) if first else 0
-            last = max(first + 1, int(np.searchsorted(ends, before + rows, side="right")))
-            yield first, last, counts[first:last]
-            first = last
-
-    def _gather(
-        self,
-        quarks: Int32s,
-        range_ns: tuple[int, int],
-        *,
-        resolution_ns: int | None = None,
-        counts: Int64s | None = None,
-    ) -> Intervals:
-        if resolution_ns is not None and resolution_ns <= 0:
-            raise TimeRangeError(f"a resolution of {resolution_ns} ns: it must be above 0")
-        if counts is None:
-            counts = np.empty(len(quarks), np.int64)
-            self._segments.count(quarks, *range_ns, counts)
-        room = int(counts.sum())
-        quark, tag = np.empty(room, np.int32), np.empty(room, np.int32)
-        start_ns, end_ns = np.empty(room, np.int64), np.empty(room, np.int64)
-        text = self._is_text(quarks)
-        code = np.empty(room, np.int32) if text else None
-        word = None if text else np.empty(room, np.int64)
-        meta = None if text else np.empty(room, np.uint32)
-        rows = self._segments.gather(
-            quarks, *range_ns, resolution_ns or 0, quark, start_ns, end_ns, code, word, meta, tag
-        )
-        value: Values
-        if code is not None:
-            value = Coded(code[:rows], self._facts.strings)
-        else:
-            assert word is not None
-            assert meta is not None
-            null = (meta[:rows] & 1) != 0
-            value = self._column(quark[:rows], word[:rows], null, text=False)
-            tag = (meta >> 1).astype(np.int32) - 1
-        return Intervals(quark[:rows], start_ns[:rows], end_ns[:rows], value, tag[:rows], range_ns)
-
-    def _shares(self, intervals: Intervals, edges_ns: Int64s) -> tuple[npt.NDArray[Any], ...]:
-        value = intervals.value
-        if isinstance(value, Coded):
-            codes, words = value.codes, None
-            different = len(value.names)
-        else:
-            words, places = np.unique(value.words, return_inverse=True)
-            codes = np.where(value.kinds == 0, -1, places).astype(np.int32)
-            different = len(words)
-        quarks = 1 + int(np.count_nonzero(np.diff(intervals.quark)))
-        room = len(intervals) + quarks * (len(edges_ns) - 1)
-        quark, part, code = (np.empty(room, np.int32) for _ in range(3))
-        ns = np.empty(room, np.int64)
-        changes_quark, changes_bin = (np.empty(len(intervals), np.int32) for _ in range(2))
-        changes = np.empty(len(intervals), np.int64)
-        rows, changed = aggregate.shares(
-            intervals.quark,
-            intervals.start_ns,
-            intervals.end_ns,
-            codes,
-            edges_ns,
-            np.array([self.start_ns]),
-            np.zeros(different + 1, np.int64),
-            np.empty(different + 1, np.int32),
-            quark,
-            part,
-            code,
-            ns,
-            changes_quark,
-            changes_bin,
-            changes,
-        )
-        null = code[:rows] < 0
-        found = code[:rows].astype(np.int64)
-        word = found if words is None else words[np.where(null, 0, found)]
-        cells = (changes_quark, changes_bin, changes)
-        return (
-            quark[:rows].copy(),
-            part[:rows].copy(),
-            word,
-            null,
-            ns[:rows].copy(),
-            *(column[:changed].copy() for column in cells),
-        )
-
-    def _is_text(self, quarks: Int32s) -> bool:
-        """Whether all of these attributes hold strings, or nothing."""
-        return not len(quarks) or int(self._facts.kinds[quarks].max()) <= STR
-
-    def _column(
-        self, quarks: Int32s, words: Int64s, null: npt.NDArray[np.bool_], *, text: bool
-    ) -> Values:
-        if text:
-            return Coded(np.where(null, -1, words).astype(np.int32), self._facts.strings)
-        kinds = np.where(null, np.uint8(0), self._facts.kinds[quarks])
-        return Mixed(kinds, np.where(null, 0, words), self._facts.strings)
-
-    def _value(self, quark: int, word: int) -> Value:
-        kind = self._facts.kinds[quark]
-        if kind == STR:
-            return self._facts.strings[word]
-        return word if kind == INT else _FLOAT.unpack(_WORD.pack(word))[0]

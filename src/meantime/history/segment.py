@@ -47,6 +47,10 @@ class Carry:
         """Return the carry of a history without quarks."""
         return cls(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.uint32))
 
+    def copy(self) -> Carry:
+        """Return a carry that does not change with this one."""
+        return Carry(self.start_ns.copy(), self.word.copy(), self.meta.copy())
+
     def reserve(self, quarks: int) -> None:
         """Know the quarks below `quarks`: a new one has been null since ever."""
         more = quarks - len(self.start_ns)

@@ -6,16 +6,18 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
+from meantime.history.reorder import Reorder, TypedChanges
 from meantime.history.segment import SEGMENT_CHANGES, Carry, seal
+from meantime.history.values import value_of
 from meantime.kernels.search import Segments
-from meantime.kernels.tail import DONE, FULL, Tail
+from meantime.kernels.tail import DONE, FULL, STR, UNTYPED, Tail
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s
+    from meantime.columns import Int32s, Int64s, Value
     from meantime.history.segment import Segment
 
 __all__ = ["Store"]
@@ -82,8 +84,11 @@ class Store:
     of a change that cannot be, and raises what is wrong with it.
     """
 
-    def __init__(self, refuse: Refuse, segment_changes: int = SEGMENT_CHANGES) -> None:
+    def __init__(
+        self, refuse: Refuse, segment_changes: int = SEGMENT_CHANGES, *, reorder_ns: int = 0
+    ) -> None:
         self._refuse = refuse
+        self._reorder = Reorder(reorder_ns) if reorder_ns else None
         self.segments: list[Segment] = []
         self._segment_changes = segment_changes
         self._tail = self._new_tail()
@@ -114,12 +119,39 @@ class Store:
         """Return the type of each attribute's values, by quark."""
         return self._tail.kind[:quarks].copy()
 
-    def last_change_ns(self, quark: int) -> int:
-        """Return the time of an attribute's last change."""
-        return int(self._tail.start_ns[quark])
+    def start_ns(self, start_ns: int) -> int:
+        """Return where a history that starts at `start_ns` unless a change is earlier starts."""
+        return min(start_ns, self._tail.first_ns)
+
+    def last_change_ns(self, quark: int) -> int | None:
+        """Return the time of an attribute's last change; None before any."""
+        time_ns = int(self._tail.start_ns[quark])
+        return None if time_ns == _INT64.min else time_ns
+
+    def ongoing(self, quark: int, names: Sequence[str]) -> Value:
+        """Return the value that an attribute has now."""
+        tail = self._tail
+        if int(tail.now_meta[quark]) & 1:
+            return None
+        return value_of(int(tail.now_word[quark]), int(tail.kind[quark]), names)
+
+    def copy(self) -> Store:
+        """Return a store of the same changes, which can be finished while this one goes on."""
+        self._take_late()
+        store = Store(self._refuse, self._segment_changes)
+        store.segments = list(self.segments)
+        store._tail = self._tail.copy()
+        store._carry = self._carry.copy()
+        store._since_full = self._since_full
+        store._late = list(self._late)
+        return store
 
     def put_one(self, time_ns: int, quark: int, word: int, meta: int, kind: int) -> None:
         """Take one change."""
+        if self._reorder:
+            self._reorder.add_one(time_ns, quark, word, meta, kind)
+            self._release()
+            return
         status = self._tail.put_one(time_ns, quark, word, meta, kind)
         if status == FULL:
             self._make_room()
@@ -138,8 +170,17 @@ class Store:
         """Take changes to strings; `code_of` translates their codes, -1 is null."""
         # One more at the end: a code of -1 takes it.
         translate = np.append(code_of, np.int32(-1)).astype(np.int32)
+        if self._reorder:
+            word = translate[code].astype(np.int64)
+            null = word < 0
+            meta = null.astype(np.uint32)
+            if tag is not None:
+                meta |= (tag + 1).astype(np.uint32) << np.uint32(1)
+            kind = np.where(null, np.uint8(UNTYPED), np.uint8(STR))
+            self.put_words(time_ns, quark, np.where(null, 0, word), meta, kind)
+            return
         for chunk in _chunks(len(time_ns)):
-            codes = translate[code[chunk]]
+            codes = np.take(translate, code[chunk], mode="wrap")
             times, quarks = time_ns[chunk], quark[chunk]
             tags = None if tag is None else tag[chunk]
             row, status = 0, FULL
@@ -159,6 +200,38 @@ class Store:
         kind: npt.NDArray[np.uint8],
     ) -> None:
         """Take changes given as words."""
+        if self._reorder:
+            self._reorder.add(TypedChanges(time_ns, quark, word, meta, kind))
+            self._release()
+        else:
+            self._put_words(TypedChanges(time_ns, quark, word, meta, kind))
+
+    def amend(self, quark: int, word: int, null: int, kind: int, start_ns: int) -> None:
+        """Replace the value that an attribute has now; one without changes took it at the start."""
+        changed = 0 <= quark < self._tail.quarks and self.last_change_ns(quark) is not None
+        if not changed:
+            self.put_one(self.start_ns(start_ns), quark, word, null, kind)
+            return
+        meta = int(self._tail.now_meta[quark]) & ~1 | null
+        late = self._tail.late_rows
+        status = self._tail.amend(quark, word, meta, kind)
+        if status == FULL:
+            self._make_room()
+            late = self._tail.late_rows
+            status = self._tail.amend(quark, word, meta, kind)
+        # When late changes are merged this one is taken for a state of no length.
+        self._replaced -= self._tail.late_rows - late
+        if status != DONE:
+            self._refuse(status, int(self._tail.start_ns[quark]), quark, kind)
+
+    def _release(self, *, everything: bool = False) -> None:
+        if self._reorder:
+            changes = self._reorder.release(everything=everything)
+            if changes is not None:
+                self._put_words(changes)
+
+    def _put_words(self, changes: TypedChanges) -> None:
+        time_ns, quark, word, meta, kind = changes
         for chunk in _chunks(len(time_ns)):
             columns = (time_ns[chunk], quark[chunk], word[chunk], meta[chunk], kind[chunk])
             row, status = 0, FULL
@@ -171,9 +244,9 @@ class Store:
                     status, int(columns[0][row]), int(columns[1][row]), int(columns[4][row])
                 )
 
-    def finish(self, quarks: int, start_ns: int, end_ns: int | None) -> Segments:
+    def finish(self, start_ns: int, end_ns: int | None) -> Segments:
         """Seal what is left and return the segments, to be searched."""
-        self.reserve(quarks)
+        self._release(everything=True)
         self._take_late()
         if self._late:
             self._merge_late()
@@ -184,7 +257,7 @@ class Store:
             segment.add_to(searched)
         changed = self._tail.latest_ns != _INT64.min
         latest_end_ns = self._tail.latest_ns + 1 if changed else start_ns
-        searched.start_ns = min(start_ns, self._tail.first_ns) if changed else start_ns
+        searched.start_ns = self.start_ns(start_ns)
         searched.end_ns = latest_end_ns if end_ns is None else max(end_ns, latest_end_ns)
         return searched
 
@@ -242,7 +315,7 @@ class Store:
         self._tail = self._new_tail(verbatim=True)
         self._tail.resume(old.kind, self._carry.start_ns, self._carry.word, self._carry.meta)
         for changes in merged:
-            self.put_words(*changes, old.kind[changes.quark])
+            self._put_words(TypedChanges(*changes, old.kind[changes.quark]))
         self._tail.first_ns = min(self._tail.first_ns, old.first_ns)
         self._tail.verbatim = False
 

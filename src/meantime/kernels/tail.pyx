@@ -27,6 +27,90 @@ cdef enum Status:
     S_NO_QUARK = 4
 
 
+cdef struct Open:
+    # What `put` works on: in a loop the compiler holds it in registers.
+    int64_t* time
+    int32_t* quark
+    int64_t* word
+    uint32_t* meta
+    int64_t* late_time
+    int32_t* late_quark
+    int64_t* late_word
+    uint32_t* late_meta
+    uint8_t* kind
+    int64_t* start
+    int64_t* now_word
+    uint32_t* now_meta
+    int32_t* now_row
+    Py_ssize_t quarks
+    Py_ssize_t rows
+    Py_ssize_t capacity
+    Py_ssize_t late_rows
+    Py_ssize_t late_capacity
+    int64_t boundary
+    int64_t newest
+    int64_t first
+    int64_t latest
+    int64_t replaced
+    bint ordered
+    bint verbatim
+
+
+cdef inline Status put(
+    Open* o, int64_t time, int32_t quark, int64_t word, uint32_t meta, uint8_t kind
+) noexcept nogil:
+    cdef int64_t start
+    cdef Py_ssize_t row
+    if o.rows == o.capacity or o.late_rows == o.late_capacity:
+        return S_FULL
+    if <uint32_t>quark >= <uint32_t>o.quarks:
+        return S_NO_QUARK
+    if not meta & 1 and o.kind[quark] != kind and o.kind[quark] != 0:
+        return S_OTHER_TYPE
+    start = o.start[quark]
+    if time < start:
+        return S_BACKWARDS
+    if meta == o.now_meta[quark] and not o.verbatim and (
+        word == o.now_word[quark]
+        # 0.0 and -0.0 are equal and differ in the sign bit alone.
+        or (kind == 3 and ((word | o.now_word[quark]) << 1) == 0)
+    ):
+        return S_DONE
+    if not meta & 1:
+        o.kind[quark] = kind
+    if time < o.boundary:
+        row = o.late_rows
+        o.late_time[row] = time
+        o.late_quark[row] = quark
+        o.late_word[row] = word
+        o.late_meta[row] = meta
+        o.late_rows = row + 1
+    elif time == start:
+        row = o.now_row[quark]
+        o.word[row] = word
+        o.meta[row] = meta
+        o.replaced += 1
+    else:
+        row = o.rows
+        o.time[row] = time
+        o.quark[row] = quark
+        o.word[row] = word
+        o.meta[row] = meta
+        o.now_row[quark] = <int32_t>row
+        if time < o.newest:
+            o.ordered = False
+        o.newest = time
+        o.rows = row + 1
+    o.start[quark] = time
+    o.now_word[quark] = word
+    o.now_meta[quark] = meta
+    if time > o.latest:
+        o.latest = time
+    if time < o.first:
+        o.first = time
+    return S_DONE
+
+
 cdef class Tail:
     """Changes in order of arrival, and per quark the state it is in.
 
@@ -105,6 +189,27 @@ cdef class Tail:
             self._now_meta, self._now_row = self.now_meta, self.now_row
         self.quarks = max(self.quarks, quarks)
 
+    def copy(self):
+        """Return a tail of the same changes and states, with room for no more."""
+        other = Tail(max(self.rows, 1), len(self.late_time_ns))
+        other.resume(
+            self.kind, self.start_ns[:self.quarks], self.now_word[:self.quarks],
+            self.now_meta[:self.quarks],
+        )
+        for mine, its in (
+            (self.time_ns, other.time_ns),
+            (self.quark, other.quark),
+            (self.word, other.word),
+            (self.meta, other.meta),
+        ):
+            its[:self.rows] = mine[:self.rows]
+        other.rows = self.rows
+        other.ordered = self.ordered
+        other.boundary_ns = self.boundary_ns
+        other.first_ns = self.first_ns
+        other.latest_ns = self.latest_ns
+        return other
+
     def resume(self, kind, start_ns, word, meta):
         """Know the quarks of these columns, and in which state each is."""
         quarks = len(start_ns)
@@ -114,63 +219,61 @@ cdef class Tail:
         self.now_word[:quarks] = word
         self.now_meta[:quarks] = meta
 
-    cdef inline Status put(
-        self, int64_t time, int32_t quark, int64_t word, uint32_t meta, uint8_t kind
-    ) noexcept nogil:
-        cdef int64_t start
-        cdef Py_ssize_t row
-        if quark < 0 or quark >= self.quarks:
-            return S_NO_QUARK
-        if not meta & 1 and self._kind[quark] != kind:
-            if self._kind[quark] != 0:
-                return S_OTHER_TYPE
-        start = self._start[quark]
-        if time < start:
-            return S_BACKWARDS
-        if meta == self._now_meta[quark] and not self.verbatim and (
-            word == self._now_word[quark]
-            # 0.0 and -0.0 are equal and differ in the sign bit alone.
-            or (kind == 3 and ((word | self._now_word[quark]) << 1) == 0)
-        ):
-            return S_DONE
-        if not meta & 1:
-            self._kind[quark] = kind
-        if time < self.boundary_ns:
-            row = self.late_rows
-            self._late_time[row] = time
-            self._late_quark[row] = quark
-            self._late_word[row] = word
-            self._late_meta[row] = meta
-            self.late_rows = row + 1
-        elif time == start:
-            row = self._now_row[quark]
-            self._word[row] = word
-            self._meta[row] = meta
-            self.replaced += 1
-        else:
-            row = self.rows
-            self._time[row] = time
-            self._quark[row] = quark
-            self._word[row] = word
-            self._meta[row] = meta
-            self._now_row[quark] = <int32_t>row
-            if row and time < self._time[row - 1]:
-                self.ordered = False
-            self.rows = row + 1
-        self._start[quark] = time
-        self._now_word[quark] = word
-        self._now_meta[quark] = meta
-        if time > self.latest_ns:
-            self.latest_ns = time
-        if time < self.first_ns:
-            self.first_ns = time
-        return S_DONE
+    cdef Open open(self) noexcept nogil:
+        cdef Open o
+        o.time = &self._time[0]
+        o.quark = &self._quark[0]
+        o.word = &self._word[0]
+        o.meta = &self._meta[0]
+        o.late_time = &self._late_time[0]
+        o.late_quark = &self._late_quark[0]
+        o.late_word = &self._late_word[0]
+        o.late_meta = &self._late_meta[0]
+        o.kind = &self._kind[0]
+        o.start = &self._start[0]
+        o.now_word = &self._now_word[0]
+        o.now_meta = &self._now_meta[0]
+        o.now_row = &self._now_row[0]
+        o.quarks = self.quarks
+        o.rows = self.rows
+        o.capacity = self.capacity
+        o.late_rows = self.late_rows
+        o.late_capacity = self._late_time.shape[0]
+        o.boundary = self.boundary_ns
+        o.newest = self._time[self.rows - 1] if self.rows else INT64_MIN
+        o.first = self.first_ns
+        o.latest = self.latest_ns
+        o.replaced = self.replaced
+        o.ordered = self.ordered
+        o.verbatim = self.verbatim
+        return o
+
+    cdef void keep(self, const Open* o) noexcept nogil:
+        self.rows = o.rows
+        self.late_rows = o.late_rows
+        self.first_ns = o.first
+        self.latest_ns = o.latest
+        self.replaced = o.replaced
+        self.ordered = o.ordered
 
     def put_one(self, int64_t time, int32_t quark, int64_t word, uint32_t meta, uint8_t kind):
         """Take one change; return its status."""
-        if self.rows == self.capacity or self.late_rows == self._late_time.shape[0]:
-            return FULL
-        return <int>self.put(time, quark, word, meta, kind)
+        cdef Open o = self.open()
+        cdef Status status = put(&o, time, quark, word, meta, kind)
+        self.keep(&o)
+        return <int>status
+
+    def amend(self, int32_t quark, int64_t word, uint32_t meta, uint8_t kind):
+        """Replace the present state of a quark that has changed before; return the status."""
+        cdef Open o = self.open()
+        cdef int64_t replaced = o.replaced
+        cdef Status status
+        if <uint32_t>quark >= <uint32_t>o.quarks:
+            return <int>S_NO_QUARK
+        status = put(&o, o.start[quark], quark, word, meta, kind)
+        o.replaced = replaced
+        self.keep(&o)
+        return <int>status
 
     def put_codes(
         self,
@@ -185,25 +288,22 @@ cdef class Tail:
         Returns:
             The row it stopped at, and why: `DONE` at the end, `FULL`, or what is wrong with it.
         """
-        cdef Py_ssize_t i = first, n = time.shape[0], late = self._late_time.shape[0]
+        cdef Py_ssize_t i = first, n = time.shape[0]
         cdef bint tagged = tag is not None
         cdef uint32_t meta
         cdef int32_t c
         cdef Status status = S_DONE
+        cdef Open o
         with nogil:
+            o = self.open()
             while i < n:
-                if self.rows == self.capacity or self.late_rows == late:
-                    status = S_FULL
-                    break
                 c = code[i]
                 meta = (<uint32_t>(tag[i] + 1)) << 1 if tagged else 0
-                if c < 0:
-                    status = self.put(time[i], quark[i], 0, meta | 1, 1)
-                else:
-                    status = self.put(time[i], quark[i], c, meta, 1)
+                status = put(&o, time[i], quark[i], c if c >= 0 else 0, meta | (c < 0), 1)
                 if status != S_DONE:
                     break
                 i += 1
+            self.keep(&o)
         return i, <int>status
 
     def put_words(
@@ -216,17 +316,17 @@ cdef class Tail:
         Py_ssize_t first,
     ):
         """Take changes given as words; returns as `put_codes` does."""
-        cdef Py_ssize_t i = first, n = time.shape[0], late = self._late_time.shape[0]
+        cdef Py_ssize_t i = first, n = time.shape[0]
         cdef Status status = S_DONE
+        cdef Open o
         with nogil:
+            o = self.open()
             while i < n:
-                if self.rows == self.capacity or self.late_rows == late:
-                    status = S_FULL
-                    break
-                status = self.put(time[i], quark[i], word[i], meta[i], kind[i])
+                status = put(&o, time[i], quark[i], word[i], meta[i], kind[i])
                 if status != S_DONE:
                     break
                 i += 1
+            self.keep(&o)
         return i, <int>status
 
     def sort(self):

@@ -1,0 +1,273 @@
+"""What is known of a history at some moment, and the queries over it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from meantime.anomalies import Anomalies
+from meantime.clocks import Clock
+from meantime.columns import Coded, Mixed
+from meantime.errors import QuarkError, TimeRangeError
+from meantime.history.results import Interval, Intervals
+from meantime.history.values import value_of
+from meantime.kernels import aggregate
+from meantime.kernels.tail import FLOAT, INT, STR, UNTYPED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import numpy.typing as npt
+
+    from meantime.columns import Int32s, Int64s, Values
+    from meantime.history.results import Flows, Points
+    from meantime.history.samples import SampleTable
+    from meantime.history.spans import SpanTable
+    from meantime.kernels.search import Segments
+    from meantime.trace import LaneDeclaration
+
+__all__ = ["Facts", "Present"]
+
+
+_SMALL_INT = 255
+
+
+@dataclass(slots=True)
+class Facts:
+    """What is known of a history beside its intervals; see the attributes of `History`."""
+
+    strings: Sequence[str]
+    kinds: npt.NDArray[np.uint8]
+    points: Points
+    flows: Flows
+    spans: SpanTable
+    samples: SampleTable
+    tags: Sequence[dict[str, Any]] = ()
+    declarations: Sequence[LaneDeclaration] = ()
+    clock: Clock = field(default_factory=Clock)
+    bounds: tuple[int, int] | None = None
+    title: str | None = None
+    descriptions: dict[int, str] = field(default_factory=dict)
+    names: dict[int, str] = field(default_factory=dict)
+    sort_keys: dict[int, int] = field(default_factory=dict)
+    trace_facts: dict[str, str] = field(default_factory=dict)
+    anomalies: Anomalies = field(default_factory=Anomalies)
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """A moment of a history; it does not change.
+
+    Attributes:
+        segments: The intervals.
+        facts: All else.
+        built: Whether this is the finished history.
+    """
+
+    segments: Segments
+    facts: Facts
+    built: bool
+
+    def state(self, quark: int, time_ns: int) -> Interval:
+        """Return the interval of an attribute that holds a time."""
+        self.check_quark(quark)
+        self.check_time(time_ns)
+        start_ns, end_ns, word, meta = self.segments.point(quark, time_ns)
+        tag = (meta >> 1) - 1
+        return Interval(
+            quark,
+            start_ns,
+            end_ns,
+            None if meta & 1 else value_of(word, int(self.facts.kinds[quark]), self.facts.strings),
+            None if tag < 0 else tag,
+            not self.built and end_ns == self.segments.end_ns,
+        )
+
+    def at(self, quarks: Int32s, time_ns: int) -> Intervals:
+        """Return the interval of each attribute that holds a time."""
+        self.check_time(time_ns)
+        start_ns, end_ns, word = (np.empty(len(quarks), np.int64) for _ in range(3))
+        meta = np.empty(len(quarks), np.uint32)
+        self.segments.at(quarks, time_ns, start_ns, end_ns, word, meta)
+        return Intervals(
+            quarks,
+            start_ns,
+            end_ns,
+            self.column(quarks, word, (meta & 1) != 0, text=self.is_text(quarks)),
+            (meta >> 1).astype(np.int32) - 1,
+            (time_ns, time_ns + 1),
+            self.ongoing_end_ns(),
+        )
+
+    def check_quark(self, quark: int) -> None:
+        """Raise `QuarkError` unless there is such an attribute."""
+        if not 0 <= quark < len(self.facts.kinds):
+            raise QuarkError(
+                f"{quark} is not the quark of an attribute: this history has"
+                f" {len(self.facts.kinds):,}"
+            )
+
+    def check_time(self, time_ns: int) -> None:
+        """Raise `TimeRangeError` unless the history holds a time."""
+        if not self.segments.start_ns <= time_ns < self.segments.end_ns:
+            raise TimeRangeError(
+                f"{time_ns} ns is outside the history,"
+                f" [{self.segments.start_ns}, {self.segments.end_ns})"
+            )
+
+    def undeclared(self, declared: Sequence[Int32s]) -> tuple[Int32s, Int32s]:
+        """Return the attributes with values that are not declared: states, and counters."""
+        open_ = self.facts.kinds != UNTYPED
+        for quarks in declared:
+            open_[quarks] = False
+        counters = open_ & (self.facts.kinds == FLOAT)
+        for quark in np.flatnonzero(open_ & (self.facts.kinds == INT)).tolist():
+            low, high = self.extremes(quark)
+            counters[quark] = not 0 <= low <= high <= _SMALL_INT
+        states = open_ & ~counters
+        return np.flatnonzero(states).astype(np.int32), np.flatnonzero(counters).astype(np.int32)
+
+    def extremes(self, quark: int) -> tuple[int, int]:
+        """Return the least and the greatest value of an attribute of integers."""
+        whole = (self.segments.start_ns, self.segments.end_ns)
+        values = self.gather(np.array([quark], np.int32), whole).value
+        assert isinstance(values, Mixed)
+        words = values.words[values.kinds == INT]
+        return int(words.min(initial=0)), int(words.max(initial=0))
+
+    def query(
+        self, quarks: Sequence[int] | Int32s, start_ns: int | None, end_ns: int | None
+    ) -> tuple[Int32s, tuple[int, int]]:
+        """Return the attributes and the range that a query means, checked and clipped."""
+        start_ns = self.segments.start_ns if start_ns is None else start_ns
+        end_ns = self.segments.end_ns if end_ns is None else end_ns
+        self.check_time(start_ns)
+        if end_ns <= start_ns:
+            raise TimeRangeError(f"the range [{start_ns}, {end_ns}) is empty")
+        asked = np.asarray(quarks, np.int64)
+        if len(asked):
+            self.check_quark(int(asked.min()))
+            self.check_quark(int(asked.max()))
+        return asked.astype(np.int32), (start_ns, min(end_ns, self.segments.end_ns))
+
+    def groups(
+        self, quarks: Int32s, range_ns: tuple[int, int], rows: int, *, extra: int = 0
+    ) -> Iterator[tuple[int, int, Int64s | None]]:
+        """Cut the quarks where their intervals, and `extra` for each, pass `rows`."""
+        counts = np.empty(len(quarks), np.int64)
+        self.segments.count(quarks, *range_ns, counts)
+        ends = np.cumsum(counts + extra)
+        first = 0
+        while first < len(quarks):
+            before = int(ends[first - 1]) if first else 0
+            last = max(first + 1, int(np.searchsorted(ends, before + rows, side="right")))
+            yield first, last, counts[first:last]
+            first = last
+
+    def gather(
+        self,
+        quarks: Int32s,
+        range_ns: tuple[int, int],
+        *,
+        resolution_ns: int | None = None,
+        counts: Int64s | None = None,
+    ) -> Intervals:
+        """Return the intervals of these attributes that meet a range."""
+        if resolution_ns is not None and resolution_ns <= 0:
+            raise TimeRangeError(f"a resolution of {resolution_ns} ns: it must be above 0")
+        if counts is None:
+            counts = np.empty(len(quarks), np.int64)
+            self.segments.count(quarks, *range_ns, counts)
+        room = int(counts.sum())
+        quark, tag = np.empty(room, np.int32), np.empty(room, np.int32)
+        start_ns, end_ns = np.empty(room, np.int64), np.empty(room, np.int64)
+        text = self.is_text(quarks)
+        code = np.empty(room, np.int32) if text else None
+        word = None if text else np.empty(room, np.int64)
+        meta = None if text else np.empty(room, np.uint32)
+        rows = self.segments.gather(
+            quarks, *range_ns, resolution_ns or 0, quark, start_ns, end_ns, code, word, meta, tag
+        )
+        value: Values
+        if code is not None:
+            value = Coded(code[:rows], self.facts.strings)
+        else:
+            assert word is not None
+            assert meta is not None
+            null = (meta[:rows] & 1) != 0
+            value = self.column(quark[:rows], word[:rows], null, text=False)
+            tag = (meta >> 1).astype(np.int32) - 1
+        return Intervals(
+            quark[:rows],
+            start_ns[:rows],
+            end_ns[:rows],
+            value,
+            tag[:rows],
+            range_ns,
+            self.ongoing_end_ns(),
+        )
+
+    def shares(self, intervals: Intervals, edges_ns: Int64s) -> tuple[npt.NDArray[Any], ...]:
+        """Return quark, bin, word, null and ns of the time per value, and of changes per cell."""
+        value = intervals.value
+        if isinstance(value, Coded):
+            codes, words = value.codes, None
+            different = len(value.names)
+        else:
+            words, places = np.unique(value.words, return_inverse=True)
+            codes = np.where(value.kinds == 0, -1, places).astype(np.int32)
+            different = len(words)
+        quarks = 1 + int(np.count_nonzero(np.diff(intervals.quark)))
+        room = len(intervals) + quarks * (len(edges_ns) - 1)
+        quark, part, code = (np.empty(room, np.int32) for _ in range(3))
+        ns = np.empty(room, np.int64)
+        changes_quark, changes_bin = (np.empty(len(intervals), np.int32) for _ in range(2))
+        changes = np.empty(len(intervals), np.int64)
+        rows, changed = aggregate.shares(
+            intervals.quark,
+            intervals.start_ns,
+            intervals.end_ns,
+            codes,
+            edges_ns,
+            np.array([self.segments.start_ns]),
+            np.zeros(different + 1, np.int64),
+            np.empty(different + 1, np.int32),
+            quark,
+            part,
+            code,
+            ns,
+            changes_quark,
+            changes_bin,
+            changes,
+        )
+        null = code[:rows] < 0
+        found = code[:rows].astype(np.int64)
+        word = found if words is None else words[np.where(null, 0, found)]
+        cells = (changes_quark, changes_bin, changes)
+        return (
+            quark[:rows].copy(),
+            part[:rows].copy(),
+            word,
+            null,
+            ns[:rows].copy(),
+            *(column[:changed].copy() for column in cells),
+        )
+
+    def ongoing_end_ns(self) -> int | None:
+        """Return where the intervals that have no end yet end; None once all have one."""
+        return None if self.built else self.segments.end_ns
+
+    def is_text(self, quarks: Int32s) -> bool:
+        """Whether all of these attributes hold strings, or nothing."""
+        return not len(quarks) or int(self.facts.kinds[quarks].max()) <= STR
+
+    def column(
+        self, quarks: Int32s, words: Int64s, null: npt.NDArray[np.bool_], *, text: bool
+    ) -> Values:
+        """Return words as values."""
+        if text:
+            return Coded(np.where(null, -1, words).astype(np.int32), self.facts.strings)
+        kinds = np.where(null, np.uint8(0), self.facts.kinds[quarks])
+        return Mixed(kinds, np.where(null, 0, words), self.facts.strings)

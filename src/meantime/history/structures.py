@@ -1,0 +1,149 @@
+"""Stacks, queues and pools kept in attributes: a depth or count, and numbered children."""
+
+from __future__ import annotations
+
+from collections import deque
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING
+
+from meantime.errors import HistoryError, StateTypeError
+
+if TYPE_CHECKING:
+    from meantime.columns import Value
+    from meantime.history.builder import HistoryBuilder
+
+__all__ = ["AttributePool", "AttributeQueue", "pop", "push", "remove", "stack_depth"]
+
+_DEEPEST = 100_000
+
+
+def stack_depth(builder: HistoryBuilder, quark: int) -> int:
+    """Return how many values the stack of an attribute holds now.
+
+    Raises:
+        StateTypeError: If the attribute holds something else than a depth.
+    """
+    depth = builder.ongoing(quark)
+    if depth is not None and not isinstance(depth, int):
+        name = builder.attributes.text(quark)
+        raise StateTypeError(f"{name} holds {depth!r}: a stack's attribute holds its depth, an int")
+    return depth or 0
+
+
+def push(builder: HistoryBuilder, time_ns: int, quark: int, value: Value) -> None:
+    """Put a value on the stack of an attribute; it goes into the child named by the new depth."""
+    depth = stack_depth(builder, quark) + 1
+    if depth > _DEEPEST:
+        name = builder.attributes.text(quark)
+        raise HistoryError(f"{name}: a stack {_DEEPEST:,} deep takes no more; is a pop missing?")
+    builder.modify(time_ns, quark, depth)
+    builder.modify(time_ns, builder.quark(str(depth), parent=quark), value)
+
+
+def pop(builder: HistoryBuilder, time_ns: int, quark: int) -> Value:
+    """Take the top value off the stack of an attribute and return it; None if it is empty."""
+    depth = stack_depth(builder, quark)
+    if depth <= 0:
+        return None
+    top = builder.attributes.quark(str(depth), parent=quark)
+    value = builder.ongoing(top)
+    builder.modify(time_ns, quark, depth - 1 or None)
+    remove(builder, time_ns, top)
+    return value
+
+
+def remove(builder: HistoryBuilder, time_ns: int, quark: int) -> None:
+    """Give an attribute and all below it no state; children go first."""
+    below = builder.attributes.children(quark, recursive=True)
+    for child in below[::-1].tolist():
+        builder.modify(time_ns, child, None)
+    builder.modify(time_ns, quark, None)
+
+
+class AttributeQueue:
+    """A first-in, first-out queue laid out as a stack whose oldest value is child `1`.
+
+    >>> from meantime import HistoryBuilder
+    >>> builder = HistoryBuilder()
+    >>> queue = AttributeQueue(builder, builder.quark("waiting"))
+    >>> queue.offer(1, "a")
+    >>> queue.offer(2, "b")
+    >>> queue.peek(), queue.poll(3), queue.peek()
+    ('a', 'a', 'b')
+    """
+
+    def __init__(self, builder: HistoryBuilder, quark: int) -> None:
+        self._builder = builder
+        self._quark = quark
+
+    def __len__(self) -> int:
+        return stack_depth(self._builder, self._quark)
+
+    def offer(self, time_ns: int, value: Value) -> None:
+        """Put a value at the end."""
+        push(self._builder, time_ns, self._quark, value)
+
+    def peek(self) -> Value:
+        """Return the oldest value; None if the queue is empty."""
+        first = self._builder.attributes.find("1", parent=self._quark)
+        return None if first is None else self._builder.ongoing(first)
+
+    def poll(self, time_ns: int) -> Value:
+        """Take the oldest value out and return it; None if the queue is empty."""
+        oldest = self.peek()
+        builder = self._builder
+        places = [
+            builder.attributes.quark(str(place), parent=self._quark)
+            for place in range(1, len(self) + 1)
+        ]
+        values = [builder.ongoing(place) for place in places]
+        for place, value in zip(places, values[1:], strict=False):
+            builder.modify(time_ns, place, value)
+        pop(builder, time_ns, self._quark)
+        return oldest
+
+
+class AttributePool:
+    """Numbered children of an attribute that are taken, given back, and taken again.
+
+    Args:
+        builder: Where the attributes are.
+        quark: Their parent.
+        lowest_first: Take the free child of the lowest quark, not the one free for longest.
+    """
+
+    def __init__(self, builder: HistoryBuilder, quark: int, *, lowest_first: bool = False) -> None:
+        self._builder = builder
+        self._quark = quark
+        self._lowest_first = lowest_first
+        self._free: deque[int] = deque()
+        self._lowest: list[int] = []
+        self._taken: set[int] = set()
+        self._made = 0
+
+    def available(self) -> int:
+        """Return a child that is free, which it no longer is; a new one if none is."""
+        if self._lowest_first and self._lowest:
+            child = heappop(self._lowest)
+        elif self._free:
+            child = self._free.popleft()
+        else:
+            child = self._builder.quark(str(self._made), parent=self._quark)
+            self._made += 1
+        self._taken.add(child)
+        return child
+
+    def recycle(self, time_ns: int, quark: int) -> None:
+        """Give a child back; it and all below it have no state from `time_ns` on.
+
+        Raises:
+            ValueError: If it was not taken from this pool.
+        """
+        if quark not in self._taken:
+            raise ValueError(f"the attribute {quark} is not in use: it was not taken from the pool")
+        self._taken.remove(quark)
+        if self._lowest_first:
+            heappush(self._lowest, quark)
+        else:
+            self._free.append(quark)
+        remove(self._builder, time_ns, quark)

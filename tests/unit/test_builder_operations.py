@@ -1,0 +1,234 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from meantime.columns import Coded
+from meantime.errors import HistoryError, QuarkError, StateTypeError, TimeOrderError
+from meantime.history import AttributePool, AttributeQueue, HistoryBuilder, structures
+from meantime.history.store import Store
+from meantime.testing import picture
+
+
+@pytest.fixture
+def builder() -> HistoryBuilder:
+    return HistoryBuilder()
+
+
+def test_a_stack_keeps_its_depth_and_its_values_in_numbered_children(
+    builder: HistoryBuilder,
+) -> None:
+    stack = builder.quark("s")
+    builder.push(1, stack, "a")
+    builder.push(2, stack, "b")
+    assert builder.pop(4, stack) == "b"
+    assert builder.pop(5, stack) == "a"
+    assert builder.pop(6, stack) is None
+
+    history = builder.close(7)
+
+    assert picture(history).split("\n") == ["s   .1221..", "s/1 .aaaa..", "s/2 ..bb..."]
+
+
+def test_pushing_nothing_makes_the_stack_deeper(builder: HistoryBuilder) -> None:
+    stack = builder.quark("s")
+    builder.push(1, stack, None)
+
+    assert (builder.ongoing(stack), builder.pop(2, stack), builder.ongoing(stack)) == (
+        1,
+        None,
+        None,
+    )
+
+
+def test_a_pop_clears_what_is_below_the_top(builder: HistoryBuilder) -> None:
+    stack = builder.quark("s")
+    builder.push(1, stack, "a")
+    note = builder.quark("s", "1", "note")
+    builder.modify(1, note, "n")
+    builder.pop(3, stack)
+
+    assert builder.ongoing(note) is None
+
+
+def test_pushes_and_pops_of_one_instant_leave_the_last(builder: HistoryBuilder) -> None:
+    stack = builder.quark("s")
+    builder.push(1, stack, "a")
+    for _ in range(3):
+        builder.pop(2, stack)
+        builder.push(2, stack, "b")
+
+    assert picture(builder.close(4)).split() == ["s", ".111", "s/1", ".abb"]
+
+
+def test_a_stack_needs_a_depth(builder: HistoryBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = builder.quark("text")
+    builder.modify(0, text, "x")
+
+    with pytest.raises(StateTypeError, match="holds its depth"):
+        builder.push(1, text, "y")
+    monkeypatch.setattr(structures, "_DEEPEST", 2)
+    stack = builder.quark("s")
+    builder.push(1, stack, "a")
+    builder.push(1, stack, "b")
+    with pytest.raises(HistoryError, match="takes no more"):
+        builder.push(1, stack, "c")
+
+
+def test_an_increment_counts_from_nothing(builder: HistoryBuilder) -> None:
+    count, sum_, text = builder.quark("count"), builder.quark("sum"), builder.quark("text")
+    for time_ns in (1, 2, 3):
+        builder.increment(time_ns, count)
+        builder.increment(time_ns, sum_, 0.5)
+    builder.modify(1, text, "x")
+
+    assert (builder.ongoing(count), builder.ongoing(sum_)) == (3, 1.5)
+    with pytest.raises(StateTypeError):
+        builder.increment(4, text)
+    with pytest.raises(StateTypeError):
+        builder.increment(4, count, 0.5)
+    builder.modify(4, count, 2**63 - 1)
+    with pytest.raises(StateTypeError, match="64 bits"):
+        builder.increment(5, count)
+
+
+def test_removing_takes_all_below_with_it(builder: HistoryBuilder) -> None:
+    for path in (("a",), ("a", "b"), ("a", "b", "c")):
+        builder.modify(1, builder.quark(*path), "x")
+    builder.remove(3, builder.quark("a"))
+
+    assert picture(builder.close(4)).split()[1::2] == [".xx."] * 3
+
+
+@pytest.mark.parametrize("segment_changes", [1, 100])
+def test_an_ongoing_value_can_be_replaced_even_where_it_is_sealed(
+    builder: HistoryBuilder, segment_changes: int
+) -> None:
+    builder._store = Store(builder._refuse, segment_changes)
+    one, other, never = builder.quark("one"), builder.quark("other"), builder.quark("never")
+    tag = builder.tag({"pid": 1})
+    builder.modify(2, one, "x", tag)
+    for time_ns in range(3, 9):
+        builder.modify(time_ns, other, "ab"[time_ns % 2])
+    builder.update_ongoing(one, "y")
+    builder.update_ongoing(never, "z")
+    builder.modify(9, one, "x")
+
+    history = builder.close()
+
+    assert picture(history).split()[1::2] == ["..yyyyyyyx", "...bababaa", "zzzzzzzzzz"]
+    assert history.state(one, 5).tag == tag
+    assert not history.anomalies
+
+
+def test_what_was_put_off_comes_before_the_change_that_reaches_it(builder: HistoryBuilder) -> None:
+    one, other = builder.quark("one"), builder.quark("other")
+    builder.later(4, one, "b")
+    builder.later(2, one, "a")
+    builder.later(4, one, "c")
+    builder.later(9, one, None)
+    builder.modify(1, other, "x")
+    assert builder.ongoing(one) is None
+    builder.modify_many([2, 3, 5], [other] * 3, Coded.of(["y", "z", "y"]))
+    assert builder.ongoing(one) == "c"
+
+    history = builder.close(7)
+
+    assert picture(history).split() == ["one", "..aaccccc.", "other", ".xyzzyyyyy"]
+
+
+def test_a_put_off_push_and_pop_work_on_the_stack(builder: HistoryBuilder) -> None:
+    stack = builder.quark("s")
+    builder.later(1, stack, "a", action="push")
+    builder.later(3, stack, action="pop")
+
+    assert picture(builder.close(4)).split() == ["s", ".11.", "s/1", ".aa."]
+
+
+def test_late_changes_are_sorted_into_place_as_far_as_was_said() -> None:
+    builder = HistoryBuilder(reorder_ns=5)
+    quark = builder.quark("a")
+    for time_ns, value in ((3, "c"), (1, "a"), (2, "b")):
+        builder.modify(time_ns, quark, value)
+    builder.modify_many([7, 4, 6], [quark] * 3, ["g", "d", "f"])
+    builder.modify_many([5], [quark], Coded.of(["e"]))
+
+    assert picture(builder.close()).split()[1] == ".abcdefg"
+
+
+def test_changes_later_than_was_said_are_an_error() -> None:
+    builder = HistoryBuilder(reorder_ns=5)
+    quark = builder.quark("a")
+    rows = 2**16
+    builder.modify_many(np.arange(rows) * 10, [quark] * rows, np.arange(rows))
+    builder.modify(3, quark, 7)
+
+    with pytest.raises(TimeOrderError, match="reorder_ns"):
+        builder.close()
+
+
+def test_a_queue_gives_back_the_oldest_first(builder: HistoryBuilder) -> None:
+    queue = AttributeQueue(builder, builder.quark("q"))
+    for time_ns, value in enumerate("abc"):
+        queue.offer(time_ns, value)
+
+    assert [queue.poll(5), queue.poll(6), len(queue), queue.peek()] == ["a", "b", 1, "c"]
+    assert [queue.poll(7), queue.poll(8), len(queue), queue.peek()] == ["c", None, 0, None]
+    assert picture(builder.close(9)).split()[1::2] == [
+        "1233321..",
+        "aaaaabc..",
+        ".bbbbc...",
+        "..ccc....",
+    ]
+
+
+@pytest.mark.parametrize(("order", "again"), [("fifo", ["1", "0"]), ("lowest", ["0", "1"])])
+def test_a_pool_gives_children_again(
+    builder: HistoryBuilder,
+    order: str,
+    again: list[str],
+) -> None:
+    pool = AttributePool(builder, builder.quark("pool"), lowest_first=order == "lowest")
+    first, second = pool.available(), pool.available()
+    builder.modify(1, first, "x")
+    pool.recycle(2, second)
+    pool.recycle(2, first)
+
+    assert builder.ongoing(first) is None
+    assert builder.attributes.names([pool.available(), pool.available()]) == again
+    with pytest.raises(ValueError, match="not in use"):
+        pool.recycle(3, 99)
+
+
+def test_the_present_is_told_while_building(builder: HistoryBuilder) -> None:
+    quark = builder.quark("a")
+    assert (builder.ongoing(quark), builder.ongoing_start(quark)) == (None, 0)
+    builder.modify(-4, builder.quark("b"), 1)
+    builder.modify(5, quark, "x")
+
+    assert (builder.ongoing(quark), builder.ongoing_start(quark)) == ("x", 5)
+    with pytest.raises(QuarkError):
+        builder.ongoing(7)
+    with pytest.raises(QuarkError):
+        builder.update_ongoing(7, "x")
+
+
+def test_a_history_can_be_asked_while_it_is_built(builder: HistoryBuilder) -> None:
+    builder._store = Store(builder._refuse, segment_changes=2)
+    history = builder.history
+    one, other = builder.quark("one"), builder.quark("other")
+    seen = []
+    for time_ns in range(1, 6):
+        builder.modify(time_ns, one, "ab"[time_ns % 2])
+        seen.append(picture(history).split()[1])
+    builder.modify(2, other, "c")
+
+    assert seen == [".b", ".ba", ".bab", ".baba", ".babab"]
+    assert not history.built
+    assert history.state(one, 5) == (one, 5, 6, "b", None, True)
+    assert history.state(other, 5) == (other, 2, 6, "c", None, True)
+    assert history.intervals([one]).ongoing.tolist() == [False] * 5 + [True]
+
+    assert builder.close(9) is history
+    assert history.built
+    assert history.state(one, 8) == (one, 5, 9, "b", None, False)
