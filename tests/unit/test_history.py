@@ -276,6 +276,7 @@ def test_what_no_declaration_means_can_be_drawn_all_the_same() -> None:
     assert named == [
         ("state", ["declared"]),
         ("stack", ["stack"]),
-        ("state", ["s", "small"]),
+        ("state", ["s"]),
+        ("state", ["small"]),
         ("counter", ["big", "low", "f"]),
     ]

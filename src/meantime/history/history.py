@@ -128,8 +128,8 @@ class History:
     def lanes(self) -> list[Lane]:
         """What can be drawn: the declarations, in order, and the attributes that each means.
 
-        Last come attributes with values that no declaration means: strings and integers of 0 to
-        255 as states, other numbers as counters; their declarations have the empty pattern.
+        Last come attributes with values that no declaration means: strings as states, integers of
+        0 to 255 as states, other numbers as counters; their declarations have the empty pattern.
         """
         now = self._now()
         declared = [
@@ -143,12 +143,10 @@ class History:
                     self.attributes.children(quark, recursive=True)
                     for quark in lane.quarks.tolist()
                 ]
-        states, counters = now.undeclared(covered)
-        if len(states):
-            declared.append(Lane(LaneDeclaration(""), states))
-        if len(counters):
-            declared.append(Lane(LaneDeclaration("", kind="counter"), counters))
-        return declared
+        strings, small, counters = now.undeclared(covered)
+        state, counter = LaneDeclaration(""), LaneDeclaration("", kind="counter")
+        undeclared = [Lane(state, strings), Lane(state, small), Lane(counter, counters)]
+        return declared + [lane for lane in undeclared if len(lane.quarks)]
 
     def quark(self, *path: str) -> int:
         """Return the quark of a path.

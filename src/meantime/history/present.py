@@ -117,17 +117,20 @@ class Present:
                 f" [{self.segments.start_ns}, {self.segments.end_ns})"
             )
 
-    def undeclared(self, declared: Sequence[Int32s]) -> tuple[Int32s, Int32s]:
-        """Return the attributes with values that are not declared: states, and counters."""
-        open_ = self.facts.kinds != UNTYPED
+    def undeclared(self, declared: Sequence[Int32s]) -> tuple[Int32s, Int32s, Int32s]:
+        """Return the attributes not declared that hold strings, small integers, other numbers."""
+        kinds = self.facts.kinds.copy()
         for quarks in declared:
-            open_[quarks] = False
-        counters = open_ & (self.facts.kinds == FLOAT)
-        for quark in np.flatnonzero(open_ & (self.facts.kinds == INT)).tolist():
+            kinds[quarks] = UNTYPED
+        small = np.zeros(len(kinds), np.bool_)
+        for quark in np.flatnonzero(kinds == INT).tolist():
             low, high = self.extremes(quark)
-            counters[quark] = not 0 <= low <= high <= _SMALL_INT
-        states = open_ & ~counters
-        return np.flatnonzero(states).astype(np.int32), np.flatnonzero(counters).astype(np.int32)
+            small[quark] = 0 <= low <= high <= _SMALL_INT
+        large = (kinds == FLOAT) | ((kinds == INT) & ~small)
+        strings, small_ints, numbers = (
+            np.flatnonzero(which).astype(np.int32) for which in (kinds == STR, small, large)
+        )
+        return strings, small_ints, numbers
 
     def extremes(self, quark: int) -> tuple[int, int]:
         """Return the least and the greatest value of an attribute of integers."""
