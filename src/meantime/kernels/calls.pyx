@@ -1,0 +1,188 @@
+"""Spans by what they are: stacks out of parents and names, and durations by group."""
+
+from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.stdlib cimport free, malloc
+
+import numpy as np
+
+
+def stacks(const int32_t[::1] parent, const int32_t[::1] name):
+    """Return each span's stack, and the stacks' table: parent and name, parents first, as int32.
+
+    Spans are of one stack if their names are equal and so are those of the spans they are in.
+    Every span stands behind its parent.
+
+    Raises:
+        MemoryError: If there is not enough memory.
+    """
+    cdef int64_t n = parent.shape[0], i, count = 0
+    cdef uint64_t mask = 1023, slot, wanted
+    cdef int32_t code
+    cdef int32_t* slots
+    cdef int32_t* moved
+    cdef bint failed = False
+    stack_array = np.empty(n, np.int32)
+    above_array = np.empty(n, np.int32)
+    frame_array = np.empty(n, np.int32)
+    cdef int32_t[::1] stack = stack_array, above = above_array, frame = frame_array
+    slots = <int32_t*>malloc((mask + 1) * sizeof(int32_t))
+    if slots == NULL:
+        raise MemoryError
+    with nogil:
+        for i in range(<int64_t>mask + 1):
+            slots[i] = -1
+        for i in range(n):
+            code = stack[parent[i]] if parent[i] >= 0 else -1
+            slot = hashed(code, name[i]) & mask
+            while slots[slot] >= 0 and (above[slots[slot]] != code
+                                        or frame[slots[slot]] != name[i]):
+                slot = (slot + 1) & mask
+            if slots[slot] < 0:
+                slots[slot] = <int32_t>count
+                above[count] = code
+                frame[count] = name[i]
+                count += 1
+                if <uint64_t>count * 2 > mask:
+                    wanted = mask * 2 + 1
+                    moved = <int32_t*>malloc((wanted + 1) * sizeof(int32_t))
+                    if moved == NULL:
+                        failed = True
+                        break
+                    free(slots)
+                    slots = moved
+                    mask = wanted
+                    rehash(slots, mask, &above[0], &frame[0], count)
+                stack[i] = <int32_t>(count - 1)
+            else:
+                stack[i] = slots[slot]
+        free(slots)
+    if failed:
+        raise MemoryError
+    return stack_array, above_array[:count].copy(), frame_array[:count].copy()
+
+
+cdef inline uint64_t hashed(int32_t above, int32_t frame) noexcept nogil:
+    cdef uint64_t key = (<uint64_t><unsigned int>above << 32) | <unsigned int>frame
+    key = (key ^ (key >> 31)) * <uint64_t>0x9E3779B97F4A7C15
+    key = (key ^ (key >> 29)) * <uint64_t>0xBF58476D1CE4E5B9
+    return key ^ (key >> 32)
+
+
+cdef void rehash(int32_t* slots, uint64_t mask, const int32_t* above, const int32_t* frame,
+                 int64_t count) noexcept nogil:
+    cdef int64_t i
+    cdef uint64_t slot
+    for i in range(<int64_t>mask + 1):
+        slots[i] = -1
+    for i in range(count):
+        slot = hashed(above[i], frame[i]) & mask
+        while slots[slot] >= 0:
+            slot = (slot + 1) & mask
+        slots[slot] = <int32_t>i
+
+
+def spread(const int32_t[::1] parent, int64_t[::1] weight):
+    """Add every stack's weight to its callers': weights of their own become totals, in place."""
+    cdef int64_t i
+    with nogil:
+        for i in range(parent.shape[0] - 1, -1, -1):
+            if parent[i] >= 0:
+                weight[parent[i]] += weight[i]
+
+
+cdef int64_t select(int64_t* values, int64_t low, int64_t high, int64_t rank,
+                    uint64_t* seed) noexcept nogil:
+    """Put the value of this rank of values[low:high + 1] in its place, smaller ones before it."""
+    cdef int64_t i, j, pivot, swapped
+    while high - low > 16:
+        seed[0] = seed[0] * <uint64_t>6364136223846793005 + <uint64_t>1442695040888963407
+        pivot = values[low + <int64_t>((seed[0] >> 33) % <uint64_t>(high - low + 1))]
+        i = low
+        j = high
+        while i <= j:
+            while values[i] < pivot:
+                i += 1
+            while values[j] > pivot:
+                j -= 1
+            if i <= j:
+                swapped = values[i]
+                values[i] = values[j]
+                values[j] = swapped
+                i += 1
+                j -= 1
+        if rank <= j:
+            high = j
+        elif rank >= i:
+            low = i
+        else:
+            return values[rank]
+    for i in range(low + 1, high + 1):
+        pivot = values[i]
+        j = i
+        while j > low and values[j - 1] > pivot:
+            values[j] = values[j - 1]
+            j -= 1
+        values[j] = pivot
+    return values[rank]
+
+
+def durations(const int64_t[::1] duration_ns, const int64_t[::1] self_ns,
+              const int32_t[::1] group, int64_t groups, const int64_t[:, ::1] quantiles):
+    """Return count, total, self, min and max per group, and quantiles, all int64.
+
+    A quantile is a pair (p, q), for p / q; it is the nearest rank: the ceil(n * p / q)-th smallest
+    of n. Groups below 0 are left out. Groups without rows have zeros.
+
+    Returns:
+        Five columns, then an array of groups x quantiles, whose columns are in ascending order of
+        the quantiles given.
+    """
+    cdef int64_t n = duration_ns.shape[0], i, k, a, b, rank, low
+    cdef int32_t g
+    cdef uint64_t seed = 88172645463325252
+    count_array = np.zeros(groups, np.int64)
+    total_array = np.zeros(groups, np.int64)
+    self_array = np.zeros(groups, np.int64)
+    least_array = np.zeros(groups, np.int64)
+    most_array = np.zeros(groups, np.int64)
+    quantile_array = np.zeros((groups, quantiles.shape[0]), np.int64)
+    cdef int64_t[::1] count = count_array, total = total_array, own = self_array
+    cdef int64_t[::1] least = least_array, most = most_array
+    cdef int64_t[:, ::1] quantile = quantile_array
+    cdef int64_t[::1] offsets = np.zeros(groups + 1, np.int64)
+    cdef int64_t[::1] place
+    cdef int64_t[::1] bucket = np.empty(n, np.int64)
+    with nogil:
+        for i in range(n):
+            g = group[i]
+            if g < 0:
+                continue
+            if count[g] == 0 or duration_ns[i] < least[g]:
+                least[g] = duration_ns[i]
+            if count[g] == 0 or duration_ns[i] > most[g]:
+                most[g] = duration_ns[i]
+            count[g] += 1
+            total[g] += duration_ns[i]
+            own[g] += self_ns[i]
+        for k in range(groups):
+            offsets[k + 1] = offsets[k] + count[k]
+    place = np.asarray(offsets).copy()
+    with nogil:
+        for i in range(n):
+            g = group[i]
+            if g >= 0:
+                bucket[place[g]] = duration_ns[i]
+                place[g] += 1
+        for k in range(groups):
+            a = offsets[k]
+            b = offsets[k + 1]
+            if a == b:
+                continue
+            low = a
+            for i in range(quantiles.shape[0]):
+                rank = a + ((b - a) * quantiles[i, 0] + quantiles[i, 1] - 1) // quantiles[i, 1] - 1
+                if rank < low:
+                    rank = low
+                quantile[k, i] = select(&bucket[0], low, b - 1, rank, &seed)
+                low = rank
+    return (count_array, total_array, self_array, least_array, most_array, quantile_array)

@@ -1,0 +1,158 @@
+"""How long spans took: statistics per name, category or thread, histograms, the longest ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import numpy as np
+
+from meantime.errors import TimeRangeError
+from meantime.kernels import calls, nest
+from meantime.units import bin_edge
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from meantime.columns import Int32s, Int64s
+    from meantime.history.history import History
+    from meantime.history.spans import SpanTable
+
+__all__ = ["Grouping", "SpanStatistics", "duration_histogram", "longest_spans", "span_statistics"]
+
+Grouping: TypeAlias = Literal["name", "category", "thread"]
+
+_QUANTILES = np.array([(1, 2), (9, 10), (99, 100)], np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class SpanStatistics:
+    """Statistics per group, the group with the largest self time first; ties by key.
+
+    Quantiles are nearest rank: the ceil(q * n)-th smallest duration. Spans of a name inside spans
+    of that name count each with its whole duration in `total_ns`; in `self_ns` every nanosecond of
+    a thread's lane counts once.
+
+    Attributes:
+        keys: The names, categories (None for none) or threads' paths.
+        count: int64, how many spans.
+        total_ns: int64, the sum of their durations.
+        self_ns: int64, the sum of their times outside the spans directly in them.
+        min_ns: int64, the shortest.
+        max_ns: int64, the longest.
+        median_ns: int64.
+        p90_ns: int64.
+        p99_ns: int64.
+    """
+
+    keys: Sequence[str | None]
+    count: Int64s
+    total_ns: Int64s
+    self_ns: Int64s
+    min_ns: Int64s
+    max_ns: Int64s
+    median_ns: Int64s
+    p90_ns: Int64s
+    p99_ns: Int64s
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+
+def span_statistics(
+    history: History,
+    by: Grouping = "name",
+    *,
+    quarks: Sequence[int] | Int32s | None = None,
+    start_ns: int | None = None,
+    end_ns: int | None = None,
+    whole: bool = False,
+) -> SpanStatistics:
+    """Return statistics of the spans that have a part in [start_ns, end_ns).
+
+    Durations are clipped to the range, unless `whole`.
+
+    >>> from meantime.testing import history_from_spans
+    >>> history = history_from_spans({"main": [("a", 0, 10), ("b", 2, 5), ("b", 6, 7)]})
+    >>> statistics = span_statistics(history)
+    >>> statistics.keys, statistics.self_ns.tolist(), statistics.median_ns.tolist()
+    (['a', 'b'], [6, 4], [10, 1])
+
+    Raises:
+        TimeRangeError: If the range is empty.
+    """
+    if start_ns is not None and end_ns is not None and start_ns >= end_ns:
+        raise TimeRangeError(f"the range from {start_ns} ns to {end_ns} ns is empty")
+    spans = history.spans(quarks, start_ns=start_ns, end_ns=end_ns)
+    starts, ends = spans.start_ns, spans.end_ns
+    if not whole and (start_ns is not None or end_ns is not None):
+        starts, ends = (np.clip(times, start_ns, end_ns) for times in (starts, ends))
+    group, keys = _groups(history, spans, by)
+    columns = calls.durations(
+        ends - starts, nest.self_time(starts, ends, spans.parent), group, len(keys), _QUANTILES
+    )
+    present = np.flatnonzero(columns[0])
+    order = sorted(present.tolist(), key=lambda row: (-int(columns[2][row]), keys[row] or ""))
+    count, total_ns, self_ns, min_ns, max_ns, quantiles = (column[order] for column in columns)
+    return SpanStatistics(
+        [keys[row] for row in order],
+        count,
+        total_ns,
+        self_ns,
+        min_ns,
+        max_ns,
+        quantiles[:, 0],
+        quantiles[:, 1],
+        quantiles[:, 2],
+    )
+
+
+def _groups(history: History, spans: SpanTable, by: Grouping) -> tuple[Int32s, list[str | None]]:
+    if by == "thread":
+        codes = np.arange(len(spans.threads), dtype=np.int32)
+        texts: list[str | None] = [history.attributes.text(quark) for quark in spans.threads]
+        return np.repeat(codes, np.diff(spans.offsets)), texts
+    if by == "name":
+        return spans.name.codes, list(spans.name.names)
+    # no category is a group too: the last one
+    names = [*spans.category.names, None]
+    codes = spans.category.codes
+    return np.where(codes < 0, np.int32(len(names) - 1), codes), names
+
+
+def longest_spans(spans: SpanTable, name: str, limit: int = 10) -> Int64s:
+    """Return the rows of the longest spans of a name, the longest first, the earlier of equals.
+
+    >>> from meantime.testing import history_from_spans
+    >>> spans = history_from_spans({"main": [("a", 0, 2), ("a", 3, 9), ("b", 9, 20)]}).spans()
+    >>> longest_spans(spans, "a").tolist()
+    [1, 0]
+    """
+    rows = _rows_named(spans, name)
+    duration_ns = spans.end_ns[rows] - spans.start_ns[rows]
+    order = np.lexsort((spans.start_ns[rows], -duration_ns))
+    return rows[order[:limit]]
+
+
+def duration_histogram(spans: SpanTable, name: str, *, bins: int = 100) -> tuple[Int64s, Int64s]:
+    """Return bin edges and how many spans of a name lasted so long, from the shortest on.
+
+    Bin i holds durations in [edges[i], edges[i + 1]); the last edge is 1 ns above the longest.
+
+    >>> from meantime.testing import history_from_spans
+    >>> spans = history_from_spans({"main": [("a", 0, 2), ("a", 3, 4), ("a", 5, 9)]}).spans()
+    >>> [column.tolist() for column in duration_histogram(spans, "a", bins=2)]
+    [[1, 3, 5], [2, 1]]
+    """
+    rows = _rows_named(spans, name)
+    duration_ns = spans.end_ns[rows] - spans.start_ns[rows]
+    least = int(duration_ns.min(initial=2**62)) if len(rows) else 0
+    most = int(duration_ns.max(initial=0)) + 1
+    edges = np.array([bin_edge(least, most, bins, index) for index in range(bins + 1)], np.int64)
+    places = np.searchsorted(edges, duration_ns, side="right") - 1
+    return edges, np.bincount(places, minlength=bins)[:bins]
+
+
+def _rows_named(spans: SpanTable, name: str) -> Int64s:
+    codes = [code for code, text in enumerate(spans.name.names) if text == name]
+    return np.flatnonzero(np.isin(spans.name.codes, codes)).astype(np.int64)

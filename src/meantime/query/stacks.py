@@ -1,0 +1,252 @@
+"""Call trees, of spans and of samples alike: where the time went, by who called whom.
+
+A tree is a stack table with weights: of spans the nanoseconds that are each span's own, of samples
+what they stand for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from meantime.kernels import calls, nest
+from meantime.stacks import NO_STACK, StackTable, StackTableBuilder
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from meantime.columns import Int32s, Int64s
+    from meantime.history.samples import SampleTable
+    from meantime.history.spans import SpanTable
+
+__all__ = [
+    "CallTree",
+    "Difference",
+    "Neighbour",
+    "callees",
+    "callers",
+    "difference",
+    "left_heavy",
+    "sample_tree",
+    "span_tree",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class CallTree:
+    """Stacks, and how much was spent in each.
+
+    Attributes:
+        stacks: The stacks; a caller's row is before those of whom it calls.
+        own: int64, what was spent in the stack itself.
+        total: int64, what was spent in it and in all that it called.
+        count: int64, spans of the stack, or samples that end in it.
+    """
+
+    stacks: StackTable
+    own: Int64s
+    total: Int64s
+    count: Int64s
+
+    def __len__(self) -> int:
+        return len(self.own)
+
+
+def span_tree(
+    spans: SpanTable, *, start_ns: int | None = None, end_ns: int | None = None
+) -> CallTree:
+    """Return the call tree of spans, of all their threads together.
+
+    Times are clipped to [start_ns, end_ns); the spans should be those selected for that range.
+
+    >>> from meantime.testing import history_from_spans
+    >>> history = history_from_spans({"main": [("a", 0, 10), ("b", 2, 5), ("b", 6, 7)]})
+    >>> tree = span_tree(history.spans())
+    >>> [tree.stacks.frames_of(row) for row in range(2)], tree.total.tolist(), tree.own.tolist()
+    ([['a'], ['a', 'b']], [10, 4], [6, 4])
+    """
+    starts, ends = spans.start_ns, spans.end_ns
+    if start_ns is not None or end_ns is not None:
+        starts, ends = (np.clip(times, start_ns, end_ns) for times in (starts, ends))
+    stack, parent, frame = calls.stacks(spans.parent, spans.name.codes)
+    table = StackTable(parent, frame, spans.name.names)
+    self_ns = nest.self_time(starts, ends, spans.parent)
+    return _tree(table, stack, self_ns)
+
+
+def sample_tree(samples: SampleTable) -> CallTree:
+    """Return the call tree of samples, weighed; stacks that no sample has any part in are left out.
+
+    >>> from meantime.testing import history_from_samples
+    >>> history = history_from_samples([(0, "t", ["a"], 2), (1, "t", ["a", "b"], 3)])
+    >>> sample_tree(history.samples()).total.tolist()
+    [5, 3]
+    """
+    seen = samples.stack >= 0
+    stack = samples.stack[seen]
+    table = samples.stacks
+    used = np.zeros(len(table), np.int64)
+    used[stack] = 1
+    calls.spread(table.parent, used)
+    kept = used > 0
+    place = np.cumsum(kept, dtype=np.int32) - np.int32(1)
+    parent = table.parent[kept]
+    parent = np.where(parent < 0, np.int32(NO_STACK), place[parent])
+    kept_table = StackTable(parent.astype(np.int32), table.frame[kept], table.frames)
+    return _tree(kept_table, place[stack], samples.weight[seen])
+
+
+def _tree(table: StackTable, stack: Int32s, weight: Int64s) -> CallTree:
+    own = np.zeros(len(table), np.int64)
+    np.add.at(own, stack, weight)
+    total = own.copy()
+    calls.spread(table.parent, total)
+    return CallTree(table, own, total, np.bincount(stack, minlength=len(table)))
+
+
+def left_heavy(tree: CallTree) -> list[int]:
+    """Return the stacks so that each comes before those it called, the heaviest of those first.
+
+    Equals are in the order of their names.
+
+    >>> from meantime.testing import history_from_samples
+    >>> history = history_from_samples([(0, "t", ["a", "b"], 1), (1, "t", ["a", "c"], 3)])
+    >>> left_heavy(sample_tree(history.samples()))
+    [0, 2, 1]
+    """
+    names = tree.stacks.frames
+    below: dict[int, list[int]] = {}
+    for row, parent in enumerate(tree.stacks.parent.tolist()):
+        below.setdefault(parent, []).append(row)
+    total, frame = tree.total.tolist(), tree.stacks.frame.tolist()
+    for rows in below.values():
+        # the stack below takes from the end
+        rows.sort(key=lambda row: (-total[row], names[frame[row]]), reverse=True)
+    order, waiting = [], list(below.get(NO_STACK, []))
+    while waiting:
+        row = waiting.pop()
+        order.append(row)
+        waiting += below.get(row, [])
+    return order
+
+
+class Neighbour(NamedTuple):
+    """Who called a function, or whom it called, and what was spent there."""
+
+    name: str | None
+    total: int
+    calls: int
+
+
+def callers(tree: CallTree, name: str) -> list[Neighbour]:
+    """Return who called a function, by what was spent in it on their behalf; None is nobody.
+
+    Calls inside a call of the same function are part of the outer one.
+    """
+    named = _named(tree, name)
+    outermost = named & ~_within(tree, named)
+    parent = tree.stacks.parent
+    found = [
+        (None if parent[row] < 0 else int(tree.stacks.frame[parent[row]]), row)
+        for row in np.flatnonzero(outermost).tolist()
+    ]
+    return _neighbours(tree, found)
+
+
+def callees(tree: CallTree, name: str) -> list[Neighbour]:
+    """Return whom a function called, by what was spent there; calls of itself are among them.
+
+    Of nested calls of one callee each counts what was spent in it.
+    """
+    named = _named(tree, name)
+    parent = tree.stacks.parent
+    called = (parent >= 0) & named[parent] if len(named) else named
+    rows = np.flatnonzero(called).tolist()
+    return _neighbours(tree, [(int(tree.stacks.frame[row]), row) for row in rows])
+
+
+def _named(tree: CallTree, name: str) -> npt.NDArray[np.bool_]:
+    codes = [code for code, text in enumerate(tree.stacks.frames) if text == name]
+    return np.isin(tree.stacks.frame, codes)
+
+
+def _within(tree: CallTree, named: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Return which stacks have one of the named ones below them."""
+    within = np.zeros(len(named), np.bool_)
+    for row, parent in enumerate(tree.stacks.parent.tolist()):
+        if parent >= 0:
+            within[row] = within[parent] or named[parent]
+    return within
+
+
+def _neighbours(tree: CallTree, found: Sequence[tuple[int | None, int]]) -> list[Neighbour]:
+    sums: dict[int | None, list[int]] = {}
+    for frame, row in found:
+        entry = sums.setdefault(frame, [0, 0])
+        entry[0] += int(tree.total[row])
+        entry[1] += int(tree.count[row])
+    names = tree.stacks.frames
+    rows = [
+        Neighbour(None if frame is None else names[frame], total, count)
+        for frame, (total, count) in sums.items()
+    ]
+    return sorted(rows, key=lambda row: (-row.total, row.name or ""))
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Two trees as one: the stacks of both, and what was spent in each of them.
+
+    Attributes:
+        stacks: All stacks of both.
+        before: The first tree on these stacks.
+        after: The second tree on these stacks.
+    """
+
+    stacks: StackTable
+    before: CallTree
+    after: CallTree
+
+
+def difference(before: CallTree, after: CallTree) -> Difference:
+    """Return two trees on common stacks, told apart by their functions' names.
+
+    >>> from meantime.testing import history_from_samples
+    >>> one = sample_tree(history_from_samples([(0, "t", ["a", "b"], 1)]).samples())
+    >>> two = sample_tree(history_from_samples([(0, "t", ["a"], 5)]).samples())
+    >>> both = difference(one, two)
+    >>> (both.after.total - both.before.total).tolist()
+    [4, -1]
+    """
+    builder = StackTableBuilder()
+    placed = [_placed(tree, builder) for tree in (before, after)]
+    stacks = builder.build()
+    first, second = (
+        CallTree(stacks, *(_moved(column, place, len(stacks)) for column in columns))
+        for place, columns in (
+            (placed[0], (before.own, before.total, before.count)),
+            (placed[1], (after.own, after.total, after.count)),
+        )
+    )
+    return Difference(stacks, first, second)
+
+
+def _placed(tree: CallTree, builder: StackTableBuilder) -> Int32s:
+    frames = [builder.frame(name) for name in tree.stacks.frames]
+    place = np.empty(len(tree), np.int32)
+    for row, (parent, frame) in enumerate(
+        zip(tree.stacks.parent.tolist(), tree.stacks.frame.tolist(), strict=True)
+    ):
+        below = NO_STACK if parent < 0 else int(place[parent])
+        place[row] = builder.push(below, frames[frame])
+    return place
+
+
+def _moved(column: Int64s, place: Int32s, rows: int) -> Int64s:
+    moved = np.zeros(rows, np.int64)
+    np.add.at(moved, place, column)
+    return moved
