@@ -1,0 +1,172 @@
+"""Decompression in bounded memory, recognised by the first bytes: gzip, Zstandard and xz.
+
+A file may hold several compressed members in a row (`cat a.gz b.gz`, `pigz`, `bgzip`); they are one
+stream, as they are to the programs that made them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from meantime.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Decompressor", "compression_of"]
+
+# A Zstandard block can turn 4 bytes into 128 KiB and its library takes no limit, so it is fed in
+# pieces that can grow to 128 MiB at the very worst. The others stop where they are told to.
+PIECE_BYTES = 1 << 12
+
+_MAGIC = {b"\x1f\x8b\x08": "gzip", b"\x28\xb5\x2f\xfd": "Zstandard", b"\xfd7zXZ\x00": "xz"}
+MAGIC_BYTES = max(map(len, _MAGIC))
+
+
+def compression_of(beginning: bytes) -> str | None:
+    """Return what compressed the data that begin like this; None if nothing known did.
+
+    >>> compression_of(bytes.fromhex("28b52ffd04")), compression_of(b"{}")
+    ('Zstandard', None)
+    """
+    for magic, name in _MAGIC.items():
+        if beginning.startswith(magic):
+            return name
+    return None
+
+
+class _Member(Protocol):
+    """One compressed stream within a file.
+
+    Attributes:
+        failure: What its library raises when the data are damaged.
+    """
+
+    @property
+    def failure(self) -> type[Exception]: ...
+
+    @property
+    def ended(self) -> bool: ...
+
+    def feed(self, data: bytes, room: int) -> tuple[bytes, bytes]:
+        """Return what came out, if possible at most `room`, and what of `data` was not used."""
+
+
+class _Gzip:
+    def __init__(self) -> None:
+        import zlib  # noqa: PLC0415 - needed for this compression only
+
+        self.failure: type[Exception] = zlib.error
+        self._stream = zlib.decompressobj(wbits=31)
+
+    @property
+    def ended(self) -> bool:
+        return self._stream.eof
+
+    def feed(self, data: bytes, room: int) -> tuple[bytes, bytes]:
+        out = self._stream.decompress(data, room)
+        return out, self._stream.unused_data if self.ended else self._stream.unconsumed_tail
+
+
+class _Xz:
+    def __init__(self) -> None:
+        import lzma  # noqa: PLC0415 - needed for this compression only
+
+        self.failure: type[Exception] = lzma.LZMAError
+        self._stream = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=1 << 30)
+
+    @property
+    def ended(self) -> bool:
+        return self._stream.eof
+
+    def feed(self, data: bytes, room: int) -> tuple[bytes, bytes]:
+        if self._stream.needs_input:
+            out, rest = self._stream.decompress(data[:PIECE_BYTES], room), data[PIECE_BYTES:]
+        else:
+            out, rest = self._stream.decompress(b"", room), data
+        return out, self._stream.unused_data + rest if self.ended else rest
+
+
+class _Zstandard:
+    def __init__(self) -> None:
+        import zstandard  # noqa: PLC0415 - needed for this compression only
+
+        self.failure: type[Exception] = zstandard.ZstdError
+        self._stream = zstandard.ZstdDecompressor().decompressobj()
+
+    @property
+    def ended(self) -> bool:
+        return self._stream.eof
+
+    def feed(self, data: bytes, room: int) -> tuple[bytes, bytes]:
+        del room
+        out = self._stream.decompress(data[:PIECE_BYTES])
+        rest = data[PIECE_BYTES:]
+        return out, self._stream.unused_data + rest if self.ended else rest
+
+
+_MEMBERS: dict[str, Callable[[], _Member]] = {"gzip": _Gzip, "Zstandard": _Zstandard, "xz": _Xz}
+
+
+class Decompressor:
+    """Turns compressed bytes, got by calling `read`, into what they were before.
+
+    Attributes:
+        truncated: Whether the compressed bytes ended inside a member.
+    """
+
+    def __init__(self, name: str, compression: str, read: Callable[[], bytes]) -> None:
+        self.truncated = False
+        self._name = name
+        self._compression = compression
+        self._read = read
+        self._member = _MEMBERS[compression]()
+        self._input = b""
+        self._output = memoryview(b"")
+
+    def readinto(self, buffer: memoryview) -> int:
+        """Put the next bytes into the buffer and return how many; 0 is the end.
+
+        Raises:
+            InputError: If the compressed bytes are damaged.
+        """
+        while not self._output:
+            if self._member.ended and not self._next_member():
+                return 0
+            if not self._input:
+                self._input = self._read()
+            at_end = not self._input
+            self._output = self._feed(len(buffer))
+            if at_end and not self._output:
+                self.truncated = not self._member.ended
+                return 0
+        count = min(len(buffer), len(self._output))
+        buffer[:count] = self._output[:count]
+        self._output = self._output[count:]
+        return count
+
+    def _feed(self, room: int) -> memoryview:
+        try:
+            out, self._input = self._member.feed(self._input, room)
+        except self._member.failure as error:
+            raise InputError(
+                self._name, f"the {self._compression} data are damaged ({error})"
+            ) from error
+        return memoryview(out)
+
+    def _next_member(self) -> bool:
+        """Go on to what follows a member; padding of zeros, as tapes have it, is passed over."""
+        rest = self._input.lstrip(b"\0")
+        while not rest:
+            if not (more := self._read()):
+                return False
+            rest = more.lstrip(b"\0")
+        self._input = rest
+        while len(self._input) < MAGIC_BYTES and (more := self._read()):
+            self._input += more
+        if compression_of(self._input) != self._compression:
+            raise InputError(
+                self._name, f"the {self._compression} data are followed by something else"
+            )
+        self._member = _MEMBERS[self._compression]()
+        return True

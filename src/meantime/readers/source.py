@@ -1,0 +1,195 @@
+"""Opening an input: a file, a pipe or standard input, decompressed by what it holds.
+
+A `Source` hands its bytes out in blocks, in bounded memory however well the input was compressed,
+or whole.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import stat
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, cast
+
+from meantime.errors import InputError
+from meantime.readers.decompress import Decompressor, compression_of
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+__all__ = ["HEAD_BYTES", "Source", "open_source"]
+
+HEAD_BYTES = 1 << 16
+STANDARD_INPUT = "standard input"
+
+
+class _File(Protocol):
+    def readinto(self, buffer: memoryview, /) -> int | None: ...
+
+    def close(self) -> None: ...
+
+
+class Source:
+    """An input that is open: its name, its beginning, and its bytes, decompressed.
+
+    Attributes:
+        name: What the user called it; messages begin with it.
+        path: Where it lies, if it is a regular file that can be opened again.
+        stored_bytes: How large it is as stored; None for pipes.
+    """
+
+    def __init__(
+        self, name: str, file: _File, *, path: str | None = None, stored_bytes: int | None = None
+    ) -> None:
+        self.name = name
+        self.path = path
+        self.stored_bytes = stored_bytes
+        self._file = file
+        self._read_bytes = 0
+        self._taken = False
+        self._decompressor: Decompressor | None = None
+        self._beginning = b""
+        stored = self._read_stored()
+        if compression := compression_of(stored):
+            pieces = iter([stored])
+            self._decompressor = Decompressor(
+                name, compression, lambda: next(pieces, b"") or self._read_stored()
+            )
+        else:
+            self._beginning = stored
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file behind it; what `whole` gave stays valid."""
+        if self.name != STANDARD_INPUT:
+            self._file.close()
+
+    @property
+    def read_bytes(self) -> int:
+        """How many bytes, as stored, were read so far."""
+        return self._read_bytes
+
+    @property
+    def truncated(self) -> bool:
+        """Whether compressed data ended too early; known once everything is read."""
+        return self._decompressor is not None and self._decompressor.truncated
+
+    def head(self) -> bytes:
+        """Return the first `HEAD_BYTES`, or all if there are fewer; `readinto` gives them too.
+
+        It is to be called before anything is read.
+        """
+        pieces = [self._beginning]
+        room = HEAD_BYTES - len(self._beginning)
+        while room > 0:
+            piece = bytearray(room)
+            if not (count := self._fill(memoryview(piece))):
+                break
+            pieces.append(bytes(piece[:count]))
+            room -= count
+        self._beginning = b"".join(pieces)
+        return self._beginning
+
+    def readinto(self, buffer: memoryview) -> int:
+        """Put the next bytes into the buffer and return how many; 0 is the end.
+
+        Raises:
+            InputError: If the input cannot be read, or its compressed data are damaged.
+        """
+        self._taken = True
+        if self._beginning:
+            count = min(len(buffer), len(self._beginning))
+            buffer[:count] = self._beginning[:count]
+            self._beginning = self._beginning[count:]
+            return count
+        return self._fill(buffer)
+
+    def whole(self) -> memoryview:
+        """Return everything: mapped if it is an uncompressed file, else read into memory.
+
+        It is to be called before anything is read.
+        """
+        assert not self._taken
+        if self.path is not None and self._decompressor is None:
+            with Path(self.path).open("rb", buffering=0) as file:
+                if size := os.fstat(file.fileno()).st_size:
+                    self._read_bytes = size
+                    return memoryview(mmap.mmap(file.fileno(), size, prot=mmap.PROT_READ))
+        data, size = bytearray(HEAD_BYTES), 0
+        while count := self.readinto(memoryview(data)[size:]):
+            size += count
+            if size == len(data):
+                data.extend(bytes(size))
+        return memoryview(data)[:size]
+
+    def _fill(self, buffer: memoryview) -> int:
+        if self._decompressor is not None:
+            return self._decompressor.readinto(buffer)
+        return self._fill_stored(buffer)
+
+    def _fill_stored(self, buffer: memoryview) -> int:
+        try:
+            count = self._file.readinto(buffer) or 0
+        except OSError as error:
+            raise InputError(self.name, _reason(error)) from error
+        self._read_bytes += count
+        return count
+
+    def _read_stored(self) -> bytes:
+        """Return the next stored bytes, enough of them to be recognised; b"" is the end."""
+        block = bytearray(HEAD_BYTES)
+        size = 0
+        while size < 8 and (count := self._fill_stored(memoryview(block)[size:])):
+            size += count
+        return bytes(block[:size])
+
+
+def open_source(path: str | os.PathLike[str]) -> Source:
+    """Return the input at a path, open; `-` is standard input.
+
+    Raises:
+        InputError: If it is not there, is a directory, or may not be read.
+    """
+    path = os.fspath(path)
+    if path == "-":
+        if sys.stdin is None:
+            raise InputError(STANDARD_INPUT, "it is closed")
+        return Source(STANDARD_INPUT, cast("_File", sys.stdin.buffer))
+    try:
+        file = Path(path).open("rb", buffering=0)  # noqa: SIM115 - the source closes it
+        status = os.fstat(file.fileno())
+    except (OSError, ValueError) as error:
+        raise InputError(path, _reason(error)) from error
+    try:
+        if stat.S_ISREG(status.st_mode):
+            return Source(path, file, path=path, stored_bytes=status.st_size)
+        return Source(path, file)
+    except BaseException:
+        file.close()
+        raise
+
+
+def _reason(error: OSError | ValueError) -> str:
+    match error:
+        case FileNotFoundError():
+            return "there is no such file"
+        case IsADirectoryError():
+            return "it is a directory; give a file in it"
+        case PermissionError():
+            return "it may not be read (permission denied)"
+        case OSError(strerror=str(text)):
+            return f"it cannot be read ({text})"
+    return f"it cannot be read ({error})"

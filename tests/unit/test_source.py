@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+import gzip
+import io
+import lzma
+import os
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+import zstandard
+
+from meantime.errors import InputError
+from meantime.readers.source import HEAD_BYTES, Source, open_source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+TEXT = b"".join(b"line %d of a text that repeats itself\n" % (i % 1000) for i in range(20_000))
+
+COMPRESSORS = {
+    "gzip": gzip.compress,
+    "xz": lzma.compress,
+    "Zstandard": zstandard.ZstdCompressor(write_checksum=True).compress,
+}
+compressed = pytest.mark.parametrize("compress", COMPRESSORS.values(), ids=COMPRESSORS)
+
+
+def contents(source: Source) -> bytes:
+    block = bytearray(50_000)
+    pieces = []
+    while count := source.readinto(memoryview(block)):
+        pieces.append(bytes(block[:count]))
+    return b"".join(pieces)
+
+
+def test_a_plain_file_is_read_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "plain"
+    path.write_bytes(TEXT)
+
+    with open_source(path) as source:
+        assert source.head() == TEXT[:HEAD_BYTES]
+        assert contents(source) == TEXT
+        assert (source.read_bytes, source.stored_bytes) == (len(TEXT), len(TEXT))
+
+
+@compressed
+def test_compressed_data_are_recognised_by_what_they_hold(
+    compress: Callable[[bytes], bytes], tmp_path: Path
+) -> None:
+    stored = compress(TEXT)
+    path = tmp_path / "no-suffix"
+    path.write_bytes(stored)
+
+    with open_source(path) as source:
+        assert source.head() == TEXT[:HEAD_BYTES]
+        assert contents(source) == TEXT
+        assert source.read_bytes == len(stored)
+        assert not source.truncated
+
+
+@compressed
+def test_several_compressed_members_are_one_input(compress: Callable[[bytes], bytes]) -> None:
+    stored = compress(TEXT) + compress(b"") + compress(b"end") + bytes(1000)
+
+    source = Source("x", io.BytesIO(stored))
+
+    assert contents(source) == TEXT + b"end"
+    assert not source.truncated
+
+
+@compressed
+@pytest.mark.parametrize("missing", [1, 3, 500])
+def test_of_truncated_data_what_there_is_is_read(
+    compress: Callable[[bytes], bytes], missing: int
+) -> None:
+    stored = compress(os.urandom(100_000) + TEXT)
+
+    source = Source("x", io.BytesIO(stored[:-missing]))
+    read = contents(source)
+
+    assert source.truncated
+    assert len(read) >= 100_000 - 2**17
+
+
+@compressed
+def test_damaged_data_are_refused_in_one_line(compress: Callable[[bytes], bytes]) -> None:
+    stored = bytearray(compress(TEXT))
+    stored[len(stored) // 2] ^= 0x55
+    source = Source("x.gz", io.BytesIO(stored))
+
+    with pytest.raises(InputError, match=r"^x\.gz: the \w+ data are damaged \([^\n]+\)$"):
+        contents(source)
+
+
+@compressed
+def test_something_else_after_compressed_data_is_refused(
+    compress: Callable[[bytes], bytes],
+) -> None:
+    source = Source("x", io.BytesIO(compress(TEXT) + b"{}"))
+
+    with pytest.raises(InputError, match="are followed by something else"):
+        contents(source)
+
+
+@compressed
+def test_the_blocks_of_a_bomb_stay_small(compress: Callable[[bytes], bytes]) -> None:
+    source = Source("x", io.BytesIO(compress(bytes(50_000_000))))
+    block = bytearray(1 << 16)
+
+    total = 0
+    while count := source.readinto(memoryview(block)):
+        total += count
+
+    assert total == 50_000_000
+
+
+@pytest.mark.parametrize("size", [0, 1, 5, HEAD_BYTES, HEAD_BYTES + 1])
+def test_the_whole_is_the_same_mapped_or_read(size: int, tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(TEXT[:size])
+
+    with open_source(path) as mapped:
+        whole = mapped.whole()
+    read = Source("x", io.BytesIO(TEXT[:size])).whole()
+
+    assert bytes(whole) == bytes(read) == TEXT[:size]
+
+
+def test_a_named_pipe_is_read_to_its_end(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    writer = threading.Thread(target=path.write_bytes, args=[TEXT])
+    writer.start()
+
+    with open_source(path) as source:
+        assert source.stored_bytes is None
+        assert source.path is None
+        assert contents(source) == TEXT
+    writer.join()
+
+
+def test_a_dash_is_standard_input_and_stays_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    stdin = io.TextIOWrapper(io.BytesIO(gzip.compress(TEXT)))
+    monkeypatch.setattr(sys, "stdin", stdin)
+
+    with open_source("-") as source:
+        assert source.name == "standard input"
+        assert contents(source) == TEXT
+    assert not stdin.closed
+
+
+def test_what_cannot_be_opened_is_said_in_one_line(tmp_path: Path) -> None:
+    for path, reason in {
+        tmp_path / "none": "there is no such file",
+        tmp_path: "it is a directory; give a file in it",
+        tmp_path / "a\0b": "it cannot be read (embedded null byte)",
+    }.items():
+        with pytest.raises(InputError) as caught:
+            open_source(path)
+        assert str(caught.value) == f"{path}: {reason}"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_that_may_not_be_read_is_said_so(tmp_path: Path) -> None:
+    path = tmp_path / "secret"
+    path.touch(mode=0)
+
+    with pytest.raises(InputError, match="permission denied"):
+        open_source(path)
+
+
+def test_a_read_that_fails_midway_is_an_input_error() -> None:
+    class Failing(io.BytesIO):
+        def readinto(self, _: object) -> int:
+            raise OSError(5, "Input/output error")
+
+    with pytest.raises(InputError, match=r"^disk: it cannot be read \(Input/output error\)$"):
+        Source("disk", Failing())
