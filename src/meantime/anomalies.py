@@ -42,7 +42,12 @@ CATALOGUE: dict[str, Anomaly] = {
         Anomaly(
             "event_without_time",
             "data_loss",
-            "events whose time is not a number cannot be drawn",
+            "events whose time is not a 64-bit number of nanoseconds cannot be drawn",
+        ),
+        Anomaly(
+            "definition_with_time",
+            "note",
+            "tag definitions have a time and an entity: data with a stray key are read as such",
         ),
         Anomaly(
             "time_out_of_range",

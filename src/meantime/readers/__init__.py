@@ -1,1 +1,94 @@
-"""Readers: one module per trace format, each returning a `Trace`."""
+"""Readers: one module per format, each turning an input into a `Trace`.
+
+A format is a module with `FORMAT`, `recognises(head, name)` and `read(source, ...)`, and a line
+here. It is imported when an input has to be recognised.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Protocol, cast
+
+from meantime.errors import InputError
+from meantime.readers.source import open_source
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable
+
+    from meantime.readers.source import Source
+    from meantime.trace import Trace
+
+__all__ = ["Reader", "open_trace", "recognise"]
+
+# Asked in this order; the first that recognises the beginning reads the input.
+_MODULES = ("meantime.readers.statemap",)
+
+
+class Reader(Protocol):
+    """A module that reads one format."""
+
+    FORMAT: str
+
+    def recognises(self, head: bytes, name: str) -> bool:
+        """Return whether an input that begins like this is of the format; the name only helps."""
+
+    def read(
+        self,
+        source: Source,
+        *,
+        lenient: bool = False,
+        until_ns: int | None = None,
+        keep: Callable[[str], bool] | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Trace:
+        """Return what the input tells, read while its batches are consumed."""
+
+
+def recognise(source: Source) -> Reader:
+    """Return the module that reads an input, by its beginning.
+
+    Raises:
+        InputError: If the input is empty, or of no format that is known.
+    """
+    head = source.head()
+    formats = []
+    for name in _MODULES:
+        reader = cast("Reader", import_module(name))
+        if reader.recognises(head, source.name):
+            return reader
+        formats.append(reader.FORMAT)
+    if not head:
+        raise InputError(source.name, "the input is empty")
+    raise InputError(source.name, f"the format is not known; meantime reads: {', '.join(formats)}")
+
+
+def open_trace(
+    path: str | os.PathLike[str],
+    *,
+    lenient: bool = False,
+    until_ns: int | None = None,
+    keep: Callable[[str], bool] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Trace:
+    """Return the trace in a file, of any format that is known; `-` is standard input.
+
+    It is read while its batches are consumed, and closed when they are exhausted.
+
+    Args:
+        path: Where it lies. Compressed files (gzip, Zstandard, xz) are recognised by their bytes.
+        lenient: Count bad records as anomalies and go on, instead of stopping at the first.
+        until_ns: Leave out what is later than this, where the format allows that.
+        keep: Asked for each entity's name; those it says no to are left out.
+        progress: Called with the bytes read and the bytes in all (0 if unknown).
+
+    Raises:
+        InputError: If the file cannot be read, or is of no format that is known.
+    """
+    source = open_source(path)
+    try:
+        reader = recognise(source)
+    except BaseException:
+        source.close()
+        raise
+    return reader.read(source, lenient=lenient, until_ns=until_ns, keep=keep, progress=progress)

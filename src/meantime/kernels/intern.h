@@ -1,0 +1,166 @@
+/* Strings to small integers, in order of first appearance.
+ *
+ * Open addressing; a slot holds the first 16 bytes, so most look-ups never leave it. The hash is
+ * seeded, since the strings come from outside. A context tells equal strings apart.
+ */
+#ifndef MEANTIME_INTERN_H
+#define MEANTIME_INTERN_H
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A string and its fingerprint: its first 8 bytes, and its next 8 mixed with all that follow. */
+typedef struct {
+    const char *at;
+    uint32_t size;
+    uint64_t first, second;
+} intern_text;
+
+typedef struct {
+    uint64_t first, second;
+    uint32_t size, context;
+    int32_t code; /* negative: empty */
+} intern_slot;
+
+typedef struct {
+    intern_slot *slots;
+    uint64_t slot_mask, seed;
+    int32_t count, room;
+    uint64_t *offsets; /* count + 1 of them: where each string lies in `bytes` */
+    uint32_t *contexts;
+    char *bytes;
+    uint64_t bytes_room;
+} intern_table;
+
+static inline uint64_t intern_fold(uint64_t a, uint64_t b)
+{
+    __uint128_t product = (__uint128_t)a * b;
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+static inline uint64_t intern_load(const char *at, size_t size)
+{
+    uint64_t word = 0;
+    memcpy(&word, at, size < 8 ? size : 8);
+    return word;
+}
+
+static inline uint64_t intern_mix(uint64_t second, const char *at, size_t size)
+{
+    for (; size > 8; at += 8, size -= 8)
+        second = intern_fold(second ^ intern_load(at, 8), 0xE7037ED1A0B428DBULL);
+    return intern_fold(second ^ intern_load(at, size), 0x8EBC6AF09C88C6E3ULL);
+}
+
+static inline intern_text intern_text_of(const char *at, size_t size)
+{
+    intern_text text = {at, (uint32_t)size, intern_load(at, size), 0};
+    if (size > 8)
+        text.second = intern_load(at + 8, size - 8);
+    if (size > 16)
+        text.second = intern_mix(text.second, at + 16, size - 16);
+    return text;
+}
+
+static inline uint64_t intern_slot_of(const intern_table *table, const intern_text *text, uint32_t context)
+{
+    uint64_t more = text->size | (uint64_t)context << 32;
+    return intern_fold(text->first ^ table->seed,
+                       text->second ^ more * 0xD6E8FEB86659FD93ULL ^ 0xA0761D6478BD642FULL)
+           & table->slot_mask;
+}
+
+/* Returns the code of a string, or -1. */
+static inline int32_t intern_find(const intern_table *table, const intern_text *text, uint32_t context)
+{
+    for (uint64_t i = intern_slot_of(table, text, context);; i = (i + 1) & table->slot_mask) {
+        const intern_slot *slot = &table->slots[i];
+        if (slot->code < 0)
+            return -1;
+        if (slot->first == text->first && slot->second == text->second && slot->size == text->size
+            && slot->context == context
+            && (text->size <= 16
+                || memcmp(table->bytes + table->offsets[slot->code], text->at, text->size) == 0))
+            return slot->code;
+    }
+}
+
+static inline void intern_free(intern_table *table)
+{
+    free(table->slots);
+    free(table->offsets);
+    free(table->contexts);
+    free(table->bytes);
+    memset(table, 0, sizeof *table);
+}
+
+static inline void intern_place(intern_table *table, const intern_slot *slot)
+{
+    intern_text text = {NULL, slot->size, slot->first, slot->second};
+    uint64_t i = intern_slot_of(table, &text, slot->context);
+    while (table->slots[i].code >= 0)
+        i = (i + 1) & table->slot_mask;
+    table->slots[i] = *slot;
+}
+
+/* Makes room for twice as many strings; 0 if there is no memory. */
+static inline int intern_grow(intern_table *table)
+{
+    int64_t room = table->room ? 2 * (int64_t)table->room : 256;
+    uint64_t slots = 4 * (uint64_t)room;
+    intern_table larger = *table;
+    if (room > INT32_MAX)
+        return 0;
+    larger.slots = malloc(slots * sizeof *larger.slots);
+    larger.offsets = realloc(table->offsets, ((size_t)room + 1) * sizeof *larger.offsets);
+    if (larger.offsets)
+        table->offsets = larger.offsets;
+    larger.contexts = realloc(table->contexts, (size_t)room * sizeof *larger.contexts);
+    if (larger.contexts)
+        table->contexts = larger.contexts;
+    if (!larger.slots || !larger.offsets || !larger.contexts) {
+        free(larger.slots);
+        return 0;
+    }
+    larger.slot_mask = slots - 1;
+    larger.room = (int32_t)room;
+    for (uint64_t i = 0; i < slots; i++)
+        larger.slots[i].code = -1;
+    if (table->room)
+        for (uint64_t i = 0; i <= table->slot_mask; i++)
+            if (table->slots[i].code >= 0)
+                intern_place(&larger, &table->slots[i]);
+    if (!table->room)
+        larger.offsets[0] = 0;
+    free(table->slots);
+    *table = larger;
+    return 1;
+}
+
+/* Adds a string that is not there yet; returns its code, or -1 if there is no memory. */
+static inline int32_t intern_add(intern_table *table, const intern_text *text, uint32_t context)
+{
+    if (table->count == table->room && !intern_grow(table))
+        return -1;
+    int32_t code = table->count;
+    uint64_t start = table->offsets[code];
+    if (start + text->size > table->bytes_room) {
+        uint64_t room = 2 * (start + text->size) + 4096;
+        char *bytes = realloc(table->bytes, room);
+        if (!bytes)
+            return -1;
+        table->bytes = bytes;
+        table->bytes_room = room;
+    }
+    if (text->size)
+        memcpy(table->bytes + start, text->at, text->size);
+    table->offsets[code + 1] = start + text->size;
+    table->contexts[code] = context;
+    table->count++;
+    intern_slot slot = {text->first, text->second, text->size, context, code};
+    intern_place(table, &slot);
+    return code;
+}
+
+#endif

@@ -1,0 +1,89 @@
+"""Statemap input: JSON payloads one after another, as the first statemap program takes them.
+
+<https://github.com/oxidecomputer/statemap> describes the format. Beyond it, this reader takes
+metadata anywhere, times as numbers, states by name, and a numeric `value` with a datum.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from meantime.readers.statemap.metadata import METADATA_KEYS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from meantime.readers.source import Source
+    from meantime.trace import Trace
+
+__all__ = ["FORMAT", "read", "recognises"]
+
+FORMAT = "statemap"
+
+_TOKEN = re.compile(rb'"((?:[^"\\]|\\.)*)"(\s*:)?|[{}\[\]]')
+_KEYS = {*METADATA_KEYS, "time", "entity", "state", "tag", "event", "target", "description"}
+_TELLING = {"states", "entityKind", "state", "entity"}
+
+
+def recognises(head: bytes, name: str) -> bool:
+    """Return whether an input that begins like this is a statemap.
+
+    >>> recognises(b'{"start": [0, 0], "states": {', "x"), recognises(b'{"traceEvents": [', "x")
+    (True, False)
+    """
+    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if not text.startswith((b"{", b"[")):
+        return False
+    keys = _keys_of_first_object(text)
+    return bool(keys & _TELLING) or (
+        ".statemap" in name.lower() and (not keys or bool(keys & _KEYS))
+    )
+
+
+def _keys_of_first_object(text: bytes) -> set[str]:
+    """Return the keys at the top of the first object, as far as it can be seen."""
+    keys: set[str] = set()
+    depth = 0
+    for match in _TOKEN.finditer(text):
+        match match[0][:1]:
+            case b"{" | b"[":
+                depth += 1
+            case b"}" | b"]":
+                depth -= 1
+                if depth == 0:
+                    break
+            case _ if depth == 1 and match[2]:
+                keys.add(match[1].decode(errors="replace"))
+    return keys
+
+
+def read(
+    source: Source,
+    *,
+    lenient: bool = False,
+    until_ns: int | None = None,
+    keep: Callable[[str], bool] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Trace:
+    """Return the trace that a statemap file tells; it is read while its batches are consumed.
+
+    Consuming them raises `InputError` at the first payload that cannot be, unless reading is
+    lenient. The source is closed when they are exhausted.
+
+    Args:
+        source: The input, from its beginning.
+        lenient: Count bad payloads as anomalies and go on.
+        until_ns: Leave out data and events after this time, unchecked, as the first statemap
+            program does with those beyond its window; the bounds still reach to the last datum.
+        keep: Asked once for each entity's name; those it says no to are left out.
+        progress: Called with the bytes read and the bytes in all (0 if unknown).
+    """
+    from meantime.readers.statemap.reader import (  # noqa: PLC0415 - recognising needs no NumPy
+        Options,
+        Reader,
+    )
+    from meantime.readers.window import Window  # noqa: PLC0415 - nor the kernel
+
+    options = Options(lenient=lenient, until_ns=until_ns, keep=keep)
+    return Reader(Window(source, progress=progress), options).trace

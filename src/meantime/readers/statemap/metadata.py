@@ -1,0 +1,185 @@
+"""The metadata of a statemap: what its payloads may say about the whole, and how it is checked."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from meantime.trace import State
+
+__all__ = [
+    "METADATA_KEYS",
+    "IllegalError",
+    "Metadata",
+    "Pairs",
+    "decode",
+    "is_metadata",
+    "quoted",
+]
+
+METADATA_KEYS = ("start", "title", "host", "entityKind", "states")
+MAX_U64 = 2**64 - 1
+_SHOWN = 60
+
+
+class IllegalError(ValueError):
+    """A payload says what it may not; the message is the reason."""
+
+
+class Pairs(list[tuple[str, Any]]):
+    """A JSON object as it was written: keys in order, and twice where they stand twice."""
+
+
+def decode(text: bytes) -> Any:
+    """Return what JSON that the kernel checked means, with objects as `Pairs`."""
+    return json.loads(text, object_pairs_hook=Pairs)
+
+
+def quoted(value: Any) -> str:
+    """Return a value as JSON writes it, cut where it is too long for a message."""
+    text = json.dumps(_plain(value), ensure_ascii=False)
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Pairs):
+        return {key: _plain(inner) for key, inner in value}
+    if isinstance(value, list):
+        return [_plain(inner) for inner in value]
+    return value
+
+
+def is_metadata(record: Any) -> bool:
+    """Return whether a payload speaks of the whole trace, rightly or not."""
+    return isinstance(record, Pairs) and any(key in METADATA_KEYS for key, _ in record)
+
+
+class Metadata:
+    """What was said so far about the whole trace, by any number of payloads.
+
+    Attributes:
+        states: The state table in order of value, once it is known.
+    """
+
+    def __init__(self) -> None:
+        self.states: tuple[State, ...] | None = None
+        self._given: dict[str, Any] = {}
+
+    def add(self, payload: Pairs) -> None:
+        """Take what one payload says.
+
+        Raises:
+            IllegalError: If it says something twice, or something that is no metadata.
+        """
+        given: dict[str, Any] = {}
+        for key, value in payload:
+            if key not in METADATA_KEYS:
+                raise IllegalError(
+                    f"unknown metadata key {quoted(key)}: there are {', '.join(METADATA_KEYS)}"
+                )
+            if key in given or key in self._given:
+                raise IllegalError(f'the metadata give "{key}" twice')
+            given[key] = _CHECKS[key](value)
+        self._given |= given
+        self.states = self._given.get("states")
+
+    @property
+    def missing(self) -> str | None:
+        """What is still wanted, as a reason; None if all is there."""
+        for key in ("states", "start"):
+            if key not in self._given:
+                return f'missing metadata payload: "{key}" is given nowhere'
+        return None
+
+    @property
+    def start_ns(self) -> int | None:
+        """UTC nanoseconds at time 0."""
+        start: int | None = self._given.get("start")
+        return start
+
+    def text(self, key: str) -> str | None:
+        """Return the title, host or entityKind, if it was given."""
+        value: str | None = self._given.get(key)
+        return value
+
+
+def _unsigned(value: Any) -> bool:
+    return type(value) is int and 0 <= value <= MAX_U64
+
+
+def _start(value: Any) -> int:
+    if type(value) is not list or len(value) != 2:
+        raise IllegalError('"start" property must be a two element array')
+    seconds, nanoseconds = value
+    if not (_unsigned(seconds) and _unsigned(nanoseconds)):
+        raise IllegalError(
+            f'"start" is {quoted(value)}, not a number of seconds and one of nanoseconds'
+        )
+    return int(seconds) * 10**9 + int(nanoseconds)
+
+
+def _title(value: Any) -> str:
+    if not isinstance(value, str):
+        raise IllegalError(f'"title" is {quoted(value)}, not a string')
+    return value
+
+
+def _optional(key: str, value: Any) -> str | None:
+    if value is not None and not isinstance(value, str):
+        raise IllegalError(f'"{key}" is {quoted(value)}, not a string')
+    return value
+
+
+def _states(value: Any) -> tuple[State, ...]:
+    if not isinstance(value, Pairs):
+        raise IllegalError(f'"states" is {quoted(value)}, not an object')
+    states = {name: _state(name, said) for name, said in value}
+    if not states:
+        raise IllegalError('"states" defines no state')
+    by_value: dict[int, State] = {}
+    for state in states.values():
+        if state.value >= len(states):
+            raise IllegalError(
+                f"state {quoted(state.name)} has value ({state.value}) "
+                f"that exceeds maximum allowed value ({len(states) - 1})"
+            )
+        if other := by_value.get(state.value):
+            raise IllegalError(
+                f"state {quoted(state.name)} has value ({state.value}) "
+                f"that conflicts with state {quoted(other.name)}"
+            )
+        by_value[state.value] = state
+    return tuple(by_value[value] for value in sorted(by_value))
+
+
+def _state(name: str, said: Any) -> State:
+    if not isinstance(said, Pairs):
+        raise IllegalError(f"state {quoted(name)} is {quoted(said)}, not an object with a value")
+    given: dict[str, Any] = {}
+    for key, value in said:
+        if key not in ("value", "color"):
+            raise IllegalError(
+                f"state {quoted(name)} has an unknown key {quoted(key)}: there are value and color"
+            )
+        if key in given:
+            raise IllegalError(f'state {quoted(name)} gives "{key}" twice')
+        given[key] = value
+    if "value" not in given:
+        raise IllegalError(f"state {quoted(name)} has no value")
+    if not _unsigned(given["value"]):
+        raise IllegalError(
+            f"state {quoted(name)} has value {quoted(given['value'])}, not a whole number"
+        )
+    color = given.get("color")
+    if color is not None and not isinstance(color, str):
+        raise IllegalError(f"state {quoted(name)} has color {quoted(color)}, not a string")
+    return State(name, given["value"], color)
+
+
+_CHECKS = {
+    "start": _start,
+    "title": _title,
+    "host": lambda value: _optional("host", value),
+    "entityKind": lambda value: _optional("entityKind", value),
+    "states": _states,
+}

@@ -1,0 +1,259 @@
+"""Reads a statemap: drives the scanner, and does what is not a hot loop."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from meantime.clocks import Clock
+from meantime.errors import InputError
+from meantime.kernels.scan_statemap import DEFINITION, Scanner, Stop
+from meantime.readers.source import open_source
+from meantime.readers.statemap.metadata import (
+    IllegalError,
+    Metadata,
+    decode,
+    is_metadata,
+)
+from meantime.readers.statemap.reasons import (
+    fields_of,
+    why_no_record,
+    why_order,
+    why_state,
+    why_time,
+)
+from meantime.readers.window import Window
+from meantime.trace import LaneDeclaration, Points, StateChanges, Trace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from meantime.columns import Int32s
+    from meantime.trace import Batch, State
+
+__all__ = ["Options", "Reader"]
+
+BATCH_ROWS = 1 << 18
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_LINE_WITH_OBJECT = re.compile(rb"\n[ \t\r]*\{")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to read; see `read`."""
+
+    lenient: bool
+    until_ns: int | None
+    keep: Callable[[str], bool] | None
+
+
+class Reader:
+    """Reads what is behind a window into one trace.
+
+    Attributes:
+        trace: What is read; it grows while its batches are consumed.
+    """
+
+    def __init__(self, window: Window, options: Options, *, ahead: bool = False) -> None:
+        self.trace = Trace(window.source.name, "statemap", self._batches())
+        self._window = window
+        self._options = options
+        self._ahead = ahead
+        self._metadata = Metadata()
+        self._states: tuple[State, ...] = ()
+        self._scanner = Scanner(
+            room=BATCH_ROWS, until_ns=options.until_ns, asks=options.keep is not None
+        )
+        if ahead:
+            self._scanner.define_states(None)
+        self._weighed = False
+        # By the scanner's codes, where they differ from the trace's.
+        self._path_codes: list[int] = []
+        self._event_codes: list[int] = []
+
+    def _batches(self) -> Iterator[Batch]:
+        with self._window.source:
+            yield from self._read()
+            if reason := self._metadata.missing:
+                raise InputError(self._window.source.name, reason)
+            self._finish()
+
+    def _read(self) -> Iterator[Batch]:
+        """Yield the batches; a reader that looks ahead stops as soon as it knows the states."""
+        window, scanner = self._window, self._scanner
+        window.more()
+        if window.offset(0) == 0 and window.block.startswith(_BYTE_ORDER_MARK):
+            window.start += len(_BYTE_ORDER_MARK)
+        while not (self._ahead and self._states):
+            stop = scanner.scan(window.block, window.start, window.end)
+            self._take_names()
+            window.start = scanner.start
+            match stop:
+                case Stop.FULL:
+                    yield from self._take_batches()
+                case Stop.DRAINED | Stop.CUT:
+                    if not window.more():
+                        if stop == Stop.CUT or window.source.truncated:
+                            self.trace.anomalies.add("truncated")
+                        break
+                case Stop.NEW_ENTITY:
+                    assert self._options.keep is not None
+                    scanner.admit(keep=self._options.keep(scanner.asked))
+                case Stop.NO_STATES:
+                    self._take_states(self._look_ahead())
+                case Stop.INVALID:
+                    self._refuse(self._why_invalid())
+                    self._resynchronise()
+                case _:
+                    self._take_odd(stop)
+        yield from self._take_batches()
+
+    def _look_ahead(self) -> tuple[State, ...]:
+        """Return the states, which stand further down in the input than what needs them."""
+        path = self._window.source.path
+        if path is not None:
+            with open_source(path) as source:
+                return Reader(Window(source), self._options, ahead=True).find_states()
+        self._window.mark()
+        states = Reader(self._window, self._options, ahead=True).find_states()
+        self._window.rewind()
+        return states
+
+    def find_states(self) -> tuple[State, ...]:
+        """Return the states, for a reader that looks ahead."""
+        for _ in self._read():
+            pass
+        if not self._states:
+            raise InputError(self._window.source.name, self._metadata.missing or "no states")
+        return self._states
+
+    def _take_odd(self, stop: int) -> None:
+        """Take the payload that the scanner stopped for, if it is metadata; else refuse it."""
+        window, scanner = self._window, self._scanner
+        if stop == Stop.BAD_STATE and self._drops(scanner.asked):
+            return
+        try:
+            record = decode(bytes(window.block[window.start : scanner.end]))
+            if stop == Stop.OTHER and is_metadata(record):
+                self._metadata.add(record)
+                self._take_states(self._metadata.states)
+            else:
+                self._refuse(f"illegal datum: {self._why(record, stop)}")
+        except IllegalError as error:
+            self._refuse(str(error))
+        window.start = scanner.end
+
+    def _drops(self, entity: str) -> bool:
+        """Return whether an entity that is not known yet is left out; then it is known."""
+        keep = self._options.keep
+        if keep is None or self._scanner.prior_ns(entity) is not None or keep(entity):
+            return False
+        self._scanner.admit(keep=False)
+        return True
+
+    def _take_states(self, states: tuple[State, ...] | None) -> None:
+        if states and not self._states:
+            self._states = states
+            names = [state.name for state in states]
+            self._scanner.define_states(None if self._ahead else names)
+            self.trace.values.extend(names)
+
+    def _refuse(self, reason: str) -> None:
+        """Raise for the payload at the window's start, or count it."""
+        window = self._window
+        if not self._options.lenient:
+            raise InputError(
+                window.source.name,
+                reason,
+                line=window.line(window.start),
+                offset=window.offset(window.start),
+            )
+        self.trace.anomalies.add("bad_record")
+
+    def _why(self, record: Any, stop: int) -> str:
+        match stop:
+            case Stop.BAD_STATE:
+                return why_state(record, self._states)
+            case Stop.BAD_ORDER:
+                return why_order(record, self._scanner.prior_ns(fields_of(record)["entity"]) or 0)
+            case Stop.BAD_TIME:
+                return why_time(record)
+        return why_no_record(record)
+
+    def _why_invalid(self) -> str:
+        window, place = self._window, self._scanner.end
+        found = bytes(window.block[place : min(place + 4, window.end)]).decode(errors="replace")[0]
+        what = f"byte 0x{window.block[place]:02x}" if found == "\ufffd" else repr(found)
+        return (
+            f"illegal datum: invalid JSON: {self._scanner.fault}, found {what} "
+            f"(line {window.line(place)}, column {window.column(place)})"
+        )
+
+    def _resynchronise(self) -> None:
+        """After broken JSON, go on at the next line that begins with an object."""
+        window = self._window
+        window.start += 1
+        while not (match := _LINE_WITH_OBJECT.search(window.block, window.start, window.end)):
+            newline = window.block.rfind(b"\n", window.start, window.end)
+            window.start = newline if newline >= 0 else window.end
+            if not window.more():
+                window.start = window.end
+                return
+        window.start = match.end() - 1
+
+    # From the scanner's codes to the trace's
+
+    def _take_names(self) -> None:
+        """Add to the trace's tables what was named since, and what was said about it."""
+        trace, scanner = self.trace, self._scanner
+        for name, kept in scanner.entities(len(self._path_codes)):
+            self._path_codes.append(len(trace.paths) if kept else -1)
+            if kept:
+                trace.paths.append((name,))
+        for name in scanner.events(len(self._event_codes)):
+            if name not in trace.values:
+                trace.values.append(name)
+            self._event_codes.append(trace.values.index(name))
+        for state, tag in scanner.tags(len(trace.tags)):
+            trace.tags.append({"state": state, "tag": tag})
+        for kind, code, start, end in scanner.take_notes():
+            said = json.loads(bytes(self._window.block[start:end]))
+            if kind == DEFINITION:
+                trace.tags[code] = said
+            else:
+                text = said["description"] if isinstance(said, dict) else said[1]
+                trace.descriptions[self._path_codes[code]] = text
+
+    def _take_batches(self) -> Iterator[Batch]:
+        if self._scanner.rows:
+            time_ns, entity, state, tag, value = self._scanner.take_changes()
+            self._weighed |= value is not None
+            yield StateChanges(time_ns, self._paths_of(entity), state, tag, value)
+        if self._scanner.points:
+            time_ns, entity, event, target = self._scanner.take_points()
+            names = np.array(self._event_codes, np.int32)
+            yield Points(time_ns, self._paths_of(entity), names[event], self._paths_of(target))
+
+    def _paths_of(self, entity: Int32s) -> Int32s:
+        if self._options.keep is None:
+            return entity
+        return np.array([*self._path_codes, -1], np.int32)[entity]
+
+    def _finish(self) -> None:
+        trace, scanner, metadata = self.trace, self._scanner, self._metadata
+        trace.records = scanner.records
+        trace.title = metadata.text("title")
+        trace.clock = Clock(host=metadata.text("host"), utc_at_origin_ns=metadata.start_ns)
+        if scanner.last_ns is not None:
+            trace.bounds = (0, scanner.last_ns)
+        kind = metadata.text("entityKind")
+        trace.lanes.append(LaneDeclaration("*", entity_kind=kind, states=self._states))
+        if self._weighed:
+            trace.lanes.append(LaneDeclaration("*/value", kind="counter", entity_kind=kind))
+        trace.anomalies.add("zero_length_state", scanner.repeats)
+        trace.anomalies.add("event_without_time", scanner.untimed)
+        trace.anomalies.add("definition_with_time", scanner.twofold)

@@ -1,0 +1,101 @@
+"""The part of a source that is in memory: one block, read on when what it holds is used up."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from meantime.errors import InputError
+from meantime.kernels.scan_statemap import count_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from meantime.readers.source import Source
+
+__all__ = ["Window"]
+
+# A block is copied through the second-level cache rather than mapped: that costs 3 % and a file
+# that somebody cuts short meanwhile ends early instead of ending the process.
+BLOCK_BYTES = 1 << 20
+MAX_RECORD_BYTES = 1 << 30
+
+
+class Window:
+    """Bytes of a source; those at [start, end) of `block` are still to be read.
+
+    Attributes:
+        source: Where they come from.
+        block: What is in memory.
+        start: Where the next record begins; moved on by who reads.
+        end: Where what was read so far ends.
+    """
+
+    def __init__(
+        self, source: Source, *, progress: Callable[[int, int], None] | None = None
+    ) -> None:
+        self.source = source
+        self.block = bytearray(BLOCK_BYTES)
+        self.start = 0
+        self.end = 0
+        self._lines = 0
+        self._offset = 0
+        self._marked: int | None = None
+        self._progress = progress
+
+    def more(self) -> bool:
+        """Read on, keeping what is still to be read; False at the end of the input.
+
+        Raises:
+            InputError: If a single record is beyond all measure.
+        """
+        self._drop(self.start if self._marked is None else self._marked)
+        if 2 * self.end > len(self.block):
+            if self.end - self.start > MAX_RECORD_BYTES:
+                raise InputError(
+                    self.source.name,
+                    f"a record is larger than {MAX_RECORD_BYTES:,} bytes",
+                    line=self.line(self.start),
+                )
+            larger = bytearray(2 * len(self.block))
+            larger[: self.end] = memoryview(self.block)[: self.end]
+            self.block = larger
+        end = self.end
+        with memoryview(self.block) as view:
+            while self.end < len(view) and (count := self.source.readinto(view[self.end :])):
+                self.end += count
+        if self._progress is not None:
+            self._progress(self.source.read_bytes, self.source.stored_bytes or 0)
+        return self.end > end
+
+    def mark(self) -> None:
+        """Keep everything from `start` on in memory, until `rewind`."""
+        self._marked = self.start
+
+    def rewind(self) -> None:
+        """Go back to where `mark` was called."""
+        assert self._marked is not None
+        self.start, self._marked = self._marked, None
+
+    def line(self, position: int) -> int:
+        """Return the line, from 1, of a position in the block."""
+        return 1 + self._lines + count_lines(self.block, 0, position)
+
+    def column(self, position: int) -> int:
+        """Return how many characters, from 1, a position is into what is left of its line."""
+        start = self.block.rfind(b"\n", 0, position) + 1
+        return 1 + len(self.block[start:position].decode(errors="replace"))
+
+    def offset(self, position: int) -> int:
+        """Return how many bytes of the input lie before a position in the block."""
+        return self._offset + position
+
+    def _drop(self, count: int) -> None:
+        if count:
+            self._lines += count_lines(self.block, 0, count)
+            self._offset += count
+            with memoryview(self.block) as view:
+                view[: self.end - count] = view[count : self.end]
+            self.start -= count
+            self.end -= count
+            if self._marked is not None:
+                self._marked -= count
