@@ -12,20 +12,23 @@ if TYPE_CHECKING:
     from meantime.errors import MeantimeError as MeantimeError
     from meantime.history import History as History
     from meantime.history import HistoryBuilder as HistoryBuilder
+    from meantime.opening import open_history as open  # noqa: A004 - meantime.open(path)
 
 __version__ = "0.1.0"
-__all__ = ["History", "HistoryBuilder", "MeantimeError"]
+__all__ = ["History", "HistoryBuilder", "MeantimeError", "open"]
 
 _HOMES = {
-    "History": "meantime.history",
-    "HistoryBuilder": "meantime.history",
-    "MeantimeError": "meantime.errors",
+    "History": ("meantime.history", "History"),
+    "HistoryBuilder": ("meantime.history", "HistoryBuilder"),
+    "MeantimeError": ("meantime.errors", "MeantimeError"),
+    "open": ("meantime.opening", "open_history"),
 }
 
 
 def __getattr__(name: str) -> object:
-    if home := _HOMES.get(name):
-        return getattr(import_module(home), name)
+    if name in _HOMES:
+        module, attribute = _HOMES[name]
+        return getattr(import_module(module), attribute)
     raise AttributeError(f"module 'meantime' has no attribute {name!r}")
 
 

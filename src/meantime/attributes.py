@@ -29,6 +29,7 @@ __all__ = [
     "Attributes",
     "Path",
     "Pattern",
+    "entity_name",
     "format_path",
     "format_pattern",
     "parse_pattern",
@@ -67,6 +68,15 @@ def format_path(path: Iterable[str]) -> str:
     'CPUs/3/a\\/b\\*'
     """
     return "/".join(_SPECIAL.sub(lambda match: "\\" + match[0], name) for name in path)
+
+
+def entity_name(path: Path) -> str:
+    """Return what people call an entity: its name if the path is no longer, else the text form.
+
+    >>> entity_name(("/dev/vda",)), entity_name(("CPUs", "3"))
+    ('/dev/vda', 'CPUs/3')
+    """
+    return path[0] if len(path) == 1 else format_path(path)
 
 
 def format_pattern(pattern: Iterable[str | Wildcard]) -> str:

@@ -9,7 +9,15 @@ from typing import NamedTuple
 
 from meantime.errors import UsageError
 
-__all__ = ["Instant", "bin_edge", "format_bytes", "format_ns", "parse_duration", "parse_instant"]
+__all__ = [
+    "Instant",
+    "bin_edge",
+    "format_bytes",
+    "format_ns",
+    "format_utc",
+    "parse_duration",
+    "parse_instant",
+]
 
 MAX_NS = 2**63 - 1
 NS_PER_S = 10**9
@@ -119,6 +127,17 @@ def format_ns(duration_ns: int) -> str:
             whole, rest = divmod((abs(duration_ns) * 1000 + scale // 2) // scale, 1000)
             return f"{sign}{whole}.{rest:03}".rstrip("0").rstrip(".") + unit
     return f"{duration_ns}ns"
+
+
+def format_utc(utc_ns: int) -> str:
+    """Return a time since 1970, UTC, as ISO 8601 with nine digits.
+
+    >>> format_utc(1528482355856625707)
+    '2018-06-08T18:25:55.856625707Z'
+    """
+    seconds, rest = divmod(utc_ns, NS_PER_S)
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + seconds * _ONE_SECOND
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{rest:09}Z"
 
 
 def format_bytes(size_bytes: int) -> str:

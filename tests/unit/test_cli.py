@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import subprocess
 import sys
 from importlib import import_module
 
 import click
 import pytest
 
-from meantime.cli import COMMANDS, main
+from meantime.cli import COMMANDS, cli, main
 from meantime.cli.options import once
 from meantime.errors import InputError, UsageError
 
@@ -87,3 +88,19 @@ def test_the_list_of_commands_says_what_each_commands_help_says(
         assert (found.name, found.get_short_help_str(200)) == (name, sentence)
         assert found.epilog
         assert "Example" in found.epilog
+
+
+def test_help_needs_neither_numpy_nor_a_command() -> None:
+    code = (
+        "import sys, meantime.cli; "
+        "meantime.cli.cli.main(['--help'], standalone_mode=False); "
+        "print([m for m in sys.modules if m in ('numpy', 'rich') "
+        "or m.startswith(('meantime.cli.', 'meantime.kernels', 'meantime.history'))])"
+    )
+
+    printed = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
+
+    assert printed.splitlines()[-1] == "[]"
+    assert all(name in printed for name in cli.list_commands(click.Context(cli)) if name != "probe")

@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 
 __all__ = ["COMMANDS", "cli", "main"]
 
-COMMANDS: dict[str, str] = {}
+COMMANDS = {
+    "info": "Tell what a trace is: its format, span, entities, states and anomalies.",
+    "stats": "Tell where the time went: per state or entity, with durations and transitions.",
+    "dump": "Print what a trace holds, one JSON object a line.",
+}
 
 _CONTEXT = {"help_option_names": ["--help", "-?"], "max_content_width": 100}
 

@@ -1,0 +1,134 @@
+"""`meantime dump`: what was read, one JSON object a line."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from meantime.attributes import entity_name, format_path
+from meantime.cli.inputs import load
+from meantime.cli.options import once
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from meantime.history.history import History
+    from meantime.trace import StateChanges, Trace
+
+__all__ = ["command"]
+
+_LINES_AT_ONCE = 2**14
+
+
+@click.command("dump", epilog="Example:  meantime dump pg.statemap.gz --kind intervals | head")
+@click.argument("file", metavar="FILE")
+@once(
+    "--kind",
+    type=click.Choice(["changes", "intervals", "points", "flows", "tags"]),
+    default="changes",
+    help="What to print.  [changes]",
+)
+@click.option("--lenient", is_flag=True, help="Skip and count what cannot be read.")
+def command(*, file: str, kind: str, lenient: bool) -> None:
+    """Print what a trace holds, one JSON object a line."""
+    lines = _changes(file, lenient=lenient) if kind == "changes" else _held(file, kind, lenient)
+    waiting: list[str] = []
+    for line in lines:
+        waiting.append(line)
+        if len(waiting) == _LINES_AT_ONCE:
+            sys.stdout.write("".join(waiting))
+            waiting.clear()
+    sys.stdout.write("".join(waiting))
+
+
+def _changes(file: str, *, lenient: bool) -> Iterator[str]:
+    """What the file says, before merging: in its own order."""
+    from meantime.readers import open_trace  # noqa: PLC0415 - NumPy and the core, not for --help
+    from meantime.trace import StateChanges  # noqa: PLC0415 - as above
+
+    trace = open_trace(file, lenient=lenient)
+    quoted = _Quoted(trace)
+    for batch in trace.batches:
+        if isinstance(batch, StateChanges):
+            yield from quoted.lines(batch)
+
+
+class _Quoted:
+    """The texts of a trace as JSON, made once each: its tables grow while it is read."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        self.entities: list[str] = []
+        self.states: list[str] = []
+        self.tags: list[str] = []
+
+    def lines(self, batch: StateChanges) -> Iterator[str]:
+        trace = self.trace
+        self.entities += [
+            json.dumps(entity_name(path)) for path in trace.paths[len(self.entities) :]
+        ]
+        self.states += [json.dumps(name) for name in trace.values[len(self.states) :]]
+        self.tags += [
+            json.dumps(fields.get("tag", index))
+            for index, fields in enumerate(trace.tags[len(self.tags) :], len(self.tags))
+        ]
+        # code -1 is none: the last of each list
+        entities, states, tags = self.entities, [*self.states, "null"], [*self.tags, "null"]
+        columns = (batch.time_ns, batch.entity, batch.state, batch.tag)
+        for time_ns, entity, state, tag in zip(*(c.tolist() for c in columns), strict=True):
+            yield (
+                f'{{"time_ns": {time_ns}, "entity": {entities[entity]},'
+                f' "state": {states[state]}, "tag": {tags[tag]}}}\n'
+            )
+
+
+def _held(file: str, kind: str, lenient: bool) -> Iterator[str]:  # noqa: FBT001 - one caller, above
+    history = load(file, lenient=lenient)[1]
+    made: dict[str, Callable[[History], Iterator[dict[str, Any]]]] = {
+        "intervals": _intervals,
+        "points": _points,
+        "flows": _flows,
+        "tags": _tags,
+    }
+    return (json.dumps(fields) + "\n" for fields in made[kind](history))
+
+
+def _intervals(history: History) -> Iterator[dict[str, Any]]:
+    for batch in history.interval_batches(range(len(history.attributes))):
+        for quark, start_ns, end_ns, value, tag, _ in batch:
+            yield {
+                "path": format_path(history.attributes.path(quark)),
+                "start_ns": start_ns,
+                "end_ns": end_ns,
+                "value": value,
+                "tag": tag,
+            }
+
+
+def _points(history: History) -> Iterator[dict[str, Any]]:
+    points = history.points()
+    for row in range(len(points)):
+        yield {
+            "time_ns": int(points.time_ns[row]),
+            "entity": entity_name(history.attributes.path(int(points.quark[row]))),
+            "event": points.name[row],
+        }
+
+
+def _flows(history: History) -> Iterator[dict[str, Any]]:
+    flows = history.flows()
+    for row in range(len(flows)):
+        yield {
+            "time_ns": int(flows.from_ns[row]),
+            "entity": entity_name(history.attributes.path(int(flows.from_quark[row]))),
+            "event": flows.name[row],
+            "target": entity_name(history.attributes.path(int(flows.to_quark[row]))),
+        }
+
+
+def _tags(history: History) -> Iterator[dict[str, Any]]:
+    for index, fields in enumerate(history.tags):
+        yield {"tag": index, "fields": fields}

@@ -1,0 +1,62 @@
+"""Opening what a command was given: any trace that a reader recognises."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from meantime.cli.progress import progress_bar
+from meantime.errors import InputError, UsageError
+from meantime.units import parse_instant
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from meantime.anomalies import Anomalies
+    from meantime.clocks import Clock
+    from meantime.opening import Opened
+
+__all__ = ["load", "refuse_anomalies", "resolve"]
+
+
+def load(
+    path: str,
+    *,
+    lenient: bool,
+    until_ns: int | None = None,
+    keep: Callable[[str], bool] | None = None,
+) -> Opened:
+    """Return a trace and its history, with progress on a terminal.
+
+    Raises:
+        InputError: If the trace cannot be read.
+    """
+    from meantime import opening  # noqa: PLC0415 - NumPy and the core are not for --help
+
+    with progress_bar(f"reading {path}") as progress:
+        return opening.load(path, lenient=lenient, until_ns=until_ns, keep=keep, progress=progress)
+
+
+def refuse_anomalies(path: str, anomalies: Anomalies) -> None:
+    """Fail if anything was odd: what `--strict` asks for.
+
+    Raises:
+        InputError: With every oddity in its message.
+    """
+    if anomalies:
+        raise InputError(path, "with --strict: " + "; ".join(anomalies.lines()))
+
+
+def resolve(text: str | None, clock: Clock) -> int | None:
+    """Return the time that an option's text means, from the history's origin; None if not given.
+
+    Raises:
+        UsageError: If it is no time, or absolute while the trace's wall clock is not known.
+    """
+    if text is None:
+        return None
+    instant = parse_instant(text)
+    if not instant.absolute:
+        return instant.ns
+    if clock.utc_at_origin_ns is None:
+        raise UsageError(f"{text!r} is absolute, but this trace does not say when it began")
+    return instant.ns - clock.utc_at_origin_ns

@@ -1,0 +1,60 @@
+"""State statistics against the plain definition, over random timelines."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from fractions import Fraction
+from itertools import chain
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from meantime.query.statistics import state_statistics
+from meantime.testing import history_from_picture
+
+ROWS = st.lists(st.text("abc.", min_size=12, max_size=12), min_size=1, max_size=4)
+
+
+def quantile(ordered: list[int], q: Fraction) -> int:
+    rank = -(-len(ordered) * q.numerator // q.denominator)
+    return ordered[rank - 1]
+
+
+@given(rows=ROWS, start_ns=st.integers(0, 11), length=st.integers(1, 12))
+def test_statistics_are_those_of_the_clipped_intervals(
+    rows: list[str], start_ns: int, length: int
+) -> None:
+    end_ns = min(12, start_ns + length)
+    picture = "\n".join(f"row{i}  {row}" for i, row in enumerate(rows))
+    lengths: dict[tuple[str, str], list[int]] = defaultdict(list)
+    transitions: Counter[tuple[str, str]] = Counter()
+    for i, row in enumerate(rows):
+        cut = row[start_ns:end_ns]
+        begin = 0
+        for position in range(1, len(cut) + 1):
+            if position == len(cut) or cut[position] != cut[begin]:
+                if cut[begin] != ".":
+                    lengths[f"row{i}", cut[begin]].append(position - begin)
+                if position < len(cut) and "." not in (cut[begin], cut[position]):
+                    transitions[cut[begin], cut[position]] += 1
+                begin = position
+
+    by_entity = state_statistics(
+        history_from_picture(picture), by="entity", start_ns=start_ns, end_ns=end_ns
+    )
+    by_state = state_statistics(history_from_picture(picture), start_ns=start_ns, end_ns=end_ns)
+
+    assert {(r.entity, r.key): r.total_ns for r in by_entity.rows} == {
+        key: sum(part) for key, part in lengths.items()
+    }
+    assert {(a, b): n for a, b, n in by_state.transitions} == transitions
+    assert by_entity.transitions == by_state.transitions
+    for found in by_state.rows:
+        of_state = [part for (_, state), part in lengths.items() if state == found.key]
+        ordered = sorted(chain.from_iterable(of_state))
+        assert (found.count, found.total_ns) == (len(ordered), sum(ordered))
+        assert (found.min_ns, found.max_ns) == (ordered[0], ordered[-1])
+        assert found.median_ns == quantile(ordered, Fraction(1, 2))
+        assert found.p90_ns == quantile(ordered, Fraction(9, 10))
+        assert found.p99_ns == quantile(ordered, Fraction(99, 100))
+        assert found.share == found.total_ns / ((end_ns - start_ns) * len(rows))

@@ -1,0 +1,160 @@
+"""`info`, `stats` and `dump` on one small trace, as a person or a script sees them."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import meantime
+from meantime.cli import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TRACE = """
+{"start": [1, 5], "title": "disks & more", "host": "db1", "entityKind": "Disk",
+ "states": {"idle": {"value": 0, "color": "#e0e0e0"}, "busy": {"value": 1}}}
+{"time": "10", "entity": "sd/1", "state": 0}
+{"time": "30", "entity": "sd/1", "state": 1, "tag": "read"}
+{"time": "20", "entity": "sd2", "state": "busy"}
+{"time": "25", "entity": "sd2", "event": "queued"}
+{"time": "26", "entity": "sd2", "event": "kick", "target": "sd/1"}
+{"state": 1, "tag": "read", "path": "</script>"}
+{"entity": "spare", "description": "never used"}
+{"time": "60", "entity": "sd2", "state": 0}
+{"time": "60", "entity": "sd2", "sta"""
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> str:
+    path = tmp_path / "disks.statemap"
+    path.write_text(TRACE)
+    return str(path)
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    with pytest.raises(SystemExit) as stopped:
+        main(arguments)
+    out, err = capsys.readouterr()
+    assert (stopped.value.code, err) == (0, "")
+    return out
+
+
+def lines(text: str) -> list[Any]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_info_tells_the_facts(capsys: pytest.CaptureFixture[str], trace: str) -> None:
+    facts = json.loads(run(capsys, "info", trace, "--json"))
+
+    assert facts == {
+        "source": trace,
+        "format": "statemap",
+        "title": "disks & more",
+        "host": "db1",
+        "clock": "unknown",
+        "origin_ns": 1_000_000_005,
+        "start_ns": 0,
+        "end_ns": 60,
+        "records": 8,
+        "entities": 3,
+        "entity_kinds": ["Disk"],
+        "states": [
+            {"name": "idle", "value": 0, "color": "#e0e0e0", "total_ns": 20, "share": 20 / 180},
+            {"name": "busy", "value": 1, "color": None, "total_ns": 70, "share": 70 / 180},
+        ],
+        "tags": 1,
+        "events": 2,
+        "anomalies": {"truncated": 1},
+    }
+
+
+def test_info_is_readable(capsys: pytest.CaptureFixture[str], trace: str) -> None:
+    text = run(capsys, "info", trace)
+
+    assert "1970-01-01T00:00:01.000000005Z" in text
+    assert "3 (Disk)" in text
+    assert "1 truncated: the input ends inside a record" in text
+    assert "38.89%" in text
+
+
+def test_stats_by_state_clip_to_the_window(capsys: pytest.CaptureFixture[str], trace: str) -> None:
+    statistics = json.loads(
+        run(capsys, "stats", trace, "--json", "--from", "15ns", "--to", "@1.000000045")
+    )
+
+    assert statistics["range_ns"] == [15, 40]
+    assert [(row["key"], row["count"], row["total_ns"]) for row in statistics["rows"]] == [
+        ("busy", 2, 30),
+        ("idle", 1, 15),
+    ]
+    assert "entity" not in statistics["rows"][0]
+    assert statistics["transitions"] == [["idle", "busy", 1]]
+
+
+def test_stats_by_entity_name_the_entity(capsys: pytest.CaptureFixture[str], trace: str) -> None:
+    statistics = json.loads(run(capsys, "stats", trace, "--json", "--by", "entity"))
+
+    rows = {(row["entity"], row["key"]): row["total_ns"] for row in statistics["rows"]}
+    assert rows == {("sd/1", "busy"): 30, ("sd/1", "idle"): 20, ("sd2", "busy"): 40}
+    assert "sd/1" in run(capsys, "stats", trace, "--by", "entity")
+
+
+def test_dump_says_what_the_file_says(capsys: pytest.CaptureFixture[str], trace: str) -> None:
+    assert lines(run(capsys, "dump", trace)) == [
+        {"time_ns": 10, "entity": "sd/1", "state": "idle", "tag": None},
+        {"time_ns": 30, "entity": "sd/1", "state": "busy", "tag": "read"},
+        {"time_ns": 20, "entity": "sd2", "state": "busy", "tag": None},
+        {"time_ns": 60, "entity": "sd2", "state": "idle", "tag": None},
+    ]
+
+
+def test_dump_of_what_is_held(capsys: pytest.CaptureFixture[str], trace: str) -> None:
+    intervals = lines(run(capsys, "dump", trace, "--kind", "intervals"))
+
+    assert [row for row in intervals if row["path"] == "sd\\/1"] == [
+        {"path": "sd\\/1", "start_ns": 0, "end_ns": 10, "value": None, "tag": None},
+        {"path": "sd\\/1", "start_ns": 10, "end_ns": 30, "value": "idle", "tag": None},
+        {"path": "sd\\/1", "start_ns": 30, "end_ns": 61, "value": "busy", "tag": 0},
+    ]
+    assert lines(run(capsys, "dump", trace, "--kind", "points")) == [
+        {"time_ns": 25, "entity": "sd2", "event": "queued"}
+    ]
+    assert lines(run(capsys, "dump", trace, "--kind", "flows")) == [
+        {"time_ns": 26, "entity": "sd2", "event": "kick", "target": "sd/1"}
+    ]
+    assert lines(run(capsys, "dump", trace, "--kind", "tags")) == [
+        {"tag": 0, "fields": {"state": 1, "tag": "read", "path": "</script>"}}
+    ]
+
+
+def test_standard_input_is_a_file_like_any_other(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, trace: str
+) -> None:
+    with open(trace, "rb") as file:  # noqa: PTH123 - a descriptor, as the shell gives it
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(file))
+        from_pipe = lines(run(capsys, "dump", "-"))
+
+    assert from_pipe == lines(run(capsys, "dump", trace))
+
+
+def test_an_absolute_time_needs_a_clock(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "x.statemap"
+    path.write_text('{"states": {"a": {"value": 0}}}')
+
+    with pytest.raises(SystemExit) as stopped:
+        main(["stats", str(path)])
+
+    assert stopped.value.code == 1
+    assert "start" in capsys.readouterr().err
+
+
+def test_open_gives_the_history(trace: str) -> None:
+    history = meantime.open(trace)
+
+    assert history.state(history.quark("sd/1"), 29).value == "idle"
+    assert history.bounds == (0, 60)
