@@ -22,7 +22,15 @@ if TYPE_CHECKING:
 __all__ = ["Reader", "open_trace", "recognise"]
 
 # Asked in this order; the first that recognises the beginning reads the input.
-_MODULES = ("meantime.readers.statemap",)
+_MODULES = (
+    "meantime.readers.statemap",
+    "meantime.readers.spall",
+    "meantime.readers.speedscope",
+    "meantime.readers.cpuprofile",
+    "meantime.readers.folded",
+    # any other JSON may be one, whose events stand far behind its beginning
+    "meantime.readers.chrome",
+)
 
 
 class Reader(Protocol):

@@ -1,0 +1,267 @@
+"""Chrome Trace Event JSON into columns; `chrome_scan.h` says how."""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+
+import numpy as np
+
+from meantime.kernels.memory cimport column
+
+cdef extern from "chrome_scan.h":
+    ctypedef struct Intern:
+        const char** texts
+        uint32_t* lengths
+        uint64_t count
+    ctypedef struct ChromeThread:
+        int32_t pid
+        int32_t tid
+        int64_t last_ns
+        uint8_t backwards
+        uint8_t mixed
+    ctypedef struct TopValue:
+        int64_t offset
+        int64_t length
+        int64_t key_offset
+        int64_t key_length
+    enum:
+        ODD_COUNT
+        SCAN_MORE
+        SCAN_DONE
+        SCAN_ERROR
+    ctypedef struct Chrome:
+        const char* base
+        const char* p
+        int lenient
+        int64_t* start_ns
+        int64_t* end_ns
+        int64_t* args_offset
+        int32_t* thread
+        int32_t* name
+        int32_t* category
+        int32_t* args_length
+        uint8_t* flags
+        int64_t spans
+        int64_t* mark_ns
+        int64_t* mark_args_offset
+        int32_t* mark_thread
+        int32_t* mark_name
+        int32_t* mark_position
+        int32_t* mark_args_length
+        int64_t marks
+        int64_t* record_ns
+        int64_t* record_offset
+        int64_t* record_args_offset
+        int64_t* record_duration_ns
+        int32_t* record_thread
+        int32_t* record_name
+        int32_t* record_category
+        int32_t* record_id
+        int32_t* record_scope
+        int32_t* record_args_length
+        int32_t* record_length
+        uint8_t* record_phase
+        uint8_t* record_flags
+        uint8_t* record_reach
+        int64_t records
+        Intern names
+        Intern categories
+        Intern ids
+        ChromeThread* threads
+        int64_t thread_count
+        TopValue* top
+        int64_t top_count
+        int64_t odd[1]
+        int64_t unknown_phases[256]
+        int64_t events
+        int saw_events
+        int64_t error_offset
+        const char* error
+    int chrome_init(Chrome*, const char*, int64_t) noexcept nogil
+    void chrome_free(Chrome*) noexcept nogil
+    int chrome_scan(Chrome*, int64_t) noexcept nogil
+    const char* value_end(const char*, const char*) noexcept nogil
+
+# In the order of the header's ODD_ constants.
+ODDITIES = (
+    "event_without_time",
+    "time_out_of_range",
+    "event_without_phase",
+    "unknown_phase",
+    "span_without_duration",
+    "negative_duration",
+    "bad_id",
+    "not_an_event",
+    "truncated",
+    "unclosed",
+    "trailing_text",
+    "bad_record",
+)
+
+
+cdef class ChromeScanner:
+    """Scans a text that must stay where it is until `finish` was called.
+
+    The columns are in the order of the text. `names`, `categories` and `ids` hold the bytes of the
+    JSON strings as they stand there, escapes and all.
+    """
+
+    cdef Chrome scan
+    cdef const uint8_t[::1] text
+    cdef bint ready
+
+    def __cinit__(self, const uint8_t[::1] text, *, bint lenient):
+        self.text = text
+        cdef const char* begin = b""
+        if text.shape[0]:
+            begin = <const char*>&text[0]
+        if not chrome_init(&self.scan, begin, text.shape[0]):
+            raise MemoryError
+        self.ready = True
+        self.scan.lenient = lenient
+
+    def __dealloc__(self):
+        if self.ready:
+            chrome_free(&self.scan)
+
+    def step(self, int64_t limit):
+        """Scan until `limit` bytes are passed; return whether there is more.
+
+        Raises:
+            ValueError: If the text is not a trace: what is wrong, and at which byte.
+        """
+        cdef int result
+        with nogil:
+            result = chrome_scan(&self.scan, limit)
+        if result == SCAN_ERROR:
+            raise ValueError(self.scan.error.decode(), self.scan.error_offset)
+        if result != SCAN_DONE and result != SCAN_MORE:
+            raise MemoryError
+        return result == SCAN_MORE
+
+    @property
+    def position(self):
+        """How many bytes were passed."""
+        return self.scan.p - self.scan.base
+
+    @property
+    def saw_events(self):
+        """Whether there was an array of events."""
+        return bool(self.scan.saw_events)
+
+    @property
+    def events(self):
+        """How many events were read, of whatever phase."""
+        return self.scan.events
+
+    def oddities(self):
+        """Return a count per oddity, 0 included."""
+        return {name: self.scan.odd[i] for i, name in enumerate(ODDITIES)}
+
+    def unknown_phases(self):
+        """Return a count per phase that is not one of the format; `?` is one of several letters."""
+        return {chr(i) if i else "?": self.scan.unknown_phases[i]
+                for i in range(256) if self.scan.unknown_phases[i]}
+
+    def top(self):
+        """Return the keys beside the events, each with the offset and length of its value."""
+        cdef int64_t i
+        base = self.scan.base
+        return [
+            (base[self.scan.top[i].key_offset:
+                  self.scan.top[i].key_offset + self.scan.top[i].key_length],
+             self.scan.top[i].offset, self.scan.top[i].length)
+            for i in range(self.scan.top_count)
+        ]
+
+    def spans(self):
+        """Return the complete and the begun ones: columns, which leave the scanner."""
+        cdef Chrome* s = &self.scan
+        return {
+            "start_ns": column(<void**>&s.start_ns, s.spans, np.int64),
+            "end_ns": column(<void**>&s.end_ns, s.spans, np.int64),
+            "thread": column(<void**>&s.thread, s.spans, np.int32),
+            "name": column(<void**>&s.name, s.spans, np.int32),
+            "category": column(<void**>&s.category, s.spans, np.int32),
+            "flags": column(<void**>&s.flags, s.spans, np.uint8),
+            "args_offset": column(<void**>&s.args_offset, s.spans, np.int64),
+            "args_length": column(<void**>&s.args_length, s.spans, np.int32),
+        }
+
+    def marks(self):
+        """Return the ends of begun ones; `position` is how many spans stood before each."""
+        cdef Chrome* s = &self.scan
+        return {
+            "time_ns": column(<void**>&s.mark_ns, s.marks, np.int64),
+            "thread": column(<void**>&s.mark_thread, s.marks, np.int32),
+            "name": column(<void**>&s.mark_name, s.marks, np.int32),
+            "position": column(<void**>&s.mark_position, s.marks, np.int32),
+            "args_offset": column(<void**>&s.mark_args_offset, s.marks, np.int64),
+            "args_length": column(<void**>&s.mark_args_length, s.marks, np.int32),
+        }
+
+    def records(self):
+        """Return all other events; `flags` has 1 flow in, 2 out, 4 enclosing, 8 timed, 16 lasting."""
+        cdef Chrome* s = &self.scan
+        return {
+            "time_ns": column(<void**>&s.record_ns, s.records, np.int64),
+            "duration_ns": column(<void**>&s.record_duration_ns, s.records, np.int64),
+            "offset": column(<void**>&s.record_offset, s.records, np.int64),
+            "length": column(<void**>&s.record_length, s.records, np.int32),
+            "args_offset": column(<void**>&s.record_args_offset, s.records, np.int64),
+            "args_length": column(<void**>&s.record_args_length, s.records, np.int32),
+            "thread": column(<void**>&s.record_thread, s.records, np.int32),
+            "name": column(<void**>&s.record_name, s.records, np.int32),
+            "category": column(<void**>&s.record_category, s.records, np.int32),
+            "id": column(<void**>&s.record_id, s.records, np.int32),
+            "scope": column(<void**>&s.record_scope, s.records, np.int32),
+            "phase": column(<void**>&s.record_phase, s.records, np.uint8),
+            "flags": column(<void**>&s.record_flags, s.records, np.uint8),
+            "reach": column(<void**>&s.record_reach, s.records, np.uint8),
+        }
+
+    def threads(self):
+        """Return pid and tid (codes of `ids`), latest time, and whether B and E went backwards."""
+        cdef int64_t i, n = self.scan.thread_count
+        cdef int32_t[::1] pid = np.empty(n, np.int32)
+        cdef int32_t[::1] tid = np.empty(n, np.int32)
+        cdef int64_t[::1] last = np.empty(n, np.int64)
+        cdef uint8_t[::1] backwards = np.empty(n, np.uint8)
+        cdef uint8_t[::1] mixed = np.empty(n, np.uint8)
+        for i in range(n):
+            pid[i] = self.scan.threads[i].pid
+            tid[i] = self.scan.threads[i].tid
+            last[i] = self.scan.threads[i].last_ns
+            backwards[i] = self.scan.threads[i].backwards
+            mixed[i] = self.scan.threads[i].mixed
+        return {
+            "pid": np.asarray(pid),
+            "tid": np.asarray(tid),
+            "last_ns": np.asarray(last),
+            "backwards": np.asarray(backwards).view(np.bool_),
+            "mixed": np.asarray(mixed).view(np.bool_),
+        }
+
+    cdef list _texts(self, Intern* table):
+        cdef uint64_t i
+        return [table.texts[i][:table.lengths[i]] for i in range(table.count)]
+
+    @property
+    def names(self):
+        """What name codes stand for."""
+        return self._texts(&self.scan.names)
+
+    @property
+    def categories(self):
+        """What category codes stand for."""
+        return self._texts(&self.scan.categories)
+
+    @property
+    def ids(self):
+        """What the codes of pid, tid, id and scope stand for."""
+        return self._texts(&self.scan.ids)
+
+
+def json_value_length(const uint8_t[::1] text, int64_t offset):
+    """Return how many bytes the JSON value at `offset` has; 0 if the text ends inside it."""
+    cdef const char* begin = <const char*>&text[0] + offset
+    cdef const char* stop = value_end(begin, <const char*>&text[0] + text.shape[0])
+    return 0 if stop == NULL else stop - begin

@@ -1,0 +1,967 @@
+/* Chrome Trace Event JSON into columns: one pass, no recursion, no copy of the text.
+ *
+ * Tolerant where writers are sloppy (commas, a missing end, keys in any order, numbers as strings),
+ * exact where it matters (times are decimals, never floats). Offsets are bytes of the input. */
+#ifndef MEANTIME_CHROME_SCAN_H
+#define MEANTIME_CHROME_SCAN_H
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include "growing.h"
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+/* ---- JSON text ---- */
+
+static inline int is_space(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
+
+/* The closing quote of a string whose inside begins at p, or NULL. */
+static inline const char *string_end(const char *p, const char *end) {
+#if defined(__SSE2__)
+  const __m128i quote = _mm_set1_epi8('"'), slash = _mm_set1_epi8('\\');
+  while (p + 16 <= end) {
+    __m128i block = _mm_loadu_si128((const __m128i *)p);
+    unsigned hits = (unsigned)_mm_movemask_epi8(
+        _mm_or_si128(_mm_cmpeq_epi8(block, quote), _mm_cmpeq_epi8(block, slash)));
+    if (!hits) {
+      p += 16;
+      continue;
+    }
+    p += __builtin_ctz(hits);
+    if (*p == '"') return p;
+    p += 2;
+  }
+#endif
+  while (p < end) {
+    if (*p == '"') return p;
+    p += *p == '\\' ? 2 : 1;
+  }
+  return NULL;
+}
+
+/* Behind the bracket that closes the one at p, or NULL. Any brackets count alike. */
+static const char *nested_end(const char *p, const char *end) {
+  int64_t depth = 0;
+#if defined(__SSE2__)
+  const __m128i quote = _mm_set1_epi8('"'), slash = _mm_set1_epi8('\\'), open = _mm_set1_epi8('{'),
+                close = _mm_set1_epi8('}'), fold = _mm_set1_epi8(0x20);
+  unsigned inside = 0; /* whether the block begins within a string */
+  while (p + 16 <= end) {
+    __m128i block = _mm_loadu_si128((const __m128i *)p), folded = _mm_or_si128(block, fold);
+    unsigned quotes = (unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(block, quote));
+    unsigned slashes = (unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(block, slash));
+    unsigned opens = (unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(folded, open));
+    unsigned closes = (unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(folded, close));
+    unsigned strings;
+    if (UNLIKELY(slashes)) {
+      int i = 0;
+      while (i < 16) {
+        char c = p[i];
+        if (inside) {
+          if (c == '\\') i++;
+          else if (c == '"') inside = 0;
+        } else if (c == '"') inside = 1;
+        else if (c == '{' || c == '[') depth++;
+        else if ((c == '}' || c == ']') && --depth == 0) return p + i + 1;
+        i++;
+      }
+      p += i;
+      continue;
+    }
+    strings = quotes ^ (quotes << 1);
+    strings ^= strings << 2;
+    strings ^= strings << 4;
+    strings ^= strings << 8;
+    if (inside) strings = ~strings;
+    strings &= 0xffff;
+    opens &= ~strings;
+    closes &= ~strings;
+    inside = strings >> 15;
+    if (__builtin_popcount(closes) < depth) {
+      depth += __builtin_popcount(opens) - __builtin_popcount(closes);
+    } else {
+      unsigned both = opens | closes;
+      while (both) {
+        unsigned lowest = both & -both;
+        if (opens & lowest) depth++;
+        else if (--depth == 0) return p + __builtin_ctz(lowest) + 1;
+        both &= both - 1;
+      }
+    }
+    p += 16;
+  }
+  if (inside) {
+    p = string_end(p, end);
+    if (!p) return NULL;
+    p++;
+  }
+#endif
+  while (p < end) {
+    char c = *p;
+    if (c == '"') {
+      p = string_end(p + 1, end);
+      if (!p) return NULL;
+    } else if (c == '{' || c == '[') depth++;
+    else if ((c == '}' || c == ']') && --depth == 0) return p + 1;
+    p++;
+  }
+  return NULL;
+}
+
+/* Behind a number or a word such as null. */
+static inline const char *token_end(const char *p, const char *end) {
+  while (p < end && *p != ',' && *p != '}' && *p != ']' && *p != '"' && *p != '{' && *p != '[' &&
+         *p != ':' && !is_space(*p))
+    p++;
+  return p;
+}
+
+/* Behind any value, or NULL if the input ends inside it; p itself if no value begins there. */
+static const char *value_end(const char *p, const char *end) {
+  if (p >= end) return NULL;
+  if (*p == '"') {
+    p = string_end(p + 1, end);
+    return p ? p + 1 : NULL;
+  }
+  if (*p == '{' || *p == '[') return nested_end(p, end);
+  return token_end(p, end);
+}
+
+/* ---- numbers ---- */
+
+static const uint64_t POWERS[10] = {1,      10,      100,      1000,      10000,
+                                    100000, 1000000, 10000000, 100000000, 1000000000};
+
+static inline int leading_digits(uint64_t word) {
+  uint64_t t = word ^ 0x3030303030303030ULL;
+  uint64_t other = ((t + 0x0606060606060606ULL) | t) & 0xF0F0F0F0F0F0F0F0ULL;
+  return other ? __builtin_ctzll(other) >> 3 : 8;
+}
+
+static inline uint64_t eight_digits(uint64_t word) {
+  word = (word & 0x0F0F0F0F0F0F0F0FULL) * 2561 >> 8;
+  word = (word & 0x00FF00FF00FF00FFULL) * 6553601 >> 16;
+  return (word & 0x0000FFFF0000FFFFULL) * 42949672960001ULL >> 32;
+}
+
+/* A time in nanoseconds and billionths of one, the fraction never negative. */
+typedef struct {
+  int64_t ns;
+  int64_t billionths;
+} Decimal;
+
+enum { NUMBER_OK = 0, NUMBER_BAD = 1, NUMBER_RANGE = 2 };
+
+/* Any decimal text: sign, exponent, any number of digits. Microseconds in, Decimal out. */
+static int decimal_slow(const char *p, const char *end, Decimal *out) {
+  int negative = 0, exponent_sign = 1, seen = 0;
+  int64_t exponent = 3, point = 0, given = 0, i;
+  char digits[64]; /* significant ones; what lies behind cannot change a billionth */
+  int count = 0;
+  __int128 whole = 0;
+  int64_t part = 0;
+  if (p < end && (*p == '-' || *p == '+')) negative = *p++ == '-';
+  for (; p < end && *p >= '0' && *p <= '9'; p++) {
+    seen = 1;
+    if (count == 0 && *p == '0') continue;
+    if (count < 64) digits[count++] = *p;
+    else point++;
+  }
+  if (p < end && *p == '.') {
+    p++;
+    for (; p < end && *p >= '0' && *p <= '9'; p++) {
+      seen = 1;
+      if (count == 0 && *p == '0') {
+        point--;
+        continue;
+      }
+      if (count < 64) {
+        digits[count++] = *p;
+        point--;
+      }
+    }
+  }
+  if (!seen) return NUMBER_BAD;
+  if (p < end && (*p == 'e' || *p == 'E')) {
+    p++;
+    if (p < end && (*p == '-' || *p == '+')) exponent_sign = *p++ == '-' ? -1 : 1;
+    if (p >= end || *p < '0' || *p > '9') return NUMBER_BAD;
+    for (; p < end && *p >= '0' && *p <= '9'; p++)
+      if (given < 100000) given = given * 10 + (*p - '0');
+  }
+  if (p != end) return NUMBER_BAD;
+  out->ns = 0;
+  out->billionths = 0;
+  if (count == 0) return NUMBER_OK;
+  /* value = digits x 10^(point + exponent); `point` counts the digits behind the last one kept */
+  exponent += point + exponent_sign * given;
+  point = count + exponent; /* digits before the decimal point, in nanoseconds */
+  if (point > 20) return NUMBER_RANGE;
+  for (i = 0; i < point; i++) whole = whole * 10 + (i < count ? digits[i] - '0' : 0);
+  for (i = point; i < point + 9; i++)
+    part = part * 10 + (i >= 0 && i < count ? digits[i] - '0' : 0);
+  if (negative) {
+    whole = -whole;
+    if (part) {
+      whole -= 1;
+      part = 1000000000 - part;
+    }
+  }
+  /* One below the limits, so that rounding stays inside. */
+  if (whole < -INT64_MAX || whole >= INT64_MAX) return NUMBER_RANGE;
+  out->ns = (int64_t)whole;
+  out->billionths = part;
+  return NUMBER_OK;
+}
+
+/* `limit` is how far it is safe to load; `end` where the number ends. */
+static inline int decimal(const char *p, const char *end, const char *limit, Decimal *out) {
+  const char *begin = p;
+  uint64_t word, value;
+  int count;
+  if (UNLIKELY(limit - p < 32)) return decimal_slow(p, end, out);
+  word = load8(p);
+  count = leading_digits(word);
+  if (UNLIKELY(count == 0)) return decimal_slow(begin, end, out);
+  if (count < 8) {
+    value = eight_digits(word << ((8 - count) * 8));
+    p += count;
+  } else {
+    value = eight_digits(word);
+    word = load8(p + 8);
+    count = leading_digits(word);
+    if (UNLIKELY(count == 8)) return decimal_slow(begin, end, out);
+    if (count) value = value * POWERS[count] + eight_digits(word << ((8 - count) * 8));
+    p += 8 + count;
+  }
+  value *= 1000;
+  out->billionths = 0;
+  if (p < end && *p == '.') {
+    p++;
+    word = load8(p);
+    count = leading_digits(word);
+    if (UNLIKELY(count == 8 || count == 0)) return decimal_slow(begin, end, out);
+    word = eight_digits(word << ((8 - count) * 8));
+    p += count;
+    if (count <= 3) {
+      value += word * POWERS[3 - count];
+    } else {
+      uint64_t unit = POWERS[count - 3];
+      value += word / unit;
+      out->billionths = (int64_t)(word % unit * POWERS[9 - (count - 3)]);
+    }
+  }
+  if (UNLIKELY(p != end)) return decimal_slow(begin, end, out);
+  out->ns = (int64_t)value;
+  return NUMBER_OK;
+}
+
+/* Nearest nanosecond, halves up: monotone, so what was nested stays nested. */
+static inline int64_t nearest(Decimal time) { return time.ns + (time.billionths >= 500000000); }
+
+/* ---- the scanner ---- */
+
+enum {
+  FLAG_STRUCTURED = 2, /* as in trace.SpanFlag */
+  RECORD_FLOW_IN = 1,
+  RECORD_FLOW_OUT = 2,
+  RECORD_ENCLOSING = 4,
+  RECORD_TIMED = 8,
+  RECORD_DURATION = 16
+};
+
+enum {
+  ODD_WITHOUT_TIME,
+  ODD_OUT_OF_RANGE,
+  ODD_WITHOUT_PHASE,
+  ODD_UNKNOWN_PHASE,
+  ODD_WITHOUT_DURATION,
+  ODD_NEGATIVE_DURATION,
+  ODD_BAD_ID,
+  ODD_NOT_AN_EVENT,
+  ODD_TRUNCATED,
+  ODD_UNCLOSED,
+  ODD_TRAILING,
+  ODD_BAD_RECORD,
+  ODD_COUNT
+};
+
+enum { STATE_BEFORE, STATE_TOP, STATE_EVENTS, STATE_DONE };
+enum { SCAN_MORE, SCAN_DONE, SCAN_ERROR, SCAN_MEMORY };
+
+typedef struct {
+  int32_t pid, tid;
+  int64_t last_ns; /* the latest time seen on it */
+  int64_t last_mark_ns; /* time of its latest begin or end */
+  uint8_t backwards; /* whether begins and ends went back in time */
+  uint8_t mixed; /* whether complete events stand beside them */
+} ChromeThread;
+
+typedef struct {
+  int64_t offset;
+  int64_t length;
+  int64_t key_offset;
+  int64_t key_length;
+} TopValue;
+
+typedef struct {
+  const char *base, *end, *p;
+  int state, lines, lenient;
+  /* spans */
+  int64_t *start_ns, *end_ns, *args_offset;
+  int32_t *thread, *name, *category, *args_length;
+  uint8_t *flags;
+  int64_t spans, spans_capacity;
+  /* ends of begun ones */
+  int64_t *mark_ns, *mark_args_offset;
+  int32_t *mark_thread, *mark_name, *mark_position, *mark_args_length;
+  int64_t marks, marks_capacity;
+  /* all else */
+  int64_t *record_ns, *record_offset, *record_args_offset;
+  int64_t *record_duration_ns;
+  int32_t *record_thread, *record_name, *record_category, *record_id, *record_scope,
+      *record_args_length, *record_length;
+  uint8_t *record_phase, *record_flags, *record_reach;
+  int64_t records, records_capacity;
+  Intern names, categories, ids;
+  /* threads */
+  ChromeThread *threads;
+  int32_t *thread_slots;
+  int64_t thread_count, thread_capacity;
+  int32_t last_thread;
+  /* numbers such as 7.0, which are the id 7 */
+  char **made;
+  int64_t made_count;
+  TopValue *top;
+  int64_t top_count;
+  int64_t odd[ODD_COUNT];
+  int64_t unknown_phases[256];
+  int64_t events;
+  int saw_events;
+  int64_t error_offset;
+  const char *error;
+} Chrome;
+
+static int chrome_init(Chrome *s, const char *base, int64_t length) {
+  memset(s, 0, sizeof *s);
+  s->base = s->p = base;
+  s->end = base + length;
+  s->last_thread = -1;
+  s->thread_capacity = 512;
+  s->threads = malloc((size_t)s->thread_capacity * sizeof(ChromeThread));
+  s->thread_slots = malloc((size_t)s->thread_capacity * 2 * sizeof(int32_t));
+  if (!s->threads || !s->thread_slots) return 0;
+  memset(s->thread_slots, 0xff, (size_t)s->thread_capacity * 2 * sizeof(int32_t));
+  return intern_init(&s->names) && intern_init(&s->categories) && intern_init(&s->ids);
+}
+
+static void chrome_free(Chrome *s) {
+  int64_t i;
+  free(s->start_ns); free(s->end_ns); free(s->args_offset); free(s->thread); free(s->name);
+  free(s->category); free(s->args_length); free(s->flags);
+  free(s->mark_ns); free(s->mark_args_offset); free(s->mark_thread); free(s->mark_name);
+  free(s->mark_position); free(s->mark_args_length);
+  free(s->record_ns); free(s->record_offset); free(s->record_args_offset);
+  free(s->record_duration_ns); free(s->record_thread); free(s->record_name);
+  free(s->record_category); free(s->record_id); free(s->record_scope);
+  free(s->record_args_length); free(s->record_length); free(s->record_phase);
+  free(s->record_flags); free(s->record_reach);
+  intern_free(&s->names); intern_free(&s->categories); intern_free(&s->ids);
+  free(s->threads); free(s->thread_slots);
+  for (i = 0; i < s->made_count; i++) free(s->made[i]);
+  free(s->made);
+  free(s->top);
+}
+
+static int spans_reserve(Chrome *s) {
+  int64_t n = s->spans_capacity ? s->spans_capacity * 3 / 2 : 4096;
+  int ok = column_grow((void **)&s->start_ns, n, 8) && column_grow((void **)&s->end_ns, n, 8) &&
+           column_grow((void **)&s->args_offset, n, 8) && column_grow((void **)&s->thread, n, 4) &&
+           column_grow((void **)&s->name, n, 4) && column_grow((void **)&s->category, n, 4) &&
+           column_grow((void **)&s->args_length, n, 4) && column_grow((void **)&s->flags, n, 1);
+  if (ok) s->spans_capacity = n;
+  return ok;
+}
+
+static int marks_reserve(Chrome *s) {
+  int64_t n = s->marks_capacity ? s->marks_capacity * 3 / 2 : 4096;
+  int ok = column_grow((void **)&s->mark_ns, n, 8) &&
+           column_grow((void **)&s->mark_args_offset, n, 8) &&
+           column_grow((void **)&s->mark_thread, n, 4) && column_grow((void **)&s->mark_name, n, 4) &&
+           column_grow((void **)&s->mark_position, n, 4) &&
+           column_grow((void **)&s->mark_args_length, n, 4);
+  if (ok) s->marks_capacity = n;
+  return ok;
+}
+
+static int records_reserve(Chrome *s) {
+  int64_t n = s->records_capacity ? s->records_capacity * 3 / 2 : 1024;
+  int ok = column_grow((void **)&s->record_ns, n, 8) &&
+           column_grow((void **)&s->record_offset, n, 8) &&
+           column_grow((void **)&s->record_args_offset, n, 8) &&
+           column_grow((void **)&s->record_duration_ns, n, 8) &&
+           column_grow((void **)&s->record_thread, n, 4) &&
+           column_grow((void **)&s->record_name, n, 4) &&
+           column_grow((void **)&s->record_category, n, 4) &&
+           column_grow((void **)&s->record_id, n, 4) &&
+           column_grow((void **)&s->record_scope, n, 4) &&
+           column_grow((void **)&s->record_args_length, n, 4) &&
+           column_grow((void **)&s->record_length, n, 4) &&
+           column_grow((void **)&s->record_phase, n, 1) &&
+           column_grow((void **)&s->record_flags, n, 1) &&
+           column_grow((void **)&s->record_reach, n, 1);
+  if (ok) s->records_capacity = n;
+  return ok;
+}
+
+static int32_t thread_code(Chrome *s, int32_t pid, int32_t tid) {
+  uint64_t mask, slot;
+  int32_t code;
+  if (LIKELY(s->last_thread >= 0) && s->threads[s->last_thread].pid == pid &&
+      s->threads[s->last_thread].tid == tid)
+    return s->last_thread;
+  if (s->thread_count == s->thread_capacity) {
+    int64_t n = s->thread_capacity * 2, i;
+    int32_t *slots = malloc((size_t)n * 2 * sizeof(int32_t));
+    if (!slots) return -2;
+    if (!column_grow((void **)&s->threads, n, sizeof(ChromeThread))) {
+      free(slots);
+      return -2;
+    }
+    memset(slots, 0xff, (size_t)n * 2 * sizeof(int32_t));
+    mask = (uint64_t)n * 2 - 1;
+    for (i = 0; i < s->thread_count; i++) {
+      slot = mix((uint64_t)(uint32_t)s->threads[i].pid << 32 | (uint32_t)s->threads[i].tid,
+                 0x9E3779B97F4A7C15ULL) & mask;
+      while (slots[slot] >= 0) slot = (slot + 1) & mask;
+      slots[slot] = (int32_t)i;
+    }
+    free(s->thread_slots);
+    s->thread_slots = slots;
+    s->thread_capacity = n;
+  }
+  mask = (uint64_t)s->thread_capacity * 2 - 1;
+  slot = mix((uint64_t)(uint32_t)pid << 32 | (uint32_t)tid, 0x9E3779B97F4A7C15ULL) & mask;
+  for (;;) {
+    code = s->thread_slots[slot];
+    if (code < 0) break;
+    if (s->threads[code].pid == pid && s->threads[code].tid == tid) return s->last_thread = code;
+    slot = (slot + 1) & mask;
+  }
+  code = (int32_t)s->thread_count++;
+  s->thread_slots[slot] = code;
+  memset(&s->threads[code], 0, sizeof(ChromeThread));
+  s->threads[code].pid = pid;
+  s->threads[code].tid = tid;
+  s->threads[code].last_ns = s->threads[code].last_mark_ns = INT64_MIN;
+  return s->last_thread = code;
+}
+
+static int fail(Chrome *s, const char *where, const char *why) {
+  s->error_offset = where - s->base;
+  s->error = why;
+  return SCAN_ERROR;
+}
+
+/* An id from a number that is not plainly an integer: 7.0 and 7e0 are the id 7. */
+static int32_t id_from_number(Chrome *s, const char *text, const char *end) {
+  Decimal value;
+  char *made, **list;
+  char digits[24];
+  int length = 0, i;
+  uint64_t magnitude;
+  if (decimal_slow(text, end, &value) != NUMBER_OK || value.billionths || value.ns % 1000)
+    return intern(&s->ids, text, (uint32_t)(end - text), s->end);
+  value.ns /= 1000; /* decimal_slow took it for microseconds */
+  magnitude = value.ns < 0 ? 0 - (uint64_t)value.ns : (uint64_t)value.ns;
+  do digits[length++] = (char)('0' + magnitude % 10);
+  while (magnitude /= 10);
+  if (value.ns < 0) digits[length++] = '-';
+  made = malloc((size_t)length);
+  list = realloc(s->made, (size_t)(s->made_count + 1) * sizeof(char *));
+  if (!made || !list) {
+    free(made);
+    if (list) s->made = list;
+    return -2;
+  }
+  s->made = list;
+  for (i = 0; i < length; i++) made[i] = digits[length - 1 - i];
+  {
+    uint64_t known = s->ids.count;
+    int32_t code = intern(&s->ids, made, (uint32_t)length, made + length);
+    if (s->ids.count == known) free(made);
+    else s->made[s->made_count++] = made;
+    return code;
+  }
+}
+
+static inline int plain_integer(const char *p, const char *end) {
+  if (p < end && *p == '-') p++;
+  if (p >= end) return 0;
+  for (; p < end; p++)
+    if (*p < '0' || *p > '9') return 0;
+  return 1;
+}
+
+typedef struct {
+  Decimal time, duration;
+  const char *args, *args_end;
+  int32_t name, category, pid, tid, id, bind, scope;
+  int time_state, duration_state; /* -1 absent, else NUMBER_* */
+  uint8_t phase, reach, flags;
+  int has_phase;
+} ChromeEvent;
+
+enum { EVENT_OK, EVENT_CUT, EVENT_ERROR, EVENT_MEMORY };
+
+/* Reads one event; *at stands on its '{' and is moved behind its '}'. */
+static int event_read(Chrome *s, const char **at, ChromeEvent *e) {
+  const char *p = *at + 1, *end = s->end;
+  e->name = e->category = e->pid = e->tid = e->id = e->bind = e->scope = -1;
+  e->time.ns = e->time.billionths = 0;
+  e->time_state = e->duration_state = -1;
+  e->args = e->args_end = NULL;
+  e->phase = e->reach = e->flags = 0;
+  e->has_phase = 0;
+  for (;;) {
+    const char *key, *value, *value_stop, *text, *text_end;
+    int64_t length;
+    int32_t code;
+    char kind; /* 's'tring, 't'oken, 'n'ested */
+    while (p < end && (*p == ',' || is_space(*p))) p++;
+    if (p >= end) return EVENT_CUT;
+    if (*p == '}') break;
+    if (*p != '"') {
+      fail(s, p, "an event's key is a string in double quotes");
+      return EVENT_ERROR;
+    }
+    key = p + 1;
+    p = string_end(key, end);
+    if (!p || p >= end) return EVENT_CUT;
+    length = p - key;
+    p++;
+    while (p < end && is_space(*p)) p++;
+    if (p >= end) return EVENT_CUT;
+    if (*p != ':') {
+      fail(s, p, "a colon is missing behind an event's key");
+      return EVENT_ERROR;
+    }
+    p++;
+    while (p < end && is_space(*p)) p++;
+    if (p >= end) return EVENT_CUT;
+    value = p;
+    if (*p == '"') {
+      kind = 's';
+      text = p + 1;
+      text_end = string_end(text, end);
+      if (!text_end || text_end >= end) return EVENT_CUT;
+      value_stop = text_end + 1;
+    } else if (*p == '{' || *p == '[') {
+      kind = 'n';
+      text = p;
+      value_stop = text_end = nested_end(p, end);
+      if (!value_stop) return EVENT_CUT;
+    } else {
+      kind = 't';
+      text = p;
+      value_stop = text_end = token_end(p, end);
+      if (value_stop >= end) return EVENT_CUT;
+      if (value_stop == p) {
+        fail(s, p, "a value is missing behind an event's key");
+        return EVENT_ERROR;
+      }
+    }
+    p = value_stop;
+    code = 0;
+    switch (length) {
+      case 1:
+        if (key[0] == 's' && kind == 's' && text_end > text) e->reach = (uint8_t)text[0];
+        break;
+      case 2:
+        if (key[0] == 't' && key[1] == 's') {
+          e->time_state = kind == 'n' ? NUMBER_BAD : decimal(text, text_end, end, &e->time);
+          if (kind == 't' && *text == 'n') e->time_state = -1;
+        } else if (key[0] == 'p' && key[1] == 'h') {
+          e->has_phase = kind != 't' || *text != 'n';
+          e->phase = kind == 's' && text_end - text == 1 ? (uint8_t)*text : 0;
+        } else if (key[0] == 'i' && key[1] == 'd') {
+          code = e->id = intern(&s->ids, text, (uint32_t)(text_end - text), end);
+        } else if (key[0] == 'b' && key[1] == 'p') {
+          if (kind == 's' && text_end > text && *text == 'e') e->flags |= RECORD_ENCLOSING;
+        }
+        break;
+      case 3:
+        if (key[0] == 'd' && key[1] == 'u' && key[2] == 'r') {
+          e->duration_state = kind == 'n' ? NUMBER_BAD : decimal(text, text_end, end, &e->duration);
+          if (kind == 't' && *text == 'n') e->duration_state = -1;
+        } else if ((key[0] == 'p' || key[0] == 't') && key[1] == 'i' && key[2] == 'd') {
+          if (kind == 'n') {
+            s->odd[ODD_BAD_ID]++;
+            break;
+          }
+          if (kind == 't' && !plain_integer(text, text_end)) {
+            if (text[0] == 'n') break;
+            code = id_from_number(s, text, text_end);
+          } else {
+            code = intern(&s->ids, text, (uint32_t)(text_end - text), end);
+          }
+          if (key[0] == 'p') e->pid = code;
+          else e->tid = code;
+        } else if (key[0] == 'c' && key[1] == 'a' && key[2] == 't') {
+          if (kind == 's')
+            code = e->category = intern(&s->categories, text, (uint32_t)(text_end - text), end);
+        } else if (key[0] == 'i' && key[1] == 'd' && key[2] == '2') {
+          code = e->id = intern(&s->ids, text, (uint32_t)(text_end - text), end);
+        }
+        break;
+      case 4:
+        if (memcmp(key, "name", 4) == 0) {
+          if (kind == 't' && *text == 'n') e->name = -1;
+          else code = e->name = intern(&s->names, text, (uint32_t)(text_end - text), end);
+        } else if (memcmp(key, "args", 4) == 0) {
+          if (kind == 't' && *text == 'n') {
+            e->args = NULL;
+          } else {
+            e->args = value;
+            e->args_end = value_stop;
+          }
+        }
+        break;
+      case 5:
+        if (memcmp(key, "scope", 5) == 0 && kind == 's')
+          code = e->scope = intern(&s->ids, text, (uint32_t)(text_end - text), end);
+        break;
+      case 7:
+        if (memcmp(key, "bind_id", 7) == 0)
+          code = e->bind = intern(&s->ids, text, (uint32_t)(text_end - text), end);
+        else if (memcmp(key, "flow_in", 7) == 0 && *text == 't') e->flags |= RECORD_FLOW_IN;
+        break;
+      case 8:
+        if (memcmp(key, "flow_out", 8) == 0 && *text == 't') e->flags |= RECORD_FLOW_OUT;
+        break;
+      default:
+        break;
+    }
+    if (UNLIKELY(code == -2)) return EVENT_MEMORY;
+  }
+  *at = p + 1;
+  return EVENT_OK;
+}
+
+static inline void touch(ChromeThread *thread, int64_t time_ns) {
+  if (time_ns > thread->last_ns) thread->last_ns = time_ns;
+}
+
+/* Arguments that say nothing are none. */
+static inline int32_t args_size(const ChromeEvent *e) {
+  int64_t length = e->args ? e->args_end - e->args : 0;
+  if (length == 2 && e->args[0] == '{') length = 0;
+  return length > INT32_MAX ? 0 : (int32_t)length;
+}
+
+static int record_keep(Chrome *s, const ChromeEvent *e, int32_t thread, const char *begin,
+                       const char *stop, int32_t id) {
+  int64_t n = s->records;
+  if (n == s->records_capacity && !records_reserve(s)) return 0;
+  s->record_ns[n] = e->time_state == NUMBER_OK ? nearest(e->time) : 0;
+  s->record_duration_ns[n] = 0;
+  s->record_offset[n] = begin - s->base;
+  s->record_length[n] = stop - begin > INT32_MAX ? 0 : (int32_t)(stop - begin);
+  s->record_args_length[n] = args_size(e);
+  s->record_args_offset[n] = s->record_args_length[n] ? e->args - s->base : 0;
+  s->record_thread[n] = thread;
+  s->record_name[n] = e->name;
+  s->record_category[n] = e->category;
+  s->record_id[n] = id;
+  s->record_scope[n] = e->scope;
+  s->record_phase[n] = e->phase;
+  s->record_reach[n] = e->reach;
+  s->record_flags[n] = e->flags;
+  if (e->time_state == NUMBER_OK) s->record_flags[n] |= RECORD_TIMED;
+  if (e->duration_state == NUMBER_OK && e->time_state == NUMBER_OK) {
+    s->record_duration_ns[n] = nearest(e->duration);
+    s->record_flags[n] |= RECORD_DURATION;
+  }
+  s->records++;
+  return 1;
+}
+
+/* The end of a complete event: begin and duration are added before they are rounded. */
+static inline int64_t end_of(Chrome *s, const ChromeEvent *e, int64_t start_ns) {
+  Decimal sum;
+  if (e->duration_state < 0) {
+    s->odd[ODD_WITHOUT_DURATION]++;
+    return start_ns;
+  }
+  if (e->duration_state == NUMBER_BAD) {
+    s->odd[ODD_WITHOUT_DURATION]++;
+    return start_ns;
+  }
+  if (e->duration_state == NUMBER_RANGE ||
+      __builtin_add_overflow(e->time.ns, e->duration.ns, &sum.ns) || sum.ns > INT64_MAX - 2) {
+    s->odd[ODD_OUT_OF_RANGE]++;
+    return start_ns;
+  }
+  if (e->duration.ns < 0) {
+    s->odd[ODD_NEGATIVE_DURATION]++;
+    return start_ns;
+  }
+  sum.billionths = e->time.billionths + e->duration.billionths;
+  if (sum.billionths >= 1000000000) {
+    sum.billionths -= 1000000000;
+    sum.ns++;
+  }
+  return nearest(sum);
+}
+
+static int event_keep(Chrome *s, const ChromeEvent *e, const char *begin, const char *stop) {
+  static const char RECORDED[] = "iIRCbneSTpFstfNODPMcvV()";
+  int32_t pid = e->pid, tid = e->tid, code;
+  ChromeThread *thread;
+  int64_t n, time_ns;
+  s->events++;
+  if (UNLIKELY(!e->has_phase)) {
+    s->odd[ODD_WITHOUT_PHASE]++;
+    return 1;
+  }
+  if (UNLIKELY(e->phase != 'X' && e->phase != 'B' && e->phase != 'E' &&
+               (e->phase == 0 || !strchr(RECORDED, e->phase)))) {
+    s->odd[ODD_UNKNOWN_PHASE]++;
+    s->unknown_phases[e->phase]++;
+    return 1;
+  }
+  if (UNLIKELY(e->phase != 'M' && e->time_state != NUMBER_OK)) {
+    s->odd[e->time_state == NUMBER_RANGE ? ODD_OUT_OF_RANGE : ODD_WITHOUT_TIME]++;
+    return 1;
+  }
+  if (UNLIKELY(pid < 0 || tid < 0)) {
+    static const char ZERO[16] = "0";
+    int32_t zero = intern(&s->ids, ZERO, 1, ZERO + sizeof ZERO);
+    if (zero < 0) return 0;
+    if (pid < 0) pid = zero;
+    if (tid < 0) tid = zero;
+  }
+  code = thread_code(s, pid, tid);
+  if (UNLIKELY(code < 0)) return 0;
+  thread = &s->threads[code];
+  time_ns = nearest(e->time);
+  if (LIKELY(e->phase == 'X' || e->phase == 'B')) {
+    n = s->spans;
+    if (UNLIKELY(n == s->spans_capacity) && !spans_reserve(s)) return 0;
+    s->start_ns[n] = time_ns;
+    s->thread[n] = code;
+    s->name[n] = e->name;
+    s->category[n] = e->category;
+    s->args_length[n] = args_size(e);
+    s->args_offset[n] = s->args_length[n] ? e->args - s->base : 0;
+    if (e->phase == 'X') {
+      s->end_ns[n] = end_of(s, e, time_ns);
+      s->flags[n] = 0;
+      thread->mixed = 1;
+      touch(thread, s->end_ns[n]);
+    } else {
+      s->end_ns[n] = time_ns;
+      s->flags[n] = FLAG_STRUCTURED;
+      if (time_ns < thread->last_mark_ns) thread->backwards = 1;
+      thread->last_mark_ns = time_ns;
+    }
+    touch(thread, time_ns);
+    s->spans++;
+    if (UNLIKELY(e->bind >= 0)) return record_keep(s, e, code, begin, stop, e->bind);
+    return 1;
+  }
+  if (e->phase == 'E') {
+    n = s->marks;
+    if (UNLIKELY(n == s->marks_capacity) && !marks_reserve(s)) return 0;
+    s->mark_ns[n] = time_ns;
+    s->mark_thread[n] = code;
+    s->mark_name[n] = e->name;
+    s->mark_position[n] = (int32_t)s->spans;
+    s->mark_args_length[n] = args_size(e);
+    s->mark_args_offset[n] = s->mark_args_length[n] ? e->args - s->base : 0;
+    if (time_ns < thread->last_mark_ns) thread->backwards = 1;
+    thread->last_mark_ns = time_ns;
+    touch(thread, time_ns);
+    s->marks++;
+    return 1;
+  }
+  if (e->phase == 'i' || e->phase == 'I' || e->phase == 'R') touch(thread, time_ns);
+  return record_keep(s, e, code, begin, stop, e->id);
+}
+
+/* Events from s->p until `limit` is passed or the array ends. */
+static int events_read(Chrome *s, const char *limit) {
+  ChromeEvent e;
+  for (;;) {
+    const char *begin;
+    int result;
+    while (s->p < s->end && (*s->p == ',' || is_space(*s->p))) s->p++;
+    if (s->p >= s->end) {
+      if (s->state == STATE_EVENTS && s->lines == 2) s->odd[ODD_UNCLOSED]++;
+      return SCAN_DONE;
+    }
+    if (s->p >= limit) return SCAN_MORE;
+    begin = s->p;
+    if (*begin == '{') {
+      result = event_read(s, &s->p, &e);
+      if (LIKELY(result == EVENT_OK)) {
+        if (UNLIKELY(!event_keep(s, &e, begin, s->p))) return SCAN_MEMORY;
+        continue;
+      }
+      if (result == EVENT_CUT) {
+        s->odd[ODD_TRUNCATED]++;
+        s->p = s->end;
+        return SCAN_DONE;
+      }
+      if (result == EVENT_MEMORY) return SCAN_MEMORY;
+      if (!s->lenient) return SCAN_ERROR;
+      s->odd[ODD_BAD_RECORD]++;
+      s->p = nested_end(begin, s->end);
+      if (!s->p) {
+        /* its brackets do not close: the next line that begins an event is a new start */
+        s->p = begin + 1;
+        while (s->p < s->end && !(*s->p == '{' && s->p[-1] == '\n')) s->p++;
+      }
+      continue;
+    }
+    if (*begin == ']') {
+      s->p++;
+      return SCAN_DONE;
+    }
+    {
+      const char *behind = value_end(begin, s->end);
+      int value = *begin == '"' || *begin == '[' || *begin == '-' || *begin == 'n' ||
+                  *begin == 't' || *begin == 'f' || (*begin >= '0' && *begin <= '9');
+      if (value && !behind) {
+        s->odd[ODD_TRUNCATED]++;
+        s->p = s->end;
+        return SCAN_DONE;
+      }
+      if (value && behind > begin) {
+        s->odd[ODD_NOT_AN_EVENT]++;
+        s->p = behind;
+        continue;
+      }
+      if (!s->lenient) return fail(s, begin, "an event, a comma or the closing bracket is missing");
+      s->odd[ODD_BAD_RECORD]++;
+      while (s->p < s->end && *s->p != '{' && *s->p != ']') s->p++;
+    }
+  }
+}
+
+static int top_keep(Chrome *s, const char *key, const char *key_end, const char *value,
+                    const char *stop) {
+  TopValue *list = realloc(s->top, (size_t)(s->top_count + 1) * sizeof(TopValue));
+  if (!list) return 0;
+  s->top = list;
+  list[s->top_count].key_offset = key - s->base;
+  list[s->top_count].key_length = key_end - key;
+  list[s->top_count].offset = value - s->base;
+  list[s->top_count].length = stop - value;
+  s->top_count++;
+  return 1;
+}
+
+/* The object around the events, up to them or to its end. */
+static int top_read(Chrome *s) {
+  for (;;) {
+    const char *key, *key_end, *value, *stop;
+    while (s->p < s->end && (*s->p == ',' || is_space(*s->p))) s->p++;
+    if (s->p >= s->end) {
+      s->odd[ODD_UNCLOSED]++;
+      return SCAN_DONE;
+    }
+    if (*s->p == '}') {
+      s->p++;
+      return SCAN_DONE;
+    }
+    if (*s->p != '"') return fail(s, s->p, "a key of the trace is a string in double quotes");
+    key = s->p + 1;
+    key_end = string_end(key, s->end);
+    if (!key_end || key_end >= s->end) goto cut;
+    value = key_end + 1;
+    while (value < s->end && is_space(*value)) value++;
+    if (value >= s->end) goto cut;
+    if (*value != ':') return fail(s, value, "a colon is missing behind a key of the trace");
+    value++;
+    while (value < s->end && is_space(*value)) value++;
+    if (value >= s->end) goto cut;
+    if (key_end - key == 11 && memcmp(key, "traceEvents", 11) == 0 && *value == '[') {
+      s->p = value + 1;
+      s->state = STATE_EVENTS;
+      s->saw_events = 1;
+      return SCAN_MORE;
+    }
+    stop = value_end(value, s->end);
+    if (!stop || (stop == s->end && *value != '"' && *value != '{' && *value != '[')) goto cut;
+    if (stop == value) return fail(s, value, "a value is missing behind a key of the trace");
+    if (!top_keep(s, key, key_end, value, stop)) return SCAN_MEMORY;
+    s->p = stop;
+    continue;
+  cut:
+    s->odd[ODD_TRUNCATED]++;
+    s->p = s->end;
+    return SCAN_DONE;
+  }
+}
+
+static int top_has_phase(const Chrome *s) {
+  int64_t i;
+  for (i = 0; i < s->top_count; i++)
+    if (s->top[i].key_length == 2 && memcmp(s->base + s->top[i].key_offset, "ph", 2) == 0) return 1;
+  return 0;
+}
+
+/* Scans on until `limit` bytes are passed; call again while it says SCAN_MORE.
+ * `lines` is 0 for a bare array, 1 for events without one, 2 inside an object. */
+static int chrome_scan(Chrome *s, int64_t limit) {
+  const char *stop = limit < s->end - s->base ? s->base + limit : s->end;
+  int result;
+  if (s->state == STATE_BEFORE) {
+    if (s->end - s->p >= 3 && memcmp(s->p, "\xef\xbb\xbf", 3) == 0) s->p += 3;
+    while (s->p < s->end && is_space(*s->p)) s->p++;
+    if (s->p >= s->end) return fail(s, s->p, "the file is empty");
+    if (*s->p == '[') {
+      s->p++;
+      s->state = STATE_EVENTS;
+      s->saw_events = 1;
+    } else if (*s->p == '{') {
+      s->p++;
+      s->state = STATE_TOP;
+      s->lines = 2;
+    } else {
+      return fail(s, s->p, "a Chrome trace begins with [ or {");
+    }
+  }
+  for (;;) {
+    if (s->state == STATE_TOP) {
+      result = top_read(s);
+      if (result == SCAN_MORE) continue;
+      if (result != SCAN_DONE) return result;
+      if (!s->saw_events && top_has_phase(s)) {
+        /* events one behind the other, without an array around them */
+        s->p = s->base;
+        if (s->end - s->p >= 3 && memcmp(s->p, "\xef\xbb\xbf", 3) == 0) s->p += 3;
+        s->odd[ODD_UNCLOSED] = s->odd[ODD_TRUNCATED] = 0;
+        s->state = STATE_EVENTS;
+        s->saw_events = s->lines = 1;
+        s->top_count = 0;
+        continue;
+      }
+      s->state = STATE_DONE;
+    }
+    if (s->state == STATE_EVENTS) {
+      result = events_read(s, stop);
+      if (result != SCAN_DONE) return result;
+      s->state = s->lines == 2 && s->p < s->end ? STATE_TOP : STATE_DONE;
+      continue;
+    }
+    while (s->p < s->end && (is_space(*s->p) || *s->p == 0)) s->p++;
+    if (s->p < s->end) s->odd[ODD_TRAILING]++;
+    return SCAN_DONE;
+  }
+}
+
+#endif

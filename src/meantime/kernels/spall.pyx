@@ -1,0 +1,177 @@
+"""Binary .spall records into spans; `spall_scan.h` says how."""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+
+import numpy as np
+
+from meantime.kernels.memory cimport column
+
+cdef extern from "spall_scan.h":
+    ctypedef struct Intern:
+        const char** texts
+        uint32_t* lengths
+        uint64_t count
+    ctypedef struct SpallThread:
+        uint32_t pid
+        uint32_t tid
+        int64_t name_offset
+        int32_t name_length
+        uint8_t backwards
+    ctypedef struct SpallProcess:
+        uint32_t pid
+        int64_t offset
+        int32_t length
+    enum:
+        SPALL_DONE
+        SPALL_CUT
+        SPALL_UNKNOWN
+    ctypedef struct Spall:
+        const char* base
+        int64_t* start_ns
+        int64_t* end_ns
+        int64_t* args_offset
+        int32_t* thread
+        int32_t* name
+        int32_t* level
+        int32_t* args_length
+        uint8_t* flags
+        int64_t spans
+        int64_t* instant_ns
+        int32_t* instant_thread
+        int32_t* instant_name
+        int64_t instants
+        Intern names
+        SpallThread* threads
+        int64_t thread_count
+        SpallProcess* processes
+        int64_t process_count
+        int64_t strays
+        int64_t negatives
+        int64_t out_of_range
+        int64_t skipped
+        int64_t bad_buffers
+        int64_t place
+        int type
+        int lenient
+    int spall_init(Spall*, const char*, int64_t, int64_t, int, double) noexcept nogil
+    void spall_free(Spall*) noexcept nogil
+    int spall_scan(Spall*) noexcept nogil
+    int64_t spall_close(Spall*) noexcept nogil
+
+
+cdef class SpallScanner:
+    """Scans records from `offset` to the end of a text that must stay where it is.
+
+    `format` is 0, 1, 3, or 4 for the automatic version 3; `unit` is nanoseconds a tick. After
+    `scan`, `place` is where reading ended early, and `type` what stands there.
+    """
+
+    cdef Spall records
+    cdef const uint8_t[::1] text
+    cdef bint ready
+    cdef int64_t unfinished
+
+    def __cinit__(self, const uint8_t[::1] text, int64_t offset, int format, double unit,
+                  *, bint lenient):
+        self.text = text
+        if not spall_init(&self.records, <const char*>&text[0], offset, text.shape[0], format,
+                          unit):
+            raise MemoryError
+        self.ready = True
+        self.records.lenient = lenient
+
+    def __dealloc__(self):
+        if self.ready:
+            spall_free(&self.records)
+
+    def scan(self):
+        """Read all that can be read; return `whole`, `cut` or `unknown`."""
+        cdef int result
+        with nogil:
+            result = spall_scan(&self.records)
+            self.unfinished = spall_close(&self.records)
+        if result == SPALL_DONE:
+            return "whole"
+        if result == SPALL_CUT:
+            return "cut"
+        if result == SPALL_UNKNOWN:
+            return "unknown"
+        raise MemoryError
+
+    @property
+    def place(self):
+        """The byte where reading ended early."""
+        return self.records.place
+
+    @property
+    def type(self):
+        """The number of the record type there."""
+        return self.records.type
+
+    def oddities(self):
+        """Return a count per oddity, 0 included."""
+        cdef int64_t i, backwards = 0
+        for i in range(self.records.thread_count):
+            backwards += self.records.threads[i].backwards
+        return {
+            "end_without_begin": self.records.strays,
+            "negative_duration": self.records.negatives,
+            "unfinished_span": self.unfinished,
+            "time_out_of_range": self.records.out_of_range,
+            "bad_record": self.records.bad_buffers,
+            "record_skipped": self.records.skipped,
+            "time_went_back": backwards,
+        }
+
+    def spans(self):
+        """Return the spans in order of their begins in the file: columns, which leave the scanner."""
+        cdef Spall* s = &self.records
+        return {
+            "start_ns": column(<void**>&s.start_ns, s.spans, np.int64),
+            "end_ns": column(<void**>&s.end_ns, s.spans, np.int64),
+            "thread": column(<void**>&s.thread, s.spans, np.int32),
+            "name": column(<void**>&s.name, s.spans, np.int32),
+            "level": column(<void**>&s.level, s.spans, np.int32),
+            "flags": column(<void**>&s.flags, s.spans, np.uint8),
+            "args_offset": column(<void**>&s.args_offset, s.spans, np.int64),
+            "args_length": column(<void**>&s.args_length, s.spans, np.int32),
+        }
+
+    def instants(self):
+        """Return the instants, in the order of the file."""
+        cdef Spall* s = &self.records
+        return {
+            "time_ns": column(<void**>&s.instant_ns, s.instants, np.int64),
+            "thread": column(<void**>&s.instant_thread, s.instants, np.int32),
+            "name": column(<void**>&s.instant_name, s.instants, np.int32),
+        }
+
+    @property
+    def names(self):
+        """What name codes stand for; an address is a byte 255 and its 8 bytes."""
+        cdef uint64_t i
+        cdef Intern* table = &self.records.names
+        return [table.texts[i][:table.lengths[i]] for i in range(table.count)]
+
+    def threads(self):
+        """Return pid, tid and name of each thread; the name is b"" if none is given."""
+        cdef int64_t i
+        cdef SpallThread* t
+        base = self.records.base
+        found = []
+        for i in range(self.records.thread_count):
+            t = &self.records.threads[i]
+            name = base[t.name_offset:t.name_offset + t.name_length]
+            found.append((t.pid, t.tid, name))
+        return found
+
+    def processes(self):
+        """Return pid and name of each process that was named, the latest name last."""
+        cdef int64_t i
+        cdef SpallProcess* p
+        base = self.records.base
+        found = []
+        for i in range(self.records.process_count):
+            p = &self.records.processes[i]
+            found.append((p.pid, base[p.offset:p.offset + p.length]))
+        return found

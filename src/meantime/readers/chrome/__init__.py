@@ -1,0 +1,164 @@
+"""Chrome Trace Event JSON: what Chrome, Perfetto, PyTorch, JAX, clang, node and VizTracer write.
+
+All phases of the format: complete, begun and ended spans; instants, counters, async spans, flows,
+objects, metadata, samples and V8 profiles. Not shown, but counted: memory dumps (V, v), clock syncs
+(c) and contexts. The text stays where it is: arguments are places in it.
+"""
+
+from __future__ import annotations
+
+import mmap
+from typing import TYPE_CHECKING
+
+from meantime.errors import InputError
+from meantime.kernels.chrome import ChromeScanner
+from meantime.readers.chrome.entities import Entities
+from meantime.readers.chrome.header import read_header
+from meantime.readers.chrome.metadata import read_metadata
+from meantime.readers.chrome.profiles import read_profiles
+from meantime.readers.chrome.records import Records, read_records
+from meantime.readers.chrome.spans import read_spans
+from meantime.readers.chrome.text import decode_all
+from meantime.trace import ArgumentText, Trace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from meantime.readers.chrome.text import Strings
+    from meantime.readers.source import Source
+    from meantime.trace import Batch, Samples, Spans
+
+__all__ = ["FORMAT", "read", "recognises"]
+
+FORMAT = "chrome"
+
+# So much of a mapped file is in memory at a time.
+_STEP_BYTES = 1 << 24
+
+
+def recognises(head: bytes, name: str) -> bool:
+    """Return whether an input beginning like this is a Chrome trace: by content, not by name."""
+    del name
+    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if text.startswith(b"["):
+        inside = text[1:].lstrip()
+        return not inside or inside.startswith((b"{", b"]", b","))
+    # the events may stand behind any number of other keys
+    return text.startswith(b"{")
+
+
+def read(
+    source: Source,
+    *,
+    lenient: bool = False,
+    until_ns: int | None = None,
+    keep: Callable[[str], bool] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Trace:
+    """Return the trace; its batches scan the text when the first one is asked for.
+
+    Args:
+        source: An open input, nothing read of it yet.
+        lenient: Whether an event that is not JSON is counted and skipped.
+        until_ns: Not used: what is left out must be known to match begins and ends.
+        keep: Not used, for the same reason.
+        progress: Called with the bytes read so far and in all.
+
+    Raises:
+        InputError: From the batches, if the text is not a Chrome trace.
+    """
+    del until_ns, keep
+    trace = Trace(source.name, FORMAT, iter(()))
+    trace.batches = _batches(source, trace, lenient=lenient, progress=progress)
+    return trace
+
+
+def _batches(
+    source: Source,
+    trace: Trace,
+    *,
+    lenient: bool,
+    progress: Callable[[int, int], None] | None,
+) -> Iterator[Batch]:
+    with source:
+        text = source.whole()
+    scanner = _scan(text, trace, lenient=lenient, progress=progress)
+    if source.truncated:
+        trace.anomalies.add("truncated")
+    trace.text = ArgumentText(text)
+    read_header(scanner, text, trace)
+    names = _decoded(scanner.names, trace)
+    categories = _decoded(scanner.categories, trace)
+    trace.values = names.texts
+    trace.categories = categories.texts
+    threads = scanner.threads()
+    entities = Entities(trace, _decoded(scanner.ids, trace), threads)
+    spans = read_spans(scanner, trace, names, categories, entities, threads=threads)
+    if spans is not None:
+        yield spans
+    records = Records(scanner.records(), names, categories, entities, trace)
+    read_metadata(records)
+    yield from read_records(records)
+    samples = read_profiles(records, scanner.top(), text)
+    if samples is not None:
+        yield samples
+    trace.bounds = _bounds(spans, records, samples)
+
+
+def _bounds(
+    spans: Spans | None, records: Records, samples: Samples | None
+) -> tuple[int, int] | None:
+    """Return the range of all events that have a time; None if there are none."""
+    starts, ends = [], []
+    if spans is not None:
+        starts.append(int(spans.start_ns.min()))
+        ends += [int(spans.end_ns.max()), int(spans.start_ns.max()) + 1]
+    times = [records.time_ns[~records.is_phase("M")]]
+    if samples is not None:
+        times.append(samples.time_ns)
+    for time_ns in times:
+        if len(time_ns):
+            starts.append(int(time_ns.min()))
+            ends.append(int(time_ns.max()) + 1)
+    return (min(starts), max(ends)) if starts else None
+
+
+def _scan(
+    text: memoryview,
+    trace: Trace,
+    *,
+    lenient: bool,
+    progress: Callable[[int, int], None] | None,
+) -> ChromeScanner:
+    scanner = ChromeScanner(text, lenient=lenient)
+    dropped = 0
+    try:
+        while scanner.step(scanner.position + _STEP_BYTES):
+            # Pages that were scanned can be read from the file again, should they be asked for.
+            done = scanner.position & -mmap.PAGESIZE
+            if isinstance(text.obj, mmap.mmap) and done > dropped:
+                text.obj.madvise(mmap.MADV_DONTNEED, dropped, done - dropped)
+                dropped = done
+            if progress is not None:
+                progress(scanner.position, len(text))
+    except ValueError as error:
+        reason, offset = error.args
+        line = bytes(text[:offset]).count(b"\n") + 1
+        raise InputError(
+            trace.source, f"{reason} (byte {offset})", line=line, offset=offset
+        ) from None
+    if not scanner.saw_events:
+        raise InputError(
+            trace.source, "the trace has no list of events: expected a key traceEvents"
+        )
+    if isinstance(text.obj, mmap.mmap):
+        text.obj.madvise(mmap.MADV_DONTNEED)
+    for oddity, count in scanner.oddities().items():
+        trace.anomalies.add(oddity, count)
+    return scanner
+
+
+def _decoded(raw: list[bytes], trace: Trace) -> Strings:
+    strings = decode_all(raw)
+    trace.anomalies.add("undecodable_text", strings.undecodable)
+    return strings

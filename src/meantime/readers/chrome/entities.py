@@ -1,0 +1,57 @@
+"""Processes, threads and what else events happen to, as paths of the trace."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from meantime.attributes import Path
+    from meantime.columns import Int32s
+    from meantime.readers.chrome.text import Strings
+    from meantime.trace import Trace
+
+__all__ = ["Entities"]
+
+
+class Entities:
+    """Gives a path its code in the trace, when it is first asked for.
+
+    Attributes:
+        ids: What the codes of pid, tid, id and scope stand for.
+        pid: Per thread of the scanner, the text of its pid.
+        tid: Per thread of the scanner, the text of its tid.
+    """
+
+    def __init__(self, trace: Trace, ids: Strings, threads: dict[str, Any]) -> None:
+        texts, codes = ids.texts, ids.codes
+        self.ids = texts if codes is None else [texts[code] for code in codes]
+        self.pid = [self.ids[code] for code in threads["pid"]]
+        self.tid = [self.ids[code] for code in threads["tid"]]
+        self._paths = trace.paths
+        self._codes: dict[Path, int] = {path: code for code, path in enumerate(trace.paths)}
+
+    def code(self, *path: str) -> int:
+        """Return the code of a path, a new one if it was not seen before."""
+        code = self._codes.get(path)
+        if code is None:
+            code = self._codes[path] = len(self._paths)
+            self._paths.append(path)
+        return code
+
+    def thread(self, thread: int) -> int:
+        """Return the code of a thread of the scanner."""
+        return self.code("Processes", self.pid[thread], "Threads", self.tid[thread])
+
+    def process(self, thread: int) -> int:
+        """Return the code of the process of a thread of the scanner."""
+        return self.code("Processes", self.pid[thread])
+
+    def threads(self, column: Int32s) -> Int32s:
+        """Return a column of the scanner's threads as one of entity codes."""
+        codes = np.full(len(self.pid), -1, np.int32)
+        used = np.bincount(column, minlength=len(self.pid)) if len(column) else codes + 1
+        for thread in np.flatnonzero(used):
+            codes[thread] = self.thread(int(thread))
+        return codes[column]

@@ -1,0 +1,78 @@
+"""Flow events as links: from the latest departure of a flow to each arrival.
+
+First version: s begins a flow, t steps on, f ends it, told apart by category, name and id. Second:
+spans with a `bind_id` that flows out of one and into another. A flow binds to the thread and time
+of its event; which span that is in, a query finds.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from meantime.trace import Flows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from meantime.columns import Int32s, Int64s
+    from meantime.readers.chrome.records import Records, Rows
+    from meantime.trace import Batch
+
+__all__ = ["read_flows"]
+
+_IN, _OUT = 1, 2
+
+
+def read_flows(records: Records) -> Iterator[Batch]:
+    """Yield the links of both versions."""
+    rows = records.rows("stf")
+    if len(rows):
+        phase = records.phase[rows]
+        key = _key(records.category[rows], records.name[rows], records.id[rows])
+        leaves, arrives = phase != ord("f"), phase != ord("s")
+        yield from _links(records, rows, key, leaves, arrives)
+    rows = records.rows("XB")
+    if len(rows):
+        leaves = (records.flags[rows] & _OUT) != 0
+        arrives = (records.flags[rows] & _IN) != 0
+        yield from _links(records, rows, records.id[rows].astype(np.int64), leaves, arrives)
+
+
+def _key(*columns: Int32s) -> Int64s:
+    _, key = np.unique(np.stack(columns), axis=1, return_inverse=True)
+    return key.reshape(-1).astype(np.int64)
+
+
+def _links(
+    records: Records,
+    rows: Rows,
+    key: Int64s,
+    leaves: npt.NDArray[np.bool_],
+    arrives: npt.NDArray[np.bool_],
+) -> Iterator[Batch]:
+    grouped = np.argsort(key, kind="stable")
+    rows, key, leaves, arrives = rows[grouped], key[grouped], leaves[grouped], arrives[grouped]
+    place = np.arange(len(rows))
+    # the latest departure before each row, its own not counted
+    latest = np.maximum.accumulate(np.where(leaves, place, -1))
+    before = np.concatenate([[-1], latest[:-1]])
+    linked = arrives & (before >= 0)
+    linked[linked] &= key[before[linked]] == key[linked]
+    origin = before[linked]
+    followed = np.zeros(len(rows), np.bool_)
+    followed[origin] = True
+    anomalies = records.trace.anomalies
+    anomalies.add("flow_without_begin", int(np.count_nonzero(arrives & ~linked)))
+    anomalies.add("flow_without_end", int(np.count_nonzero(leaves & ~followed & ~linked)))
+    if linked.any():
+        yield Flows(
+            from_entity=records.entities.threads(records.thread[rows[origin]]),
+            from_ns=records.time_ns[rows[origin]],
+            to_entity=records.entities.threads(records.thread[rows[linked]]),
+            to_ns=records.time_ns[rows[linked]],
+            name=records.name[rows[linked]],
+        )

@@ -1,0 +1,47 @@
+"""Metadata events: what processes and threads are called, and in which order they are wanted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from meantime.readers.chrome.records import Records
+
+__all__ = ["read_metadata"]
+
+
+def read_metadata(records: Records) -> None:
+    """Put names, labels and sort indices into the trace; keep other facts by their names."""
+    for row in records.rows("M").tolist():
+        name = records.name_of(row)
+        arguments = records.arguments_of(row)
+        if not isinstance(arguments, dict) or not _keep(records, row, name, arguments):
+            records.trace.anomalies.add("bad_metadata")
+
+
+def _keep(records: Records, row: int, name: str, arguments: dict[str, Any]) -> bool:
+    trace, thread = records.trace, int(records.thread[row])
+    about_thread = name.startswith("thread_")
+    entity = records.entities.thread if about_thread else records.entities.process
+    if name in {"thread_name", "process_name"}:
+        if not isinstance(called := arguments.get("name"), str):
+            return False
+        trace.names[entity(thread)] = called
+    elif name in {"thread_sort_index", "process_sort_index"}:
+        if (index := _integer(arguments.get("sort_index"))) is None:
+            return False
+        trace.sort_keys[entity(thread)] = index
+    elif name == "process_labels":
+        trace.descriptions[entity(thread)] = str(arguments.get("labels", ""))
+    elif len(arguments) == 1 and isinstance(
+        value := next(iter(arguments.values())), str | int | float
+    ):
+        trace.facts[name] = str(value)
+    return True
+
+
+def _integer(value: object) -> int | None:
+    try:
+        return int(value)  # type: ignore[call-overload, no-any-return]  # anything may stand there
+    except (TypeError, ValueError, OverflowError):
+        return None

@@ -1,0 +1,58 @@
+"""Object events: an object is alive from its N, or its first snapshot O, until its D."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from meantime.trace import Arguments, LaneDeclaration, Points, StateChanges
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from meantime.readers.chrome.records import Records
+    from meantime.trace import Batch
+
+__all__ = ["read_objects"]
+
+
+def read_objects(records: Records) -> Iterator[Batch]:
+    """Yield the objects' states, and their snapshots as points."""
+    rows = records.rows("NOD")
+    if not len(rows):
+        return
+    trace, ids = records.trace, records.entities.ids
+    trace.lanes.append(LaneDeclaration("Processes/*/Objects/*/*", kind="object", label="Objects"))
+    alive_state = len(trace.values)
+    trace.values.append("alive")
+    entity = np.array(
+        [
+            records.entities.code(
+                "Processes",
+                records.entities.pid[records.thread[row]],
+                "Objects",
+                records.name_of(row),
+                ids[records.id[row]] if records.id[row] >= 0 else "",
+            )
+            for row in rows.tolist()
+        ],
+        np.int32,
+    )
+    phase = records.phase[rows]
+    yield StateChanges(
+        time_ns=records.time_ns[rows],
+        entity=entity,
+        state=np.where(phase == ord("D"), np.int32(-1), np.int32(alive_state)),
+        tag=np.full(len(rows), -1, np.int32),
+    )
+    snapshots = phase == ord("O")
+    if snapshots.any():
+        chosen = rows[snapshots]
+        yield Points(
+            time_ns=records.time_ns[chosen],
+            entity=entity[snapshots],
+            name=records.name[chosen],
+            target=np.full(len(chosen), -1, np.int32),
+            arguments=Arguments(records.arguments.offset[chosen], records.arguments.length[chosen]),
+        )

@@ -1,0 +1,128 @@
+"""Samples in a trace: V8 profiles (P events), and `samples` with `stackFrames` beside events."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal, InvalidOperation
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from meantime.readers.sampling import SampleColumns
+from meantime.readers.v8 import NodeTree
+from meantime.stacks import NO_STACK, StackTableBuilder
+
+if TYPE_CHECKING:
+    from meantime.readers.chrome.records import Records
+    from meantime.trace import Samples
+
+__all__ = ["read_profiles"]
+
+
+def read_profiles(
+    records: Records, top: list[tuple[bytes, int, int]], text: memoryview
+) -> Samples | None:
+    """Return the samples of both kinds, and give the trace its stacks; None if there are none."""
+    stacks = StackTableBuilder()
+    samples = SampleColumns(records.trace.values)
+    _read_v8(records, stacks, samples)
+    _read_legacy(records, top, text, stacks, samples)
+    if not samples:
+        return None
+    records.trace.stacks = stacks.build()
+    return samples.batch()
+
+
+def _read_v8(records: Records, stacks: StackTableBuilder, samples: SampleColumns) -> None:
+    profiles: dict[tuple[str, str], tuple[NodeTree, list[int], list[int], list[int]]] = {}
+    for row in records.rows("PI").tolist():
+        name = records.name_of(row)
+        if name not in {"Profile", "ProfileChunk", "CpuProfile"}:
+            continue
+        arguments = records.arguments_of(row)
+        data = arguments.get("data") if isinstance(arguments, dict) else None
+        if not isinstance(data, dict):
+            records.trace.anomalies.add("bad_profile")
+            continue
+        thread = int(records.thread[row])
+        id_ = records.entities.ids[records.id[row]] if records.id[row] >= 0 else ""
+        tree, nodes, deltas, owner = profiles.setdefault(
+            (records.entities.pid[thread], id_), (NodeTree(stacks), [], [], [])
+        )
+        try:
+            _chunk(data, tree, nodes, deltas)
+            if name != "ProfileChunk":
+                owner[:] = [thread, int(data.get("startTime", records.time_ns[row] // 1000))]
+        except (AttributeError, TypeError, ValueError):
+            records.trace.anomalies.add("bad_profile")
+    for tree, nodes, deltas, owner in profiles.values():
+        if not nodes:
+            continue
+        if not owner or len(nodes) != len(deltas):
+            records.trace.anomalies.add("bad_profile", len(nodes))
+            continue
+        time_ns = (np.cumsum(np.array(deltas, np.int64)) + owner[1]) * 1000
+        samples.add_run(
+            records.entities.thread(owner[0]), time_ns, [tree.stack(node) for node in nodes]
+        )
+
+
+def _chunk(data: dict[str, Any], tree: NodeTree, nodes: list[int], deltas: list[int]) -> None:
+    profile = data.get("cpuProfile") or {}
+    tree.add(profile.get("nodes") or [])
+    nodes += [int(node) for node in profile.get("samples") or []]
+    given = data.get("timeDeltas") or profile.get("timeDeltas") or []
+    deltas += [int(delta) for delta in given]
+
+
+def _read_legacy(
+    records: Records,
+    top: list[tuple[bytes, int, int]],
+    text: memoryview,
+    stacks: StackTableBuilder,
+    samples: SampleColumns,
+) -> None:
+    found = {key: (offset, length) for key, offset, length in top}
+    if b"samples" not in found:
+        return
+    try:
+        values, frames = (
+            json.loads(bytes(text[offset : offset + length]), parse_float=Decimal, strict=False)
+            for offset, length in (found[b"samples"], found.get(b"stackFrames", (0, 0)))
+            if length
+        )
+    except (ValueError, RecursionError):
+        records.trace.anomalies.add("bad_profile")
+        return
+    known: dict[str, int] = {}
+    owners = dict(zip(records.entities.tid, records.entities.pid, strict=True))
+    for sample in values if isinstance(values, list) else []:
+        try:
+            tid = str(sample["tid"])
+            time_ns = int(Decimal(sample["ts"]) * 1000)
+            stack = _frame_stack(str(sample["sf"]), frames, known, stacks)
+            weight = int(sample.get("weight", 1))
+        except (AttributeError, KeyError, TypeError, InvalidOperation, ValueError):
+            records.trace.anomalies.add("bad_profile")
+            continue
+        thread = records.entities.code("Processes", owners.get(tid, "0"), "Threads", tid)
+        samples.add(thread, time_ns, stack, weight, str(sample.get("name", "samples")))
+
+
+def _frame_stack(
+    frame: str, frames: dict[str, Any], known: dict[str, int], stacks: StackTableBuilder
+) -> int:
+    """Return the stack of a frame, whose callers are other frames."""
+    chain: list[str] = []
+    while frame not in known:
+        chain.append(frame)
+        known[frame] = NO_STACK  # a frame that calls itself ends there
+        parent = frames[frame].get("parent")
+        if parent is None:
+            break
+        frame = str(parent)
+    stack = known[frame]
+    for code in reversed(chain):
+        name = str(frames[code].get("name", ""))
+        stack = known[code] = stacks.push(stack, stacks.frame(name))
+    return stack

@@ -1,0 +1,136 @@
+"""Events that are no spans of a thread: instants, counters, async spans, flows, objects."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from meantime.readers.chrome.asynchronous import read_async
+from meantime.readers.chrome.counters import read_counters
+from meantime.readers.chrome.flows import read_flows
+from meantime.readers.chrome.objects import read_objects
+from meantime.readers.chrome.spans import name_or_empty
+from meantime.trace import Arguments, Points
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from meantime.columns import Int32s, Int64s
+    from meantime.readers.chrome.entities import Entities
+    from meantime.readers.chrome.text import Strings
+    from meantime.trace import Batch, Trace
+
+__all__ = ["Records", "Rows", "read_records"]
+
+Rows: TypeAlias = "npt.NDArray[np.intp]"
+
+_SHOWN = "iIRCbneSTpFstfNODPMXB"
+
+
+class Records:
+    """The scanner's records in order of time, as they came where times are equal.
+
+    Attributes:
+        time_ns: When; 0 for metadata, which may have no time.
+        thread: The scanner's thread.
+        name: Index into the trace's values, the empty name where there is none.
+        category: Index into the trace's categories, or -1.
+        id: Index into `entities.ids`, or -1.
+        scope: Index into `entities.ids`, or -1.
+        phase: The letter.
+        flags: What else is known: 1 flow in, 2 flow out, 4 binds to the enclosing span.
+        reach: The letter of an instant's scope, 0 if none.
+        trace: What is being read.
+        entities: Its paths.
+    """
+
+    def __init__(
+        self,
+        columns: dict[str, Any],
+        names: Strings,
+        categories: Strings,
+        entities: Entities,
+        trace: Trace,
+    ) -> None:
+        rows = np.argsort(columns["time_ns"], kind="stable")
+        self.time_ns: Int64s = columns["time_ns"][rows]
+        self.thread: Int32s = columns["thread"][rows]
+        self.name = name_or_empty(names, columns["name"][rows])
+        self.category = categories.map(columns["category"][rows])
+        self.id: Int32s = columns["id"][rows]
+        self.scope: Int32s = columns["scope"][rows]
+        self.phase: npt.NDArray[np.uint8] = columns["phase"][rows]
+        self.flags: npt.NDArray[np.uint8] = columns["flags"][rows]
+        self.reach: npt.NDArray[np.uint8] = columns["reach"][rows]
+        self.arguments = Arguments(columns["args_offset"][rows], columns["args_length"][rows])
+        self._offset = columns["offset"][rows]
+        self._length = columns["length"][rows]
+        self.trace = trace
+        self.entities = entities
+
+    def rows(self, letters: str) -> Rows:
+        """Return the places of the records of these phases."""
+        return np.flatnonzero(self.is_phase(letters))
+
+    def is_phase(self, letters: str) -> npt.NDArray[np.bool_]:
+        """Return which records are of one of these phases."""
+        return np.isin(self.phase, np.frombuffer(letters.encode(), np.uint8))
+
+    def name_of(self, row: int) -> str:
+        """Return a record's name."""
+        name: str = self.trace.values[self.name[row]]
+        return name
+
+    def arguments_of(self, row: int) -> object:
+        """Return a record's decoded arguments; None if they cannot be read."""
+        offset, length = int(self.arguments.offset[row]), int(self.arguments.length[row])
+        return _json(self.trace.text.read(offset, length) or b"{}")
+
+    def event_of(self, row: int) -> object:
+        """Return the whole event, decoded; None if it cannot be."""
+        return _json(self.trace.text.read(int(self._offset[row]), int(self._length[row])))
+
+
+def _json(text: bytes) -> object:
+    try:
+        return json.loads(text.decode("utf-8", "replace"), strict=False)
+    except (ValueError, RecursionError):
+        return None
+
+
+def read_records(records: Records) -> Iterator[Batch]:
+    """Yield the points, counters, async spans, flows and object states."""
+    records.trace.anomalies.add("phase_not_shown", int(np.count_nonzero(~records.is_phase(_SHOWN))))
+    yield from _read_points(records)
+    yield from read_counters(records)
+    yield from read_async(records)
+    yield from read_flows(records)
+    yield from read_objects(records)
+
+
+def _read_points(records: Records) -> Iterator[Batch]:
+    rows = records.rows("iIR")
+    if not len(rows):
+        return
+    # marks have no scope: they belong to their thread
+    reach = np.where(records.phase[rows] == ord("R"), ord("t"), records.reach[rows])
+    thread = records.thread[rows]
+    entity = np.empty(len(rows), np.int32)
+    whole, process = reach == ord("g"), reach == ord("p")
+    if whole.any():
+        entity[whole] = records.entities.code("Global")
+    for code in np.unique(thread[process]):
+        entity[process & (thread == code)] = records.entities.process(int(code))
+    on_thread = ~(whole | process)
+    entity[on_thread] = records.entities.threads(thread[on_thread])
+    yield Points(
+        time_ns=records.time_ns[rows],
+        entity=entity,
+        name=records.name[rows],
+        target=np.full(len(rows), -1, np.int32),
+        arguments=Arguments(records.arguments.offset[rows], records.arguments.length[rows]),
+    )

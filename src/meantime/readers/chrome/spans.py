@@ -1,0 +1,98 @@
+"""Complete events, and begins with their ends, as one batch of spans."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from meantime.readers.matching import Begins, Ends, close_spans
+from meantime.trace import Arguments, Spans
+
+if TYPE_CHECKING:
+    from meantime.columns import Int32s
+    from meantime.kernels.chrome import ChromeScanner
+    from meantime.readers.chrome.entities import Entities
+    from meantime.readers.chrome.text import Strings
+    from meantime.trace import ArgumentText, Trace
+
+__all__ = ["name_or_empty", "read_spans"]
+
+
+def name_or_empty(names: Strings, column: Int32s) -> Int32s:
+    """Return a column of names in which no name is the empty name."""
+    mapped = names.map(column)
+    if not len(mapped) or mapped.min() >= 0:
+        return mapped
+    if "" not in names.texts:
+        names.texts.append("")
+    return np.where(mapped < 0, np.int32(names.texts.index("")), mapped)
+
+
+def read_spans(
+    scanner: ChromeScanner,
+    trace: Trace,
+    names: Strings,
+    categories: Strings,
+    entities: Entities,
+    *,
+    threads: dict[str, Any],
+) -> Spans | None:
+    """Return the spans of all threads; None if there are none."""
+    columns = scanner.spans()
+    marks = scanner.marks()
+    mark_name = names.map(marks["name"])
+    if "" in names.texts:
+        mark_name = np.where(mark_name == names.texts.index(""), np.int32(-1), mark_name)
+    name = name_or_empty(names, columns["name"])
+    level, closed = close_spans(
+        Begins(columns["start_ns"], columns["end_ns"], columns["thread"], name, columns["flags"]),
+        Ends(marks["time_ns"], marks["thread"], mark_name, marks["position"]),
+        last_ns=threads["last_ns"],
+        backwards=threads["backwards"],
+        anomalies=trace.anomalies,
+    )
+    if not len(name):
+        return None
+    arguments = Arguments(columns["args_offset"], columns["args_length"])
+    _add_end_arguments(arguments, marks, closed, trace.text)
+    return Spans(
+        start_ns=columns["start_ns"],
+        end_ns=columns["end_ns"],
+        thread=entities.threads(columns["thread"]),
+        name=name,
+        category=categories.map(columns["category"]),
+        level=level,
+        flags=columns["flags"],
+        arguments=arguments,
+    )
+
+
+def _add_end_arguments(
+    arguments: Arguments, marks: dict[str, Any], closed: Int32s, text: ArgumentText
+) -> None:
+    """Give spans what their end said of them too; where both say a thing, the end counts."""
+    telling = np.flatnonzero((marks["args_length"] > 0) & (closed >= 0))
+    for mark in telling:
+        span = closed[mark]
+        offset, length = int(marks["args_offset"][mark]), int(marks["args_length"][mark])
+        if arguments.length[span]:
+            begin = text.read(int(arguments.offset[span]), int(arguments.length[span]))
+            end = text.read(offset, length)
+            if begin == end:
+                continue
+            both = _merged(begin, end)
+            offset, length = text.add(both), len(both)
+        arguments.offset[span] = offset
+        arguments.length[span] = length
+
+
+def _merged(begin: bytes, end: bytes) -> bytes:
+    try:
+        first, second = json.loads(begin, strict=False), json.loads(end, strict=False)
+    except ValueError:
+        return begin
+    if not isinstance(first, dict) or not isinstance(second, dict):
+        return begin
+    return json.dumps({**first, **second}, ensure_ascii=False).encode("utf-8", "replace")

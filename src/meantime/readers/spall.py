@@ -1,0 +1,196 @@
+"""Binary .spall traces: versions 0, 1 and 3, and the automatic version 3.
+
+Little endian. Version 0 and 1: a header of 32 bytes (magic 0x0BADF00D, version, microseconds a tick
+as a double, 0), then records with pid, tid and a time in ticks as a double. Version 3: nanoseconds
+a tick, buffers of one thread with whole ticks. Automatic version 3 (magic 0xABADF00D) has buffers
+of differences; functions are addresses there, shown in hex, since the names are in the program.
+Version 2 of either magic, which was never released, is not read.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from meantime.errors import InputError
+from meantime.kernels.spall import SpallScanner
+from meantime.trace import Arguments, ArgumentText, Points, Spans, Trace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from meantime.columns import Int32s
+    from meantime.readers.source import Source
+    from meantime.trace import Batch
+
+__all__ = ["AUTO_MAGIC", "FORMAT", "MAGIC", "read", "recognises"]
+
+FORMAT = "spall"
+
+MAGIC = 0x0BADF00D
+AUTO_MAGIC = 0xABADF00D
+
+_AUTO = 4  # the scanner's number for the automatic version 3
+_HEADER = struct.Struct("<QQdQ")
+_AUTO_HEADER = struct.Struct("<QQdQH")
+
+
+def recognises(head: bytes, name: str) -> bool:
+    """Return whether an input beginning like this is a .spall trace, of whatever version."""
+    del name
+    return head[:8] in {MAGIC.to_bytes(8, "little"), AUTO_MAGIC.to_bytes(8, "little")}
+
+
+def read(
+    source: Source,
+    *,
+    lenient: bool = False,
+    until_ns: int | None = None,
+    keep: Callable[[str], bool] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Trace:
+    """Return the trace; its batches read the records when the first one is asked for.
+
+    Args:
+        source: An open input, nothing read of it yet.
+        lenient: Whether what stands before a record that cannot be read is enough.
+        until_ns: Not used: what is left out must be known to match begins and ends.
+        keep: Not used, for the same reason.
+        progress: Called with the bytes read so far and in all.
+
+    Raises:
+        InputError: From the batches, if it is not a .spall trace of a version known here.
+    """
+    del until_ns, keep
+    trace = Trace(source.name, FORMAT, iter(()))
+    trace.batches = _batches(source, trace, lenient=lenient, progress=progress)
+    return trace
+
+
+def _batches(
+    source: Source,
+    trace: Trace,
+    *,
+    lenient: bool,
+    progress: Callable[[int, int], None] | None,
+) -> Iterator[Batch]:
+    with source:
+        text = source.whole()
+    offset, version, unit_ns = _read_header(text, trace)
+    trace.text = ArgumentText(text)
+    scanner = SpallScanner(text, offset, version, unit_ns, lenient=lenient)
+    outcome = scanner.scan()
+    if progress is not None:
+        progress(len(text), len(text))
+    if outcome == "unknown" and not lenient:
+        raise InputError(
+            trace.source,
+            f"a record of type {scanner.type} is not one of the format, or does not fit into its "
+            "buffer; use --lenient to read what can be read",
+            offset=scanner.place,
+        )
+    if outcome != "whole":
+        trace.anomalies.add("truncated" if outcome == "cut" else "bad_record")
+        trace.facts["read until byte"] = str(scanner.place)
+    elif source.truncated:
+        trace.anomalies.add("truncated")
+    for oddity, count in scanner.oddities().items():
+        trace.anomalies.add(oddity, count)
+    yield from _columns(scanner, trace)
+
+
+def _read_header(text: memoryview, trace: Trace) -> tuple[int, int, float]:
+    """Return where the records begin, the scanner's number of the version, and ns a tick."""
+    if len(text) < _HEADER.size:
+        raise InputError(
+            trace.source, f"the header has 32 bytes, the file {len(text)}", offset=len(text)
+        )
+    magic, version, unit, must_be_0 = _HEADER.unpack_from(text)
+    if magic not in {MAGIC, AUTO_MAGIC}:
+        raise InputError(
+            trace.source, f"a .spall trace begins with {MAGIC:#x}, this with {magic:#x}", offset=0
+        )
+    known = {3} if magic == AUTO_MAGIC else {0, 1, 3}
+    if version not in known:
+        raise InputError(
+            trace.source,
+            f"version {version} of the format is not one of {sorted(known)}: record it anew",
+            offset=8,
+        )
+    if not 0 < unit < float("inf"):
+        raise InputError(trace.source, f"a tick of {unit} is no length of time", offset=16)
+    trace.facts["version"] = f"auto {version}" if magic == AUTO_MAGIC else str(version)
+    if magic == AUTO_MAGIC:
+        return _read_auto_header(text, trace)
+    if must_be_0:
+        trace.anomalies.add("bad_metadata")
+    return _HEADER.size, version, unit if version == 3 else unit * 1000
+
+
+def _read_auto_header(text: memoryview, trace: Trace) -> tuple[int, int, float]:
+    if len(text) < _AUTO_HEADER.size:
+        raise InputError(
+            trace.source, f"the header has 34 bytes, the file {len(text)}", offset=len(text)
+        )
+    _, _, unit_ns, base_address, path_length = _AUTO_HEADER.unpack_from(text)
+    offset = _AUTO_HEADER.size + path_length
+    if len(text) < offset:
+        raise InputError(trace.source, "the file ends inside its header", offset=len(text))
+    path = bytes(text[_AUTO_HEADER.size : offset])
+    trace.facts["program"] = path.decode("utf-8", "replace")
+    trace.facts["base address"] = f"{base_address:#x}"
+    return offset, _AUTO, unit_ns
+
+
+def _columns(scanner: SpallScanner, trace: Trace) -> Iterator[Batch]:
+    _read_names(scanner, trace)
+    entities = _read_threads(scanner, trace)
+    spans = scanner.spans()
+    if len(spans["start_ns"]):
+        yield Spans(
+            start_ns=spans["start_ns"],
+            end_ns=spans["end_ns"],
+            thread=entities[spans["thread"]],
+            name=spans["name"],
+            category=np.full(len(spans["start_ns"]), -1, np.int32),
+            level=spans["level"],
+            flags=spans["flags"],
+            arguments=Arguments(spans["args_offset"], spans["args_length"]),
+        )
+    instants = scanner.instants()
+    if len(instants["time_ns"]):
+        yield Points(
+            time_ns=instants["time_ns"],
+            entity=entities[instants["thread"]],
+            name=instants["name"],
+            target=np.full(len(instants["time_ns"]), -1, np.int32),
+        )
+
+
+def _read_names(scanner: SpallScanner, trace: Trace) -> None:
+    for raw in scanner.names:
+        if raw[:1] == b"\xff" and len(raw) == 9:
+            trace.values.append(hex(int.from_bytes(raw[1:], "little")))
+            continue
+        text = raw.decode("utf-8", "replace")
+        trace.anomalies.add("undecodable_text", int("\ufffd" in text))
+        trace.values.append(text)
+
+
+def _read_threads(scanner: SpallScanner, trace: Trace) -> Int32s:
+    """Return the entity of each of the scanner's threads."""
+    processes: dict[int, int] = {}
+    for pid, name in scanner.processes():
+        if pid not in processes:
+            processes[pid] = len(trace.paths)
+            trace.paths.append(("Processes", str(pid)))
+        trace.names[processes[pid]] = name.decode("utf-8", "replace")
+    threads = scanner.threads()
+    entities = np.arange(len(trace.paths), len(trace.paths) + len(threads), dtype=np.int32)
+    for pid, tid, name in threads:
+        if name:
+            trace.names[len(trace.paths)] = name.decode("utf-8", "replace")
+        trace.paths.append(("Processes", str(pid), "Threads", str(tid)))
+    return entities

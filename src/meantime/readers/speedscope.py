@@ -1,0 +1,200 @@
+"""speedscope's own JSON: evented profiles as spans, sampled ones as samples.
+
+Each profile becomes a thread. The time of a sample is where the weights before it end, from the
+profile's start; what is not measured in time counts as nanoseconds for that.
+Schema: https://www.speedscope.app/file-format-schema.json
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal, InvalidOperation
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from meantime.errors import InputError
+from meantime.readers.json_file import load_object
+from meantime.readers.matching import Begins, Ends, close_spans
+from meantime.readers.sampling import SampleColumns
+from meantime.stacks import StackTableBuilder
+from meantime.trace import SpanFlag, Spans, Trace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from meantime.readers.source import Source
+    from meantime.trace import Batch
+
+__all__ = ["FORMAT", "read", "recognises"]
+
+FORMAT = "speedscope"
+
+_NS_PER_UNIT = {
+    "nanoseconds": 1,
+    "microseconds": 10**3,
+    "milliseconds": 10**6,
+    "seconds": 10**9,
+}
+_LIMIT = 2**62
+
+
+def recognises(head: bytes, name: str) -> bool:
+    """Return whether an input beginning like this is a speedscope file."""
+    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if not text.startswith(b"{"):
+        return False
+    # the schema may stand at the end; then the name tells
+    return (
+        b"speedscope.app/file-format-schema" in text
+        or (b'"profiles"' in text and b'"shared"' in text)
+        or ".speedscope.json" in name
+    )
+
+
+def read(
+    source: Source,
+    *,
+    lenient: bool = False,
+    until_ns: int | None = None,
+    keep: Callable[[str], bool] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Trace:
+    """Return the trace; its batches read the file when the first one is asked for.
+
+    Args:
+        source: An open input, nothing read of it yet.
+        lenient: Whether profiles that cannot be read are counted and left out.
+        until_ns: Not used: the file is read whole.
+        keep: Not used, for the same reason.
+        progress: Called with the bytes read so far and in all.
+
+    Raises:
+        InputError: From the batches, if it is not such a file.
+    """
+    del until_ns, keep
+    trace = Trace(source.name, FORMAT, iter(()))
+    trace.batches = _batches(source, trace, lenient=lenient, progress=progress)
+    return trace
+
+
+def _batches(
+    source: Source,
+    trace: Trace,
+    *,
+    lenient: bool,
+    progress: Callable[[int, int], None] | None,
+) -> Iterator[Batch]:
+    file = load_object(source)
+    if progress is not None:
+        progress(1, 1)
+    try:
+        frames = [str(frame["name"]) for frame in file["shared"]["frames"]]
+        profiles = list(file["profiles"])
+    except (KeyError, TypeError):
+        raise InputError(
+            source.name, "a speedscope file has shared.frames and profiles, this has not"
+        ) from None
+    trace.title = str(file["name"]) if file.get("name") else None
+    trace.values += frames
+    stacks = StackTableBuilder()
+    samples = SampleColumns(trace.values)
+    for number, profile in enumerate(profiles):
+        try:
+            thread = len(trace.paths)
+            batch = _read_profile(profile, thread, frames, trace, stacks, samples)
+        except (AttributeError, InvalidOperation, IndexError, KeyError, TypeError, ValueError):
+            if not lenient:
+                raise InputError(
+                    source.name, f"profiles[{number}] is not an evented or sampled profile"
+                ) from None
+            trace.anomalies.add("bad_profile")
+            continue
+        trace.paths.append(("Processes", "0", "Threads", str(number)))
+        trace.names[thread] = str(profile.get("name", ""))
+        if batch is not None:
+            yield batch
+    if samples:
+        trace.stacks = stacks.build()
+        yield samples.batch()
+
+
+def _read_profile(  # noqa: PLR0917 - what all profiles share
+    profile: dict[str, Any],
+    thread: int,
+    frames: list[str],
+    trace: Trace,
+    stacks: StackTableBuilder,
+    samples: SampleColumns,
+) -> Batch | None:
+    unit = str(profile.get("unit", "none"))
+    scale = _NS_PER_UNIT.get(unit, 1)
+    if profile["type"] == "evented":
+        return _read_events(profile, thread, scale, len(frames), trace)
+    if profile["type"] != "sampled":
+        raise ValueError(profile["type"])
+    at = _ns(profile.get("startValue", 0), scale)
+    # what is weighed in time is as long as it weighs
+    event = "wall" if unit in _NS_PER_UNIT else unit
+    for stack, weight in zip(profile["samples"], profile["weights"], strict=True):
+        weight_ns = _ns(weight, scale)
+        samples.add(thread, at, stacks.add(frames[frame] for frame in stack), weight_ns, event)
+        at += weight_ns
+    return None
+
+
+def _read_events(
+    profile: dict[str, Any], thread: int, scale: int, frames: int, trace: Trace
+) -> Batch | None:
+    begins: list[tuple[int, int]] = []
+    ends: list[tuple[int, int, int]] = []
+    last_ns = _ns(profile.get("endValue", 0), scale)
+    latest, backwards = -_LIMIT, False
+    for event in profile["events"]:
+        time_ns, frame = _ns(event["at"], scale), int(event["frame"])
+        if not 0 <= frame < frames:
+            raise IndexError(frame)
+        backwards |= time_ns < latest
+        latest = max(latest, time_ns)
+        if event["type"] == "O":
+            begins.append((time_ns, frame))
+        elif event["type"] == "C":
+            ends.append((time_ns, frame, len(begins)))
+        else:
+            raise ValueError(event["type"])
+    if not begins:
+        trace.anomalies.add("end_without_begin", len(ends))
+        return None
+    begun = np.array(begins, np.int64)
+    ended = np.array(ends, np.int64).reshape(-1, 3)
+    rows = len(begun)
+    start_ns, name = begun[:, 0].copy(), begun[:, 1].astype(np.int32)
+    end_ns, flags = start_ns.copy(), np.full(rows, SpanFlag.STRUCTURED, np.uint8)
+    level, _ = close_spans(
+        Begins(start_ns, end_ns, np.zeros(rows, np.int32), name, flags),
+        Ends(
+            ended[:, 0].copy(),
+            np.zeros(len(ended), np.int32),
+            ended[:, 1].astype(np.int32),
+            ended[:, 2].astype(np.int32),
+        ),
+        last_ns=np.array([max(latest, last_ns)]),
+        backwards=np.array([backwards]),
+        anomalies=trace.anomalies,
+    )
+    return Spans(
+        start_ns=start_ns,
+        end_ns=end_ns,
+        thread=np.full(rows, thread, np.int32),
+        name=name,
+        category=np.full(rows, -1, np.int32),
+        level=level,
+        flags=flags,
+    )
+
+
+def _ns(value: object, scale: int) -> int:
+    """Return a time in nanoseconds, to the nearest, without a float on the way."""
+    exact = Decimal(str(value)) * scale
+    if not exact.is_finite() or abs(exact) > _LIMIT:
+        raise ValueError(value)
+    return int(exact.to_integral_value())

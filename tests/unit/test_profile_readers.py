@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from meantime.errors import InputError
+from meantime.history.build import build
+from meantime.query.stacks import sample_tree
+from meantime.readers import open_trace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from meantime.history.history import History
+
+SCHEMA = "https://www.speedscope.app/file-format-schema.json"
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Callable[..., History]:
+    def read_text(text: str, *, lenient: bool = False) -> History:
+        path = tmp_path / "profile"
+        path.write_text(text)
+        return build(open_trace(path, lenient=lenient))
+
+    return read_text
+
+
+def speedscope(*profiles: dict[str, object]) -> str:
+    frames = [{"name": "main"}, {"name": "work"}]
+    return json.dumps({"$schema": SCHEMA, "shared": {"frames": frames}, "profiles": profiles})
+
+
+def evented(*events: tuple[str, int, object], unit: str = "microseconds") -> dict[str, object]:
+    listed = [{"type": kind, "frame": frame, "at": at} for kind, frame, at in events]
+    return {
+        "type": "evented", "name": "t", "unit": unit, "startValue": 0, "endValue": 9,
+        "events": listed,
+    }  # fmt: skip
+
+
+def test_an_evented_profile_is_spans(read: Callable[..., History]) -> None:
+    history = read(speedscope(evented(("O", 0, 0), ("O", 1, 1.5), ("C", 1, 2.001), ("C", 0, 9))))
+
+    spans = history.spans()
+    assert spans.name.to_list() == ["main", "work"]
+    assert (spans.start_ns.tolist(), spans.end_ns.tolist()) == ([0, 1500], [9000, 2001])
+    assert list(history.names.values()) == ["t"]
+
+
+def test_a_sampled_profile_is_samples_one_after_the_other(read: Callable[..., History]) -> None:
+    history = read(
+        speedscope(
+            {
+                "type": "sampled",
+                "name": "t",
+                "unit": "milliseconds",
+                "startValue": 5,
+                "endValue": 9,
+                "samples": [[0], [0, 1], []],
+                "weights": [1, 2.5, 0.5],
+            }
+        )
+    )
+
+    samples = history.samples()
+    assert samples.time_ns.tolist() == [5_000_000, 6_000_000, 8_500_000]
+    assert samples.weight.tolist() == [1_000_000, 2_500_000, 500_000]
+    assert sample_tree(samples).total.tolist() == [3_500_000, 2_500_000]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (speedscope(evented(("O", 7, 0))), r"profiles\[0\] is not an evented or sampled profile"),
+        (speedscope(evented(("O", 0, "x"))), r"profiles\[0\]"),
+        (speedscope({"type": "else"}), r"profiles\[0\]"),
+        (json.dumps({"$schema": SCHEMA}), "has shared.frames and profiles"),
+        (f'{{"$schema":"{SCHEMA}",', "profile:1: Expecting property name"),
+        ('{"nodes":[{"callFrame":{}}]}', "has nodes, samples and timeDeltas"),
+        ('{"nodes":[{"id":1,"callFrame":{}}],"samples":[1]}', "1 samples have 0 timeDeltas"),
+        ("main;a 5\n", None),
+        ("main;a 5\nmain;b five\n", "the format is not known"),
+    ],
+)
+def test_what_is_no_profile_is_refused(
+    read: Callable[..., History], text: str, message: str | None
+) -> None:
+    if message is None:
+        read(text)
+        return
+    with pytest.raises(InputError, match=message):
+        read(text)
+
+
+def test_lenient_reading_leaves_bad_profiles_out(read: Callable[..., History]) -> None:
+    history = read(speedscope({"type": "else"}, evented(("O", 0, 0), ("C", 0, 1))), lenient=True)
+
+    assert len(history.spans()) == 1
+    assert dict(history.anomalies) == {"bad_profile": 1}
+
+
+def test_a_v8_profile_is_samples(read: Callable[..., History]) -> None:
+    nodes = [
+        {"id": 1, "callFrame": {"functionName": "(root)"}, "children": [2]},
+        {"id": 2, "callFrame": {"functionName": "f"}, "children": [3]},
+        {"id": 3, "callFrame": {"functionName": ""}},
+    ]
+
+    history = read(
+        json.dumps(
+            {
+                "nodes": nodes,
+                "startTime": 10,
+                "endTime": 20,
+                "samples": [3, 2, 1],
+                "timeDeltas": [1, 2, 3],
+            }
+        )
+    )
+
+    samples = history.samples()
+    assert samples.time_ns.tolist() == [11_000, 13_000, 16_000]
+    assert samples.weight.tolist() == [2000, 3000, 0]
+    assert samples.stacks.frames_of(int(samples.stack[0])) == ["f", "(anonymous)"]
+
+
+def test_folded_stacks_are_samples(read: Callable[..., History]) -> None:
+    history = read("main;read file 3\nmain 2\n\nmain;write;flush 1\n")
+
+    tree = sample_tree(history.samples())
+
+    own = {";".join(tree.stacks.frames_of(row)): int(tree.own[row]) for row in range(len(tree))}
+    assert own == {
+        "main": 2, "main;read file": 3, "main;write": 0, "main;write;flush": 1,
+    }  # fmt: skip
+    assert history.samples().time_ns.tolist() == [0, 3, 5]

@@ -1,0 +1,220 @@
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+import pytest
+
+from meantime.errors import InputError
+from meantime.history.build import build
+from meantime.readers import open_trace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from meantime.history.history import History
+
+MAGIC, AUTO = 0x0BADF00D, 0xABADF00D
+
+
+def header(version: int, unit: float = 1.0, magic: int = MAGIC) -> bytes:
+    return struct.pack("<QQdQ", magic, version, unit, 0)
+
+
+def begin0(time: float, name: bytes = b"a", tid: int = 2) -> bytes:
+    return struct.pack("<BIIdB", 3, 1, tid, time, len(name)) + name
+
+
+def begin1(time: float, name: bytes = b"a", args: bytes = b"", tid: int = 2) -> bytes:
+    return struct.pack("<BBIIdBB", 3, 0, 1, tid, time, len(name), len(args)) + name + args
+
+
+def end1(time: float, tid: int = 2) -> bytes:
+    return struct.pack("<BIId", 4, 1, tid, time)
+
+
+def complete0(time: float, duration: float, name: bytes = b"a") -> bytes:
+    return struct.pack("<BIIddB", 2, 1, 2, time, duration, len(name)) + name
+
+
+def begin3(time: int, name: bytes = b"a", args: bytes = b"") -> bytes:
+    return struct.pack("<BQBB", 3, time, len(name), len(args)) + name + args
+
+
+def end3(time: int) -> bytes:
+    return struct.pack("<BQ", 4, time)
+
+
+def buffer3(*records: bytes, tid: int = 2) -> bytes:
+    body = b"".join(records)
+    return struct.pack("<IIIQ", len(body), tid, 1, 0) + body
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Callable[..., History]:
+    def read_bytes(data: bytes, *, lenient: bool = False) -> History:
+        path = tmp_path / "trace.spall"
+        path.write_bytes(data)
+        return build(open_trace(path, lenient=lenient))
+
+    return read_bytes
+
+
+def rows(history: History) -> list[tuple[str | None, int, int, int]]:
+    spans = history.spans()
+    return [
+        (spans.name[row], int(spans.start_ns[row]), int(spans.end_ns[row]), int(spans.depth[row]))
+        for row in range(len(spans))
+    ]
+
+
+NESTED = [("a", 1000, 9000, 0), ("b", 2000, 3000, 1)]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        header(0) + begin0(1) + begin0(2, b"b") + end1(3) + end1(9),
+        header(0) + complete0(2, 1, b"b") + complete0(1, 8),
+        header(0) + begin0(1) + complete0(2, 1, b"b") + end1(9),
+        header(1) + begin1(1) + begin1(2, b"b") + end1(3) + end1(9),
+        header(1, 0.001) + begin1(1000) + begin1(2000, b"b") + end1(3000) + end1(9000),
+        header(3) + buffer3(begin3(1000), begin3(2000, b"b"), end3(3000), end3(9000)),
+        header(3, 1000.0) + buffer3(begin3(1), begin3(2, b"b")) + buffer3(end3(3), end3(9)),
+        header(3, 0.5) + buffer3(begin3(2000), begin3(4000, b"b"), end3(6000), end3(18_000)),
+    ],
+)
+def test_every_version_gives_the_same_spans(read: Callable[..., History], data: bytes) -> None:
+    history = read(data)
+
+    assert rows(history) == NESTED
+    assert not history.anomalies
+    assert history.attributes.path(int(history.spans().threads[0])) == (
+        "Processes",
+        "1",
+        "Threads",
+        "2",
+    )
+
+
+def test_the_automatic_version_gives_addresses_in_hex(read: Callable[..., History]) -> None:
+    head = struct.pack("<QQdQH", AUTO, 3, 1.0, 0x400000, 4) + b"prog"
+    body = (
+        bytes([0b00_01_10_00]) + struct.pack("<HIB", 1000, 0x401000, 7)
+        + bytes([0b00_01_00_00]) + struct.pack("<HBB", 1000, 0x20, 0)
+        + bytes([0b01_01_0000]) + struct.pack("<H", 1000)
+        + bytes([0b10_01_01_0_0]) + struct.pack("<HBB", 500, 1, 2) + b"n" + b"{}"
+        + bytes([0b01_00_0000, 50])
+        + bytes([0b01_10_0000]) + struct.pack("<I", 5450)
+    )  # fmt: skip
+    data = head + struct.pack("<IIQI", len(body), 5, 0, 9) + body
+
+    history = read(data)
+
+    assert rows(history) == [
+        ("0x401000", 1000, 9000, 0),
+        ("0x401020", 2000, 3000, 1),
+        ("n", 3500, 3550, 1),
+    ]
+    assert history.facts["program"] == "prog"
+    assert history.spans().arguments(2) == "{}"
+
+
+def test_names_and_arguments_are_kept(read: Callable[..., History]) -> None:
+    named = bytes([8, 4]) + b"prog" + bytes([9, 6]) + b"worker"
+
+    history = read(header(3) + buffer3(named, begin3(1, b"a", b"7"), end3(2)))
+
+    assert sorted(history.names.values()) == ["prog", "worker"]
+    assert history.spans().arguments(0) == "7"
+
+
+def test_empty_spans_stay_empty_and_nested(read: Callable[..., History]) -> None:
+    history = read(
+        header(3) + buffer3(begin3(5), end3(5), begin3(5, b"b"), begin3(5, b"c"), end3(5), end3(9))
+    )
+
+    assert rows(history) == [("a", 5, 5, 0), ("b", 5, 9, 0), ("c", 5, 5, 1)]
+
+
+@pytest.mark.parametrize(
+    ("data", "anomalies", "spans"),
+    [
+        (header(1) + end1(5) + begin1(6) + end1(7), {"end_without_begin": 1}, 1),
+        (header(1) + begin1(6) + end1(7) + begin1(8), {"unfinished_span": 1}, 2),
+        (header(1) + begin1(6) + end1(5), {"negative_duration": 1, "time_went_back": 1}, 1),
+        (header(1) + begin1(6) + end1(7) + begin1(1) + end1(2), {"time_went_back": 1}, 2),
+        (header(1) + begin1(6) + end1(7) + begin1(8)[:-1], {"truncated": 1}, 1),
+        (header(3) + buffer3(begin3(6), end3(7))[:-3], {"truncated": 1, "unfinished_span": 1}, 1),
+        (header(3) + buffer3(begin3(6), end3(7)) + b"\1\0\0", {"truncated": 1}, 1),
+        (header(0) + b"\1\3\0\0\0xyz" + begin0(1) + end1(2), {"record_skipped": 1}, 1),
+        (header(3) + buffer3(b"\7\2\0\0\0xy", begin3(6), end3(7)), {"record_skipped": 1}, 1),
+        (header(1) + begin1(6, b"\xff") + end1(7), {"undecodable_text": 1}, 1),
+        (
+            header(1) + begin1(float("nan")) + end1(float("inf")),
+            {"time_out_of_range": 2},
+            1,
+        ),
+    ],
+)
+def test_oddities_are_counted(
+    read: Callable[..., History], data: bytes, anomalies: dict[str, int], spans: int
+) -> None:
+    history = read(data)
+
+    assert dict(history.anomalies) == anomalies
+    assert len(history.spans()) == spans
+
+
+def test_instants_are_points(read: Callable[..., History]) -> None:
+    instant = b"\5" + begin0(4, b"now")[1:]
+
+    history = read(header(0) + begin0(1) + instant + end1(9))
+
+    points = history.points()
+    assert (points.time_ns.tolist(), points.name.to_list()) == ([4000], ["now"])
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (header(1)[:20], "byte 20: the header has 32 bytes"),
+        (header(2), "byte 8: version 2 of the format is not one of"),
+        (header(2, magic=AUTO), "byte 8: version 2 of the format is not one of"),
+        (header(1, 0.0), "byte 16: a tick of 0.0 is no length of time"),
+        (header(1, float("nan")), "byte 16: a tick of nan"),
+        (header(1) + begin1(1) + b"\x55", "byte 53: a record of type 85"),
+        (header(3) + buffer3(begin3(1), b"\x55"), "byte 64: a record of type 85"),
+    ],
+)
+def test_what_is_no_spall_trace_is_refused_with_its_byte(
+    read: Callable[..., History], data: bytes, message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        read(data)
+
+
+def test_lenient_reading_keeps_what_stands_before_and_other_buffers(
+    read: Callable[..., History],
+) -> None:
+    stream = read(header(1) + begin1(1) + end1(2) + b"\x55", lenient=True)
+    buffers = read(
+        header(3) + buffer3(begin3(1), end3(2), b"\x55") + buffer3(begin3(5), end3(6)),
+        lenient=True,
+    )
+
+    assert (len(stream.spans()), dict(stream.anomalies)) == (1, {"bad_record": 1})
+    assert (len(buffers.spans()), dict(buffers.anomalies)) == (2, {"bad_record": 1})
+
+
+def test_a_file_cut_at_any_byte_is_read_or_refused(read: Callable[..., History]) -> None:
+    for data in (
+        header(1) + begin1(1, b"abc", b"xy") + end1(2),
+        header(3) + buffer3(begin3(1, b"abc", b"xy"), end3(2)),
+    ):
+        for cut in range(9, len(data)):
+            try:
+                read(data[:cut])
+            except InputError:
+                assert cut < 32
