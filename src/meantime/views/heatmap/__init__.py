@@ -1,0 +1,1 @@
+"""Subsecond-offset heat maps: what each cell of a fold holds, drawn."""

@@ -1,0 +1,114 @@
+"""How strong a cell's colour is, and Joyent's Cloud Analytics' colours, to the last bit.
+
+Values are ranked, or taken in proportion, over all cells that are drawn together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["Colors", "Method", "Norm", "Scale", "cloud_colors", "cloud_hue", "mix"]
+
+Norm: TypeAlias = npt.NDArray[np.float64]
+Colors: TypeAlias = npt.NDArray[np.uint8]
+Method: TypeAlias = Literal["rank", "linear"]
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """What the values of the cells drawn together are measured by.
+
+    >>> scale = Scale.of("rank", [np.array([1, 1, 1, 5])])
+    >>> scale.norm(np.array([0, 1, 5])).tolist()
+    [0.0, 0.75, 1.0]
+    >>> Scale.of("linear", [np.array([1, 1, 1, 5])]).norm(np.array([0, 1, 5])).tolist()
+    [0.0, 0.2, 1.0]
+
+    Attributes:
+        method: By rank among the cells that are not zero, or in proportion to the largest.
+        values: All values that are not zero, sorted.
+    """
+
+    method: Method
+    values: npt.NDArray[np.float64 | np.int64]
+
+    @classmethod
+    def of(cls, method: Method, maps: Sequence[npt.NDArray[np.float64 | np.int64]]) -> Scale:
+        """Return the scale of these maps drawn together."""
+        values = np.concatenate([np.zeros(0), *[np.ravel(each) for each in maps]])
+        return cls(method, np.sort(values[values > 0]))
+
+    @property
+    def largest(self) -> float:
+        """The value that has the strongest colour in proportion; at least 1."""
+        return max(1.0, float(self.values[-1])) if len(self.values) else 1.0
+
+    def norm(self, values: npt.NDArray[np.float64 | np.int64]) -> Norm:
+        """Return how strong each value is, from 0 for 0 to 1; ties share the higher rank."""
+        if self.method == "linear":
+            proportion: Norm = np.minimum(values / self.largest, 1.0)
+            return proportion
+        if not len(self.values):
+            return np.zeros(np.shape(values))
+        rank = np.searchsorted(self.values, values, side="right") / len(self.values)
+        return np.where(values > 0, np.maximum(rank, 1 / len(self.values)), 0.0)
+
+
+def cloud_hue(index: int) -> int:
+    """Return the hue of the map of this number: 21, and 91 degrees further each.
+
+    >>> [cloud_hue(index) for index in range(6)]
+    [21, 112, 203, 294, 25, 116]
+    """
+    return (21 + 91 * index) % 360
+
+
+def cloud_colors(norm: Norm, hue: float) -> Colors:
+    """Return Cloud Analytics' colours: HSV(hue, 0.9 * norm, 0.95), and white for nothing.
+
+    >>> cloud_colors(np.array([0, 0.5, 1]), 21).tolist()
+    [[255, 255, 255], [242, 171, 133], [242, 101, 24]]
+    """
+    value, saturation = 0.95, 0.9 * np.asarray(norm, np.float64)
+    sector, within = divmod(hue / 60, 1)
+    low = value * (1 - saturation)
+    falling = value * (1 - saturation * within)
+    rising = value * (1 - saturation * (1 - within))
+    full = np.full_like(low, value)
+    channels = [
+        (full, rising, low),
+        (falling, full, low),
+        (low, full, rising),
+        (low, falling, full),
+        (rising, low, full),
+        (full, low, falling),
+    ][int(sector)]
+    # JavaScript rounds halves up, NumPy to even.
+    colors = np.floor(np.stack(channels, axis=-1) * 255 + 0.5).astype(np.uint8)
+    colors[norm == 0] = 255
+    return colors
+
+
+def mix(colors: Sequence[Colors], norms: Sequence[Norm], empty: tuple[int, int, int]) -> Colors:
+    """Return the colours of cells that several maps share: each by its part of the strength.
+
+    >>> red, blue = np.array([[200, 0, 0]], np.uint8), np.array([[0, 0, 100]], np.uint8)
+    >>> mix([red, blue], [np.array([0.75]), np.array([0.25])], (255, 255, 255)).tolist()
+    [[150, 0, 25]]
+    """
+    if len(colors) == 1:
+        return colors[0]
+    total = np.sum(norms, axis=0)
+    mixed = np.zeros(colors[0].shape, np.float64)
+    with np.errstate(invalid="ignore"):
+        for color, norm in zip(colors, norms, strict=True):
+            mixed += color * (norm / total)[..., None]
+    mixed[total == 0] = empty
+    return mixed.astype(np.uint8)

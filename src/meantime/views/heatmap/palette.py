@@ -1,0 +1,185 @@
+"""The palettes: ours, Cloud Analytics' and FlameScope's.
+
+Ours have even steps of lightness, which is what the eye orders by and what stays when colours are
+seen fewer; one map alone goes from pale yellow to dark violet, and of several each has its hue.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from meantime.errors import UsageError
+from meantime.views.heatmap.color import cloud_colors, cloud_hue
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from meantime.views.heatmap.color import Colors, Norm, Scale
+
+__all__ = ["PALETTES", "Palette", "palette"]
+
+STEPS = 256
+PALETTES = ("even", "cloud-analytics", "flamescope", "flamescope-enhanced")
+
+# Of Okabe and Ito's colours, which keep their order of difference for most kinds of sight, the hues
+# in OKLCH, and how dark each gets. The first is what is not selected: nearly grey.
+_HUES = ((250, 0.03), (40, 0.19), (255, 0.17), (165, 0.13), (335, 0.18), (85, 0.14), (205, 0.12))
+
+_FLAMESCOPE = ("ffffff", "ff5032", "e50914")
+_FLAMESCOPE_ENHANCED = ("ffffff", "6aaaff", "faa0b5", "ff5032", "e50914")
+
+
+class Palette(Protocol):
+    """Colours for maps drawn together, numbered from 0: alone or not selected, then selected."""
+
+    @property
+    def name(self) -> str:
+        """As the command line calls it."""
+
+    def empty(self, *, dark: bool = False) -> tuple[int, int, int]:
+        """Return the colour of a cell that was recorded and holds nothing."""
+
+    def ramp(self, index: int, *, dark: bool = False) -> Colors:
+        """Return a map's colours from the weakest to the strongest, uint8, 256 x 3."""
+
+    def colors(self, norm: Norm, index: int, *, dark: bool = False) -> Colors:
+        """Return the colours of a map's cells, uint8, one dimension more than `norm`."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Ramps:
+    """A palette given by its ramps; more maps than ramps begin again with the second."""
+
+    name: str
+    light: tuple[Colors, ...]
+    dark: tuple[Colors, ...]
+    light_empty: tuple[int, int, int] = (255, 255, 255)
+    dark_empty: tuple[int, int, int] = (255, 255, 255)
+
+    def empty(self, *, dark: bool = False) -> tuple[int, int, int]:
+        return self.dark_empty if dark else self.light_empty
+
+    def ramp(self, index: int, *, dark: bool = False) -> Colors:
+        ramps = self.dark if dark else self.light
+        further = len(ramps) - 1
+        return ramps[1 + (index - 1) % further if index and further else 0]
+
+    def colors(self, norm: Norm, index: int, *, dark: bool = False) -> Colors:
+        found: Colors = self.ramp(index, dark=dark)[np.rint(norm * (STEPS - 1)).astype(np.intp)]
+        found[norm == 0] = self.empty(dark=dark)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Cloud:
+    """Cloud Analytics' palette: white, and one hue for each map."""
+
+    name: str
+    hues: tuple[float, ...]
+
+    def empty(self, *, dark: bool = False) -> tuple[int, int, int]:
+        del dark
+        return (255, 255, 255)
+
+    def ramp(self, index: int, *, dark: bool = False) -> Colors:
+        return self.colors(np.linspace(0, 1, STEPS), index, dark=dark)
+
+    def colors(self, norm: Norm, index: int, *, dark: bool = False) -> Colors:
+        del dark
+        return cloud_colors(norm, self.hues[index] if index < len(self.hues) else cloud_hue(index))
+
+
+def palette(name: str, scale: Scale, *, maps: int = 1, hues: Sequence[float] = ()) -> Palette:
+    """Return the palette of this name.
+
+    Args:
+        name: One of `PALETTES`.
+        scale: The values drawn; FlameScope's enhanced colours change at 1 and at 3.
+        maps: How many maps are drawn together.
+        hues: Cloud Analytics' hues, in degrees, where they shall not be its own.
+
+    Raises:
+        UsageError: If there is no palette of this name, or hues are given to one without.
+    """
+    if name == "cloud-analytics":
+        if any(not 0 <= hue < 360 for hue in hues):
+            raise UsageError("hues are degrees: from 0 to less than 360")
+        return _Cloud(name, tuple(hues))
+    if hues:
+        raise UsageError("hues are for the palette cloud-analytics only")
+    if name == "even":
+        return _even(several=maps > 1)
+    if name == "flamescope":
+        ramps = (_through(_FLAMESCOPE, (0, 0.5, 1)),)
+    elif name == "flamescope-enhanced":
+        low = (1 / scale.largest, 3 / scale.largest)
+        ramps = (_through(_FLAMESCOPE_ENHANCED, (0, *low, max(0.5, *low), 1)),)
+    else:
+        raise UsageError(f"there is no palette {name!r}: {', '.join(PALETTES)}")
+    return _Ramps(name, ramps, ramps)
+
+
+@lru_cache
+def _even(*, several: bool) -> _Ramps:
+    light = [_ramp((0.955, 0.27), (0.05, 0.15, 0.21, 0.2, 0.16, 0.1), (100, 80, 45, 20, 0, -40))]
+    dark = [_ramp((0.28, 0.96), (0.1, 0.16, 0.2, 0.2, 0.16, 0.08), (-70, -25, 15, 40, 75, 105))]
+    if several:
+        light = [_ramp((0.93, 0.42), (chroma / 3, chroma), (hue, hue)) for hue, chroma in _HUES]
+        dark = [_ramp((0.3, 0.85), (chroma / 3, chroma), (hue, hue)) for hue, chroma in _HUES]
+    return _Ramps("even", tuple(light), tuple(dark), (255, 255, 255), (24, 27, 31))
+
+
+def _ramp(lightness: Sequence[float], chroma: Sequence[float], hue: Sequence[float]) -> Colors:
+    """Return a ramp through OKLCH colours, less vivid where a screen cannot follow."""
+    at = np.linspace(0, 1, STEPS)
+
+    def between(values: Sequence[float]) -> Norm:
+        return np.interp(at, np.linspace(0, 1, len(values)), values)
+
+    lightnesses, vivid, hues = between(lightness), between(chroma), between(hue)
+    low, high = np.zeros(STEPS), np.ones(STEPS)
+    for _ in range(12):
+        middle = (low + high) / 2
+        linear = _linear_light(lightnesses, vivid * middle, hues)
+        fits = ((linear >= 0) & (linear <= 1)).all(axis=-1)
+        low, high = np.where(fits, middle, low), np.where(fits, high, middle)
+    linear = np.clip(_linear_light(lightnesses, vivid * low, hues), 0, 1)
+    encoded = np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055)
+    colors: Colors = np.rint(encoded * 255).astype(np.uint8)
+    return colors
+
+
+# Ottosson's OKLab: from lightness, a and b to cube roots of cone responses, and from their cubes to
+# linear red, green and blue.
+_TO_CONES = np.array(
+    [
+        [1.0, 1.0, 1.0],
+        [0.3963377774, -0.1055613458, -0.0894841775],
+        [0.2158037573, -0.0638541728, -1.2914855480],
+    ]
+)
+_TO_LIGHT = np.array(
+    [
+        [4.0767416621, -1.2684380046, -0.0041960863],
+        [-3.3077115913, 2.6097574011, -0.7034186147],
+        [0.2309699292, -0.3413193965, 1.7076147010],
+    ]
+)
+
+
+def _linear_light(lightness: Norm, chroma: Norm, hue: Norm) -> Norm:
+    a, b = chroma * np.cos(np.radians(hue)), chroma * np.sin(np.radians(hue))
+    light: Norm = (np.stack([lightness, a, b], axis=-1) @ _TO_CONES) ** 3 @ _TO_LIGHT
+    return light
+
+
+def _through(colors: Sequence[str], places: Sequence[float]) -> Colors:
+    """Return a ramp that is linear in RGB from colour to colour."""
+    at = np.linspace(0, 1, STEPS)
+    stops = np.array([list(bytes.fromhex(color)) for color in colors], np.float64)
+    channels = [np.interp(at, places, stops[:, channel]) for channel in range(3)]
+    return np.floor(np.stack(channels, axis=-1) + 0.5).astype(np.uint8)

@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from meantime.errors import UsageError
+from meantime.views.heatmap.color import Scale, cloud_colors, mix
+from meantime.views.heatmap.palette import PALETTES, palette
+
+if TYPE_CHECKING:
+    from meantime.views.heatmap.color import Colors, Norm
+
+
+def norms(method: str, *maps: list[float]) -> list[list[float]]:
+    arrays = [np.array(each) for each in maps]
+    assert method in {"rank", "linear"}
+    scale = Scale.of("rank" if method == "rank" else "linear", arrays)
+    return [scale.norm(each).tolist() for each in arrays]
+
+
+def test_rank_is_the_part_of_cells_that_hold_no_more() -> None:
+    assert norms("rank", [1, 1, 1, 1, 1, 1, 1, 2, 3, 9]) == [[0.7] * 7 + [0.8, 0.9, 1.0]]
+
+
+def test_rank_gives_a_flat_map_the_strongest_colour() -> None:
+    assert norms("rank", [4, 4, 0, 4]) == [[1, 1, 0, 1]]
+
+
+def test_rank_counts_the_cells_of_all_maps_and_not_the_empty_ones() -> None:
+    assert norms("rank", [1, 0, 2], [3, 3, 0]) == [[0.25, 0, 0.5], [1, 1, 0]]
+
+
+def test_linear_is_in_proportion_to_the_largest_of_all_maps() -> None:
+    assert norms("linear", [1, 2], [4, 0]) == [[0.25, 0.5], [1, 0]]
+
+
+def test_linear_takes_1_for_the_largest_where_all_are_smaller() -> None:
+    assert norms("linear", [0.25, 0.5]) == [[0.25, 0.5]]
+
+
+def test_nothing_at_all_is_nothing() -> None:
+    assert norms("rank", [0, 0]) == norms("linear", [0, 0]) == [[0, 0]]
+
+
+def test_a_locked_scale_gives_a_value_beyond_it_the_strongest_colour() -> None:
+    for method in ("rank", "linear"):
+        scale = Scale.of(method, [np.array([1, 2])])
+
+        assert scale.norm(np.array([5])).tolist() == [1]
+
+
+@pytest.mark.parametrize(
+    ("norm", "hue", "color"),
+    [
+        (0, 21, (255, 255, 255)),
+        (1, 21, (242, 101, 24)),
+        (0.5, 21, (242, 171, 133)),
+        (0.7, 21, (242, 143, 90)),
+        (1, 112, (53, 242, 24)),
+        (1, 203, (24, 159, 242)),
+        (1, 294, (220, 24, 242)),
+        (1, 25, (242, 115, 24)),
+        (0.25, 203, (188, 221, 242)),
+        (1, 0, (242, 24, 24)),
+        (1, 60, (242, 242, 24)),
+        (1, 120, (24, 242, 24)),
+    ],
+)
+def test_cloud_analytics_colours(norm: float, hue: int, color: tuple[int, int, int]) -> None:
+    assert tuple(cloud_colors(np.array([norm]), hue)[0].tolist()) == color
+
+
+def test_two_maps_in_a_cell_mix_by_strength_and_cut_the_fraction_off() -> None:
+    strengths = [np.array([0.5, 0.0]), np.array([0.25, 0.0])]
+    colors = [cloud_colors(strengths[0], 21), cloud_colors(strengths[1], 112)]
+
+    # (242, 171, 133) * 2/3 + (195, 242, 188) / 3 = (226.3, 194.7, 151.3)
+    assert mix(colors, strengths, (255, 255, 255)).tolist() == [[226, 194, 151], [255, 255, 255]]
+
+
+def test_flamescope_goes_through_orange_at_half() -> None:
+    scale = Scale.of("linear", [np.array([1, 4])])
+    found = palette("flamescope", scale).colors(scale.norm(np.array([0, 2, 4])), 0)
+
+    # half of 255 steps lies between two of them
+    assert np.abs(found.astype(int) - [[255] * 3, [255, 80, 50], [229, 9, 20]]).max() <= 1
+
+
+def test_flamescope_enhanced_changes_at_one_and_three() -> None:
+    scale = Scale.of("linear", [np.array([1, 3, 255])])
+    found = palette("flamescope-enhanced", scale).colors(scale.norm(np.array([1, 3, 255])), 0)
+
+    assert found.tolist() == [[106, 170, 255], [250, 160, 181], [229, 9, 20]]
+
+
+def lightness(colors: Colors) -> Norm:
+    """CIE L* of sRGB colours: another measure than the one the ramps are made by."""
+    encoded = colors / 255
+    linear = np.where(encoded <= 0.04045, encoded / 12.92, ((encoded + 0.055) / 1.055) ** 2.4)
+    y = linear @ [0.2126, 0.7152, 0.0722]
+    found: Norm = np.where(y > 0.008856, 116 * np.cbrt(y) - 16, 903.3 * y)
+    return found
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize(("maps", "index"), [(1, 0), *[(7, index) for index in range(7)]])
+def test_our_ramps_grow_in_even_steps_of_lightness(maps: int, index: int, dark: bool) -> None:  # noqa: FBT001 - a parameter of the test
+    ramp = palette("even", Scale.of("rank", []), maps=maps).ramp(index, dark=dark)
+    steps = np.diff(lightness(ramp[::15])) * (1 if dark else -1)
+
+    assert (steps > 0).all()
+    assert steps.max() < 3 * steps.min()
+
+
+def test_more_maps_than_hues_begin_again_with_a_selected_one() -> None:
+    ours = palette("even", Scale.of("rank", []), maps=9)
+
+    assert ours.ramp(7).tolist() == ours.ramp(1).tolist() != ours.ramp(0).tolist()
+
+
+@pytest.mark.parametrize("name", PALETTES)
+def test_an_empty_cell_has_the_palettes_colour_for_empty(name: str) -> None:
+    found = palette(name, Scale.of("linear", [np.array([1, 9])]))
+
+    assert found.colors(np.array([0.0]), 0).tolist() == [list(found.empty())]
+
+
+def test_an_unknown_palette_is_refused_with_those_there_are() -> None:
+    with pytest.raises(UsageError, match="no palette 'jet': even, cloud-analytics"):
+        palette("jet", Scale.of("rank", []))
+
+
+def test_hues_out_of_the_circle_or_for_another_palette_are_refused() -> None:
+    scale = Scale.of("rank", [])
+
+    with pytest.raises(UsageError, match="degrees"):
+        palette("cloud-analytics", scale, hues=[360])
+    with pytest.raises(UsageError, match="cloud-analytics only"):
+        palette("even", scale, hues=[1])
