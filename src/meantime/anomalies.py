@@ -40,6 +40,16 @@ CATALOGUE: dict[str, Anomaly] = {
             "an entity changed state twice at one time; the later state counts",
         ),
         Anomaly(
+            "unknown_line",
+            "note",
+            "lines that are neither a sample nor part of one were passed over",
+        ),
+        Anomaly(
+            "lost_events",
+            "data_loss",
+            "the tracer could not keep up and lost events; give it larger buffers",
+        ),
+        Anomaly(
             "event_without_time",
             "data_loss",
             "events whose time is not a 64-bit number of nanoseconds cannot be drawn",

@@ -267,6 +267,7 @@ class Trace:
         stacks: The stacks of its samples.
         names: Entity code to what the trace calls that process, thread or task.
         sort_keys: Entity code to where the trace wants it among its like; 0 if it does not say.
+        lost: Ranges [from_ns, to_ns) in which the tracer lost some of what happened.
         text: What `Arguments` point into.
         facts: What else the trace says of itself, by the trace's own names.
     """
@@ -288,5 +289,6 @@ class Trace:
     stacks: StackTable | None = None
     names: dict[int, str] = field(default_factory=dict)
     sort_keys: dict[int, int] = field(default_factory=dict)
+    lost: list[tuple[int, int]] = field(default_factory=list)
     text: ArgumentText = field(default_factory=ArgumentText)
     facts: dict[str, str] = field(default_factory=dict)

@@ -54,6 +54,7 @@ def build(trace: Trace) -> History:
     builder.facts = trace.facts
     builder.spans.text = trace.text
     builder.samples.stacks = trace.stacks
+    builder.lost = trace.lost
     builder.anomalies.update(trace.anomalies)
     return builder.close(None if trace.bounds is None else trace.bounds[1])
 

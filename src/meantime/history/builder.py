@@ -80,6 +80,7 @@ class HistoryBuilder:
         self.names: dict[int, str] = {}
         self.sort_keys: dict[int, int] = {}
         self.facts: dict[str, str] = {}
+        self.lost: list[tuple[int, int]] = []
         self.events = EventTables()
         self.spans = SpanCollector()
         self.samples = SampleCollector()
@@ -438,6 +439,7 @@ class HistoryBuilder:
             names=self.names,
             sort_keys=self.sort_keys,
             trace_facts=self.facts,
+            lost=self.lost,
             tags=self._tags,
             declarations=self._declarations,
             clock=self.clock,

@@ -99,6 +99,11 @@ class History:
         return self._now().facts.trace_facts
 
     @property
+    def lost(self) -> Sequence[tuple[int, int]]:
+        """Ranges [from_ns, to_ns) in which the tracer lost some of what happened."""
+        return self._now().facts.lost
+
+    @property
     def anomalies(self) -> Anomalies:
         """What was odd in the input, counted."""
         return self._now().facts.anomalies

@@ -53,6 +53,7 @@ class Facts:
     names: dict[int, str] = field(default_factory=dict)
     sort_keys: dict[int, int] = field(default_factory=dict)
     trace_facts: dict[str, str] = field(default_factory=dict)
+    lost: Sequence[tuple[int, int]] = ()
     anomalies: Anomalies = field(default_factory=Anomalies)
 
 

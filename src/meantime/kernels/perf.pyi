@@ -1,0 +1,30 @@
+from meantime.columns import Int32s, Int64s
+
+IDS: int
+CPU: int
+MISC: int
+DATE: int
+UNPADDED: int
+
+class PerfText:
+    records: int
+    unknown_lines: int
+    times_beyond: int
+    lost: list[tuple[int, int, int]]
+
+    def __init__(self, layout: int, with_stacks: bool) -> None: ...
+    def scan(
+        self,
+        text: memoryview,
+        last: bool,
+        time_ns: Int64s,
+        period: Int64s,
+        thread: Int32s,
+        cpu: Int32s,
+        event: Int32s,
+        stack: Int32s,
+    ) -> tuple[int, int]: ...
+    def threads_from(self, first: int) -> list[tuple[bytes, bytes | None]]: ...
+    def events_from(self, first: int) -> list[bytes]: ...
+    def frames_so_far(self) -> list[tuple[bytes, bool]]: ...
+    def stacks_so_far(self) -> tuple[Int32s, Int32s]: ...

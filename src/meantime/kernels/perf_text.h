@@ -1,0 +1,284 @@
+/* The lines of `perf script` text.
+ *
+ *     header = [comm] [tid | pid/tid] [[cpu]] [misc] [date time] seconds.fraction: rest
+ *     frame  = address [symbol[+0xoffset]] [(file)] [(inlined)]
+ *
+ * A comm may hold anything, also what looks like the rest of a header, so a header is read from its
+ * time backwards, and a time has 6 or 9 decimals.
+ */
+#ifndef MEANTIME_PERF_TEXT_H
+#define MEANTIME_PERF_TEXT_H
+
+#include <stdint.h>
+#include <string.h>
+
+enum {
+    PERF_IDS = 1,  /* one or two ids stand before what follows */
+    PERF_CPU = 2,  /* a CPU in brackets does */
+    PERF_MISC = 4, /* flags such as K or U do */
+    PERF_DATE = 8, /* a date and a time of day do */
+    PERF_UNPADDED = 16, /* microseconds stand without leading zeros, as Android's simpleperf has it */
+    PERF_COMM_BYTES = 15,
+};
+
+typedef struct {
+    const char *begin; /* the comm, or the ids if there is none */
+    uint32_t comm_bytes;
+    uint32_t bytes; /* from `begin` to the end of the ids, or of the comm if there are none */
+    int64_t time_ns; /* -1 if it is beyond 64 bits */
+    int32_t cpu;     /* -1 if there is none */
+    const char *rest;
+} perf_header;
+
+static inline int perf_blank(char c) { return c == ' ' || c == '\t'; }
+static inline int perf_digit(char c) { return (unsigned char)(c - '0') < 10; }
+static inline int perf_hex(char c)
+{
+    return perf_digit(c) || (unsigned char)((c | 32) - 'a') < 6;
+}
+
+static inline const char *perf_skip(const char *at, const char *end)
+{
+    while (at < end && perf_blank(*at))
+        at++;
+    return at;
+}
+
+static inline const char *perf_back(const char *begin, const char *at)
+{
+    while (at > begin && perf_blank(at[-1]))
+        at--;
+    return at;
+}
+
+static inline const char *perf_back_digits(const char *begin, const char *at)
+{
+    while (at > begin && perf_digit(at[-1]))
+        at--;
+    return at;
+}
+
+/* Each of these returns where the field that ends at `at` begins; `at` itself if there is none. */
+
+static inline const char *perf_back_cpu(const char *begin, const char *at, int32_t *cpu)
+{
+    if (at == begin || at[-1] != ']')
+        return at;
+    const char *digits = perf_back_digits(begin, at - 1);
+    if (at - 1 - digits < 3 || at - 1 - digits > 9 || digits == begin || digits[-1] != '[')
+        return at;
+    if (digits - 1 > begin && !perf_blank(digits[-2]))
+        return at;
+    *cpu = 0;
+    for (const char *digit = digits; digit < at - 1; digit++)
+        *cpu = *cpu * 10 + (*digit - '0');
+    return digits - 1;
+}
+
+static inline const char *perf_back_id(const char *begin, const char *at)
+{
+    const char *digits = perf_back_digits(begin, at);
+    if (digits == at)
+        return at;
+    return digits > begin && digits[-1] == '-' ? digits - 1 : digits;
+}
+
+static inline const char *perf_back_ids(const char *begin, const char *at)
+{
+    const char *id = perf_back_id(begin, at);
+    if (id == at)
+        return at;
+    if (id > begin && id[-1] == '/') {
+        const char *pid = perf_back_id(begin, id - 1);
+        if (pid < id - 1 && (pid == begin || perf_blank(pid[-1])))
+            return pid;
+    }
+    return id == begin || perf_blank(id[-1]) ? id : at;
+}
+
+static inline const char *perf_back_misc(const char *begin, const char *at)
+{
+    const char *flag = at;
+    while (flag > begin && strchr("KUHGgMESPp?", flag[-1]) && flag[-1])
+        flag--;
+    return flag < at && (flag == begin || perf_blank(flag[-1])) ? flag : at;
+}
+
+static inline const char *perf_back_date(const char *begin, const char *at)
+{
+    static const char form[] = "0000-00-00 00:00:00.";
+    const char *digits = perf_back_digits(begin, at);
+    const char *date = digits - (sizeof form - 1);
+    if (digits == at || digits - begin < (long)sizeof form - 1)
+        return at;
+    for (size_t i = 0; i < sizeof form - 1; i++)
+        if (form[i] == '0' ? !perf_digit(date[i]) : date[i] != form[i])
+            return at;
+    return date == begin || perf_blank(date[-1]) ? date : at;
+}
+
+/* Reads the time around a dot. Returns where the time begins, or NULL if it is none. */
+static inline const char *perf_time(const char *begin, const char *dot, const char *end,
+                                    int layout, perf_header *header)
+{
+    const char *first = perf_back_digits(begin, dot), *last = dot + 1;
+    if (first == dot || (first > begin && !perf_blank(first[-1])))
+        return NULL;
+    while (last < end && last - dot <= 10 && perf_digit(*last))
+        last++;
+    if (last - dot != 7 && last - dot != 10 && (last - dot > 7 || !(layout & PERF_UNPADDED)))
+        return NULL;
+    if (last - dot == 1 || last == end || *last != ':')
+        return NULL;
+    if (last + 1 < end && !perf_blank(last[1]))
+        return NULL;
+    uint64_t seconds = 0, fraction = 0;
+    for (const char *digit = first; digit < dot && seconds < 10000000000; digit++)
+        seconds = seconds * 10 + (uint64_t)(*digit - '0');
+    for (const char *digit = dot + 1; digit < last; digit++)
+        fraction = fraction * 10 + (uint64_t)(*digit - '0');
+    if (last - dot <= 7)
+        fraction *= 1000;
+    header->time_ns = seconds > 9223372035 ? -1 : (int64_t)(seconds * 1000000000 + fraction);
+    header->rest = last + 1;
+    return first;
+}
+
+/* Reads a header of this layout. If several places could be its time, the one nearest to the last
+ * sample's is taken. Returns 0 if the line is none. */
+static inline int perf_read_header(const char *line, const char *end, int layout, int64_t last_ns,
+                                   perf_header *header)
+{
+    const char *begin = perf_skip(line, end), *dot = begin;
+    perf_header found = {begin, 0, 0, 0, -1, NULL};
+    int64_t nearest = -1;
+    while ((dot = memchr(dot, '.', (size_t)(end - dot)))) {
+        const char *at = perf_time(begin, dot++, end, layout, &found), *field;
+        if (!at)
+            continue;
+        found.cpu = -1;
+        at = perf_back(begin, at);
+        if (layout & PERF_DATE)
+            at = perf_back(begin, perf_back_date(begin, at));
+        if (layout & PERF_MISC)
+            at = perf_back(begin, perf_back_misc(begin, at));
+        if (layout & PERF_CPU) {
+            field = perf_back_cpu(begin, at, &found.cpu);
+            if (field == at)
+                continue;
+            at = perf_back(begin, field);
+        }
+        found.bytes = (uint32_t)(at - begin);
+        if (layout & PERF_IDS) {
+            field = perf_back_ids(begin, at);
+            if (field == at)
+                continue;
+            at = perf_back(begin, field);
+        }
+        found.comm_bytes = (uint32_t)(at - begin);
+        if (found.comm_bytes > PERF_COMM_BYTES) {
+            /* Linux cuts comms off, Android's simpleperf does not. */
+            if (nearest < 0 && layout & PERF_IDS) {
+                *header = found;
+                return 1;
+            }
+            break;
+        }
+        int64_t distance = found.time_ns > last_ns ? found.time_ns - last_ns : last_ns - found.time_ns;
+        if (nearest < 0 || (last_ns >= 0 && distance < nearest)) {
+            nearest = distance;
+            *header = found;
+        }
+    }
+    return nearest >= 0;
+}
+
+typedef struct {
+    int64_t period;    /* -1 if there is none */
+    const char *event; /* NULL if there is none */
+    uint32_t event_bytes;
+} perf_counted;
+
+/* Reads the period and the event that follow a time. */
+static inline perf_counted perf_read_counted(const char *rest, const char *end)
+{
+    perf_counted counted = {-1, NULL, 0};
+    const char *at = perf_skip(rest, end), *digits = at;
+    while (at < end && perf_digit(*at))
+        at++;
+    if (at > digits && at - digits < 19 && (at == end || perf_blank(*at))) {
+        counted.period = 0;
+        for (const char *digit = digits; digit < at; digit++)
+            counted.period = counted.period * 10 + (*digit - '0');
+        at = perf_skip(at, end);
+    } else {
+        at = digits;
+    }
+    for (const char *last = at; last < end && !perf_blank(*last); last++)
+        if (*last == ':' && last > at && (last + 1 == end || perf_blank(last[1]))) {
+            counted.event = at;
+            counted.event_bytes = (uint32_t)(last - at);
+        }
+    return counted;
+}
+
+typedef struct {
+    const char *name;
+    uint32_t bytes;
+    int is_file; /* the function is unknown: this is the file it is in */
+} perf_frame;
+
+/* Reads a frame. Returns 0 if the line is none. */
+static inline int perf_read_frame(const char *line, const char *end, perf_frame *frame)
+{
+    const char *at = perf_skip(line, end), *file = NULL, *address = at;
+    static const char inlined[] = " (inlined)";
+    while (at < end && perf_hex(*at))
+        at++;
+    if (at == address || (at < end && !perf_blank(*at)))
+        return 0;
+    while (end > at && perf_blank(end[-1]))
+        end--;
+    if (end - at >= (long)sizeof inlined - 1
+        && !memcmp(end - (sizeof inlined - 1), inlined, sizeof inlined - 1))
+        end -= sizeof inlined - 1;
+    const char *name = perf_skip(at, end), *file_end = end;
+    if (end > name && end[-1] == ')') {
+        int depth = 0;
+        for (const char *p = end - 1; p >= name; p--) {
+            depth += *p == ')' ? 1 : *p == '(' ? -1 : 0;
+            if (depth == 0) {
+                if (p == name || perf_blank(p[-1])) {
+                    file = p + 1;
+                    file_end = end - 1;
+                    end = perf_back(name, p);
+                }
+                break;
+            }
+        }
+    }
+    const char *offset = end;
+    while (offset > name && perf_hex(offset[-1]))
+        offset--;
+    if (offset < end && offset - name > 3 && !memcmp(offset - 3, "+0x", 3))
+        end = offset - 3;
+    frame->name = name;
+    frame->bytes = (uint32_t)(end - name);
+    frame->is_file = 0;
+    if (end == name || (end - name == 9 && !memcmp(name, "[unknown]", 9))) {
+        if (file && !(file_end - file == 9 && !memcmp(file, "[unknown]", 9))) {
+            for (const char *p = file; p < file_end; p++)
+                if (*p == '/' && p + 1 < file_end)
+                    file = p + 1;
+            frame->name = file;
+            frame->bytes = (uint32_t)(file_end - file);
+            frame->is_file = 1;
+        } else if (end == name) {
+            frame->name = address;
+            frame->bytes = (uint32_t)(at - address);
+        }
+    }
+    return 1;
+}
+
+#endif

@@ -1,0 +1,272 @@
+"""`perf script` text: samples and events with their stacks, in every layout it prints.
+
+The fields before the time depend on how perf was called; which there are is found from the first
+lines that have a time, and holds for the file. A thread's name (the comm) may hold any bytes; those
+that are not UTF-8 are written as escapes. Frames are named by their function, or by `[file]` where
+it is unknown; addresses and offsets are left out. What a tracepoint printed after its name is not
+kept.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from meantime.clocks import Clock
+from meantime.errors import InputError
+from meantime.kernels import perf
+from meantime.readers.window import Window
+from meantime.stacks import StackTable
+from meantime.trace import Samples, Trace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from meantime.clocks import Kind
+    from meantime.readers.source import Source
+
+__all__ = ["FORMAT", "read", "recognises"]
+
+FORMAT = "perf"
+
+_HEADER = re.compile(
+    rb"[ ]*(?:(?P<comm>\S(?:.{0,62}?\S)??)[ \t]+)??"
+    rb"(?:(?P<ids>-?\d+(?:/-?\d+)?)[ \t]+)?"
+    rb"(?:(?P<cpu>\[\d{3,9}\])[ \t]+)?"
+    rb"(?:(?P<misc>[KUHGgMESPp?]+)[ \t]+)?"
+    rb"(?:(?P<date>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+)[ \t]+)?"
+    rb"\d{1,10}\.(?:\d{6}|\d{9}):(?P<rest>[ \t].*)?",
+    re.DOTALL,
+)
+_TIMELESS = re.compile(rb"\S.{0,14}?[ \t]+-?\d+(?:/-?\d+)?(?:[ \t]+\[\d{3,}\])?[ \t]+\S+:[ \t]*")
+_FRAME = re.compile(rb"[ \t]*[0-9a-f]+[ \t]+\S.*")
+_FLAGS = {"ids": perf.IDS, "cpu": perf.CPU, "misc": perf.MISC, "date": perf.DATE}
+_CLOCKS: dict[bytes, Kind] = {
+    b"realtime": "realtime",
+    b"monotonic": "monotonic",
+    b"boottime": "boottime",
+}
+
+
+def recognises(head: bytes, name: str) -> bool:
+    """Return whether a text begins like `perf script`'s, also if it lacks the times we need."""
+    del name
+    if head.startswith((b"{", b"[", b"<")) or b"# tracer:" in head or b"\0" in head[:4096]:
+        return False
+    lines = _lines(head)
+    return (
+        b"# captured on" in head[:4096]
+        or any(_HEADER.fullmatch(line) for line in lines[:50])
+        or _is_timeless(lines[:50])
+    )
+
+
+def read(
+    source: Source,
+    *,
+    lenient: bool = False,
+    until_ns: int | None = None,
+    keep: Callable[[str], bool] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Trace:
+    """Return the samples of a `perf script` text, each with what its thread was called.
+
+    Times count from the clock's own zero. A thread is `Processes/PID/Threads/TID`, or `Threads/TID`
+    where the text does not say the process; `keep` is asked about its name. The weight of a sample
+    is its period, 1 where there is none.
+
+    Raises:
+        InputError: If the text has no time stamps, or no samples at all.
+    """
+    del lenient  # a line that is no sample belongs to the one before, so none is bad
+    trace = Trace(source.name, FORMAT, iter(()))
+    trace.batches = _Reading(trace, Window(source, progress=progress), until_ns, keep).batches()
+    return trace
+
+
+class _Reading:
+    """What is known while a text is being read."""
+
+    def __init__(
+        self,
+        trace: Trace,
+        window: Window,
+        until_ns: int | None,
+        keep: Callable[[str], bool] | None,
+    ) -> None:
+        self._trace = trace
+        self._window = window
+        self._until_ns = until_ns
+        self._keep = keep
+        self._paths: dict[tuple[str, ...], int] = {}
+        self._values: dict[str, int] = {}
+        # Of each thread's code in the kernel: its path, its name, and whether it is kept.
+        self._path_of = np.zeros(0, np.int32)
+        self._name_of = np.zeros(0, np.int32)
+        self._is_kept = np.zeros(0, np.bool_)
+        self._event_of = np.zeros(0, np.int32)
+
+    def batches(self) -> Iterator[Samples]:
+        """Yield a batch for each block of text."""
+        trace, window = self._trace, self._window
+        try:
+            text = perf.PerfText(self._layout(), with_stacks=True)
+            first_ns, last_ns = 2**63 - 1, -1
+            last = False
+            while not last:
+                last = not window.more()
+                batch = self._scan(text, last=last)
+                if len(batch.time_ns):
+                    first_ns = min(first_ns, int(batch.time_ns.min()))
+                    last_ns = max(last_ns, int(batch.time_ns.max()))
+                    yield batch
+        finally:
+            window.source.close()
+        if not trace.records:
+            raise InputError(window.source.name, "there is no sample in this perf script text")
+        if last_ns >= 0:
+            trace.bounds = (first_ns, last_ns + 1)
+        parent, frame = text.stacks_so_far()
+        names = [
+            f"[{_text(name)}]" if is_file else _text(name) for name, is_file in text.frames_so_far()
+        ]
+        trace.stacks = StackTable(parent, frame, names)
+        trace.anomalies.add("unknown_line", text.unknown_lines)
+        trace.anomalies.add("event_without_time", text.times_beyond)
+        trace.anomalies.add("lost_events", sum(count for _, _, count in text.lost))
+        trace.anomalies.add("truncated", int(window.source.truncated))
+        trace.lost.extend((max(from_ns, 0), to_ns) for from_ns, to_ns, _ in text.lost)
+
+    def _layout(self) -> int:
+        """Return which fields stand before the time, by what most of the first headers have.
+
+        Raises:
+            InputError: If no line has a time.
+        """
+        window = self._window
+        while window.more():
+            lines = _lines(bytes(window.block[window.start : window.end]))
+            headers = [match for line in lines if (match := _HEADER.fullmatch(line))]
+            if headers or _is_timeless(lines):
+                break
+        else:
+            lines, headers = [], []
+        self._trace.clock = _clock(bytes(window.block[: window.end]))
+        if not headers:
+            raise InputError(
+                window.source.name,
+                "no line of this perf script text has a time stamp: print it with the field `time`",
+            )
+        return Counter(map(_layout_of, headers[:500])).most_common(1)[0][0]
+
+    def _scan(self, text: perf.PerfText, *, last: bool) -> Samples:
+        window = self._window
+        size = window.end - window.start
+        room = size // 10 + 1
+        time_ns, period = np.empty(room, np.int64), np.empty(room, np.int64)
+        thread, cpu, event, stack = (np.empty(room, np.int32) for _ in range(4))
+        with memoryview(window.block) as view:
+            block = view[window.start : window.end]
+            done, rows = text.scan(block, last, time_ns, period, thread, cpu, event, stack)
+        window.start += done
+        self._trace.records += rows
+        self._learn(text)
+        kept = self._is_kept[thread[:rows]]
+        if self._until_ns is not None:
+            kept &= time_ns[:rows] <= self._until_ns
+        period[:rows][period[:rows] < 0] = 1
+        thread = thread[:rows][kept]
+        return Samples(
+            time_ns=time_ns[:rows][kept],
+            thread=self._path_of[thread],
+            stack=stack[:rows][kept],
+            weight=period[:rows][kept],
+            event=self._event_of[event[:rows][kept]],
+            name=self._name_of[thread],
+            cpu=cpu[:rows][kept],
+        )
+
+    def _learn(self, text: perf.PerfText) -> None:
+        """Look up what the threads and events new in this block are in the trace."""
+        paths, names, kept = [], [], []
+        for comm, ids in text.threads_from(len(self._path_of)):
+            name = _text(comm)
+            path = _path(name, ids)
+            if path not in self._paths:
+                self._paths[path] = len(self._paths)
+                self._trace.paths.append(path)
+            self._trace.names[self._paths[path]] = name
+            paths.append(self._paths[path])
+            names.append(self._value(name))
+            kept.append(self._keep is None or self._keep(name))
+        self._path_of = np.append(self._path_of, np.array(paths, np.int32))
+        self._name_of = np.append(self._name_of, np.array(names, np.int32))
+        self._is_kept = np.append(self._is_kept, np.array(kept, np.bool_))
+        # Event -1, the last, is of samples that do not say.
+        known = self._event_of[:-1]
+        events = [self._value(_text(name)) for name in text.events_from(len(known))]
+        if events or not len(self._event_of):
+            unsaid = self._value("sample") if not len(self._event_of) else self._event_of[-1]
+            self._event_of = np.append(known, np.array([*events, unsaid], np.int32))
+
+    def _value(self, text: str) -> int:
+        if text not in self._values:
+            self._values[text] = len(self._trace.values)
+            self._trace.values.append(text)
+        return self._values[text]
+
+
+def _layout_of(header: re.Match[bytes]) -> int:
+    layout = sum(flag for field, flag in _FLAGS.items() if header[field])
+    is_simpleperf = (header["rest"] or b"").startswith(b"\t\t")
+    return layout | (perf.UNPADDED if is_simpleperf else 0)
+
+
+def _path(name: str, ids: bytes | None) -> tuple[str, ...]:
+    """Return a thread's path, by as much as is known of it."""
+    if ids is None:
+        return ("Threads", name)
+    pid, _, tid = ids.decode().rpartition("/")
+    return ("Processes", pid, "Threads", tid) if pid else ("Threads", tid)
+
+
+def _text(name: bytes) -> str:
+    return name.decode("utf-8", errors="backslashreplace")
+
+
+def _lines(text: bytes) -> list[bytes]:
+    """Return the lines that may be headers: not the comments before them, nor frames."""
+    return [
+        line.rstrip(b"\r")
+        for line in text.split(b"\n")
+        if line.strip() and not line.startswith((b"\t", b"#"))
+    ]
+
+
+def _is_timeless(lines: list[bytes]) -> bool:
+    """Return whether lines are those of samples without a time: a header, then frames."""
+    return any(
+        _TIMELESS.fullmatch(line) and _FRAME.fullmatch(after)
+        for line, after in itertools.pairwise(lines)
+    ) or any(_TIMELESS.fullmatch(line) for line in lines[:1])
+
+
+def _clock(head: bytes) -> Clock:
+    """Return the clock that the comments at the head of a text tell of."""
+    host = re.search(rb"^# hostname *: *(\S+)", head, re.MULTILINE)
+    kind = re.search(rb"^# clockid: *(\w+)", head, re.MULTILINE)
+    wall = re.search(
+        rb"^# reference time: .*?= (\d+)\.(\d{6,9}) \(TOD\) = (\d+)\.(\d{6,9})", head, re.MULTILINE
+    )
+    named = _CLOCKS.get(kind[1], "unknown") if kind else "unknown"
+    utc_at_origin_ns = 0 if named == "realtime" else None
+    if wall:
+        utc_ns, clock_ns = (
+            int(wall[part]) * 10**9 + int(wall[part + 1].ljust(9, b"0")) for part in (1, 3)
+        )
+        utc_at_origin_ns = utc_ns - clock_ns
+    return Clock(named, host=_text(host[1]) if host else None, utc_at_origin_ns=utc_at_origin_ns)

@@ -1,0 +1,69 @@
+"""Every recorded `perf script` text against what is known of the recording it was printed from."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from meantime.errors import InputError
+from meantime.history.build import build
+from meantime.readers import open_trace
+
+ROOT = Path(__file__).resolve().parents[2].parent / "shared" / "data"
+FOLDERS = ("perf-script/", "heatmap/")
+# They take half a minute to read, and the other recordings have all that they have.
+HUGE = {"perf-script/recorded/big-mixed.txt.zst", "perf-script/recorded/pg-sched.txt.zst"}
+
+
+def truths() -> dict[str, Any]:
+    file = ROOT / "ground-truth.json"
+    facts = json.loads(file.read_text()) if file.exists() else {}
+    return {
+        name: fact
+        for name, fact in facts.items()
+        if name.startswith(FOLDERS) and name not in HUGE and not name.endswith("json.gz")
+    }
+
+
+TRUTHS = truths()
+if not TRUTHS:
+    pytest.skip("the large recordings are not here", allow_module_level=True)
+
+NAMELESS = {"heatmap/recorded/beat-99hz.txt.zst", "heatmap/recorded/beat3-99hz.txt.gz"}
+TIMELESS = [name for name, fact in TRUTHS.items() if "no time stamps" in fact.get("note", "")]
+
+
+@pytest.mark.parametrize("name", [name for name in TRUTHS if name not in TIMELESS])
+def test_a_recording_is_read_whole(name: str) -> None:
+    truth = TRUTHS[name]
+    # perf could not name one sample's thread: comm ":-1", tid -1. The truth leaves it out.
+    nameless = 1 if name in NAMELESS else 0
+
+    history = build(open_trace(ROOT / name))
+
+    samples = history.samples()
+    stats = truth.get("stats", {}).get("Aggregated", {})
+    expected = truth.get("samples") or truth.get("event_lines") or stats["SAMPLE"]
+    assert len(samples) == expected + nameless
+    if "first_time" in truth:
+        edges = [round(truth[key] * 10**9) for key in ("first_time", "last_time")]
+        assert samples.time_ns[[0, -1]].tolist() == edges
+    names = Counter(samples.name.to_list())
+    assert truth.get("by_comm", {}).items() <= names.items()
+    cpus = Counter(samples.cpu.tolist())
+    for cpu, count in truth.get("by_cpu", {}).items():
+        assert cpus[-1 if cpu == "null" else int(cpu)] - count in {0, nameless}
+    events = Counter((event or "").split(":")[0] for event in samples.event.to_list())
+    for event, count in truth.get("events", {}).items():
+        assert events[event] == count + nameless
+    assert history.anomalies["unknown_line"] == 0
+
+
+@pytest.mark.parametrize("name", TIMELESS)
+def test_a_recording_without_times_is_refused(name: str) -> None:
+    with pytest.raises(InputError, match="time stamp"):
+        build(open_trace(ROOT / name))

@@ -1,0 +1,276 @@
+from __future__ import annotations
+
+import gzip
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from meantime.errors import InputError
+from meantime.history.build import build
+from meantime.readers import open_trace
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from meantime.history.history import History
+
+STACK = (
+    "\tffffffff8158e3e1 next_page+0xc1 ([kernel.kallsyms])\n\t  7f41 main+0x2 (/usr/bin/prog)\n\n"
+)
+
+
+def read(tmp_path: Path, text: str | bytes) -> History:
+    path = tmp_path / "perf.txt"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return build(open_trace(path))
+
+
+def rows(history: History) -> list[tuple[int, str | None, str | None, int]]:
+    samples = history.samples()
+    return [
+        (int(samples.time_ns[row]), samples.name[row], samples.event[row], int(samples.weight[row]))
+        for row in range(len(samples))
+    ]
+
+
+def threads(history: History) -> list[tuple[str, ...]]:
+    return [history.attributes.path(int(quark)) for quark in history.samples().thread]
+
+
+HEADERS = {
+    "java  1234 [002] 12.345678:   10101010 cpu-clock:ppp: ": ("java", "1234", 2),
+    "        java  1234 [002]    12.345678:   10101010 cpu-clock:ppp:  7f41 main (/usr/bin/x)": (
+        "java",
+        "1234",
+        2,
+    ),
+    "java 99/1234 12.345678: 10101010 cpu-clock:ppp: ": ("java", "99/1234", -1),
+    "java 12.345678: 10101010 cpu-clock:ppp: ": ("java", None, -1),
+    "825432/825432 12.345678000:       10101010 cpu-clock:ppp: ": ("", "825432/825432", -1),
+    "C2 CompilerThre 7 [000] 12.345678000: 10101010 cpu-clock:ppp: ": ("C2 CompilerThre", "7", 0),
+    "(paren) [x] 7 [000] 12.345678: 10101010 cpu-clock:ppp: ": ("(paren) [x]", "7", 0),
+    "io 12 [000] 7 [001] 12.345678: 10101010 cpu-clock:ppp: ": ("io 12 [000]", "7", 1),
+    "99 1.5: a: 7 [001] 12.345678: 10101010 cpu-clock:ppp: ": ("99 1.5: a:", "7", 1),
+    "tab\there 7 [001] 12.345678: 10101010 cpu-clock:ppp: ": ("tab\there", "7", 1),
+    "metronome:0 7 [001] 12.345678: 10101010 cpu-clock:ppp: ": ("metronome:0", "7", 1),
+    ":20557 20557 [001] 12.345678: 10101010 cpu-clock:ppp: ": (":20557", "20557", 1),
+    "swapper -1 [001] 12.345678: 10101010 cpu-clock:ppp: ": ("swapper", "-1", 1),
+    "Gecko\t25122 [007] 12.345678:\t\t10101010 cpu-clock:ppp:": ("Gecko", "25122", 7),
+    "java 7 [000] KUH 12.345678: 10101010 cpu-clock:ppp: ": ("java", "7", 0),
+    "java 7 [000] 2026-11-21 08:15:44.978001072 12.345678: 10101010 cpu-clock:ppp: ": (
+        "java",
+        "7",
+        0,
+    ),
+}
+
+
+@pytest.mark.parametrize("header", HEADERS)
+@pytest.mark.parametrize("after", ["\n" + STACK, "\n", "", "\r\n"])
+def test_each_layout_is_read(tmp_path: Path, header: str, after: str) -> None:
+    comm, ids, cpu = HEADERS[header]
+
+    history = read(tmp_path, header + after)
+
+    assert rows(history) == [(12_345_678_000, comm, "cpu-clock:ppp", 10_101_010)]
+    assert history.samples().cpu.tolist() == [cpu]
+    pid, _, tid = (ids or "").rpartition("/")
+    path = ("Processes", pid, "Threads", tid) if pid else ("Threads", tid or comm)
+    assert threads(history) == [path]
+
+
+@pytest.mark.parametrize(
+    ("rest", "event", "weight"),
+    [
+        (" cpu-clock: ", "cpu-clock", 1),
+        (" 250 cycles:u: ", "cycles:u", 250),
+        ("  sched:sched_switch: prev_comm=a prev_pid=1 ==> next_comm=b: 2.000000: x", None, 1),
+        (" 1 probe_workload:mid_spin: (558d39d64293)", "probe_workload:mid_spin", 1),
+        (" 1 my-event: ", "my-event", 1),
+        (" cpu/event=0x3c,umask=0/: ", "cpu/event=0x3c,umask=0/", 1),
+        (" 7 r1a8: ", "r1a8", 7),
+        ("", "sample", 1),
+        (" 558d39 main (/usr/bin/x)", "sample", 1),
+    ],
+)
+def test_each_event_is_read(tmp_path: Path, rest: str, event: str | None, weight: int) -> None:
+    history = read(tmp_path, f"java 7 [000] 12.345678:{rest}\n")
+
+    assert rows(history) == [(12_345_678_000, "java", event or "sched:sched_switch", weight)]
+
+
+def test_the_time_nearest_to_the_others_is_the_time(tmp_path: Path) -> None:
+    text = "java 7 5.000001: 1 x: \n\na 1 1.000000: 8 5.000002: 1 x: \n\n"
+
+    assert [row[:2] for row in rows(read(tmp_path, text))] == [
+        (5_000_001_000, "java"),
+        (5_000_002_000, "a 1 1.000000:"),
+    ]
+
+
+def test_bytes_that_are_not_utf8_are_escaped(tmp_path: Path) -> None:
+    assert rows(read(tmp_path, b"\xff\xfe bad 7 [000] 1.000000: x: \n"))[0][1] == r"\xff\xfe bad"
+
+
+def test_one_thread_may_have_several_names(tmp_path: Path) -> None:
+    history = read(tmp_path, "fork 7 1.000000: x: \n\nexec 7 2.000000: x: \n\n")
+
+    assert [row[1] for row in rows(history)] == ["fork", "exec"]
+    assert threads(history) == [("Threads", "7")] * 2
+
+
+FRAMES = {
+    "ffffffff81 read+0x2f ([kernel.kallsyms])": "read",
+    "ffffffff81 read+0x2f (inlined)": "read",
+    "7f41 [unknown] (/usr/lib/libc.so.6)": "[libc.so.6]",
+    "7f41 [unknown] ([unknown])": "[unknown]",
+    "7f41 [unknown] (/memfd:x (deleted))": "[memfd:x (deleted)]",
+    "7f41 [unknown] (//anon)": "[anon]",
+    "7f41 [unknown] ([vdso])": "[[vdso]]",
+    "7f41 <a::B as c::D<E>>::f (/x)": "<a::B as c::D<E>>::f",
+    "7f41 ns::f(int, char const*)+0x1 (/x)": "ns::f(int, char const*)",
+    "7f41 operator()": "operator()",
+    "7f41 Lcom/x;::a->b+0x10 (/tmp/perf-1.map)": "Lcom/x;::a->b",
+    "7f41": "7f41",
+}
+
+
+@pytest.mark.parametrize("frame", FRAMES)
+def test_each_frame_is_read(tmp_path: Path, frame: str) -> None:
+    samples = read(tmp_path, f"a 7 1.000000: x: \n\t    {frame}\n\n").samples()
+
+    assert samples.stacks.frames_of(int(samples.stack[0])) == [FRAMES[frame]]
+
+
+def test_stacks_begin_with_the_outermost_function_and_share_it(tmp_path: Path) -> None:
+    text = "a 7 1.000000: x: \n\t1 leaf (x)\n\t  a.c:118\n\t2 main (x)\n\n"
+    text += "a 7 2.000000: x: \n\t2 main (x)\n"
+    samples = read(tmp_path, text).samples()
+
+    assert [samples.stacks.frames_of(int(row)) for row in samples.stack] == [
+        ["main", "leaf"],
+        ["main"],
+    ]
+    assert len(samples.stacks) == 2
+
+
+def test_frames_without_indentation_belong_to_the_sample_before(tmp_path: Path) -> None:
+    samples = read(
+        tmp_path, "java 19983 1.000000: cycles:\nff01 leaf (x)\n    ff02 main (x)\n"
+    ).samples()
+
+    assert samples.stacks.frames_of(int(samples.stack[0])) == ["main", "leaf"]
+
+
+def test_records_are_not_samples_and_lost_ones_are_told(tmp_path: Path) -> None:
+    text = (
+        "swapper 0 [000] 0.000000: PERF_RECORD_FORK(1:1):(0:0)\n"
+        "a 7 [000] 1.000000: x: \n\n"
+        "b 8 [000] 3.000000: PERF_RECORD_LOST lost 40\n"
+        "a 7 [000] 4.000000: x: \n\n"
+    )
+    history = read(tmp_path, text)
+
+    assert [row[0] for row in rows(history)] == [10**9, 4 * 10**9]
+    assert history.anomalies["lost_events"] == 40
+    assert list(history.lost) == [(10**9, 3 * 10**9)]
+    assert history.bounds == (10**9, 4 * 10**9 + 1)
+
+
+def test_samples_out_of_order_are_all_there(tmp_path: Path) -> None:
+    text = "a 7 3.000000: x: \n\na 7 1.000000: x: \n\na 7 2.000000: x: \n\n"
+
+    assert [row[0] // 10**9 for row in rows(read(tmp_path, text))] == [1, 2, 3]
+
+
+def test_comments_stand_at_the_head_and_name_the_clock(tmp_path: Path) -> None:
+    text = (
+        "# ========\n# captured on    : Sat Sep  4 10:27:47 2021\n# hostname : web1\n"
+        "# clockid: monotonic (1)\n"
+        "# reference time: 2020 = 1595853472.123456 (TOD) = 100.123456 (MONOTONIC)\n"
+        "# ========\n#\na 7 101.000000: x: \n\n"
+    )
+    clock = read(tmp_path, text).clock
+
+    assert (clock.kind, clock.host) == ("monotonic", "web1")
+    assert clock.utc_at_origin_ns == 1_595_853_372_000_000_000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "java 19983 cycles:\nffffffff8103d0ca native_write_msr_safe ([kernel.kallsyms])\n\n",
+        "node-v011 31912 cpu-clock: \n            13a80b608e0a RegExp (/tmp/perf-7539.map)\n",
+        "# ========\n# captured on: Thu\n# ========\n#\nfunc_ab 7 cpu-clock: \n\t  40 f (x)\n",
+    ],
+)
+def test_a_text_without_times_is_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(InputError, match=r"perf\.txt: no line of this perf script text has a time"):
+        read(tmp_path, text)
+
+
+def test_a_text_of_records_alone_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no sample"):
+        read(tmp_path, "swapper 0 [000] 0.000000: PERF_RECORD_FORK(1:1):(0:0)\n")
+
+
+def test_lines_that_are_nothing_are_counted(tmp_path: Path) -> None:
+    text = "a 7 1.000000: x: \n\nwhat is this\n\na 7 2.000000: x: \nprog 7 3.0000\n"
+
+    assert dict(read(tmp_path, text).anomalies) == {"unknown_line": 2}
+
+
+def test_a_time_beyond_64_bits_is_counted(tmp_path: Path) -> None:
+    history = read(tmp_path, "a 7 18446744073.709551: x: \na 7 2.000000: x: \n")
+
+    assert (len(history.samples()), dict(history.anomalies)) == (1, {"event_without_time": 1})
+
+
+@pytest.mark.parametrize("step", [1, 3, 1000])
+def test_a_block_may_end_anywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    text = "".join(f"a b 7 [000] {i}.000000: x: \n{STACK}" for i in range(1, 12))
+    whole = read(tmp_path, text)
+    monkeypatch.setattr("meantime.readers.window.BLOCK_BYTES", step)
+
+    parts = read(tmp_path, text)
+
+    assert rows(parts) == rows(whole)
+    assert parts.samples().stack.tolist() == whole.samples().stack.tolist() == [1] * 11
+    assert parts.anomalies.keys() == []
+
+
+def test_a_compressed_text_that_was_cut_says_so(tmp_path: Path) -> None:
+    packed = gzip.compress(b"".join(b"a 7 %d.000000: x: \n\n" % i for i in range(1, 5000)))
+
+    history = read(tmp_path, packed[: len(packed) // 2])
+
+    assert history.anomalies["truncated"] == 1
+    assert 1 < len(history.samples()) < 4999
+
+
+def test_samples_of_other_threads_and_later_times_can_be_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "perf.txt"
+    path.write_text("a 7 1.000000: x: \n\nb 8 2.000000: x: \n\na 7 3.000000: x: \n")
+
+    kept = build(open_trace(path, until_ns=2 * 10**9, keep=lambda name: name == "a"))
+
+    assert kept.samples().time_ns.tolist() == np.array([10**9]).tolist()
+
+
+def test_a_real_text_gives_its_threads_and_stacks(samples: Path) -> None:
+    history = build(open_trace(samples / "perf" / "idle-and-java.txt"))
+
+    table = history.samples()
+    assert table.time_ns[[0, -1]].tolist() == [5_076_100_000_000, 5_117_999_999_000]
+    assert Counter(table.name.to_list()) == {"java": 5, "swapper": 4}
+    idle = table.stacks.frames_of(int(table.stack[table.name.to_list().index("swapper")]))
+    assert idle[0] in {
+        "start_secondary",
+        "x86_64_start_kernel",
+        "cpu_bringup_and_idle",
+        "start_kernel",
+    }
