@@ -22,7 +22,7 @@ __all__ = ["COMMANDS", "cli", "main"]
 
 COMMANDS = {
     "info": "Tell what a trace is: its format, span, entities, states and anomalies.",
-    "stats": "Tell where the time went: per state or entity, with durations and transitions.",
+    "stats": "Tell where the time went: per state or entity, or per name of spans.",
     "dump": "Print what a trace holds, one JSON object a line.",
 }
 

@@ -27,7 +27,9 @@ _LINES_AT_ONCE = 2**14
 @click.argument("file", metavar="FILE")
 @once(
     "--kind",
-    type=click.Choice(["changes", "intervals", "points", "flows", "tags"]),
+    type=click.Choice(
+        ["changes", "intervals", "spans", "samples", "counters", "points", "flows", "tags"]
+    ),
     default="changes",
     help="What to print.  [changes]",
 )
@@ -87,6 +89,11 @@ class _Quoted:
 
 def _held(file: str, kind: str, lenient: bool) -> Iterator[str]:  # noqa: FBT001 - one caller, above
     history = load(file, lenient=lenient)[1]
+    if kind in {"spans", "samples", "counters"}:
+        from meantime.cli import dump_spans  # noqa: PLC0415 - NumPy is not for --help
+
+        lines: Iterator[str] = getattr(dump_spans, kind)(history)
+        return lines
     made: dict[str, Callable[[History], Iterator[dict[str, Any]]]] = {
         "intervals": _intervals,
         "points": _points,
@@ -106,6 +113,10 @@ def _intervals(history: History) -> Iterator[dict[str, Any]]:
                 "value": value,
                 "tag": tag,
             }
+    if len(history.spans()):
+        from meantime.cli.dump_spans import nested_intervals  # noqa: PLC0415 - as above
+
+        yield from nested_intervals(history)
 
 
 def _points(history: History) -> Iterator[dict[str, Any]]:

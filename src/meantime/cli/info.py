@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
+_MOST_THREADS = 60
+
 
 @click.command("info", epilog="Example:  meantime info pg.statemap.gz")
 @click.argument("file", metavar="FILE")
@@ -67,6 +69,54 @@ def _facts(trace: Trace, history: History) -> dict[str, Any]:
         "tags": len(history.tags),
         "events": len(history.points()) + len(history.flows()),
         "anomalies": dict(history.anomalies),
+        **_span_facts(history),
+    }
+
+
+def _span_facts(history: History) -> dict[str, Any]:
+    """Return what there is of spans and samples, by process and thread; nothing if none."""
+    from meantime.query.threads import thread_of  # noqa: PLC0415 - as above
+
+    spans, samples = history.spans(), history.samples()
+    if not len(spans) and not len(samples):
+        return {}
+    processes: dict[int | str, dict[str, Any]] = {}
+    sampled = samples.thread.tolist()
+    counted = {quark: sampled.count(quark) for quark in sorted(set(sampled))}
+    rows = {quark: row for row, quark in enumerate(spans.threads.tolist())}
+    asynchronous = 0
+    for quark in [*rows, *(quark for quark in counted if quark not in rows)]:
+        whose = thread_of(history, quark)
+        first, last = (
+            (int(spans.offsets[rows[quark]]), int(spans.offsets[rows[quark] + 1]))
+            if quark in rows
+            else (0, 0)
+        )
+        if whose.tid is None:
+            asynchronous += last - first
+            continue
+        process = processes.setdefault(
+            whose.pid, {"pid": whose.pid, "name": whose.process, "threads": []}
+        )
+        process["threads"].append(
+            {
+                "tid": whose.tid,
+                "name": whose.name,
+                "spans": last - first,
+                "depth": int(spans.depth[first:last].max()) + 1 if last > first else 0,
+                "lanes": int(spans.lane[first:last].max()) + 1 if last > first else 0,
+                "samples": counted.get(quark, 0),
+            }
+        )
+    threads = [thread for process in processes.values() for thread in process["threads"]]
+    return {
+        "spans": sum(thread["spans"] for thread in threads),
+        "async_spans": asynchronous,
+        "samples": len(samples),
+        "depth": max((thread["depth"] for thread in threads), default=0),
+        "unfinished": int(spans.unfinished.sum()),
+        "processes": list(processes.values()),
+        "facts": history.facts,
     }
 
 
@@ -87,11 +137,14 @@ def _print(facts: dict[str, Any], history: History) -> None:
                 ("entities", f"{facts['entities']:,}" + (f" ({kinds})" if kinds else "")),
                 ("tags", f"{facts['tags']:,}"),
                 ("events", f"{facts['events']:,}"),
+                ("spans", _counted(facts)),
                 ("anomalies", "\n".join(history.anomalies.lines()) or "none"),
             ]
             if value is not None
         ]
     )
+    if facts.get("processes"):
+        _print_threads(facts["processes"])
     if facts["states"]:
         print_table(
             "Time in states",
@@ -113,3 +166,49 @@ def _print(facts: dict[str, Any], history: History) -> None:
                 for state in facts["states"]
             ],
         )
+
+
+def _counted(facts: dict[str, Any]) -> str | None:
+    if "spans" not in facts:
+        return None
+    told = [
+        f"{facts[name]:,} {words}"
+        for name, words in (
+            ("spans", "of threads"),
+            ("async_spans", "of operations"),
+            ("samples", "samples"),
+        )
+        if facts[name]
+    ]
+    return ", ".join(told) + f"; at most {facts['depth']:,} deep"
+
+
+def _print_threads(processes: list[dict[str, Any]]) -> None:
+    rows = [
+        [
+            str(process["pid"]),
+            process["name"] or "",
+            str(thread["tid"]),
+            thread["name"] or "",
+            f"{thread['spans']:,}",
+            f"{thread['samples']:,}",
+            f"{thread['depth']:,}",
+        ]
+        for process in processes
+        for thread in process["threads"]
+    ]
+    print_table(
+        "Threads",
+        [
+            Column("pid", numeric=True),
+            Column("process"),
+            Column("tid", numeric=True),
+            Column("thread"),
+            Column("spans", numeric=True),
+            Column("samples", numeric=True),
+            Column("depth", numeric=True),
+        ],
+        rows[:_MOST_THREADS],
+    )
+    if len(rows) > _MOST_THREADS:
+        click.echo(f"{len(rows) - _MOST_THREADS:,} more threads; --json has all of them")

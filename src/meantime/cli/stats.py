@@ -26,33 +26,42 @@ __all__ = ["command"]
 @click.argument("file", metavar="FILE")
 @once(
     "--by",
-    type=click.Choice(["state", "entity"]),
-    default="state",
-    help="One row a state, or one a state of each entity.  [state]",
+    type=click.Choice(["state", "entity", "name", "category", "thread"]),
+    help="One row a state, or one a state of each entity; of spans one row a name, a category or a"
+    " thread.  [state, or name where there are spans]",
 )
 @once("--from", "from_", metavar="TIME", help="Where the range begins.")
 @once("--to", "to", metavar="TIME", help="Where the range ends.")
+@click.option("--whole", is_flag=True, help="Count spans whole that stick out of the range.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--lenient", is_flag=True, help="Skip and count what cannot be read.")
 def command(
     *,
     file: str,
-    by: Literal["state", "entity"],
+    by: Literal["state", "entity", "name", "category", "thread"] | None,
     from_: str | None,
     to: str | None,
+    whole: bool,
     as_json: bool,
     lenient: bool,
 ) -> None:
-    """Tell where the time went: per state or entity, with durations and transitions."""
+    """Tell where the time went: per state or entity, or per name of spans."""
+    _, history = load(file, lenient=lenient)
+    start_ns, end_ns = resolve(from_, history.clock), resolve(to, history.clock)
+    if by is None:
+        by = "name" if len(history.spans()) else "state"
+    if by == "name" or by == "category" or by == "thread":  # noqa: PLR1714 - mypy narrows by ==
+        from meantime.cli.stats_spans import (  # noqa: PLC0415 - NumPy is not for --help
+            print_span_statistics,
+        )
+
+        print_span_statistics(
+            history, by, start_ns=start_ns, end_ns=end_ns, whole=whole, as_json=as_json
+        )
+        return
     from meantime.query.statistics import state_statistics  # noqa: PLC0415 - NumPy is not for --help
 
-    _, history = load(file, lenient=lenient)
-    statistics = state_statistics(
-        history,
-        by=by,
-        start_ns=resolve(from_, history.clock),
-        end_ns=resolve(to, history.clock),
-    )
+    statistics = state_statistics(history, by=by, start_ns=start_ns, end_ns=end_ns)
     if as_json:
         click.echo(json.dumps(_document(statistics)))
     else:

@@ -148,6 +148,7 @@ def _columns(scanner: SpallScanner, trace: Trace) -> Iterator[Batch]:
     _read_names(scanner, trace)
     entities = _read_threads(scanner, trace)
     spans = scanner.spans()
+    trace.records = len(spans["start_ns"])
     if len(spans["start_ns"]):
         yield Spans(
             start_ns=spans["start_ns"],

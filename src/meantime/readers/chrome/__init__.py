@@ -86,6 +86,7 @@ def _batches(
     if source.truncated:
         trace.anomalies.add("truncated")
     trace.text = ArgumentText(text)
+    trace.records = scanner.events
     read_header(scanner, text, trace)
     names = _decoded(scanner.names, trace)
     categories = _decoded(scanner.categories, trace)

@@ -1,0 +1,112 @@
+"""`meantime dump --kind spans`, `samples` and `counters`."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from meantime.attributes import format_path
+from meantime.query.threads import numbered, thread_of, thread_quarks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from meantime.history.history import History
+
+__all__ = ["counters", "nested_intervals", "samples", "spans"]
+
+
+def spans(history: History) -> Iterator[str]:
+    """Yield a line per span of a thread, in order of thread, start and depth."""
+    table = history.spans(thread_quarks(history))
+    names = [json.dumps(name) for name in table.name.names]
+    self_ns = table.self_ns
+    for thread, quark in enumerate(table.threads.tolist()):
+        whose = thread_of(history, quark)
+        head = f'"pid": {json.dumps(whose.pid)}, "tid": {json.dumps(whose.tid)}'
+        rows = slice(int(table.offsets[thread]), int(table.offsets[thread + 1]))
+        columns = (
+            table.name.codes,
+            table.start_ns,
+            table.end_ns,
+            table.depth,
+            table.lane,
+            self_ns,
+            table.unfinished,
+            table.arguments_length,
+        )
+        for row, (name, start, end, depth, lane, own, unfinished, length) in enumerate(
+            zip(*(column[rows].tolist() for column in columns), strict=True), rows.start
+        ):
+            args = _json(table.arguments(row)) if length else "null"
+            yield (
+                f'{{"name": {names[name]}, {head}, "start_ns": {start}, "end_ns": {end},'
+                f' "depth": {depth}, "lane": {lane}, "self_ns": {own},'
+                f' "unfinished": {"true" if unfinished else "false"}, "args": {args}}}\n'
+            )
+
+
+def _json(text: str | None) -> str:
+    """Return arguments as JSON: as they are if they are JSON, else as a string."""
+    try:
+        value = json.loads(text or "null", strict=False, parse_constant=str)
+    except (ValueError, RecursionError):
+        value = text
+    return json.dumps(value)
+
+
+def samples(history: History) -> Iterator[str]:
+    """Yield a line per sample, in order of time."""
+    table = history.samples()
+    frames: dict[int, str] = {}
+    for row in range(len(table)):
+        stack = int(table.stack[row])
+        if stack not in frames:
+            frames[stack] = json.dumps(table.stacks.frames_of(stack))
+        whose = thread_of(history, int(table.thread[row]))
+        fields = {
+            "time_ns": int(table.time_ns[row]),
+            "pid": whose.pid,
+            "tid": whose.tid,
+            "weight": int(table.weight[row]),
+            "event": table.event[row],
+        }
+        yield f'{json.dumps(fields)[:-1]}, "stack": {frames[stack]}}}\n'
+
+
+def counters(history: History) -> Iterator[str]:
+    """Yield a line per change of a counter's value."""
+    for lane in history.lanes:
+        if lane.declaration.kind != "counter" or not len(lane.quarks):
+            continue
+        for batch in history.interval_batches(lane.quarks):
+            for quark, start_ns, _, value, _, _ in batch:
+                if value is None:
+                    continue
+                path = history.attributes.path(quark)
+                fields: dict[str, Any] = {"time_ns": start_ns, "path": format_path(path)}
+                if path[0] == "Processes" and len(path) == 5:
+                    fields |= {"pid": numbered(path[1]), "name": path[3], "series": path[4]}
+                yield json.dumps({**fields, "value": value}) + "\n"
+
+
+def nested_intervals(history: History) -> Iterator[dict[str, Any]]:
+    """Yield the spans as the intervals of the attributes that stand for them.
+
+    A thread's are `Stack/<depth>`; other lanes than the first are `Lane/<lane>/Stack/<depth>`.
+    """
+    table = history.spans()
+    for thread, quark in enumerate(table.threads.tolist()):
+        path = history.attributes.path(quark)
+        is_thread = thread_of(history, quark).tid is not None
+        for row in range(int(table.offsets[thread]), int(table.offsets[thread + 1])):
+            lane, depth = int(table.lane[row]), str(table.depth[row])
+            below = ("Lane", str(lane)) if lane else ()
+            stack = ("Stack", depth) if is_thread else (depth,)
+            yield {
+                "path": format_path((*path, *below, *stack)),
+                "start_ns": int(table.start_ns[row]),
+                "end_ns": int(table.end_ns[row]),
+                "value": table.name[row],
+                "tag": None,
+            }

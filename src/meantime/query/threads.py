@@ -1,0 +1,66 @@
+"""Processes and threads of a history, as people tell them apart: by numbers and names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from meantime.columns import Int32s
+    from meantime.history.history import History
+
+__all__ = ["Thread", "numbered", "thread_of", "thread_quarks"]
+
+
+class Thread(NamedTuple):
+    """Whose spans or samples they are.
+
+    Attributes:
+        pid: The process, a number where it is one.
+        tid: The thread; None for what is no thread, such as an async operation.
+        process: What the process is called, if it says so.
+        name: What the thread is called, if it says so.
+        path: The attribute below the process, as text, where there is no thread.
+    """
+
+    pid: int | str
+    tid: int | str | None
+    process: str | None
+    name: str | None
+    path: str | None
+
+
+def numbered(text: str) -> int | str:
+    """Return a number if the text is one as a program would print it, else the text.
+
+    >>> numbered("7"), numbered("-1"), numbered("07"), numbered("GPU")
+    (7, -1, '07', 'GPU')
+    """
+    digits = text.removeprefix("-")
+    if digits.isascii() and digits.isdecimal() and len(digits) < 20 and str(int(text)) == text:
+        return int(text)
+    return text
+
+
+def thread_of(history: History, quark: int) -> Thread:
+    """Return whose spans stand at this attribute."""
+    path = history.attributes.path(quark)
+    if len(path) >= 4 and path[0] == "Processes":
+        process = history.find(*path[:2])
+        is_thread = path[2] == "Threads"
+        return Thread(
+            numbered(path[1]),
+            numbered(path[3]) if is_thread else None,
+            None if process is None else history.names.get(process),
+            history.names.get(quark),
+            None if is_thread else "/".join(path[2:]),
+        )
+    return Thread("", numbered(path[-1]), None, history.names.get(quark), None)
+
+
+def thread_quarks(history: History) -> Int32s:
+    """Return the threads that have spans, in the order of the table; async operations are none."""
+    threads = history.spans().threads
+    chosen = [quark for quark in threads.tolist() if thread_of(history, quark).tid is not None]
+    return np.array(chosen, np.int32)

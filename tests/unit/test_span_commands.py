@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from meantime.cli import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+EVENTS = [
+    {"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "program"}},
+    {"ph": "M", "name": "thread_name", "pid": 1, "tid": 2, "args": {"name": "main"}},
+    {"ph": "X", "name": "work", "cat": "a", "ts": 0, "dur": 10, "pid": 1, "tid": 2},
+    {
+        "ph": "X",
+        "name": "read",
+        "cat": "b",
+        "ts": 2,
+        "dur": 3,
+        "pid": 1,
+        "tid": 2,
+        "args": {"n": 1},
+    },
+    {"ph": "B", "name": "wait", "ts": 4, "pid": "GPU", "tid": "q"},
+    {"ph": "i", "name": "now", "ts": 9, "pid": "GPU", "tid": "q"},
+    {"ph": "C", "name": "mem", "ts": 1, "pid": 1, "args": {"free": 7}},
+    {"ph": "b", "name": "get", "cat": "net", "id": 5, "ts": 1, "pid": 1},
+    {"ph": "e", "name": "get", "cat": "net", "id": 5, "ts": 3, "pid": 1},
+]
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> str:
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps(EVENTS))
+    return str(path)
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    with pytest.raises(SystemExit) as stopped:
+        main(arguments)
+    out, err = capsys.readouterr()
+    assert (stopped.value.code, err) == (0, "")
+    return out
+
+
+def dumped(capsys: pytest.CaptureFixture[str], trace: str, kind: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in run(capsys, "dump", trace, "--kind", kind).splitlines()]
+
+
+def test_spans_are_dumped_by_thread_with_their_arguments(
+    capsys: pytest.CaptureFixture[str], trace: str
+) -> None:
+    lines = dumped(capsys, trace, "spans")
+
+    assert lines == [
+        {"name": "wait", "pid": "GPU", "tid": "q", "start_ns": 4000, "end_ns": 9000, "depth": 0,
+         "lane": 0, "self_ns": 5000, "unfinished": True, "args": None},
+        {"name": "work", "pid": 1, "tid": 2, "start_ns": 0, "end_ns": 10_000, "depth": 0,
+         "lane": 0, "self_ns": 7000, "unfinished": False, "args": None},
+        {"name": "read", "pid": 1, "tid": 2, "start_ns": 2000, "end_ns": 5000, "depth": 1,
+         "lane": 0, "self_ns": 3000, "unfinished": False, "args": {"n": 1}},
+    ]  # fmt: skip
+
+
+def test_counters_are_dumped_with_their_series(
+    capsys: pytest.CaptureFixture[str], trace: str
+) -> None:
+    assert dumped(capsys, trace, "counters") == [
+        {"time_ns": 1000, "path": "Processes/1/Counters/mem/free", "pid": 1, "name": "mem",
+         "series": "free", "value": 7}
+    ]  # fmt: skip
+
+
+def test_operations_are_dumped_as_intervals(capsys: pytest.CaptureFixture[str], trace: str) -> None:
+    paths = {line["path"] for line in dumped(capsys, trace, "intervals")}
+
+    assert {"Processes/1/Async/net/5/0", "Processes/1/Threads/2/Stack/1"} <= paths
+
+
+def test_samples_are_dumped_with_their_stacks(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "x.folded"
+    path.write_text("main;read 3\n")
+
+    assert dumped(capsys, str(path), "samples") == [
+        {"time_ns": 0, "pid": 0, "tid": 0, "weight": 3, "event": "samples",
+         "stack": ["main", "read"]}
+    ]  # fmt: skip
+
+
+def test_statistics_are_by_name_where_there_are_spans(
+    capsys: pytest.CaptureFixture[str], trace: str
+) -> None:
+    found = json.loads(run(capsys, "stats", trace, "--from", "3us", "--to", "7us", "--json"))
+
+    assert (found["by"], found["range_ns"]) == ("name", [3000, 7000])
+    assert [(row["key"], row["total_ns"], row["self_ns"]) for row in found["rows"]] == [
+        ("wait", 3000, 3000),
+        ("read", 2000, 2000),
+        ("work", 4000, 2000),
+    ]
+    assert found["rows"][2]["share"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("by", "keys"),
+    [
+        ("category", ["a", None, "b"]),
+        ("thread", ["Processes/1/Threads/2", "Processes/GPU/Threads/q"]),
+    ],
+)
+def test_statistics_by_category_and_thread(
+    capsys: pytest.CaptureFixture[str], trace: str, by: str, keys: list[str]
+) -> None:
+    found = json.loads(run(capsys, "stats", trace, "--by", by, "--json"))
+
+    assert [row["key"] for row in found["rows"]] == keys
+
+
+def test_info_lists_processes_and_threads(capsys: pytest.CaptureFixture[str], trace: str) -> None:
+    found = json.loads(run(capsys, "info", trace, "--json"))
+
+    assert (found["format"], found["spans"], found["async_spans"], found["depth"]) == (
+        "chrome",
+        3,
+        1,
+        2,
+    )
+    assert found["processes"][1] == {
+        "pid": 1,
+        "name": "program",
+        "threads": [{"tid": 2, "name": "main", "spans": 2, "depth": 2, "lanes": 1, "samples": 0}],
+    }
+    assert found["anomalies"] == {"unfinished_span": 1}
+
+
+def test_tables_for_people_name_what_was_found(
+    capsys: pytest.CaptureFixture[str], trace: str
+) -> None:
+    assert "3 of threads, 1 of operations" in run(capsys, "info", trace)
+    assert "Time in spans over" in run(capsys, "stats", trace)
