@@ -13,15 +13,17 @@ if TYPE_CHECKING:
     from meantime.history import History as History
     from meantime.history import HistoryBuilder as HistoryBuilder
     from meantime.opening import open_history as open  # noqa: A004 - meantime.open(path)
+    from meantime.views.statemap import statemap as statemap
 
 __version__ = "0.1.0"
-__all__ = ["History", "HistoryBuilder", "MeantimeError", "open"]
+__all__ = ["History", "HistoryBuilder", "MeantimeError", "open", "statemap"]
 
 _HOMES = {
     "History": ("meantime.history", "History"),
     "HistoryBuilder": ("meantime.history", "HistoryBuilder"),
     "MeantimeError": ("meantime.errors", "MeantimeError"),
     "open": ("meantime.opening", "open_history"),
+    "statemap": ("meantime.views.statemap", "statemap"),
 }
 
 

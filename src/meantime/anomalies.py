@@ -55,6 +55,11 @@ CATALOGUE: dict[str, Anomaly] = {
             "events whose time is not a 64-bit number of nanoseconds cannot be drawn",
         ),
         Anomaly(
+            "event_without_row",
+            "note",
+            "events of entities that have neither states nor a description are not drawn",
+        ),
+        Anomaly(
             "definition_with_time",
             "note",
             "tag definitions have a time and an entity: data with a stray key are read as such",

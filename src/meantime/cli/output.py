@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import stat
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from meantime.errors import OutputError
+from meantime.files import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,7 +35,7 @@ def write(path: str, chunks: Iterable[bytes]) -> None:
             with Path(path).open("wb") as file:
                 file.writelines(chunks)
         else:
-            _write_whole(Path(path), chunks)
+            write_whole(Path(path), chunks)
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -47,18 +47,3 @@ def _is_special(path: str) -> bool:
         return not stat.S_ISREG(os.stat(path).st_mode)  # noqa: PTH116 - one call tells all
     except FileNotFoundError:
         return False
-
-
-def _write_whole(path: Path, chunks: Iterable[bytes]) -> None:
-    target = path.resolve()
-    descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.writelines(chunks)
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(name, 0o666 & ~umask)  # noqa: PTH101 - mkstemp makes it private; a result is not
-        os.replace(name, target)  # noqa: PTH105 - the pair of mkstemp
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise

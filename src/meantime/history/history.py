@@ -13,6 +13,8 @@ from meantime.trace import LaneDeclaration
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    import numpy.typing as npt
+
     from meantime.anomalies import Anomalies
     from meantime.attributes import Attributes, Pattern
     from meantime.clocks import Clock
@@ -152,6 +154,10 @@ class History:
         state, counter = LaneDeclaration(""), LaneDeclaration("", kind="counter")
         undeclared = [Lane(state, strings), Lane(state, small), Lane(counter, counters)]
         return declared + [lane for lane in undeclared if len(lane.quarks)]
+
+    def has_values(self, quarks: Int32s) -> npt.NDArray[np.bool_]:
+        """Return of each attribute whether it ever had a value."""
+        return self._now().facts.kinds[quarks] > 0
 
     def quark(self, *path: str) -> int:
         """Return the quark of a path.

@@ -36,8 +36,8 @@ class Rectangles:
 
     What a rectangle holds is given as two ragged columns: rectangle i holds
     `state_ns[state_offsets[i]:state_offsets[i + 1]]` of the states at the same places of
-    `state_index`, ascending; and so for tags. The states' times of a rectangle sum to its length
-    minus the gaps that were merged into it; a rectangle that was not merged holds one state.
+    `state_index`, ascending; and so for tags. The states' times of a rectangle sum to its length;
+    a rectangle that was not merged holds one state.
 
     Attributes:
         row_offsets: int64, rows + 1: row r has [row_offsets[r], row_offsets[r + 1]).
@@ -121,6 +121,7 @@ class StatemapPanel:
         coalesced: How many of the rectangles drawn stand for more than one interval.
         clipped: What is not shown.
         anomalies: What was odd in the input.
+        history: The place of its history among those that the statemap was made of.
     """
 
     title: str
@@ -141,6 +142,7 @@ class StatemapPanel:
     coalesced: int
     clipped: Clipped
     anomalies: Anomalies
+    history: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,454 @@
+"""Rectangles out of intervals: clipped, joined, put together by cells, their times added up.
+
+Two rectangles are neighbours if they are of one row and touch.
+
+A window is cut into CELLS = 8620 * 64 cells; a cell of level n is 2^n of these, so that the cells of
+all levels nest, those of level 6 are the pixels of a wide picture, and one of the last level (LEVELS - 1) is the
+whole window.
+"""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.stdlib cimport qsort
+
+from typing import Any, NamedTuple
+
+cdef extern from "grid.h":
+    ctypedef struct Grid:
+        pass
+    Grid grid_of(int64_t, int64_t, int64_t) noexcept nogil
+    uint64_t grid_cell(const Grid*, int64_t) noexcept nogil
+    int64_t grid_edge(const Grid*, uint64_t) noexcept nogil
+
+cdef enum:
+    _CELLS = 8620 << 6
+    _LEVELS = 21
+    _MERGED = 1
+    _OPEN = 2
+
+LEVELS = _LEVELS
+MERGED = _MERGED
+OPEN = _OPEN
+
+
+class Visible(NamedTuple):
+    """Intervals clipped to the window, row after row, in order of time; as `clip` writes them.
+
+    Attributes:
+        row: int32.
+        start: int64.
+        end: int64.
+        state: int32.
+        tag: int32, -1 for none.
+        marks: uint8: `OPEN` if it was still open where it ends.
+    """
+
+    row: Any
+    start: Any
+    end: Any
+    state: Any
+    tag: Any
+    marks: Any
+
+
+class Columns(NamedTuple):
+    """Rectangles, row after row, in order of time.
+
+    What one holds stands in two ragged columns, its times per state and per tag, ascending.
+
+    Attributes:
+        row: int32.
+        start: int64.
+        end: int64.
+        marks: uint8: `MERGED` if it stands for several intervals, `OPEN` if its last one was.
+        state_offsets: int64, rectangles + 1: the times of rectangle i are those from [i] to [i + 1].
+        state_index: int32.
+        state_ns: int64.
+        tag_offsets: int64, rectangles + 1.
+        tag_index: int32.
+        tag_ns: int64.
+    """
+
+    row: Any
+    start: Any
+    end: Any
+    marks: Any
+    state_offsets: Any
+    state_index: Any
+    state_ns: Any
+    tag_offsets: Any
+    tag_index: Any
+    tag_ns: Any
+
+
+class Tallies(NamedTuple):
+    """Room to add times up in: a zero for each state and tag, and a place to note those held.
+
+    Attributes:
+        state_ns: int64.
+        state_held: int32.
+        tag_ns: int64.
+        tag_held: int32.
+    """
+
+    state_ns: Any
+    state_held: Any
+    tag_ns: Any
+    tag_held: Any
+
+
+cdef struct Tally:
+    int64_t* ns
+    int32_t* held
+    Py_ssize_t count
+
+
+cdef int _ascending(const void* a, const void* b) noexcept nogil:
+    return (<int32_t*>a)[0] - (<int32_t*>b)[0]
+
+
+cdef inline void _add(Tally* tally, int32_t key, int64_t ns) noexcept nogil:
+    if tally.ns[key] == 0:
+        tally.held[tally.count] = key
+        tally.count += 1
+    tally.ns[key] += ns
+
+
+cdef Py_ssize_t _take(Tally* tally, int32_t* index, int64_t* ns, Py_ssize_t at) noexcept nogil:
+    """Write the tally in ascending order from `at` on, empty it, and return where it ends."""
+    cdef Py_ssize_t i, j
+    cdef int32_t key
+    if tally.count > 24:
+        qsort(tally.held, tally.count, sizeof(int32_t), _ascending)
+    else:
+        for i in range(1, tally.count):
+            key = tally.held[i]
+            j = i
+            while j and tally.held[j - 1] > key:
+                tally.held[j] = tally.held[j - 1]
+                j -= 1
+            tally.held[j] = key
+    for i in range(tally.count):
+        key = tally.held[i]
+        index[at + i] = key
+        ns[at + i] = tally.ns[key]
+        tally.ns[key] = 0
+    at += tally.count
+    tally.count = 0
+    return at
+
+
+def clip(
+    const int32_t[::1] quark,
+    const int64_t[::1] from_ns,
+    const int64_t[::1] until_ns,
+    const int32_t[::1] code,
+    const int32_t[::1] tag,
+    const int32_t[::1] row_of_quark,
+    const int32_t[::1] state_of_code,
+    bint tagged,
+    int64_t begin_ns,
+    int64_t cut_ns,
+    int64_t last_ns,
+    into,
+):
+    """Write what can be seen of intervals, neighbours with the same state and tag joined.
+
+    An interval begins at `begin_ns` at the earliest. One that ends after `cut_ns` is open there: it
+    ends at `last_ns` at the latest. Code -1 is no state. `into` is `Visible` with as many rows as there
+    are intervals.
+
+    Returns:
+        How many rows were written; or, if a code has no state yet, -1.
+    """
+    cdef int32_t[::1] out_row = into.row
+    cdef int64_t[::1] out_start = into.start
+    cdef int64_t[::1] out_end = into.end
+    cdef int32_t[::1] out_state = into.state
+    cdef int32_t[::1] out_tag = into.tag
+    cdef uint8_t[::1] out_marks = into.marks
+    cdef Py_ssize_t i, n = 0
+    cdef int64_t a, b
+    cdef int32_t r, s, t
+    cdef uint8_t marks
+    with nogil:
+        for i in range(quark.shape[0]):
+            if code[i] < 0:
+                continue
+            a = from_ns[i]
+            b = until_ns[i]
+            marks = 0
+            if a < begin_ns:
+                a = begin_ns
+            if b > cut_ns:
+                marks = _OPEN
+                if b > last_ns:
+                    b = last_ns
+            if b <= a:
+                continue
+            r = row_of_quark[quark[i]]
+            s = state_of_code[code[i]]
+            if s < 0:
+                n = -1
+                break
+            t = tag[i] if tagged else -1
+            if (
+                n
+                and out_end[n - 1] == a
+                and out_row[n - 1] == r
+                and out_state[n - 1] == s
+                and out_tag[n - 1] == t
+            ):
+                out_end[n - 1] = b
+                out_marks[n - 1] |= marks
+                continue
+            out_row[n] = r
+            out_start[n] = a
+            out_end[n] = b
+            out_state[n] = s
+            out_tag[n] = t
+            out_marks[n] = marks
+            n += 1
+    return n
+
+
+def pack(
+    visible,
+    int64_t window_start,
+    int64_t window_end,
+    int level,
+    tallies,
+    Py_ssize_t count,
+    columns,
+):
+    """Put what `clip` wrote behind `count` rectangles: one each, or one for neighbours in a cell.
+
+    With level -1 each interval becomes a rectangle; else neighbours that lie in one cell of that
+    level become one. The columns must have room.
+
+    Returns:
+        How many rectangles there are now.
+    """
+    cdef const int32_t[::1] in_row = visible.row
+    cdef const int64_t[::1] in_start = visible.start
+    cdef const int64_t[::1] in_end = visible.end
+    cdef const int32_t[::1] in_state = visible.state
+    cdef const int32_t[::1] in_tag = visible.tag
+    cdef const uint8_t[::1] in_marks = visible.marks
+    cdef int32_t[::1] row = columns.row
+    cdef int64_t[::1] start = columns.start
+    cdef int64_t[::1] end = columns.end
+    cdef uint8_t[::1] marks = columns.marks
+    cdef int64_t[::1] state_offsets = columns.state_offsets
+    cdef int32_t[::1] state_index = columns.state_index
+    cdef int64_t[::1] state_ns = columns.state_ns
+    cdef int64_t[::1] tag_offsets = columns.tag_offsets
+    cdef int32_t[::1] tag_index = columns.tag_index
+    cdef int64_t[::1] tag_ns = columns.tag_ns
+    cdef int64_t[::1] state_tally = tallies.state_ns
+    cdef int32_t[::1] state_held = tallies.state_held
+    cdef int64_t[::1] tag_tally = tallies.tag_ns
+    cdef int32_t[::1] tag_held = tallies.tag_held
+    cdef Py_ssize_t intervals = in_row.shape[0]
+    cdef Py_ssize_t i = 0, j, state_at = state_offsets[count], tag_at = tag_offsets[count]
+    cdef int64_t cell_end
+    cdef uint64_t cell
+    cdef Grid grid = grid_of(window_start, window_end, _CELLS)
+    cdef Tally states, tags
+    states.ns = &state_tally[0]
+    states.held = &state_held[0]
+    states.count = 0
+    tags.ns = &tag_tally[0]
+    tags.held = &tag_held[0]
+    tags.count = 0
+    cell_end = window_start
+    with nogil:
+        while i < intervals:
+            j = i + 1
+            if level >= 0:
+                if i == 0 or in_row[i] != in_row[i - 1] or in_start[i] >= cell_end:
+                    cell = (grid_cell(&grid, in_start[i]) >> level) + 1
+                    cell_end = grid_edge(&grid, cell << level)
+                if in_end[i] <= cell_end:
+                    while (
+                        j < intervals
+                        and in_end[j] <= cell_end
+                        and in_start[j] == in_end[j - 1]
+                        and in_row[j] == in_row[i]
+                    ):
+                        j += 1
+            row[count] = in_row[i]
+            start[count] = in_start[i]
+            end[count] = in_end[j - 1]
+            if j == i + 1:
+                marks[count] = in_marks[i]
+                state_index[state_at] = in_state[i]
+                state_ns[state_at] = in_end[i] - in_start[i]
+                state_at += 1
+                if in_tag[i] >= 0:
+                    tag_index[tag_at] = in_tag[i]
+                    tag_ns[tag_at] = in_end[i] - in_start[i]
+                    tag_at += 1
+                i = j
+            else:
+                marks[count] = _MERGED | in_marks[j - 1]
+                while i < j:
+                    _add(&states, in_state[i], in_end[i] - in_start[i])
+                    if in_tag[i] >= 0:
+                        _add(&tags, in_tag[i], in_end[i] - in_start[i])
+                    i += 1
+                state_at = _take(&states, &state_index[0], &state_ns[0], state_at)
+                tag_at = _take(&tags, &tag_index[0], &tag_ns[0], tag_at)
+            count += 1
+            state_offsets[count] = state_at
+            tag_offsets[count] = tag_at
+    return count
+
+
+def levels(
+    Py_ssize_t count,
+    columns,
+    int64_t window_start,
+    int64_t window_end,
+    int64_t[::1] pairs,
+):
+    """Add to `pairs[n]` how many neighbours first lie in one cell at level n."""
+    cdef const int32_t[::1] row = columns.row
+    cdef const int64_t[::1] start = columns.start
+    cdef const int64_t[::1] end = columns.end
+    cdef Py_ssize_t i
+    cdef Grid grid = grid_of(window_start, window_end, _CELLS)
+    cdef uint64_t differ
+    cdef int level
+    with nogil:
+        for i in range(1, count):
+            if row[i] == row[i - 1] and start[i] == end[i - 1]:
+                differ = grid_cell(&grid, start[i - 1]) ^ grid_cell(&grid, end[i] - 1)
+                level = 0
+                while differ:
+                    differ >>= 1
+                    level += 1
+                pairs[level] += 1
+
+
+def cells(
+    Py_ssize_t count,
+    columns,
+    int64_t window_start,
+    int64_t window_end,
+    int level,
+    int64_t[::1] first,
+):
+    """Write the first rectangle of each run that lies in one cell, and return how many runs."""
+    cdef const int32_t[::1] row = columns.row
+    cdef const int64_t[::1] start = columns.start
+    cdef const int64_t[::1] end = columns.end
+    cdef Py_ssize_t i, n = 0
+    cdef Grid grid = grid_of(window_start, window_end, _CELLS)
+    cdef int64_t cell_end = window_start
+    cdef bint inside = False
+    with nogil:
+        for i in range(count):
+            if inside and end[i] <= cell_end and row[i] == row[i - 1] and start[i] == end[i - 1]:
+                continue
+            cell_end = grid_edge(&grid, ((grid_cell(&grid, start[i]) >> level) + 1) << level)
+            inside = end[i] <= cell_end
+            first[n] = i
+            n += 1
+    return n
+
+
+def gather(
+    const int64_t[::1] first,
+    tallies,
+    Py_ssize_t count,
+    columns,
+):
+    """Make one rectangle of those from each `first` up to the next, in place; return how many.
+
+    Times per state and per tag are added up: what comes out holds exactly what went in.
+    """
+    cdef int32_t[::1] row = columns.row
+    cdef int64_t[::1] start = columns.start
+    cdef int64_t[::1] end = columns.end
+    cdef uint8_t[::1] marks = columns.marks
+    cdef int64_t[::1] state_offsets = columns.state_offsets
+    cdef int32_t[::1] state_index = columns.state_index
+    cdef int64_t[::1] state_ns = columns.state_ns
+    cdef int64_t[::1] tag_offsets = columns.tag_offsets
+    cdef int32_t[::1] tag_index = columns.tag_index
+    cdef int64_t[::1] tag_ns = columns.tag_ns
+    cdef int64_t[::1] state_tally = tallies.state_ns
+    cdef int32_t[::1] state_held = tallies.state_held
+    cdef int64_t[::1] tag_tally = tallies.tag_ns
+    cdef int32_t[::1] tag_held = tallies.tag_held
+    cdef Py_ssize_t n, i, j, k, state_at = 0, tag_at = 0, runs = first.shape[0]
+    cdef Tally states, tags
+    states.ns = &state_tally[0]
+    states.held = &state_held[0]
+    states.count = 0
+    tags.ns = &tag_tally[0]
+    tags.held = &tag_held[0]
+    tags.count = 0
+    cdef int64_t state_from, state_until = 0, tag_from, tag_until = 0
+    with nogil:
+        for n in range(runs):
+            i = first[n]
+            j = first[n + 1] if n + 1 < runs else count
+            # offsets are overwritten behind the reader, never before it
+            state_from = state_until
+            tag_from = tag_until
+            state_until = state_offsets[j]
+            tag_until = tag_offsets[j]
+            for k in range(state_from, state_until):
+                _add(&states, state_index[k], state_ns[k])
+            for k in range(tag_from, tag_until):
+                _add(&tags, tag_index[k], tag_ns[k])
+            row[n] = row[i]
+            start[n] = start[i]
+            end[n] = end[j - 1]
+            marks[n] = marks[i] if j == i + 1 else marks[j - 1] | _MERGED
+            state_at = _take(&states, &state_index[0], &state_ns[0], state_at)
+            tag_at = _take(&tags, &tag_index[0], &tag_ns[0], tag_at)
+            state_offsets[n + 1] = state_at
+            tag_offsets[n + 1] = tag_at
+    return runs
+
+
+def blend(
+    const int64_t[::1] start,
+    const int64_t[::1] end,
+    const int64_t[::1] state_offsets,
+    const int32_t[::1] state_index,
+    const int64_t[::1] state_ns,
+    const double[:, ::1] colors,
+    uint8_t[:, ::1] fill,
+):
+    """Write the colour of each rectangle, red, green and blue from 0 to 255.
+
+    That of its one state; else from that of its longest state (of equals, the last) on, each other
+    state in ascending order mixes in its own by its share of the rectangle's length. `colors` holds
+    red, green and blue of each state from 0 to 1, as encoded in sRGB.
+    """
+    cdef Py_ssize_t i, k, channel, longest
+    cdef double mixed[3]
+    cdef double share
+    cdef int level
+    with nogil:
+        for i in range(start.shape[0]):
+            longest = state_offsets[i]
+            for k in range(state_offsets[i], state_offsets[i + 1]):
+                if state_ns[k] >= state_ns[longest]:
+                    longest = k
+            for channel in range(3):
+                mixed[channel] = colors[state_index[longest], channel]
+            for k in range(state_offsets[i], state_offsets[i + 1]):
+                if k != longest:
+                    share = <double>state_ns[k] / <double>(end[i] - start[i])
+                    for channel in range(3):
+                        mixed[channel] = (
+                            mixed[channel] * (1 - share)
+                            + colors[state_index[k], channel] * share
+                        )
+            for channel in range(3):
+                level = <int>(256 * mixed[channel])
+                fill[i, channel] = 255 if level > 255 else level

@@ -1,0 +1,121 @@
+"""Colours: what a trace may call one, and which one a name gets that was given none."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+from zlib import crc32
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["RGB", "choose", "parse"]
+
+_HEX = re.compile("#[0-9a-fA-F]{6}")
+_NAMED_HEX = re.compile("([a-z]+)(#[0-9a-f]{6})")
+
+_CSS = """
+aliceblue#f0f8ff antiquewhite#faebd7 aqua#00ffff aquamarine#7fffd4 azure#f0ffff beige#f5f5dc
+bisque#ffe4c4 black#000000 blanchedalmond#ffebcd blue#0000ff blueviolet#8a2be2 brown#a52a2a
+burlywood#deb887 cadetblue#5f9ea0 chartreuse#7fff00 chocolate#d2691e coral#ff7f50
+cornflowerblue#6495ed cornsilk#fff8dc crimson#dc143c cyan#00ffff darkblue#00008b
+darkcyan#008b8b darkgoldenrod#b8860b darkgray#a9a9a9 darkgreen#006400 darkgrey#a9a9a9
+darkkhaki#bdb76b darkmagenta#8b008b darkolivegreen#556b2f darkorange#ff8c00
+darkorchid#9932cc darkred#8b0000 darksalmon#e9967a darkseagreen#8fbc8f darkslateblue#483d8b
+darkslategray#2f4f4f darkslategrey#2f4f4f darkturquoise#00ced1 darkviolet#9400d3
+deeppink#ff1493 deepskyblue#00bfff dimgray#696969 dimgrey#696969 dodgerblue#1e90ff
+firebrick#b22222 floralwhite#fffaf0 forestgreen#228b22 fuchsia#ff00ff gainsboro#dcdcdc
+ghostwhite#f8f8ff gold#ffd700 goldenrod#daa520 gray#808080 green#008000 greenyellow#adff2f
+grey#808080 honeydew#f0fff0 hotpink#ff69b4 indianred#cd5c5c indigo#4b0082 ivory#fffff0
+khaki#f0e68c lavender#e6e6fa lavenderblush#fff0f5 lawngreen#7cfc00 lemonchiffon#fffacd
+lightblue#add8e6 lightcoral#f08080 lightcyan#e0ffff lightgoldenrodyellow#fafad2
+lightgray#d3d3d3 lightgreen#90ee90 lightgrey#d3d3d3 lightpink#ffb6c1 lightsalmon#ffa07a
+lightseagreen#20b2aa lightskyblue#87cefa lightslategray#778899 lightslategrey#778899
+lightsteelblue#b0c4de lightyellow#ffffe0 lime#00ff00 limegreen#32cd32 linen#faf0e6
+magenta#ff00ff maroon#800000 mediumaquamarine#66cdaa mediumblue#0000cd mediumorchid#ba55d3
+mediumpurple#9370db mediumseagreen#3cb371 mediumslateblue#7b68ee mediumspringgreen#00fa9a
+mediumturquoise#48d1cc mediumvioletred#c71585 midnightblue#191970 mintcream#f5fffa
+mistyrose#ffe4e1 moccasin#ffe4b5 navajowhite#ffdead navy#000080 oldlace#fdf5e6 olive#808000
+olivedrab#6b8e23 orange#ffa500 orangered#ff4500 orchid#da70d6 palegoldenrod#eee8aa
+palegreen#98fb98 paleturquoise#afeeee palevioletred#db7093 papayawhip#ffefd5
+peachpuff#ffdab9 peru#cd853f pink#ffc0cb plum#dda0dd powderblue#b0e0e6 purple#800080
+rebeccapurple#663399 red#ff0000 rosybrown#bc8f8f royalblue#4169e1 saddlebrown#8b4513
+salmon#fa8072 sandybrown#f4a460 seagreen#2e8b57 seashell#fff5ee sienna#a0522d silver#c0c0c0
+skyblue#87ceeb slateblue#6a5acd slategray#708090 slategrey#708090 snow#fffafa
+springgreen#00ff7f steelblue#4682b4 tan#d2b48c teal#008080 thistle#d8bfd8 tomato#ff6347
+turquoise#40e0d0 violet#ee82ee wheat#f5deb3 white#ffffff whitesmoke#f5f5f5 yellow#ffff00
+yellowgreen#9acd32
+"""
+
+# Seven of Okabe and Ito's and six of Tol's, which people who confuse red and green can tell apart.
+_SAFE = [
+    *("#0072b2", "#e69f00", "#009e73", "#d55e00", "#56b4e9", "#cc79a7", "#f0e442"),
+    *("#332288", "#117733", "#882255", "#999933", "#44aa99", "#aa4499"),
+]
+_LIGHTER, _DARKER = 0.45, -0.35
+_ALIKE = 40
+
+
+class RGB(NamedTuple):
+    """A colour as sRGB encodes it, each part from 0 to 255."""
+
+    red: int
+    green: int
+    blue: int
+
+    def __str__(self) -> str:
+        return f"#{self.red:02x}{self.green:02x}{self.blue:02x}"
+
+    def shaded(self, part: float) -> RGB:
+        """Return this nearer to white by a part, or to black by a negative one."""
+        goal = 255 if part > 0 else 0
+        return RGB(*(round(value + (goal - value) * abs(part)) for value in self))
+
+    def is_like(self, other: RGB) -> bool:
+        """Return whether two colours are hard to tell apart side by side."""
+        return sum(abs(a - b) for a, b in zip(self, other, strict=True)) < _ALIKE
+
+
+def parse(text: str) -> RGB | None:
+    """Return the colour that a text means, `#rrggbb` or a name of CSS in lower case; or None.
+
+    >>> parse("#FF8000"), parse("teal"), parse("Red"), parse("#f80")
+    (RGB(red=255, green=128, blue=0), RGB(red=0, green=128, blue=128), None, None)
+    """
+    if not _HEX.fullmatch(text):
+        if not text.isascii() or not text.isalpha():
+            return None
+        text = _named().get(text, "")
+        if not text:
+            return None
+    return RGB(int(text[1:3], 16), int(text[3:5], 16), int(text[5:7], 16))
+
+
+def _named() -> dict[str, str]:
+    return dict(_NAMED_HEX.findall(_CSS))
+
+
+def choose(names: Iterable[str], taken: Iterable[RGB] = ()) -> dict[str, RGB]:
+    """Return a colour for each name, different ones while there are any, unlike those taken.
+
+    A name has its own place in a fixed list, and takes the next one there if that is taken; so it
+    does not matter in which order the names come.
+
+    >>> {name: str(color) for name, color in choose(["idle", "busy"]).items()}
+    {'busy': '#009e73', 'idle': '#0072b2'}
+    """
+    safe = [color for color in map(parse, _SAFE) if color]
+    free = safe + [color.shaded(part) for part in (_LIGHTER, _DARKER) for color in safe]
+    avoided = list(taken)
+    free = [color for color in free if not any(map(color.is_like, avoided))] or free
+    chosen: dict[str, RGB] = {}
+    left = list(free)
+    for name in sorted(set(names)):
+        if not left:
+            left = list(free)
+        place = crc32(name.encode("utf-8", "surrogatepass"))
+        # those at the front of the list are told apart best: the others wait until they are gone
+        front = [color for color in left if color in safe] or left
+        chosen[name] = front[place % len(front)]
+        left.remove(chosen[name])
+    return chosen

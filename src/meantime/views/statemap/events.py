@@ -1,0 +1,48 @@
+"""The instants of a history that lie on the rows of a map."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from meantime.views.statemap.data import Events
+
+if TYPE_CHECKING:
+    from meantime.columns import Int32s
+    from meantime.history import History
+    from meantime.views.statemap.subject import Subject
+    from meantime.views.statemap.window import Window
+
+__all__ = ["events", "without_row"]
+
+
+def events(history: History, quarks: Int32s, window: Window) -> Events:
+    """Return what happened within a window on these attributes, each a row, in order of time.
+
+    An arrow stands where and when it begins; one to what has no row here is an instant.
+    """
+    row_of_quark = np.full(len(history.attributes), -1, np.int32)
+    row_of_quark[quarks] = np.arange(len(quarks), dtype=np.int32)
+    points, flows = history.points(), history.flows()
+    time_ns = np.concatenate([points.time_ns, flows.from_ns])
+    row = row_of_quark[np.concatenate([points.quark, flows.from_quark])]
+    target = np.concatenate([np.full(len(points), -1, np.int32), row_of_quark[flows.to_quark]])
+    code = np.concatenate([points.name.codes, flows.name.codes])
+    kept = np.flatnonzero((row >= 0) & (time_ns >= window.start_ns) & (time_ns < window.end_ns))
+    kept = kept[np.argsort(time_ns[kept], kind="stable")]
+    used, name = np.unique(code[kept], return_inverse=True)
+    names = [points.name.names[number] for number in used.tolist()]
+    return Events(time_ns[kept], row[kept], name.astype(np.int32), target[kept], names)
+
+
+def without_row(subjects: list[Subject]) -> int:
+    """Return how many events of one history are on entities that none of its maps knows."""
+    history = subjects[0].history
+    known = np.zeros(len(history.attributes), np.bool_)
+    for subject in subjects:
+        known[subject.quarks] = True
+        known[subject.filtered] = True
+    return int(np.count_nonzero(~known[history.points().quark])) + int(
+        np.count_nonzero(~known[history.flows().from_quark])
+    )

@@ -1,0 +1,194 @@
+"""Which rectangles to merge when there are more than are wanted.
+
+Those whose merging changes the picture least, seen at the width of a screen and at ten times that.
+Where that leaves one of the two pictures worse than what the original statemap would have made of
+the same number, its choice is taken instead, mended as far as neither picture gets worse.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from meantime.kernels import coalesce, rectangles
+from meantime.kernels.fidelity import pixel_error
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from meantime.columns import Int32s, Int64s
+    from meantime.views.statemap.pile import Pile
+
+__all__ = ["merge"]
+
+_WIDTHS_PX = (862, 8620)
+_NEVER = np.iinfo(np.int64).max
+
+# Beyond these, what the original chose by chance evens out, and comparing would cost too much.
+_MOST_COMPARED = 1 << 17
+_MOST_TRIED = 48
+_MOST_WORK = 1 << 20
+
+# Below this, a difference is the rounding of doubles.
+_EXACT_PX = 1e-9
+
+# By rectangle, whether the edge at its start is kept.
+Kept: TypeAlias = "npt.NDArray[np.bool_]"
+# By width of the picture, how many of its pixels are wrong.
+Errors: TypeAlias = "npt.NDArray[np.float64]"
+
+
+def merge(pile: Pile, wanted: int, *, appearance: Int32s) -> None:
+    """Merge neighbours in a pile until `wanted` rectangles are left, or none has a neighbour.
+
+    Args:
+        pile: What to merge in.
+        wanted: How many may be left.
+        appearance: By row, the place of its entity in the order in which entities first appeared.
+    """
+    if pile.count <= wanted:
+        return
+    worth = coalesce.worth(pile.count, pile.columns, *pile.window_ns)
+    kept = _dearest(worth, wanted)
+    runs = np.count_nonzero(worth == _NEVER)
+    if pile.level < 0 and pile.count <= _MOST_COMPARED and wanted > runs:
+        kept = _Comparison(pile, worth).best(kept, wanted, appearance)
+    pile.gather(np.flatnonzero(kept))
+
+
+def _dearest(worth: Int64s, wanted: int) -> Kept:
+    """Return which edges to keep: the `wanted` worth most, of equal ones the last."""
+    least = np.partition(worth, len(worth) - wanted)[len(worth) - wanted]
+    equal: Kept = worth == least
+    if least == _NEVER:
+        return equal
+    kept: Kept = worth > least
+    places = np.flatnonzero(equal)
+    kept[places[np.count_nonzero(kept) - wanted :]] = True
+    return kept
+
+
+class _Comparison:
+    """Ways to merge one pile of single intervals, by what they show."""
+
+    def __init__(self, pile: Pile, worth: Int64s) -> None:
+        columns, count = pile.columns, pile.count
+        self._row = columns.row[:count]
+        self._start_ns = columns.start[:count]
+        self._end_ns = columns.end[:count]
+        self._state = columns.state_index[:count]
+        self._states = int(self._state.max()) + 1
+        self._open = columns.marks[:count] & np.uint8(rectangles.OPEN)
+        self._window_ns = pile.window_ns
+        self._worth = worth
+        self._inner = worth < _NEVER
+        self._work = 0
+
+    def best(self, kept: Kept, wanted: int, appearance: Int32s) -> Kept:
+        """Return `kept`, or if the original does better, something no worse than that."""
+        rivals = self._as_while_reading(wanted, appearance)
+        if not rivals:
+            return kept
+        goal = np.min([self._errors(rival) for rival in rivals], axis=0)
+        if (self._errors(kept) <= goal + _EXACT_PX).all():
+            return kept
+        ways = [kept, *rivals, *(self._mended(rival) for rival in rivals)]
+        excess = [self._errors(way) - goal for way in ways]
+        ranks = [(max(float(over.max()), _EXACT_PX), float(over.sum())) for over in excess]
+        return ways[ranks.index(min(ranks))]
+
+    def _as_while_reading(self, wanted: int, appearance: Int32s) -> list[Kept]:
+        """Return what the original keeps, for those of its targets that may leave `wanted`.
+
+        Its target is for what waits to be merged. What is open at the end comes on top, and so does
+        the only rectangle of a row: where few more than the rows are wanted, that is most of them,
+        and different targets leave the same number.
+        """
+        most = wanted + 1 - int(np.count_nonzero(self._open))
+        targets = {1, 2, 3, most // 2, most} if most <= len(appearance) + 1 else {most}
+        number = appearance[self._row]
+        order = np.lexsort((number, self._start_ns))
+        row, start_ns, end_ns = self._row[order], self._start_ns[order], self._end_ns[order]
+        closing = np.lexsort((number[order], end_ns))
+        rivals = []
+        for target in sorted(target for target in targets if target > 0):
+            last_of_row = np.full(len(appearance), -1, np.int32)
+            first = coalesce.merge_shortest(
+                row, start_ns, end_ns, self._open[order], closing, last_of_row, target
+            )
+            if first.sum() <= wanted:
+                rival = np.empty(len(first), np.bool_)
+                rival[order] = first
+                rivals.append(rival)
+        return rivals
+
+    def _mended(self, kept: Kept) -> Kept:
+        """Return `kept` with edges exchanged: each time one picture gets better, none worse."""
+        kept = kept.copy()
+        self._work = 0
+        while self._work < _MOST_WORK and self._exchange(kept):
+            pass
+        return kept
+
+    def _exchange(self, kept: Kept) -> bool:
+        going = self._by_worth(np.flatnonzero(kept & self._inner))[:_MOST_TRIED]
+        tried = max(_MOST_TRIED, _MOST_WORK // len(kept) ** 2)
+        coming = self._by_worth(np.flatnonzero(self._inner & ~kept))[: -tried - 1 : -1]
+        if not len(going) or not len(coming):
+            return False
+        loss = np.array([self._change(kept, [edge]) for edge in going.tolist()])
+        gain = np.array([self._change(kept, [edge]) for edge in coming.tolist()])
+        # two edges far from each other change the pictures as much as each of them does
+        together = (loss[:, None] + gain[None]).max(axis=2)
+        promising = np.argsort(together, axis=None, kind="stable")[:_MOST_TRIED]
+        pairs = [(int(going[n // len(coming)]), int(coming[n % len(coming)])) for n in promising]
+        for edge in going.tolist():
+            near = (edge - 2, edge - 1, edge + 1, edge + 2)
+            pairs += [
+                (edge, other)
+                for other in near
+                if 0 <= other < len(kept) and self._inner[other] and not kept[other]
+            ]
+        for pair in pairs:
+            change = self._change(kept, pair)
+            if change.max() <= _EXACT_PX and change.min() < -_EXACT_PX:
+                kept[list(pair)] ^= True
+                return True
+        return False
+
+    def _by_worth(self, edges: Int64s) -> Int64s:
+        return edges[np.argsort(self._worth[edges], kind="stable")]
+
+    def _change(self, kept: Kept, edges: Sequence[int]) -> Errors:
+        """Return how much worse the pictures get when these edges go or come."""
+        rows = sorted({int(self._row[edge]) for edge in edges})
+        parts = [slice(*np.searchsorted(self._row, (row, row + 1)).tolist()) for row in rows]
+        change = np.zeros(len(_WIDTHS_PX))
+        for part in parts:
+            change -= self._errors(kept, part)
+        kept[list(edges)] ^= True
+        for part in parts:
+            change += self._errors(kept, part)
+        kept[list(edges)] ^= True
+        return change
+
+    def _errors(self, kept: Kept, part: slice = slice(None)) -> Errors:
+        first = np.flatnonzero(kept[part])
+        self._work += len(kept[part])
+        wrong = [
+            pixel_error(
+                self._start_ns[part],
+                self._end_ns[part],
+                self._row[part],
+                self._state[part],
+                first,
+                self._states,
+                *self._window_ns,
+                width_px,
+            )
+            for width_px in _WIDTHS_PX
+        ]
+        return np.array(wrong)

@@ -1,0 +1,53 @@
+"""What can be asked of a statemap."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from meantime.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["DEFAULT_COALESCE", "StatemapOptions"]
+
+DEFAULT_COALESCE = 25_000
+
+
+@dataclass(frozen=True, slots=True)
+class StatemapOptions:
+    """What a statemap shows, and how.
+
+    Attributes:
+        begin_ns: Where the map begins, in the first history's time; None is where its bounds do.
+        end_ns: Where it ends; None, or 0 as in the original, is with the data.
+        coalesce: The most rectangles of a map, as far as each run of states without a gap in a row
+            can be one.
+        sort_by: The state whose total time sorts the rows, most first; `entity` (unless a state is
+            called that) and None sort them by name.
+        stack_sort_by: The state whose total time sorts the maps; None leaves them as given.
+        filter: Rows to show: an entity's name, or a regular expression that is found in names.
+        ignore_tags: Leave out the tags; states that differ in nothing else are one.
+        state_height_px: How high a row is.
+        offsets_ns: By place of a history but the first, where its time 0 is in the first's time,
+            whatever their clocks say.
+    """
+
+    begin_ns: int | None = None
+    end_ns: int | None = None
+    coalesce: int = DEFAULT_COALESCE
+    sort_by: str | None = None
+    stack_sort_by: str | None = None
+    filter: str | None = None
+    ignore_tags: bool = False
+    state_height_px: int = 10
+    offsets_ns: Mapping[int, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.coalesce < 1:
+            raise UsageError(f"the coalesce factor is {self.coalesce}: it must be at least 1")
+        if self.state_height_px < 0:
+            raise UsageError(f"the state height is {self.state_height_px}: it cannot be negative")
+        if 0 in self.offsets_ns:
+            raise UsageError("the first map has no offset: the others are placed against it")

@@ -1,0 +1,61 @@
+"""Rectangles in the order in which rows are drawn, and in colour."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from meantime.kernels.rectangles import blend
+from meantime.views.palette import parse
+from meantime.views.statemap.data import Rectangles
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from meantime.columns import Int64s
+    from meantime.kernels.rectangles import Columns
+
+__all__ = ["paint"]
+
+
+def paint(columns: Columns, order: Int64s, colors: Sequence[str]) -> Rectangles:
+    """Return rectangles with the rows in this order, and the color of each by those of its states.
+
+    One state has its own color. Several are mixed as the original mixes them: from that of the
+    longest (of equals, the last) on, each other one mixes in its own by its share of the length.
+    """
+    row_offsets = np.searchsorted(columns.row, np.arange(len(order) + 1))
+    state_offsets, state_index, state_ns = columns[4:7]
+    tag_offsets, tag_index, tag_ns = columns[7:10]
+    start_ns, end_ns = columns.start, columns.end
+    if not np.array_equal(order, np.arange(len(order))):
+        row_offsets, place = _ragged(row_offsets, order)
+        start_ns, end_ns = start_ns[place], end_ns[place]
+        state_offsets, state_place = _ragged(state_offsets, place)
+        state_index, state_ns = state_index[state_place], state_ns[state_place]
+        tag_offsets, tag_place = _ragged(tag_offsets, place)
+        tag_index, tag_ns = tag_index[tag_place], tag_ns[tag_place]
+    fill = np.empty((len(start_ns), 3), np.uint8)
+    encoded = np.array([parse(color) for color in colors], np.float64).reshape(-1, 3) / 255
+    blend(start_ns, end_ns, state_offsets, state_index, state_ns, encoded, fill)
+    return Rectangles(
+        row_offsets,
+        start_ns,
+        end_ns,
+        state_offsets,
+        state_index,
+        state_ns,
+        tag_offsets,
+        tag_index,
+        tag_ns,
+        fill,
+    )
+
+
+def _ragged(offsets: Int64s, order: Int64s) -> tuple[Int64s, Int64s]:
+    """Return the offsets of lists put into another order, and where each of their items was."""
+    lengths = np.diff(offsets)[order]
+    after = np.zeros(len(order) + 1, np.int64)
+    np.cumsum(lengths, out=after[1:])
+    return after, np.repeat(offsets[order] - after[:-1], lengths) + np.arange(after[-1])

@@ -1,0 +1,165 @@
+"""Rectangles in the making: added batch by batch, in bounded memory however many there are.
+
+While there are few, each interval is a rectangle of its own. When there are more than could be
+chosen from, those that lie in one cell of a grid become one, and the grid gets coarser for as long
+as more come. Grids nest, so it does not matter in which order that happened.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from meantime.kernels import rectangles as kernel
+from meantime.kernels.rectangles import Columns, Tallies, Visible
+
+if TYPE_CHECKING:
+    from meantime.columns import Int64s
+
+__all__ = ["Pile", "part", "room"]
+
+# Beyond these, twice as many rectangles as are wanted are kept to choose from: more would show
+# little more of the truth, and cost as much again.
+_MOST_TO_SPARE = 3 << 16
+
+
+def room(rows: int) -> Visible:
+    """Return columns with room for so many intervals."""
+    row, state, tag = (np.empty(rows, np.int32) for _ in range(3))
+    start_ns, end_ns = np.empty(rows, np.int64), np.empty(rows, np.int64)
+    return Visible(row, start_ns, end_ns, state, tag, np.empty(rows, np.uint8))
+
+
+def part(visible: Visible, first: int, last: int) -> Visible:
+    """Return rows [first, last) as views."""
+    rows = slice(first, last)
+    return Visible(
+        visible.row[rows],
+        visible.start[rows],
+        visible.end[rows],
+        visible.state[rows],
+        visible.tag[rows],
+        visible.marks[rows],
+    )
+
+
+def _no_rectangles() -> Columns:
+    row, state, tag = (np.empty(0, np.int32) for _ in range(3))
+    start, end, state_ns, tag_ns = (np.empty(0, np.int64) for _ in range(4))
+    state_offsets, tag_offsets = np.zeros(1, np.int64), np.zeros(1, np.int64)
+    marks = np.empty(0, np.uint8)
+    return Columns(row, start, end, marks, state_offsets, state, state_ns, tag_offsets, tag, tag_ns)
+
+
+def _resize(columns: Columns, rectangles: int, states: int, tags: int) -> None:
+    """Give columns room for so many rectangles and times; what fits is kept."""
+    for column in columns[:4]:
+        column.resize(rectangles, refcheck=False)
+    for offsets in (columns.state_offsets, columns.tag_offsets):
+        offsets.resize(rectangles + 1, refcheck=False)
+    columns.state_index.resize(states, refcheck=False)
+    columns.state_ns.resize(states, refcheck=False)
+    columns.tag_index.resize(tags, refcheck=False)
+    columns.tag_ns.resize(tags, refcheck=False)
+
+
+class Pile:
+    """The rectangles of one panel, while its intervals come in.
+
+    Args:
+        window_ns: From where to where the map goes.
+        wanted: How many rectangles are wanted in the end.
+        tags: How many tags there are.
+
+    Attributes:
+        columns: With room for more; the first `count` are there.
+        count: How many rectangles there are.
+        intervals: How many intervals they stand for.
+        level: The grid whose cells hold one rectangle; -1 while each interval is one.
+    """
+
+    def __init__(self, window_ns: tuple[int, int], *, wanted: int, tags: int) -> None:
+        self.window_ns = window_ns
+        self.columns = _no_rectangles()
+        self.count = 0
+        self.intervals = 0
+        self.level = -1
+        self._wanted = wanted
+        self._most = 2 * wanted + _MOST_TO_SPARE
+        no_states = np.zeros(1, np.int64), np.empty(1, np.int32)
+        self._tallies = Tallies(
+            *no_states, np.zeros(max(1, tags), np.int64), np.empty(max(1, tags), np.int32)
+        )
+
+    def add(self, visible: Visible, *, states: int, done_ratio: float) -> None:
+        """Add intervals; `done_ratio` is how much of all has come with them."""
+        visible = self._join(visible)
+        more = len(visible.row)
+        self._make_room(more, states)
+        self.count = kernel.pack(
+            visible, *self.window_ns, self.level, self._tallies, self.count, self.columns
+        )
+        self.intervals += more
+        if self.count > self._most and self.level < kernel.LEVELS - 1:
+            # So that there is room for what is still to come, without going round again for each
+            # batch, and without getting coarser than the end needs.
+            spare = min(max(1.5 * done_ratio, 1 / 8), 3 / 4)
+            self._coarsen(self._wanted + int(spare * (self._most - self._wanted)))
+
+    def _join(self, visible: Visible) -> Visible:
+        """Let the last rectangle go on with the first interval, if it has its state and tag."""
+        columns, last = self.columns, self.count - 1
+        if last < 0 or not len(visible.row) or columns.marks[last] & kernel.MERGED:
+            return visible
+        state_at, tag_at = columns.state_offsets[last], columns.tag_offsets[last]
+        tagged = bool(columns.tag_offsets[last + 1] - tag_at)
+        if (
+            columns.row[last] != visible.row[0]
+            or columns.end[last] != visible.start[0]
+            or columns.state_index[state_at] != visible.state[0]
+            or (columns.tag_index[tag_at] if tagged else -1) != visible.tag[0]
+        ):
+            return visible
+        columns.end[last] = visible.end[0]
+        columns.marks[last] |= visible.marks[0]
+        length_ns = columns.end[last] - columns.start[last]
+        columns.state_ns[state_at] = length_ns
+        if tagged:
+            columns.tag_ns[tag_at] = length_ns
+        return part(visible, 1, len(visible.row))
+
+    def _make_room(self, more: int, states: int) -> None:
+        columns, count = self.columns, self.count
+        if states > len(self._tallies.state_ns):
+            self._tallies = self._tallies._replace(
+                state_ns=np.zeros(2 * states, np.int64), state_held=np.empty(2 * states, np.int32)
+            )
+        needs = (
+            (count + more, len(columns.row)),
+            (int(columns.state_offsets[count]) + more, len(columns.state_ns)),
+            (int(columns.tag_offsets[count]) + more, len(columns.tag_ns)),
+        )
+        if any(need > has for need, has in needs):
+            _resize(columns, *(has if need <= has else need + need // 2 for need, has in needs))
+
+    def _coarsen(self, goal: int) -> None:
+        """Take the finest grid that leaves at most `goal` rectangles, or one for each run."""
+        pairs = np.zeros(kernel.LEVELS, np.int64)
+        kernel.levels(self.count, self.columns, *self.window_ns, pairs)
+        enough = np.flatnonzero(self.count - np.cumsum(pairs) <= goal)
+        self.level = int(enough[0]) if len(enough) else kernel.LEVELS - 1
+        first = np.empty(self.count, np.int64)
+        runs = kernel.cells(self.count, self.columns, *self.window_ns, self.level, first)
+        self.gather(first[:runs])
+
+    def gather(self, first: Int64s) -> None:
+        """Make one rectangle of those from each `first` up to the next."""
+        self.count = kernel.gather(first, self._tallies, self.count, self.columns)
+
+    def cut(self) -> Columns:
+        """Return the columns without room for more; the pile is not to be used after that."""
+        columns = self.columns
+        states, tags = int(columns.state_offsets[self.count]), int(columns.tag_offsets[self.count])
+        _resize(columns, self.count, states, tags)
+        return columns

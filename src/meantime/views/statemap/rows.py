@@ -1,0 +1,65 @@
+"""Which entities have a row, and in which order."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from meantime.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+__all__ = ["matching", "natural_key", "natural_order"]
+
+# White space as Unicode defines it; Python's own also takes the separators \x1c to \x1f.
+_SPACE = "\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
+_PARTS = re.compile(f"0[0-9]*|[1-9][0-9]*|[{_SPACE}]+")
+
+
+def natural_key(name: str) -> str:
+    """Return a text that sorts as a name does in natural order.
+
+    Case matters, white space does not. Runs of digits sort as numbers however long; one that begins
+    with 0 sorts digit by digit, as what stands behind a decimal point does.
+
+    >>> sorted(["t10", "t9", "t1", "t01", "t 2"], key=natural_key)
+    ['t01', 't1', 't 2', 't9', 't10']
+    """
+    return _PARTS.sub(_part_key, name)
+
+
+def _part_key(match: re.Match[str]) -> str:
+    part = match[0]
+    if part[0] == "0":
+        return part + "\0"  # below any digit: what is shorter comes first
+    if part[0] in "123456789":
+        return f"1{chr(len(part))}{part}"  # longer is larger; the 1 sorts it among other characters
+    return ""
+
+
+def natural_order(names: Sequence[str]) -> list[int]:
+    """Return the places of names in natural order; of names equal in it, by their characters."""
+    keys = list(map(natural_key, names))
+    return sorted(range(len(names)), key=lambda place: (keys[place], names[place]))
+
+
+def matching(pattern: str, names: Sequence[str]) -> Callable[[str], object]:
+    """Return what tells whether a name is meant by a filter.
+
+    A filter that is one of the names means that one alone; any other is a regular expression, which
+    means the names it is found in.
+
+    >>> names = ["cpu1", "cpu10", "disk1"]
+    >>> list(filter(matching("cpu1", names), names)), list(filter(matching("1$", names), names))
+    (['cpu1'], ['cpu1', 'disk1'])
+
+    Raises:
+        UsageError: If it is no regular expression.
+    """
+    if pattern in names:
+        return pattern.__eq__
+    try:
+        return re.compile(pattern).search
+    except re.error as error:
+        raise UsageError(f"the filter {pattern!r} is not a regular expression: {error}") from None

@@ -1,0 +1,73 @@
+"""From where to where a map goes, and where states end that nothing in it ends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from meantime.errors import MeantimeError, UsageError
+from meantime.units import MAX_NS, format_ns
+
+if TYPE_CHECKING:
+    from meantime.history import History
+
+__all__ = ["Window"]
+
+
+class Window(NamedTuple):
+    """A window, in its history's own time.
+
+    Attributes:
+        start_ns: Where the map begins.
+        end_ns: Where it ends.
+        cut_ns: A state that goes on after this is open: nothing that the map knows of ends it.
+        last_ns: Where open states end, at the latest.
+        until_ns: Up to where maps below this one show their data.
+    """
+
+    start_ns: int
+    end_ns: int
+    cut_ns: int
+    last_ns: int
+    until_ns: int
+
+    @classmethod
+    def of(cls, history: History, begin_ns: int | None, end_ns: int | None) -> Window:
+        """Return the window from one time to another, or over all that a history holds.
+
+        As in the original, an end of 0 is none; what is open at the end of the data ends with the
+        trace's last datum, and if later data of other entities come before that in the trace, the
+        map goes on up to the last of these.
+
+        Raises:
+            UsageError: If the end is before the beginning.
+            MeantimeError: If the beginning is behind all that there is.
+        """
+        first_ns, last_ns = history.bounds
+        start_ns = first_ns if begin_ns is None else begin_ns
+        changed_ns = max(history.end_ns - 1, history.start_ns)
+        if end_ns:
+            if end_ns < start_ns:
+                raise UsageError("begin offset must be less than end offset")
+            last_ns = min(end_ns, last_ns)
+            return cls(start_ns, end_ns, min(end_ns, changed_ns), last_ns, end_ns)
+        shown_ns = max(last_ns, changed_ns)
+        if start_ns > shown_ns:
+            raise MeantimeError(
+                f"nothing to show: the begin offset, {format_ns(start_ns)}, is after the last"
+                f" datum, at {format_ns(shown_ns)}"
+            )
+        return cls(start_ns, shown_ns, changed_ns, last_ns, last_ns)
+
+    def below(self, history: History, offset_ns: int) -> Window:
+        """Return the same window for a history whose times become this one's by an offset."""
+        start_ns, end_ns, until_ns = (
+            max(-MAX_NS, min(MAX_NS, time_ns - offset_ns))
+            for time_ns in (self.start_ns, self.end_ns, self.until_ns)
+        )
+        return Window(
+            start_ns,
+            end_ns,
+            min(until_ns, max(history.end_ns - 1, history.start_ns)),
+            min(until_ns, history.bounds[1]),
+            until_ns,
+        )
