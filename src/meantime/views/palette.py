@@ -102,7 +102,7 @@ def choose(names: Iterable[str], taken: Iterable[RGB] = ()) -> dict[str, RGB]:
     does not matter in which order the names come.
 
     >>> {name: str(color) for name, color in choose(["idle", "busy"]).items()}
-    {'busy': '#009e73', 'idle': '#0072b2'}
+    {'busy': '#f0e442', 'idle': '#cc79a7'}
     """
     safe = [color for color in map(parse, _SAFE) if color]
     free = safe + [color.shaded(part) for part in (_LIGHTER, _DARKER) for color in safe]
