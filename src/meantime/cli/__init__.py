@@ -24,6 +24,7 @@ COMMANDS = {
     "info": "Tell what a trace is: its format, span, entities, states and anomalies.",
     "stats": "Tell where the time went: per state or entity, or per name of spans.",
     "dump": "Print what a trace holds, one JSON object a line.",
+    "convert": "Write a trace in another format, and say what that cannot hold.",
 }
 
 _CONTEXT = {"help_option_names": ["--help", "-?"], "max_content_width": 100}

@@ -100,12 +100,14 @@ def _read_legacy(
         try:
             tid = str(sample["tid"])
             time_ns = int(Decimal(sample["ts"]) * 1000)
-            stack = _frame_stack(str(sample["sf"]), frames, known, stacks)
+            frame = str(sample["sf"])
+            stack = NO_STACK if frame == "-1" else _frame_stack(frame, frames, known, stacks)
             weight = int(sample.get("weight", 1))
         except (AttributeError, KeyError, TypeError, InvalidOperation, ValueError):
             records.trace.anomalies.add("bad_profile")
             continue
-        thread = records.entities.code("Processes", owners.get(tid, "0"), "Threads", tid)
+        process = str(sample.get("pid", owners.get(tid, "0")))
+        thread = records.entities.code("Processes", process, "Threads", tid)
         samples.add(thread, time_ns, stack, weight, str(sample.get("name", "samples")))
 
 

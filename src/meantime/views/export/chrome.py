@@ -1,0 +1,248 @@
+"""Chrome Trace Event JSON, an event a line, with all that a history holds of a span trace.
+
+Threads whose spans are known by their begins and ends have B and E events, others X.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from meantime.query.threads import numbered, thread_of
+from meantime.views.export.walk import is_structured, lanes, walk
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Iterator
+
+    from meantime.history.history import History
+    from meantime.history.spans import SpanTable
+
+__all__ = ["write"]
+
+_LINES_AT_ONCE = 2**12
+
+
+def write(history: History, lost: Counter[str], *, version: int) -> Iterator[bytes]:
+    """Yield the file."""
+    del version
+    head = {"displayTimeUnit": history.facts.get("displayTimeUnit", "ns")}
+    if history.title:
+        head["traceName"] = history.title
+    text = json.dumps(head)[:-1]
+    if history.clock.utc_at_origin_ns is not None:
+        text += f', "baseTimeNanoseconds": {history.clock.utc_at_origin_ns}'
+    yield f'{text}, "traceEvents": [\n'.encode()
+    waiting: list[str] = []
+    separator = ""
+    for event in _events(history, lost):
+        waiting.append(event)
+        if len(waiting) == _LINES_AT_ONCE:
+            yield (separator + ",\n".join(waiting)).encode()
+            separator = ",\n"
+            waiting.clear()
+    if waiting:
+        yield (separator + ",\n".join(waiting)).encode()
+    yield b"\n]" + "".join(_samples(history)).encode() + b"}\n"
+
+
+def _events(history: History, lost: Counter[str]) -> Iterator[str]:
+    yield from _metadata(history)
+    spans = history.spans()
+    names = [json.dumps(name) for name in spans.name.names]
+    for thread, quark in enumerate(spans.threads.tolist()):
+        path = history.attributes.path(quark)
+        if thread_of(history, quark).tid is None:
+            yield from _async(spans, thread, path, names)
+        else:
+            yield from _thread(spans, thread, _ids(history, quark), names)
+    yield from _points(history, lost)
+    yield from _counters(history)
+    yield from _flows(history, lost)
+    yield from _objects(history)
+
+
+def _us(time_ns: int) -> str:
+    """Return microseconds as an exact decimal.
+
+    >>> _us(1_500), _us(2_000), _us(-1)
+    ('1.500', '2', '-0.001')
+    """
+    sign = "-" if time_ns < 0 else ""
+    whole, rest = divmod(abs(time_ns), 1000)
+    return f"{sign}{whole}.{rest:03}" if rest else f"{sign}{whole}"
+
+
+def _ids(history: History, quark: int) -> str:
+    whose = thread_of(history, quark)
+    return f'"pid":{json.dumps(whose.pid)},"tid":{json.dumps(whose.tid)}'
+
+
+def _metadata(history: History) -> Iterator[str]:
+    facts: list[tuple[str, str, dict[int, Any]]] = [
+        ("name", "name", history.names),
+        ("sort_index", "sort_index", history.sort_keys),
+        ("labels", "labels", history.descriptions),
+    ]
+    for name, key, values in facts:
+        for quark, value in values.items():
+            path = history.attributes.path(quark)
+            if path[0] != "Processes" or len(path) not in {2, 4}:
+                continue
+            event: dict[str, Any] = {"ph": "M", "pid": numbered(path[1])}
+            if len(path) == 4:
+                event["tid"] = numbered(path[3])
+            kind = "thread" if len(path) == 4 else "process"
+            yield json.dumps({**event, "name": f"{kind}_{name}", "args": {key: value}})
+
+
+def _details(spans: SpanTable, row: int) -> str:
+    text = ""
+    if (category := spans.category[row]) is not None:
+        text = f',"cat":{json.dumps(category)}'
+    if (arguments := spans.arguments(row)) is not None:
+        try:
+            json.loads(arguments, strict=False)
+        except (ValueError, RecursionError):
+            arguments = json.dumps(arguments)
+        text += f',"args":{arguments}'.replace("\n", " ")
+    return text
+
+
+def _thread(spans: SpanTable, thread: int, ids: str, names: list[str]) -> Iterator[str]:
+    unfinished = spans.unfinished
+    code = spans.name.codes
+    if is_structured(spans, thread):
+        for _, rows in lanes(spans, thread):
+            for begins, row, time_ns in walk(spans, rows):
+                if begins:
+                    yield (
+                        f'{{"ph":"B","name":{names[code[row]]},"ts":{_us(time_ns)},{ids}'
+                        f"{_details(spans, row)}}}"
+                    )
+                elif not unfinished[row]:
+                    yield f'{{"ph":"E","ts":{_us(time_ns)},{ids}}}'
+        return
+    for row in range(int(spans.offsets[thread]), int(spans.offsets[thread + 1])):
+        start_ns = int(spans.start_ns[row])
+        kind = '"ph":"B"'
+        if not unfinished[row]:
+            kind = f'"ph":"X","dur":{_us(int(spans.end_ns[row]) - start_ns)}'
+        yield (
+            f'{{{kind},"name":{names[code[row]]},"ts":{_us(start_ns)},{ids}{_details(spans, row)}}}'
+        )
+
+
+def _async(spans: SpanTable, thread: int, path: tuple[str, ...], names: list[str]) -> Iterator[str]:
+    ids = f'"pid":{json.dumps(numbered(path[1]))},"id":{json.dumps(path[-1])}'
+    scope = f',"scope":{json.dumps(path[3])}' if len(path) > 4 else ""
+    events: list[tuple[int, int, int]] = []
+    for row in range(int(spans.offsets[thread]), int(spans.offsets[thread + 1])):
+        start_ns, end_ns = int(spans.start_ns[row]), int(spans.end_ns[row])
+        # at one instant: what ends there, what begins there, what is empty there
+        events.append((start_ns, 1 if end_ns > start_ns else 2, row))
+        if not spans.unfinished[row]:
+            events.append((end_ns, 0 if end_ns > start_ns else 2, row))
+    begun: set[int] = set()
+    for time_ns, _, row in sorted(events):
+        ends = row in begun
+        begun.add(row)
+        details = "" if ends else _details(spans, row)
+        category = f',"cat":{json.dumps(spans.category[row])}' if ends and scope else ""
+        if ends and spans.category[row] is None:
+            category = ""
+        yield (
+            f'{{"ph":"{"e" if ends else "b"}","name":{names[spans.name.codes[row]]},'
+            f'"ts":{_us(time_ns)},{ids}{scope}{category}{details}}}'
+        )
+
+
+def _points(history: History, lost: Counter[str]) -> Iterator[str]:
+    points = history.points()
+    for row in range(len(points)):
+        quark = int(points.quark[row])
+        path = history.attributes.path(quark)
+        event: dict[str, Any] = {"name": points.name[row]}
+        match path:
+            case ("Global",):
+                event |= {"ph": "i", "s": "g"}
+            case ("Processes", pid):
+                event |= {"ph": "i", "s": "p", "pid": numbered(pid)}
+            case ("Processes", pid, "Threads", tid):
+                event |= {"ph": "i", "s": "t", "pid": numbered(pid), "tid": numbered(tid)}
+            case ("Processes", pid, "Async", scope, id_):
+                event |= {"ph": "n", "pid": numbered(pid), "id": id_, "scope": scope}
+            case ("Processes", pid, "Objects", _, id_):
+                event |= {"ph": "O", "pid": numbered(pid), "id": id_}
+            case _:
+                lost["points of other attributes"] += 1
+                continue
+        yield f'{json.dumps(event)[:-1]}, "ts": {_us(int(points.time_ns[row]))}}}'
+
+
+def _counters(history: History) -> Iterator[str]:
+    for quark in history.quarks("Processes/*/Counters/*/*").tolist():
+        _, pid, _, name, series = history.attributes.path(quark)
+        event = {"ph": "C", "name": name, "pid": numbered(pid)}
+        for batch in history.interval_batches([quark]):
+            for _, start_ns, _, value, _, _ in batch:
+                if value is not None:
+                    text = json.dumps({**event, "args": {series: value}})
+                    yield f'{text[:-1]}, "ts": {_us(start_ns)}}}'
+
+
+def _flows(history: History, lost: Counter[str]) -> Iterator[str]:
+    flows = history.flows()
+    for row in range(len(flows)):
+        ends = [int(flows.from_quark[row]), int(flows.to_quark[row])]
+        if any(thread_of(history, quark).tid is None for quark in ends):
+            lost["flows between other attributes than threads"] += 1
+            continue
+        name = f'"name":{json.dumps(flows.name[row])},"id":{row}'
+        for kind, time_ns, quark in zip(
+            ('"ph":"s"', '"ph":"f","bp":"e"'),
+            (int(flows.from_ns[row]), int(flows.to_ns[row])),
+            ends,
+            strict=True,
+        ):
+            yield f'{{{kind},{name},"ts":{_us(time_ns)},{_ids(history, quark)}}}'
+
+
+def _objects(history: History) -> Iterator[str]:
+    for quark in history.quarks("Processes/*/Objects/*/*").tolist():
+        _, pid, _, name, id_ = history.attributes.path(quark)
+        event = {"name": name, "id": id_, "pid": numbered(pid)}
+        alive = False
+        for batch in history.interval_batches([quark]):
+            for _, start_ns, _, value, _, _ in batch:
+                if alive or value is not None:
+                    alive = value is not None
+                    text = json.dumps({"ph": "N" if alive else "D", **event})
+                    yield f'{text[:-1]}, "ts": {_us(start_ns)}}}'
+
+
+def _samples(history: History) -> Iterator[str]:
+    samples = history.samples()
+    if not len(samples):
+        return
+    table = samples.stacks
+    frames = {
+        str(row): {"name": table.frames[frame]} | ({"parent": str(parent)} if parent >= 0 else {})
+        for row, (parent, frame) in enumerate(
+            zip(table.parent.tolist(), table.frame.tolist(), strict=True)
+        )
+    }
+    yield f',\n"stackFrames": {json.dumps(frames)},\n"samples": ['
+    for row in range(len(samples)):
+        whose = thread_of(history, int(samples.thread[row]))
+        fields = {
+            "pid": whose.pid,
+            "tid": whose.tid,
+            "name": samples.event[row],
+            "weight": int(samples.weight[row]),
+            "cpu": int(samples.cpu[row]),
+            "sf": str(samples.stack[row]),
+        }
+        comma = "," if row else ""
+        yield f'{comma}\n{json.dumps(fields)[:-1]}, "ts": {_us(int(samples.time_ns[row]))}}}'
+    yield "]"

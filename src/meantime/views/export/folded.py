@@ -1,0 +1,53 @@
+"""Folded stacks, as flame graph scripts take them: a line per stack with what it weighs itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from meantime.query.stacks import sample_tree, span_tree
+from meantime.query.threads import thread_quarks
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Iterator
+
+    from meantime.history.history import History
+    from meantime.query.stacks import CallTree
+
+__all__ = ["folded_lines", "write"]
+
+
+def write(history: History, lost: Counter[str], *, version: int) -> Iterator[bytes]:
+    """Yield the file: of spans their own nanoseconds; where there are none, samples' weights."""
+    del version
+    spans = history.spans(thread_quarks(history))
+    tree = span_tree(spans) if len(spans) else sample_tree(history.samples())
+    if len(spans):
+        lost["samples"] += len(history.samples())
+        lost["times of spans"] += len(spans)
+        lost["async spans"] += len(history.spans()) - len(spans)
+    else:
+        lost["times of samples"] += len(history.samples())
+    lost["points"] += len(history.points())
+    lost["flows"] += len(history.flows())
+    yield from folded_lines(tree, lost)
+
+
+def folded_lines(tree: CallTree, lost: Counter[str]) -> Iterator[bytes]:
+    """Yield a line per stack that weighs something itself, in the order of the table."""
+    parent, frame = tree.stacks.parent.tolist(), tree.stacks.frame.tolist()
+    names = []
+    for name in tree.stacks.frames:
+        plain = " ".join(name.split()).replace(";", ":")
+        lost["names with ; or line breaks, which were replaced"] += plain != name
+        names.append(plain or "(no name)")
+    # stacks share their callers' text only while they are being written: depth may be large
+    for row, own in enumerate(tree.own.tolist()):
+        if own <= 0:
+            continue
+        chain = []
+        at = row
+        while at >= 0:
+            chain.append(names[frame[at]])
+            at = parent[at]
+        yield f"{';'.join(reversed(chain))} {own}\n".encode("utf-8", "replace")

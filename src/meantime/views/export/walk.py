@@ -1,0 +1,54 @@
+"""Spans in the order in which they began and ended, as formats with begins and ends want them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from meantime.trace import SpanFlag
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from meantime.history.spans import SpanTable
+
+__all__ = ["Step", "is_structured", "lanes", "walk"]
+
+
+class Step(NamedTuple):
+    """One begin or end."""
+
+    begins: bool
+    row: int
+    time_ns: int
+
+
+def lanes(spans: SpanTable, thread: int) -> Iterator[tuple[int, list[int]]]:
+    """Yield each lane of the thread of this place in the table, with its rows."""
+    first, last = int(spans.offsets[thread]), int(spans.offsets[thread + 1])
+    lane = spans.lane[first:last]
+    for number in range(int(lane.max(initial=0)) + 1):
+        yield number, (np.flatnonzero(lane == number) + first).tolist()
+
+
+def walk(spans: SpanTable, rows: list[int]) -> Iterator[Step]:
+    """Yield the begins and ends of the spans of one lane; unfinished ones end too."""
+    depth = spans.depth[rows].tolist()
+    start_ns, end_ns = spans.start_ns[rows].tolist(), spans.end_ns[rows].tolist()
+    begun: list[int] = []
+    for place, row in enumerate(rows):
+        while len(begun) > depth[place]:
+            ended = begun.pop()
+            yield Step(False, rows[ended], end_ns[ended])
+        begun.append(place)
+        yield Step(True, row, start_ns[place])
+    while begun:
+        ended = begun.pop()
+        yield Step(False, rows[ended], end_ns[ended])
+
+
+def is_structured(spans: SpanTable, thread: int) -> bool:
+    """Return whether all spans of a thread are known to be nested as they began and ended."""
+    flags = spans.flags[int(spans.offsets[thread]) : int(spans.offsets[thread + 1])]
+    return bool(np.all(flags & np.uint8(SpanFlag.STRUCTURED)))

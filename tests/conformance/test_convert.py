@@ -1,0 +1,261 @@
+"""What is written and read again is equal, as far as the format can hold it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from meantime.cli import main
+from meantime.history.build import build
+from meantime.query.stacks import sample_tree, span_tree
+from meantime.query.threads import thread_of
+from meantime.readers import open_trace
+from meantime.testing import history_from_samples, history_from_spans
+from meantime.views.export import TARGETS, export
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from meantime.history.history import History
+
+
+def again(history: History, target: str, folder: Path) -> tuple[History, dict[str, int]]:
+    lost: Counter[str] = Counter()
+    path = folder / f"again{TARGETS[target].suffix}"
+    path.write_bytes(b"".join(export(history, target, lost)))
+    return build(open_trace(path)), {what: count for what, count in lost.items() if count}
+
+
+def arguments(text: str | None) -> object:
+    if text is None:
+        return None
+    try:
+        return json.loads(text, strict=False)
+    except ValueError:
+        return text
+
+
+def spans_of(history: History, *, everything: bool = True) -> list[tuple[Any, ...]]:
+    spans = history.spans()
+    path = history.attributes.path
+    threads = spans.thread.tolist()
+    return [
+        (
+            path(threads[row]),
+            spans.name[row],
+            int(spans.start_ns[row]),
+            int(spans.end_ns[row]),
+            int(spans.depth[row]),
+            bool(spans.unfinished[row]),
+            arguments(spans.arguments(row)),
+            spans.category[row] if everything else None,
+        )
+        for row in range(len(spans))
+        if everything or thread_of(history, threads[row]).tid is not None
+    ]
+
+
+def rest_of(history: History) -> list[list[Any]]:
+    points, flows, samples = history.points(), history.flows(), history.samples()
+    path = history.attributes.path
+    return [
+        sorted(
+            (time_ns, path(quark), name)
+            for time_ns, quark, name in zip(
+                points.time_ns.tolist(),
+                points.quark.tolist(),
+                points.name.to_list(),
+                strict=True,
+            )
+        ),
+        sorted(
+            (int(flows.from_ns[row]), int(flows.to_ns[row]), path(int(flows.to_quark[row])))
+            for row in range(len(flows))
+        ),
+        [
+            (
+                int(samples.time_ns[row]),
+                path(int(samples.thread[row])),
+                int(samples.weight[row]),
+                samples.stacks.frames_of(int(samples.stack[row])),
+            )
+            for row in range(len(samples))
+        ],
+        sorted((path(quark), name) for quark, name in history.names.items()),
+        [
+            (path(quark), start, value)
+            for quark in history.quarks("Processes/*/Counters/*/*").tolist()
+            for batch in history.interval_batches([quark])
+            for _, start, _, value, _, _ in batch
+            if value is not None
+        ],
+    ]
+
+
+SMALL = [
+    "catapult/async_begin_end.json",
+    "catapult/big_trace.json",
+    "catapult/flow.json",
+    "catapult/instance_counters.json",
+    "catapult/main_thread_has_unclosed_slices.json",
+    "catapult/nestable_async.json",
+    "catapult/simple_trace.json",
+    "kineto/benchmark_result_493459_1694039959_trace.json.gz",
+    "recorded/chromium-devtools.json.gz",
+    "speedscope/multi-thread-with-samples.json",
+    "speedscope/simultaneous-anonymous-calls.json",
+    "speedscope/zero-duration-events.json",
+    "tracecompass/bing-truncated.json",
+    "viztracer-examples/logging_integration.json",
+]
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_chrome_json_holds_all_of_a_recorded_trace(
+    recordings: Path, tmp_path: Path, name: str
+) -> None:
+    history = build(open_trace(recordings / "chrome-json" / name))
+
+    copy, lost = again(history, "chrome", tmp_path)
+
+    assert spans_of(copy) == spans_of(history)
+    assert rest_of(copy) == rest_of(history)
+    assert lost == {}
+
+
+@pytest.mark.parametrize("target", ["spall", "spall1"])
+@pytest.mark.parametrize(
+    "name",
+    ["catapult/big_trace.json", "speedscope/simultaneous-anonymous-calls.json",
+     "catapult/main_thread_has_unclosed_slices.json"],
+)  # fmt: skip
+def test_spall_holds_the_spans_of_threads(
+    recordings: Path, tmp_path: Path, name: str, target: str
+) -> None:
+    history = build(open_trace(recordings / "chrome-json" / name))
+
+    copy, lost = again(history, target, tmp_path)
+
+    kept = spans_of(copy, everything=False)
+    cut = "arguments over 255 bytes, which were cut" in lost
+    original = spans_of(history, everything=False)
+    if cut:
+        kept, original = ([(*row[:6], None) for row in rows] for rows in (kept, original))
+    assert [row[:7] for row in kept] == [row[:7] for row in original]
+
+
+def test_a_recorded_spall_trace_goes_through_every_format(recordings: Path, tmp_path: Path) -> None:
+    history = build(open_trace(recordings / "spall" / "recorded" / "threads-v3.spall.gz"))
+
+    for target in ("spall", "spall1", "chrome"):
+        copy, lost = again(history, target, tmp_path)
+        assert spans_of(copy) == spans_of(history)
+        assert lost == {}
+    copy, lost = again(history, "speedscope", tmp_path)
+    assert [row[1:5] for row in spans_of(copy)] == [row[1:5] for row in spans_of(history)]
+    assert set(lost) == {"arguments", "unfinished spans, which became finished"}
+
+
+SPANS = st.lists(
+    st.tuples(st.sampled_from(["a", "b;\n", 'é"\\']), st.integers(-5, 30), st.integers(0, 9)).map(
+        lambda span: (span[0], span[1], span[1] + span[2])
+    ),
+    min_size=1,
+    max_size=25,
+)
+
+
+@settings(max_examples=20, deadline=None)
+@given(threads=st.dictionaries(st.sampled_from(["1", "2", "x y"]), SPANS, min_size=1))
+def test_any_spans_are_equal_after_chrome_json(
+    tmp_path_factory: pytest.TempPathFactory,
+    threads: dict[str, list[tuple[str, int, int]]],
+) -> None:
+    history = history_from_spans(threads)
+
+    copy, _ = again(history, "chrome", tmp_path_factory.mktemp("convert"))
+
+    assert spans_of(copy) == spans_of(history)
+
+
+@settings(max_examples=20, deadline=None)
+@given(threads=st.dictionaries(st.sampled_from(["1", "2"]), SPANS, min_size=1))
+def test_no_span_is_lost_in_spall_and_speedscope(
+    tmp_path_factory: pytest.TempPathFactory,
+    threads: dict[str, list[tuple[str, int, int]]],
+) -> None:
+    history = history_from_spans(threads)
+    folder = tmp_path_factory.mktemp("convert")
+    expected = Counter(row[1:4] for row in spans_of(history))
+
+    for target in ("spall1", "speedscope"):
+        copy, _ = again(history, target, folder)
+        assert Counter(row[1:4] for row in spans_of(copy)) == expected
+    copy, lost = again(history, "spall", folder)
+    early = sum(count for row, count in expected.items() if row[1] < 0)
+    assert lost.get("spans that begin before time 0", 0) == early
+    assert sum(1 for _ in spans_of(copy)) == expected.total() - early
+
+
+def test_folded_stacks_keep_what_every_stack_weighs(tmp_path: Path) -> None:
+    for history, tree in (
+        (h := history_from_spans({"t": [("a", 0, 9), ("b c", 2, 4)]}), span_tree(h.spans())),
+        (h := history_from_samples([(0, "t", ["a", "b"], 3)]), sample_tree(h.samples())),
+    ):
+        copy, _ = again(history, "folded", tmp_path)
+        found = sample_tree(copy.samples())
+        assert {
+            tuple(found.stacks.frames_of(row)): int(found.total[row]) for row in range(len(found))
+        } == {tuple(tree.stacks.frames_of(row)): int(tree.total[row]) for row in range(len(tree))}
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[object, str]:
+    with pytest.raises(SystemExit) as stopped:
+        main(words)
+    return stopped.value.code, capsys.readouterr().err
+
+
+def test_the_command_chooses_by_suffix_and_says_what_is_lost(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    source, out = tmp_path / "x.json", tmp_path / "x.folded"
+    source.write_text('[{"ph":"X","name":"a;b","ts":0,"dur":2,"pid":1,"tid":1}]')
+
+    status, said = run(capsys, "convert", str(source), str(out))
+
+    assert status == 0
+    assert out.read_text() == "a:b 2000\n"
+    assert said.splitlines() == [
+        "not in the result: 1 times of spans",
+        "not in the result: 1 names with ; or line breaks, which were replaced",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "message"),
+    [
+        (["x.json", "out.json"], 2, "does not end like a format: say --to"),
+        (["x.json", "out.bin", "--to", "png"], 2, "'png' is not a format that can be written"),
+        (["empty.json", "out.spall"], 1, "there are no spans and no samples"),
+    ],
+)
+def test_what_cannot_be_converted_is_refused(
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    words: list[str],
+    status: int,
+    message: str,
+) -> None:
+    (tmp_path / "empty.json").write_text("[]")
+    places = [str(tmp_path / word) for word in words[:2]]
+
+    found, said = run(capsys, "convert", *places, *words[2:])
+
+    assert found == status
+    assert message in said
+    assert not (tmp_path / words[1]).exists()
