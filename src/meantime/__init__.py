@@ -9,6 +9,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from meantime.collect.session import record as record
+    from meantime.collect.session import start as start
+    from meantime.collect.session import stop as stop
     from meantime.errors import MeantimeError as MeantimeError
     from meantime.history import History as History
     from meantime.history import HistoryBuilder as HistoryBuilder
@@ -16,14 +19,26 @@ if TYPE_CHECKING:
     from meantime.views.statemap import statemap as statemap
 
 __version__ = "0.1.0"
-__all__ = ["History", "HistoryBuilder", "MeantimeError", "open", "statemap"]
+__all__ = [
+    "History",
+    "HistoryBuilder",
+    "MeantimeError",
+    "open",
+    "record",
+    "start",
+    "statemap",
+    "stop",
+]
 
 _HOMES = {
     "History": ("meantime.history", "History"),
     "HistoryBuilder": ("meantime.history", "HistoryBuilder"),
     "MeantimeError": ("meantime.errors", "MeantimeError"),
     "open": ("meantime.opening", "open_history"),
+    "record": ("meantime.collect.session", "record"),
+    "start": ("meantime.collect.session", "start"),
     "statemap": ("meantime.views.statemap", "statemap"),
+    "stop": ("meantime.collect.session", "stop"),
 }
 
 

@@ -179,6 +179,22 @@ CATALOGUE: dict[str, Anomaly] = {
             "note",
             "names that are not UTF-8 have U+FFFD in place of what cannot be read",
         ),
+        Anomaly(
+            "time_backwards",
+            "note",
+            "records whose clock went backwards count as simultaneous with what was before them",
+        ),
+        Anomaly(
+            "records_lost",
+            "data_loss",
+            "events were not recorded because they could not be written in time or at all; see "
+            "where the state is lost, and whether the disk was full",
+        ),
+        Anomaly(
+            "records_rotated",
+            "note",
+            "the oldest records went to keep the recording within --max-size",
+        ),
     )
 }
 

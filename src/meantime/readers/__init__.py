@@ -7,6 +7,7 @@ here. It is imported when an input has to be recognised.
 from __future__ import annotations
 
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
 from meantime.errors import InputError
@@ -85,7 +86,8 @@ def open_trace(
     It is read while its batches are consumed, and closed when they are exhausted.
 
     Args:
-        path: Where it lies. Compressed files (gzip, Zstandard, xz) are recognised by their bytes.
+        path: Where it lies; a recording is a directory. Compressed files (gzip, Zstandard, xz)
+            are recognised by their bytes.
         lenient: Count bad records as anomalies and go on, instead of stopping at the first.
         until_ns: Leave out what is later than this, where the format allows that.
         keep: Asked for each entity's name; those it says no to are left out.
@@ -94,6 +96,10 @@ def open_trace(
     Raises:
         InputError: If the file cannot be read, or is of no format that is known.
     """
+    if Path(path).is_dir():
+        # a recording is a directory: it has no beginning to be recognised by
+        reading = import_module("meantime.readers.recording")
+        return cast("Trace", reading.read(path))
     source = open_source(path)
     try:
         reader = recognise(source)

@@ -1,0 +1,340 @@
+"""The recorder inside a program: start and stop, and the hooks that `hooks` installs."""
+
+from cpython.object cimport PyObject
+from libc.errno cimport errno
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy
+
+import os
+import sys
+
+
+cdef extern from "hooks.h":
+    """
+    static int prepare_module(void) {
+        return prepare_process() || prepare_proxies() || prepare_hooks() ? -1 : 0;
+    }
+    static void set_cancel_type(int i, PyObject *type) { Py_XSETREF(cancel_types[i], Py_NewRef(type)); }
+    #define ASSIGN(variable, value) Py_XSETREF(variable, (void *)Py_NewRef(value))
+    static void set_task_types(PyObject *task, PyObject *future, PyObject *python_task) {
+        ASSIGN(task_type, task);
+        ASSIGN(future_type, future);
+        ASSIGN(python_task_type, python_task);
+    }
+    static void set_is_coroutine(PyObject *function) { ASSIGN(is_coroutine, function); }
+    static void clear_library(void) {
+        while (library_prefixes) free(library_prefix[--library_prefixes]);
+    }
+    static int add_library(const char *prefix, size_t length) {
+        if (library_prefixes == 16) return -1;
+        char *copy = malloc(length);
+        if (!copy) return -1;
+        memcpy(copy, prefix, length);
+        library_prefix[library_prefixes] = copy;
+        library_length[library_prefixes++] = length;
+        return 0;
+    }
+    """
+    ctypedef PyObject *(*hook_call)(void *, PyObject **, size_t, PyObject *)
+    ctypedef struct stream:
+        pass
+    ctypedef struct recording_state:
+        uint32_t pid, incarnation, parent_pid, parent_incarnation
+        int64_t base_ns
+        int failed_errno
+        uint64_t lost_without_stream
+    recording_state rec
+    bint recording_on
+    uint32_t current_task
+    uint32_t MAX_CHUNKS
+    uint32_t CHUNK_BYTES
+    uint64_t blocked_limit_ns
+    size_t (*name_of_thread)(char *, size_t) noexcept
+    void (*loop_begins)(PyObject *) noexcept
+    void (*loop_ends)(PyObject *) noexcept
+    void (*item_submitted)(PyObject *) noexcept
+    uint32_t (*item_begins)(PyObject *) noexcept
+    int prepare_module()
+    void set_cancel_type(int, object)
+    void set_task_types(object, object, object)
+    void set_is_coroutine(object)
+    void clear_library()
+    int add_library(const char *, size_t)
+    int start_recording(const char *, int, uint32_t, uint64_t, uint64_t)
+    void stop_recording()
+    void forget_places()
+    void dump_rings()
+    void put(uint8_t, uint32_t, uint32_t)
+    void put_text(uint8_t, uint32_t, const char *, size_t)
+    void write_fact(uint8_t, uint32_t, const void *, uint32_t)
+    uint32_t place_id(PyObject *, int, PyObject *, uint32_t)
+    uint32_t next_place
+    uint32_t LEAF_NAME
+    object new_hook(hook_call, object)
+    PyObject *call_create_task(void *, PyObject **, size_t, PyObject *)
+    PyObject *call_call_soon(void *, PyObject **, size_t, PyObject *)
+    PyObject *call_select(void *, PyObject **, size_t, PyObject *)
+    PyObject *call_run_forever(void *, PyObject **, size_t, PyObject *)
+    PyObject *call_item_init(void *, PyObject **, size_t, PyObject *)
+    PyObject *call_item_run(void *, PyObject **, size_t, PyObject *)
+    int KIND_LOOP_BEGIN, KIND_LOOP_END, KIND_SUBMIT, KIND_ITEM_BEGIN, KIND_FIELD, KIND_PLACE, KIND_DUMP
+
+cdef extern from "Python.h":
+    bint PyGILState_Check()
+    bint PyCode_Check(object)
+    char *PyUnicode_AsUTF8AndSize(object, Py_ssize_t *) except NULL
+
+if prepare_module() < 0:
+    raise ImportError("the recorder could not be prepared")
+
+cdef dict _hooks = {
+    "create_task": <size_t>call_create_task,
+    "call_soon": <size_t>call_call_soon,
+    "select": <size_t>call_select,
+    "run_forever": <size_t>call_run_forever,
+    "item_init": <size_t>call_item_init,
+    "item_run": <size_t>call_item_run,
+}
+cdef object _on_loop_begin = None
+cdef object _on_loop_end = None
+cdef bint _watch_workers = False
+cdef uint32_t _next_item = 1
+cdef dict _named_places = {}
+
+
+def start(
+    directory: bytes, *, policy: int, chunks: int, max_bytes: int, duration_ns: int,
+    blocked_ns: int,
+):
+    """Begin to record into an existing directory.
+
+    Raises:
+        OSError: If its files cannot be written.
+    """
+    global blocked_limit_ns
+    if start_recording(directory, policy, chunks, max_bytes, duration_ns) < 0:
+        raise OSError(errno or rec.failed_errno, os.strerror(errno or rec.failed_errno))
+    blocked_limit_ns = blocked_ns
+
+
+def stop():
+    """End the recording and return the error number of a write that failed, or 0."""
+    global blocked_limit_ns
+    blocked_limit_ns = 0
+    stop_recording()
+    forget_places()
+    _named_places.clear()
+    clear_library()
+    return rec.failed_errno
+
+
+def is_recording():
+    """Return whether a recording is going on in this process."""
+    return bool(recording_on)
+
+
+def process_key():
+    """Return (pid, incarnation) as they name this process's files."""
+    return rec.pid, rec.incarnation
+
+
+def base_ns():
+    """Return the CLOCK_MONOTONIC time from which this recording's times count."""
+    return rec.base_ns
+
+
+def dump():
+    """Write what the rings hold into the recording."""
+    if recording_on:
+        put(KIND_DUMP, current_task, 0)
+        dump_rings()
+
+
+def hook(name, function):
+    """Return what takes the place of `function` while it is recorded."""
+    return new_hook(<hook_call><size_t>_hooks[name], function)
+
+
+def configure_tasks(task, future, python_task, is_coroutine):
+    """Tell which types asyncio's tasks have."""
+    set_task_types(task, future, python_task)
+    set_is_coroutine(is_coroutine)
+
+
+def configure_cancellation(types):
+    """Tell which exceptions mean that a task was cancelled."""
+    for place, kind in enumerate(types):
+        set_cancel_type(place, kind)
+
+
+def configure_loops(on_begin, on_end, *, workers):
+    """Tell what to call around a loop's run, and whether to record the run itself."""
+    global _on_loop_begin, _on_loop_end, _watch_workers
+    _watch_workers = workers
+    _on_loop_begin = on_begin
+    _on_loop_end = on_end
+
+
+def begin_loop(loop):
+    """Take note of a loop that was running already."""
+    _loop_begins(<PyObject *>loop)
+
+
+def end_loop(loop):
+    """Take note of the end of such a loop's recording."""
+    _loop_ends(<PyObject *>loop)
+
+
+def library(prefixes):
+    """Tell under which paths lie the frames that are nobody's spawn or wait site."""
+    clear_library()
+    for prefix in prefixes:
+        encoded = prefix.encode("utf-8", "replace")
+        add_library(encoded, len(encoded))
+
+
+def emit(kind: int, ident: int = 0, aux: int = 0):
+    """Write one record of the calling thread."""
+    if recording_on:
+        put(kind, ident, aux)
+
+
+def emit_many(kind: int, count: int):
+    """Write `count` records of one kind, numbered from 0; what a benchmark times."""
+    cdef uint32_t i
+    for i in range(<uint32_t>count):
+        put(kind, i, 0)
+
+
+def emit_text(kind: int, ident: int, text: str):
+    """Write a record of the calling thread that carries a text."""
+    cdef Py_ssize_t length
+    cdef bytes encoded
+    if recording_on:
+        encoded = text.encode("utf-8", "replace")
+        length = len(encoded)
+        put_text(kind, ident, encoded, length)
+
+
+def current():
+    """Return the number of the task that runs on the calling thread, or 0."""
+    return current_task
+
+
+cdef uint32_t _place_of_code(object code):
+    return place_id(<PyObject *>code, -1, NULL, LEAF_NAME)
+
+
+cdef uint32_t _place_of_name(object name) except? 0:
+    """Return the place of something that has no code object but a name."""
+    global next_place
+    cdef bytes text
+    cdef Py_ssize_t length
+    if name not in _named_places:
+        text = b"\0\0\0%s\0\0\0%d" % (name.encode("utf-8", "replace")[:1000], LEAF_NAME)
+        length = len(text)
+        write_fact(KIND_PLACE, next_place, <const char *>text, length)
+        _named_places[name] = next_place
+        next_place += 1
+    return _named_places[name]
+
+
+cdef size_t _name_of_thread(char *buffer, size_t size) noexcept:
+    # plain dictionary look-ups: called in the middle of anything, it must run no code
+    cdef Py_ssize_t length
+    cdef char *text
+    if not PyGILState_Check():
+        return 0
+    try:
+        threading = sys.modules.get("threading")
+        if threading is None:
+            return 0
+        thread = threading._active.get(threading.get_ident())
+        name = thread.__dict__.get("_name")
+        text = PyUnicode_AsUTF8AndSize(name, &length)
+        length = min(length, <Py_ssize_t>size)
+        memcpy(buffer, text, length)
+        return length
+    except Exception:
+        return 0
+
+
+cdef void _loop_begins(PyObject *loop) noexcept:
+    try:
+        if _watch_workers:
+            put(KIND_LOOP_BEGIN, _place_of_name(type(<object>loop).__name__), 0)
+        _on_loop_begin(<object>loop)
+    except Exception as error:
+        sys.unraisablehook(_Unraisable(error))
+
+
+cdef void _loop_ends(PyObject *loop) noexcept:
+    try:
+        _on_loop_end(<object>loop)
+        if _watch_workers:
+            put(KIND_LOOP_END, 0, 0)
+    except Exception as error:
+        sys.unraisablehook(_Unraisable(error))
+
+
+class _Unraisable:
+    def __init__(self, error):
+        self.exc_type = type(error)
+        self.exc_value = error
+        self.exc_traceback = error.__traceback__
+        self.err_msg = "meantime could not watch an event loop"
+        self.object = None
+
+
+cdef uint32_t _place_of_item(object item) except? 0:
+    # concurrent.futures since 3.14 keeps (fn, args, kwargs) as `task`
+    try:
+        function, args = item.fn, item.args
+    except AttributeError:
+        function, args = item.task[0], item.task[1]
+    while not hasattr(function, "__code__"):
+        if hasattr(function, "func") and hasattr(function, "args"):
+            function, args = function.func, function.args
+        elif hasattr(function, "__func__"):
+            function = function.__func__
+        elif args and callable(args[0]):
+            # asyncio.to_thread submits contextvars.Context.run with the function
+            function, args = args[0], args[1:]
+        else:
+            return _place_of_name(getattr(function, "__qualname__", type(function).__name__))
+    return _place_of_code(function.__code__)
+
+
+cdef void _item_submitted(PyObject *pointer) noexcept:
+    global _next_item
+    cdef object item = <object>pointer
+    try:
+        item._meantime = (_next_item, _place_of_item(item))
+        put(KIND_SUBMIT, _next_item, item._meantime[1])
+        _next_item += 1
+    except Exception:
+        # an item of another kind than the standard library's: it runs unrecorded
+        return
+
+
+cdef uint32_t _item_begins(PyObject *pointer) noexcept:
+    global _next_item
+    cdef object item = <object>pointer
+    cdef uint32_t ident
+    try:
+        known = getattr(item, "_meantime", None)
+        if known is None:
+            known = (_next_item, _place_of_item(item))
+            _next_item += 1
+        ident = known[0]
+        put(KIND_ITEM_BEGIN, ident, known[1])
+        return ident
+    except Exception:
+        return 0
+
+
+name_of_thread = _name_of_thread
+loop_begins = _loop_begins
+loop_ends = _loop_ends
+item_submitted = _item_submitted
+item_begins = _item_begins

@@ -1,0 +1,259 @@
+/* What takes the place of a function of the program while it is recorded.
+
+   A hook is called as the function was, in a class or on an instance, adds no frame, and answers
+   for the function whatever is asked of it. */
+
+#ifndef MEANTIME_HOOKS_H
+#define MEANTIME_HOOKS_H
+
+#include "proxy.h"
+
+typedef struct hook hook;
+typedef PyObject *(*hook_call)(hook *h, PyObject *const *args, size_t nargsf, PyObject *names);
+
+struct hook {
+    PyObject_HEAD
+    PyObject *wrapped;
+    PyObject *dictionary;
+    hook_call call;
+    vectorcallfunc vectorcall;
+};
+
+static PyTypeObject *hook_type = NULL;
+
+static PyObject *hook_vectorcall(PyObject *self, PyObject *const *args, size_t nargsf,
+                                 PyObject *names) {
+    hook *h = (hook *)self;
+    if (!recording_on) return PyObject_Vectorcall(h->wrapped, args, nargsf, names);
+    return h->call(h, args, nargsf, names);
+}
+
+static PyObject *hook_bind(PyObject *self, PyObject *instance, PyObject *owner) {
+    if (!instance || instance == Py_None) return Py_NewRef(self);
+    return PyMethod_New(self, instance);
+}
+
+static PyObject *hook_getattr(PyObject *self, PyObject *name) {
+    PyObject *found = PyObject_GenericGetAttr(self, name);
+    if (found || !PyErr_ExceptionMatches(PyExc_AttributeError)) return found;
+    PyErr_Clear();
+    return PyObject_GetAttr(((hook *)self)->wrapped, name);
+}
+
+static PyObject *hook_repr(PyObject *self) { return PyObject_Repr(((hook *)self)->wrapped); }
+
+static PyObject *hook_delegated(PyObject *self, void *name) {
+    return PyObject_GetAttrString(((hook *)self)->wrapped, name);
+}
+
+static int hook_traverse(PyObject *self, visitproc visit, void *arg) {
+    Py_VISIT(((hook *)self)->wrapped);
+    Py_VISIT(((hook *)self)->dictionary);
+    Py_VISIT(Py_TYPE(self));
+    return 0;
+}
+
+static int hook_clear(PyObject *self) {
+    Py_CLEAR(((hook *)self)->dictionary);
+    return 0; /* `wrapped` stays: a hook in a cycle may still be called */
+}
+
+static void hook_dealloc(PyObject *self) {
+    PyTypeObject *type = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
+    Py_CLEAR(((hook *)self)->dictionary);
+    Py_XDECREF(((hook *)self)->wrapped);
+    PyObject_GC_Del(self);
+    Py_DECREF(type);
+}
+
+static PyMemberDef hook_members[] = {
+    {"__wrapped__", T_OBJECT_EX, offsetof(hook, wrapped), READONLY},
+    {"__dictoffset__", T_PYSSIZET, offsetof(hook, dictionary), READONLY},
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(hook, vectorcall), READONLY},
+    {NULL},
+};
+
+static PyGetSetDef hook_getset[] = {
+    {"__doc__", hook_delegated, NULL, NULL, "__doc__"},
+    {"__name__", hook_delegated, NULL, NULL, "__name__"},
+    {"__qualname__", hook_delegated, NULL, NULL, "__qualname__"},
+    {"__module__", hook_delegated, NULL, NULL, "__module__"},
+    {NULL},
+};
+
+static PyType_Slot hook_slots[] = {
+    {Py_tp_call, PyVectorcall_Call},
+    {Py_tp_descr_get, hook_bind},
+    {Py_tp_members, hook_members},
+    {Py_tp_getset, hook_getset},
+    {Py_tp_getattro, hook_getattr},
+    {Py_tp_repr, hook_repr},
+    {Py_tp_traverse, hook_traverse},
+    {Py_tp_clear, hook_clear},
+    {Py_tp_dealloc, hook_dealloc},
+    {0},
+};
+
+static PyType_Spec hook_spec = {
+    "meantime.collect.Hook",
+    sizeof(hook),
+    0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
+        Py_TPFLAGS_METHOD_DESCRIPTOR | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    hook_slots,
+};
+
+static int prepare_hooks(void) {
+    hook_type = (PyTypeObject *)PyType_FromSpec(&hook_spec);
+    return hook_type ? 0 : -1;
+}
+
+static PyObject *new_hook(hook_call call, PyObject *wrapped) {
+    hook *h = PyObject_GC_New(hook, hook_type);
+    if (!h) return NULL;
+    h->wrapped = Py_NewRef(wrapped);
+    h->dictionary = NULL;
+    h->call = call;
+    h->vectorcall = hook_vectorcall;
+    PyObject_GC_Track((PyObject *)h);
+    return (PyObject *)h;
+}
+
+/* -- create_task(self, coro, ...), of a class -- */
+
+static PyObject *is_coroutine = NULL; /* asyncio.iscoroutine */
+
+static int can_be_wrapped(PyObject *object) {
+    if (PyCoro_CheckExact(object)) return 1;
+    if (Py_IS_TYPE(object, proxy_type) || !is_coroutine) return 0;
+    PyObject *answer = PyObject_CallOneArg(is_coroutine, object);
+    int yes = answer == Py_True;
+    if (!answer) PyErr_Clear();
+    Py_XDECREF(answer);
+    return yes;
+}
+
+static PyObject *call_create_task(hook *h, PyObject *const *args, size_t nargsf,
+                                  PyObject *names) {
+    PyObject *small[16], **forward = small;
+    Py_ssize_t count = PyVectorcall_NARGS(nargsf);
+    Py_ssize_t keywords = names ? PyTuple_GET_SIZE(names) : 0, at = 1;
+    if (count < 2) {
+        for (at = count; at < count + keywords; at++)
+            if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, at - count), "coro") == 0)
+                break;
+    }
+    if (at >= count + keywords || count + keywords > 16 || !can_be_wrapped(args[at]))
+        return PyObject_Vectorcall(h->wrapped, args, nargsf, names);
+    proxy *p = wrap_coroutine(args[at]);
+    if (!p) return NULL;
+    memcpy(forward, args, (size_t)(count + keywords) * sizeof *args);
+    forward[at] = (PyObject *)p;
+    PyObject *task = PyObject_Vectorcall(h->wrapped, forward, (size_t)count, names);
+    if (task) bind_task(p, task);
+    Py_DECREF(p);
+    return task;
+}
+
+/* -- call_soon(callback, ...), of a loop: a task's step among the callbacks is a wake-up -- */
+
+static PyTypeObject *step_type = NULL;
+static PyCFunction wakeup_function = NULL;
+
+/* Of the interpreter's own tasks: a step is an object of a private type, a wake-up a function. */
+static PyObject *task_of_callback(PyObject *callback) {
+    if (PyCFunction_CheckExact(callback)) {
+        PyMethodDef *definition = ((PyCFunctionObject *)callback)->m_ml;
+        if (unlikely(!wakeup_function) && !strcmp(definition->ml_name, "task_wakeup"))
+            wakeup_function = definition->ml_meth;
+        return definition->ml_meth == wakeup_function ? PyCFunction_GET_SELF(callback) : NULL;
+    }
+    if (unlikely(!step_type) && strstr(Py_TYPE(callback)->tp_name, "TaskStepMethWrapper"))
+        step_type = Py_TYPE(callback);
+    if (Py_IS_TYPE(callback, step_type)) return ((PyObject **)(callback + 1))[0];
+    return NULL;
+}
+
+/* Of tasks written in Python: a step and a wake-up are methods. */
+static PyObject *task_of_method(PyObject *callback) {
+    PyObject *function = PyMethod_GET_FUNCTION(callback);
+    PyObject *task = PyMethod_GET_SELF(callback);
+    if (!python_task_type || !PyFunction_Check(function) ||
+        !PyObject_TypeCheck(task, python_task_type))
+        return NULL;
+    PyObject *name = ((PyCodeObject *)PyFunction_GET_CODE(function))->co_name;
+    return PyUnicode_CompareWithASCIIString(name, "__step") == 0 ||
+                   PyUnicode_CompareWithASCIIString(name, "__wakeup") == 0
+               ? task
+               : NULL;
+}
+
+static PyObject *call_call_soon(hook *h, PyObject *const *args, size_t nargsf, PyObject *names) {
+    if (PyVectorcall_NARGS(nargsf)) {
+        PyObject *task = PyMethod_Check(args[0]) ? task_of_method(args[0])
+                                                 : task_of_callback(args[0]);
+        uint32_t id = task ? id_of_task(task) : 0;
+        if (id) put(KIND_WAKE, id, current_task);
+    }
+    return PyObject_Vectorcall(h->wrapped, args, nargsf, names);
+}
+
+/* -- select(timeout), of a loop's selector -- */
+
+static int waits(PyObject *timeout) {
+    if (timeout == Py_None) return 1;
+    if (PyFloat_Check(timeout)) return PyFloat_AS_DOUBLE(timeout) > 0;
+    if (PyLong_CheckExact(timeout)) return PyLong_AsDouble(timeout) > 0;
+    return 1;
+}
+
+static PyObject *call_select(hook *h, PyObject *const *args, size_t nargsf, PyObject *names) {
+    if (PyVectorcall_NARGS(nargsf) && !waits(args[0]))
+        return PyObject_Vectorcall(h->wrapped, args, nargsf, names);
+    put(KIND_PARK, 0, 0);
+    PyObject *ready = PyObject_Vectorcall(h->wrapped, args, nargsf, names);
+    put(KIND_UNPARK, ready && PyList_Check(ready) ? (uint32_t)PyList_GET_SIZE(ready) : 0, 0);
+    return ready;
+}
+
+/* -- run_forever(self), of a class -- */
+
+static void (*loop_begins)(PyObject *loop) = NULL;
+static void (*loop_ends)(PyObject *loop) = NULL;
+
+static PyObject *call_run_forever(hook *h, PyObject *const *args, size_t nargsf,
+                                  PyObject *names) {
+    if (PyVectorcall_NARGS(nargsf) < 1)
+        return PyObject_Vectorcall(h->wrapped, args, nargsf, names);
+    struct _PyInterpreterFrame *outer = loop_frame;
+    PyObject *type, *value, *traceback;
+    loop_frame = TOP_FRAME(PyThreadState_Get());
+    loop_begins(args[0]);
+    PyObject *result = PyObject_Vectorcall(h->wrapped, args, nargsf, names);
+    PyErr_Fetch(&type, &value, &traceback);
+    loop_ends(args[0]);
+    PyErr_Restore(type, value, traceback);
+    loop_frame = outer;
+    return result;
+}
+
+/* -- _WorkItem.__init__(self, future, fn, ...) and .run(self), of a class -- */
+
+static void (*item_submitted)(PyObject *item) = NULL;
+static uint32_t (*item_begins)(PyObject *item) = NULL;
+
+static PyObject *call_item_init(hook *h, PyObject *const *args, size_t nargsf, PyObject *names) {
+    PyObject *result = PyObject_Vectorcall(h->wrapped, args, nargsf, names);
+    if (result && PyVectorcall_NARGS(nargsf)) item_submitted(args[0]);
+    return result;
+}
+
+static PyObject *call_item_run(hook *h, PyObject *const *args, size_t nargsf, PyObject *names) {
+    uint32_t id = PyVectorcall_NARGS(nargsf) ? item_begins(args[0]) : 0;
+    PyObject *result = PyObject_Vectorcall(h->wrapped, args, nargsf, names);
+    if (recording_on) put(KIND_ITEM_END, id, 0);
+    return result;
+}
+
+#endif

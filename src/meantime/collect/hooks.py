@@ -1,0 +1,133 @@
+"""Which functions of a program are replaced while it is recorded, and how they are put back."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+from meantime.collect import _recorder
+from meantime.collect.imports import ImportWatch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+
+__all__ = ["Hooks"]
+
+_MISSING = object()
+
+
+class Hooks:
+    """The hooks of one recording.
+
+    Args:
+        tasks: Whether to record tasks.
+        workers: Whether to record event loops and pool threads.
+    """
+
+    def __init__(self, *, tasks: bool, workers: bool) -> None:
+        self._tasks = tasks
+        self._workers = workers
+        self._undo: list[tuple[Any, str, object]] = []
+        self._loops: dict[int, Any] = {}
+        self._library: list[str] = []
+        self._cancellations: list[type[BaseException]] = []
+        _recorder.configure_loops(self._loop_begins, self._loop_ends, workers=workers)
+        callbacks: dict[str, Callable[[ModuleType], None]] = {}
+        if tasks or workers:
+            callbacks = {"asyncio": self._asyncio, "uvloop": self._uvloop}
+        if workers:
+            callbacks["concurrent.futures.thread"] = self._pools
+        self._watch = ImportWatch(callbacks)
+
+    def remove(self) -> None:
+        """Put everything back as it was."""
+        self._watch.remove()
+        for loop in list(self._loops.values()):
+            self._unhook_loop(loop)
+        for owner, name, original in reversed(self._undo):
+            if original is _MISSING:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, original)
+        self._undo.clear()
+
+    def _replace(self, owner: Any, name: str, hook: str) -> None:
+        self._undo.append((owner, name, vars(owner).get(name, _MISSING)))
+        setattr(owner, name, _recorder.hook(hook, getattr(owner, name)))
+
+    def _asyncio(self, asyncio: ModuleType) -> None:
+        self._add_library(asyncio)
+        self._add_cancellation(asyncio.CancelledError)
+        futures, tasks = sys.modules["asyncio.futures"], sys.modules["asyncio.tasks"]
+        python_task = tasks._PyTask  # noqa: SLF001 - the one class whose tasks are not C's
+        _recorder.configure_tasks(asyncio.Task, futures.Future, python_task, asyncio.iscoroutine)
+        loop_class = sys.modules["asyncio.base_events"].BaseEventLoop
+        self._replace(loop_class, "run_forever", "run_forever")
+        if self._tasks:
+            self._replace(loop_class, "create_task", "create_task")
+        running = asyncio._get_running_loop()  # noqa: SLF001 - get_running_loop raises instead
+        if running is not None:
+            _recorder.begin_loop(running)
+
+    def _uvloop(self, uvloop: ModuleType) -> None:
+        self._add_library(uvloop)
+        self._replace(uvloop.Loop, "run_forever", "run_forever")
+        if self._tasks:
+            self._replace(uvloop.Loop, "create_task", "create_task")
+
+    def _pools(self, thread: ModuleType) -> None:
+        item = thread._WorkItem  # noqa: SLF001 - what a pool's threads run has no public name
+        self._replace(item, "__init__", "item_init")
+        self._replace(item, "run", "item_run")
+
+    def _add_library(self, module: ModuleType) -> None:
+        if module.__file__:
+            self._library.append(os.path.dirname(module.__file__) + os.sep)  # noqa: PTH120 - pathlib is an import the program may not have made
+            _recorder.library(self._library)
+
+    def _add_cancellation(self, kind: type[BaseException]) -> None:
+        self._cancellations.append(kind)
+        _recorder.configure_cancellation(self._cancellations)
+
+    def _loop_begins(self, loop: Any) -> None:
+        if id(loop) in self._loops:
+            return
+        self._loops[id(loop)] = loop
+        if self._tasks:
+            _hook_instance(loop, "call_soon")
+        if self._workers and (selector := getattr(loop, "_selector", None)) is not None:
+            _hook_instance(selector, "select")
+
+    def _loop_ends(self, loop: Any) -> None:
+        if id(loop) in self._loops:
+            self._unhook_loop(loop)
+
+    def _unhook_loop(self, loop: Any) -> None:
+        del self._loops[id(loop)]
+        _unhook_instance(loop, "call_soon")
+        if (selector := getattr(loop, "_selector", None)) is not None:
+            _unhook_instance(selector, "select")
+
+
+# neither looks at the object's __dict__: that alone makes all its attributes slower up to 3.12
+
+
+def _hook_instance(owner: Any, name: str) -> None:
+    try:
+        setattr(owner, name, _recorder.hook(name, getattr(owner, name)))
+    except AttributeError:
+        # a loop with slots: it runs unwatched
+        return
+
+
+def _unhook_instance(owner: Any, name: str) -> None:
+    hook = getattr(owner, name)
+    if type(hook).__name__ != "Hook":
+        # never hooked, or the program has put its own there in the meantime
+        return
+    original = hook.__wrapped__
+    delattr(owner, name)
+    if getattr(owner, name) != original:
+        setattr(owner, name, original)

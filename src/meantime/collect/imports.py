@@ -1,0 +1,67 @@
+"""Calls back when a module has been imported, without importing it."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+
+__all__ = ["ImportWatch"]
+
+
+class ImportWatch:
+    """Calls a function once for each of some modules: now if it is imported, else when it is.
+
+    It stands first among `sys.meta_path` and finds nothing itself: what the others find gets its
+    loader's `exec_module` replaced for one call.
+    """
+
+    def __init__(self, callbacks: Mapping[str, Callable[[ModuleType], None]]) -> None:
+        self._waiting = {}
+        for name, callback in callbacks.items():
+            # a module that is half imported will be executed to its end by whoever began it
+            if (module := sys.modules.get(name)) is not None:
+                callback(module)
+            else:
+                self._waiting[name] = callback
+        sys.meta_path.insert(0, self)
+
+    def remove(self) -> None:
+        """Watch no longer."""
+        self._waiting.clear()
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return what the other finders find, so loaded that we hear of it."""
+        callback = self._waiting.pop(name, None)
+        if callback is None:
+            return None
+        for finder in sys.meta_path:
+            find = getattr(finder, "find_spec", None)
+            if finder is self or find is None:
+                continue
+            spec: ModuleSpec | None = find(name, path, target)
+            if spec is not None:
+                _call_after(spec.loader, callback)
+                return spec
+        return None
+
+
+def _call_after(loader: Any, callback: Callable[[ModuleType], None]) -> None:
+    def exec_module(module: ModuleType) -> None:
+        del loader.exec_module
+        loader.exec_module(module)
+        callback(module)
+
+    try:
+        loader.exec_module = exec_module
+    except AttributeError:
+        # a loader with slots: its module stays unwatched, and works
+        return

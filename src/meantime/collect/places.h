@@ -1,0 +1,272 @@
+/* Places in the program, interned: where a task was spawned, where it waits.
+
+   A place is a line of code and, with it, a subject: of a spawn the coroutine's code, of a wait the
+   innermost coroutine's. Its text is a fact of the recording, written when it is first met. The
+   table holds references to the code objects, so that no address comes back as another's. */
+
+#ifndef MEANTIME_PLACES_H
+#define MEANTIME_PLACES_H
+
+#include <Python.h>
+
+#ifndef Py_BUILD_CORE
+#define Py_BUILD_CORE 1
+#define MEANTIME_DEFINED_CORE
+#endif
+#include "internal/pycore_frame.h"
+#ifdef MEANTIME_DEFINED_CORE
+#undef Py_BUILD_CORE
+#endif
+
+#include "stream.h"
+
+#if PY_VERSION_HEX >= 0x030D0000
+#define FRAME_CODE(frame) ((PyObject *)(frame)->f_executable)
+#define TOP_FRAME(thread) ((thread)->current_frame)
+#else
+#define FRAME_CODE(frame) ((PyObject *)(frame)->f_code)
+#define TOP_FRAME(thread) ((thread)->cframe->current_frame)
+#endif
+
+enum leaf { LEAF_NONE = 0, LEAF_FUTURE = 1, LEAF_TASK = 2, LEAF_OTHER = 3, LEAF_SPAWN = 4, LEAF_NAME = 5 };
+enum { CODE_LIBRARY = 1 };
+
+typedef struct {
+    PyObject *code, *subject;
+    int32_t lasti;
+    uint32_t leaf, id;
+} place;
+
+typedef struct {
+    PyObject *code;
+    uint32_t flags;
+} known_code;
+
+static place *places = NULL;
+static size_t places_capacity = 0, places_used = 0;
+static known_code *codes = NULL;
+static size_t codes_capacity = 0, codes_used = 0;
+static uint32_t next_place = 1;
+static char *library_prefix[16];
+static size_t library_length[16];
+static int library_prefixes = 0;
+
+static inline size_t mix(uint64_t a, uint64_t b, uint64_t c) {
+    uint64_t x = (a >> 4) * 0x9E3779B97F4A7C15u ^ (b >> 4) * 0xC2B2AE3D27D4EB4Fu ^
+                 c * 0x165667B19E3779F9u;
+    return (size_t)(x ^ x >> 29);
+}
+
+static void forget_places(void) {
+    for (size_t i = 0; i < places_capacity; i++)
+        if (places[i].id && places[i].subject && !PyCode_Check(places[i].subject))
+            Py_DECREF(places[i].subject);
+    for (size_t i = 0; i < codes_capacity; i++) Py_CLEAR(codes[i].code);
+    free(codes);
+    free(places);
+    codes = NULL;
+    places = NULL;
+    codes_capacity = codes_used = places_capacity = places_used = 0;
+}
+
+static known_code *find_code(PyObject *code) {
+    size_t mask = codes_capacity - 1;
+    size_t i = mix((uint64_t)code, 0, 0) & mask;
+    while (codes[i].code && codes[i].code != code) i = (i + 1) & mask;
+    return &codes[i];
+}
+
+static int grow_codes(void) {
+    known_code *old = codes;
+    size_t capacity = codes_capacity;
+    known_code *fresh = calloc(capacity ? capacity * 2 : 1024, sizeof *fresh);
+    if (!fresh) return -1;
+    codes = fresh;
+    codes_capacity = capacity ? capacity * 2 : 1024;
+    for (size_t i = 0; i < capacity; i++)
+        if (old[i].code) *find_code(old[i].code) = old[i];
+    free(old);
+    return 0;
+}
+
+static uint32_t classify_code(PyCodeObject *code) {
+    uint32_t flags = 0;
+    Py_ssize_t length;
+    const char *file = PyUnicode_AsUTF8AndSize(code->co_filename, &length);
+    if (!file) {
+        PyErr_Clear();
+        return 0;
+    }
+    for (int i = 0; i < library_prefixes; i++)
+        if ((size_t)length >= library_length[i] &&
+            !memcmp(file, library_prefix[i], library_length[i]))
+            flags |= CODE_LIBRARY;
+    return flags;
+}
+
+static uint32_t flags_of_code(PyObject *code) {
+    if (unlikely(codes_used * 2 >= codes_capacity) && grow_codes() < 0) return 0;
+    known_code *known = find_code(code);
+    if (unlikely(!known->code)) {
+        known->code = Py_NewRef(code);
+        known->flags = classify_code((PyCodeObject *)code);
+        codes_used++;
+    }
+    return known->flags;
+}
+
+static size_t append(char *text, size_t at, size_t size, const char *part, Py_ssize_t length) {
+    size_t room = size - at;
+    if (!part) return at;
+    if ((size_t)length > room) length = (Py_ssize_t)room;
+    memcpy(text + at, part, (size_t)length);
+    return at + (size_t)length;
+}
+
+static size_t append_object(char *text, size_t at, size_t size, PyObject *object) {
+    Py_ssize_t length;
+    const char *part = object ? PyUnicode_AsUTF8AndSize(object, &length) : NULL;
+    if (part) return append(text, at, size, part, length);
+    /* a lone surrogate: a name of the file system, perhaps */
+    PyErr_Clear();
+    return append(text, at, size, "?", 1);
+}
+
+static size_t append_number(char *text, size_t at, int number) {
+    return at + (size_t)snprintf(text + at, 16, "%d", number);
+}
+
+/* Writes line, function and file, the subject's name, file and line, and the leaf, NUL between. */
+static void define_place(uint32_t id, PyObject *code, int lasti, PyObject *subject,
+                         uint32_t leaf) {
+    char text[MAX_TEXT - 16];
+    size_t size = sizeof text - 64, at = 0;
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    memset(text, 0, sizeof text);
+    if (code) {
+        PyCodeObject *co = (PyCodeObject *)code;
+        int line = lasti < 0 ? co->co_firstlineno
+                             : PyCode_Addr2Line(co, lasti * (int)sizeof(_Py_CODEUNIT));
+        at = append_number(text, at, line) + 1;
+        at = append_object(text, at, size / 4, co->co_qualname) + 1;
+        at = append_object(text, at, size / 2, co->co_filename) + 1;
+    } else {
+        at = 3;
+    }
+    if (subject && PyCode_Check(subject)) {
+        PyCodeObject *co = (PyCodeObject *)subject;
+        at = append_object(text, at, size * 3 / 4, co->co_qualname) + 1;
+        at = append_object(text, at, size, co->co_filename) + 1;
+        at = append_number(text, at, co->co_firstlineno) + 1;
+    } else {
+        const char *name = subject ? ((PyTypeObject *)subject)->tp_name : "";
+        at = append(text, at, size * 3 / 4, name, (Py_ssize_t)strlen(name)) + 3;
+    }
+    at = append_number(text, at, (int)leaf);
+    write_fact(KIND_PLACE, id, text, (uint32_t)at);
+    PyErr_Restore(type, value, traceback);
+}
+
+static place *find_place(PyObject *code, int lasti, PyObject *subject, uint32_t leaf) {
+    size_t mask = places_capacity - 1;
+    size_t i = mix((uint64_t)code, (uint64_t)subject, (uint32_t)lasti * 4u + leaf) & mask;
+    while (places[i].id && !(places[i].code == code && places[i].subject == subject &&
+                             places[i].lasti == lasti && places[i].leaf == leaf))
+        i = (i + 1) & mask;
+    return &places[i];
+}
+
+static int grow_places(void) {
+    place *old = places;
+    size_t capacity = places_capacity;
+    place *fresh = calloc(capacity ? capacity * 2 : 1024, sizeof *fresh);
+    if (!fresh) return -1;
+    places = fresh;
+    places_capacity = capacity ? capacity * 2 : 1024;
+    for (size_t i = 0; i < capacity; i++)
+        if (old[i].id)
+            *find_place(old[i].code, old[i].lasti, old[i].subject, old[i].leaf) = old[i];
+    free(old);
+    return 0;
+}
+
+/* Returns the number of a place; 0 where there is none. `subject` is a code object or a type. */
+static uint32_t place_id(PyObject *code, int lasti, PyObject *subject, uint32_t leaf) {
+    if (!code && !subject) return 0;
+    if (unlikely(places_used * 2 >= places_capacity) && grow_places() < 0) return 0;
+    place *p = find_place(code, lasti, subject, leaf);
+    if (likely(p->id)) return p->id;
+    *p = (place){code, subject, lasti, leaf, next_place++};
+    places_used++;
+    if (code) flags_of_code(code); /* takes the reference */
+    if (subject && PyCode_Check(subject)) flags_of_code(subject);
+    else Py_XINCREF(subject);
+    uint32_t id = p->id;
+    define_place(id, code, lasti, subject, leaf);
+    return id;
+}
+
+/* -- where a task is spawned -- */
+
+THREAD_LOCAL struct _PyInterpreterFrame *loop_frame = NULL; /* the frame that runs the loop */
+
+/* The first frame outside asyncio; of what a loop's callback spawns, the callback. */
+static uint32_t spawn_site(PyObject *subject) {
+    struct _PyInterpreterFrame *frame = TOP_FRAME(PyThreadState_Get());
+    struct _PyInterpreterFrame *first = NULL;
+    for (; frame && frame != loop_frame; frame = frame->previous) {
+        if (_PyFrame_IsIncomplete(frame)) continue;
+        if (!first) first = frame;
+        if (!(flags_of_code(FRAME_CODE(frame)) & CODE_LIBRARY)) break;
+    }
+    if (!frame || frame == loop_frame) frame = first;
+    if (!frame) return place_id(NULL, -1, subject, LEAF_SPAWN);
+    return place_id(FRAME_CODE(frame), _PyInterpreterFrame_LASTI(frame), subject, LEAF_SPAWN);
+}
+
+/* -- what a suspended coroutine waits for -- */
+
+static getter coroutine_await = NULL;
+static PyTypeObject *task_type = NULL, *future_type = NULL;
+
+static void find_getters(void) {
+    for (PyGetSetDef *g = PyCoro_Type.tp_getset; g && g->name; g++)
+        if (!strcmp(g->name, "cr_await")) coroutine_await = g->get;
+}
+
+static inline struct _PyInterpreterFrame *frame_of_coroutine(PyObject *coroutine) {
+    return (struct _PyInterpreterFrame *)((PyGenObject *)coroutine)->gi_iframe;
+}
+
+static uint32_t wait_place(PyObject *coroutine, PyObject *yielded) {
+    PyObject *at = coroutine, *user_code = NULL, *inner_code = NULL;
+    int user_lasti = -1;
+    if (!PyCoro_CheckExact(at)) return place_id(NULL, -1, (PyObject *)Py_TYPE(at), LEAF_OTHER);
+    Py_INCREF(at);
+    for (;;) {
+        struct _PyInterpreterFrame *frame = frame_of_coroutine(at);
+        inner_code = FRAME_CODE(frame);
+        if (!user_code || !(flags_of_code(inner_code) & CODE_LIBRARY)) {
+            user_code = inner_code;
+            user_lasti = _PyInterpreterFrame_LASTI(frame);
+        }
+        PyObject *next = coroutine_await(at, NULL);
+        if (!next || !PyCoro_CheckExact(next)) {
+            if (!next) PyErr_Clear();
+            Py_XDECREF(next);
+            break;
+        }
+        Py_DECREF(at);
+        at = next;
+    }
+    uint32_t leaf = LEAF_OTHER;
+    if (yielded == Py_None) leaf = LEAF_NONE;
+    else if (task_type && Py_IS_TYPE(yielded, task_type)) leaf = LEAF_TASK;
+    else if (future_type && PyObject_TypeCheck(yielded, future_type)) leaf = LEAF_FUTURE;
+    uint32_t id = place_id(user_code, user_lasti, inner_code, leaf);
+    Py_DECREF(at);
+    return id;
+}
+
+#endif

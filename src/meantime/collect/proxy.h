@@ -1,0 +1,369 @@
+/* A task's root coroutine, wrapped: every step passes through and is recorded.
+
+   The interpreter's tasks call only `am_send` and `throw` of their coroutine, so a type that has
+   both stands in for it. The methods are C functions: they leave no frame in a traceback. */
+
+#ifndef MEANTIME_PROXY_H
+#define MEANTIME_PROXY_H
+
+#include <stddef.h>
+
+#include <structmember.h>
+
+#include "places.h"
+
+typedef struct {
+    PyObject_HEAD
+    PyObject *coroutine;
+    PyObject *weak_references;
+    PyObject *task;      /* borrowed: a task outlives the steps it makes */
+    PyObject *last_name; /* borrowed, and only ever compared */
+    uint32_t id, site, generation, epoch;
+    uint8_t finished, cancelled, stepped;
+} proxy;
+
+enum { CANCEL_TYPES = 4 };
+
+static PyTypeObject *proxy_type = NULL;
+static PyTypeObject *python_task_type = NULL;
+static uint32_t next_task = 1;
+static uint64_t blocked_limit_ns = 0; /* of a ring: a longer step is worth a dump */
+static PyObject *cancel_types[CANCEL_TYPES];
+static Py_ssize_t coroutine_offset = 0, name_offset = 0;
+static PyObject *text_throw, *text_close, *text_coroutine, *text_cancelling, *text_get_name;
+
+static int is_cancellation(PyObject *exception) {
+    for (int i = 0; i < CANCEL_TYPES && cancel_types[i]; i++)
+        if (PyErr_GivenExceptionMatches(exception, cancel_types[i])) return 1;
+    return 0;
+}
+
+/* -- names -- */
+
+static int is_default_name(PyObject *name) {
+    if (!PyUnicode_Check(name)) return 1; /* a number that was not yet made into `Task-N` */
+    Py_ssize_t length;
+    const char *text = PyUnicode_AsUTF8AndSize(name, &length);
+    if (!text) {
+        PyErr_Clear();
+        return 1;
+    }
+    if (length < 6 || memcmp(text, "Task-", 5)) return 0;
+    for (Py_ssize_t i = 5; i < length; i++)
+        if (text[i] < '0' || text[i] > '9') return 0;
+    return 1;
+}
+
+static void put_name(proxy *p, PyObject *name) {
+    Py_ssize_t length;
+    p->last_name = name;
+    if (is_default_name(name)) return;
+    const char *text = PyUnicode_AsUTF8AndSize(name, &length);
+    if (text) put_text(KIND_NAME, p->id, text, (size_t)length);
+    else PyErr_Clear();
+}
+
+static void note_name(proxy *p) {
+    if (!p->task || !name_offset || !PyObject_TypeCheck(p->task, task_type)) return;
+    PyObject *name = *(PyObject **)((char *)p->task + name_offset);
+    if (name && name != p->last_name) put_name(p, name);
+}
+
+/* -- steps -- */
+
+static __attribute__((noinline)) void announce(proxy *p, stream *s) {
+    if (p->epoch != epoch) {
+        /* spawned before this recording, or before a fork */
+        if (p->epoch + 1 != epoch || rec.parent_pid == 0) p->site = 0;
+        p->epoch = epoch;
+    }
+    put(KIND_KNOWN, p->id, p->site);
+    p->last_name = NULL;
+    note_name(p);
+    p->generation = s->generation;
+}
+
+/* Returns when the step began. */
+static inline uint64_t begin_step(proxy *p, uint8_t kind) {
+    stream *s = stream_of_thread();
+    if (unlikely(s && (p->generation != s->generation || p->epoch != epoch))) announce(p, s);
+    if (unlikely(!p->stepped)) {
+        p->stepped = 1;
+        note_name(p);
+    }
+    current_task = p->id;
+    uint64_t time_ns = now_ns();
+    if (likely(s)) put_at(s, time_ns, kind, p->id, p->site);
+    return time_ns;
+}
+
+static int still_cancelling(proxy *p) {
+    if (!p->task || !task_type || !Py_IS_TYPE(p->task, task_type)) return 1;
+    PyObject *count = PyObject_CallMethodNoArgs(p->task, text_cancelling);
+    if (!count) {
+        PyErr_Clear();
+        return 1;
+    }
+    int requested = PyObject_IsTrue(count);
+    Py_DECREF(count);
+    if (requested == 0) p->cancelled = 0;
+    return requested != 0;
+}
+
+static void finish(proxy *p, uint8_t kind) {
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    note_name(p);
+    PyErr_Restore(type, value, traceback);
+    put(kind, p->id, p->site);
+    p->finished = 1;
+    p->task = NULL;
+}
+
+static void suspend(proxy *p, PyObject *yielded) {
+    uint32_t place = wait_place(p->coroutine, yielded);
+    uint8_t kind = KIND_WAIT;
+    if (unlikely(p->cancelled) && still_cancelling(p)) kind = KIND_CANCELLING;
+    put(kind, p->id, place);
+}
+
+static void check_blocked(uint64_t begin_ns) {
+    if (now_ns() - begin_ns < blocked_limit_ns) return;
+    put(KIND_DUMP, current_task, 0);
+    dump_rings();
+}
+
+static PySendResult proxy_am_send(PyObject *self, PyObject *value, PyObject **result) {
+    proxy *p = (proxy *)self;
+    if (unlikely(!recording_on)) return PyIter_Send(p->coroutine, value, result);
+    uint32_t before = current_task;
+    uint64_t begin_ns = begin_step(p, KIND_START);
+    PySendResult sent = PyIter_Send(p->coroutine, value, result);
+    if (likely(recording_on)) {
+        if (sent == PYGEN_NEXT) suspend(p, *result);
+        else if (sent == PYGEN_RETURN) finish(p, KIND_COMPLETED);
+        else finish(p, is_cancellation(PyErr_Occurred()) ? KIND_CANCELLED : KIND_FAILED);
+        if (unlikely(blocked_limit_ns)) check_blocked(begin_ns);
+    }
+    current_task = before;
+    return sent;
+}
+
+static PyObject *proxy_send(PyObject *self, PyObject *value) {
+    PyObject *result = NULL;
+    PySendResult sent = proxy_am_send(self, value, &result);
+    if (sent == PYGEN_NEXT) return result;
+    if (sent == PYGEN_RETURN) {
+        /* set as an exception, a tuple or an exception would be unpacked */
+        PyObject *stop = PyObject_CallOneArg(PyExc_StopIteration, result);
+        if (stop) PyErr_SetObject(PyExc_StopIteration, stop);
+        Py_XDECREF(stop);
+        Py_DECREF(result);
+    }
+    return NULL;
+}
+
+static PyObject *proxy_next(PyObject *self) { return proxy_send(self, Py_None); }
+
+static PyObject *proxy_throw(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    proxy *p = (proxy *)self;
+    PyObject *forward[4] = {p->coroutine};
+    if (count > 3) {
+        PyErr_Format(PyExc_TypeError, "throw expected at most 3 arguments, got %zd", count);
+        return NULL;
+    }
+    memcpy(forward + 1, args, (size_t)count * sizeof *args);
+    size_t forwarded = (size_t)count + 1;
+    if (!recording_on) return PyObject_VectorcallMethod(text_throw, forward, forwarded, NULL);
+    uint32_t before = current_task;
+    if (count && is_cancellation(args[0])) p->cancelled = 1;
+    uint64_t begin_ns = begin_step(p, KIND_THROW);
+    PyObject *result = PyObject_VectorcallMethod(text_throw, forward, forwarded, NULL);
+    if (recording_on) {
+        if (result) suspend(p, result);
+        else if (PyErr_ExceptionMatches(PyExc_StopIteration)) finish(p, KIND_COMPLETED);
+        else finish(p, is_cancellation(PyErr_Occurred()) ? KIND_CANCELLED : KIND_FAILED);
+        if (blocked_limit_ns) check_blocked(begin_ns);
+    }
+    current_task = before;
+    return result;
+}
+
+static PyObject *proxy_close(PyObject *self, PyObject *unused) {
+    proxy *p = (proxy *)self;
+    PyObject *result = PyObject_CallMethodNoArgs(p->coroutine, text_close);
+    if (recording_on && !p->finished && result) finish(p, KIND_DROPPED);
+    return result;
+}
+
+/* -- what else a coroutine is asked -- */
+
+static PyObject *proxy_self(PyObject *self) { return Py_NewRef(self); }
+
+static PyObject *proxy_repr(PyObject *self) { return PyObject_Repr(((proxy *)self)->coroutine); }
+
+static PyObject *proxy_getattr(PyObject *self, PyObject *name) {
+    PyObject *found = PyObject_GenericGetAttr(self, name);
+    if (found || !PyErr_ExceptionMatches(PyExc_AttributeError)) return found;
+    PyErr_Clear();
+    return PyObject_GetAttr(((proxy *)self)->coroutine, name);
+}
+
+static int proxy_setattr(PyObject *self, PyObject *name, PyObject *value) {
+    return PyObject_SetAttr(((proxy *)self)->coroutine, name, value);
+}
+
+static PyObject *proxy_delegated(PyObject *self, void *name) {
+    return PyObject_GetAttrString(((proxy *)self)->coroutine, name);
+}
+
+static int proxy_traverse(PyObject *self, visitproc visit, void *arg) {
+    Py_VISIT(((proxy *)self)->coroutine);
+    Py_VISIT(Py_TYPE(self));
+    return 0;
+}
+
+static void proxy_dealloc(PyObject *self) {
+    proxy *p = (proxy *)self;
+    PyTypeObject *type = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
+    if (!p->finished && recording_on && p->epoch == epoch) put(KIND_DROPPED, p->id, p->site);
+    if (p->weak_references) PyObject_ClearWeakRefs(self);
+    Py_XDECREF(p->coroutine);
+    PyObject_GC_Del(self);
+    Py_DECREF(type);
+}
+
+static PyMethodDef proxy_methods[] = {
+    {"send", proxy_send, METH_O, NULL},
+    {"throw", (PyCFunction)(void (*)(void))proxy_throw, METH_FASTCALL, NULL},
+    {"close", proxy_close, METH_NOARGS, NULL},
+    {NULL},
+};
+
+static PyGetSetDef proxy_getset[] = {
+    /* so that isinstance(task.get_coro(), types.CoroutineType) is what it was */
+    {"__class__", proxy_delegated, NULL, NULL, "__class__"},
+    {"__name__", proxy_delegated, NULL, NULL, "__name__"},
+    {"__qualname__", proxy_delegated, NULL, NULL, "__qualname__"},
+    {"__doc__", proxy_delegated, NULL, NULL, "__doc__"},
+    {NULL},
+};
+
+static PyMemberDef proxy_members[] = {
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(proxy, weak_references), READONLY},
+    {NULL},
+};
+
+static PyType_Slot proxy_slots[] = {
+    {Py_am_send, proxy_am_send},
+    {Py_am_await, proxy_self},
+    {Py_tp_iter, proxy_self},
+    {Py_tp_iternext, proxy_next},
+    {Py_tp_methods, proxy_methods},
+    {Py_tp_getset, proxy_getset},
+    {Py_tp_members, proxy_members},
+    {Py_tp_getattro, proxy_getattr},
+    {Py_tp_setattro, proxy_setattr},
+    {Py_tp_repr, proxy_repr},
+    {Py_tp_traverse, proxy_traverse},
+    {Py_tp_dealloc, proxy_dealloc},
+    {0},
+};
+
+static PyType_Spec proxy_spec = {
+    "meantime.collect.RecordedCoroutine",
+    sizeof(proxy),
+    0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION |
+        Py_TPFLAGS_IMMUTABLETYPE,
+    proxy_slots,
+};
+
+static int prepare_proxies(void) {
+    find_getters();
+    proxy_type = (PyTypeObject *)PyType_FromSpec(&proxy_spec);
+    text_throw = PyUnicode_InternFromString("throw");
+    text_close = PyUnicode_InternFromString("close");
+    text_coroutine = PyUnicode_InternFromString("_coro");
+    text_cancelling = PyUnicode_InternFromString("cancelling");
+    text_get_name = PyUnicode_InternFromString("get_name");
+    return proxy_type && coroutine_await ? 0 : -1;
+}
+
+/* Wraps a coroutine about to become a task's. */
+static proxy *wrap_coroutine(PyObject *coroutine) {
+    proxy *p = PyObject_GC_New(proxy, proxy_type);
+    if (!p) return NULL;
+    PyObject *subject = (PyObject *)Py_TYPE(coroutine);
+    p->coroutine = Py_NewRef(coroutine);
+    p->weak_references = p->task = p->last_name = NULL;
+    p->id = next_task++;
+    p->finished = p->cancelled = p->stepped = 0;
+    p->epoch = 0;
+    if (PyCoro_CheckExact(coroutine)) {
+#if PY_VERSION_HEX >= 0x030C0000
+        PyCodeObject *code = PyGen_GetCode((PyGenObject *)coroutine);
+        Py_DECREF(code); /* the coroutine holds it */
+        subject = (PyObject *)code;
+#else
+        subject = (PyObject *)((PyGenObject *)coroutine)->gi_code;
+#endif
+    }
+    p->site = spawn_site(subject);
+    put(KIND_SPAWN, p->id, p->site);
+    p->epoch = epoch;
+    p->generation = my_stream ? my_stream->generation : 0;
+    PyObject_GC_Track((PyObject *)p);
+    return p;
+}
+
+static Py_ssize_t offset_of(PyObject *object, PyTypeObject *type, PyObject *member) {
+    for (Py_ssize_t at = sizeof(PyObject); at + (Py_ssize_t)sizeof(void *) <= type->tp_basicsize;
+         at += sizeof(void *))
+        if (*(PyObject **)((char *)object + at) == member) return at;
+    return 0;
+}
+
+/* Ties a new task to its wrapped coroutine; what it learns of the type it learns once. */
+static void bind_task(proxy *p, PyObject *task) {
+    if (!task_type || !PyObject_TypeCheck(task, task_type)) return;
+    if (!coroutine_offset) coroutine_offset = offset_of(task, task_type, (PyObject *)p);
+    if (!name_offset) {
+        PyObject *name = PyObject_CallMethodNoArgs(task, text_get_name);
+        if (name) name_offset = offset_of(task, task_type, name);
+        else PyErr_Clear();
+        Py_XDECREF(name);
+    }
+    p->task = task;
+    if (p->stepped) note_name(p); /* it began inside create_task: an eager one */
+    if (p->finished) p->task = NULL;
+}
+
+/* A task that has not run yet is spawned, not woken; one that ended is not woken any more. */
+static uint32_t id_to_wake(PyObject *coroutine) {
+    proxy *p = (proxy *)coroutine;
+    return Py_IS_TYPE(coroutine, proxy_type) && p->stepped && !p->finished ? p->id : 0;
+}
+
+/* The recorded task's id, or 0; `task` may be anything. */
+static uint32_t id_of_task(PyObject *task) {
+    PyObject *coroutine;
+    if (task_type && coroutine_offset && PyObject_TypeCheck(task, task_type)) {
+        coroutine = *(PyObject **)((char *)task + coroutine_offset);
+        return coroutine ? id_to_wake(coroutine) : 0;
+    }
+    if (python_task_type && PyObject_TypeCheck(task, python_task_type)) {
+        coroutine = PyObject_GetAttr(task, text_coroutine);
+        if (!coroutine) {
+            PyErr_Clear();
+            return 0;
+        }
+        uint32_t id = id_to_wake(coroutine);
+        Py_DECREF(coroutine);
+        return id;
+    }
+    return 0;
+}
+
+#endif

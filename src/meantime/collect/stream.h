@@ -1,0 +1,877 @@
+/* The recording's writer: one stream of 16-byte records per running thread.
+
+   docs/reference/recording-format.md specifies the files. A stream is a small MAP_SHARED tail of
+   chunks that the kernel keeps whatever becomes of the process, and segment files into which full
+   chunks are written. Nothing here touches Python, so hooks may call it without the GIL. */
+
+#ifndef MEANTIME_STREAM_H
+#define MEANTIME_STREAM_H
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define likely(x) __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+
+#ifdef __GLIBC__
+/* a call of __tls_get_addr per event costs as much as the event */
+#define THREAD_LOCAL static __thread __attribute__((tls_model("initial-exec")))
+#else
+#define THREAD_LOCAL static __thread
+#endif
+
+enum {
+    FORMAT_VERSION = 1,
+    HEADER_BYTES = 64,
+    TAIL_HEADER_BYTES = 4096,
+    CHUNK_BYTES = 64 * 1024,
+    CHUNK_SLOTS = CHUNK_BYTES / 16,
+    MAX_CHUNKS = 240,
+    MAX_TEXT = 4096,
+    MAX_THREAD_NAME = 64,
+};
+
+enum kind {
+    KIND_SPAWN = 1,
+    KIND_KNOWN = 2,
+    KIND_START = 3,
+    KIND_THROW = 4,
+    KIND_WAIT = 5,
+    KIND_CANCELLING = 6,
+    KIND_COMPLETED = 7,
+    KIND_FAILED = 8,
+    KIND_CANCELLED = 9,
+    KIND_DROPPED = 10,
+    KIND_WAKE = 11,
+    KIND_LOOP_BEGIN = 16,
+    KIND_LOOP_END = 17,
+    KIND_PARK = 18,
+    KIND_UNPARK = 19,
+    KIND_SUBMIT = 24,
+    KIND_ITEM_BEGIN = 25,
+    KIND_ITEM_END = 26,
+    KIND_GIL_WAIT = 32,
+    KIND_GIL_HANDOFF = 33,
+    KIND_LOCK_WAIT = 34,
+    KIND_POLL = 35,
+    KIND_RESUMED = 36,
+    KIND_SAMPLE_LATE = 41,
+    KIND_THREAD_END = 49,
+    KIND_FLUSH = 50,
+    KIND_CLOCK = 51,
+    KIND_DUMP = 52,
+    KIND_STOP = 53,
+    /* from here on, `aux` bytes of payload follow, padded to whole slots */
+    KIND_NAME = 128,
+    KIND_FIELD = 129,
+    KIND_THREAD = 130,
+    KIND_PLACE = 131,
+    KIND_STACK = 132,
+    KIND_SAMPLE = 133,
+    KIND_LOST = 134,
+    KIND_ROTATED = 135,
+    KIND_CLOSED = 136,
+};
+
+enum policy { POLICY_BLOCK = 0, POLICY_DROP = 1, POLICY_RING = 2 };
+
+typedef struct {
+    uint64_t w0, w1;
+} slot;
+
+/* What another process reads of a tail; the fields and their places are the format. */
+typedef struct {
+    char magic[8];
+    uint32_t version, pid, incarnation, stream;
+    int64_t base_ns;
+    uint32_t chunk_bytes, chunks;
+    uint64_t seq;      /* the chunk now being filled; it lies at seq % chunks */
+    uint64_t flushed;  /* chunks below this one are in the segment files */
+    uint64_t lost;     /* events that could not be kept */
+    uint64_t overwritten; /* events that the ring has passed over */
+    uint64_t dumped_seq, dumped_slots; /* of a ring: what is in segment files too */
+    uint64_t policy;
+    uint64_t reserved[4];
+    uint64_t written[MAX_CHUNKS]; /* by flushed % chunks: slots in the segment files by then */
+} tail_header;
+
+typedef struct {
+    char magic[8];
+    uint32_t version, pid, incarnation, stream;
+    int64_t base_ns;
+    uint32_t segment, parent_pid, parent_incarnation, reserved;
+    uint64_t slots_before; /* of this stream, in earlier segments */
+    int64_t realtime_ns;   /* CLOCK_REALTIME at base_ns + opened_ns */
+} file_header;
+
+_Static_assert(sizeof(tail_header) <= TAIL_HEADER_BYTES, "the tail's header is one page");
+_Static_assert(sizeof(file_header) == HEADER_BYTES, "a segment's header is four slots");
+
+typedef struct stream {
+    slot *cursor, *limit;
+    uint32_t overhead; /* slots of the chunk that are not events: payloads and our own records */
+    uint32_t generation;
+    slot *chunk[MAX_CHUNKS];
+    uint32_t chunk_events[MAX_CHUNKS];
+    uint32_t chunk_slots[MAX_CHUNKS];
+    uint64_t chunk_reports[MAX_CHUNKS]; /* how many events a LOST record in the chunk speaks of */
+    tail_header *tail;
+    int fd, tail_fd;
+    uint32_t number, segment;
+    uint32_t tid, name_length;
+    int tell_thread;
+    char thread_name[MAX_THREAD_NAME];
+    uint64_t segment_bytes, in_file;
+    uint64_t opened_ns;
+    uint64_t unreported, unreported_from, unreported_to;
+    uint64_t flush_ns;
+    uint64_t dumped_ns, dumped_events, reported_overwritten;
+    struct stream *next, *next_free;
+} stream;
+
+typedef struct closed_segment {
+    struct closed_segment *next;
+    uint32_t stream, segment;
+    uint64_t bytes, slots, from_ns, to_ns;
+} closed_segment;
+
+typedef struct {
+    char directory[PATH_MAX - 128];
+    int policy;
+    uint32_t chunks;
+    uint64_t max_bytes, segment_bytes;
+    int64_t deadline_ns;
+    uint32_t pid, incarnation, parent_pid, parent_incarnation;
+    int64_t base_ns;
+    int facts_fd;
+    uint64_t *usage; /* bytes of segment files of all processes of the recording */
+    stream *streams, *free_streams;
+    uint32_t stream_count;
+    closed_segment *oldest, *newest;
+    uint64_t lost_without_stream;
+    int failed_errno;
+    int helper_running, helper_stop;
+    pthread_t helper;
+} recording_state;
+
+static recording_state rec = {.facts_fd = -1};
+static int recording_on = 0;
+/* counts recordings and forks, so that a thread's stream of an earlier one is never written to */
+static uint32_t epoch = 1;
+static pthread_mutex_t rec_mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t helper_wake = PTHREAD_COND_INITIALIZER;
+static pthread_key_t thread_key;
+static stream *spare_streams = NULL;
+static stream *ended_streams = NULL; /* of earlier recordings, still mapped: see stop_recording */
+static uint32_t generations = 0;
+
+THREAD_LOCAL stream *my_stream = NULL;
+THREAD_LOCAL uint32_t my_epoch = 0;
+THREAD_LOCAL uint32_t my_tid = 0;
+THREAD_LOCAL uint32_t current_task = 0;
+THREAD_LOCAL int inside_stream = 0; /* a hook under our own waits must not write to the stream */
+
+/* Gives the name of the calling thread if that can be told; set by the module. */
+static size_t (*name_of_thread)(char *buffer, size_t size) = NULL;
+
+static inline uint64_t clock_ns(clockid_t clock) {
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static inline uint64_t now_ns(void) { return clock_ns(CLOCK_MONOTONIC) - (uint64_t)rec.base_ns; }
+
+static int write_all(int fd, const void *data, size_t size, size_t *written) {
+    const char *next = data;
+    *written = 0;
+    while (*written < size) {
+        ssize_t n = write(fd, next + *written, size - *written);
+        if (n < 0) {
+            if (errno == EINTR) continue;
+            return -1;
+        }
+        *written += (size_t)n;
+    }
+    return 0;
+}
+
+static void turn(stream *s);
+
+/* -- the facts: definitions and other rare records, each written at once and never rotated -- */
+
+static void write_fact(uint8_t kind, uint32_t id, const void *payload, uint32_t bytes) {
+    slot buffer[1 + MAX_TEXT / 16];
+    size_t size = 16 + ((size_t)bytes + 15) / 16 * 16, written;
+    if (rec.facts_fd < 0) return;
+    memset(buffer, 0, size);
+    buffer[0].w0 = now_ns() << 8 | kind;
+    buffer[0].w1 = (uint64_t)id | (uint64_t)bytes << 32;
+    memcpy(buffer + 1, payload, bytes);
+    off_t before = lseek(rec.facts_fd, 0, SEEK_END);
+    if (write_all(rec.facts_fd, buffer, size, &written) < 0) {
+        rec.failed_errno = errno;
+        /* a torn record would hide all that follow */
+        if (written && ftruncate(rec.facts_fd, before) < 0) rec.facts_fd = -1;
+    }
+}
+
+static void fill_header(file_header *h, const char *magic, uint32_t number, uint32_t segment) {
+    memset(h, 0, sizeof *h);
+    memcpy(h->magic, magic, 8);
+    h->version = FORMAT_VERSION;
+    h->pid = rec.pid;
+    h->incarnation = rec.incarnation;
+    h->stream = number;
+    h->segment = segment;
+    h->base_ns = rec.base_ns;
+    h->parent_pid = rec.parent_pid;
+    h->parent_incarnation = rec.parent_incarnation;
+    uint64_t before = clock_ns(CLOCK_MONOTONIC);
+    uint64_t real = clock_ns(CLOCK_REALTIME);
+    h->realtime_ns = (int64_t)(real - (before - (uint64_t)rec.base_ns));
+}
+
+/* Opens the facts of this process under the first number its pid has not used: a pid comes back
+   after exec, or when the system reuses it. */
+static int open_process(void) {
+    char path[PATH_MAX];
+    rec.pid = (uint32_t)getpid();
+    for (rec.incarnation = 0;; rec.incarnation++) {
+        snprintf(path, sizeof path, "%s/%u.%u.facts", rec.directory, rec.pid, rec.incarnation);
+        rec.facts_fd = open(path, O_CREAT | O_EXCL | O_WRONLY | O_APPEND | O_CLOEXEC, 0644);
+        if (rec.facts_fd >= 0) break;
+        if (errno != EEXIST) {
+            rec.failed_errno = errno;
+            return -1;
+        }
+    }
+    file_header h;
+    size_t written;
+    fill_header(&h, "mtrfacts", 0, 0);
+    if (write_all(rec.facts_fd, &h, sizeof h, &written) < 0) {
+        rec.failed_errno = errno;
+        close(rec.facts_fd);
+        rec.facts_fd = -1;
+        unlink(path);
+        return -1;
+    }
+    return 0;
+}
+
+/* -- segments -- */
+
+static void segment_path(char *path, size_t size, uint32_t number, uint32_t segment) {
+    snprintf(path, size, "%s/%u.%u.%u.%u.ev", rec.directory, rec.pid, rec.incarnation, number,
+             segment);
+}
+
+static int open_segment(stream *s) {
+    char path[PATH_MAX];
+    file_header h;
+    size_t written;
+    segment_path(path, sizeof path, s->number, s->segment);
+    s->fd = open(path, O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0644);
+    if (s->fd < 0) return -1;
+    fill_header(&h, "mtrevent", s->number, s->segment);
+    h.slots_before = s->in_file;
+    s->opened_ns = now_ns();
+    if (write_all(s->fd, &h, sizeof h, &written) < 0) {
+        int error = errno;
+        close(s->fd);
+        s->fd = -1;
+        unlink(path);
+        errno = error;
+        return -1;
+    }
+    s->segment_bytes = sizeof h;
+    __atomic_fetch_add(rec.usage, sizeof h, __ATOMIC_RELAXED);
+    return 0;
+}
+
+/* Takes the oldest closed segments away until the recording fits; what went is a fact. */
+static void shrink(void) {
+    while (rec.oldest && __atomic_load_n(rec.usage, __ATOMIC_RELAXED) > rec.max_bytes) {
+        closed_segment *c = rec.oldest;
+        char path[PATH_MAX];
+        uint64_t payload[5] = {c->stream, c->segment, c->slots, c->from_ns, c->to_ns};
+        segment_path(path, sizeof path, c->stream, c->segment);
+        write_fact(KIND_ROTATED, c->stream, payload, sizeof payload);
+        unlink(path);
+        __atomic_fetch_sub(rec.usage, c->bytes, __ATOMIC_RELAXED);
+        rec.oldest = c->next;
+        if (!rec.oldest) rec.newest = NULL;
+        free(c);
+    }
+}
+
+/* From here on every task says who it is again: what it said before may be taken away. */
+static void new_generation(stream *s) {
+    s->tell_thread = 1;
+    s->generation = __atomic_add_fetch(&generations, 1, __ATOMIC_RELAXED);
+}
+
+static void close_segment(stream *s) {
+    if (s->fd < 0) return;
+    close(s->fd);
+    s->fd = -1;
+    closed_segment *c = calloc(1, sizeof *c);
+    if (c) {
+        c->stream = s->number;
+        c->segment = s->segment;
+        c->bytes = s->segment_bytes;
+        c->slots = (s->segment_bytes - HEADER_BYTES) / 16;
+        c->from_ns = s->opened_ns;
+        c->to_ns = now_ns();
+        if (rec.newest) rec.newest->next = c;
+        else rec.oldest = c;
+        rec.newest = c;
+    }
+    s->segment++;
+}
+
+/* Appends slots to the stream's segment; -1 leaves the file as it was. */
+static int write_slots(stream *s, const slot *from, uint32_t slots) {
+    size_t size = (size_t)slots * 16, written;
+    if (s->fd < 0 && open_segment(s) < 0) return -1;
+    if (write_all(s->fd, from, size, &written) < 0) {
+        int error = errno;
+        if (written && ftruncate(s->fd, (off_t)s->segment_bytes) == 0)
+            lseek(s->fd, (off_t)s->segment_bytes, SEEK_SET);
+        errno = error;
+        return -1;
+    }
+    s->segment_bytes += size;
+    s->in_file += slots;
+    if (rec.max_bytes) {
+        __atomic_fetch_add(rec.usage, size, __ATOMIC_RELAXED);
+        if (s->segment_bytes >= rec.segment_bytes ||
+            __atomic_load_n(rec.usage, __ATOMIC_RELAXED) > rec.max_bytes) {
+            pthread_mutex_lock(&rec_mutex);
+            if (s->segment_bytes >= rec.segment_bytes || !rec.oldest) {
+                close_segment(s);
+                new_generation(s);
+            }
+            shrink();
+            pthread_mutex_unlock(&rec_mutex);
+        }
+    }
+    return 0;
+}
+
+/* -- chunks -- */
+
+static void begin_chunk(stream *s) {
+    uint64_t seq = s->tail->seq;
+    uint32_t at = (uint32_t)(seq % rec.chunks);
+    s->cursor = s->chunk[at];
+    s->limit = s->chunk[at] + CHUNK_SLOTS - 1;
+    s->overhead = 0;
+    s->chunk_reports[at] = 0;
+    s->cursor->w0 = 0;
+}
+
+static uint32_t chunk_used(stream *s) {
+    return (uint32_t)(s->cursor - s->chunk[s->tail->seq % rec.chunks]);
+}
+
+/* Counts the events of a chunk as lost, and again those that a lost record had told of. */
+static void count_lost(stream *s, uint32_t at) {
+    if (!s->unreported && !s->chunk_reports[at]) s->unreported_from = s->chunk[at]->w0 >> 8;
+    s->unreported_to = now_ns();
+    s->unreported += s->chunk_events[at] + s->chunk_reports[at];
+    s->tail->lost += s->chunk_events[at];
+}
+
+static void put_payload(stream *s, uint64_t time_ns, uint8_t kind, uint32_t id,
+                        const void *payload, uint32_t bytes, int own) {
+    uint32_t slots = (bytes + 15) / 16;
+    if (s->cursor + slots + 1 > s->limit) {
+        turn(s);
+        time_ns = now_ns();
+    }
+    slot *r = s->cursor;
+    if (slots) memset(r + slots, 0, 16); /* the padding of the last slot */
+    memcpy(r + 1, payload, bytes);
+    r->w1 = (uint64_t)id | (uint64_t)bytes << 32;
+    r[slots + 1].w0 = 0;
+    s->overhead += slots + (own ? 1 : 0);
+    s->cursor = r + slots + 1;
+    __atomic_store_n(&r->w0, time_ns << 8 | kind, __ATOMIC_RELEASE);
+}
+
+static void put_own(stream *s, uint64_t time_ns, uint8_t kind, uint64_t w1) {
+    slot *r = s->cursor;
+    r->w1 = w1;
+    r[1].w0 = 0;
+    s->overhead++;
+    s->cursor = r + 1;
+    __atomic_store_n(&r->w0, time_ns << 8 | kind, __ATOMIC_RELEASE);
+}
+
+/* Says in the stream what could not be kept before this place. */
+static void report_lost(stream *s) {
+    if (!s->unreported) return;
+    uint64_t payload[4] = {s->unreported, s->unreported_from, s->unreported_to, 0};
+    put_payload(s, now_ns(), KIND_LOST, s->number, payload, sizeof payload, 1);
+    s->chunk_reports[s->tail->seq % rec.chunks] = s->unreported;
+    s->unreported = 0;
+}
+
+static void report_thread(stream *s) {
+    if (!s->tell_thread || !s->tid) return;
+    s->tell_thread = 0;
+    put_payload(s, now_ns(), KIND_THREAD, s->tid, s->thread_name, s->name_length, 1);
+}
+
+/* Writes the chunk `seq`; the events of a chunk that cannot be written are counted as lost. */
+static void flush_chunk(stream *s, uint64_t seq) {
+    uint32_t at = (uint32_t)(seq % rec.chunks);
+    if (write_slots(s, s->chunk[at], s->chunk_slots[at]) < 0) {
+        rec.failed_errno = errno;
+        count_lost(s, at);
+    }
+    s->tail->written[(seq + 1) % rec.chunks] = s->in_file;
+    __atomic_store_n(&s->tail->flushed, seq + 1, __ATOMIC_RELEASE);
+}
+
+static void advance(stream *s) {
+    uint64_t seq = s->tail->seq + 1;
+    s->chunk[seq % rec.chunks]->w0 = 0;
+    __atomic_store_n(&s->tail->seq, seq, __ATOMIC_RELEASE);
+    begin_chunk(s);
+}
+
+static void *flush_in_background(void *unused) {
+    (void)unused;
+    pthread_mutex_lock(&rec_mutex);
+    while (!rec.helper_stop) {
+        int found = 0;
+        for (stream *s = rec.streams; s && !found; s = s->next) {
+            uint64_t seq = s->tail->flushed;
+            if (seq == __atomic_load_n(&s->tail->seq, __ATOMIC_ACQUIRE)) continue;
+            found = 1;
+            pthread_mutex_unlock(&rec_mutex);
+            flush_chunk(s, seq);
+            pthread_mutex_lock(&rec_mutex);
+        }
+        if (!found) pthread_cond_wait(&helper_wake, &rec_mutex);
+    }
+    pthread_mutex_unlock(&rec_mutex);
+    return NULL;
+}
+
+static void start_helper(void) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* the program's signals are not for this thread */
+    rec.helper_stop = 0;
+    rec.helper_running = pthread_create(&rec.helper, NULL, flush_in_background, NULL) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+static void turn_blocking(stream *s, uint64_t seq) {
+    uint64_t begin = now_ns();
+    flush_chunk(s, seq);
+    advance(s);
+    uint64_t end = now_ns();
+    s->flush_ns += end - begin;
+    put_own(s, end, KIND_FLUSH, end - begin);
+}
+
+static void turn_dropping(stream *s, uint64_t seq) {
+    uint32_t at = (uint32_t)(seq % rec.chunks);
+    if (seq + 1 - __atomic_load_n(&s->tail->flushed, __ATOMIC_ACQUIRE) >= rec.chunks) {
+        count_lost(s, at);
+        begin_chunk(s);
+    } else {
+        advance(s);
+        pthread_mutex_lock(&rec_mutex);
+        if (!rec.helper_running) start_helper();
+        pthread_cond_signal(&helper_wake);
+        pthread_mutex_unlock(&rec_mutex);
+    }
+}
+
+static void turn_ring(stream *s, uint64_t seq) {
+    if (seq + 1 >= rec.chunks) {
+        uint64_t passed = seq + 1 - rec.chunks, events = s->chunk_events[passed % rec.chunks];
+        if (passed == s->tail->dumped_seq) events -= s->dumped_events;
+        if (passed >= s->tail->dumped_seq) s->tail->overwritten += events;
+    }
+    /* a task says who it is again at least twice in the time the ring holds */
+    if (seq % ((rec.chunks + 3) / 4) == 0) new_generation(s);
+    advance(s);
+}
+
+static __attribute__((noinline)) void turn(stream *s) {
+    uint64_t seq = s->tail->seq;
+    uint32_t at = (uint32_t)(seq % rec.chunks);
+    int error = errno;
+    inside_stream++;
+    s->chunk_slots[at] = chunk_used(s);
+    s->chunk_events[at] = s->chunk_slots[at] - s->overhead;
+    if (rec.policy == POLICY_BLOCK) turn_blocking(s, seq);
+    else if (rec.policy == POLICY_DROP) turn_dropping(s, seq);
+    else turn_ring(s, seq);
+    put_own(s, now_ns(), KIND_CLOCK, clock_ns(CLOCK_REALTIME));
+    report_lost(s);
+    report_thread(s);
+    inside_stream--;
+    errno = error;
+}
+
+/* -- streams -- */
+
+static int map_tail(stream *s) {
+    char path[PATH_MAX];
+    size_t size = TAIL_HEADER_BYTES + (size_t)rec.chunks * CHUNK_BYTES;
+    snprintf(path, sizeof path, "%s/%u.%u.%u.tail", rec.directory, rec.pid, rec.incarnation,
+             s->number);
+    s->tail_fd = open(path, O_CREAT | O_TRUNC | O_RDWR | O_CLOEXEC, 0644);
+    if (s->tail_fd < 0) return -1;
+    /* without its blocks a full disk would be a SIGBUS in the program */
+    int error = posix_fallocate(s->tail_fd, 0, (off_t)size);
+    void *map = MAP_FAILED;
+    if (!error) {
+        map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, s->tail_fd, 0);
+        if (map == MAP_FAILED) error = errno;
+    }
+    if (map == MAP_FAILED) {
+        close(s->tail_fd);
+        unlink(path);
+        errno = error;
+        return -1;
+    }
+    s->tail = map;
+    for (uint32_t i = 0; i < rec.chunks; i++)
+        s->chunk[i] = (slot *)((char *)map + TAIL_HEADER_BYTES + (size_t)i * CHUNK_BYTES);
+    return 0;
+}
+
+static void write_tail_header(stream *s) {
+    tail_header *t = s->tail;
+    t->version = FORMAT_VERSION;
+    t->pid = rec.pid;
+    t->incarnation = rec.incarnation;
+    t->stream = s->number;
+    t->base_ns = rec.base_ns;
+    t->chunk_bytes = CHUNK_BYTES;
+    t->chunks = rec.chunks;
+    t->policy = (uint64_t)rec.policy;
+    memcpy(t->magic, "mtrtail1", 8);
+}
+
+/* Called with the mutex held. */
+static stream *new_stream(void) {
+    stream *s = spare_streams;
+    if (s) spare_streams = s->next;
+    else s = malloc(sizeof *s);
+    if (!s) return NULL;
+    memset(s, 0, sizeof *s);
+    s->fd = -1;
+    s->number = rec.stream_count;
+    if (map_tail(s) < 0) {
+        rec.failed_errno = errno;
+        s->next = spare_streams;
+        spare_streams = s;
+        return NULL;
+    }
+    rec.stream_count++;
+    write_tail_header(s);
+    begin_chunk(s);
+    new_generation(s);
+    s->next = rec.streams;
+    rec.streams = s;
+    return s;
+}
+
+/* Gives the calling thread a stream: one that an ended thread has left, or a new one. */
+static __attribute__((noinline)) stream *acquire_stream(void) {
+    int error = errno;
+    stream *s = NULL;
+    if (inside_stream) return NULL;
+    inside_stream++;
+    pthread_mutex_lock(&rec_mutex);
+    if (recording_on) {
+        if (rec.facts_fd >= 0 || open_process() == 0) {
+            s = rec.free_streams;
+            if (s) rec.free_streams = s->next_free;
+            else s = new_stream();
+        }
+        if (!s) rec.lost_without_stream++;
+    }
+    pthread_mutex_unlock(&rec_mutex);
+    if (s) {
+        my_tid = s->tid = (uint32_t)syscall(SYS_gettid);
+        s->name_length = name_of_thread ? (uint32_t)name_of_thread(s->thread_name,
+                                                                   MAX_THREAD_NAME) : 0;
+        my_stream = s;
+        my_epoch = epoch;
+        pthread_setspecific(thread_key, s);
+        s->tell_thread = 1;
+        report_thread(s);
+        if (s->cursor == s->limit) turn(s);
+    }
+    inside_stream--;
+    errno = error;
+    return s;
+}
+
+/* A thread of ours ended: what it has written stays, and the next thread goes on from there. */
+static void release_stream(void *value) {
+    stream *s = value;
+    if (my_epoch != epoch || my_stream != s || !recording_on) return;
+    put_own(s, now_ns(), KIND_THREAD_END, my_tid);
+    s->tid = 0;
+    if (s->cursor == s->limit) turn(s);
+    pthread_mutex_lock(&rec_mutex);
+    s->next_free = rec.free_streams;
+    rec.free_streams = s;
+    pthread_mutex_unlock(&rec_mutex);
+    my_stream = NULL;
+}
+
+static inline stream *stream_of_thread(void) {
+    if (likely(my_epoch == epoch && my_stream)) return my_stream;
+    return acquire_stream();
+}
+
+static inline void put_at(stream *s, uint64_t time_ns, uint8_t kind, uint32_t id, uint32_t aux) {
+    if (unlikely(time_ns >= (uint64_t)rec.deadline_ns)) return;
+    slot *r = s->cursor;
+    r->w1 = (uint64_t)id | (uint64_t)aux << 32;
+    r[1].w0 = 0;
+    __atomic_store_n(&r->w0, time_ns << 8 | kind, __ATOMIC_RELEASE);
+    s->cursor = r + 1;
+    if (unlikely(s->cursor == s->limit)) turn(s);
+}
+
+/* The time is read after the stream was found: to give a thread its stream is a record, too. */
+static inline void put(uint8_t kind, uint32_t id, uint32_t aux) {
+    stream *s = stream_of_thread();
+    if (likely(s)) put_at(s, now_ns(), kind, id, aux);
+}
+
+static void put_text(uint8_t kind, uint32_t id, const char *text, size_t length) {
+    stream *s = stream_of_thread();
+    uint64_t time_ns = s ? now_ns() : 0;
+    if (!s || time_ns >= (uint64_t)rec.deadline_ns) return;
+    if (length > MAX_TEXT - 16) length = MAX_TEXT - 16;
+    put_payload(s, time_ns, kind, id, text, (uint32_t)length, 0);
+    if (s->cursor == s->limit) turn(s);
+}
+
+/* -- the recording as a whole -- */
+
+static void before_fork(void) { pthread_mutex_lock(&rec_mutex); }
+
+static void after_fork_in_parent(void) { pthread_mutex_unlock(&rec_mutex); }
+
+static void after_fork_in_child(void) {
+    pthread_mutex_init(&rec_mutex, NULL);
+    if (!recording_on && rec.facts_fd < 0) return;
+    epoch++;
+    my_stream = NULL;
+    current_task = 0;
+    pthread_cond_init(&helper_wake, NULL);
+    size_t size = TAIL_HEADER_BYTES + (size_t)rec.chunks * CHUNK_BYTES;
+    /* the parent goes on writing to these: the child must not */
+    for (stream *s = rec.streams, *next; s; s = next) {
+        next = s->next;
+        munmap(s->tail, size);
+        close(s->tail_fd);
+        if (s->fd >= 0) close(s->fd);
+        s->next = spare_streams;
+        spare_streams = s;
+    }
+    rec.streams = rec.free_streams = NULL;
+    rec.stream_count = 0;
+    rec.oldest = rec.newest = NULL;
+    rec.helper_running = 0;
+    rec.lost_without_stream = 0;
+    if (rec.facts_fd >= 0) close(rec.facts_fd);
+    rec.facts_fd = -1;
+    rec.parent_pid = rec.pid;
+    rec.parent_incarnation = rec.incarnation;
+}
+
+/* Stops the helper; the mutex is not held. */
+static void stop_helper(void) {
+    if (!rec.helper_running) return;
+    pthread_mutex_lock(&rec_mutex);
+    rec.helper_stop = 1;
+    pthread_cond_signal(&helper_wake);
+    pthread_mutex_unlock(&rec_mutex);
+    pthread_join(rec.helper, NULL);
+    rec.helper_running = 0;
+}
+
+/* Says in the segment file what the ring passed over since it was last written. */
+static void write_gap(stream *s, uint64_t first) {
+    uint64_t events = s->tail->overwritten - s->reported_overwritten;
+    const slot *at = s->chunk[first % rec.chunks];
+    slot gap[3];
+    if (!events) return;
+    gap[0].w0 = (at->w0 >> 8) << 8 | KIND_LOST;
+    gap[0].w1 = (uint64_t)s->number | (uint64_t)32 << 32;
+    gap[1].w0 = events;
+    gap[1].w1 = s->dumped_ns;
+    gap[2].w0 = at->w0 >> 8;
+    gap[2].w1 = 0;
+    if (write_slots(s, gap, 3) == 0) s->reported_overwritten = s->tail->overwritten;
+}
+
+/* Writes what the ring of a stream holds and has not been written before. */
+static void dump_stream(stream *s) {
+    uint64_t seq = s->tail->seq, first = seq + 1 >= rec.chunks ? seq + 1 - rec.chunks : 0;
+    s->chunk_slots[seq % rec.chunks] = chunk_used(s);
+    s->chunk_events[seq % rec.chunks] = chunk_used(s) - s->overhead;
+    if (first < s->tail->dumped_seq) first = s->tail->dumped_seq;
+    write_gap(s, first);
+    for (uint64_t q = first; q <= seq; q++) {
+        uint32_t at = (uint32_t)(q % rec.chunks);
+        uint32_t skip = q == s->tail->dumped_seq ? s->tail->dumped_slots : 0;
+        if (skip >= s->chunk_slots[at]) continue;
+        if (write_slots(s, s->chunk[at] + skip, s->chunk_slots[at] - skip) < 0) {
+            rec.failed_errno = errno;
+            s->tail->lost += s->chunk_events[at];
+        }
+    }
+    s->tail->dumped_seq = seq;
+    s->tail->dumped_slots = s->chunk_slots[seq % rec.chunks];
+    s->dumped_events = s->chunk_events[seq % rec.chunks];
+    s->dumped_ns = now_ns();
+}
+
+static void dump_rings(void) {
+    inside_stream++;
+    for (stream *s = rec.streams; s; s = s->next) dump_stream(s);
+    inside_stream--;
+}
+
+static void forget_ended_streams(void) {
+    for (stream *s = ended_streams, *next; s; s = next) {
+        next = s->next;
+        munmap(s->tail, TAIL_HEADER_BYTES + (size_t)s->tail->chunks * CHUNK_BYTES);
+        s->next = spare_streams;
+        spare_streams = s;
+    }
+    ended_streams = NULL;
+}
+
+static int prepare_process(void) {
+    if (pthread_key_create(&thread_key, release_stream)) return -1;
+    return pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+}
+
+static int start_recording(const char *directory, int policy, uint32_t chunks, uint64_t max_bytes,
+                           uint64_t duration_ns) {
+    char path[PATH_MAX];
+    if (strlen(directory) >= sizeof rec.directory) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    if (rec.usage) munmap(rec.usage, 4096);
+    forget_ended_streams();
+    memset(&rec, 0, sizeof rec);
+    rec.facts_fd = -1;
+    strcpy(rec.directory, directory);
+    rec.policy = policy;
+    rec.chunks = chunks;
+    rec.max_bytes = max_bytes;
+    rec.segment_bytes = max_bytes / 8;
+    if (rec.segment_bytes > 64u << 20) rec.segment_bytes = 64u << 20;
+    snprintf(path, sizeof path, "%s/usage", directory);
+    int fd = open(path, O_CREAT | O_RDWR | O_CLOEXEC, 0644);
+    if (fd < 0) return -1;
+    int error = posix_fallocate(fd, 0, 4096);
+    rec.usage = error ? MAP_FAILED
+                      : mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (rec.usage == MAP_FAILED) {
+        if (!error) error = errno;
+        rec.usage = NULL;
+        close(fd);
+        errno = error;
+        return -1;
+    }
+    close(fd);
+    rec.base_ns = (int64_t)clock_ns(CLOCK_MONOTONIC);
+    rec.deadline_ns = duration_ns ? (int64_t)duration_ns : INT64_MAX >> 8;
+    epoch++;
+    if (open_process() < 0) return -1;
+    recording_on = 1;
+    return 0;
+}
+
+/* Ends the recording: what the tails hold goes into segment files, and the tails go if it could. */
+static void stop_recording(void) {
+    char path[PATH_MAX];
+    size_t size = TAIL_HEADER_BYTES + (size_t)rec.chunks * CHUNK_BYTES;
+    uint64_t lost = 0, overwritten = 0, flush_ns = 0;
+    recording_on = 0;
+    stop_helper();
+    epoch++;
+    pthread_mutex_lock(&rec_mutex);
+    for (stream *s = rec.streams, *next; s; s = next) {
+        int written = 1;
+        next = s->next;
+        if (rec.policy != POLICY_RING) {
+            uint64_t seq;
+            report_lost(s);
+            seq = s->tail->seq;
+            s->chunk_slots[seq % rec.chunks] = chunk_used(s);
+            pthread_mutex_unlock(&rec_mutex);
+            for (uint64_t q = s->tail->flushed; q <= seq && written; q++)
+                if (s->chunk_slots[q % rec.chunks])
+                    written = write_slots(s, s->chunk[q % rec.chunks],
+                                          s->chunk_slots[q % rec.chunks]) == 0;
+            pthread_mutex_lock(&rec_mutex);
+            if (!written) rec.failed_errno = errno;
+        } else {
+            dump_stream(s);
+        }
+        lost += s->tail->lost;
+        overwritten += s->tail->overwritten;
+        flush_ns += s->flush_ns;
+        if (s->fd >= 0) close(s->fd);
+        close(s->tail_fd);
+        if (written) {
+            snprintf(path, sizeof path, "%s/%u.%u.%u.tail", rec.directory, rec.pid,
+                     rec.incarnation, s->number);
+            unlink(path);
+        }
+        /* a hook of another thread may still be inside put_at: its write must land somewhere */
+        mmap(s->tail, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+             0);
+        s->tail->chunks = rec.chunks;
+        s->next = ended_streams;
+        ended_streams = s;
+    }
+    rec.streams = rec.free_streams = NULL;
+    while (rec.oldest) {
+        closed_segment *c = rec.oldest;
+        rec.oldest = c->next;
+        free(c);
+    }
+    rec.newest = NULL;
+    uint64_t payload[5] = {lost + rec.lost_without_stream, overwritten, flush_ns,
+                           rec.lost_without_stream, clock_ns(CLOCK_REALTIME)};
+    write_fact(KIND_CLOSED, 0, payload, sizeof payload);
+    if (rec.facts_fd >= 0) close(rec.facts_fd);
+    rec.facts_fd = -1;
+    pthread_mutex_unlock(&rec_mutex);
+}
+
+#endif

@@ -1,0 +1,102 @@
+"""Records of a recording as columns: one stream decoded, several streams merged by time."""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+
+import numpy as np
+
+cdef int PAYLOAD = 128
+
+
+def count(const uint64_t[::1] words, Py_ssize_t limit):
+    """Return (records, records with a payload, words they take), of at most `limit` records.
+
+    A record whose payload is cut off is not counted, nor is what follows a word of 0.
+    """
+    cdef Py_ssize_t at = 0, end = words.shape[0] - 1, rows = 0, payloads = 0, size
+    with nogil:
+        while at < end and rows < limit and words[at]:
+            size = 2
+            if (words[at] & 255) >= PAYLOAD:
+                size += 2 * (((words[at + 1] >> 32) + 15) // 16)
+                if at + size > end + 1:
+                    break
+                payloads += 1
+            at += size
+            rows += 1
+    return rows, payloads, at
+
+
+def decode(
+    const uint64_t[::1] words,
+    int64_t base_ns,
+    int64_t latest_ns,
+    int64_t[::1] time_ns,
+    uint8_t[::1] kind,
+    uint32_t[::1] ident,
+    uint32_t[::1] aux,
+    int64_t[::1] payload_row,
+    int64_t[::1] payload_word,
+):
+    """Fill columns with as many records as they have rows; `count` has said how many there are.
+
+    `aux` of a record with a payload is the payload's bytes; `payload_row` and `payload_word` say
+    which records have one, and at which word it begins. A time before `latest_ns`, or before the
+    record above it, becomes that time; returned is how many did.
+    """
+    cdef Py_ssize_t at = 0, row, rows = time_ns.shape[0], payload = 0, backwards = 0
+    cdef int64_t now_ns
+    cdef uint64_t first, second
+    with nogil:
+        for row in range(rows):
+            first = words[at]
+            second = words[at + 1]
+            now_ns = <int64_t>(first >> 8) + base_ns
+            if now_ns < latest_ns:
+                now_ns = latest_ns
+                backwards += 1
+            latest_ns = now_ns
+            time_ns[row] = now_ns
+            kind[row] = <uint8_t>(first & 255)
+            ident[row] = <uint32_t>second
+            aux[row] = <uint32_t>(second >> 32)
+            at += 2
+            if (first & 255) >= PAYLOAD:
+                payload_row[payload] = row
+                payload_word[payload] = at
+                payload += 1
+                at += 2 * (((second >> 32) + 15) // 16)
+    return backwards
+
+
+def merge(int64_t[::1] time_ns, const int64_t[::1] offsets, int64_t[::1] order):
+    """Fill `order` with the rows of several sorted runs in order of time; earlier runs win ties.
+
+    Run r is rows [offsets[r], offsets[r + 1]). A run that goes backwards is taken as it is.
+    """
+    cdef Py_ssize_t runs = offsets.shape[0] - 1, out = 0, best, run
+    cdef int64_t[::1] head = np.array(offsets[:runs], np.int64)
+    cdef int64_t next_ns, value
+    with nogil:
+        while True:
+            best = -1
+            next_ns = 0x7FFFFFFFFFFFFFFF
+            # the run that comes first, and until when it stays first
+            for run in range(runs):
+                if head[run] == offsets[run + 1]:
+                    continue
+                value = time_ns[head[run]]
+                if best < 0 or value < time_ns[head[best]]:
+                    if best >= 0:
+                        next_ns = time_ns[head[best]]
+                    best = run
+                elif value < next_ns:
+                    next_ns = value
+            if best < 0:
+                break
+            order[out] = head[best]
+            head[best] += 1
+            out += 1
+            while head[best] < offsets[best + 1] and time_ns[head[best]] < next_ns:
+                order[out] = head[best]
+                head[best] += 1
+                out += 1

@@ -1,0 +1,555 @@
+"""What records say of tasks, loops, workers and threads: a state machine over columns."""
+
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
+from libc.stdlib cimport calloc, free, realloc
+from libc.string cimport memset
+
+import numpy as np
+
+cdef extern from *:
+    """
+    enum { SPAWN = 1, KNOWN = 2, START = 3, THROW = 4, WAIT = 5, CANCELLING = 6, COMPLETED = 7,
+           DROPPED = 10, WAKE = 11, LOOP_BEGIN = 16, LOOP_END = 17, PARK = 18, UNPARK = 19,
+           SUBMIT = 24, ITEM_BEGIN = 25, ITEM_END = 26, GIL_WAIT = 32, GIL_HANDOFF = 33,
+           LOCK_WAIT = 34, POLL = 35, RESUMED = 36, THREAD_END = 49, THREAD = 130, LOST = 134 };
+    """
+    enum: SPAWN, KNOWN, START, THROW, WAIT, CANCELLING, COMPLETED, DROPPED, WAKE, LOOP_BEGIN
+    enum: LOOP_END, PARK, UNPARK, SUBMIT, ITEM_BEGIN, ITEM_END, GIL_WAIT, GIL_HANDOFF, LOCK_WAIT
+    enum: POLL, RESUMED, THREAD_END, THREAD, LOST
+
+# states by number; `STATES` names them in this order
+cdef enum:
+    S_NONE = -1, S_SPAWNED = 0, S_RUNNABLE = 1, S_RUNNING = 2, S_CANCELLING = 3, S_COMPLETED = 4
+    S_PARKED = 8, S_STOPPED = 9, S_IDLE = 10, S_GIL_WAIT = 11, S_GIL_HANDOFF = 12
+    S_LOCK_WAIT = 13, S_POLL = 14, S_LOST = 15, S_WAITING = 16
+
+STATES = (
+    "spawned", "runnable", "running", "cancelling", "completed", "failed", "cancelled", "dropped",
+    "parked", "stopped", "idle", "gil-wait", "gil-handoff", "lock-wait", "polling", "lost",
+    "waiting", "waiting:sleep", "waiting:lock", "waiting:semaphore", "waiting:event",
+    "waiting:condition", "waiting:queue", "waiting:io-read", "waiting:io-write", "waiting:thread",
+    "waiting:children", "waiting:tasks", "waiting:future",
+)
+
+# flows by number; `FLOWS` names them in this order
+cdef enum:
+    F_SPAWN = 0, F_WAKE = 1, F_SUBMIT = 2, F_RESULT = 3
+
+FLOWS = ("spawn", "wake", "submit", "result")
+
+# a pool's thread gives its result before it is done: how long before, at most
+cdef int64_t RESULT_LEAD_NS = 10_000_000
+
+# what an entity is; `ENTITIES` names them in this order
+cdef enum:
+    E_TASK = 0, E_LOOP = 1, E_WORKER = 2, E_THREAD = 3
+
+ENTITIES = ("task", "loop", "worker", "thread")
+
+ctypedef struct Task:
+    int32_t entity, outer
+    int8_t state
+    uint8_t alive
+    int32_t stream
+    int32_t result_entity
+    int64_t result_ns, woken_ns
+
+ctypedef struct Item:
+    int32_t submitter
+    int64_t submitted_ns, begun_ns
+
+ctypedef struct Stream:
+    int32_t process
+    uint32_t tid
+    int32_t task
+    int32_t item
+    int32_t entity[4]
+    int8_t state[4]
+
+ctypedef struct Rows:
+    char *data
+    Py_ssize_t used, room, size
+
+ctypedef struct Change:
+    int64_t time_ns
+    int32_t entity, state, tag
+
+ctypedef struct Flow:
+    int64_t from_ns, to_ns
+    int32_t from_entity, to_entity, name
+
+ctypedef struct Entity:
+    int32_t what, process, ident, place
+
+ctypedef struct Table:
+    int32_t *index
+    Py_ssize_t room
+
+cdef int ensure(Rows *rows, Py_ssize_t more) noexcept nogil:
+    cdef Py_ssize_t room = rows.room
+    cdef char *data
+    if rows.used + more <= room:
+        return 0
+    while room < rows.used + more:
+        room = room * 2 if room else 4096
+    data = <char *>realloc(rows.data, room * rows.size)
+    if data == NULL:
+        return -1
+    rows.data = data
+    rows.room = room
+    return 0
+
+
+cdef int32_t *place_in(Table *table, uint32_t ident) noexcept nogil:
+    cdef Py_ssize_t room = table.room
+    cdef int32_t *index
+    if ident >= room:
+        while ident >= room:
+            room = room * 2 if room else 1024
+        index = <int32_t *>realloc(table.index, room * sizeof(int32_t))
+        if index == NULL:
+            return NULL
+        memset(index + table.room, 255, (room - table.room) * sizeof(int32_t))
+        table.index = index
+        table.room = room
+    return &table.index[ident]
+
+
+cdef class TaskStates:
+    """Turns records, in order of time, into state changes and flows.
+
+    Args:
+        stream_process: Of each stream, the process it belongs to.
+        waits: Of each process and place (flat), the state of a task that waits there.
+        place_offsets: Where each process's places begin in `waits`, and in the tags.
+    """
+
+    cdef Stream *streams
+    cdef Py_ssize_t stream_count, process_count
+    cdef Table *task_tables
+    cdef Table *item_tables
+    cdef Rows tasks, items, changes, flows, entities
+    cdef const int8_t[::1] waits
+    cdef const int64_t[::1] place_offsets
+
+    def __cinit__(
+        self,
+        const int32_t[::1] stream_process,
+        const int8_t[::1] waits,
+        const int64_t[::1] place_offsets,
+    ):
+        cdef Py_ssize_t i
+        self.stream_count = stream_process.shape[0]
+        self.process_count = place_offsets.shape[0] - 1
+        self.waits = waits
+        self.place_offsets = place_offsets
+        self.streams = <Stream *>calloc(self.stream_count + 1, sizeof(Stream))
+        self.task_tables = <Table *>calloc(self.process_count + 1, sizeof(Table))
+        self.item_tables = <Table *>calloc(self.process_count + 1, sizeof(Table))
+        if not (self.streams and self.task_tables and self.item_tables):
+            raise MemoryError
+        self.tasks.size = sizeof(Task)
+        self.items.size = sizeof(Item)
+        self.changes.size = sizeof(Change)
+        self.flows.size = sizeof(Flow)
+        self.entities.size = sizeof(Entity)
+        for i in range(self.stream_count):
+            self.streams[i].process = stream_process[i]
+            self.forget_thread(&self.streams[i])
+
+    def __dealloc__(self):
+        cdef Py_ssize_t i
+        for i in range(self.process_count):
+            if self.task_tables:
+                free(self.task_tables[i].index)
+            if self.item_tables:
+                free(self.item_tables[i].index)
+        free(self.streams)
+        free(self.task_tables)
+        free(self.item_tables)
+        free(self.tasks.data)
+        free(self.items.data)
+        free(self.changes.data)
+        free(self.flows.data)
+        free(self.entities.data)
+
+    cdef void forget_thread(self, Stream *s) noexcept nogil:
+        cdef int i
+        s.tid = 0
+        s.task = -1
+        s.item = -1
+        for i in range(4):
+            s.entity[i] = -1
+            s.state[i] = S_NONE
+
+    cdef int32_t new_entity(self, int32_t what, int32_t process, int32_t ident, int32_t place) \
+            noexcept nogil:
+        cdef Entity *e
+        if ensure(&self.entities, 1) < 0:
+            return -1
+        e = <Entity *>self.entities.data + self.entities.used
+        e.what = what
+        e.process = process
+        e.ident = ident
+        e.place = place
+        self.entities.used += 1
+        return <int32_t>(self.entities.used - 1)
+
+    cdef int change(self, int64_t time_ns, int32_t entity, int32_t state, int32_t tag) \
+            noexcept nogil:
+        cdef Change *c
+        if ensure(&self.changes, 1) < 0:
+            return -1
+        c = <Change *>self.changes.data + self.changes.used
+        c.time_ns = time_ns
+        c.entity = entity
+        c.state = state
+        c.tag = tag
+        self.changes.used += 1
+        return 0
+
+    cdef int flow(
+        self, int32_t from_entity, int64_t from_ns, int32_t to_entity, int64_t to_ns, int32_t name
+    ) noexcept nogil:
+        cdef Flow *f
+        if from_entity < 0:
+            return 0
+        if ensure(&self.flows, 1) < 0:
+            return -1
+        f = <Flow *>self.flows.data + self.flows.used
+        f.from_entity = from_entity
+        f.from_ns = from_ns
+        f.to_entity = to_entity
+        f.to_ns = to_ns
+        f.name = name
+        self.flows.used += 1
+        return 0
+
+    cdef int32_t tag(self, int32_t process, uint32_t place) noexcept nogil:
+        cdef int64_t first = self.place_offsets[process]
+        if place == 0 or first + place >= self.place_offsets[process + 1]:
+            return -1
+        return <int32_t>(first + place)
+
+    cdef int32_t known_task(self, int32_t process, uint32_t ident) noexcept nogil:
+        cdef Table *table = &self.task_tables[process]
+        return table.index[ident] if ident < table.room else -1
+
+    cdef int32_t task_of(self, int32_t stream, uint32_t ident, uint32_t place) noexcept nogil:
+        cdef int32_t process = self.streams[stream].process
+        cdef int32_t *index = place_in(&self.task_tables[process], ident)
+        cdef Task *t
+        if index == NULL:
+            return -2
+        if index[0] >= 0:
+            return index[0]
+        if ensure(&self.tasks, 1) < 0:
+            return -2
+        t = <Task *>self.tasks.data + self.tasks.used
+        memset(t, 0, sizeof(Task))
+        t.outer = -1
+        t.state = S_NONE
+        t.alive = 1
+        t.stream = stream
+        t.result_entity = -1
+        t.woken_ns = -1
+        t.entity = self.new_entity(E_TASK, process, <int32_t>ident, self.tag(process, place))
+        if t.entity < 0:
+            return -2
+        index[0] = <int32_t>self.tasks.used
+        self.tasks.used += 1
+        return index[0]
+
+    cdef int32_t thread_entity(self, int32_t stream, int what) noexcept nogil:
+        cdef Stream *s = &self.streams[stream]
+        if s.entity[what] < 0:
+            s.entity[what] = self.new_entity(what, stream, <int32_t>s.tid, -1)
+        return s.entity[what]
+
+    cdef int thread_change(
+        self, int32_t stream, int what, int64_t time_ns, int8_t state, int32_t tag
+    ) noexcept nogil:
+        cdef int32_t entity = self.thread_entity(stream, what)
+        self.streams[stream].state[what] = state
+        if entity < 0:
+            return -1
+        return self.change(time_ns, entity, state, tag)
+
+    cdef int end_thread(self, int32_t stream, int64_t time_ns) noexcept nogil:
+        cdef int what, failed = 0
+        cdef Stream *s = &self.streams[stream]
+        for what in range(E_LOOP, E_THREAD + 1):
+            if s.entity[what] >= 0 and s.state[what] != S_STOPPED:
+                failed |= self.change(time_ns, s.entity[what], S_STOPPED, -1)
+        self.forget_thread(s)
+        return failed
+
+    cdef int lose(self, int32_t stream, int64_t from_ns) noexcept nogil:
+        cdef Py_ssize_t i
+        cdef int failed = 0
+        cdef Stream *s = &self.streams[stream]
+        cdef Task *t
+        for i in range(self.tasks.used):
+            t = <Task *>self.tasks.data + i
+            if t.alive and t.stream == stream:
+                t.state = S_LOST
+                failed |= self.change(from_ns, t.entity, S_LOST, -1)
+        for i in range(E_LOOP, E_THREAD + 1):
+            if s.entity[i] >= 0 and s.state[i] != S_STOPPED:
+                s.state[i] = S_LOST
+                failed |= self.change(from_ns, s.entity[i], S_LOST, -1)
+        s.task = -1
+        return failed
+
+    cdef int leave(self, int32_t stream, Task *t) noexcept nogil:
+        cdef Stream *s = &self.streams[stream]
+        if s.task >= 0 and <Task *>self.tasks.data + s.task == t:
+            s.task = t.outer
+        t.outer = -1
+        return 0
+
+    cdef int task_record(
+        self, int64_t time_ns, int32_t stream, int kind, uint32_t ident, uint32_t aux
+    ) noexcept nogil:
+        cdef Stream *s = &self.streams[stream]
+        cdef int32_t number, waker
+        cdef int32_t tag = self.tag(s.process, aux)
+        cdef Task *t
+        if kind == WAIT or kind == CANCELLING or kind == WAKE:
+            # they do not say whose task it is: without its beginning, wait for its next step
+            number = self.known_task(s.process, ident)
+            if number < 0:
+                return 0
+        else:
+            number = self.task_of(stream, ident, aux)
+            if number < 0:
+                return -1
+        t = <Task *>self.tasks.data + number
+        if kind == SPAWN:
+            t.state = S_SPAWNED
+            if s.task >= 0:
+                waker = (<Task *>self.tasks.data + s.task).entity
+                if self.flow(waker, time_ns, t.entity, time_ns, F_SPAWN) < 0:
+                    return -1
+            return self.change(time_ns, t.entity, S_SPAWNED, tag)
+        if kind == KNOWN:
+            return 0
+        if kind == START or kind == THROW:
+            if t.state != S_RUNNING:
+                t.outer = s.task
+                s.task = number
+            t.stream = stream
+            t.state = S_RUNNING
+            return self.change(time_ns, t.entity, S_RUNNING, tag)
+        if kind == WAIT or kind == CANCELLING:
+            self.leave(stream, t)
+            t.state = S_CANCELLING
+            if kind == WAIT:
+                t.state = S_WAITING if tag < 0 else self.waits[tag]
+            return self.change(time_ns, t.entity, t.state, tag)
+        if kind == WAKE:
+            if not t.alive or t.state == S_RUNNING or t.state == S_RUNNABLE or t.state == S_SPAWNED:
+                return 0
+            t.state = S_RUNNABLE
+            if aux:
+                waker = self.known_task(s.process, aux)
+                if waker >= 0:
+                    waker = (<Task *>self.tasks.data + waker).entity
+                if self.flow(waker, time_ns, t.entity, time_ns, F_WAKE) < 0:
+                    return -1
+            elif t.result_entity >= 0:
+                if self.flow(t.result_entity, t.result_ns, t.entity, time_ns, F_RESULT) < 0:
+                    return -1
+                t.result_entity = -1
+            else:
+                t.woken_ns = time_ns
+            return self.change(time_ns, t.entity, S_RUNNABLE, -1)
+        # one of the ends: the outcome is a state of one nanosecond
+        self.leave(stream, t)
+        t.alive = 0
+        t.state = <int8_t>(S_COMPLETED + kind - COMPLETED)
+        if self.change(time_ns, t.entity, t.state, tag) < 0:
+            return -1
+        return self.change(time_ns + 1, t.entity, S_NONE, -1)
+
+    cdef int item_record(
+        self, int64_t time_ns, int32_t stream, int kind, uint32_t ident, uint32_t aux
+    ) noexcept nogil:
+        cdef Stream *s = &self.streams[stream]
+        cdef int32_t *index = place_in(&self.item_tables[s.process], ident)
+        cdef Item *item
+        cdef Task *t
+        cdef int32_t worker
+        if index == NULL:
+            return -1
+        if kind == SUBMIT:
+            if ensure(&self.items, 1) < 0:
+                return -1
+            item = <Item *>self.items.data + self.items.used
+            item.submitter = s.task
+            item.submitted_ns = time_ns
+            index[0] = <int32_t>self.items.used
+            self.items.used += 1
+            return 0
+        worker = self.thread_entity(stream, E_WORKER)
+        if worker < 0:
+            return -1
+        if kind == ITEM_BEGIN:
+            if index[0] >= 0:
+                item = <Item *>self.items.data + index[0]
+                item.begun_ns = time_ns
+                if item.submitter >= 0:
+                    t = <Task *>self.tasks.data + item.submitter
+                    if self.flow(t.entity, item.submitted_ns, worker, time_ns, F_SUBMIT) < 0:
+                        return -1
+            return self.thread_change(
+                stream, E_WORKER, time_ns, S_RUNNING, self.tag(s.process, aux)
+            )
+        if index[0] >= 0:
+            item = <Item *>self.items.data + index[0]
+            if item.submitter >= 0:
+                t = <Task *>self.tasks.data + item.submitter
+                if t.woken_ns >= item.begun_ns and time_ns - t.woken_ns < RESULT_LEAD_NS:
+                    if self.flow(worker, t.woken_ns, t.entity, t.woken_ns, F_RESULT) < 0:
+                        return -1
+                elif t.alive:
+                    t.result_entity = worker
+                    t.result_ns = time_ns
+        return self.thread_change(stream, E_WORKER, time_ns, S_IDLE, -1)
+
+    cdef int record(
+        self, int64_t time_ns, int32_t stream, int kind, uint32_t ident, uint32_t aux
+    ) noexcept nogil:
+        cdef int32_t tag
+        if kind <= WAKE:
+            return self.task_record(time_ns, stream, kind, ident, aux)
+        if kind == PARK:
+            return self.thread_change(stream, E_LOOP, time_ns, S_PARKED, -1)
+        if kind == UNPARK:
+            return self.thread_change(stream, E_LOOP, time_ns, S_RUNNING, -1)
+        if SUBMIT <= kind <= ITEM_END:
+            return self.item_record(time_ns, stream, kind, ident, aux)
+        if kind == LOOP_BEGIN:
+            tag = self.tag(self.streams[stream].process, ident)
+            return self.thread_change(stream, E_LOOP, time_ns, S_RUNNING, tag)
+        if kind == LOOP_END:
+            return self.thread_change(stream, E_LOOP, time_ns, S_STOPPED, -1)
+        if GIL_WAIT <= kind <= POLL:
+            return self.thread_change(
+                stream, E_THREAD, time_ns, <int8_t>(S_GIL_WAIT + kind - GIL_WAIT), -1
+            )
+        if kind == RESUMED:
+            return self.thread_change(stream, E_THREAD, time_ns, S_RUNNING, -1)
+        if kind == THREAD_END:
+            return self.end_thread(stream, time_ns)
+        if kind == THREAD:
+            # said again now and then by a thread that goes on
+            if self.streams[stream].tid != ident:
+                self.forget_thread(&self.streams[stream])
+                self.streams[stream].tid = ident
+        return 0
+
+    def feed(
+        self,
+        const int64_t[::1] time_ns,
+        const int32_t[::1] stream,
+        const uint8_t[::1] kind,
+        const uint32_t[::1] ident,
+        const uint32_t[::1] aux,
+        const int64_t[::1] order,
+    ):
+        """Take records in the order given; what they mean is then there to `take`."""
+        cdef Py_ssize_t i, row, rows = order.shape[0]
+        cdef int failed = 0
+        with nogil:
+            for i in range(rows):
+                row = order[i]
+                if kind[row]:
+                    failed |= self.record(
+                        time_ns[row], stream[row], kind[row], ident[row], aux[row]
+                    )
+        if failed:
+            raise MemoryError
+
+    def lost(self, Py_ssize_t stream, int64_t from_ns):
+        """Take note that a stream's records from `from_ns` until now were lost."""
+        if self.lose(<int32_t>stream, from_ns) < 0:
+            raise MemoryError
+
+    def finish(self, Py_ssize_t process, int64_t time_ns):
+        """Take note that a process ended, or that no more is known of it."""
+        cdef Py_ssize_t i
+        cdef Task *t
+        for i in range(self.tasks.used):
+            t = <Task *>self.tasks.data + i
+            if t.alive and self.streams[t.stream].process == process:
+                t.alive = 0
+                self.change(time_ns, t.entity, S_NONE, -1)
+        for i in range(self.stream_count):
+            if self.streams[i].process == process:
+                for what in range(E_LOOP, E_THREAD + 1):
+                    if self.streams[i].entity[what] >= 0:
+                        self.change(time_ns, self.streams[i].entity[what], S_NONE, -1)
+                self.forget_thread(&self.streams[i])
+
+    def task_entity(self, Py_ssize_t process, uint32_t ident):
+        """Return the entity of a task, or -1 if none of that number was met."""
+        number = self.known_task(<int32_t>process, ident)
+        return -1 if number < 0 else (<Task *>self.tasks.data)[number].entity
+
+    def entity_count(self):
+        """Return how many entities there are by now."""
+        return self.entities.used
+
+    def entities_since(self, Py_ssize_t first):
+        """Return the columns (what, process or stream, number, place) of entities from `first`."""
+        cdef Py_ssize_t i, rows = self.entities.used - first
+        columns = np.empty((4, rows), np.int32)
+        cdef int32_t[:, ::1] out = columns
+        cdef Entity *e = <Entity *>self.entities.data + first
+        for i in range(rows):
+            out[0, i] = e[i].what
+            out[1, i] = e[i].process
+            out[2, i] = e[i].ident
+            out[3, i] = e[i].place
+        return columns
+
+    def take_changes(self):
+        """Return (time_ns, entity, state, tag) of the changes so far, and forget them."""
+        cdef Py_ssize_t i, rows = self.changes.used
+        times = np.empty(rows, np.int64)
+        entities = np.empty(rows, np.int32)
+        states = np.empty(rows, np.int32)
+        tags = np.empty(rows, np.int32)
+        cdef int64_t[::1] time_ns = times
+        cdef int32_t[::1] entity = entities, state = states, tag = tags
+        cdef Change *c = <Change *>self.changes.data
+        with nogil:
+            for i in range(rows):
+                time_ns[i] = c[i].time_ns
+                entity[i] = c[i].entity
+                state[i] = c[i].state
+                tag[i] = c[i].tag
+        self.changes.used = 0
+        return times, entities, states, tags
+
+    def take_flows(self):
+        """Return (from_entity, from_ns, to_entity, to_ns, name) of the flows, and forget them."""
+        cdef Py_ssize_t i, rows = self.flows.used
+        froms = np.empty(rows, np.int32)
+        from_times = np.empty(rows, np.int64)
+        tos = np.empty(rows, np.int32)
+        to_times = np.empty(rows, np.int64)
+        names = np.empty(rows, np.int32)
+        cdef int32_t[::1] from_entity = froms, to_entity = tos, name = names
+        cdef int64_t[::1] from_ns = from_times, to_ns = to_times
+        cdef Flow *f = <Flow *>self.flows.data
+        with nogil:
+            for i in range(rows):
+                from_entity[i] = f[i].from_entity
+                from_ns[i] = f[i].from_ns
+                to_entity[i] = f[i].to_entity
+                to_ns[i] = f[i].to_ns
+                name[i] = f[i].name
+        self.flows.used = 0
+        return froms, from_times, tos, to_times, names

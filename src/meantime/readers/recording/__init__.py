@@ -1,0 +1,364 @@
+"""Recordings of Python programs, `NAME.mtr`: tasks, event loops, pool workers and threads.
+
+The format is specified in docs/reference/recording-format.md. Tasks become `Tasks/<site>/<id>`
+with the states of `meantime.kernels.tasks.STATES`, loops `Loops/<thread>`, pool threads
+`Workers/<thread>`, other threads `Threads/<thread>`. How a task ended is a state of one
+nanosecond, after which it has none. Who woke, spawned or submitted whom are flows.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from meantime.clocks import Clock
+from meantime.kernels.tasks import ENTITIES, FLOWS, STATES, TaskStates
+from meantime.readers.recording.files import (
+    open_recording,
+    read_header,
+    stream_words,
+    words_of,
+)
+from meantime.readers.recording.merge import Oddities, merged
+from meantime.readers.recording.places import Place, wait_state
+from meantime.trace import Flows, LaneDeclaration, State, StateChanges, Trace
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from meantime.readers.recording.files import Process, RecordingFiles
+    from meantime.readers.recording.merge import Records
+    from meantime.trace import Batch
+
+__all__ = ["FORMAT", "read"]
+
+FORMAT = "recording"
+
+_NAME, _THREAD, _PLACE, _LOST, _ROTATED, _CLOSED = 128, 130, 131, 134, 135, 136
+_CLOCK = 51
+_MAX_ANCHORS = 1000
+
+# a colour says what a task needs: green runs, blue waits for time or for others, red is late
+_COLORS = {
+    "spawned": "#b9c2cf",
+    "runnable": "#e8a33d",
+    "running": "#2f9e54",
+    "cancelling": "#a05195",
+    "completed": "#5c6b7a",
+    "failed": "#c62828",
+    "cancelled": "#8e5572",
+    "dropped": "#6d4c41",
+    "parked": "#dfe5ec",
+    "stopped": "#8a94a0",
+    "idle": "#dfe5ec",
+    "gil-wait": "#d84a3a",
+    "gil-handoff": "#f08a5d",
+    "lock-wait": "#c78ad0",
+    "polling": "#dfe5ec",
+    "lost": "#000000",
+    "waiting": "#cfd8e3",
+    "waiting:sleep": "#dbe4ee",
+    "waiting:lock": "#d9a0c8",
+    "waiting:semaphore": "#c9a7dd",
+    "waiting:event": "#b8b2e0",
+    "waiting:condition": "#a9bde6",
+    "waiting:queue": "#9cc7e8",
+    "waiting:io-read": "#8fd0df",
+    "waiting:io-write": "#8fd9c8",
+    "waiting:thread": "#b5dba0",
+    "waiting:children": "#d3dea0",
+    "waiting:tasks": "#e2d79b",
+    "waiting:future": "#e6c9a0",
+}
+
+
+_LANES = (
+    (
+        "Tasks",
+        "Task",
+        "Tasks",
+        (
+            "spawned",
+            "runnable",
+            "running",
+            "cancelling",
+            "completed",
+            "failed",
+            "cancelled",
+            "dropped",
+            "lost",
+        ),
+    ),
+    ("Loops", "Loop", "Event loops", ("running", "parked", "stopped", "lost")),
+    ("Workers", "Worker", "Pool threads", ("running", "idle", "stopped", "lost")),
+    (
+        "Threads",
+        "Thread",
+        "Threads",
+        ("running", "gil-wait", "gil-handoff", "lock-wait", "polling", "stopped", "lost"),
+    ),
+)
+
+
+def read(path: str | os.PathLike[str]) -> Trace:
+    """Return the trace that a recording's directory holds, also while it is being written.
+
+    Raises:
+        InputError: If it is not a recording, or a file of it is not what it should be.
+    """
+    files = open_recording(Path(path))
+    return _Reading(files).trace
+
+
+class _Facts(NamedTuple):
+    base_ns: int
+    realtime_ns: int
+    parent: tuple[int, int]
+    places: dict[int, Place]
+    rotated_slots: int
+    closed: bool
+
+
+class _Reading:
+    """One pass over a recording: the tables it needs, and the trace that it fills."""
+
+    def __init__(self, files: RecordingFiles) -> None:
+        self._files = files
+        self.trace = Trace(str(files.path), FORMAT, self._batches())
+        self._facts = {
+            (process.pid, process.incarnation): _read_facts(process) for process in files.processes
+        }
+        known = [facts for facts in self._facts.values() if facts]
+        self._origin_ns = min((facts.base_ns for facts in known), default=0)
+        self._described = 0
+        self._thread_names: dict[tuple[int, int], str] = {}
+        self._lost: Counter[int] = Counter()
+        self._lost_by_tail: list[int] = []
+        self._owners: list[int] = []
+        self._names: list[tuple[int, int, str]] = []
+        self._describe()
+
+    def _describe(self) -> None:
+        trace, description = self.trace, self._files.description
+        trace.values.extend([*STATES, *FLOWS])
+        for group, kind, label, names in _LANES:
+            states = tuple(
+                State(name, number, _COLORS[name])
+                for number, name in enumerate(STATES)
+                if name in names or (group == "Tasks" and name.startswith("waiting"))
+            )
+            trace.lanes.append(
+                LaneDeclaration(
+                    f"{group}/*/*" if group == "Tasks" else f"{group}/*",
+                    entity_kind=kind,
+                    label=label,
+                    states=states,
+                )
+            )
+        command = description.get("command") or []
+        trace.title = " ".join(str(word) for word in command)
+        trace.facts["command"] = trace.title
+        utc_ns = [
+            facts.realtime_ns
+            for facts in self._facts.values()
+            if facts and facts.base_ns == self._origin_ns
+        ]
+        trace.clock = Clock(
+            "monotonic",
+            host=description.get("host"),
+            boot_id=description.get("boot_id"),
+            utc_at_origin_ns=utc_ns[0] if utc_ns else None,
+        )
+
+    def _batches(self) -> Iterator[Batch]:
+        streams = self._open_streams()
+        self._tell_places()
+        states = TaskStates(np.array(self._owners, np.int32), self._waits, self._offsets)
+        last_ns = [self._origin_ns] * len(self._files.processes)
+        for item in merged(streams):
+            if isinstance(item, Oddities):
+                for name, count in item._asdict().items():
+                    self.trace.anomalies.add(name, count)
+                continue
+            self._feed(states, item)
+            for number, end_ns in _ends(item, self._owners):
+                last_ns[number] = max(last_ns[number], end_ns)
+            yield from self._take(states)
+        for number, end_ns in enumerate(last_ns):
+            states.finish(number, end_ns + 1 - self._origin_ns)
+        yield from self._take(states)
+        # a tail counts what its stream may not have come to say
+        for stream, lost in enumerate(self._lost_by_tail):
+            self.trace.anomalies.add("records_lost", max(lost, self._lost[stream]))
+        if streams:
+            self.trace.bounds = (0, max(last_ns) + 1 - self._origin_ns)
+
+    def _open_streams(self) -> list[tuple[list[npt.NDArray[np.uint64]], int]]:
+        streams = []
+        for number, process in enumerate(self._files.processes):
+            facts = self._facts[process.pid, process.incarnation]
+            self.trace.anomalies.add("records_rotated", facts.rotated_slots if facts else 0)
+            for files in process.streams.values():
+                words = stream_words(files)
+                if words.base_ns is not None:
+                    streams.append((words.pieces, words.base_ns))
+                    self._owners.append(number)
+                    self._lost_by_tail.append(words.lost_events)
+        return streams
+
+    def _tell_places(self) -> None:
+        waits: list[int] = []
+        offsets = [0]
+        for process in self._files.processes:
+            places = self._places_of((process.pid, process.incarnation))
+            for ident in range(max(places, default=0) + 1):
+                place = places.get(ident)
+                waits.append(STATES.index("waiting") if place is None else wait_state(place))
+                self.trace.tags.append({} if place is None else dict(place.fields()))
+            offsets.append(len(waits))
+        self._waits = np.array(waits, np.int8)
+        self._offsets = np.array(offsets, np.int64)
+
+    def _places_of(self, key: tuple[int, int]) -> dict[int, Place]:
+        """Return the places of a process; a forked one goes on with its parent's."""
+        places: dict[int, Place] = {}
+        facts = self._facts.get(key)
+        seen = set()
+        while facts is not None and key not in seen:
+            seen.add(key)
+            places = facts.places | places
+            key = facts.parent
+            facts = self._facts.get(key)
+        return places
+
+    def _feed(self, states: TaskStates, item: Records) -> None:
+        time_ns = item.time_ns - self._origin_ns
+        begin = 0
+        place = None
+        for payload in item.payloads:
+            kind = int(item.kind[payload.row])
+            if kind == _NAME:
+                text = payload.data.decode("utf-8", "replace")
+                process = self._owners[payload.stream]
+                self._names.append((process, int(item.ident[payload.row]), text))
+            elif kind == _THREAD:
+                name = payload.data.decode("utf-8", "replace") or "thread"
+                tid = int(item.ident[payload.row])
+                self._thread_names[payload.stream, tid] = f"{name} {tid}"
+            elif kind == _LOST and len(payload.data) >= _LOSS.size:
+                if place is None:
+                    place = np.empty(len(item.order), np.int64)
+                    place[item.order] = np.arange(len(item.order))
+                at = int(place[payload.row])
+                self._feed_rows(states, item, time_ns, begin, at)
+                begin = at
+                events, from_ns, _ = _LOSS.unpack_from(payload.data)
+                self._lost[payload.stream] += events
+                base_ns = self._base_of(payload.stream)
+                states.lost(payload.stream, from_ns + base_ns - self._origin_ns)
+        self._feed_rows(states, item, time_ns, begin, len(item.order))
+        self._anchor(item)
+
+    def _base_of(self, stream: int) -> int:
+        process = self._files.processes[self._owners[stream]]
+        facts = self._facts[process.pid, process.incarnation]
+        return facts.base_ns if facts else self._origin_ns
+
+    def _feed_rows(
+        self,
+        states: TaskStates,
+        item: Records,
+        time_ns: npt.NDArray[np.int64],
+        begin: int,
+        end: int,
+    ) -> None:
+        states.feed(time_ns, item.stream, item.kind, item.ident, item.aux, item.order[begin:end])
+
+    def _anchor(self, item: Records) -> None:
+        clock = self.trace.clock
+        rows = np.flatnonzero(item.kind == _CLOCK)[: _MAX_ANCHORS - len(clock.anchors)]
+        if len(rows):
+            utc = item.ident[rows].astype(np.int64) | item.aux[rows].astype(np.int64) << 32
+            pairs = zip((item.time_ns[rows] - self._origin_ns).tolist(), utc.tolist(), strict=True)
+            anchors = tuple(sorted([*clock.anchors, *pairs]))
+            self.trace.clock = Clock(
+                clock.kind, clock.host, clock.boot_id, clock.utc_at_origin_ns, anchors
+            )
+
+    def _take(self, states: TaskStates) -> Iterator[Batch]:
+        self._name_entities(states)
+        changes = states.take_changes()
+        if len(changes[0]):
+            yield StateChanges(*changes)
+        flows = states.take_flows()
+        if len(flows[0]):
+            yield Flows(*flows[:4], flows[4] + np.int32(len(STATES)))
+
+    def _name_entities(self, states: TaskStates) -> None:
+        what, owner, ident, place = states.entities_since(self._described).tolist()
+        self._described = states.entity_count()
+        for kind, number, name, tag in zip(what, owner, ident, place, strict=True):
+            if ENTITIES[kind] == "task":
+                self.trace.paths.append(("Tasks", self._site(tag), self._task_id(number, name)))
+            else:
+                group = f"{ENTITIES[kind].capitalize()}s"
+                self.trace.paths.append((group, self._thread(number, name)))
+        for process, number, text in self._names:
+            if (entity := states.task_entity(process, number)) >= 0:
+                self.trace.names[entity] = text
+        self._names.clear()
+
+    def _site(self, tag: int) -> str:
+        fields = self.trace.tags[tag] if tag >= 0 else {}
+        name = str(fields.get("coroutine", "unknown"))
+        return f"{name} ({fields['location']})" if "location" in fields else name
+
+    def _task_id(self, process: int, ident: int) -> str:
+        if len(self._files.processes) == 1:
+            return str(ident)
+        return f"{self._files.processes[process].pid}.{ident}"
+
+    def _thread(self, stream: int, tid: int) -> str:
+        name = self._thread_names.get((stream, tid), f"thread {tid}")
+        if len(self._files.processes) == 1:
+            return name
+        return f"{self._files.processes[self._owners[stream]].pid} {name}"
+
+
+_LOSS = struct.Struct("<QQQ")
+
+
+def _ends(item: Records, owners: list[int]) -> Iterator[tuple[int, int]]:
+    for stream in np.unique(item.stream).tolist():
+        yield owners[stream], int(item.time_ns[item.stream == stream].max())
+
+
+def _read_facts(process: Process) -> _Facts | None:
+    if process.facts_path is None:
+        return None
+    header = read_header(process.facts_path, b"mtrfacts")
+    if header is None:
+        return None
+    places: dict[int, Place] = {}
+    rotated_slots = 0
+    closed = False
+    for item in merged([([words_of(process.facts_path)], 0)]):
+        if isinstance(item, Oddities):
+            continue
+        for payload in item.payloads:
+            kind = int(item.kind[payload.row])
+            if kind == _PLACE:
+                ident = int(item.ident[payload.row])
+                places[ident] = Place.parse(payload.data.decode("utf-8", "replace"))
+            elif kind == _ROTATED:
+                rotated_slots += int.from_bytes(payload.data[16:24], "little")
+            elif kind == _CLOSED:
+                closed = True
+    return _Facts(header.base_ns, header.realtime_ns, header.parent, places, rotated_slots, closed)

@@ -1,0 +1,183 @@
+"""The records of several streams as columns, in order of time, a bounded number at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+import numpy as np
+
+from meantime.kernels import records
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import numpy.typing as npt
+
+    from meantime.columns import Int32s, Int64s
+
+__all__ = ["Oddities", "Payload", "Records", "merged"]
+
+_Scalar = TypeVar("_Scalar", bound=np.generic)
+
+BLOCK_RECORDS = 1 << 17
+
+
+class Payload(NamedTuple):
+    """What a record carried: its row among the records, its stream, and the bytes."""
+
+    row: int
+    stream: int
+    data: bytes
+
+
+class Records(NamedTuple):
+    """Records as columns; `order` has the rows in order of time.
+
+    Attributes:
+        time_ns: CLOCK_MONOTONIC.
+        stream: Index of the stream.
+        kind: The record's kind.
+        ident: Its low number.
+        aux: Its high number.
+        order: Rows in order of time.
+        payloads: In order of row.
+    """
+
+    time_ns: Int64s
+    stream: Int32s
+    kind: npt.NDArray[np.uint8]
+    ident: npt.NDArray[np.uint32]
+    aux: npt.NDArray[np.uint32]
+    order: Int64s
+    payloads: list[Payload]
+
+
+class Oddities(NamedTuple):
+    """What was wrong with the records: pieces cut in a record, times that went backwards."""
+
+    truncated: int
+    time_backwards: int
+
+
+class _Block(NamedTuple):
+    time_ns: Int64s
+    kind: npt.NDArray[np.uint8]
+    ident: npt.NDArray[np.uint32]
+    aux: npt.NDArray[np.uint32]
+    payload_row: Int64s
+    payloads: list[bytes]
+
+
+class _Cursor:
+    """Reads one stream block by block."""
+
+    def __init__(self, pieces: Sequence[npt.NDArray[np.uint64]], base_ns: int) -> None:
+        self._pieces = list(reversed(pieces))
+        self._base_ns = base_ns
+        self.block: _Block | None = None
+        self.taken = 0
+        self._latest_ns = 0
+        self.torn = 0
+        self.backwards = 0
+
+    def fill(self) -> bool:
+        """Read the next block if the last was taken whole; return whether there is one."""
+        while self.block is None or self.taken == len(self.block.time_ns):
+            self.block = None
+            self.taken = 0
+            if not self._pieces:
+                return False
+            words = self._pieces.pop()
+            rows, payloads, used = records.count(words, BLOCK_RECORDS)
+            if rows:
+                self.block = self._decode(words, rows, payloads)
+                self._pieces.append(words[used:])
+            elif len(words):
+                self.torn += 1
+        return True
+
+    @property
+    def more(self) -> bool:
+        """Whether there may be records after this block."""
+        return bool(self._pieces)
+
+    def _decode(self, words: npt.NDArray[np.uint64], rows: int, payloads: int) -> _Block:
+        block = _Block(
+            np.empty(rows, np.int64),
+            np.empty(rows, np.uint8),
+            np.empty(rows, np.uint32),
+            np.empty(rows, np.uint32),
+            np.empty(payloads, np.int64),
+            [],
+        )
+        at = np.empty(payloads, np.int64)
+        columns = (block.time_ns, block.kind, block.ident, block.aux, block.payload_row, at)
+        self.backwards += records.decode(words, self._base_ns, self._latest_ns, *columns)
+        self._latest_ns = int(block.time_ns[-1])
+        for row, word in zip(block.payload_row.tolist(), at.tolist(), strict=True):
+            size = int(block.aux[row])
+            block.payloads.append(words[word : word + (size + 7) // 8].tobytes()[:size])
+        return block
+
+
+def merged(
+    streams: Sequence[tuple[Sequence[npt.NDArray[np.uint64]], int]],
+) -> Iterator[Records | Oddities]:
+    """Yield the records of streams, given as (pieces, base_ns), in order of time.
+
+    Last come the oddities, if there are any.
+    """
+    cursors = [_Cursor(pieces, base_ns) for pieces, base_ns in streams]
+    while True:
+        ready = [(number, cursor) for number, cursor in enumerate(cursors) if cursor.fill()]
+        if not ready:
+            break
+        # a stream that may have more says until when the others may go
+        until_ns = min((_last_ns(cursor) for _, cursor in ready if cursor.more), default=2**63 - 1)
+        yield _take(ready, until_ns)
+    oddities = Oddities(
+        sum(cursor.torn for cursor in cursors), sum(cursor.backwards for cursor in cursors)
+    )
+    if any(oddities):
+        yield oddities
+
+
+def _last_ns(cursor: _Cursor) -> int:
+    assert cursor.block is not None
+    return int(cursor.block.time_ns[-1])
+
+
+def _take(ready: Sequence[tuple[int, _Cursor]], until_ns: int) -> Records:
+    parts: list[tuple[int, _Block, slice]] = []
+    payloads: list[Payload] = []
+    offsets = [0]
+    for number, cursor in ready:
+        block = cursor.block
+        assert block is not None
+        end = int(np.searchsorted(block.time_ns, until_ns, "right"))
+        end = max(end, cursor.taken)
+        part = slice(cursor.taken, end)
+        first = offsets[-1]
+        begin, stop = np.searchsorted(block.payload_row, [part.start, end]).tolist()
+        for index in range(begin, stop):
+            row = int(block.payload_row[index]) - part.start + first
+            payloads.append(Payload(row, number, block.payloads[index]))
+        parts.append((number, block, part))
+        offsets.append(first + end - part.start)
+        cursor.taken = end
+    time_ns = _joined([block.time_ns[part] for _, block, part in parts])
+    order = np.empty(len(time_ns), np.int64)
+    records.merge(time_ns, np.array(offsets, np.int64), order)
+    return Records(
+        time_ns,
+        np.repeat(np.array([number for number, _, _ in parts], np.int32), np.diff(offsets)),
+        _joined([block.kind[part] for _, block, part in parts]),
+        _joined([block.ident[part] for _, block, part in parts]),
+        _joined([block.aux[part] for _, block, part in parts]),
+        order,
+        payloads,
+    )
+
+
+def _joined(parts: Sequence[npt.NDArray[_Scalar]]) -> npt.NDArray[_Scalar]:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)

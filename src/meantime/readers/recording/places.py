@@ -1,0 +1,160 @@
+"""The places of a process: where its tasks were spawned, where they waited, and for what."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from meantime.kernels.tasks import STATES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["Place", "wait_state"]
+
+_LEAF_NONE, _LEAF_FUTURE, _LEAF_TASK = 0, 1, 2
+_LEAF_SPAWN, _LEAF_NAME = 4, 5
+
+# the innermost coroutine: end of its file's path, beginning of its name, what it waits for
+_REASONS = (
+    ("asyncio/tasks.py", "sleep", "sleep"),
+    ("asyncio/tasks.py", "", "tasks"),
+    ("asyncio/locks.py", "Lock.", "lock"),
+    ("asyncio/locks.py", "Semaphore.", "semaphore"),
+    ("asyncio/locks.py", "BoundedSemaphore.", "semaphore"),
+    ("asyncio/locks.py", "Event.", "event"),
+    ("asyncio/locks.py", "Condition.", "condition"),
+    ("asyncio/locks.py", "Barrier.", "condition"),
+    ("asyncio/queues.py", "", "queue"),
+    ("asyncio/streams.py", "StreamWriter.", "io-write"),
+    ("asyncio/streams.py", "FlowControlMixin.", "io-write"),
+    ("asyncio/streams.py", "", "io-read"),
+    ("asyncio/threads.py", "", "thread"),
+    ("asyncio/taskgroups.py", "", "children"),
+    ("asyncio/timeouts.py", "", "tasks"),
+    ("asyncio/runners.py", "", "tasks"),
+    ("asyncio/subprocess.py", "", "io-read"),
+    ("asyncio/selector_events.py", "BaseSelectorEventLoop.sock_recv", "io-read"),
+    ("asyncio/selector_events.py", "BaseSelectorEventLoop.sock_accept", "io-read"),
+    ("asyncio/selector_events.py", "BaseSelectorEventLoop.sock_", "io-write"),
+    ("asyncio/base_events.py", "Server.", "event"),
+    ("asyncio/base_events.py", "BaseEventLoop.run_in_executor", "thread"),
+    ("asyncio/base_events.py", "BaseEventLoop.shutdown_default_executor", "thread"),
+    ("asyncio/base_events.py", "BaseEventLoop.getaddrinfo", "thread"),
+    ("asyncio/base_events.py", "BaseEventLoop.", "io-read"),
+    ("aiohttp/streams.py", "", "io-read"),
+    ("aiohttp/base_protocol.py", "", "io-write"),
+    ("aiohttp/connector.py", "", "io-read"),
+    ("aiohttp/client_proto.py", "", "io-read"),
+    ("aiohttp/web_protocol.py", "RequestHandler.start", "io-read"),
+    ("trio/_timeouts.py", "", "sleep"),
+    ("trio/_sync.py", "Lock", "lock"),
+    ("trio/_sync.py", "StrictFIFOLock", "lock"),
+    ("trio/_sync.py", "_LockImpl", "lock"),
+    ("trio/_sync.py", "Semaphore", "semaphore"),
+    ("trio/_sync.py", "CapacityLimiter", "semaphore"),
+    ("trio/_sync.py", "Event", "event"),
+    ("trio/_sync.py", "Condition", "condition"),
+    ("trio/_core/_parking_lot.py", "", "lock"),
+    ("trio/_channel.py", "", "queue"),
+    ("trio/_threads.py", "", "thread"),
+    ("trio/_core/_run.py", "Nursery", "children"),
+    ("trio/_core/_run.py", "NurseryManager", "children"),
+    ("trio/_core/_io_epoll.py", "EpollIOManager.wait_writable", "io-write"),
+    ("trio/_core/_io_epoll.py", "EpollIOManager.wait_readable", "io-read"),
+    ("trio/_core/_io_epoll.py", "", "io-read"),
+    ("anyio/_backends/_asyncio.py", "Event.", "event"),
+    ("anyio/_backends/_asyncio.py", "Lock.", "lock"),
+    ("anyio/_backends/_asyncio.py", "Semaphore.", "semaphore"),
+    ("anyio/_backends/_asyncio.py", "CapacityLimiter.", "semaphore"),
+    ("anyio/_backends/_asyncio.py", "TaskGroup.", "children"),
+    ("anyio/_backends/_asyncio.py", "AsyncIOBackend.run_sync_in_worker_thread", "thread"),
+    ("anyio/_backends/_asyncio.py", "SocketStream.receive", "io-read"),
+    ("anyio/_backends/_asyncio.py", "SocketStream.send", "io-write"),
+    ("anyio/streams/memory.py", "", "queue"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A line of code, and whose it is.
+
+    Attributes:
+        line: Its number, 0 if unknown.
+        function: The function's qualified name.
+        file: The file's path as the code object has it.
+        subject: Of a spawn the coroutine's name, of a wait the innermost coroutine's.
+        subject_file: Where the subject is defined.
+        leaf: What the innermost coroutine waits for, as the format numbers it.
+    """
+
+    line: int
+    function: str
+    file: str
+    subject: str = ""
+    subject_file: str = ""
+    leaf: int = _LEAF_NONE
+
+    @classmethod
+    def parse(cls, text: str) -> Place:
+        """Return the place that a definition's text means; what is missing is left empty."""
+        line, function, file, subject, subject_file, _, leaf, *_ = [*text.split("\0"), *[""] * 7]
+        return cls(
+            int(line) if line.isdecimal() else 0,
+            function,
+            file,
+            subject,
+            subject_file,
+            int(leaf) if leaf.isdecimal() else _LEAF_NONE,
+        )
+
+    @property
+    def location(self) -> str:
+        """The line as `app.py:12`."""
+        return f"{self.file.rsplit('/', 1)[-1]}:{self.line}" if self.file else ""
+
+    def fields(self) -> Mapping[str, Any]:
+        """Return what a tag says of it."""
+        if self.leaf == _LEAF_SPAWN:
+            fields = {
+                "coroutine": self.subject,
+                "location": self.location,
+                "function": self.function,
+                "file": self.file,
+                "line": self.line,
+            }
+        elif self.leaf == _LEAF_NAME:
+            fields = {
+                "function": self.function or self.subject,
+                "location": self.location,
+                "file": self.file,
+                "line": self.line,
+            }
+        else:
+            fields = {
+                "reason": _reason(self),
+                "location": self.location,
+                "function": self.function,
+                "file": self.file,
+                "line": self.line,
+                "in": self.subject,
+            }
+        return {name: value for name, value in fields.items() if value}
+
+
+def wait_state(place: Place) -> int:
+    """Return the number of the state of a task that waits there."""
+    reason = _reason(place)
+    return STATES.index(f"waiting:{reason}" if reason else "waiting")
+
+
+def _reason(place: Place) -> str:
+    file = place.subject_file.replace("\\", "/")
+    for ending, name, reason in _REASONS:
+        if file.endswith("/" + ending) and place.subject.startswith(name):
+            return reason
+    if place.leaf == _LEAF_TASK:
+        return "tasks"
+    if place.leaf == _LEAF_FUTURE:
+        return "future"
+    return "sleep" if place.leaf == _LEAF_NONE else ""

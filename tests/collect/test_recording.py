@@ -1,0 +1,486 @@
+"""What a recording says is what happened, whatever became of the program."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+import meantime
+from meantime.collect import _recorder
+from meantime.readers.recording.files import open_recording, stream_words
+from meantime.readers.recording.merge import Records, merged
+
+sys.path.insert(0, str(Path(__file__).parent))
+from reading import read
+
+pytestmark = pytest.mark.usefixtures("no_running_loop")
+
+SPAWN, WAIT, WAKE, FLUSH = 1, 5, 11, 50
+
+
+def _run_script(text: str, path: Path) -> subprocess.CompletedProcess[str]:
+    prelude = "import os, sys, signal, meantime\nfrom meantime.collect import _recorder\n"
+    return subprocess.run(
+        [sys.executable, "-c", prelude + text, str(path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def _all_events(path: Path, kind: int) -> list[int]:
+    found: list[int] = []
+    for process in open_recording(path).processes:
+        for stream in process.streams.values():
+            words = stream_words(stream)
+            for item in merged([(words.pieces, 0)]):
+                assert isinstance(item, Records)
+                found += item.ident[item.kind == kind].tolist()
+    return found
+
+
+def test_every_wait_has_its_reason(tmp_path: Path) -> None:
+    async def main() -> None:
+        lock, event, queue = asyncio.Lock(), asyncio.Event(), asyncio.Queue[int]()
+        semaphore, condition = asyncio.Semaphore(0), asyncio.Condition()
+        future = asyncio.get_running_loop().create_future()
+
+        async def wait_lock() -> None:
+            async with lock:
+                pass
+
+        async def wait_condition() -> None:
+            async with condition:
+                await condition.wait()
+
+        async def wait_task() -> None:
+            await asyncio.create_task(asyncio.sleep(0.001))
+
+        async def wait_future() -> None:
+            await future
+
+        async def wait_thread() -> None:
+            await asyncio.to_thread(time.sleep, 0.001)
+
+        async def wait_children() -> None:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(asyncio.sleep(0.001))
+
+        await lock.acquire()
+        async with asyncio.TaskGroup() as group:
+            for coroutine in (
+                wait_lock(),
+                wait_condition(),
+                wait_task(),
+                wait_future(),
+                wait_thread(),
+                wait_children(),
+                event.wait(),
+                queue.get(),
+                semaphore.acquire(),
+            ):
+                group.create_task(coroutine)
+            await asyncio.sleep(0.002)
+            lock.release()
+            event.set()
+            queue.put_nowait(1)
+            semaphore.release()
+            future.set_result(None)
+            async with condition:
+                condition.notify()
+
+    with meantime.record(tmp_path / "run.mtr"):
+        asyncio.run(main())
+
+    recorded = read(tmp_path / "run.mtr")
+    reasons = {
+        path[1].split(" ")[0].rsplit(".", 1)[-1]: state
+        for path, changes in recorded.changes.items()
+        for _, state, _ in changes
+        if state is not None and state.startswith("waiting")
+    }
+    assert {name: state for name, state in reasons.items() if name.startswith("wait_")} == {
+        "wait_lock": "waiting:lock",
+        "wait_condition": "waiting:condition",
+        "wait_task": "waiting:tasks",
+        "wait_future": "waiting:future",
+        "wait_thread": "waiting:thread",
+        "wait_children": "waiting:children",
+    }
+    assert reasons["wait"] == "waiting:event"
+    assert reasons["get"] == "waiting:queue"
+    assert reasons["acquire"] == "waiting:semaphore"
+    assert reasons["main"] == "waiting:children"
+
+
+def test_streams_wait_to_read_and_to_write(tmp_path: Path) -> None:
+    async def main() -> None:
+        async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await asyncio.sleep(0.01)
+            await reader.read()
+            writer.close()
+
+        server = await asyncio.start_server(take, "127.0.0.1", 0)
+        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        writer.write(bytes(20_000_000))
+        await writer.drain()
+        writer.write_eof()
+        await reader.read()
+        writer.close()
+        server.close()
+
+    with meantime.record(tmp_path / "run.mtr"):
+        asyncio.run(main())
+
+    recorded = read(tmp_path / "run.mtr")
+    assert {"waiting:io-read", "waiting:io-write"} <= set(recorded.times("Tasks"))
+    # what a loop's callback spawns is not put down to the line that runs the loop
+    assert any(".take (streams.py:" in path[1] for path in recorded.changes)
+
+
+def test_the_ends_of_tasks_are_told_apart(tmp_path: Path) -> None:
+    async def main() -> None:
+        async def complete() -> None:
+            await asyncio.sleep(0)
+
+        async def fail() -> None:
+            raise ValueError
+
+        async def clean_up() -> None:
+            try:
+                await asyncio.sleep(10)
+            finally:
+                await asyncio.sleep(0.001)
+
+        tasks = [asyncio.create_task(each()) for each in (complete, fail, clean_up)]
+        await asyncio.sleep(0)
+        tasks[2].cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    with meantime.record(tmp_path / "run.mtr"):
+        asyncio.run(main())
+
+    recorded = read(tmp_path / "run.mtr")
+    ends = {
+        path[1].split(" ")[0].rsplit(".", 1)[-1]: [state for _, state, _ in changes]
+        for path, changes in recorded.changes.items()
+        if path[0] == "Tasks"
+    }
+    assert ends["complete"] == [
+        "spawned",
+        "running",
+        "waiting:sleep",
+        "runnable",
+        "running",
+        "completed",
+        None,
+    ]
+    assert ends["fail"] == ["spawned", "running", "failed", None]
+    assert ends["clean_up"] == [
+        "spawned",
+        "running",
+        "waiting:sleep",
+        "runnable",
+        "running",
+        "cancelling",
+        "runnable",
+        "running",
+        "cancelled",
+        None,
+    ]
+
+
+def test_a_task_names_its_site_its_wait_and_who_woke_it(tmp_path: Path) -> None:
+    async def main() -> None:
+        event = asyncio.Event()
+
+        async def sleeper() -> None:
+            await event.wait()
+
+        async def waker() -> None:
+            event.set()
+
+        sleeping = asyncio.create_task(sleeper(), name="sleeping beauty")
+        await asyncio.create_task(waker())
+        await sleeping
+
+    with meantime.record(tmp_path / "run.mtr"):
+        asyncio.run(main())
+
+    recorded = read(tmp_path / "run.mtr")
+    trace = recorded.trace
+    (entity,) = [entity for entity, name in trace.names.items() if name == "sleeping beauty"]
+    path = trace.paths[entity]
+    woken_by = [left for name, left, right in recorded.flows if name == "wake" and right == path]
+    spawned_by = [left for name, left, right in recorded.flows if name == "spawn" and right == path]
+    wait = next(tag for _, state, tag in recorded.changes[path] if state == "waiting:event")
+    assert path[1].startswith("test_a_task_names_its_site")
+    assert "sleeper (test_recording.py:" in path[1]
+    assert ["waker" in left[1] for left in woken_by] == [True]
+    assert ["main" in left[1] for left in spawned_by] == [True]
+    assert str(wait["function"]).endswith("sleeper")
+
+
+def test_pool_items_lead_from_task_to_worker_and_back(tmp_path: Path) -> None:
+    async def main() -> None:
+        await asyncio.to_thread(time.sleep, 0.001)
+
+    with meantime.record(tmp_path / "run.mtr"):
+        asyncio.run(main())
+
+    recorded = read(tmp_path / "run.mtr")
+    ways = {(name, left[0], right[0]) for name, left, right in recorded.flows}
+    assert {("submit", "Tasks", "Workers"), ("result", "Workers", "Tasks")} <= ways
+    assert recorded.states("Workers", "asyncio_0") == [["running", "idle", "stopped"]] or (
+        recorded.states("Workers", "asyncio_0") == [["running", "idle", "stopped", None]]
+    )
+
+
+def test_a_blocked_loop_shows_in_what_was_runnable(tmp_path: Path) -> None:
+    async def main() -> None:
+        async def tick() -> None:
+            await asyncio.sleep(0.001)
+
+        ticking = asyncio.create_task(tick())
+        await asyncio.sleep(0)
+        deadline = time.monotonic() + 0.03
+        while time.monotonic() < deadline:
+            pass
+        await ticking
+
+    with meantime.record(tmp_path / "run.mtr"):
+        asyncio.run(main())
+
+    times = read(tmp_path / "run.mtr").times("Tasks")
+    assert times["running"] >= 30_000_000
+
+
+@pytest.mark.parametrize("trace", ["tasks", "workers", "both", "none"])
+def test_only_what_is_asked_for_is_recorded(tmp_path: Path, trace: str) -> None:
+    with meantime.record(tmp_path / "run.mtr", trace=trace):
+        asyncio.run(asyncio.sleep(0.001))
+
+    groups = {path[0] for path in read(tmp_path / "run.mtr").changes}
+    assert (
+        groups
+        == {
+            "tasks": {"Tasks"},
+            "workers": {"Loops"},
+            "both": {"Tasks", "Loops"},
+            "none": set(),
+        }[trace]
+    )
+
+
+@pytest.mark.parametrize(
+    ("end", "status"),
+    [
+        ("os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL),
+        ("os.kill(os.getpid(), signal.SIGSEGV)", -signal.SIGSEGV),
+        ("os._exit(3)", 3),
+    ],
+)
+@pytest.mark.parametrize("count", [100, 4094, 4095, 30_007])
+def test_no_event_is_lost_when_the_program_dies(
+    tmp_path: Path, end: str, status: int, count: int
+) -> None:
+    done = _run_script(
+        f"meantime.start(sys.argv[1])\n_recorder.emit_many({WAIT}, {count})\n{end}\n",
+        tmp_path / "run.mtr",
+    )
+
+    assert done.returncode == status, done.stderr
+    assert _all_events(tmp_path / "run.mtr", WAIT) == list(range(count))
+
+
+@pytest.mark.parametrize("policy", ["block", "drop"])
+def test_a_full_disk_costs_what_it_is_said_to_cost_and_not_the_program(
+    tmp_path: Path, policy: str
+) -> None:
+    done = _run_script(
+        "import resource\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        f"meantime.start(sys.argv[1], policy={policy!r})\n"
+        "_recorder.emit_many(5, 10)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, resource.RLIM_INFINITY))\n"
+        "_recorder.emit_many(5, 200_000)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (-1, -1))\n"
+        "meantime.stop()\nprint('went on')\n",
+        tmp_path / "run.mtr",
+    )
+
+    trace = read(tmp_path / "run.mtr").trace
+    events = len(_all_events(tmp_path / "run.mtr", WAIT))
+    assert done.stdout == "went on\n", done.stderr
+    assert trace.anomalies["records_lost"] > 0
+    assert events + trace.anomalies["records_lost"] == 200_010
+
+
+def test_dropping_counts_what_it_drops(tmp_path: Path) -> None:
+    with meantime.record(tmp_path / "run.mtr", policy="drop"):
+        _recorder.emit_many(WAIT, 200_000)
+
+    lost = read(tmp_path / "run.mtr").trace.anomalies["records_lost"]
+    assert len(_all_events(tmp_path / "run.mtr", WAIT)) + lost == 200_000
+
+
+def test_a_recording_with_a_limit_keeps_the_newest(tmp_path: Path) -> None:
+    with meantime.record(tmp_path / "run.mtr", max_bytes=1_000_000):
+        _recorder.emit_many(WAKE, 400_000)
+
+    size = sum(entry.stat().st_size for entry in (tmp_path / "run.mtr").glob("*.ev"))
+    events = _all_events(tmp_path / "run.mtr", WAKE)
+    gone = read(tmp_path / "run.mtr").trace.anomalies["records_rotated"]
+    assert 500_000 < size <= 1_100_000
+    assert events == list(range(400_000 - len(events), 400_000))
+    assert gone >= 400_000 - len(events)
+
+
+def test_a_task_says_who_it_is_again_after_its_beginning_went(tmp_path: Path) -> None:
+    async def main() -> None:
+        async def long() -> None:
+            for _ in range(4):
+                _recorder.emit_many(FLUSH, 100_000)
+                await asyncio.sleep(0)
+
+        await asyncio.create_task(long(), name="long one")
+
+    with meantime.record(tmp_path / "run.mtr", max_bytes=1_000_000):
+        asyncio.run(main())
+
+    recorded = read(tmp_path / "run.mtr")
+    names = {recorded.trace.paths[entity][1] for entity in recorded.trace.names}
+    assert ["long (test_recording.py" in name for name in names] == [True]
+
+
+def test_a_ring_is_written_out_when_asked_and_says_what_it_passed_over(tmp_path: Path) -> None:
+    with meantime.record(tmp_path / "run.mtr", policy="ring", ring_bytes=200_000):
+        _recorder.emit_many(WAIT, 100_000)
+        _recorder.dump()
+        _recorder.emit_many(WAKE, 100_000)
+
+    waits = _all_events(tmp_path / "run.mtr", WAIT)
+    wakes = _all_events(tmp_path / "run.mtr", WAKE)
+    lost = read(tmp_path / "run.mtr").trace.anomalies["records_lost"]
+    assert waits == list(range(100_000 - len(waits), 100_000))
+    assert wakes == list(range(100_000 - len(wakes), 100_000))
+    assert len(waits) + len(wakes) + lost == 200_000
+
+
+def test_a_ring_of_a_killed_program_is_read_from_its_tail(tmp_path: Path) -> None:
+    _run_script(
+        "meantime.start(sys.argv[1], policy='ring', ring_bytes=200_000)\n"
+        f"_recorder.emit_many({WAIT}, 100_000)\nos.kill(os.getpid(), 9)\n",
+        tmp_path / "run.mtr",
+    )
+
+    events = _all_events(tmp_path / "run.mtr", WAIT)
+    assert len(events) > 8_000
+    assert events == list(range(100_000 - len(events), 100_000))
+
+
+def test_a_loop_blocked_too_long_writes_the_ring_out(tmp_path: Path) -> None:
+    async def block() -> None:
+        deadline = time.monotonic() + 0.02
+        while time.monotonic() < deadline:
+            pass
+        assert not list((tmp_path / "run.mtr").glob("*.ev"))
+        await asyncio.sleep(0)
+        assert list((tmp_path / "run.mtr").glob("*.ev"))
+
+    with meantime.record(tmp_path / "run.mtr", policy="ring", blocked_ns=10_000_000):
+        asyncio.run(block())
+
+
+def test_a_fork_writes_its_own_files(tmp_path: Path) -> None:
+    done = _run_script(
+        "meantime.start(sys.argv[1])\n_recorder.emit_many(5, 100)\n"
+        "child = os.fork()\n"
+        "_recorder.emit_many(11, 5_000)\n"
+        "if not child: os._exit(0)\n"
+        "os.waitpid(child, 0)\nmeantime.stop()\n",
+        tmp_path / "run.mtr",
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert len(_all_events(tmp_path / "run.mtr", WAIT)) == 100
+    assert sorted(_all_events(tmp_path / "run.mtr", WAKE)) == sorted([*range(5_000)] * 2)
+
+
+def test_a_forked_child_knows_the_places_of_its_parent(tmp_path: Path) -> None:
+    done = _run_script(
+        "import asyncio\n"
+        "async def work(): await asyncio.sleep(0)\n"
+        "meantime.start(sys.argv[1])\n"
+        "asyncio.run(work())\n"
+        "child = os.fork()\n"
+        "asyncio.run(work())\n"
+        "if not child: os._exit(0)\n"
+        "os.waitpid(child, 0)\n",
+        tmp_path / "run.mtr",
+    )
+
+    assert done.returncode == 0, done.stderr
+    tasks = [path for path in read(tmp_path / "run.mtr").changes if path[1].startswith("work")]
+    assert len(tasks) == 3
+    assert all("unknown" not in path[1] for path in tasks)
+
+
+def test_threads_that_come_and_go_share_their_files(tmp_path: Path) -> None:
+    with meantime.record(tmp_path / "run.mtr"):
+        for number in range(1_000):
+            thread = threading.Thread(target=_recorder.emit, args=(WAIT, number))
+            thread.start()
+            thread.join()
+
+    assert sorted(_all_events(tmp_path / "run.mtr", WAIT)) == list(range(1_000))
+    assert len(list((tmp_path / "run.mtr").glob("*.ev"))) <= 3
+
+
+def test_a_recording_is_readable_while_it_grows(tmp_path: Path) -> None:
+    with meantime.record(tmp_path / "run.mtr"):
+        _recorder.emit_many(WAIT, 10_000)
+        before = len(_all_events(tmp_path / "run.mtr", WAIT))
+        _recorder.emit_many(WAIT, 10)
+        after = len(_all_events(tmp_path / "run.mtr", WAIT))
+
+    assert (before, after) == (10_000, 10_010)
+
+
+def test_a_recording_for_a_time_ends_by_itself(tmp_path: Path) -> None:
+    with meantime.record(tmp_path / "run.mtr", duration_ns=1):
+        _recorder.emit_many(WAIT, 100)
+
+    assert _all_events(tmp_path / "run.mtr", WAIT) == []
+
+
+@pytest.mark.parametrize("what", ["recording.json", "facts", "ev"])
+def test_a_damaged_file_is_named(tmp_path: Path, what: str) -> None:
+    with meantime.record(tmp_path / "run.mtr"):
+        _recorder.emit_many(WAIT, 100)
+    (damaged,) = list((tmp_path / "run.mtr").glob(f"*{what}"))
+    damaged.write_bytes(b"x" * 100)
+
+    with pytest.raises(meantime.MeantimeError, match=damaged.name):
+        read(tmp_path / "run.mtr")
+
+
+def test_a_file_cut_in_a_record_gives_what_is_before(tmp_path: Path) -> None:
+    with meantime.record(tmp_path / "run.mtr"):
+        _recorder.emit_many(SPAWN, 100)
+        _recorder.emit_text(128, 1, "a name of some length, to be cut")
+    (segment,) = (tmp_path / "run.mtr").glob("*.ev")
+    os.truncate(segment, segment.stat().st_size - 20)
+
+    recorded = read(tmp_path / "run.mtr")
+
+    assert len(recorded.changes) == 100
+    assert recorded.trace.anomalies["truncated"] == 1
