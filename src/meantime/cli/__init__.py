@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["COMMANDS", "cli", "main"]
 
 COMMANDS = {
+    "statemap": "Draw a statemap of each FILE, one above the other, as an interactive SVG.",
     "info": "Tell what a trace is: its format, span, entities, states and anomalies.",
     "stats": "Tell where the time went: per state or entity, or per name of spans.",
     "dump": "Print what a trace holds, one JSON object a line.",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from meantime.cli.progress import progress_bar
 from meantime.errors import InputError, UsageError
-from meantime.units import parse_instant
+from meantime.units import format_utc, parse_instant
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from meantime.anomalies import Anomalies
     from meantime.clocks import Clock
     from meantime.opening import Opened
+    from meantime.units import Instant
 
-__all__ = ["load", "refuse_anomalies", "resolve"]
+__all__ = ["load", "refuse_anomalies", "resolve", "since_origin"]
 
 
 def load(
@@ -52,11 +53,19 @@ def resolve(text: str | None, clock: Clock) -> int | None:
     Raises:
         UsageError: If it is no time, or absolute while the trace's wall clock is not known.
     """
-    if text is None:
-        return None
-    instant = parse_instant(text)
+    return None if text is None else since_origin(parse_instant(text), clock)
+
+
+def since_origin(instant: Instant, clock: Clock) -> int:
+    """Return an instant as a time from the history's origin.
+
+    Raises:
+        UsageError: If it is absolute while the trace's wall clock is not known.
+    """
     if not instant.absolute:
         return instant.ns
     if clock.utc_at_origin_ns is None:
-        raise UsageError(f"{text!r} is absolute, but this trace does not say when it began")
+        raise UsageError(
+            f"{format_utc(instant.ns)} is absolute, but this trace does not say when it began"
+        )
     return instant.ns - clock.utc_at_origin_ns

@@ -1,0 +1,194 @@
+"""`meantime statemap`: the original's options with the original's meaning, and a few more."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import PurePath
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from meantime.cli.inputs import load, refuse_anomalies
+from meantime.cli.options import once
+from meantime.cli.output import write
+from meantime.cli.window import named_time, parse_window
+from meantime.errors import UsageError
+from meantime.units import parse_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from meantime.opening import Opened
+    from meantime.views.statemap import StatemapOptions
+
+__all__ = ["command"]
+
+_EXAMPLES = """\b
+Examples:
+  meantime statemap disks.statemap -o disks.svg
+  meantime statemap -b 1.5s -d 200ms -s waiting pg.statemap.gz > window.svg
+  meantime statemap -o both.svg cpus.statemap disks.statemap
+"""
+
+
+@click.command(
+    "statemap",
+    context_settings={"help_option_names": ["--help", "-?"]},
+    epilog=_EXAMPLES,
+)
+@click.argument("files", nargs=-1, metavar="FILE...")
+@once("-o", "--output", metavar="OUT", help="Where to: a .svg or .json file, or - for a pipe.")
+@once("-b", "--begin", metavar="TIME", help="Offset at which the map begins.")
+@once("-e", "--end", metavar="TIME", help="Offset at which the map ends.")
+@once("-d", "--duration", metavar="TIME", help="How long a time the map shows.")
+@once(
+    "-c",
+    "--coalesce",
+    metavar="N",
+    default="25000",
+    help="At most this many rectangles in each map; totals stay exact.  [25000]",
+)
+@once("-s", "--sortby", metavar="STATE", help="Sort rows by time in this state.  [entity]")
+@once("-S", "--stacksortby", metavar="STATE", help="Sort stacked maps by time in this state.")
+@click.option("-i", "--ignore-tags", "--ignoreTags", is_flag=True, help="Drop all tags.")
+@once(
+    "-h",
+    "--state-height",
+    "--stateHeight",
+    metavar="PX",
+    default="10",
+    help="Height of a row in pixels.  [10]",
+)
+@once("-f", "--filter", "pattern", metavar="REGEXP", help="Only entities whose name matches.")
+@once("--from", "from_", metavar="TIME", help="As -b.")
+@once("--to", "to", metavar="TIME", help="As -e.")
+@click.option(
+    "--offset",
+    "offsets",
+    multiple=True,
+    metavar="FILE=TIME",
+    help="Shift a stacked file's times by hand.",
+)
+@click.option("--lenient", is_flag=True, help="Skip and count what cannot be read.")
+@click.option("--strict", is_flag=True, help="Fail if anything in the input is odd.")
+@click.option("-n", "--dry-run", is_flag=True, help="Read only: print the summary, draw nothing.")
+def command(
+    *,
+    files: tuple[str, ...],
+    output: str | None,
+    begin: str | None,
+    end: str | None,
+    duration: str | None,
+    coalesce: str,
+    sortby: str | None,
+    stacksortby: str | None,
+    ignore_tags: bool,
+    state_height: str,
+    pattern: str | None,
+    from_: str | None,
+    to: str | None,
+    offsets: tuple[str, ...],
+    lenient: bool,
+    strict: bool,
+    dry_run: bool,
+) -> None:
+    """Draw a statemap of each FILE, one above the other, as an interactive SVG.
+
+    \b
+    Rows are entities, the X axis is time, colours are states.
+    TIME is a number with ns (assumed), us, ms, s, m, min, h or d; FILE may be - and may be
+    compressed with gzip, xz or zstd.
+    """  # noqa: D301 - \b is click's mark for lines that stay as they are
+    if not files:
+        raise UsageError("must specify a data file")
+    asked = parse_window(_one_of("begin", begin, from_), _one_of("end", end, to), duration)
+    limit = _whole_number("coalesce factor", coalesce)
+    height_px = _whole_number("state height", state_height)
+    by_hand = _offsets(offsets, files)
+    target = None if dry_run else _target(output)
+
+    from meantime.views.statemap import StatemapOptions  # noqa: PLC0415 - NumPy is not for --help
+
+    opened = [load(file, lenient=lenient) for file in files]
+    if strict:
+        for file, (_, history) in zip(files, opened, strict=True):
+            refuse_anomalies(file, history.anomalies)
+    begin_ns, end_ns = asked.window(opened[0].history.clock)
+    options = StatemapOptions(
+        begin_ns=begin_ns,
+        end_ns=end_ns,
+        coalesce=limit,
+        sort_by=sortby,
+        stack_sort_by=stacksortby,
+        filter=pattern,
+        ignore_tags=ignore_tags,
+        state_height_px=height_px,
+        offsets_ns=by_hand,
+    )
+    counts = _count(opened, options) if target is None else _draw(opened, options, target)
+    for file, (trace, history), rectangles in zip(files, opened, counts, strict=True):
+        name = PurePath(file).name
+        click.echo(f"{name}: {trace.records} records processed, {rectangles} rectangles", err=True)
+        for line in history.anomalies.lines():
+            click.echo(f"{name}: {line}", err=True)
+
+
+def _count(opened: Sequence[Opened], options: StatemapOptions) -> list[int]:
+    from meantime.views.statemap import count  # noqa: PLC0415 - as above
+
+    return count([history for _, history in opened], options)
+
+
+def _draw(opened: Sequence[Opened], options: StatemapOptions, target: Target) -> list[int]:
+    """Write the document; return how many rectangles each file has in it."""
+    from meantime.views.statemap import build, document, svg  # noqa: PLC0415 - as above
+
+    drawn = build([history for _, history in opened], options)
+    write(target.path, [(document if target.kind == "json" else svg).render(drawn)])
+    counts = [0] * len(opened)
+    for panel in drawn.panels:
+        counts[panel.history] += len(panel.rectangles)
+    return counts
+
+
+class Target(NamedTuple):
+    """Where a document goes, and what it is: `svg` or `json`."""
+
+    path: str
+    kind: str
+
+
+def _target(output: str | None) -> Target:
+    if output is None:
+        if sys.stdout.isatty():
+            raise UsageError("name a file with -o, or send standard output to a file or a pipe")
+        return Target("-", "svg")
+    suffix = PurePath(output).suffix
+    if suffix not in ("", ".svg", ".json"):
+        raise UsageError(f"{output!r}: a statemap is written as .svg or .json")
+    return Target(output, suffix[1:] or "svg")
+
+
+def _one_of(name: str, first: str | None, second: str | None) -> str | None:
+    """Return the value of an option that has two spellings."""
+    if first is not None and second is not None:
+        raise UsageError(f"Option '{name}' given more than once")
+    return second if first is None else first
+
+
+def _whole_number(name: str, text: str) -> int:
+    if not re.fullmatch(r"\+?[0-9]+", text):
+        raise UsageError(f"{name} must be an integer")
+    return int(text)
+
+
+def _offsets(texts: Sequence[str], files: Sequence[str]) -> dict[int, int]:
+    """Return what --offset says, by the file's place."""
+    offsets_ns: dict[int, int] = {}
+    for text in texts:
+        file, _, time = text.rpartition("=")
+        if file not in files[1:]:
+            raise UsageError(f"--offset {text}: write a file after the first, = and a time")
+        offsets_ns[files.index(file, 1)] = named_time("offset", time, parse_duration)
+    return offsets_ns

@@ -1,0 +1,87 @@
+"""The options -b, -e and -d of the statemap: a window, with the original's sentences."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from meantime.cli.inputs import since_origin
+from meantime.errors import UsageError
+from meantime.units import MAX_NS, parse_duration, parse_instant
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from meantime.clocks import Clock
+    from meantime.units import Instant
+
+__all__ = ["Asked", "named_time", "parse_window"]
+
+T = TypeVar("T")
+
+
+class Asked(NamedTuple):
+    """What the options -b, -e and -d say, each None if not given."""
+
+    begin: Instant | None
+    end: Instant | None
+    duration_ns: int | None
+
+    def window(self, clock: Clock) -> tuple[int | None, int | None]:
+        """Return begin and end in the time of the first file; None is where its data do.
+
+        Raises:
+            UsageError: With the original's sentence, if they contradict each other.
+        """
+        begin_ns, end_ns = (
+            None if instant is None else since_origin(instant, clock)
+            for instant in (self.begin, self.end)
+        )
+        if self.duration_ns is None:
+            if begin_ns is not None and end_ns and begin_ns > end_ns:
+                raise UsageError("begin offset must be less than end offset")
+        elif end_ns is None:
+            end_ns = min((begin_ns or 0) + self.duration_ns, MAX_NS)
+        else:
+            if self.duration_ns > end_ns:
+                raise UsageError("duration cannot exceed end offset")
+            begin_ns = end_ns - self.duration_ns
+        return begin_ns, end_ns
+
+
+def parse_window(begin: str | None, end: str | None, duration: str | None) -> Asked:
+    """Return what -b, -e and -d say.
+
+    Raises:
+        UsageError: With the original's sentence, if one is not a time or all three are given.
+    """
+    asked = Asked(
+        _instant("begin", begin),
+        _instant("end", end),
+        None if duration is None else _duration(duration),
+    )
+    if None not in asked:
+        raise UsageError("cannot specify all of begin, end, and duration")
+    return asked
+
+
+def _instant(name: str, text: str | None) -> Instant | None:
+    return None if text is None else named_time(name, text, parse_instant)
+
+
+def _duration(text: str) -> int:
+    duration_ns = named_time("duration", text, parse_duration)
+    if duration_ns < 0:
+        raise UsageError(f'value for duration is negative: "{text}"')
+    return duration_ns
+
+
+def named_time(name: str, text: str, parse: Callable[[str], T]) -> T:
+    """Return what a parser makes of an option's value.
+
+    Raises:
+        UsageError: With the original's sentence, if it is no time.
+    """
+    try:
+        return parse(text)
+    except UsageError:
+        raise UsageError(f'value for {name} is not a valid expression of time: "{text}"') from None

@@ -1,0 +1,165 @@
+"""The command line of `meantime statemap`: options, sentences, statuses, files."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from meantime.cli import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TRACE = """
+{"start": [100, 0], "title": "t", "states": {"a": {"value": 0}, "b": {"value": 1}}}
+{"time": "10", "entity": "x", "state": 0}
+{"time": "20", "entity": "x", "state": 1}
+{"time": "15", "entity": "y", "state": 1}
+{"time": "40", "entity": "x", "state": 0}
+"""
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> str:
+    path = tmp_path / "t.statemap"
+    path.write_text(TRACE)
+    return str(path)
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[Any, str, str]:
+    with pytest.raises(SystemExit) as stopped:
+        main(["statemap", *arguments])
+    out, err = capsys.readouterr()
+    return stopped.value.code, out, err
+
+
+def window(capsys: pytest.CaptureFixture[str], tmp_path: Path, *arguments: str) -> tuple[int, int]:
+    status, _, err = run(capsys, *arguments, "-o", str(tmp_path / "out.json"))
+    assert status == 0, err
+    drawn = json.loads((tmp_path / "out.json").read_text())["maps"][0]
+    return drawn["start_ns"], drawn["end_ns"]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ([], (0, 40)),
+        (["-b", "12"], (12, 40)),
+        (["-e", "30"], (0, 30)),
+        (["-d30"], (0, 30)),
+        (["-b12", "-d", "8"], (12, 20)),
+        (["-e", "30", "-d", "8ns"], (22, 30)),
+        (["--begin=12", "--end=30"], (12, 30)),
+        (["--from", "@100.000000012", "--to", "1970-01-01T00:01:40.00000003Z"], (12, 30)),
+        (["-d", "1us"], (0, 1000)),
+        (["-e", "0"], (0, 40)),
+    ],
+)
+def test_the_window_is_what_the_options_say(
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    trace: str,
+    options: list[str],
+    expected: tuple[int, int],
+) -> None:
+    assert window(capsys, tmp_path, *options, trace) == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ([], "must specify a data file"),
+        (["-b", "soon", "T"], 'value for begin is not a valid expression of time: "soon"'),
+        (["-e", "nan", "T"], 'value for end is not a valid expression of time: "nan"'),
+        (["-d", "1x", "T"], 'value for duration is not a valid expression of time: "1x"'),
+        (["-d", "-1", "T"], 'value for duration is negative: "-1"'),
+        (["-b1", "-e2", "-d1", "T"], "cannot specify all of begin, end, and duration"),
+        (["-e", "1", "-d", "2", "T"], "duration cannot exceed end offset"),
+        (["-b", "2", "-e", "1", "T"], "begin offset must be less than end offset"),
+        (["-c", "many", "T"], "coalesce factor must be an integer"),
+        (["-c", "-1", "T"], "coalesce factor must be an integer"),
+        (["-h", "1.5", "T"], "state height must be an integer"),
+        (["-b", "1", "--from", "2", "T"], "Option 'begin' given more than once"),
+        (["--offset", "T=1s", "T"], "--offset T=1s: write a file after the first, = and a time"),
+        (["-o", "x.png", "T"], "'x.png': a statemap is written as .svg or .json"),
+    ],
+)
+def test_what_the_options_alone_show_to_be_wrong_exits_with_2(
+    capsys: pytest.CaptureFixture[str], trace: str, options: list[str], sentence: str
+) -> None:
+    arguments = [trace if option == "T" else option for option in options]
+
+    status, out, err = run(capsys, *arguments)
+
+    assert (status, out, err) == (2, "", f"meantime: {sentence}\n")
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["-s", "c"], 'cannot sort by state "c": no such state'),
+        (["-S", "c"], 'unknown stack sorting state "c"'),
+    ],
+)
+def test_a_state_that_is_not_in_the_file_exits_with_1_and_no_output(
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    trace: str,
+    options: list[str],
+    sentence: str,
+) -> None:
+    status, out, err = run(capsys, *options, trace, "-o", str(tmp_path / "out.svg"))
+
+    assert (status, out) == (1, "")
+    assert sentence in err
+    assert not (tmp_path / "out.svg").exists()
+
+
+def test_standard_output_is_the_svg(capsysbinary: pytest.CaptureFixture[bytes], trace: str) -> None:
+    with pytest.raises(SystemExit):
+        main(["statemap", trace])
+
+    out, err = capsysbinary.readouterr()
+    assert out.startswith(b"<svg ")
+    assert err == b"t.statemap: 4 records processed, 3 rectangles\n"
+
+
+def test_a_dry_run_counts_and_draws_nothing(capsys: pytest.CaptureFixture[str], trace: str) -> None:
+    status, out, err = run(capsys, "-ns", "no such state", trace)
+
+    assert (status, out) == (0, "")
+    assert err == "t.statemap: 4 records processed, 3 rectangles\n"
+
+
+def test_short_options_are_bundled_and_the_old_spellings_work(
+    capsys: pytest.CaptureFixture[str], trace: str
+) -> None:
+    status, _, _ = run(capsys, "-inc25", "--stateHeight=3", "--ignoreTags", "--", trace)
+
+    assert status == 0
+
+
+def test_what_is_odd_is_said_and_strict_refuses_it(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "cut.statemap"
+    path.write_text(TRACE + '{"time": "41", "ent')
+
+    status, _, err = run(capsys, "-n", str(path))
+    refused, _, reason = run(capsys, "-n", "--strict", str(path))
+
+    assert status == 0
+    assert "cut.statemap: 1 truncated: the input ends inside a record" in err
+    assert refused == 1
+    assert "with --strict: 1 truncated" in reason
+
+
+def test_two_runs_write_the_same_bytes(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, trace: str
+) -> None:
+    for name in ("first.svg", "second.svg"):
+        run(capsys, trace, trace, "-o", str(tmp_path / name))
+
+    assert (tmp_path / "first.svg").read_bytes() == (tmp_path / "second.svg").read_bytes()
