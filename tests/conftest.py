@@ -61,27 +61,39 @@ class OpenPage(Protocol):
     def __call__(self, file: bytes, fragment: str = "", **context: object) -> Page: ...
 
 
+@pytest.fixture(scope="session")
+def context(browser: Browser) -> Iterator[BrowserContext]:
+    """What most pages are opened in; making one for each takes longer than most tests."""
+    with _context(browser) as made:
+        yield made
+
+
+def _context(browser: Browser, **settings: object) -> BrowserContext:
+    size = {"width": 1200, "height": 800}
+    return browser.new_context(**{"viewport": size, "offline": True, **settings})  # type: ignore[arg-type] # Playwright's
+
+
 @pytest.fixture
-def open_page(browser: Browser, tmp_path: Path) -> Iterator[OpenPage]:
+def open_page(browser: Browser, context: BrowserContext, tmp_path: Path) -> Iterator[OpenPage]:
     """A function that opens a page, which then may not complain of anything."""
     complaints: list[str] = []
-    contexts: list[BrowserContext] = []
+    opened: list[Page | BrowserContext] = []
 
-    def opened(file: bytes, fragment: str = "", **context: object) -> Page:
-        path = tmp_path / f"page{len(contexts)}.svg"
+    def open_file(file: bytes, fragment: str = "", **settings: object) -> Page:
+        path = tmp_path / f"page{len(opened)}.svg"
         path.write_bytes(file)
-        settings = {"viewport": {"width": 1200, "height": 800}, "offline": True, **context}
-        contexts.append(browser.new_context(**settings))  # type: ignore[arg-type] # Playwright's
-        page = contexts[-1].new_page()
+        own = _context(browser, **settings) if settings else context
+        page = own.new_page()
+        opened.append(own if settings else page)
         page.set_default_timeout(5000)
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("console", lambda message: complaints.append(message.text))
         page.goto(path.as_uri() + fragment)
         return page
 
-    yield opened
-    for context in contexts:
-        context.close()
+    yield open_file
+    for page_or_context in opened:
+        page_or_context.close()
     assert complaints == []
 
 

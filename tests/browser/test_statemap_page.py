@@ -1,10 +1,21 @@
-"""The page of a statemap, driven as a person would."""
+"""The page of a statemap, driven as a person would.
+
+What is in view and what is chosen is read from the address, as somebody would who shares it.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from base64 import b64decode
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import parse_qs, urlsplit
 
-from meantime.testing.statemaps import panel, statemap
+import numpy as np
+import pytest
+
+from meantime.kernels import text as kernel
+from meantime.testing.statemaps import events, panel, panel_of, statemap
 from meantime.views.statemap.svg import render
 
 if TYPE_CHECKING:
@@ -12,15 +23,987 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Page
 
+    from meantime.testing.statemaps import Drawn
+    from meantime.views.statemap.data import StatemapPanel
+
     Open = Callable[..., Page]
+
+S, MS, US = 10**9, 10**6, 10**3
+
+
+class View(NamedTuple):
+    start_ns: int
+    end_ns: int
+
+    @property
+    def span_ns(self) -> int:
+        return self.end_ns - self.start_ns
+
+
+def chosen(page: Page) -> dict[str, str]:
+    return {key: values[0] for key, values in parse_qs(urlsplit(page.url).fragment).items()}
+
+
+def after(page: Page, action: Callable[[], object]) -> dict[str, str]:
+    """Return what the address says once an action has changed it."""
+    before = page.evaluate("location.hash")
+    action()
+    page.wait_for_function("before => location.hash !== before", arg=before, polling=20)
+    return chosen(page)
+
+
+def view(address: dict[str, str]) -> View:
+    start, _, end = address["t"].partition("..")
+    return View(int(start), int(end))
+
+
+def strip(page: Page) -> dict[str, float]:
+    box = page.locator(".strip").bounding_box()
+    assert box
+    return {side: float(box[side]) for side in ("x", "y", "width", "height")}
+
+
+def spot(page: Page, ratio: float, row: int = 0, rows: int = 1) -> tuple[float, float]:
+    box = strip(page)
+    return box["x"] + box["width"] * ratio, box["y"] + box["height"] * (row + 0.5) / rows
+
+
+def wheel(page: Page, ratio: float, delta: float) -> dict[str, str]:
+    page.mouse.move(*spot(page, ratio))
+    return after(page, lambda: page.mouse.wheel(0, delta))
+
+
+def press(page: Page, *keys: str) -> dict[str, str]:
+    def presses() -> None:
+        for key in keys:
+            page.keyboard.press(key)
+
+    return after(page, presses)
+
+
+def click(
+    page: Page, ratio: float, row: int = 0, rows: int = 1, **options: object
+) -> dict[str, str]:
+    x, y = spot(page, ratio, row, rows)
+    modifiers = options.get("modifiers", [])
+    for key in modifiers:  # type: ignore[attr-defined] # a list of names
+        page.keyboard.down(key)
+    address = after(page, lambda: page.mouse.click(x, y))
+    for key in modifiers:  # type: ignore[attr-defined] # a list of names
+        page.keyboard.up(key)
+    return address
+
+
+def picture(page: Page) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
+    """Return the map as it is drawn once nothing is waiting to be: rows x columns x RGBA."""
+    width, height, data = page.evaluate(
+        """() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => {
+          const drawn = document.querySelector(".strip canvas");
+          const copy = new OffscreenCanvas(drawn.width, drawn.height);
+          const context = copy.getContext("2d", {willReadFrequently: true});
+          context.drawImage(drawn, 0, 0);
+          const {data} = context.getImageData(0, 0, copy.width, copy.height);
+          let text = "";
+          for (let i = 0; i < data.length; i += 32768) {
+            text += String.fromCharCode(...data.subarray(i, i + 32768));
+          }
+          done([copy.width, copy.height, btoa(text)]);
+        })))"""
+    )
+    return np.frombuffer(b64decode(data), np.uint8).reshape(height, width, 4)
+
+
+def pixel(page: Page, ratio: float, row: int = 0, rows: int = 1) -> str:
+    """Return the colour of a place of the map; empty if nothing is drawn there."""
+    image = picture(page)
+    height, width, _ = image.shape
+    color = image[int(height * (row + 0.5) / rows), int(width * ratio)]
+    return f"#{bytes(color[:3]).hex()}" if color[3] else ""
+
+
+def table(page: Page, selector: str) -> list[list[str]]:
+    rows = page.locator(f"{selector} tbody tr, {selector} tfoot tr")
+    return [row.locator("td").all_text_contents() for row in rows.all()]
+
+
+def simple() -> StatemapPanel:
+    """Return two rows over 8 s: one in `a`, then `b`, then nothing, one in `b` all the time."""
+    return panel(
+        {"disk0": "aaaabb..", "disk1": "bbbbbbbb"},
+        step_ns=S,
+        title="I/O",
+        entity_kind="Disk",
+        origin_ns=1_528_482_355 * S,
+        descriptions={0: "the fast one"},
+    )
+
+
+GREEN, YELLOW = "#2e8b57", "#ffd700"
+
+
+def tagged() -> StatemapPanel:
+    """Return two rows over 10 s whose state `a` has tags with values of every kind."""
+    tags = [
+        {"state": 0, "tag": "x", "file": "one", "instance": 0, "ok": False, "note": ""},
+        {"state": 0, "tag": "y", "file": "two", "instance": 1, "ok": True, "note": "n"},
+        {"state": 1, "tag": "z", "file": "one"},
+    ]
+    whole = 10 * S
+    rows: dict[str, list[Drawn]] = {
+        "p": [
+            (0, 5 * S, {0: 5 * S}, {0: 5 * S}),
+            (5 * S, whole, {0: 3 * S, 1: 2 * S}, {0: 1 * S, 1: 14 * MS, 2: 2 * S}),
+        ],
+        "q": [(0, whole, {1: whole}, {})],
+    }
+    return panel_of(rows, states=["a", "b", "c"], end_ns=whole, tags=tags)
+
+
+# What stands there
 
 
 def test_the_page_takes_the_place_of_the_picture(open_page: Open) -> None:
-    drawn = panel({"disk0": "aab.", "disk1": "bbbb"}, step_ns=10**9, title="I/O")
-
-    page = open_page(render(statemap(drawn)))
+    page = open_page(render(statemap(simple())))
 
     assert page.title() == "Statemap of I/O activity"
     assert page.locator("h1").text_content() == "Statemap of I/O activity"
     assert page.locator(".label").all_text_contents() == ["disk0", "disk1"]
     assert page.locator(".tick").first.text_content() == "0 s"
+    assert page.locator("footer").text_content() == "3 rectangles of 3 intervals"
+
+
+def test_the_map_has_the_states_colours_in_their_places(open_page: Open) -> None:
+    page = open_page(render(statemap(simple())))
+
+    assert [pixel(page, x, 0, 2) for x in (0.01, 0.49, 0.51, 0.74)] == [GREEN] * 2 + [YELLOW] * 2
+    assert pixel(page, 0.76, 0, 2) == ""
+    assert pixel(page, 0.99, 1, 2) == YELLOW
+
+
+def test_a_pixel_is_the_average_of_what_it_covers(open_page: Open) -> None:
+    rng = np.random.default_rng(4)
+    length_ns = 60_000
+    rows: dict[str, list[Drawn]] = {}
+    for row, scale in enumerate((3, 60, 3000)):
+        time = 0
+        drawn: list[Drawn] = []
+        while time < length_ns:
+            gap, length = (int(n) for n in rng.exponential([scale / 3, scale]))
+            end = min(length_ns, time + gap + length + 1)
+            if time + gap < end:
+                drawn.append((time + gap, end, {int(rng.integers(3)): end - time - gap}, {}))
+            time = end
+        rows[f"{row}"] = drawn
+    drawn_panel = panel_of(rows, states=["a", "b", "c"], end_ns=length_ns)
+    page = open_page(render(statemap(drawn_panel)))
+
+    image = picture(page)
+    height, width, _ = image.shape
+    seen = image[[height * (2 * row + 1) // 6 for row in range(3)]].astype(int)
+
+    held = drawn_panel.rectangles
+    columns = (held.row_offsets, held.start_ns, held.end_ns, held.fill)
+    expected = kernel.pixels(*columns, 0, length_ns, width * kernel.UNITS_PER_PX, width)
+    plain = np.frombuffer(expected, np.uint8).reshape(3, width, 4).astype(int)
+    assert np.abs(plain[..., 3] - seen[..., 3]).max() <= 2
+    visible = plain[..., 3] > 128
+    assert np.abs(plain[visible] - seen[visible]).max() <= 3
+
+
+def test_hovering_tells_entity_description_state_start_length_and_tags(open_page: Open) -> None:
+    page = open_page(render(statemap(simple())))
+    tip = page.locator(".tooltip")
+
+    page.mouse.move(*spot(page, 0.6, 0, 2))
+    shown = tip.text_content() or ""
+    page.mouse.move(*spot(page, 0.9, 0, 2))
+    nothing = tip.text_content() or ""
+
+    assert re.search(r"Disk.disk0.*the fast one.*b.*start4 s.*length2 s", shown)
+    assert "UTC2018-06-08 18:25:59.000000000 UTC" in shown
+    assert re.search(r"no state at 7\.\d+ s", nothing)
+
+
+def test_hovering_a_mixed_rectangle_tells_all_shares_exactly(open_page: Open) -> None:
+    page = open_page(render(statemap(tagged())))
+
+    page.mouse.move(*spot(page, 0.7, 0, 2))
+
+    shown = page.locator(".tooltip").text_content() or ""
+    assert "a60.00 %3.000 s" in shown
+    assert "b40.00 %2.000 s" in shown
+    assert "coalesced from several intervals" in shown
+    assert "20.00 %  tag x, file one, instance 0, ok false, note" in shown
+    assert "0.28 %  tag y, file two, instance 1, ok true, note n" in shown
+
+
+# Zoom and pan
+
+
+def test_the_wheel_zooms_at_the_pointer(open_page: Open) -> None:
+    page = open_page(render(statemap(simple())))
+
+    near = view(wheel(page, 0.25, -300))
+    nearer = view(wheel(page, 0.25, -300))
+
+    for seen in (near, nearer):
+        assert abs(seen.start_ns + 0.25 * seen.span_ns - 2 * S) < seen.span_ns / 300
+    assert nearer.span_ns < near.span_ns < 8 * S
+    for _ in range(4):
+        page.mouse.wheel(0, 5000)
+    page.wait_for_function("location.hash === ''")
+
+
+def test_a_pinch_zooms_on_a_touchpad_and_on_a_touch_screen(open_page: Open) -> None:
+    page = open_page(render(statemap(simple())), has_touch=True)
+    page.mouse.move(*spot(page, 0.5))
+    page.keyboard.down("Control")
+    first = view(after(page, lambda: page.mouse.wheel(0, -20)))
+    page.keyboard.up("Control")
+    client = page.context.new_cdp_session(page)
+    x, y = spot(page, 0.5)
+
+    def touch(kind: str, *places: float) -> None:
+        points = [{"x": place, "y": y, "id": n} for n, place in enumerate(places)]
+        client.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+    def spread() -> None:
+        touch("touchStart", x - 40, x + 40)
+        for apart in (60, 80, 120, 160):
+            touch("touchMove", x - apart, x + apart)
+        touch("touchEnd")
+
+    second = view(after(page, spread))
+
+    assert abs(first.start_ns + first.span_ns / 2 - 4 * S) < S / 50
+    assert abs(second.span_ns / first.span_ns - 40 / 160) < 0.02
+    assert abs(second.start_ns + second.span_ns / 2 - 4 * S) < S / 20
+
+
+def test_dragging_moves_in_time_and_stays_inside(open_page: Open) -> None:
+    page = open_page(render(statemap(simple())), "#t=2000000000..4000000000")
+    box = strip(page)
+
+    def drag(start: float, end: float) -> None:
+        page.mouse.move(*spot(page, start))
+        page.mouse.down()
+        page.mouse.move(box["x"] + box["width"] * end, box["y"] + 9, steps=4)
+        page.mouse.up()
+
+    moved = after(page, lambda: drag(0.5, 0.75))
+    at_the_edge = after(page, lambda: drag(0.05, 0.95))
+
+    assert abs(view(moved).start_ns - 1.5 * S) < S / 200
+    assert view(moved).span_ns == pytest.approx(2 * S, abs=2)
+    assert view(at_the_edge) == pytest.approx((0, 2 * S), abs=2)
+    assert "at" not in at_the_edge
+
+
+def test_dragging_on_the_axis_zooms_into_that_range(open_page: Open) -> None:
+    page = open_page(render(statemap(simple())))
+    box = strip(page)
+
+    def drag() -> None:
+        page.mouse.move(box["x"] + box["width"] * 0.25, box["y"] - 12)
+        page.mouse.down()
+        page.mouse.move(box["x"] + box["width"] * 0.5, box["y"] - 12, steps=4)
+        assert re.fullmatch(r"[12]\.\d{3} s", page.locator(".flag.drawn").text_content() or "")
+        page.mouse.up()
+
+    seen = view(after(page, drag))
+
+    assert seen == pytest.approx((2 * S, 4 * S), abs=8 * S / 200)
+
+
+@pytest.mark.parametrize("how", ["r", "Home", "button", "axis"])
+def test_everything_is_shown_again(open_page: Open, how: str) -> None:
+    page = open_page(render(statemap(simple())), "#t=2000000000..3000000000")
+    page.wait_for_selector(".tick")
+
+    def reset() -> None:
+        if how == "button":
+            page.get_by_role("button", name="Show everything").click()
+        elif how == "axis":
+            page.locator(".axis").dblclick(position={"x": 5, "y": 30})
+        else:
+            page.keyboard.press(how)
+
+    assert "t" not in after(page, reset)
+
+
+def test_keys_and_buttons_zoom_by_a_quarter_once_about_the_middle_or_the_mark(
+    open_page: Open,
+) -> None:
+    page = open_page(render(statemap(simple())))
+
+    by_key = view(press(page, "+"))
+    by_button = view(after(page, page.get_by_role("button", name="Zoom in").click))
+    out = view(after(page, page.get_by_role("button", name="Zoom out").click))
+    press(page, "-")
+    click(page, 0.125)
+    about_mark = view(press(page, "="))
+
+    assert by_key == pytest.approx((0.8 * S, 7.2 * S), abs=2)
+    assert by_button.span_ns == pytest.approx(8 * S / 1.25**2, abs=4)
+    assert out == pytest.approx(by_key, abs=4)
+    assert about_mark.span_ns == pytest.approx(6.4 * S, abs=2)
+    assert about_mark.start_ns == pytest.approx(0.125 * 1.6 * S, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("keys", "span_ns"),
+    [
+        ("s", S),
+        ("m", MS),
+        ("u", US),
+        ("3s", 3 * S),
+        ("250m", 250 * MS),
+        ("12u", 12 * US),
+        ("40n", 40),
+    ],
+)
+def test_digits_and_a_unit_show_exactly_that_long(open_page: Open, keys: str, span_ns: int) -> None:
+    page = open_page(render(statemap(simple())))
+
+    seen = view(press(page, *keys))
+
+    assert seen.span_ns in {span_ns, span_ns + 1}  # the first and last nanosecond may be in part
+    assert seen.start_ns + span_ns // 2 == pytest.approx(4 * S, abs=2)
+
+
+def test_a_half_typed_number_is_shown_and_can_be_taken_back(open_page: Open) -> None:
+    page = open_page(render(statemap(simple())))
+    typed = page.locator(".typed")
+
+    page.keyboard.press("2")
+    page.keyboard.press("5")
+    assert typed.text_content() == "show 25 … s m u n"
+    page.keyboard.press("Escape")
+    assert not typed.is_visible()
+
+    assert view(press(page, "s")).span_ns == S
+
+
+def test_arrows_and_buttons_move_by_50_pixels(open_page: Open) -> None:
+    page = open_page(render(statemap(simple())), "#t=2000000000..4000000000")
+    step_ns = 2 * S * 50 / strip(page)["width"]
+
+    later = view(press(page, "ArrowRight"))
+    earlier = view(press(page, "ArrowLeft", "ArrowLeft"))
+    again = view(after(page, page.get_by_role("button", name="Later").click))
+
+    assert later.start_ns == pytest.approx(2 * S + step_ns, abs=2)
+    assert earlier.start_ns == pytest.approx(2 * S - step_ns, abs=2)
+    assert again.start_ns == pytest.approx(2 * S, abs=4)
+
+
+def test_double_click_and_z_zoom_to_what_is_chosen(open_page: Open) -> None:
+    page = open_page(render(statemap(simple())))
+
+    by_mouse = after(page, lambda: page.mouse.dblclick(*spot(page, 0.6, 0, 2)))
+    press(page, "r")
+    by_key = view(press(page, "z"))
+
+    assert view(by_mouse) == pytest.approx((3.5 * S, 6.5 * S), abs=4)
+    assert by_key == pytest.approx((3.5 * S, 6.5 * S), abs=4)
+
+
+@pytest.mark.parametrize("start_ns", [0, 1_528_482_355_856_625_707, 2**62])
+def test_every_nanosecond_is_apart_at_the_deepest_zoom(open_page: Open, start_ns: int) -> None:
+    length = 2**40 if start_ns else 2**62 - 1
+    here = length - 40
+    pattern = "abbabaab" * 5
+    row: list[Drawn] = [(start_ns, start_ns + here, {2: here}, {})]
+    for i, letter in enumerate(pattern):
+        at = start_ns + here + i
+        row.append((at, at + 1, {"ab".index(letter): 1}, {}))
+    drawn = panel_of(
+        {"r": row}, states=["a", "b", "c"], start_ns=start_ns, end_ns=start_ns + length
+    )
+
+    first = start_ns + here + 8
+    page = open_page(render(statemap(drawn)), f"#t={first}..{first + 20}")
+    colors = [pixel(page, (i + 0.5) / 20) for i in range(20)]
+    page.mouse.move(*spot(page, 2.5 / 20))
+
+    assert colors == [{"a": GREEN, "b": YELLOW}[letter] for letter in pattern[8:28]]
+    assert "length1 ns" in (page.locator(".tooltip").text_content() or "")
+    address = click(page, 2.5 / 20)
+    assert int(address["at"]) == first + 2
+
+
+# Marks and selection
+
+
+def test_a_click_marks_the_time_and_selects_the_row(open_page: Open) -> None:
+    page = open_page(render(statemap(simple())))
+
+    address = click(page, 0.6, 0, 2)
+
+    assert int(address["at"]) == pytest.approx(4.8 * S, abs=S / 50)
+    assert address["row"] == "0:disk0"
+    flag = (page.locator(".flag.mark").text_content() or "").removesuffix(" s")
+    assert round(float(flag) * S) == int(address["at"])
+    selection = page.locator(".selection").text_content() or ""
+    assert re.search(
+        r"UTC2018-06-08 18:25:59.*Disk disk0.*the fast one.*b.*start4 s.*length2 s", selection
+    )
+    assert page.locator(".label.selected").text_content() == "disk0"
+
+
+def test_a_click_on_the_flag_or_escape_clears_the_mark(open_page: Open) -> None:
+    page = open_page(render(statemap(simple())))
+
+    click(page, 0.6)
+    by_flag = after(page, page.locator(".flag.mark").click)
+    click(page, 0.6)
+    by_key = press(page, "Escape")
+
+    assert by_flag == by_key == {}
+
+
+def test_the_legend_counts_who_is_in_which_state_at_the_mark(open_page: Open) -> None:
+    page = open_page(render(statemap(tagged())))
+
+    click(page, 0.7)
+
+    counts = [row[3] for row in table(page, ".legend")]
+    assert counts == ["0.60 (30 %)", "1.40 (70 %)", "\u2013"]
+
+
+def test_shift_or_alt_click_measures_from_the_mark(open_page: Open) -> None:
+    page = open_page(render(statemap(simple())))
+
+    click(page, 0.25)
+    first = click(page, 0.75, modifiers=["Shift"])
+    apart = page.locator(".flag.second").text_content()
+    second = click(page, 0.125, modifiers=["Alt"])
+    before = page.locator(".flag.second").text_content() or ""
+
+    def length_ns(text: str | None) -> int:
+        number, unit = (text or "")[1:].split()
+        return round(float(number) * {"s": S, "ms": MS}[unit])
+
+    assert length_ns(apart) == int(first["to"]) - int(first["at"])
+    assert before.startswith("\u2212")
+    assert length_ns(before) == int(second["at"]) - int(second["to"])
+    assert "to" not in press(page, "Escape")
+
+
+@pytest.mark.parametrize("start_ns", [0, 5 * S])
+def test_shift_and_arrows_go_through_the_states_of_a_row(open_page: Open, start_ns: int) -> None:
+    drawn = panel({"r": "aab.bba", "s": "bbbbbbb"}, step_ns=S, start_ns=start_ns)
+    page = open_page(render(statemap(drawn)))
+    click(page, 0.1, 0, 2)
+
+    there = [int(press(page, "Shift+ArrowRight")["at"]) - start_ns for _ in range(3)]
+    back = [int(press(page, "Shift+ArrowLeft")["at"]) - start_ns for _ in range(2)]
+
+    assert there == [2 * S, 4 * S, 6 * S]
+    assert back == [4 * S, 2 * S]
+
+
+def test_shift_and_arrows_bring_what_they_select_into_view(open_page: Open) -> None:
+    page = open_page(render(statemap(simple())), "#t=0..1000000000&at=500000000&row=0%3Adisk0")
+
+    address = press(page, "Shift+ArrowRight")
+
+    assert int(address["at"]) == 4 * S
+    assert view(address) == pytest.approx((3.5 * S, 4.5 * S), abs=2)
+
+
+def test_shift_and_arrows_go_through_the_rows_at_the_marked_time(open_page: Open) -> None:
+    page = open_page(render(statemap(simple())))
+    first = click(page, 0.6, 0, 2)
+
+    down = press(page, "Shift+ArrowDown")
+    up = press(page, "Shift+ArrowUp")
+
+    assert (down["row"], up["row"]) == ("0:disk1", "0:disk0")
+    assert first["at"] == down["at"] == up["at"]
+
+
+def test_n_and_p_go_to_where_a_state_occurs_next(open_page: Open) -> None:
+    drawn = panel({"r": "abacab..a", "s": "cccccccca"}, step_ns=S)
+    page = open_page(render(statemap(drawn)))
+    click(page, 0.05, 0, 2)
+
+    in_row = [int(press(page, "n")["at"]) for _ in range(3)]
+    back = int(press(page, "p")["at"])
+    press(page, "Escape")
+    page.get_by_role("button", name="Light up b").click()
+    anywhere = [int(press(page, "n")["at"]) for _ in range(2)]
+
+    assert in_row == [2 * S, 4 * S, 8 * S]
+    assert back == 4 * S
+    assert anywhere == [1 * S, 5 * S]
+
+
+def test_a_name_can_be_clicked_to_select_its_row(open_page: Open) -> None:
+    page = open_page(render(statemap(simple())))
+
+    address = after(page, page.locator(".label", has_text="disk1").click)
+
+    assert address == {"row": "0:disk1"}
+    assert table(page, ".legend")[1][1] == "100.00 %"
+
+
+# Shares and tags
+
+
+def test_shares_are_those_of_what_is_in_view(open_page: Open) -> None:
+    page = open_page(render(statemap(simple())), "#t=3000000000..5000000000")
+
+    assert [row[1:3] for row in table(page, ".legend")] == [
+        ["25.00 %", "1.000 s"],
+        ["75.00 %", "3.000 s"],
+    ]
+    assert "visible span 2 s" in (page.locator(".scope").text_content() or "")
+
+
+def test_shares_of_a_chosen_range_and_of_a_chosen_row(open_page: Open) -> None:
+    page = open_page(render(statemap(simple())))
+    box = strip(page)
+
+    def drag() -> None:
+        page.keyboard.down("Shift")
+        page.mouse.move(box["x"] + box["width"] * 0.25, box["y"] + 9)
+        page.mouse.down()
+        page.mouse.move(box["x"] + box["width"] * 0.625, box["y"] + 9, steps=4)
+        page.mouse.up()
+        page.keyboard.up("Shift")
+
+    address = after(page, drag)
+    everyone = [row[1] for row in table(page, ".legend")]
+    page.locator(".label", has_text="disk0").click()
+    one = [row[1] for row in table(page, ".legend")]
+
+    start, end = int(address["at"]), int(address["to"])
+    green = (4 * S - start) / (end - start)
+    assert (start, end) == pytest.approx((2 * S, 5 * S), abs=S / 50)
+    assert everyone == [f"{50 * green:.2f} %", f"{100 - 50 * green:.2f} %"]
+    assert one == [f"{100 * green:.2f} %", f"{100 - 100 * green:.2f} %"]
+
+
+def test_a_click_on_a_state_lights_up_where_it_occurs(open_page: Open) -> None:
+    page = open_page(render(statemap(simple())))
+    state = page.get_by_role("button", name="Light up b")
+
+    address = after(page, state.click)
+
+    assert address == {"state": "0:b"}
+    assert pixel(page, 0.6, 0, 2) == YELLOW
+    assert pixel(page, 0.2, 0, 2) != GREEN
+    assert "This state has no tags." in (page.locator(".tags-section").text_content() or "")
+    assert after(page, state.click) == {}
+    assert pixel(page, 0.2, 0, 2) == GREEN
+    assert page.locator(".tags-section").text_content() == ""
+
+
+def test_tags_are_listed_by_property_with_every_value_and_two_decimals(open_page: Open) -> None:
+    page = open_page(render(statemap(tagged())))
+    page.get_by_role("button", name="Light up a").click()
+    properties = page.locator(".chips button").all_text_contents()
+
+    def by(name: str) -> list[list[str]]:
+        page.get_by_role("button", name=f"By {name}", exact=True).click()
+        return table(page, ".values")
+
+    assert properties == ["file", "instance", "note", "ok", "tag"]
+    shares = [["30.00 %", "6.000 s"], ["0.07 %", "14.000 ms"], ["30.07 %", "6.014 s"]]
+    for name, values in (
+        ("file", ["one", "two"]),
+        ("instance", ["0", "1"]),
+        ("note", ["empty", "n"]),
+        ("ok", ["false", "true"]),
+    ):
+        assert by(name) == [[v, *s] for v, s in zip([*values, "total"], shares, strict=True)]
+
+
+def test_a_tag_table_can_be_of_a_time_of_a_range_and_of_a_row(open_page: Open) -> None:
+    page = open_page(render(statemap(tagged())), "#state=0%3Aa&by=file&t=0..5000000000")
+    caption = page.locator(".tags-section .scope")
+
+    visible = (caption.text_content(), table(page, ".values")[0])
+    click(page, 0.5, 0, 2)
+    at_time = (caption.text_content() or "", table(page, ".values")[0])
+    page.get_by_role("button", name="All rows").click()
+    of_all = table(page, ".values")[0]
+    click(page, 0.1, 1, 2, modifiers=["Shift"])
+    of_range = caption.text_content() or ""
+
+    assert visible == ("by file over span 5 s", ["one", "50.00 %", "5.000 s"])
+    assert re.fullmatch(r"Entity p: by file at 2\.\d+ s", at_time[0])
+    assert at_time[1] == ["one", "100.00 %", "1"]
+    assert of_all == ["one", "50.00 %", "1"]
+    assert of_range.startswith("by file over selected range")
+
+
+def test_a_click_on_a_value_recolours_by_its_share_until_it_is_undone(open_page: Open) -> None:
+    page = open_page(render(statemap(tagged())))
+    after(page, page.get_by_role("button", name="Light up a").click)
+    after(page, page.get_by_role("button", name="By file").click)
+    value = page.locator(".values button", has_text="one")
+    accent = "#0b63ce"
+
+    address = after(page, value.click)
+    wholly, partly, never = pixel(page, 0.2, 0, 2), pixel(page, 0.7, 0, 2), pixel(page, 0.2, 1, 2)
+    value.click()
+    undone = pixel(page, 0.2, 0, 2)
+    value.click()
+    page.get_by_role("button", name="Light up a").click()
+
+    assert address == {"state": "0:a", "by": "file", "value": "one"}
+    assert wholly == accent
+    assert len({wholly, partly, never}) == 3
+    assert undone == GREEN
+    assert pixel(page, 0.2, 0, 2) == GREEN
+
+
+# Rows
+
+
+def test_rows_are_found_by_a_part_of_their_name_or_by_an_expression(open_page: Open) -> None:
+    drawn = panel({f"Worker {n}": "ab" for n in range(20)} | {"main": "ba"})
+    page = open_page(render(statemap(drawn)))
+    labels = page.locator(".label")
+
+    page.keyboard.press("/")
+    part = after(page, lambda: page.keyboard.type("worker 1"))
+    by_part = labels.all_text_contents()
+    found = page.locator(".found").text_content()
+    page.locator(".search").fill("/^(main|.* 7)$/")
+    page.wait_for_function("document.querySelectorAll('.label').length === 2")
+    by_expression = labels.all_text_contents()
+    page.locator(".search").fill("/(/")
+    page.wait_for_function("document.querySelectorAll('.label').length === 0")
+    page.keyboard.press("Escape")
+    cleared = press(page, "Escape")
+
+    assert part == {"rows": "worker 1"}
+    assert by_part == [f"Worker {n}" for n in (1, *range(10, 20))]
+    assert found == "11 of 21"
+    assert by_expression == ["Worker 7", "main"]
+    assert cleared == {}
+    assert labels.count() == 21
+
+
+def test_rows_can_be_sorted_by_the_time_in_any_state(open_page: Open) -> None:
+    drawn = panel({"x": "aabb", "y": "abbb", "z": "aaaa", "w": "bbbb"})
+    page = open_page(render(statemap(drawn)))
+    labels = page.locator(".label")
+    choice = page.get_by_label("Sort rows")
+
+    by_a = after(page, lambda: choice.select_option("a"))
+    names_by_a = labels.all_text_contents()
+    after(page, lambda: choice.select_option("b"))
+    names_by_b = labels.all_text_contents()
+    back = after(page, lambda: choice.select_option(""))
+
+    assert by_a == {"sort": "a"}
+    assert names_by_a == ["z", "x", "y", "w"]
+    assert names_by_b == ["w", "y", "x", "z"]
+    assert back == {}
+    assert labels.all_text_contents() == ["x", "y", "z", "w"]
+
+
+def many(count: int) -> StatemapPanel:
+    return panel({f"row {n}": "ab" if n % 2 else "ba" for n in range(count)})
+
+
+def test_a_thousand_rows_shrink_and_scroll_and_their_names_thin_out(open_page: Open) -> None:
+    page = open_page(render(statemap(many(1000))))
+    labels = page.locator(".label")
+    names = labels.all_text_contents()
+    tops = [label.evaluate("e => e.getBoundingClientRect().top") for label in labels.all()]
+
+    page.mouse.move(*spot(page, 0.5))
+    page.keyboard.down("Shift")
+    page.mouse.wheel(0, 100_000)
+    page.keyboard.up("Shift")
+    page.wait_for_function(
+        "[...document.querySelectorAll('.label')].some(e => e.textContent > 'row 99')"
+    )
+
+    assert names[0] == "row 0"
+    assert 30 < len(names) < 100
+    assert min(b - a for a, b in pairwise(tops)) >= 9
+
+
+@pytest.mark.parametrize("how", ["keys", "names", "bar", "drag"])
+def test_rows_scroll_in_many_ways(open_page: Open, how: str) -> None:
+    page = open_page(render(statemap(many(2000))))
+    first = "document.querySelector('.label').textContent !== 'row 0'"
+    x, y = spot(page, 0.5)
+
+    if how == "keys":
+        page.keyboard.press("PageDown")
+    elif how == "names":
+        page.mouse.move(strip(page)["x"] - 10, y)
+        page.mouse.wheel(0, 300)
+    elif how == "bar":
+        page.locator(".scroller").evaluate("e => e.scrollTop = 500")
+    else:
+        page.mouse.move(x, y)
+        page.mouse.down()
+        page.mouse.move(x, y - 200, steps=3)
+        page.mouse.up()
+
+    page.wait_for_function(first)
+
+
+def test_rows_are_made_taller_and_flatter(open_page: Open) -> None:
+    page = open_page(render(statemap(many(500))))
+    labels = page.locator(".label")
+    before = labels.count()
+
+    for _ in range(12):
+        page.keyboard.press("]")
+    page.wait_for_function("n => document.querySelectorAll('.label').length < n", arg=before)
+    second = labels.nth(1).text_content()
+    page.get_by_role("button", name="Flatter rows").click()
+
+    assert second == "row 1"
+
+
+def test_of_ten_thousand_rows_only_those_in_view_are_drawn(open_page: Open) -> None:
+    page = open_page(render(statemap(many(10_000))))
+
+    width, height = page.evaluate("(c => [c.width, c.height])(document.querySelector('canvas'))")
+    nodes = page.evaluate("document.querySelectorAll('*').length")
+
+    assert height < 800
+    assert width < 1200
+    assert nodes < 600
+    address = click(page, 0.25, 0, 1)
+    assert address["row"].startswith("0:row ")
+
+
+def test_rows_of_no_height_are_as_high_as_fits(open_page: Open) -> None:
+    page = open_page(render(statemap(many(100), state_height_px=0)))
+
+    assert strip(page)["height"] == pytest.approx(100 * 6, abs=60)
+
+
+# Stacks, events
+
+
+def test_stacked_maps_share_a_legend_when_their_states_are_the_same(open_page: Open) -> None:
+    first, second = panel({"a1": "aabb"}, title="one"), panel({"b1": "abbb"}, title="two")
+    other = panel({"c1": "xxyy"}, title="three", aligned=False)
+    page = open_page(render(statemap(first, second, other)))
+
+    titles = page.locator(".states-section h2").all_text_contents()
+    headings = page.locator(".panel-title").all_text_contents()
+    tables = page.locator(".legend").all()
+
+    assert titles == [
+        "States of one and two",
+        "States of three" + headings[2].removeprefix("three"),
+    ]
+    assert "not aligned" in headings[2]
+    assert len(tables) == 2
+    assert [row[1] for row in table(page, ".legend:nth-of-type(1)")] == ["37.50 %", "62.50 %"]
+
+
+def test_what_is_chosen_in_one_map_stays_in_it(open_page: Open) -> None:
+    tag = [{"state": 0, "tag": "t", "k": "v"}]
+    rows: dict[str, list[Drawn]] = {"r": [(0, 10, {0: 10}, {0: 10})]}
+    first = panel_of(rows, states=["a"], end_ns=10, tags=tag, title="one", entity_kind="A")
+    shifted: dict[str, list[Drawn]] = {"r": [(5, 10, {0: 5}, {0: 5})]}
+    second = panel_of(
+        shifted, states=["a"], start_ns=5, end_ns=15, tags=tag, title="two", offset_ns=-5
+    )
+    page = open_page(render(statemap(first, second)), "#state=0%3Aa&by=k")
+
+    both = table(page, ".values")
+    page.locator(".label").nth(1).click()
+    of_second = table(page, ".values")
+
+    assert both[0] == ["v", "75.00 %", "15 ns"]
+    assert of_second[0] == ["v", "50.00 %", "5 ns"]
+
+
+def test_events_are_ticks_and_arrows_that_can_be_hidden(open_page: Open) -> None:
+    drawn = panel(
+        {"a": "aaaa", "b": "aaaa", "c": "aaaa"},
+        step_ns=S,
+        events=events([(S, 0, 0, 2), (2 * S, 1, 1, -1)], ["wakeup", "mark"]),
+    )
+    page = open_page(render(statemap(drawn)))
+
+    arrow = pixel(page, 0.25, 1, 3)
+    tick = pixel(page, 0.5, 1, 3)
+    page.mouse.move(*spot(page, 0.25, 2, 3))
+    tip = page.locator(".tooltip").text_content() or ""
+    address = press(page, "e")
+
+    assert GREEN not in {arrow, tick}
+    assert "event wakeup → c at 1 s" in tip
+    assert address == {"events": "false"}
+    assert pixel(page, 0.25, 1, 3) == pixel(page, 0.5, 1, 3) == GREEN
+
+
+def test_more_than_2000_events_are_hidden_until_asked_for(open_page: Open) -> None:
+    happened = [(1 + i, 0, 0, -1) for i in range(2001)]
+    page = open_page(
+        render(statemap(panel({"a": "a"}, step_ns=2002, events=events(happened, ["e"]))))
+    )
+    toggle = page.get_by_role("button", name="Events on and off")
+
+    before = pixel(page, 0.5)
+    address = after(page, toggle.click)
+
+    assert toggle.text_content() == "2,001 events"
+    assert before == GREEN
+    assert address == {"events": "true"}
+    assert pixel(page, 0.5) != GREEN
+
+
+# Address, theme, help, names
+
+
+def test_an_address_brings_back_everything(open_page: Open) -> None:
+    file = render(statemap(tagged()))
+    page = open_page(
+        file,
+        "#t=1000000000..9000000000&at=6000000000&to=7000000000&row=0%3Ap"
+        "&state=0%3Aa&by=file&value=two&sort=b&rows=p",
+    )
+
+    address = press(page, "+")
+
+    assert {key: value for key, value in address.items() if key != "t"} == {
+        "at": "6000000000",
+        "to": "7000000000",
+        "row": "0:p",
+        "state": "0:a",
+        "by": "file",
+        "value": "two",
+        "sort": "b",
+        "rows": "p",
+    }
+    assert page.locator(".flag.second").text_content() == "+1 s"
+    page.evaluate("location.hash = '#t=2000000000..3000000000'")
+    page.wait_for_function("document.querySelector('.span').textContent.includes('span 1.000 s')")
+    assert page.locator(".flag").count() == 0
+
+
+@pytest.mark.parametrize(
+    "fragment",
+    ["#t=9..1", "#t=x..y", "#t=-5..99999999999999999999", "#at=1e9&row=7:no", "#%%%&=&&"],
+)
+def test_an_address_that_means_nothing_shows_everything(open_page: Open, fragment: str) -> None:
+    page = open_page(render(statemap(simple())), fragment)
+
+    assert page.locator(".span").text_content() == "span 8.000 s"
+
+
+def test_the_theme_is_the_systems_until_it_is_changed(open_page: Open) -> None:
+    page = open_page(render(statemap(simple())), color_scheme="dark")
+    ground = "getComputedStyle(document.documentElement).backgroundColor"
+
+    dark = page.evaluate(ground)
+    page.keyboard.press("t")
+    light = page.evaluate(ground)
+    page.get_by_role("button", name="Light or dark").click()
+
+    assert dark == "rgb(18, 20, 23)"
+    assert light == "rgb(255, 255, 255)"
+    assert page.evaluate(ground) == dark
+    assert pixel(page, 0.1, 0, 2) == GREEN
+
+
+def test_the_help_lists_the_keys(open_page: Open) -> None:
+    page = open_page(render(statemap(simple())))
+    dialog = page.get_by_role("dialog")
+
+    page.keyboard.press("?")
+    text = dialog.text_content() or ""
+    page.keyboard.press("Escape")
+
+    assert "zoom at the pointer" in text
+    assert "show that many s, ms, μs or ns" in text
+    assert not dialog.is_visible()
+
+
+def test_hostile_names_are_only_names(open_page: Open) -> None:
+    names = ["Vec<u8>", 'a"b', "x & y", "</script><script>alert(1)</script>", "]]>", "two\nlines"]
+    names += ["nul\0", "\U0001f600", "שלום", "lone \ud800", "\u202egnp.exe", ""]
+    rows: dict[str, list[Drawn]] = {name: [(0, 9, {0: 9}, {0: 9})] for name in names}
+    drawn = panel_of(
+        rows,
+        states=["<img src=x onerror=alert(1)>"],
+        end_ns=10,
+        title="<b>t</b>",
+        entity_kind="<i>",
+        tags=[{"state": 0, "tag": "<t>", "<k>": "</td><script>alert(2)</script>"}],
+        descriptions={0: "<d>&amp;"},
+    )
+    page = open_page(render(statemap(drawn)))
+
+    click(page, 0.5, 0, len(names))
+    page.locator(".legend button.state").click()
+    page.get_by_role("button", name="By <k>").click()
+
+    shown = page.locator(".label").all_text_contents()
+    assert shown == [
+        *names[:5],
+        *("two␊lines", "nul␀", "\U0001f600", "שלום", "lone �", "�gnp.exe", ""),
+    ]
+    assert "<d>&amp;" in (page.locator(".selection").text_content() or "")
+    assert table(page, ".values")[0][0] == "</td><script>alert(2)</script>"
+    assert page.locator("script, img").count() == 0
+
+
+@pytest.mark.parametrize(("width", "height"), [(360, 640), (820, 900), (2400, 500)])
+def test_the_page_fits_windows_of_any_width(open_page: Open, width: int, height: int) -> None:
+    page = open_page(render(statemap(tagged())), viewport={"width": width, "height": height})
+
+    click(page, 0.3, 0, 2)
+
+    over = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+    assert over <= 0
+    assert pixel(page, 0.2, 0, 2) == GREEN
+
+
+# Without script
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_without_script_the_picture_is_there(open_page: Open, scheme: str) -> None:
+    page = open_page(render(statemap(simple())), java_script_enabled=False, color_scheme=scheme)
+
+    assert page.locator("h1").count() == 0
+    assert page.locator("text >> nth=0").text_content() == "Statemap of I/O activity"
+    assert page.locator("path[stroke='#2e8b57']").count() == 1
+
+
+def test_in_an_image_tag_the_picture_has_the_right_colours(open_page: Open) -> None:
+    file = render(statemap(simple(), state_height_px=20))
+    page = open_page(b"<svg xmlns='http://www.w3.org/2000/svg'/>")
+
+    colors = page.evaluate(
+        """async (text) => {
+          const XHTML = "http://www.w3.org/1999/xhtml";
+          const image = document.createElementNS(XHTML, "img");
+          image.src = "data:image/svg+xml," + encodeURIComponent(text);
+          await image.decode();
+          const canvas = document.createElementNS(XHTML, "canvas");
+          [canvas.width, canvas.height] = [image.width, image.height];
+          const context = canvas.getContext("2d");
+          context.drawImage(image, 0, 0);
+          const found = {};
+          const {data} = context.getImageData(0, 0, canvas.width, canvas.height);
+          for (let i = 0; i < data.length; i += 4) {
+            const color = [...data.slice(i, i + 3)].map((c) => c.toString(16).padStart(2, "0"));
+            found[color.join("")] = (found[color.join("")] ?? 0) + 1;
+          }
+          return found;
+        }""",
+        file.decode(),
+    )
+
+    strip_px = colors["2e8b57"] / 20 / (4 / 8)
+    assert 1100 < strip_px < 1260
+    assert colors["ffd700"] == pytest.approx(strip_px * 20 * (2 / 8 + 1), rel=0.02)

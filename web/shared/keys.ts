@@ -9,11 +9,12 @@ export interface Key {
   action: (key: string) => void;
 }
 
-/** Listens for keys, except where someone writes. */
+/** Listens for keys, except where someone writes or a dialog has its own. */
 export function listen(table: Key[]): void {
   const actions = new Map(table.flatMap((entry) => entry.keys.map((key) => [key, entry.action])));
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (document.querySelector("dialog[open]")) return;
     const writing = (event.target as Element | null)?.matches?.("input, select, textarea");
     if (writing) {
       if (event.key === "Escape") (event.target as HTMLElement).blur();

@@ -14,7 +14,7 @@ import { Stage } from "./statemap/stage";
 import style from "./statemap/statemap.css?inline";
 
 const ZOOM = 1.25;
-const LINK_MS = 150;
+const LINK_MS = 120;
 
 function start(model: Model, body: HTMLElement): void {
   const session = new Session(model);
@@ -105,19 +105,24 @@ function start(model: Model, body: HTMLElement): void {
   listen(keys);
 
   let timer = 0;
+  let last = -LINK_MS;
   let written = "";
-  session.onChange(() => {
+  const link = () => {
+    last = performance.now();
+    const text = permalink.write(session);
+    if (text === written) return;
+    written = text;
+    try {
+      history.replaceState(null, "", text ? `#${text}` : location.pathname + location.search);
+    } catch {
+      // a page that is not from an address has no permalink
+    }
+  };
+  // browsers refuse an address that changes too often, and a zoom or a pan is many changes
+  session.onChange((change) => {
     clearTimeout(timer);
-    timer = setTimeout(() => {
-      const text = permalink.write(session);
-      if (text === written) return;
-      written = text;
-      try {
-        history.replaceState(null, "", text ? `#${text}` : location.pathname + location.search);
-      } catch {
-        // a page that is not from an address has no permalink
-      }
-    }, LINK_MS);
+    const wait = change === "view" ? LINK_MS : last + LINK_MS - performance.now();
+    timer = setTimeout(link, Math.max(0, wait));
   });
   addEventListener("hashchange", () => permalink.read(session, location.hash));
   permalink.read(session, location.hash);

@@ -14,6 +14,16 @@ def strokes(
     window_end_ns: int,
     units: int,
 ) -> list[bytes]: ...
+def pixels(
+    row_offsets: Int64s,
+    start_ns: Int64s,
+    end_ns: Int64s,
+    fill: npt.NDArray[np.uint8],
+    window_start_ns: int,
+    window_end_ns: int,
+    units: int,
+    width: int,
+) -> bytes: ...
 def records(
     row_offsets: Int64s,
     start_ns: Int64s,

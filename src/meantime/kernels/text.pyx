@@ -244,6 +244,82 @@ def strokes(
     return result
 
 
+cdef void mix(
+    const uint8_t* fill, int64_t count, const int64_t* left, const int64_t* right,
+    int64_t pixel_units, int64_t width, uint8_t* line,
+) noexcept nogil:
+    """Average a row into pixels of red, green, blue and how much is covered."""
+    cdef int64_t i, a, b, pixel, last, part, at = -1, covered = 0
+    cdef int64_t red = 0, green = 0, blue = 0
+    memset(line, 0, 4 * width)
+    for i in range(count):
+        a = left[i]
+        b = right[i]
+        while a < b:
+            pixel = a // pixel_units
+            if pixel != at:
+                if covered:
+                    put_pixel(line + 4 * at, red, green, blue, covered, pixel_units)
+                at = pixel
+                covered = 0
+                red = 0
+                green = 0
+                blue = 0
+            part = min(b, (pixel + 1) * pixel_units) - a
+            covered += part
+            red += fill[3 * i] * part
+            green += fill[3 * i + 1] * part
+            blue += fill[3 * i + 2] * part
+            a += part
+    if covered:
+        put_pixel(line + 4 * at, red, green, blue, covered, pixel_units)
+
+
+cdef inline void put_pixel(
+    uint8_t* pixel, int64_t red, int64_t green, int64_t blue, int64_t covered, int64_t whole
+) noexcept nogil:
+    pixel[0] = <uint8_t> ((red + covered // 2) // covered)
+    pixel[1] = <uint8_t> ((green + covered // 2) // covered)
+    pixel[2] = <uint8_t> ((blue + covered // 2) // covered)
+    pixel[3] = <uint8_t> ((255 * covered + whole // 2) // whole)
+
+
+def pixels(
+    const int64_t[::1] row_offsets, const int64_t[::1] start_ns, const int64_t[::1] end_ns,
+    const uint8_t[:, ::1] fill, int64_t window_start_ns, int64_t window_end_ns,
+    int64_t units, int64_t width,
+):
+    """Return what `strokes` draws as `width` pixels a row: `bytes` of rows x width x RGBA.
+
+    `units` is a multiple of `width`. A pixel is the average of what covers it, and its alpha is how
+    much of it is covered.
+    """
+    cdef int64_t rows = row_offsets.shape[0] - 1
+    cdef int64_t row, first, count, longest = 0
+    for row in range(rows):
+        longest = max(longest, row_offsets[row + 1] - row_offsets[row])
+    image = bytearray(rows * width * 4)
+    cdef uint8_t[::1] lines = image
+    cdef int64_t* left = <int64_t*> malloc((2 * longest + 1) * sizeof(int64_t))
+    if not left:
+        raise MemoryError
+    with nogil:
+        for row in range(rows):
+            first = row_offsets[row]
+            count = row_offsets[row + 1] - first
+            if count:
+                place(
+                    &start_ns[first], &end_ns[first], count, window_start_ns,
+                    window_end_ns - window_start_ns, units, left, left + longest,
+                )
+                mix(
+                    &fill[first, 0], count, left, left + longest, units // width, width,
+                    &lines[4 * row * width],
+                )
+    free(left)
+    return bytes(image)
+
+
 def records(
     const int64_t[::1] row_offsets, const int64_t[::1] start_ns, const int64_t[::1] end_ns,
     const int64_t[::1] state_offsets, const int32_t[::1] state_index, const int64_t[::1] state_ns,

@@ -14,7 +14,8 @@ export function colorsOf(session: Session, dark: boolean, accent: number): Uint3
       const tags = new Set(byValue(panel, lit.state, property).get(value) ?? []);
       return litUp(panel, accent, dim(accent, dark), (i) => taggedShare(panel, i, tags));
     }
-    const color = panel.states[lit.state]!.rgb;
+    const own = panel.states[lit.state]!.rgb;
+    const color = isGrey(own) ? accent : own;
     return litUp(panel, color, dim(color, dark), (i) => shareOf(panel, i, lit.state));
   });
 }
@@ -33,6 +34,12 @@ function dim(color: number, dark: boolean): number {
   const candidates = dark ? ["#2b3037", "#59606a"] : ["#dfe2e6", "#a9afb8"];
   const [first, second] = candidates.map(rgb) as [number, number];
   return distance(first, color) >= 70 ? first : second;
+}
+
+/** Whether a colour could be mistaken for what is not lit. */
+function isGrey(color: number): boolean {
+  const parts = [color & 255, (color >>> 8) & 255, color >>> 16];
+  return Math.max(...parts) - Math.min(...parts) < 30 && Math.max(...parts) > 60;
 }
 
 function distance(a: number, b: number): number {

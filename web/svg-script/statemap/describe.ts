@@ -32,12 +32,15 @@ export function describe(model: Model, { panel, row }: Row, ns: bigint, event: H
     made.push(h("div", { class: "muted" }, `no state at ${exact(ns + model.start)}`));
     return made;
   }
-  made.push(states(model, { panel, row }, i), times(model, { panel, row }, i));
+  made.push(states({ panel, row }, i), times(model, { panel, row }, i));
   made.push(...tagFields({ panel, row }, i));
+  if (panel.stateAt[i + 1]! - panel.stateAt[i]! > 1) {
+    made.push(h("div", { class: "muted" }, "coalesced from several intervals"));
+  }
   return made;
 }
 
-function states(_: Model, { panel }: Row, i: number): Node {
+function states({ panel }: Row, i: number): Node {
   const held = [];
   for (let at = panel.stateAt[i]!; at < panel.stateAt[i + 1]!; at++) {
     held.push({ state: panel.states[panel.state[at]!]!, ns: panel.stateNs.get(at) });
@@ -75,9 +78,6 @@ function times(model: Model, { panel }: Row, i: number): Node {
     line("length", exact(end - start)),
   );
   if (panel.origin !== null) table.append(line("UTC", utc(panel.origin + panel.start + start)));
-  if (panel.stateAt[i + 1]! - panel.stateAt[i]! > 1) {
-    table.append(h("tr", {}, h("td", { class: "muted", attributes: { colspan: "2" } }, "coalesced from several intervals")));
-  }
   return table;
 }
 

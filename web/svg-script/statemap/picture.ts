@@ -85,8 +85,12 @@ function drawLine(
   let green = 0;
   let blue = 0;
 
-  let lastLeft = -room;
-  let lastRight = -room;
+  // to the left of the row's first rectangle is the window's start, as in the kernel
+  const from = view.ratio(0n) * width;
+  const to = view.ratio(view.widthNs) * width;
+  const hasBefore = first > panel.rows[row]!;
+  let lastLeft = hasBefore ? (starts.since(first - 1, hi, lo) - within) * pxPerNs : from;
+  let lastRight = hasBefore ? (ends.since(first - 1, hi, lo) - within) * pxPerNs : from;
   let lent = 0; // by how much the rectangle before reaches into this one
   let nextLeft = first < last ? (starts.since(first, hi, lo) - within) * pxPerNs : 0;
   let nextRight = first < last ? (ends.since(first, hi, lo) - within) * pxPerNs : 0;
@@ -97,15 +101,16 @@ function drawLine(
       nextLeft = (starts.since(i + 1, hi, lo) - within) * pxPerNs;
       nextRight = (ends.since(i + 1, hi, lo) - within) * pxPerNs;
     } else {
-      nextLeft = nextRight = ownRight + 2 * room;
+      nextLeft = nextRight = to;
     }
     let left = ownLeft + lent;
     let right = ownRight;
     lent = 0;
     const grow = thin - (ownRight - ownLeft);
     if (grow > 0) {
-      const touchesLast = starts.lo[i] === ends.lo[i - 1] && starts.hi[i] === ends.hi[i - 1];
-      const before = i > first && touchesLast ? lastRight - lastLeft : ownLeft - lastRight;
+      const touchesLast =
+        i > panel.rows[row]! && starts.lo[i] === ends.lo[i - 1] && starts.hi[i] === ends.hi[i - 1];
+      const before = touchesLast ? lastRight - lastLeft : ownLeft - lastRight;
       const touchesNext =
         i + 1 < last && starts.lo[i + 1] === ends.lo[i] && starts.hi[i + 1] === ends.hi[i];
       const after = touchesNext ? nextRight - nextLeft : nextLeft - ownRight;
@@ -119,7 +124,7 @@ function drawLine(
       // the next may be thin and lone, and then takes some of this one's end
       const need = thin - (nextRight - nextLeft);
       if (need > 0 && ownRight - ownLeft >= room) {
-        const beyond = beyondNext(panel, i + 1, last, hi, lo, pxPerNs, room);
+        const beyond = beyondNext(panel, i + 1, last, hi, lo, pxPerNs, to - nextRight);
         right -= beyond >= room ? need / 2 : need;
       }
     }
@@ -169,9 +174,9 @@ function beyondNext(
   hi: number,
   lo: number,
   pxPerNs: number,
-  room: number,
+  toEnd: number,
 ): number {
-  if (thin + 1 >= last) return room;
+  if (thin + 1 >= last) return toEnd;
   const end = panel.ends.since(thin, hi, lo);
   const gap = (panel.starts.since(thin + 1, hi, lo) - end) * pxPerNs;
   if (gap > 0) return gap;

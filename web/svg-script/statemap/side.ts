@@ -271,7 +271,7 @@ function bar(share: number, color: string): HTMLElement {
   return h(
     "td",
     { class: "number bar", style: `--share:${Math.min(100, share * 100).toFixed(2)}%;--color:${color}` },
-    percent(share),
+    share > 0 ? percent(share) : "–",
   );
 }
 

@@ -17,6 +17,10 @@ const TICK_PX = 110;
 const LABEL_PX = 13;
 const MOST_LABEL_SHARE = 0.28;
 const PAN_PX = 50;
+const NARROW_SHARE = 0.6;
+
+/** Then the tables stand below the map, as in the style. */
+const narrow = matchMedia("(max-width: 900px)");
 
 export class Stage {
   readonly element: HTMLElement;
@@ -88,10 +92,11 @@ export class Stage {
   draw(): void {
     const { session } = this;
     const { rows, view } = session;
-    const gutter = Math.min(this.labelsPx, this.element.clientWidth * MOST_LABEL_SHARE) + 10;
+    // a whole number, so that a pixel of the canvas is one of the screen
+    const gutter = Math.ceil(Math.min(this.labelsPx, this.element.clientWidth * MOST_LABEL_SHARE)) + 10;
     this.element.style.setProperty("--gutter", `${gutter}px`);
     const around = this.axis.parentElement!.offsetHeight + this.footer.offsetHeight + 2;
-    const room = this.element.clientHeight - around;
+    const room = narrow.matches ? NARROW_SHARE * innerHeight : this.element.clientHeight - around;
     rows.fit(Math.max(60, room));
     const height = Math.max(20, Math.min(rows.totalPx, room));
     this.field.style.height = `${height}px`;
@@ -125,7 +130,7 @@ export class Stage {
 
   private widestLabel(): number {
     const context = this.canvas.getContext("2d")!;
-    context.font = "12px system-ui, sans-serif";
+    context.font = "600 12px system-ui, sans-serif";
     let widest = 12;
     let measured = 0;
     for (const panel of this.session.model.panels) {
@@ -164,29 +169,36 @@ export class Stage {
     const size = Math.max(9, Math.min(12, rows.heightPx - 2));
     this.labels.style.setProperty("--size", `${size}px`);
     this.labels.style.setProperty("--row", `${rows.heightPx}px`);
-    const made: HTMLElement[] = [];
-    const special: HTMLElement[] = [];
-    for (const { panel, row, y } of rows.visible()) {
-      const at = Math.round((y + rows.scrollPx) / rows.heightPx);
-      const selected = session.row?.panel === panel && session.row.row === row;
-      const hovered = this.hovered?.panel === panel && this.hovered.row === row;
-      if (!selected && !hovered && at % every) continue;
+    const isRow = (wanted: Row | null, { panel, row }: Row) =>
+      wanted?.panel === panel && wanted.row === row;
+    const visible = rows.visible();
+    const special = visible.filter((row) => isRow(session.row, row) || isRow(this.hovered, row));
+    const shownRows = visible.filter(
+      (placed) =>
+        special.includes(placed) ||
+        (!(Math.round((placed.y + rows.scrollPx) / rows.heightPx) % every) &&
+          special.every(({ y }) => Math.abs(y - placed.y) >= LABEL_PX - 2)),
+    );
+    const made = shownRows.map((placed) => {
+      const { panel, row, y } = placed;
+      const selected = isRow(session.row, placed) ? " selected" : "";
+      const hovered = isRow(this.hovered, placed) ? " hovered" : "";
       const label = h(
         "div",
         {
-          class: `label${selected ? " selected" : ""}${hovered ? " hovered" : ""}`,
-          style: `top:${y + rows.heightPx / 2}px`,
+          class: `label${selected}${hovered}`,
+          style: `top:${Math.max(size / 2, y + rows.heightPx / 2)}px`,
           title: `${shown(panel.kind)} ${shown(panel.entities[row]!)}`,
         },
         name(panel.entities[row]!),
       );
       label.dataset.row = `${panel.index}:${row}`;
-      (selected || hovered ? special : made).push(label);
-    }
+      return label;
+    });
     const headings = rows.headings.map(({ panel, y }) =>
       h("div", { class: "panel-title", style: `top:${y}px` }, name(panel.title)),
     );
-    this.labels.replaceChildren(...made, ...special, ...headings);
+    this.labels.replaceChildren(...made, ...headings);
   }
 
   private drawMarks(): void {
@@ -202,7 +214,6 @@ export class Stage {
       const from = Math.max(0, Math.min(x(mark), x(second)));
       const to = Math.min(width, Math.max(x(mark), x(second)));
       const style = `left:${from}px;width:${Math.max(0, to - from)}px`;
-      made.push(h("div", { class: "range", style }));
       lane.push(h("div", { class: "range", style }));
     }
     if (this.drawn) {

@@ -1,7 +1,6 @@
 """A statemap as one SVG file: the picture, and the data and script that bring it to life.
 
-The picture has one group for each row and in it one path for each colour. Above
-`_MOST_HEIGHT_PX` rows there are fewer pixels than rows, and neighbours share a band.
+Above `_MOST_HEIGHT_PX` rows there are fewer pixels than rows, and neighbours share a band.
 """
 
 from __future__ import annotations
@@ -9,12 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from meantime.kernels.text import UNITS_PER_PX, strokes
 from meantime.views.axis import ticks
 from meantime.views.page import MARGIN_PX, Page, header, lines
 from meantime.views.statemap import packed, words
-from meantime.views.statemap.bands import bands
-from meantime.views.svg import cut_to, element, escape, px, width_px
+from meantime.views.statemap.strips import BAND_PX, strips
+from meantime.views.svg import cut_to, element, px, width_px
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,10 +28,8 @@ _GAP_PX = 14
 _LEGEND_LINE_PX = 22
 _PANEL_TITLE_PX = 26
 _MOST_HEIGHT_PX = 4000
-_BAND_PX = 2
 _MOST_LABEL_PX = 210
 _MOST_EVENTS = 2000
-_GROUND = (0xF1, 0xF2, 0xF4)
 
 
 def render(statemap: Statemap) -> bytes:
@@ -91,7 +87,7 @@ class _Layout:
 
     row_px: float
     rows_a_band: int
-    left_px: float
+    left_px: int
     label_px: float
 
     @classmethod
@@ -99,9 +95,9 @@ class _Layout:
         rows = sum(len(panel.entities) for panel in statemap.panels)
         row_px = float(statemap.state_height_px or 10)
         row_px = min(row_px, max(1.0, _MOST_HEIGHT_PX // max(rows, 1)))
-        rows_a_band = -(-rows * _BAND_PX // _MOST_HEIGHT_PX) if rows > _MOST_HEIGHT_PX else 1
+        rows_a_band = -(-rows * BAND_PX // _MOST_HEIGHT_PX) if rows > _MOST_HEIGHT_PX else 1
         if rows_a_band > 1:
-            row_px = _BAND_PX / rows_a_band
+            row_px = BAND_PX / rows_a_band
         label_px = max(8.0, min(11.0, row_px - 1))
         every = cls.label_every(row_px, label_px)
         widest = max(
@@ -112,16 +108,15 @@ class _Layout:
             ),
             default=0.0,
         )
-        return cls(
-            row_px, rows_a_band, MARGIN_PX + min(_MOST_LABEL_PX, max(16.0, widest)) + 8, label_px
-        )
+        left_px = MARGIN_PX + int(min(_MOST_LABEL_PX, max(16.0, widest))) + 8
+        return cls(row_px, rows_a_band, left_px, label_px)
 
     @staticmethod
     def label_every(row_px: float, label_px: float) -> int:
         return max(1, -(-int(1000 * (label_px + 1)) // int(1000 * row_px)))
 
     @property
-    def strip_px(self) -> float:
+    def strip_px(self) -> int:
         return _WIDTH_PX - MARGIN_PX - self.left_px
 
     def map_px(self, panel: StatemapPanel) -> float:
@@ -172,7 +167,14 @@ def _map(panel: StatemapPanel, layout: _Layout, top: float) -> Iterator[bytes]:
     strip = {"x": layout.left_px, "y": top, "width": layout.strip_px, "height": height}
     yield element("rect", {**strip, "fill": "url(#none)"}).encode()
     yield _labels(panel, layout, top).encode()
-    yield from _strips(panel, layout, top)
+    yield from strips(
+        panel,
+        left_px=layout.left_px,
+        top_px=top,
+        width_px=layout.strip_px,
+        row_px=layout.row_px,
+        banded=layout.rows_a_band,
+    )
     yield element("rect", {**strip, "class": "frame"}).encode()
     if 0 < len(panel.events) <= _MOST_EVENTS:
         yield _events(panel, layout, top).encode()
@@ -194,49 +196,6 @@ def _labels(panel: StatemapPanel, layout: _Layout, top: float) -> str:
             for row in range(0, len(panel.entities), every)
         ),
     )
-
-
-def _strips(panel: StatemapPanel, layout: _Layout, top: float) -> Iterator[bytes]:
-    """Yield the rows: strokes along y = 0, as thick as a row, in units of a thousandth pixel."""
-    units = int(layout.strip_px * UNITS_PER_PX)
-    held = panel.rectangles
-    if layout.rows_a_band == 1:
-        rows = strokes(
-            held.row_offsets,
-            held.start_ns,
-            held.end_ns,
-            held.fill,
-            panel.start_ns,
-            panel.end_ns,
-            units,
-        )
-        step = layout.row_px
-    else:
-        cells = int(layout.strip_px / _BAND_PX)
-        drawn = bands(
-            held,
-            start_ns=panel.start_ns,
-            end_ns=panel.end_ns,
-            rows_a_band=layout.rows_a_band,
-            cells=cells,
-            ground=_GROUND,
-        )
-        rows = strokes(drawn.row_offsets, drawn.start, drawn.end, drawn.fill, 0, cells, units)
-        step = layout.row_px * layout.rows_a_band
-    scale = layout.strip_px / units
-    yield (
-        f'\n<g transform="translate({px(layout.left_px)} {px(top)}) scale({scale:.9f} 1)"'
-        f' fill="none" stroke-width="{px(step)}">\n'
-    ).encode()
-    for row, paths in enumerate(rows):
-        if paths:
-            yield f'<g transform="translate(0 {px((row + 0.5) * step)})">'.encode()
-            if layout.rows_a_band == 1:
-                name = f"{panel.entity_kind} {panel.entities[row]}"
-                yield f"<title>{escape(name)}</title>".encode()
-            yield paths
-            yield b"</g>\n"
-    yield b"</g>\n"
 
 
 def _events(panel: StatemapPanel, layout: _Layout, top: float) -> str:
