@@ -20,6 +20,7 @@ export function describe(model: Model, { panel, row }: Row, ns: bigint, event: H
   const title = h("div", { class: "who" }, name(panel.kind), " ", h("b", {}, name(panel.entities[row]!)));
   const description = panel.descriptions[row];
   const made: Node[] = [title];
+  if (model.panels.length > 1) made.push(h("div", { class: "muted" }, name(panel.title)));
   if (description !== undefined) made.push(h("div", { class: "muted" }, name(description)));
   if (event) {
     const what = h("div", {}, "event ", h("b", {}, name(event.name)));

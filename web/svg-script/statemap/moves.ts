@@ -35,14 +35,13 @@ export function moves(session: Session, stage: Stage): Moves & { scroll(by: numb
 
     row(by) {
       if (session.mark === null) return;
-      const row = session.row ? rows.neighbour(session.row, by) : rows.all()[0];
+      const row = session.row ? rows.neighbour(session.row, by) : rows.first;
       if (row) go(row, session.mark);
     },
 
     /** To where the state, or the tag's value, begins next: in the selected row, else in any. */
     occurrence(by) {
       const here = session.rectangle;
-      const among = session.row ? [session.row] : rows.all();
       const wanted = (panel: Panel): ((i: number) => boolean) | null => {
         const { lit, property, value } = session;
         if (lit && session.isLit(panel)) {
@@ -56,18 +55,19 @@ export function moves(session: Session, stage: Stage): Moves & { scroll(by: numb
       };
       let found: { row: Row; ns: bigint } | null = null;
       const from = session.mark ?? (by > 0 ? view.startNs - 1n : view.endNs);
-      for (const row of among) {
-        const { panel } = row;
+      for (const panel of session.model.panels) {
         const is = wanted(panel);
         if (!is) continue;
-        const first = panel.rows[row.row]!;
-        const last = panel.rows[row.row + 1]!;
-        let i = firstAbove(panel.starts, first, last, by > 0 ? from : from - 1n);
-        if (by < 0) i--;
-        while (i >= first && i < last && !is(i)) i += by;
-        if (i < first || i >= last) continue;
-        const ns = panel.starts.get(i);
-        if (!found || (by > 0 ? ns < found.ns : ns > found.ns)) found = { row, ns };
+        for (const row of session.scope(panel)) {
+          const first = panel.rows[row]!;
+          const last = panel.rows[row + 1]!;
+          let i = firstAbove(panel.starts, first, last, by > 0 ? from : from - 1n);
+          if (by < 0) i--;
+          while (i >= first && i < last && !is(i)) i += by;
+          if (i < first || i >= last) continue;
+          const ns = panel.starts.get(i);
+          if (!found || (by > 0 ? ns < found.ns : ns > found.ns)) found = { row: { panel, row }, ns };
+        }
       }
       if (!found) return;
       if (session.row) go(found.row, found.ns);

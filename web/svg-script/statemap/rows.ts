@@ -148,16 +148,31 @@ export class Rows {
 
   /** The row that comes `by` rows after one, across panels; the nearest there is. */
   neighbour(wanted: Row, by: number): Row {
-    const all = this.all();
-    const at = all.findIndex(({ panel, row }) => panel === wanted.panel && row === wanted.row);
-    return all[Math.min(all.length - 1, Math.max(0, at + by))] ?? wanted;
+    const place = this.sections.findIndex(({ panel }) => panel === wanted.panel);
+    const at = this.sections[place]!.order.indexOf(wanted.row);
+    if (at < 0) return wanted;
+    let i = at + by;
+    let section = this.sections[place]!;
+    for (let next = place; i < 0 || i >= section.order.length; ) {
+      next += by < 0 ? -1 : 1;
+      if (!this.sections[next]) break;
+      if (by < 0) i += this.sections[next]!.order.length;
+      else i -= section.order.length;
+      section = this.sections[next]!;
+    }
+    i = Math.min(section.order.length - 1, Math.max(0, i));
+    return section.order.length ? { panel: section.panel, row: section.order[i]! } : wanted;
   }
 
-  /** All rows that are not filtered out. */
-  all(): Row[] {
-    return this.sections.flatMap(({ panel, order }) =>
-      Array.from(order, (row) => ({ panel, row })),
-    );
+  /** The first row that is not filtered out. */
+  get first(): Row | null {
+    const section = this.sections.find(({ order }) => order.length);
+    return section ? { panel: section.panel, row: section.order[0]! } : null;
+  }
+
+  /** A panel's rows that are not filtered out, from the top. */
+  order(panel: Panel): Int32Array {
+    return this.sections[panel.index]!.order;
   }
 
   /** Scrolls by as little as brings a row into view. */

@@ -54,6 +54,12 @@ export class Session {
     this.changed("rows");
   }
 
+  /** What sums are over: the selected row, else all of a panel's that are shown. */
+  scope(panel: Panel): Int32Array {
+    if (!this.row) return this.rows.order(panel);
+    return Int32Array.from(this.row.panel === panel ? [this.row.row] : []);
+  }
+
   /** The selected rectangle: the one of the selected row at the marked time. */
   get rectangle(): number {
     return this.row && this.mark !== null

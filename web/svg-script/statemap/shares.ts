@@ -2,7 +2,6 @@
 
 import { Sums, firstAbove, halves } from "../../shared/times";
 import { type Panel, length, rectangleAt } from "./model";
-import type { Row } from "./rows";
 
 export interface Totals {
   states: Sums;
@@ -13,13 +12,13 @@ export interface Totals {
  * Adds up a panel's rows over [start, end). A rectangle that stands for several intervals and is
  * only partly inside counts in proportion.
  */
-export function totals(panel: Panel, rows: readonly Row[], start: bigint, end: bigint): Totals {
+export function totals(panel: Panel, rows: Int32Array, start: bigint, end: bigint): Totals {
   const states = new Sums(panel.states.length);
   const tags = new Sums(panel.tags.length);
   const [hi, lo] = halves(start);
   const span = Number(end - start);
   const { starts, ends, state, stateNs, stateAt, tag, tagNs, tagAt } = panel;
-  for (const { row } of rows) {
+  for (const row of rows) {
     const last = panel.rows[row + 1]!;
     for (let i = firstAbove(ends, panel.rows[row]!, last, start); i < last; i++) {
       const left = starts.since(i, hi, lo);
@@ -52,10 +51,10 @@ export interface Counts {
 }
 
 /** How many of a panel's rows are in each state and have each tag; a mixed rectangle counts in parts. */
-export function counts(panel: Panel, rows: readonly Row[], ns: bigint): Counts {
+export function counts(panel: Panel, rows: Int32Array, ns: bigint): Counts {
   const states = new Float64Array(panel.states.length);
   const tags = new Float64Array(panel.tags.length);
-  for (const { row } of rows) {
+  for (const row of rows) {
     const i = rectangleAt(panel, row, ns);
     if (i < 0) continue;
     const whole = length(panel, i);

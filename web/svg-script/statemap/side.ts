@@ -5,7 +5,6 @@ import { icon } from "../../shared/icon";
 import { exact, short, utc } from "../../shared/time";
 import { describe, percent } from "./describe";
 import { type Panel, mainState } from "./model";
-import type { Row } from "./rows";
 import type { Session } from "./session";
 import { type Counts, type Totals, counts, totals } from "./shares";
 import { byValue, propertiesOf } from "./tags";
@@ -41,14 +40,12 @@ export class Side {
   }
 
   update(): void {
-    const scope = this.session.row ? [this.session.row] : this.session.rows.all();
-    const everyone = this.session.row ? this.session.rows.all() : scope;
     const legends = [...new Set(this.session.model.panels.map(({ legend }) => legend))];
     this.drawSelection();
     this.states.replaceChildren(
-      ...legends.flatMap((legend) => this.legend(legend, scope, everyone)),
+      ...legends.flatMap((legend) => this.legend(legend)),
     );
-    this.drawTags(scope);
+    this.drawTags();
   }
 
   private scopeText(): Node {
@@ -125,16 +122,17 @@ export class Side {
     this.selection.replaceChildren(...made);
   }
 
-  private legend(legend: number, scope: Row[], everyone: Row[]): Node[] {
+  private legend(legend: number): Node[] {
     const { session } = this;
     const { model, lit, mark } = session;
     const panels = model.panels.filter((panel) => panel.legend === legend);
     const { start, end } = session.range;
-    const of = (rows: Row[], panel: Panel) => rows.filter((row) => row.panel === panel);
-    const sums = panels.map((panel) => totals(panel, of(scope, panel), start, end));
-    const counted = mark === null ? [] : panels.map((panel) => counts(panel, of(everyone, panel), mark));
-    const rowCount = scope.filter(({ panel }) => panel.legend === legend).length;
-    const entityCount = everyone.filter(({ panel }) => panel.legend === legend).length;
+    const scopes = panels.map((panel) => session.scope(panel));
+    const sums = panels.map((panel, k) => totals(panel, scopes[k]!, start, end));
+    const counted =
+      mark === null ? [] : panels.map((panel) => counts(panel, session.rows.order(panel), mark));
+    const rowCount = scopes.reduce((sum, scope) => sum + scope.length, 0);
+    const entityCount = panels.reduce((sum, panel) => sum + session.rows.order(panel).length, 0);
     const span = Number(end - start) * rowCount;
     const many = model.panels.some((panel) => panel.legend !== legend);
 
@@ -177,7 +175,7 @@ export class Side {
     return [title, this.scopeText(), table];
   }
 
-  private drawTags(scope: Row[]): void {
+  private drawTags(): void {
     const { session } = this;
     const { lit, model } = session;
     if (!lit) {
@@ -204,11 +202,11 @@ export class Side {
       );
     }
     const made: Node[] = [title, chips];
-    if (session.property !== null) made.push(...this.values(panels, scope, session.property));
+    if (session.property !== null) made.push(...this.values(panels, session.property));
     this.tags.replaceChildren(...made);
   }
 
-  private values(panels: Panel[], scope: Row[], property: string): Node[] {
+  private values(panels: Panel[], property: string): Node[] {
     const { session } = this;
     const { lit, mark, second, row, model } = session;
     const atTime = mark !== null && second === null;
@@ -217,7 +215,7 @@ export class Side {
     const times = new Map<string, bigint>();
     let rowCount = 0;
     for (const panel of panels) {
-      const rows = scope.filter((wanted) => wanted.panel === panel);
+      const rows = session.scope(panel);
       rowCount += rows.length;
       const held: Counts | Totals = atTime ? counts(panel, rows, mark) : totals(panel, rows, start, end);
       for (const [value, tags] of byValue(panel, lit!.state, property)) {

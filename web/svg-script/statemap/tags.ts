@@ -1,15 +1,37 @@
 /** What is known of tags: which belong to a state, their properties, and a property's values. */
 
-import type { Panel, Tag } from "./model";
+import { type Panel, mainState } from "./model";
 
-/** The state that a tag says it belongs to, by value or by name; -1 if it says none. */
-function stateOf(panel: Panel, tag: Tag): number {
-  return panel.states.findIndex(({ name, value }) => tag.state === value || tag.state === name);
+const known = new WeakMap<Panel, Int32Array>();
+
+/** The state of each tag: what it says, by value or by name, else where it was seen. */
+function statesOf(panel: Panel): Int32Array {
+  let states = known.get(panel);
+  if (!states) {
+    states = Int32Array.from(panel.tags, (tag) =>
+      panel.states.findIndex(({ name, value }) => tag.state === value || tag.state === name),
+    );
+    if (states.includes(-1)) seen(panel, states);
+    known.set(panel, states);
+  }
+  return states;
+}
+
+function seen(panel: Panel, states: Int32Array): void {
+  for (let i = 0; i < panel.fill.length; i++) {
+    for (let at = panel.tagAt[i]!; at < panel.tagAt[i + 1]!; at++) {
+      if (states[panel.tag[at]!] === -1) states[panel.tag[at]!] = mainState(panel, i);
+    }
+  }
 }
 
 /** The indices of a state's tags. */
 export function tagsOf(panel: Panel, state: number): number[] {
-  return panel.tags.flatMap((tag, index) => (stateOf(panel, tag) === state ? [index] : []));
+  const found: number[] = [];
+  statesOf(panel).forEach((of, tag) => {
+    if (of === state) found.push(tag);
+  });
+  return found;
 }
 
 /** The properties of a state's tags, sorted; the tag's own key last. */
