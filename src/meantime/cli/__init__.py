@@ -22,6 +22,8 @@ __all__ = ["COMMANDS", "cli", "main"]
 
 COMMANDS = {
     "statemap": "Draw a statemap of each FILE, one above the other, as an interactive SVG.",
+    "record": "Run a command and record what its tasks, event loops and pools do.",
+    "top": "Show what a program that is being recorded is doing.",
     "info": "Tell what a trace is: its format, span, entities, states and anomalies.",
     "stats": "Tell where the time went: per state or entity, or per name of spans.",
     "dump": "Print what a trace holds, one JSON object a line.",

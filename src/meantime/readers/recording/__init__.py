@@ -107,14 +107,17 @@ _LANES = (
 )
 
 
-def read(path: str | os.PathLike[str]) -> Trace:
+def read(path: str | os.PathLike[str], *, growing: bool = False) -> Trace:
     """Return the trace that a recording's directory holds, also while it is being written.
+
+    At the end of a process nothing more is known of its tasks and threads, so they are in no
+    state from there on; with `growing`, they keep the state they are in.
 
     Raises:
         InputError: If it is not a recording, or a file of it is not what it should be.
     """
     files = open_recording(Path(path))
-    return _Reading(files).trace
+    return _Reading(files, growing=growing).trace
 
 
 class _Facts(NamedTuple):
@@ -129,8 +132,9 @@ class _Facts(NamedTuple):
 class _Reading:
     """One pass over a recording: the tables it needs, and the trace that it fills."""
 
-    def __init__(self, files: RecordingFiles) -> None:
+    def __init__(self, files: RecordingFiles, *, growing: bool) -> None:
         self._files = files
+        self._growing = growing
         self.trace = Trace(str(files.path), FORMAT, self._batches())
         self._facts = {
             (process.pid, process.incarnation): _read_facts(process) for process in files.processes
@@ -191,7 +195,7 @@ class _Reading:
             for number, end_ns in _ends(item, self._owners):
                 last_ns[number] = max(last_ns[number], end_ns)
             yield from self._take(states)
-        for number, end_ns in enumerate(last_ns):
+        for number, end_ns in enumerate([] if self._growing else last_ns):
             states.finish(number, end_ns + 1 - self._origin_ns)
         yield from self._take(states)
         # a tail counts what its stream may not have come to say

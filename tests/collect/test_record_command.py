@@ -1,0 +1,234 @@
+"""`meantime record` runs a command as it would run by itself."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from reading import read
+
+WORK = "import asyncio; asyncio.run(asyncio.sleep(0.001)); "
+TELL = (
+    "import sys, os; print(sys.argv, sys.path[0], __name__, sys.flags, 'sitecustomize' in sys.path)"
+)
+
+
+def _meantime(
+    *words: str, cwd: Path, env: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "meantime", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": os.environ.get("PYTHONPATH", ""), **(env or {})},
+    )
+
+
+def _processes(path: Path) -> int:
+    return len(list(path.glob("*.facts")))
+
+
+def _record(
+    tmp_path: Path, *words: str, options: tuple[str, ...] = ()
+) -> subprocess.CompletedProcess[str]:
+    return _meantime("record", "-q", "-o", "run.mtr", *options, "--", *words, cwd=tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def _source_path(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
+    # the tests may run from the checkout; the commands run elsewhere
+    monkeypatch.setenv("PYTHONPATH", str(root / "src"))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("app.py", "a", "-b"), ("-m", "app", "a"), ("-c", TELL, "a"), ("-W", "error", "app.py")],
+    ids=["script", "module", "code", "flags"],
+)
+def test_a_command_sees_what_it_would_see(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    (tmp_path / "app.py").write_text(TELL)
+    command = (sys.executable, *arguments)
+    expected = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
+
+    recorded = _record(tmp_path, *command)
+
+    assert recorded.stdout == expected.stdout
+    assert recorded.stderr == ""
+    assert _processes(tmp_path / "run.mtr") == 1
+
+
+@pytest.mark.parametrize("status", [0, 3])
+def test_its_exit_status_is_ours(tmp_path: Path, status: int) -> None:
+    done = _record(tmp_path, sys.executable, "-c", f"raise SystemExit({status})")
+
+    assert done.returncode == status
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_signal_that_ends_it_ends_us(tmp_path: Path, number: signal.Signals) -> None:
+    code = f"import os; os.kill(os.getpid(), {int(number)})"
+
+    done = _record(tmp_path, sys.executable, "-c", code)
+
+    assert done.returncode == -number
+
+
+def test_a_signal_to_us_reaches_it(tmp_path: Path) -> None:
+    code = (
+        "import os, signal, sys\n"
+        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(9))\n"
+        "os.kill(os.getppid(), signal.SIGTERM)\n"
+        "signal.pause()\n"
+    )
+
+    done = _record(tmp_path, sys.executable, "-c", code)
+
+    assert done.returncode == 9
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import subprocess, sys; subprocess.run([sys.executable, '-c', WORK], check=True)",
+        "import os, sys; os.execv(sys.executable, [sys.executable, '-c', WORK])",
+        "import os; p = os.fork(); exec(WORK); p and os.waitpid(p, 0)",
+        "import multiprocessing as m; m.get_context('spawn').Pool(1).map(abs, [1])",
+    ],
+    ids=["subprocess", "exec", "fork", "spawn"],
+)
+def test_what_it_starts_is_recorded_too(tmp_path: Path, code: str) -> None:
+    (tmp_path / "app.py").write_text(
+        f"WORK = {WORK!r}\nif __name__ == '__main__':\n    {code.replace('; ', chr(10) + '    ')}\n"
+    )
+
+    done = _record(tmp_path, sys.executable, "app.py")
+
+    assert done.returncode == 0, done.stderr
+    assert _processes(tmp_path / "run.mtr") >= 2
+
+
+def test_what_it_starts_is_left_alone_when_asked(tmp_path: Path) -> None:
+    code = (
+        "import os, subprocess, sys\n"
+        "assert 'MEANTIME_RECORDING' not in os.environ\n"
+        "subprocess.run([sys.executable, '-c', 'pass'], check=True)\n"
+    )
+
+    done = _record(tmp_path, sys.executable, "-c", code, options=("--no-follow",))
+
+    assert done.returncode == 0, done.stderr
+    assert _processes(tmp_path / "run.mtr") == 1
+
+
+def test_the_users_own_sitecustomize_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "sitecustomize.py").write_text("import sys; sys.users_own = True\n")
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path / 'site'}{os.pathsep}{os.environ['PYTHONPATH']}")
+
+    done = _record(
+        tmp_path,
+        sys.executable,
+        "-c",
+        "import sys, sitecustomize; print(sys.users_own, sitecustomize.__file__)",
+    )
+
+    assert done.stdout.strip() == f"True {tmp_path / 'site' / 'sitecustomize.py'}"
+
+
+def test_the_summary_says_where_the_time_went(tmp_path: Path) -> None:
+    done = _meantime(
+        "record",
+        "-o",
+        "run.mtr",
+        "--",
+        sys.executable,
+        "-c",
+        WORK + "print('done')",
+        cwd=tmp_path,
+    )
+
+    assert done.stdout == "done\n"
+    assert "meantime statemap run.mtr" in done.stderr
+    assert "tasks: " in done.stderr
+    assert "waiting:sleep" in done.stderr
+    assert "longest step: " in done.stderr
+
+
+def test_a_command_without_python_is_told_of(tmp_path: Path) -> None:
+    done = _meantime("record", "-o", "run.mtr", "--", "true", cwd=tmp_path)
+
+    assert done.returncode == 0
+    assert "nothing was recorded" in done.stderr
+
+
+def test_isolated_python_is_told_of(tmp_path: Path) -> None:
+    done = _meantime("record", "-o", "r.mtr", "--", sys.executable, "-I", "-c", "", cwd=tmp_path)
+
+    assert "-I, -E or -S" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("record", "-o", "run.mtr", "--", "no-such-command"), "no-such-command: No such file"),
+        (("record", "--max-size", "many", "--", "true"), "'many' is not a size"),
+        (("record", "--max-size", "1k", "--", "true"), "at least 1 MB"),
+        (("record", "--blocked", "10ms", "--", "true"), "policy ring only"),
+        (("record", "--for", "-1s", "--", "true"), "no time to wait for"),
+        (("top", "nowhere.mtr"), "is not a recording"),
+        (("top", "--every", "0s", "."), "no time to wait for"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line_and_leaves_nothing(
+    tmp_path: Path, words: tuple[str, ...], message: str
+) -> None:
+    done = _meantime(*words, cwd=tmp_path)
+
+    assert done.returncode != 0
+    assert message in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_recording_that_is_there_is_not_written_over(tmp_path: Path) -> None:
+    (tmp_path / "run.mtr").mkdir()
+
+    done = _record(tmp_path, "true")
+
+    assert (done.returncode, "exists already" in done.stderr) == (1, True)
+
+
+def test_top_shows_groups_and_what_they_wait_for(tmp_path: Path) -> None:
+    code = (
+        "import asyncio, os\n"
+        "async def sleeper(): await asyncio.sleep(10)\n"
+        "async def main():\n"
+        "    tasks = [asyncio.create_task(sleeper()) for _ in range(3)]\n"
+        "    await asyncio.sleep(0.001)\n"
+        "    os._exit(0)\n"
+        "asyncio.run(main())\n"
+    )
+    _record(tmp_path, sys.executable, "-c", code)
+
+    shown = _meantime("top", "run.mtr", cwd=tmp_path, env={"COLUMNS": "200"})
+
+    (line,) = [line for line in shown.stdout.splitlines() if "sleeper" in line]
+    assert line.split()[-2:] == ["sleep", "3"]
+
+
+def test_a_recording_for_a_time_has_nothing_after_it(tmp_path: Path) -> None:
+    code = WORK + "import time; time.sleep(0.3); " + WORK + "print('on')"
+
+    done = _record(tmp_path, sys.executable, "-c", code, options=("--for", "200ms"))
+
+    assert done.stdout == "on\n"
+    trace = read(tmp_path / "run.mtr").trace
+    assert trace.bounds is None or trace.bounds[1] <= 200_000_000
