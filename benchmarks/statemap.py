@@ -1,0 +1,75 @@
+"""The whole `meantime statemap` command on generated traces: events a second of CPU, and memory.
+
+    python benchmarks/statemap.py [GENERATOR [EVENTS...]]
+
+GENERATOR is a script that takes `--events N -o FILE`; without one, a trace is made here: entities
+with log-normal dwell times among eight states, ordered by time.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from measure import header, run
+
+MEANTIME = [sys.executable, "-m", "meantime"]
+EXAMPLE = Path(__file__).parent.parent / "examples" / "postgres.statemap.gz"
+
+
+def generate(path: Path, events: int, *, entities: int = 256, states: int = 8) -> None:
+    """Write a trace of `events` changes in order of time."""
+    rng = np.random.default_rng(1)
+    share = 1 / np.arange(1, entities + 1) ** 0.7
+    entity = rng.choice(entities, events, p=share / share.sum())
+    state = rng.integers(0, states, events)
+    time_ns = np.cumsum(np.exp(rng.normal(8, 1, events))).astype(np.int64)
+    table = ", ".join(f'"state-{value}": {{"value": {value}}}' for value in range(states))
+    with path.open("w") as file:
+        file.write(f'{{"start": [1750000000, 0], "title": "generated", "states": {{{table}}}}}\n')
+        for first in range(0, events, 100_000):
+            rows = slice(first, first + 100_000)
+            columns = (time_ns[rows].tolist(), entity[rows].tolist(), state[rows].tolist())
+            file.writelines(
+                f'{{ "time": "{t}", "entity": "thread-{e + 1000}", "state": {s} }}\n'
+                for t, e, s in zip(*columns, strict=True)
+            )
+
+
+def measure(label: str, arguments: list[str], events: int, file_bytes: int) -> None:
+    """Print what one command costs."""
+    cost = run([*MEANTIME, *arguments])
+    over = (cost.peak_bytes - file_bytes) / 1e6
+    rate = f"{events / cost.cpu_s / 1e6:6.2f} M events/s" if events else " " * 15
+    print(f"{label:40} {cost.cpu_s:6.3f} s CPU {rate}  peak = file + {over:.0f} MB")
+
+
+def main() -> None:
+    """Print the table."""
+    generator = sys.argv[1] if len(sys.argv) > 1 else None
+    sizes = [int(size) for size in sys.argv[2:]] or [5_000_000]
+    print(header("meantime statemap"))
+    measure("--help", ["--help"], 0, 0)
+    with tempfile.TemporaryDirectory() as folder:
+        out = str(Path(folder, "out.svg"))
+        measure("the example", ["statemap", str(EXAMPLE), "-o", out], 0, 0)
+        for events in sizes:
+            path = Path(folder, "trace.statemap")
+            if generator:
+                making = [sys.executable, generator, "--events", str(events), "-o", str(path)]
+                subprocess.run(making, check=True)
+            else:
+                generate(path, events)
+            size = path.stat().st_size
+            drawing = ["statemap", str(path), "-o", out]
+            measure(f"{events:,} events", drawing, events, size)
+            measure(f"{events:,} events, -c 250000", [*drawing, "-c250000"], events, size)
+            whole = ["-b30s", "-d600ms", "-c10000000"]
+            measure(f"{events:,} events, 1 % uncoalesced", [*drawing, *whole], events, size)
+
+
+if __name__ == "__main__":
+    main()
