@@ -27,6 +27,7 @@ COMMANDS = {
     "info": "Tell what a trace is: its format, span, entities, states and anomalies.",
     "stats": "Tell where the time went: per state or entity, or per name of spans.",
     "dump": "Print what a trace holds, one JSON object a line.",
+    "flame": "Draw where the time went: a flame graph, or with --chart a flame chart.",
     "convert": "Write a trace in another format, and say what that cannot hold.",
 }
 

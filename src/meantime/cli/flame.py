@@ -1,0 +1,138 @@
+"""`meantime flame`: a flame graph or chart."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+import click
+
+from meantime.cli.convert import report
+from meantime.cli.inputs import load, resolve
+from meantime.cli.options import once
+from meantime.errors import InputError, TimeRangeError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from meantime.history.history import History
+    from meantime.query.stacks import CallTree
+
+__all__ = ["command"]
+
+_SUFFIXES = (".svg", ".json", ".txt", ".folded")
+
+
+@click.command(
+    "flame", epilog="Example:  meantime flame trace.json.gz --from 1s --to 2s -o out.svg"
+)
+@click.argument("file", metavar="FILE")
+@once("-o", "--output", metavar="OUT", help="The result: .svg, .json or .txt.")
+@once("--from", "from_", metavar="TIME", help="Where the range begins.")
+@once("--to", "to", metavar="TIME", help="Where the range ends.")
+@click.option("--chart", is_flag=True, help="Draw the spans of each thread in the order of time.")
+@click.option("--lenient", is_flag=True, help="Skip and count what cannot be read.")
+def command(
+    *,
+    file: str,
+    output: str | None,
+    from_: str | None,
+    to: str | None,
+    chart: bool,
+    lenient: bool,
+) -> None:
+    """Draw where the time went: a flame graph, or with --chart a flame chart."""
+    if output is None:
+        raise UsageError("say with -o where the output goes: a name in .svg, .json or .txt")
+    suffix = PurePath(output).suffix
+    if suffix not in _SUFFIXES:
+        raise UsageError(f"{output!r} must end in one of {', '.join(_SUFFIXES)}")
+    if chart and suffix != ".svg":
+        raise UsageError("--chart draws .svg; meantime convert writes the spans of a trace")
+    from meantime.cli.output import write  # noqa: PLC0415 - only once the command line is sound
+
+    _, history = load(file, lenient=lenient)
+    if not len(history.spans()) and not len(history.samples()):
+        raise InputError(file, "there are no spans and no samples to draw")
+    start_ns, end_ns = history.bounds
+    if from_ is not None:
+        start_ns = resolve(from_, history.clock) or 0
+    if to is not None:
+        end_ns = resolve(to, history.clock) or 0
+    if start_ns >= end_ns:
+        raise TimeRangeError(f"the range from {start_ns} ns to {end_ns} ns is empty")
+    title = history.title or PurePath(file).name
+    if chart:
+        if not len(history.spans()):
+            raise InputError(file, "there are no spans, which a chart draws; leave out --chart")
+        write(output, [_drawn_chart(history, title, start_ns, end_ns)])
+        return
+    tree, unit = _tree(history, start_ns, end_ns)
+    lost: Counter[str] = Counter()
+    write(output, _written(tree, unit, title, suffix, lost))
+    report(lost)
+
+
+def _tree(history: History, start_ns: int, end_ns: int) -> tuple[CallTree, str]:
+    from meantime.query.stacks import sample_tree, span_tree  # noqa: PLC0415 - NumPy, not for --help
+    from meantime.query.threads import thread_quarks  # noqa: PLC0415 - as above
+
+    spans = history.spans(thread_quarks(history), start_ns=start_ns, end_ns=end_ns)
+    if len(history.spans()):
+        return span_tree(spans, start_ns=start_ns, end_ns=end_ns), "ns"
+    samples = history.samples(start_ns=start_ns, end_ns=end_ns)
+    events = set(samples.event.to_list())
+    in_time = events <= {"wall", "cpu-clock", "task-clock"}
+    return sample_tree(samples), "ns" if in_time else "/".join(sorted(map(str, events)))
+
+
+def _drawn_chart(history: History, title: str, start_ns: int, end_ns: int) -> bytes:
+    from meantime.views.flame import svg  # noqa: PLC0415 - as above
+    from meantime.views.flame.data import chart  # noqa: PLC0415 - as above
+
+    return svg.render(chart(history, title=title, start_ns=start_ns, end_ns=end_ns))
+
+
+def _written(
+    tree: CallTree, unit: str, title: str, suffix: str, lost: Counter[str]
+) -> Iterable[bytes]:
+    if suffix == ".svg":
+        from meantime.views.flame import svg  # noqa: PLC0415 - as above
+        from meantime.views.flame.data import graph  # noqa: PLC0415 - as above
+
+        return [svg.render(graph(tree, title=title, unit=unit))]
+    if suffix == ".json":
+        return _speedscope(tree, unit, title)
+    from meantime.views.export.folded import folded_lines  # noqa: PLC0415 - as above
+
+    return folded_lines(tree, lost)
+
+
+def _speedscope(tree: CallTree, unit: str, title: str) -> Iterator[bytes]:
+    """Yield the tree as one sampled profile, a sample per stack."""
+    rows = [row for row, own in enumerate(tree.own.tolist()) if own > 0]
+    frames: dict[str, int] = {}
+    samples = [
+        [frames.setdefault(name, len(frames)) for name in tree.stacks.frames_of(row)]
+        for row in rows
+    ]
+    weights = [int(tree.own[row]) for row in rows]
+    profile = {
+        "type": "sampled",
+        "name": title,
+        "unit": "nanoseconds" if unit == "ns" else "none",
+        "startValue": 0,
+        "endValue": sum(weights),
+        "samples": samples,
+        "weights": weights,
+    }
+    document = {
+        "$schema": "https://www.speedscope.app/file-format-schema.json",
+        "name": title,
+        "exporter": "meantime",
+        "shared": {"frames": [{"name": name} for name in frames]},
+        "profiles": [profile],
+    }
+    yield json.dumps(document).encode() + b"\n"

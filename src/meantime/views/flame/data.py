@@ -1,0 +1,161 @@
+"""What a flame graph or chart shows, as columns: made by `graph` and `chart`, drawn by `svg`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from meantime.kernels import nest
+from meantime.query.stacks import left_heavy
+from meantime.query.threads import thread_of, thread_quarks
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from meantime.columns import Int32s, Int64s
+    from meantime.history.history import History
+    from meantime.query.stacks import CallTree
+
+__all__ = ["MOST_BOXES", "Flame", "Panel", "chart", "graph"]
+
+# More boxes than this are no picture; the narrowest are left out and counted.
+MOST_BOXES = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """A thread of a chart, or the whole of a graph: boxes [first, last), so many rows high."""
+
+    title: str
+    first: int
+    last: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Flame:
+    """Boxes, those of a panel together, each behind the one it is on.
+
+    Attributes:
+        title: What it is a picture of.
+        unit: What widths count: `ns`, or what samples stand for.
+        width: Of the whole, in that unit.
+        start: int64, where each box begins, from the left edge.
+        length: int64, how wide it is.
+        own: int64, how much of that is in no box on it.
+        count: int64, how many calls or samples it stands for.
+        row: int32, from the top of its panel.
+        frame: int32, index into `frames`.
+        frames: The names.
+        panels: From top to bottom.
+        left_out: How many boxes were too narrow to be drawn.
+        is_chart: Whether the left edge is a time and boxes are single spans.
+        origin_ns: The time of a chart's left edge.
+    """
+
+    title: str
+    unit: str
+    width: int
+    start: Int64s
+    length: Int64s
+    own: Int64s
+    count: Int64s
+    row: Int32s
+    frame: Int32s
+    frames: Sequence[str]
+    panels: tuple[Panel, ...]
+    left_out: int
+    is_chart: bool = False
+    origin_ns: int = 0
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+
+def graph(tree: CallTree, *, title: str, unit: str) -> Flame:
+    """Return the flame graph of a tree: callers above those they call, the heaviest leftmost.
+
+    >>> from meantime.testing import history_from_samples
+    >>> from meantime.query.stacks import sample_tree
+    >>> history = history_from_samples([(0, "t", ["a", "b"], 1), (1, "t", ["a", "c"], 3)])
+    >>> flame = graph(sample_tree(history.samples()), title="", unit="samples")
+    >>> [flame.frames[frame] for frame in flame.frame], flame.start.tolist(), flame.width
+    (['a', 'c', 'b'], [0, 0, 3], 4)
+    """
+    order = np.array(left_heavy(tree), np.int64)
+    parent = tree.stacks.parent
+    start = np.zeros(len(tree), np.int64)
+    row = np.zeros(len(tree), np.int32)
+    taken = np.zeros(len(tree) + 1, np.int64)
+    total = tree.total.tolist()
+    for node in order.tolist():
+        below = int(parent[node])
+        start[node] = (start[below] if below >= 0 else 0) + taken[below]
+        row[node] = row[below] + 1 if below >= 0 else 0
+        taken[below] += total[node]
+    width = int(tree.total[parent < 0].sum())
+    kept = order[tree.total[order] > 0]
+    drawn = _widest(tree.total[kept])
+    rows = kept[drawn]
+    return Flame(
+        title=title,
+        unit=unit,
+        width=width,
+        start=start[rows],
+        length=tree.total[rows],
+        own=tree.own[rows],
+        count=tree.count[rows],
+        row=row[rows],
+        frame=tree.stacks.frame[rows],
+        frames=tree.stacks.frames,
+        panels=(Panel("", 0, len(rows), int(row[rows].max(initial=-1)) + 1),),
+        left_out=len(order) - len(rows),
+    )
+
+
+def chart(history: History, *, title: str, start_ns: int, end_ns: int) -> Flame:
+    """Return the flame chart of a range: the spans of each thread in time, clipped to the range."""
+    spans = history.spans(thread_quarks(history), start_ns=start_ns, end_ns=end_ns)
+    begin = np.maximum(spans.start_ns, start_ns)
+    length = np.minimum(spans.end_ns, end_ns) - begin
+    # a lane's rows stand below those of the lanes before it
+    row = spans.depth.copy()
+    panels: list[Panel] = []
+    drawn = _widest(length)
+    for place, quark in enumerate(spans.threads.tolist()):
+        part = slice(int(spans.offsets[place]), int(spans.offsets[place + 1]))
+        top = 0
+        for lane in range(int(spans.lane[part].max(initial=0)) + 1):
+            inside = np.flatnonzero(spans.lane[part] == lane) + part.start
+            row[inside] += top
+            top += int(spans.depth[inside].max(initial=-1)) + 1
+        first, last = (int(np.searchsorted(drawn, edge)) for edge in (part.start, part.stop))
+        whose = thread_of(history, quark)
+        name = f"{whose.process or whose.pid} / {whose.name or whose.tid}"
+        panels.append(Panel(name, first, last, top))
+    return Flame(
+        title=title,
+        unit="ns",
+        width=end_ns - start_ns,
+        start=(begin - start_ns)[drawn],
+        length=length[drawn],
+        own=nest.self_time(begin, begin + length, spans.parent)[drawn],
+        count=np.ones(len(drawn), np.int64),
+        row=row[drawn],
+        frame=spans.name.codes[drawn],
+        frames=spans.name.names,
+        panels=tuple(panels),
+        left_out=len(spans) - len(drawn),
+        is_chart=True,
+        origin_ns=start_ns,
+    )
+
+
+def _widest(length: Int64s) -> Int64s:
+    """Return the places of the widest, as many as are drawn, in order."""
+    if len(length) <= MOST_BOXES:
+        return np.arange(len(length))
+    chosen = np.argpartition(-length, MOST_BOXES)[:MOST_BOXES]
+    return np.sort(chosen)

@@ -1,0 +1,168 @@
+"""A flame graph or chart as one SVG file: the picture, and the data and script for search and zoom.
+
+Boxes hang from the top: a caller stands above those it calls. Where nothing runs scripts the file
+is the picture, with every box that is at least a pixel wide.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+import numpy as np
+
+from meantime.units import format_ns
+from meantime.views.page import MARGIN_PX, Page, header, lines
+from meantime.views.svg import cut_to, element, px
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from meantime.views.flame.data import Flame
+
+__all__ = ["amount", "color", "render"]
+
+_WIDTH_PX = 1280
+_TOP_PX = 72
+_ROW_PX = 18
+_PANEL_TITLE_PX = 24
+_GAP_PX = 10
+_MOST_HEIGHT_PX = 6000
+_LEAST_PX = 1.0
+_LABEL_PX = 34
+_FONT_PX = 11
+
+
+def render(flame: Flame) -> bytes:
+    """Return the file; the same flame gives the same bytes."""
+    used = np.unique(flame.frame) if len(flame) else np.empty(0, np.int32)
+    place = np.zeros(len(flame.frames) + 1, np.int32)
+    place[used] = np.arange(len(used), dtype=np.int32)
+    names = [flame.frames[frame] for frame in used.tolist()]
+    notes = _notes(flame)
+    tops, height = _tops(flame)
+    picture = [
+        header(flame.title, _subtitle(flame)).encode(),
+        "".join(_boxes(flame, tops)).encode(),
+        lines(notes, height + 4).encode(),
+    ]
+    return Page(
+        title=flame.title,
+        width_px=_WIDTH_PX,
+        height_px=height + 16 * len(notes) + 16,
+        picture=picture,
+        script="flame",
+        head={
+            "title": flame.title,
+            "subtitle": _subtitle(flame),
+            "notes": notes,
+            "unit": flame.unit,
+            "width": flame.width,
+            "chart": flame.is_chart,
+            "frames": names,
+            "colors": [color(name) for name in names],
+            "panels": [list(panel_fields(panel)) for panel in flame.panels],
+        },
+        blocks={
+            "start": flame.start.astype("<f8").tobytes(),
+            "length": flame.length.astype("<f8").tobytes(),
+            "own": flame.own.astype("<f8").tobytes(),
+            "count": flame.count.astype("<f8").tobytes(),
+            "row": flame.row.astype("<i4").tobytes(),
+            "frame": place[flame.frame].astype("<i4").tobytes(),
+        },
+    ).document()
+
+
+def panel_fields(panel: object) -> Iterator[object]:
+    """Yield the fields of a panel in their order."""
+    for name in ("title", "first", "last", "rows"):
+        yield getattr(panel, name)
+
+
+def color(name: str) -> str:
+    """Return the colour that a name always has: warm, light enough for dark text.
+
+    >>> color("main"), color("main") == color("main")
+    ('#daab82', True)
+    """
+    code = crc32(name.encode("utf-8", "replace"))
+    hue, light = code % 46 + 6, 64 + code // 46 % 14
+    # hues of 6 to 51 degrees: red is the largest part, blue the smallest
+    high = light / 100 + 0.25 * (1 - light / 100) * 2
+    low = light / 100 - 0.2
+    middle = low + (high - low) * hue / 60
+    red, green, blue = (round(min(1.0, part) * 255) for part in (high, middle, low))
+    return f"#{red:02x}{green:02x}{blue:02x}"
+
+
+def amount(flame: Flame, value: int) -> str:
+    """Return a width as people read it."""
+    return format_ns(value) if flame.unit == "ns" else f"{value:,} {flame.unit}"
+
+
+def _subtitle(flame: Flame) -> str:
+    what = "flame chart" if flame.is_chart else "flame graph"
+    return f"{what} · {amount(flame, flame.width)} · {len(flame):,} boxes"
+
+
+def _notes(flame: Flame) -> list[str]:
+    notes = []
+    if flame.left_out:
+        notes.append(f"{flame.left_out:,} boxes are not shown: they are empty or too narrow.")
+    if not flame.is_chart:
+        notes.append("A box is a function as called by those above it, and as wide as it took.")
+    return notes
+
+
+def _tops(flame: Flame) -> tuple[list[float], float]:
+    top = float(_TOP_PX)
+    tops = []
+    for panel in flame.panels:
+        top += _PANEL_TITLE_PX if panel.title else 0
+        tops.append(top)
+        top += panel.rows * _ROW_PX + _GAP_PX
+    return tops, min(top, _MOST_HEIGHT_PX)
+
+
+def _boxes(flame: Flame, tops: list[float]) -> Iterator[str]:
+    room_px = _WIDTH_PX - 2 * MARGIN_PX
+    scale = room_px / max(1, flame.width)
+    wide = flame.length * scale >= _LEAST_PX
+    drawn: Counter[str] = Counter()
+    for panel, top in zip(flame.panels, tops, strict=True):
+        if panel.title and top < _MOST_HEIGHT_PX:
+            yield element(
+                "text",
+                {"class": "ink", "x": MARGIN_PX, "y": top - 7, "font-weight": "600"},
+                text=cut_to(panel.title, room_px, 12),
+            )
+        for box in (np.flatnonzero(wide[panel.first : panel.last]) + panel.first).tolist():
+            y = top + int(flame.row[box]) * _ROW_PX
+            if y + _ROW_PX > _MOST_HEIGHT_PX:
+                continue
+            name = flame.frames[flame.frame[box]]
+            x, width = MARGIN_PX + int(flame.start[box]) * scale, int(flame.length[box]) * scale
+            drawn[name] += 1
+            label = ""
+            if width >= _LABEL_PX:
+                label = element(
+                    "text",
+                    {"x": x + 3, "y": y + 12.5, "font-size": _FONT_PX, "fill": "#1b1f24"},
+                    text=cut_to(name, width - 6, _FONT_PX),
+                )
+            yield (
+                f'<g><title>{_title(flame, box)}</title><rect x="{px(x)}" y="{px(y)}"'
+                f' width="{px(max(0.5, width - 0.6))}" height="{_ROW_PX - 1}" rx="1.5"'
+                f' fill="{color(name)}"/>{label}</g>\n'
+            )
+
+
+def _title(flame: Flame, box: int) -> str:
+    length = int(flame.length[box])
+    share = length / max(1, flame.width)
+    text = f"{flame.frames[flame.frame[box]]}\n{amount(flame, length)} ({share:.2%})"
+    if int(flame.own[box]) != length:
+        text += f", itself {amount(flame, int(flame.own[box]))}"
+    return element("t", text=text.replace("\n", " · "))[3:-4]

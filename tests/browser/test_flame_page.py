@@ -1,0 +1,57 @@
+"""The page of a flame graph, driven as a person would."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from meantime.query.stacks import span_tree
+from meantime.testing import history_from_spans
+from meantime.views.flame.data import graph
+from meantime.views.flame.svg import render
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from playwright.sync_api import Page
+
+    Open = Callable[..., Page]
+
+SPANS = {"main": [("serve <all>", 0, 100), ("read", 0, 75), ("write", 75, 100)]}
+
+
+def flame() -> bytes:
+    return render(graph(span_tree(history_from_spans(SPANS).spans()), title="a&b", unit="ns"))
+
+
+def test_a_search_tells_how_many_were_found_and_their_share(open_page: Open) -> None:
+    page = open_page(flame())
+
+    page.locator("input").fill("^(re|wr)")
+
+    assert page.locator("h1").text_content() == "a&b"
+    assert page.locator(".found").text_content() == "2 found, 100.00 %"
+
+
+def test_a_click_zooms_to_a_box_and_escape_resets(open_page: Open) -> None:
+    page = open_page(flame())
+    area = page.locator("canvas").bounding_box()
+    assert area is not None
+
+    page.mouse.click(area["x"] + area["width"] * 0.9, area["y"] + 27)
+    zoomed = page.locator(".place").text_content()
+    page.keyboard.press("Escape")
+
+    assert zoomed == "25 ns of 100 ns"
+    assert page.locator(".place").text_content() == ""
+    assert page.locator(".reset").is_disabled()
+
+
+def test_a_box_under_the_pointer_says_its_whole_name(open_page: Open) -> None:
+    page = open_page(flame())
+    area = page.locator("canvas").bounding_box()
+    assert area is not None
+
+    page.mouse.move(area["x"] + 40, area["y"] + 9)
+
+    assert page.locator(".tooltip strong").text_content() == "serve <all>"
+    assert page.locator(".tooltip p").first.text_content() == "100 ns (100.00 %), itself 0 ns"

@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from meantime.cli import main
+from meantime.history.build import build
+from meantime.query.stacks import sample_tree, span_tree
+from meantime.readers import open_trace
+from meantime.testing import history_from_samples, history_from_spans
+from meantime.views.flame.data import chart, graph
+from meantime.views.flame.svg import render
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SPANS = {"main": [("a", 0, 10), ("b", 2, 5), ("c", 6, 10), ("b", 8, 9)], "other": [("d", 4, 6)]}
+
+
+def test_the_boxes_of_a_graph_lie_within_their_callers_and_add_up() -> None:
+    tree = span_tree(history_from_spans(SPANS).spans())
+
+    flame = graph(tree, title="t", unit="ns")
+
+    boxes = [
+        (flame.frames[frame], start, length, row)
+        for frame, start, length, row in zip(
+            flame.frame,
+            flame.start.tolist(),
+            flame.length.tolist(),
+            flame.row.tolist(),
+            strict=True,
+        )
+    ]
+    assert boxes == [
+        ("a", 0, 10, 0),
+        ("c", 0, 4, 1),
+        ("b", 0, 1, 2),
+        ("b", 4, 3, 1),
+        ("d", 10, 2, 0),
+    ]
+    assert flame.width == 12
+
+
+def test_a_chart_shows_each_threads_spans_clipped_to_the_range() -> None:
+    flame = chart(history_from_spans(SPANS), title="t", start_ns=3, end_ns=9)
+
+    assert [panel.title for panel in flame.panels] == ["1 / main", "1 / other"]
+    assert flame.start.tolist() == [0, 0, 3, 5, 1]
+    assert flame.length.tolist() == [6, 2, 3, 1, 2]
+    assert flame.own.tolist() == [1, 2, 2, 1, 2]
+    assert (flame.width, flame.origin_ns) == (6, 3)
+
+
+def test_lanes_of_a_chart_stand_below_each_other() -> None:
+    history = history_from_spans({"t": [("a", 0, 10), ("b", 1, 2), ("c", 5, 15), ("d", 11, 12)]})
+
+    flame = chart(history, title="t", start_ns=0, end_ns=15)
+
+    assert flame.row.tolist() == [0, 1, 2, 3]
+    assert flame.panels[0].rows == 4
+
+
+def test_hostile_names_stay_text() -> None:
+    name = "<script>alert(1)</script>]]>&\x00\ud800"
+    history = history_from_samples([(0, "t", [name], 5)])
+
+    document = render(graph(sample_tree(history.samples()), title=name, unit="samples"))
+
+    root = ET.fromstring(document)  # noqa: S314 - our own file
+    assert sum(element.tag.endswith("script") for element in root.iter()) == 1
+    titles = [element.text for element in root.iter() if element.tag.endswith("title")]
+    assert any(text and "<script>alert(1)</script>]]>&" in text for text in titles)
+
+
+def test_the_same_trace_gives_the_same_bytes() -> None:
+    first, second = (
+        render(graph(span_tree(history_from_spans(SPANS).spans()), title="t", unit="ns"))
+        for _ in range(2)
+    )
+
+    assert first == second
+
+
+def test_an_empty_range_of_spans_is_still_a_page() -> None:
+    history = history_from_spans({"t": [("a", 0, 2), ("b", 9, 10)]})
+    spans = history.spans(start_ns=4, end_ns=5)
+
+    ET.fromstring(render(graph(span_tree(spans), title="t", unit="ns")))  # noqa: S314 - our own file
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> str:
+    path = tmp_path / "trace.json"
+    events = [
+        {"ph": "X", "name": name, "ts": ts, "dur": dur, "pid": 1, "tid": 1}
+        for name, ts, dur in (("a;x", 0, 10), ("b", 2, 3))
+    ]
+    path.write_text(json.dumps(events))
+    return str(path)
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[object, str]:
+    with pytest.raises(SystemExit) as stopped:
+        main(words)
+    return stopped.value.code, capsys.readouterr().err
+
+
+def test_the_suffix_chooses_what_is_written(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, trace: str
+) -> None:
+    for name in ("out.svg", "out.json", "out.txt", "chart.svg"):
+        extra = ["--chart"] if name == "chart.svg" else []
+        status, _ = run(capsys, "flame", trace, "-o", str(tmp_path / name), *extra)
+        assert status == 0
+
+    assert (tmp_path / "out.txt").read_text() == "a:x 7000\na:x;b 3000\n"
+    tree = sample_tree(build(open_trace(tmp_path / "out.json")).samples())
+    assert tree.total.tolist() == [10_000, 3000]
+    assert b"flame chart" in (tmp_path / "chart.svg").read_bytes()
+
+
+def test_a_range_is_cut_out(capsys: pytest.CaptureFixture[str], tmp_path: Path, trace: str) -> None:
+    out = tmp_path / "out.txt"
+
+    run(capsys, "flame", trace, "--from", "4us", "--to", "6us", "-o", str(out))
+
+    assert out.read_text() == "a:x 1000\na:x;b 1000\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "message"),
+    [
+        (["-o", "x.png"], 2, "must end in one of .svg"),
+        (["-o", "x.txt", "--chart"], 2, "--chart draws .svg"),
+        (["-o", "x.svg", "--from", "9us", "--to", "3us"], 1, "is empty"),
+        ([], 2, "output"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(
+    capsys: pytest.CaptureFixture[str], trace: str, words: list[str], status: int, message: str
+) -> None:
+    found, said = run(capsys, "flame", trace, *words)
+
+    assert found == status
+    assert message in said
