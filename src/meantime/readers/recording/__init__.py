@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -79,9 +79,8 @@ _COLORS = {
 }
 
 
-_LANES = (
-    (
-        "Tasks",
+_LANES: dict[str, tuple[str, str, tuple[str, ...]]] = {
+    "Tasks": (
         "Task",
         "Tasks",
         (
@@ -96,15 +95,14 @@ _LANES = (
             "lost",
         ),
     ),
-    ("Loops", "Loop", "Event loops", ("running", "parked", "stopped", "lost")),
-    ("Workers", "Worker", "Pool threads", ("running", "idle", "stopped", "lost")),
-    (
-        "Threads",
+    "Loops": ("Loop", "Event loops", ("running", "parked", "stopped", "lost")),
+    "Workers": ("Worker", "Pool threads", ("running", "idle", "stopped", "lost")),
+    "Threads": (
         "Thread",
         "Threads",
         ("running", "gil-wait", "gil-handoff", "lock-wait", "polling", "stopped", "lost"),
     ),
-)
+}
 
 
 def read(path: str | os.PathLike[str], *, growing: bool = False) -> Trace:
@@ -142,6 +140,7 @@ class _Reading:
         known = [facts for facts in self._facts.values() if facts]
         self._origin_ns = min((facts.base_ns for facts in known), default=0)
         self._described = 0
+        self._lanes: set[str] = set()
         self._thread_names: dict[tuple[int, int], str] = {}
         self._lost: Counter[int] = Counter()
         self._lost_by_tail: list[int] = []
@@ -152,23 +151,10 @@ class _Reading:
     def _describe(self) -> None:
         trace, description = self.trace, self._files.description
         trace.values.extend([*STATES, *FLOWS])
-        for group, kind, label, names in _LANES:
-            states = tuple(
-                State(name, number, _COLORS[name])
-                for number, name in enumerate(STATES)
-                if name in names or (group == "Tasks" and name.startswith("waiting"))
-            )
-            trace.lanes.append(
-                LaneDeclaration(
-                    f"{group}/*/*" if group == "Tasks" else f"{group}/*",
-                    entity_kind=kind,
-                    label=label,
-                    states=states,
-                )
-            )
         command = description.get("command") or []
-        trace.title = " ".join(str(word) for word in command)
-        trace.facts["command"] = trace.title
+        words = [str(word) for word in command]
+        trace.facts["command"] = " ".join(words)
+        trace.title = " ".join([PurePath(word).name for word in words[:1]] + words[1:])
         utc_ns = [
             facts.realtime_ns
             for facts in self._facts.values()
@@ -192,6 +178,7 @@ class _Reading:
                     self.trace.anomalies.add(name, count)
                 continue
             self._feed(states, item)
+            self.trace.records += len(item.order)
             for number, end_ns in _ends(item, self._owners):
                 last_ns[number] = max(last_ns[number], end_ns)
             yield from self._take(states)
@@ -309,15 +296,30 @@ class _Reading:
         what, owner, ident, place = states.entities_since(self._described).tolist()
         self._described = states.entity_count()
         for kind, number, name, tag in zip(what, owner, ident, place, strict=True):
-            if ENTITIES[kind] == "task":
-                self.trace.paths.append(("Tasks", self._site(tag), self._task_id(number, name)))
+            group = f"{ENTITIES[kind].capitalize()}s"
+            if group not in self._lanes:
+                self._lanes.add(group)
+                self._declare_lane(group)
+            if group == "Tasks":
+                self.trace.paths.append((group, self._site(tag), self._task_id(number, name)))
             else:
-                group = f"{ENTITIES[kind].capitalize()}s"
                 self.trace.paths.append((group, self._thread(number, name)))
         for process, number, text in self._names:
             if (entity := states.task_entity(process, number)) >= 0:
                 self.trace.names[entity] = text
         self._names.clear()
+
+    def _declare_lane(self, group: str) -> None:
+        kind, label, names = _LANES[group]
+        states = tuple(
+            State(name, number, _COLORS[name])
+            for number, name in enumerate(STATES)
+            if name in names or (group == "Tasks" and name.startswith("waiting"))
+        )
+        pattern = f"{group}/*/*" if group == "Tasks" else f"{group}/*"
+        self.trace.lanes.append(
+            LaneDeclaration(pattern, entity_kind=kind, label=label, states=states)
+        )
 
     def _site(self, tag: int) -> str:
         fields = self.trace.tags[tag] if tag >= 0 else {}

@@ -34,6 +34,8 @@ TARGETS = {
     "spall1": Target(".spall", "spall", 1),
     "speedscope": Target(".speedscope.json", "speedscope"),
     "folded": Target(".folded", "folded"),
+    "tasks": Target(".statemap", "tokio", 1),
+    "workers": Target(".statemap", "tokio", 2),
 }
 
 

@@ -1,0 +1,141 @@
+"""Tasks, or the threads that run them, as tokio-statemap writes those of a Tokio runtime.
+
+The result is statemap data: tasks `task-N` are spawned, running, waiting or completed, workers
+`worker-N` running, parked or stopped. What a recording tells beyond that, it cannot hold.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Iterator
+
+    from meantime.history.history import History
+
+__all__ = ["write"]
+
+_NS_PER_S = 10**9
+
+
+class _Kind(NamedTuple):
+    title: str
+    entity_kind: str
+    prefix: str
+    patterns: tuple[str, ...]
+    colors: dict[str, str]
+    meaning: dict[str, str]
+
+
+_TASKS = _Kind(
+    "Tasks",
+    "Task",
+    "task",
+    ("Tasks/*/*",),
+    {
+        "spawned": "#b9c2cf",
+        "running": "#2f9e54",
+        "waiting": "#cfd8e3",
+        "completed": "#5c6b7a",
+    },
+    {
+        "spawned": "spawned",
+        "running": "running",
+        "runnable": "waiting",
+        "cancelling": "waiting",
+        "completed": "completed",
+        "failed": "completed",
+        "cancelled": "completed",
+        "dropped": "completed",
+    },
+)
+_WORKERS = _Kind(
+    "Workers",
+    "Worker",
+    "worker",
+    ("Loops/*", "Workers/*"),
+    {"running": "#2f9e54", "parked": "#dfe5ec", "stopped": "#8a94a0"},
+    {"running": "running", "parked": "parked", "idle": "parked", "stopped": "stopped"},
+)
+
+
+def write(history: History, lost: Counter[str], *, version: int) -> Iterator[bytes]:
+    """Yield the file of the tasks (version 1) or the workers (version 2), in order of time."""
+    kind = _WORKERS if version == 2 else _TASKS
+    quarks = np.concatenate([history.quarks(pattern) for pattern in kind.patterns])
+    seconds, nanoseconds = divmod(history.clock.utc_at_origin_ns or 0, _NS_PER_S)
+    numbers = {state: value for value, state in enumerate(kind.colors)}
+    header: dict[str, object] = {
+        "start": [seconds, nanoseconds],
+        "title": f"{history.title or ''} {kind.title.lower()}".strip(),
+        "entityKind": kind.entity_kind,
+        "states": {
+            state: {"value": numbers[state], "color": color} for state, color in kind.colors.items()
+        },
+    }
+    if history.clock.host:
+        header["host"] = history.clock.host
+    yield _line(header)
+    yield from _changes(history, lost, kind, quarks.tolist(), numbers)
+
+
+def _changes(
+    history: History, lost: Counter[str], kind: _Kind, quarks: list[int], numbers: dict[str, int]
+) -> Iterator[bytes]:
+    names = _names(history, kind, quarks)
+    rows: list[tuple[int, int, int, int]] = []
+    found = history.intervals(quarks)
+    before: tuple[int, str | None] = (-1, None)
+    for row in np.lexsort((found.start_ns, found.quark)).tolist():
+        interval = found[row]
+        if interval.value is None:
+            before = (interval.quark, None)
+            continue
+        state = _meaning(kind, str(interval.value))
+        if state is None:
+            lost["states without a counterpart"] += 1
+        elif (interval.quark, state) != before:
+            tag = -1 if interval.tag is None else interval.tag
+            rows.append((interval.start_ns, interval.quark, numbers[state], tag))
+        before = (interval.quark, state)
+    lost["flows"] += len(history.flows())
+    told: set[str] = set()
+    for time_ns, quark, value, tag in sorted(rows):
+        data: dict[str, object] = {"time": str(time_ns), "entity": names[quark], "state": value}
+        site = _site(history, tag)
+        if site:
+            data["tag"] = site["location"]
+            if (key := f"{value} {site['location']}") not in told:
+                told.add(key)
+                yield _line({"state": value, "tag": site["location"], **site})
+        yield _line(data)
+
+
+def _names(history: History, kind: _Kind, quarks: list[int]) -> dict[int, str]:
+    """Return what each attribute is called: by its own number where numbers do not repeat."""
+    own = {quark: history.attributes.path(quark)[-1] for quark in quarks}
+    if kind is _TASKS and len(set(own.values())) == len(own):
+        return {quark: f"{kind.prefix}-{number}" for quark, number in own.items()}
+    return {quark: f"{kind.prefix}-{number}" for number, quark in enumerate(quarks)}
+
+
+def _meaning(kind: _Kind, state: str) -> str | None:
+    if kind is _TASKS and state.startswith("waiting"):
+        return "waiting"
+    return kind.meaning.get(state)
+
+
+def _site(history: History, tag: int) -> dict[str, str]:
+    """Return where a task was spawned, if that is what the tag says."""
+    fields = history.tags[tag] if tag >= 0 else {}
+    if "coroutine" not in fields or "location" not in fields:
+        return {}
+    return {"location": str(fields["location"]), "file": str(fields["file"])}
+
+
+def _line(content: dict[str, object]) -> bytes:
+    return json.dumps(content, ensure_ascii=False).encode() + b"\n"
