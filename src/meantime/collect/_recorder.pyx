@@ -75,6 +75,10 @@ cdef extern from "hooks.h":
     PyObject *call_call_soon(void *, PyObject **, size_t, PyObject *)
     PyObject *call_select(void *, PyObject **, size_t, PyObject *)
     PyObject *call_run_forever(void *, PyObject **, size_t, PyObject *)
+    void (*trio_begins)(PyObject *) noexcept
+    PyObject *call_trio_reschedule(void *, PyObject **, size_t, PyObject *)
+    PyObject *call_trio_get_events(void *, PyObject **, size_t, PyObject *)
+    PyObject *call_trio_close(void *, PyObject **, size_t, PyObject *)
     PyObject *call_item_init(void *, PyObject **, size_t, PyObject *)
     PyObject *call_item_run(void *, PyObject **, size_t, PyObject *)
     int KIND_LOOP_BEGIN, KIND_LOOP_END, KIND_SUBMIT, KIND_ITEM_BEGIN, KIND_FIELD, KIND_PLACE, KIND_DUMP
@@ -92,6 +96,9 @@ cdef dict _hooks = {
     "call_soon": <size_t>call_call_soon,
     "select": <size_t>call_select,
     "run_forever": <size_t>call_run_forever,
+    "trio_reschedule": <size_t>call_trio_reschedule,
+    "trio_get_events": <size_t>call_trio_get_events,
+    "trio_close": <size_t>call_trio_close,
     "item_init": <size_t>call_item_init,
     "item_run": <size_t>call_item_run,
 }
@@ -333,7 +340,16 @@ cdef uint32_t _item_begins(PyObject *pointer) noexcept:
         return 0
 
 
+cdef void _trio_begins(PyObject *runner) noexcept:
+    try:
+        if _watch_workers:
+            put(KIND_LOOP_BEGIN, _place_of_name("trio"), 0)
+    except Exception as error:
+        sys.unraisablehook(_Unraisable(error))
+
+
 name_of_thread = _name_of_thread
+trio_begins = _trio_begins
 loop_begins = _loop_begins
 loop_ends = _loop_ends
 item_submitted = _item_submitted

@@ -104,8 +104,12 @@ static PyType_Spec hook_spec = {
     hook_slots,
 };
 
+static PyObject *text_coro, *text_parent_nursery;
+
 static int prepare_hooks(void) {
     hook_type = (PyTypeObject *)PyType_FromSpec(&hook_spec);
+    text_coro = PyUnicode_InternFromString("coro");
+    text_parent_nursery = PyUnicode_InternFromString("_parent_nursery");
     return hook_type ? 0 : -1;
 }
 
@@ -235,6 +239,54 @@ static PyObject *call_run_forever(hook *h, PyObject *const *args, size_t nargsf,
     loop_ends(args[0]);
     PyErr_Restore(type, value, traceback);
     loop_frame = outer;
+    return result;
+}
+
+/* -- trio: Runner.reschedule(self, task, next_send), of a class -- */
+
+static void (*trio_begins)(PyObject *runner) = NULL;
+
+/* A new task is scheduled with a bare None: its coroutine is not yet anyone's to be sent to. */
+static void wrap_trio_task(PyObject *runner, PyObject *task, PyObject *coroutine) {
+    PyObject *nursery = PyObject_GetAttr(task, text_parent_nursery);
+    if (nursery == Py_None) trio_begins(runner);
+    Py_XDECREF(nursery);
+    proxy *p = wrap_coroutine(coroutine);
+    if (!p || PyObject_SetAttr(task, text_coro, (PyObject *)p) < 0) PyErr_Clear();
+    Py_XDECREF(p);
+}
+
+static PyObject *call_trio_reschedule(hook *h, PyObject *const *args, size_t nargsf,
+                                      PyObject *names) {
+    Py_ssize_t count = PyVectorcall_NARGS(nargsf);
+    PyObject *coroutine = count > 1 ? PyObject_GetAttr(args[1], text_coro) : NULL;
+    if (coroutine) {
+        uint32_t id = id_to_wake(coroutine);
+        if (id) put(KIND_WAKE, id, current_task);
+        else if (count > 2 && args[2] == Py_None && PyCoro_CheckExact(coroutine))
+            wrap_trio_task(args[0], args[1], coroutine);
+        Py_DECREF(coroutine);
+    } else {
+        PyErr_Clear();
+    }
+    return PyObject_Vectorcall(h->wrapped, args, nargsf, names);
+}
+
+/* get_events(self, timeout), of trio's I/O manager */
+static PyObject *call_trio_get_events(hook *h, PyObject *const *args, size_t nargsf,
+                                      PyObject *names) {
+    if (PyVectorcall_NARGS(nargsf) < 2 || !waits(args[1]))
+        return PyObject_Vectorcall(h->wrapped, args, nargsf, names);
+    put(KIND_PARK, 0, 0);
+    PyObject *ready = PyObject_Vectorcall(h->wrapped, args, nargsf, names);
+    put(KIND_UNPARK, ready && PyList_Check(ready) ? (uint32_t)PyList_GET_SIZE(ready) : 0, 0);
+    return ready;
+}
+
+/* Runner.close(self) */
+static PyObject *call_trio_close(hook *h, PyObject *const *args, size_t nargsf, PyObject *names) {
+    PyObject *result = PyObject_Vectorcall(h->wrapped, args, nargsf, names);
+    if (recording_on) put(KIND_LOOP_END, 0, 0);
     return result;
 }
 

@@ -36,7 +36,12 @@ class Hooks:
         _recorder.configure_loops(self._loop_begins, self._loop_ends, workers=workers)
         callbacks: dict[str, Callable[[ModuleType], None]] = {}
         if tasks or workers:
-            callbacks = {"asyncio": self._asyncio, "uvloop": self._uvloop}
+            callbacks = {
+                "asyncio": self._asyncio,
+                "uvloop": self._uvloop,
+                "trio": self._trio,
+                "anyio": self._add_library,
+            }
         if workers:
             callbacks["concurrent.futures.thread"] = self._pools
         self._watch = ImportWatch(callbacks)
@@ -76,6 +81,17 @@ class Hooks:
         self._replace(uvloop.Loop, "run_forever", "run_forever")
         if self._tasks:
             self._replace(uvloop.Loop, "create_task", "create_task")
+
+    def _trio(self, trio: ModuleType) -> None:
+        self._add_library(trio)
+        self._add_cancellation(trio.Cancelled)
+        runner = sys.modules["trio._core._run"].Runner
+        if self._tasks:
+            self._replace(runner, "reschedule", "trio_reschedule")
+        if self._workers:
+            self._replace(runner, "close", "trio_close")
+            if (epoll := sys.modules.get("trio._core._io_epoll")) is not None:
+                self._replace(epoll.EpollIOManager, "get_events", "trio_get_events")
 
     def _pools(self, thread: ModuleType) -> None:
         item = thread._WorkItem  # noqa: SLF001 - what a pool's threads run has no public name

@@ -29,7 +29,8 @@
 #endif
 
 enum leaf { LEAF_NONE = 0, LEAF_FUTURE = 1, LEAF_TASK = 2, LEAF_OTHER = 3, LEAF_SPAWN = 4, LEAF_NAME = 5 };
-enum { CODE_LIBRARY = 1 };
+/* a trap is how a library suspends a task, whatever for */
+enum { CODE_LIBRARY = 1, CODE_TRAP = 2 };
 
 typedef struct {
     PyObject *code, *subject;
@@ -89,6 +90,11 @@ static int grow_codes(void) {
     return 0;
 }
 
+static int ends_with(const char *text, Py_ssize_t length, const char *end) {
+    Py_ssize_t size = (Py_ssize_t)strlen(end);
+    return length >= size && !memcmp(text + length - size, end, (size_t)size);
+}
+
 static uint32_t classify_code(PyCodeObject *code) {
     uint32_t flags = 0;
     Py_ssize_t length;
@@ -101,6 +107,9 @@ static uint32_t classify_code(PyCodeObject *code) {
         if ((size_t)length >= library_length[i] &&
             !memcmp(file, library_prefix[i], library_length[i]))
             flags |= CODE_LIBRARY;
+    if (flags && (ends_with(file, length, "/trio/_core/_traps.py") ||
+                  ends_with(file, length, "/trio/_core/_parking_lot.py")))
+        flags |= CODE_TRAP;
     return flags;
 }
 
@@ -246,9 +255,11 @@ static uint32_t wait_place(PyObject *coroutine, PyObject *yielded) {
     Py_INCREF(at);
     for (;;) {
         struct _PyInterpreterFrame *frame = frame_of_coroutine(at);
-        inner_code = FRAME_CODE(frame);
-        if (!user_code || !(flags_of_code(inner_code) & CODE_LIBRARY)) {
-            user_code = inner_code;
+        PyObject *code = FRAME_CODE(frame);
+        uint32_t flags = flags_of_code(code);
+        if (!inner_code || !(flags & CODE_TRAP)) inner_code = code;
+        if (!user_code || !(flags & CODE_LIBRARY)) {
+            user_code = code;
             user_lasti = _PyInterpreterFrame_LASTI(frame);
         }
         PyObject *next = coroutine_await(at, NULL);

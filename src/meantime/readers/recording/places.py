@@ -56,6 +56,7 @@ _REASONS = (
     ("trio/_sync.py", "Event", "event"),
     ("trio/_sync.py", "Condition", "condition"),
     ("trio/_core/_parking_lot.py", "", "lock"),
+    ("trio/_core/_run.py", "checkpoint", "sleep"),
     ("trio/_channel.py", "", "queue"),
     ("trio/_threads.py", "", "thread"),
     ("trio/_core/_run.py", "Nursery", "children"),
