@@ -35,6 +35,7 @@ _SUMMARY_BYTES = 400_000_000
     epilog="Example:  meantime record -o app.mtr -- python app.py",
     context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False},
 )
+@click.option("--threads", is_flag=True, help="Record waits of threads for the GIL and locks.")
 @once("-o", "--output", metavar="NAME.mtr", help="Where to record.  [COMMAND.mtr]")
 @once(
     "--trace",
@@ -74,6 +75,7 @@ def command(*, words: tuple[str, ...], **given: Any) -> None:
         ring_bytes=_size(given["ring_size"]),
         duration_ns=_duration(given["duration"]),
         blocked_ns=_duration(given["blocked"]),
+        threads=given["threads"],
     )
     options.check()
     path = given["output"] or _free_name(words[0])

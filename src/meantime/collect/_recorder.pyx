@@ -75,18 +75,27 @@ cdef extern from "hooks.h":
     PyObject *call_call_soon(void *, PyObject **, size_t, PyObject *)
     PyObject *call_select(void *, PyObject **, size_t, PyObject *)
     PyObject *call_run_forever(void *, PyObject **, size_t, PyObject *)
+    size_t (*name_of)(PyObject *, char *, size_t) noexcept
+    PyObject *call_thread_begin(void *, PyObject **, size_t, PyObject *)
     void (*trio_begins)(PyObject *) noexcept
     PyObject *call_trio_reschedule(void *, PyObject **, size_t, PyObject *)
     PyObject *call_trio_get_events(void *, PyObject **, size_t, PyObject *)
     PyObject *call_trio_close(void *, PyObject **, size_t, PyObject *)
     PyObject *call_item_init(void *, PyObject **, size_t, PyObject *)
     PyObject *call_item_run(void *, PyObject **, size_t, PyObject *)
-    int KIND_LOOP_BEGIN, KIND_LOOP_END, KIND_SUBMIT, KIND_ITEM_BEGIN, KIND_FIELD, KIND_PLACE, KIND_DUMP
+    int KIND_LOOP_BEGIN, KIND_LOOP_END, KIND_SUBMIT, KIND_ITEM_BEGIN, KIND_FIELD, KIND_PLACE, KIND_DUMP, KIND_RESUMED
+
+cdef extern from "waits.h":
+    """
+    static int watch_waits(void) { return install_waits((void *)PyThreadState_Get); }
+    """
+    int watch_waits()
+    void remove_waits()
 
 cdef extern from "Python.h":
     bint PyGILState_Check()
     bint PyCode_Check(object)
-    char *PyUnicode_AsUTF8AndSize(object, Py_ssize_t *) except NULL
+    const char *PyUnicode_AsUTF8AndSize(object, Py_ssize_t *) except NULL
 
 if prepare_module() < 0:
     raise ImportError("the recorder could not be prepared")
@@ -96,6 +105,7 @@ cdef dict _hooks = {
     "call_soon": <size_t>call_call_soon,
     "select": <size_t>call_select,
     "run_forever": <size_t>call_run_forever,
+    "thread_begin": <size_t>call_thread_begin,
     "trio_reschedule": <size_t>call_trio_reschedule,
     "trio_get_events": <size_t>call_trio_get_events,
     "trio_close": <size_t>call_trio_close,
@@ -128,11 +138,25 @@ def stop():
     """End the recording and return the error number of a write that failed, or 0."""
     global blocked_limit_ns
     blocked_limit_ns = 0
+    remove_waits()
     stop_recording()
     forget_places()
     _named_places.clear()
     clear_library()
     return rec.failed_errno
+
+
+def watch_threads():
+    """Begin to record when threads wait for the GIL and for locks; return whether that is so.
+
+    It can be where the interpreter calls the C library's wait functions through a table, and up
+    to Python 3.13 it is known what it calls each of them for.
+    """
+    if sys.version_info >= (3, 14):
+        return False
+    # the calling thread gets its stream and its name while it can be asked for it
+    put(KIND_RESUMED, 0, 0)
+    return watch_waits() > 0
 
 
 def is_recording():
@@ -246,10 +270,21 @@ cdef uint32_t _place_of_name(object name) except? 0:
     return _named_places[name]
 
 
+cdef size_t _name_of(PyObject *thread, char *buffer, size_t size) noexcept:
+    cdef Py_ssize_t length
+    cdef const char *text
+    try:
+        name = (<object>thread).__dict__.get("_name")
+        text = PyUnicode_AsUTF8AndSize(name, &length)
+        length = min(length, <Py_ssize_t>size)
+        memcpy(buffer, text, length)
+        return length
+    except Exception:
+        return 0
+
+
 cdef size_t _name_of_thread(char *buffer, size_t size) noexcept:
     # plain dictionary look-ups: called in the middle of anything, it must run no code
-    cdef Py_ssize_t length
-    cdef char *text
     if not PyGILState_Check():
         return 0
     try:
@@ -257,13 +292,9 @@ cdef size_t _name_of_thread(char *buffer, size_t size) noexcept:
         if threading is None:
             return 0
         thread = threading._active.get(threading.get_ident())
-        name = thread.__dict__.get("_name")
-        text = PyUnicode_AsUTF8AndSize(name, &length)
-        length = min(length, <Py_ssize_t>size)
-        memcpy(buffer, text, length)
-        return length
     except Exception:
         return 0
+    return _name_of(<PyObject *>thread, buffer, size) if thread is not None else 0
 
 
 cdef void _loop_begins(PyObject *loop) noexcept:
@@ -348,6 +379,7 @@ cdef void _trio_begins(PyObject *runner) noexcept:
         sys.unraisablehook(_Unraisable(error))
 
 
+name_of = _name_of
 name_of_thread = _name_of_thread
 trio_begins = _trio_begins
 loop_begins = _loop_begins

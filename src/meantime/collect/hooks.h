@@ -104,6 +104,23 @@ static PyType_Spec hook_spec = {
     hook_slots,
 };
 
+/* -- Thread._bootstrap_inner(self), of a class: the first that a thread runs -- */
+
+static size_t (*name_of)(PyObject *thread, char *buffer, size_t size) = NULL;
+
+static PyObject *call_thread_begin(hook *h, PyObject *const *args, size_t nargsf,
+                                   PyObject *names) {
+    stream *s = stream_of_thread();
+    /* a thread that waited for the GIL before could not be asked for its name */
+    if (s && !s->name_length && PyVectorcall_NARGS(nargsf)) {
+        s->name_length = (uint32_t)name_of(args[0], s->thread_name, MAX_THREAD_NAME);
+        s->tell_thread = 1;
+        report_thread(s);
+        if (s->cursor == s->limit) turn(s);
+    }
+    return PyObject_Vectorcall(h->wrapped, args, nargsf, names);
+}
+
 static PyObject *text_coro, *text_parent_nursery;
 
 static int prepare_hooks(void) {

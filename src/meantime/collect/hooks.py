@@ -24,9 +24,10 @@ class Hooks:
     Args:
         tasks: Whether to record tasks.
         workers: Whether to record event loops and pool threads.
+        threads: Whether to learn the names of all threads.
     """
 
-    def __init__(self, *, tasks: bool, workers: bool) -> None:
+    def __init__(self, *, tasks: bool, workers: bool, threads: bool) -> None:
         self._tasks = tasks
         self._workers = workers
         self._undo: list[tuple[Any, str, object]] = []
@@ -44,6 +45,8 @@ class Hooks:
             }
         if workers:
             callbacks["concurrent.futures.thread"] = self._pools
+        if threads:
+            callbacks["threading"] = self._threads
         self._watch = ImportWatch(callbacks)
 
     def remove(self) -> None:
@@ -92,6 +95,9 @@ class Hooks:
             self._replace(runner, "close", "trio_close")
             if (epoll := sys.modules.get("trio._core._io_epoll")) is not None:
                 self._replace(epoll.EpollIOManager, "get_events", "trio_get_events")
+
+    def _threads(self, threading: ModuleType) -> None:
+        self._replace(threading.Thread, "_bootstrap_inner", "thread_begin")
 
     def _pools(self, thread: ModuleType) -> None:
         item = thread._WorkItem  # noqa: SLF001 - what a pool's threads run has no public name

@@ -6,6 +6,7 @@ import atexit
 import os
 import sys
 import time
+import warnings
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from meantime.collect import _recorder
@@ -42,6 +43,8 @@ class Options(NamedTuple):
         duration_ns: How long to record; 0 is until the end.
         blocked_ns: How long a task may keep its loop from running before a `ring` is written out;
             0 is forever.
+        threads: Whether to record when threads wait for the GIL and for locks, which replaces the
+            interpreter's entries for the platform's wait functions.
     """
 
     trace: Tracing = "both"
@@ -50,6 +53,7 @@ class Options(NamedTuple):
     ring_bytes: int = 4_000_000
     duration_ns: int = 0
     blocked_ns: int = 0
+    threads: bool = False
 
     def check(self) -> None:
         """Raise UsageError if they contradict each other."""
@@ -122,8 +126,16 @@ def begin(path: str, options: Options, *, fresh: bool) -> None:
     except OSError as error:
         raise OutputError(f"{path}: {error.strerror}") from error
     hooks = Hooks(
-        tasks=options.trace in ("tasks", "both"), workers=options.trace in ("workers", "both")
+        tasks=options.trace in ("tasks", "both"),
+        workers=options.trace in ("workers", "both"),
+        threads=options.threads,
     )
+    if options.threads and not _recorder.watch_threads():
+        warnings.warn(
+            "meantime: waits of threads are not recorded: this interpreter's cannot be watched",
+            RuntimeWarning,
+            stacklevel=3,
+        )
     _session = _Session(path, hooks)
     atexit.register(stop)
 

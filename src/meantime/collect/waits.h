@@ -1,0 +1,204 @@
+/* Exact waits of threads: the C library's wait functions, replaced in the interpreter's own tables.
+
+   Each object that calls a shared function does so through an entry of its global offset table.
+   The entries of the interpreter for the few functions in which a thread waits for the GIL or for
+   a lock are made to point here; no other object's are touched, and all are put back. */
+
+#ifndef MEANTIME_WAITS_H
+#define MEANTIME_WAITS_H
+
+#include "stream.h"
+
+#if defined(__linux__) && defined(__GLIBC__) && (defined(__x86_64__) || defined(__aarch64__))
+#define MEANTIME_HAS_WAITS 1
+#include <dlfcn.h>
+#include <link.h>
+#include <semaphore.h>
+
+#ifdef __x86_64__
+#define RELOCATION_GLOBAL R_X86_64_GLOB_DAT
+#else
+#define RELOCATION_GLOBAL R_AARCH64_GLOB_DAT
+#endif
+
+enum { MAX_SLOTS = 64 };
+
+typedef struct {
+    const char *name;
+    void *replacement;
+    void **original;
+} waited;
+
+static struct {
+    void **slot;
+    void *original;
+} replaced[MAX_SLOTS];
+static int replaced_count = 0;
+
+static int (*real_cond_timedwait)(pthread_cond_t *, pthread_mutex_t *, const struct timespec *);
+static int (*real_cond_wait)(pthread_cond_t *, pthread_mutex_t *);
+static int (*real_sem_wait)(sem_t *);
+static int (*real_sem_clockwait)(sem_t *, clockid_t, const struct timespec *);
+
+/* Where the stream stood after a wait for the GIL that timed out: if nothing has been written
+   since, the next wait is the same one going on. */
+THREAD_LOCAL slot *resumed_at = NULL;
+
+static void begin_wait(uint8_t kind) {
+    stream *s = stream_of_thread();
+    if (s && kind == KIND_GIL_WAIT && resumed_at && resumed_at == s->cursor) {
+        s->cursor = resumed_at - 1;
+        s->cursor->w0 = 0;
+        return;
+    }
+    put(kind, 0, 0);
+}
+
+static void end_wait(int go_on) {
+    put(KIND_RESUMED, 0, 0);
+    resumed_at = NULL;
+    if (go_on && my_stream && my_stream->cursor > my_stream->chunk[my_stream->tail->seq % rec.chunks] + 1)
+        resumed_at = my_stream->cursor;
+}
+
+/* Up to 3.13 the interpreter waits with a time only for the GIL, and without one only for the
+   thread it made give the GIL up. */
+static int wait_for_gil(pthread_cond_t *c, pthread_mutex_t *m, const struct timespec *until) {
+    if (!recording_on || inside_stream) return real_cond_timedwait(c, m, until);
+    begin_wait(KIND_GIL_WAIT);
+    int result = real_cond_timedwait(c, m, until);
+    end_wait(result == ETIMEDOUT);
+    return result;
+}
+
+static int wait_for_handoff(pthread_cond_t *c, pthread_mutex_t *m) {
+    if (!recording_on || inside_stream) return real_cond_wait(c, m);
+    begin_wait(KIND_GIL_HANDOFF);
+    int result = real_cond_wait(c, m);
+    end_wait(0);
+    return result;
+}
+
+static int wait_for_lock(sem_t *s) {
+    if (!recording_on || inside_stream) return real_sem_wait(s);
+    begin_wait(KIND_LOCK_WAIT);
+    int result = real_sem_wait(s), error = errno;
+    end_wait(0);
+    errno = error;
+    return result;
+}
+
+static int wait_for_lock_until(sem_t *s, clockid_t clock, const struct timespec *until) {
+    if (!recording_on || inside_stream) return real_sem_clockwait(s, clock, until);
+    begin_wait(KIND_LOCK_WAIT);
+    int result = real_sem_clockwait(s, clock, until), error = errno;
+    end_wait(0);
+    errno = error;
+    return result;
+}
+
+static const waited wait_functions[] = {
+    {"pthread_cond_timedwait", wait_for_gil, (void **)&real_cond_timedwait},
+    {"pthread_cond_wait", wait_for_handoff, (void **)&real_cond_wait},
+    {"sem_wait", wait_for_lock, (void **)&real_sem_wait},
+    {"sem_clockwait", wait_for_lock_until, (void **)&real_sem_clockwait},
+};
+
+static int set_slot(void **slot, void *value) {
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t first = (uintptr_t)slot & ~(page - 1);
+    if (mprotect((void *)first, page, PROT_READ | PROT_WRITE) < 0) return -1;
+    __atomic_store_n(slot, value, __ATOMIC_RELEASE);
+    return 0;
+}
+
+static void replace_slot(void **slot, const char *name) {
+    for (size_t i = 0; i < sizeof wait_functions / sizeof *wait_functions; i++) {
+        const waited *w = &wait_functions[i];
+        if (strcmp(w->name, name) || !*w->original || *slot == w->replacement) continue;
+        if (replaced_count == MAX_SLOTS) return;
+        void *before = *slot;
+        if (set_slot(slot, w->replacement) == 0) {
+            replaced[replaced_count].slot = slot;
+            replaced[replaced_count++].original = before;
+        }
+    }
+}
+
+/* The dynamic section's pointers are absolute after loading, except in some objects. */
+static void *address(const struct dl_phdr_info *object, ElfW(Addr) value) {
+    return (void *)(value < object->dlpi_addr ? value + object->dlpi_addr : value);
+}
+
+static void replace_in(const struct dl_phdr_info *object, const ElfW(Dyn) * dynamic) {
+    const ElfW(Sym) *symbols = NULL;
+    const char *names = NULL;
+    const ElfW(Rela) *tables[2] = {NULL, NULL};
+    size_t sizes[2] = {0, 0};
+    for (; dynamic->d_tag != DT_NULL; dynamic++) {
+        if (dynamic->d_tag == DT_SYMTAB) symbols = address(object, dynamic->d_un.d_ptr);
+        else if (dynamic->d_tag == DT_STRTAB) names = address(object, dynamic->d_un.d_ptr);
+        else if (dynamic->d_tag == DT_JMPREL) tables[0] = address(object, dynamic->d_un.d_ptr);
+        else if (dynamic->d_tag == DT_PLTRELSZ) sizes[0] = dynamic->d_un.d_val;
+        else if (dynamic->d_tag == DT_RELA) tables[1] = address(object, dynamic->d_un.d_ptr);
+        else if (dynamic->d_tag == DT_RELASZ) sizes[1] = dynamic->d_un.d_val;
+    }
+    if (!symbols || !names) return;
+    for (int t = 0; t < 2; t++)
+        for (size_t i = 0; tables[t] && i < sizes[t] / sizeof(ElfW(Rela)); i++) {
+            const ElfW(Rela) *r = &tables[t][i];
+            if (t == 1 && ELF64_R_TYPE(r->r_info) != RELOCATION_GLOBAL) continue;
+            replace_slot((void **)(object->dlpi_addr + r->r_offset),
+                         names + symbols[ELF64_R_SYM(r->r_info)].st_name);
+        }
+}
+
+static int visit_object(struct dl_phdr_info *object, size_t size, void *interpreter) {
+    const ElfW(Dyn) *dynamic = NULL;
+    int holds = 0;
+    (void)size;
+    for (int i = 0; i < object->dlpi_phnum; i++) {
+        const ElfW(Phdr) *part = &object->dlpi_phdr[i];
+        ElfW(Addr) begin = object->dlpi_addr + part->p_vaddr;
+        if (part->p_type == PT_DYNAMIC) dynamic = (const void *)begin;
+        if (part->p_type == PT_LOAD && (ElfW(Addr))interpreter >= begin &&
+            (ElfW(Addr))interpreter < begin + part->p_memsz)
+            holds = 1;
+    }
+    if (!holds || !dynamic) return 0;
+    replace_in(object, dynamic);
+    return 1;
+}
+
+/* An old C library has two of each; the one that new programs are linked with is meant. */
+static void *find_function(const char *name) {
+    void *found = NULL;
+    if (!strncmp(name, "pthread_cond_", 13)) found = dlvsym(RTLD_DEFAULT, name, "GLIBC_2.3.2");
+    return found ? found : dlsym(RTLD_DEFAULT, name);
+}
+
+static void remove_waits(void) {
+    while (replaced_count) {
+        replaced_count--;
+        set_slot(replaced[replaced_count].slot, replaced[replaced_count].original);
+    }
+}
+
+/* Returns how many entries were replaced; `interpreter` is any address within it. */
+static int install_waits(void *interpreter) {
+    for (size_t i = 0; i < sizeof wait_functions / sizeof *wait_functions; i++)
+        *wait_functions[i].original = find_function(wait_functions[i].name);
+    dl_iterate_phdr(visit_object, interpreter);
+    return replaced_count;
+}
+
+#else
+#define MEANTIME_HAS_WAITS 0
+static void remove_waits(void) {}
+static int install_waits(void *interpreter) {
+    (void)interpreter;
+    return 0;
+}
+#endif
+
+#endif
