@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from meantime.query.offsets.builder import Cells, CellsBuilder, merge_cells
 from meantime.query.offsets.fold import Fold
+from meantime.query.offsets.gather import BY, Choice, events, kind_of, offset_map
 from meantime.query.offsets.map import OffsetMap, Source, Value
 from meantime.query.offsets.ranges import Range, union
 
 __all__ = [
+    "BY",
     "Cells",
     "CellsBuilder",
+    "Choice",
     "Fold",
     "OffsetMap",
     "Range",
     "Source",
     "Value",
+    "events",
+    "kind_of",
     "merge_cells",
+    "offset_map",
     "union",
 ]

@@ -155,6 +155,10 @@ class OffsetMap:
             anomalies,
         )
 
+    def relabelled(self, fold: Fold) -> OffsetMap:
+        """Return this map for a fold of the same shape elsewhere: as its times were all moved."""
+        return replace(self, fold=fold)
+
     def refold(self, fold: Fold) -> OffsetMap:
         """Return this map in other, larger cells: exact, without the times it was made of.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["Range", "union"]
+__all__ = ["Range", "clipped", "union"]
 
 Range: TypeAlias = "tuple[int, int]"
 
@@ -27,3 +27,12 @@ def union(ranges: Iterable[Range]) -> tuple[Range, ...]:
         else:
             joined.append((start, end))
     return tuple(joined)
+
+
+def clipped(ranges: Iterable[Range], start: int, end: int) -> tuple[Range, ...]:
+    """Return what of the half-open ranges lies in [start, end).
+
+    >>> clipped([(0, 4), (6, 9)], 2, 7)
+    ((2, 4), (6, 7))
+    """
+    return union((max(begin, start), min(finish, end)) for begin, finish in ranges)

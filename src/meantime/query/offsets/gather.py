@@ -1,0 +1,288 @@
+"""What of a history falls into the cells of a fold: its samples, spans, states or points."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+from meantime.attributes import entity_name
+from meantime.columns import Coded
+from meantime.errors import UsageError
+from meantime.query.offsets.builder import CellsBuilder
+from meantime.query.offsets.map import OffsetMap, Source
+from meantime.query.offsets.ranges import clipped
+from meantime.query.statistics import state_quarks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from meantime.columns import Int32s, Int64s
+    from meantime.history import History
+    from meantime.history.spans import SpanTable
+    from meantime.query.offsets.fold import Fold
+    from meantime.query.offsets.map import Value
+    from meantime.query.offsets.ranges import Range
+
+__all__ = ["BY", "Choice", "Kind", "events", "kind_of", "offset_map"]
+
+Kind: TypeAlias = Literal["samples", "spans", "states"]
+
+BY = ("name", "thread", "process", "cpu", "event", "host", "state", "tag:FIELD")
+
+_VALUES: dict[Kind, tuple[Value, ...]] = {
+    "samples": ("count", "weight"),
+    "spans": ("ns", "count", "starts", "ends"),
+    "states": ("ns", "count", "starts", "ends"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What of a history is mapped, and what it is taken apart by.
+
+    Attributes:
+        value: What a cell counts; None is samples, or the nanoseconds of spans and states.
+        by: One of `BY`, or None for no names.
+        event: Only samples of this event, or spans of this name.
+        states: Only states that one of these patterns means (`*` and `?` stand for anything);
+            with them, states are mapped even if there are samples or spans.
+        window: Only what lies in [start_ns, end_ns).
+    """
+
+    value: Value | None = None
+    by: str | None = None
+    event: str | None = None
+    states: tuple[str, ...] = ()
+    window: Range | None = None
+
+
+class _Rows(NamedTuple):
+    """Rows of one batch: intervals, or times where there are no ends, and their keys."""
+
+    start_ns: Int64s
+    end_ns: Int64s | None
+    key: Int64s
+    weight: Int64s | None
+
+
+def kind_of(history: History, choice: Choice) -> Kind:
+    """Return which of a history's tables is mapped: the first that has something, states last."""
+    if choice.states:
+        return "states"
+    if len(history.samples()):
+        return "samples"
+    return "spans" if len(history.spans()) else "states"
+
+
+def events(history: History) -> dict[str, int]:
+    """Return how many samples there are of each event, the most frequent first."""
+    event = history.samples().event
+    codes, counts = np.unique(event.codes, return_counts=True)
+    order = np.argsort(-counts, kind="stable")
+    return {
+        event.names[code]: int(count)
+        for code, count in zip(codes[order], counts[order], strict=True)
+    }
+
+
+def offset_map(
+    history: History, fold: Fold, choice: Choice, *, source: str, offset_ns: int = 0
+) -> OffsetMap:
+    """Return the map of a history, exact to the nanosecond.
+
+    Spans are mapped from the outermost in, so each moment of a thread counts once; those of one
+    name (`choice.event`) wherever they are. Intervals that reach beyond the window are clipped;
+    they count as starting or ending only if they do so inside.
+
+    Args:
+        history: What happened.
+        fold: The cells, in the times of the map.
+        choice: What of it.
+        source: What the recording is called.
+        offset_ns: What to add to the history's times to get the map's.
+
+    Raises:
+        UsageError: If this kind of thing has no such value, or cannot be taken apart so.
+    """
+    kind = kind_of(history, choice)
+    value = choice.value or _VALUES[kind][0]
+    if value not in _VALUES[kind]:
+        raise UsageError(f"{kind} have no {value}: {', '.join(_VALUES[kind])}")
+    window = choice.window or history.bounds
+    gathering = _Gathering(history, choice, window, source)
+    builder = CellsBuilder(type(fold)(fold.origin_ns - offset_ns, fold.period_ns, fold.rows))
+    for rows in gathering.rows(kind):
+        key = None if choice.by is None else rows.key
+        if rows.end_ns is None:
+            builder.add_times(
+                rows.start_ns, keys=key, weights=rows.weight if value == "weight" else None
+            )
+        elif value == "ns":
+            begin, end = np.maximum(rows.start_ns, window[0]), np.minimum(rows.end_ns, window[1])
+            builder.add_intervals(begin, np.maximum(begin, end), keys=key)
+        else:
+            times = rows.end_ns if value == "ends" else rows.start_ns
+            inside = (times >= window[0]) & (times < window[1])
+            builder.add_times(times[inside], keys=None if key is None else key[inside])
+    recorded = clipped([history.bounds], *window)
+    found = OffsetMap.of(
+        builder,
+        value,
+        names=None if choice.by is None else gathering.names,
+        sources=[
+            Source(
+                source,
+                tuple((start + offset_ns, end + offset_ns) for start, end in recorded),
+                tuple(
+                    (start + offset_ns, end + offset_ns)
+                    for start, end in clipped(history.lost, *window)
+                ),
+            )
+        ],
+        anomalies=history.anomalies,
+    )
+    return found.relabelled(fold)
+
+
+class _Gathering:
+    """Reads rows from a history; `names` grows to what their keys stand for."""
+
+    def __init__(self, history: History, choice: Choice, window: Range, source: str) -> None:
+        self._history = history
+        self._choice = choice
+        self._window = window
+        self._source = source
+        self._keys: dict[str, int] = {}
+
+    @property
+    def names(self) -> list[str]:
+        return list(self._keys)
+
+    def rows(self, kind: Kind) -> Iterator[_Rows]:
+        return {"samples": self._samples, "spans": self._spans, "states": self._states}[kind]()
+
+    def _samples(self) -> Iterator[_Rows]:
+        samples = self._history.samples(start_ns=self._window[0], end_ns=self._window[1])
+        chosen: slice | Int64s = slice(None)
+        if self._choice.event is not None:
+            codes = [i for i, name in enumerate(samples.event.names) if name == self._choice.event]
+            chosen = np.flatnonzero(np.isin(samples.event.codes, codes))
+        match self._choice.by:
+            case None | "host":
+                key = self._coded(np.zeros(len(samples), np.int64), [self._source])
+            case "name":
+                key = self._named(samples.name, samples.thread)
+            case "event":
+                key = self._coded(samples.event.codes, samples.event.names)
+            case "cpu":
+                key = self._each(samples.cpu, lambda cpu: "no CPU" if cpu < 0 else f"CPU {cpu}")
+            case "thread" | "process":
+                key = self._of_thread(samples.thread)
+            case _:
+                raise self._refusal(
+                    "samples", ("name", "thread", "process", "cpu", "event", "host")
+                )
+        yield _Rows(samples.time_ns[chosen], None, key[chosen], samples.weight[chosen])
+
+    def _spans(self) -> Iterator[_Rows]:
+        spans = self._history.spans(start_ns=self._window[0], end_ns=self._window[1])
+        if self._choice.event is None:
+            chosen = np.flatnonzero(spans.depth == 0)
+        else:
+            codes = [i for i, name in enumerate(spans.name.names) if name == self._choice.event]
+            chosen = np.flatnonzero(np.isin(spans.name.codes, codes))
+        key = self._span_keys(spans)
+        yield _Rows(spans.start_ns[chosen], spans.end_ns[chosen], key[chosen], None)
+
+    def _span_keys(self, spans: SpanTable) -> Int64s:
+        match self._choice.by:
+            case None | "host":
+                return self._coded(np.zeros(len(spans), np.int64), [self._source])
+            case "name":
+                return self._coded(spans.name.codes, spans.name.names)
+            case "thread" | "process":
+                return self._of_thread(spans.thread)
+            case _:
+                raise self._refusal("spans", ("name", "thread", "process", "host"))
+
+    def _states(self) -> Iterator[_Rows]:
+        quarks = state_quarks(self._history)
+        if not len(quarks):
+            return
+        for batch in self._history.interval_batches(quarks, *self._window):
+            assert isinstance(batch.value, Coded)
+            names = batch.value.names
+            wanted = [
+                not self._choice.states
+                or any(fnmatchcase(name, pattern) for pattern in self._choice.states)
+                for name in names
+            ]
+            # The last one is for what has no state.
+            chosen = np.flatnonzero(np.array([*wanted, False])[batch.value.codes])
+            match self._choice.by:
+                case None | "host":
+                    key = self._coded(np.zeros(len(batch), np.int64), [self._source])
+                case "state":
+                    key = self._coded(batch.value.codes, names)
+                case "name" | "thread":
+                    key = self._of_thread(batch.quark)
+                case str(by) if by.startswith("tag:"):
+                    key = self._each(batch.tag, lambda tag: self._tag(tag, by[4:]))
+                case _:
+                    raise self._refusal("states", ("state", "name", "thread", "host", "tag:FIELD"))
+            yield _Rows(batch.start_ns[chosen], batch.end_ns[chosen], key[chosen], None)
+
+    def _refusal(self, kind: Kind, possible: Sequence[str]) -> UsageError:
+        return UsageError(
+            f"{kind} cannot be taken apart by {self._choice.by}: {', '.join(possible)}"
+        )
+
+    def _key(self, name: str) -> int:
+        return self._keys.setdefault(name, len(self._keys))
+
+    def _coded(self, codes: Int32s | Int64s, names: Sequence[str]) -> Int64s:
+        """Return keys for codes of strings; -1 is what has none."""
+        key_of = np.full(len(names) + 1, -1, np.int64)
+        for code in np.unique(codes).tolist():
+            key_of[code] = self._key(names[code] if code >= 0 else "(none)")
+        return key_of[codes]
+
+    def _each(self, codes: Int32s, name_of: Callable[[int], str]) -> Int64s:
+        """Return keys for numbers that have names."""
+        present, at = np.unique(codes, return_inverse=True)
+        key = np.array([self._key(name_of(int(code))) for code in present], np.int64)
+        return key[at] if len(codes) else np.zeros(0, np.int64)
+
+    def _named(self, name: Coded, thread: Int32s) -> Int64s:
+        """Return keys for names, for what has none those of its thread."""
+        key = self._coded(name.codes, name.names)
+        nameless = name.codes < 0
+        if nameless.any():
+            key[nameless] = self._each(thread[nameless], self._thread_name)
+        return key
+
+    def _of_thread(self, quark: Int32s) -> Int64s:
+        return self._each(
+            quark, self._process_name if self._choice.by == "process" else self._thread_name
+        )
+
+    def _thread_name(self, quark: int) -> str:
+        path = self._history.attributes.path(quark)
+        name = self._history.names.get(quark)
+        return f"{name} {path[-1]}" if name else entity_name(path)
+
+    def _process_name(self, quark: int) -> str:
+        attributes = self._history.attributes
+        path = attributes.path(quark)
+        if path[0] != "Processes" or len(path) == 1:
+            return self._thread_name(quark)
+        process = attributes.find(*path[:2])
+        name = None if process is None else self._history.names.get(process)
+        return f"{name} {path[1]}" if name else path[1]
+
+    def _tag(self, tag: int, field: str) -> str:
+        value = self._history.tags[tag].get(field) if tag >= 0 else None
+        return "(none)" if value is None else str(value)
