@@ -25,6 +25,7 @@ COMMANDS = {
     "record": "Run a command and record what its tasks, event loops and pools do.",
     "top": "Show what a program that is being recorded is doing.",
     "info": "Tell what a trace is: its format, span, entities, states and anomalies.",
+    "heatmap": "Draw what happens at which offset of each second: a subsecond-offset heat map.",
     "stats": "Tell where the time went: per state or entity, or per name of spans.",
     "dump": "Print what a trace holds, one JSON object a line.",
     "flame": "Draw where the time went: a flame graph, or with --chart a flame chart.",

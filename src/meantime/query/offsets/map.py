@@ -155,6 +155,15 @@ class OffsetMap:
             anomalies,
         )
 
+    def from_first_column(self) -> OffsetMap:
+        """Return this map with its first column as column 0."""
+        first, _ = self.columns
+        fold = replace(self.fold, origin_ns=self.fold.edge_ns(first))
+        shift = -first * self.fold.rows
+        total = Cells(self.total.number + shift, self.total.value)
+        by = {name: Cells(cells.number + shift, cells.value) for name, cells in self.by.items()}
+        return replace(self, fold=fold, total=total, by=by)
+
     def relabelled(self, fold: Fold) -> OffsetMap:
         """Return this map for a fold of the same shape elsewhere: as its times were all moved."""
         return replace(self, fold=fold)

@@ -1,0 +1,62 @@
+"""A map as JSON: every cell, as it is, in integers."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from meantime.query.offsets import Cells, OffsetMap
+
+__all__ = ["document", "text"]
+
+
+def document(found: OffsetMap, value: str | None = None, entities: int = 1) -> dict[str, Any]:
+    """Return a map as JSON values: its cells as [column, row, value], by column, then row.
+
+    Args:
+        found: The map.
+        value: `concurrency` or `utilisation` turn nanoseconds into ratios to the cell's width.
+        entities: What full utilisation is.
+    """
+    rows = found.fold.rows
+    per = None
+    if value in {"concurrency", "utilisation"}:
+        per = found.fold.widths_ns() * (entities if value == "utilisation" else 1)
+
+    def listed(cells: Cells) -> list[list[int | float]]:
+        column, row = np.divmod(cells.number, rows)
+        values = cells.value if per is None else cells.value / per[row]
+        return [
+            [*place, each]
+            for *place, each in zip(column.tolist(), row.tolist(), values.tolist(), strict=True)
+        ]
+
+    return {
+        "origin_ns": found.fold.origin_ns,
+        "period_ns": found.fold.period_ns,
+        "rows": rows,
+        "value": value or found.value,
+        "columns": list(found.columns),
+        "cells": listed(found.total),
+        "by": {name: listed(cells) for name, cells in found.by.items()},
+        "recorded": [list(run) for run in found.recorded_columns()],
+        "lost_ns": [list(span) for span in found.lost],
+        "sources": [
+            {"name": source.name, "recorded_ns": [list(span) for span in source.recorded]}
+            for source in found.sources
+        ],
+        "anomalies": dict(found.anomalies),
+    }
+
+
+def text(content: dict[str, Any]) -> Iterator[bytes]:
+    """Return the document as JSON text, a line for each of its members."""
+    yield b"{"
+    for number, (key, value) in enumerate(content.items()):
+        yield f"{',' if number else ''}\n{json.dumps(key)}: {json.dumps(value)}".encode()
+    yield b"\n}\n"

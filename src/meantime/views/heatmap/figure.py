@@ -1,0 +1,208 @@
+"""A heat map's picture, before it is PNG or SVG: what stands where, in pixels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from meantime.units import format_ns
+from meantime.views.axis import Tick, ticks
+from meantime.views.heatmap.color import Scale
+from meantime.views.heatmap.grid import Grid, paint
+from meantime.views.heatmap.palette import palette
+from meantime.views.heatmap.selection import layers
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from meantime.query.offsets import OffsetMap
+    from meantime.views.heatmap.color import Colors, Method
+    from meantime.views.heatmap.palette import Palette
+    from meantime.views.heatmap.selection import Layer, Selection
+
+__all__ = ["Figure", "Look", "draw"]
+
+LEFT_PX, TOP_PX, RIGHT_PX = 78, 72, 24
+_PLOT_PX = (1080, 450)
+_COLUMN_PX = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How a map is coloured.
+
+    Attributes:
+        method: Whether colour follows the rank of a value or the value.
+        palette: One of `palette.PALETTES`.
+        hues: Cloud Analytics' hues, where they shall not be its own.
+        lock: Whether all of the map sets the scale, whatever is selected.
+        largest: The value of the strongest colour; None is the largest there is.
+    """
+
+    method: Method = "rank"
+    palette: str = "even"
+    hues: tuple[float, ...] = ()
+    lock: bool = False
+    largest: float | None = None
+
+
+class Entry(NamedTuple):
+    """A line of the legend: a colour, a name, and how much of it there is."""
+
+    color: tuple[int, int, int]
+    dark_color: tuple[int, int, int]
+    name: str
+    amount: str
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """What a picture shows and where.
+
+    Attributes:
+        title: What was recorded.
+        subtitle: What the cells are.
+        plot_px: The width and height of the cells.
+        grid: Which columns they show.
+        layers: The maps drawn.
+        scale: What their values are measured by.
+        palette: Their colours.
+        unrecorded: Which cells were not recorded at all, columns x rows.
+        lost: In which cells some of what happened was lost.
+        times: Ticks below, as (x, label).
+        offsets: Ticks at the left, as (y, label).
+        entries: The legend.
+        notes: What else is to be known.
+    """
+
+    title: str
+    subtitle: str
+    plot_px: tuple[int, int]
+    grid: Grid
+    layers: Sequence[Layer]
+    scale: Scale
+    palette: Palette
+    unrecorded: npt.NDArray[np.bool_]
+    lost: npt.NDArray[np.bool_]
+    times: Sequence[tuple[float, str]]
+    offsets: Sequence[tuple[float, str]]
+    entries: Sequence[Entry]
+    notes: Sequence[str]
+
+    def colors(self, *, dark: bool = False) -> Colors:
+        """Return the colours of the cells: an image, rows from the top x columns x 3."""
+        image = paint(self.grid, self.layers, self.scale, self.palette, dark=dark)
+        return np.ascontiguousarray(image.transpose(1, 0, 2)[::-1])
+
+
+def draw(found: OffsetMap, selection: Selection, look: Look, *, title: str) -> Figure:
+    """Return the figure of a map.
+
+    Raises:
+        UsageError: If a name that is selected is not in the map, or there is no such palette.
+    """
+    drawn = layers(found, selection)
+    grid = Grid.of(found, _PLOT_PX[0])
+    column_px = max(1, min(_COLUMN_PX, _PLOT_PX[0] // grid.width))
+    row_px = max(1, _PLOT_PX[1] // found.fold.rows)
+    width = min(_PLOT_PX[0], max(grid.width * column_px, 240))
+    height = min(_PLOT_PX[1], found.fold.rows * row_px)
+    scale = _scale(found, drawn, grid, look)
+    colors = palette(look.palette, scale, maps=len(drawn), hues=look.hues)
+    return Figure(
+        title=title,
+        subtitle=_subtitle(found, look),
+        plot_px=(width, height),
+        grid=grid,
+        layers=drawn,
+        scale=scale,
+        palette=colors,
+        unrecorded=~grid.within(found.recorded, wholly=False),
+        lost=grid.within(found.lost, wholly=False),
+        times=_times(grid, width),
+        offsets=[
+            (height - tick.time_ns * height / found.fold.period_ns, tick.label)
+            for tick in ticks(0, found.fold.period_ns, 6)[1]
+        ],
+        entries=_entries(found, drawn, colors),
+        notes=_notes(found, selection, grid),
+    )
+
+
+def _scale(found: OffsetMap, drawn: Sequence[Layer], grid: Grid, look: Look) -> Scale:
+    if look.largest is not None:
+        return Scale("linear", np.array([look.largest]))
+    cells = [found.total] if look.lock else [layer.cells for layer in drawn]
+    return Scale.of(look.method, [grid.values(each) for each in cells])
+
+
+def _subtitle(found: OffsetMap, look: Look) -> str:
+    fold = found.fold
+    width_ns = fold.period_ns // fold.rows
+    exactly = "" if fold.period_ns % fold.rows == 0 else "about "
+    colored = "by rank" if look.method == "rank" and look.largest is None else "in proportion"
+    what = {"ns": "time", "weight": "weight", "starts": "starts", "ends": "ends"}
+    return (
+        f"each column {format_ns(fold.period_ns)}, each of its {fold.rows} rows {exactly}"
+        f"{format_ns(width_ns)}; colour is the {what.get(found.value, 'count')}, {colored}"
+    )
+
+
+def _times(grid: Grid, width_px: int) -> list[tuple[float, str]]:
+    found: list[tuple[float, str]] = []
+    step_px = width_px / grid.width
+    for (first, count), place in zip(grid.runs, grid.places, strict=False):
+        start_ns = grid.fold.edge_ns(first)
+        length_ns = count * grid.fold.period_ns
+        run_px = count / grid.group * step_px
+        for tick in _labelled(start_ns, start_ns + length_ns, max(1, int(run_px // 110))):
+            x = place * step_px + (tick.time_ns - start_ns) / length_ns * run_px
+            found.append((x, tick.label))
+    return found
+
+
+def _labelled(start_ns: int, end_ns: int, most: int) -> list[Tick]:
+    base, marks = ticks(start_ns, end_ns, most)
+    if base and marks:
+        marks[0] = Tick(marks[0].time_ns, f"{base} {marks[0].label}")
+    return marks
+
+
+def _entries(found: OffsetMap, drawn: Sequence[Layer], colors: Palette) -> list[Entry]:
+    if len(drawn) == 1 and drawn[0].name is None and not found.by:
+        return []
+    total = int(found.total.value.sum()) or 1
+    entries = []
+    for layer in drawn:
+        amount = int(layer.cells.value.sum())
+        shown = format_ns(amount) if found.value == "ns" else f"{amount:,}"
+        light, dark = (
+            tuple(int(channel) for channel in colors.ramp(layer.index, dark=dark)[210])
+            for dark in (False, True)
+        )
+        name = layer.name or ("all others" if len(drawn) > 1 else "all")
+        entries.append(Entry(light, dark, name, f"{shown}  {amount / total:.1%}"))  # type: ignore[arg-type]
+    return entries[:24]
+
+
+def _notes(found: OffsetMap, selection: Selection, grid: Grid) -> list[str]:
+    notes = []
+    if grid.group > 1:
+        notes.append(f"Each column drawn is {grid.group} columns added up.")
+    if len(grid.runs) > 1:
+        notes.append(f"{len(grid.runs) - 1} stretches in which nothing happened are left out.")
+    hidden = sum(int(found.by[name].value.sum()) for name in selection.hidden if name in found.by)
+    if hidden:
+        notes.append(f"{hidden:,} of the idle task are hidden; --idle draws them.")
+    if len(found.sources) > 1:
+        first, last = found.columns
+        counts = [found.reporting(column) for column in range(first, min(last + 1, first + 10_000))]
+        notes.append(
+            f"{len(found.sources)} sources added up; between {min(counts)} and {max(counts)} "
+            "were recording in each column."
+        )
+    return notes + found.anomalies.lines()

@@ -1,0 +1,126 @@
+"""The cells that a picture has room for: which columns it shows, and what each of them holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from meantime.views.heatmap.color import mix
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from meantime.columns import Int64s
+    from meantime.query.offsets import Cells, Fold, OffsetMap
+    from meantime.query.offsets.ranges import Range
+    from meantime.views.heatmap.color import Colors, Scale
+    from meantime.views.heatmap.palette import Palette
+    from meantime.views.heatmap.selection import Layer
+
+__all__ = ["Grid", "paint"]
+
+# A stretch of empty columns longer than this is drawn as a break, where the picture would else be
+# mostly empty.
+_GAP_COLUMNS = 60
+_BREAK_COLUMNS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Columns of a map laid side by side, several in one where there are too many.
+
+    Attributes:
+        fold: The cells of the map.
+        runs: Runs of columns (first, how many), in order; between two runs is a break.
+        group: How many columns are added up into one that is drawn.
+    """
+
+    fold: Fold
+    runs: tuple[tuple[int, int], ...]
+    group: int
+
+    @classmethod
+    def of(cls, found: OffsetMap, most: int) -> Grid:
+        """Return a grid of at most `most` columns for a map."""
+        first, last = found.columns
+        runs = [(first, last - first + 1)]
+        busy = np.unique(found.total.number // found.fold.rows)
+        if len(busy) and last - first + 1 > 50 * (len(busy) + _GAP_COLUMNS):
+            cuts = np.flatnonzero(np.diff(busy) > _GAP_COLUMNS)
+            firsts, lasts = busy[np.append(0, cuts + 1)], busy[np.append(cuts, len(busy) - 1)]
+            runs = [
+                (int(begin), int(end - begin + 1)) for begin, end in zip(firsts, lasts, strict=True)
+            ]
+        columns = sum(count for _, count in runs)
+        return cls(found.fold, tuple(runs), max(1, -(-columns // max(1, most))))
+
+    @property
+    def places(self) -> list[int]:
+        """Where each run begins, in columns drawn, and where the last ends."""
+        places = [0]
+        for _, count in self.runs:
+            places.append(places[-1] + -(-count // self.group) + _BREAK_COLUMNS)
+        places[-1] -= _BREAK_COLUMNS
+        return places
+
+    @property
+    def width(self) -> int:
+        """How many columns are drawn, breaks included."""
+        return self.places[-1]
+
+    def values(self, cells: Cells) -> Int64s:
+        """Return what each cell drawn holds, int64, columns x rows."""
+        rows = self.fold.rows
+        grid = np.zeros(self.width * rows, np.int64)
+        for (first, count), place in zip(self.runs, self.places, strict=False):
+            low, high = np.searchsorted(cells.number, [first * rows, (first + count) * rows])
+            numbers, values = cells.number[low:high], cells.value[low:high]
+            column, row = np.divmod(numbers - first * rows, rows)
+            at = (column // self.group + place) * rows + row
+            if self.group == 1:
+                grid[at] = values
+            else:
+                np.add.at(grid, at, values)
+        return grid.reshape(-1, rows)
+
+    def within(self, ranges: Sequence[Range], *, wholly: bool) -> npt.NDArray[np.bool_]:
+        """Return which cells drawn lie in half-open ranges of time: wholly, or in part."""
+        rows = self.fold.rows
+        found = np.zeros((self.width, rows), np.bool_)
+        for start_ns, end_ns in ranges:
+            low, high = self.fold.number(start_ns), self.fold.number(end_ns - 1)
+            if wholly:
+                low = self.fold.number(start_ns - 1) + 1
+                high = self.fold.number(end_ns) - 1
+            for (first, count), place in zip(self.runs, self.places, strict=False):
+                begin = max(low, first * rows) - first * rows
+                end = min(high, (first + count) * rows - 1) - first * rows
+                if begin > end:
+                    continue
+                # From the first cell's column to the last's; whole columns between them.
+                (left, bottom), (right, top) = divmod(begin, rows), divmod(end, rows)
+                same = left == right
+                left, right = left // self.group + place, right // self.group + place
+                if same:
+                    found[left, bottom : top + 1] = True
+                else:
+                    found[left, bottom:] = True
+                    found[left + 1 : right] = True
+                    found[right, : top + 1] = True
+        return found
+
+
+def paint(
+    grid: Grid, layers: Sequence[Layer], scale: Scale, palette: Palette, *, dark: bool
+) -> Colors:
+    """Return the colours of the cells drawn, uint8, columns x rows x 3."""
+    norms = [scale.norm(grid.values(layer.cells)) for layer in layers]
+    colors = [
+        palette.colors(norm, layer.index, dark=dark)
+        for norm, layer in zip(norms, layers, strict=True)
+    ]
+    return mix(colors, norms, palette.empty(dark=dark))

@@ -1,0 +1,80 @@
+"""Which maps are drawn together: what is selected, and what is left of all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from meantime.errors import UsageError
+from meantime.query.offsets import Cells, merge_cells
+
+if TYPE_CHECKING:
+    from meantime.query.offsets import OffsetMap
+
+__all__ = ["Layer", "Selection", "layers"]
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Names chosen, and how: at most one of `isolate`, `exclude` and `decompose`.
+
+    Attributes:
+        names: What is selected, in order.
+        mode: `highlight` draws all, the selected in their own colours; `isolate` the selected only;
+            `exclude` all but the selected; `decompose` every name in its colour.
+        hidden: Names that are left out of everything drawn.
+    """
+
+    names: tuple[str, ...] = ()
+    mode: str = "highlight"
+    hidden: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A map that is drawn with others.
+
+    Attributes:
+        name: What it is; None for what is not selected.
+        index: Its number in the palette.
+        cells: What it holds.
+    """
+
+    name: str | None
+    index: int
+    cells: Cells
+
+
+def layers(found: OffsetMap, selection: Selection) -> list[Layer]:
+    """Return the maps to draw: first what is not selected, if that is drawn, then the selected.
+
+    Raises:
+        UsageError: If a name is not in the map.
+    """
+    unknown = [name for name in selection.names if name not in found.by]
+    if unknown:
+        some = ", ".join(sorted(found.by, key=lambda name: -int(found.by[name].value.sum()))[:8])
+        raise UsageError(f"there is no {unknown[0]!r} to select; there is: {some or 'nothing'}")
+    hidden = [found.by[name] for name in selection.hidden if name in found.by]
+    if selection.mode == "decompose":
+        names = [name for name in sorted(found.by) if name not in selection.hidden]
+        return [Layer(name, index, found.by[name]) for index, name in enumerate(names)]
+    chosen = [found.by[name] for name in selection.names]
+    selected = [
+        Layer(name, index + 1, cells)
+        for index, (name, cells) in enumerate(zip(selection.names, chosen, strict=True))
+    ]
+    if selection.mode == "isolate":
+        return selected
+    rest = Layer(None, 0, minus(found.total, [*hidden, *chosen]))
+    return [rest] if selection.mode == "exclude" else [rest, *selected]
+
+
+def minus(cells: Cells, others: list[Cells]) -> Cells:
+    """Return what is left of cells when others, which are part of them, are taken away."""
+    if not others:
+        return cells
+    negative = [Cells(other.number, np.negative(other.value)) for other in others]
+    return merge_cells([cells, *negative])

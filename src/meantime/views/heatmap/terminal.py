@@ -1,0 +1,115 @@
+"""A heat map in a terminal: two rows in a line of half blocks, or shades without colour."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from meantime.units import format_ns
+from meantime.views.axis import ticks
+from meantime.views.heatmap.color import Scale, mix
+from meantime.views.heatmap.grid import Grid
+from meantime.views.heatmap.palette import palette
+from meantime.views.heatmap.selection import layers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from meantime.columns import Int64s
+    from meantime.query.offsets import OffsetMap
+    from meantime.views.heatmap.color import Colors
+    from meantime.views.heatmap.figure import Look
+    from meantime.views.heatmap.selection import Selection
+
+__all__ = ["terminal"]
+
+_LABEL = 8
+_LINES = 25
+_SHADES = " ░▒▓█"
+
+
+def terminal(
+    found: OffsetMap, selection: Selection, look: Look, *, width: int, color: bool
+) -> Iterator[bytes]:
+    """Return the lines of a heat map: for 24-bit colours, or plain text of four shades.
+
+    Rows that do not fit are added up. What was not recorded is a dot.
+    """
+    grid = Grid.of(found, max(8, width - _LABEL))
+    lines = min(_LINES, found.fold.rows)
+    rows = min(found.fold.rows, lines * (2 if color else 1))
+    drawn = layers(found, selection)
+    values = [_fewer(grid.values(layer.cells), rows) for layer in drawn]
+    scale = Scale.of(look.method, values)
+    norms = [scale.norm(each) for each in values]
+    recorded = _fewer(grid.within(found.recorded, wholly=False).astype(np.int64), rows) > 0
+    labels = _labels(found.fold.period_ns, rows, 2 if color else 1)
+    if color:
+        colors = palette(look.palette, scale, maps=len(drawn), hues=look.hues)
+        painted = [
+            colors.colors(norm, layer.index, dark=True)
+            for norm, layer in zip(norms, drawn, strict=True)
+        ]
+        yield from _blocks(mix(painted, norms, colors.empty(dark=True)), labels)
+    else:
+        yield from _shades(np.max(norms, axis=0), recorded, labels)
+    yield (" " * _LABEL + _times(grid, width - _LABEL) + "\n").encode()
+    for layer, each in zip(drawn, values, strict=True):
+        total = int(each.sum())
+        amount = format_ns(total) if found.value == "ns" else f"{total:,}"
+        yield f"{' ' * _LABEL}{layer.name or 'all'}: {amount}\n".encode()
+
+
+def _fewer(grid: Int64s, rows: int) -> Int64s:
+    """Return a grid with rows added up to fewer."""
+    starts = -(-np.arange(rows) * grid.shape[1] // rows)
+    fewer: Int64s = np.add.reduceat(grid, starts, axis=1)
+    return fewer
+
+
+def _labels(period_ns: int, rows: int, step: int) -> dict[int, str]:
+    marks = ticks(0, period_ns, 5)[1]
+    return {min(rows - 1, mark.time_ns * rows // period_ns) // step: mark.label for mark in marks}
+
+
+def _blocks(colors: Colors, labels: dict[int, str]) -> Iterator[bytes]:
+    rows = colors.shape[1]
+    for line in range((rows - 1) // 2, -1, -1):
+        cells = []
+        for column in colors:
+            below = column[2 * line]
+            above = column[2 * line + 1] if 2 * line + 1 < rows else below
+            cells.append(f"\x1b[38;2;{_rgb(above)}m\x1b[48;2;{_rgb(below)}m▀")
+        yield f"{labels.get(line, ''):>{_LABEL - 1}} {''.join(cells)}\x1b[0m\n".encode()
+
+
+def _rgb(color: Sequence[int]) -> str:
+    return ";".join(str(int(channel)) for channel in color)
+
+
+def _shades(
+    norm: np.ndarray[tuple[int, int], np.dtype[np.float64]],
+    recorded: np.ndarray[tuple[int, int], np.dtype[np.bool_]],
+    labels: dict[int, str],
+) -> Iterator[bytes]:
+    shade = np.ceil(norm * 4).astype(int)
+    for line in range(norm.shape[1] - 1, -1, -1):
+        cells = "".join(
+            _SHADES[shade[column, line]] if recorded[column, line] or shade[column, line] else "·"
+            for column in range(len(norm))
+        )
+        yield f"{labels.get(line, ''):>{_LABEL - 1}} {cells.rstrip()}\n".encode()
+
+
+def _times(grid: Grid, width: int) -> str:
+    line = [" "] * max(width, grid.width)
+    for (first, count), place in zip(grid.runs, grid.places, strict=False):
+        start_ns = grid.fold.edge_ns(first)
+        length_ns = count * grid.fold.period_ns
+        drawn = -(-count // grid.group)
+        for mark in ticks(start_ns, start_ns + length_ns, max(1, drawn // 16))[1]:
+            at = place + (mark.time_ns - start_ns) * drawn // length_ns
+            if at + len(mark.label) < len(line) and not "".join(line[at : at + 12]).strip():
+                line[at : at + len(mark.label)] = mark.label
+    return "".join(line).rstrip()
