@@ -152,10 +152,10 @@ def _drawn(
         from meantime.views.heatmap.image import figure_png  # noqa: PLC0415 - as above
 
         return [figure_png(figure)]
-    from meantime.views.heatmap.svg import figure_page  # noqa: PLC0415 - as above
+    from meantime.views.heatmap.svg import figure_page, html  # noqa: PLC0415 - as above
 
     page = figure_page(figure, found, selection, look)
-    return [page.html() if form == "html" else page.document()]
+    return [html(page) if form == "html" else page.document()]
 
 
 def _form(output: str | None, given: str | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from meantime.query.offsets.builder import Cells, CellsBuilder, merge_cells
+from meantime.query.offsets.find import Finding, find
 from meantime.query.offsets.fold import Fold
 from meantime.query.offsets.gather import BY, Choice, events, kind_of, offset_map
 from meantime.query.offsets.map import OffsetMap, Source, Value
@@ -13,12 +14,14 @@ __all__ = [
     "Cells",
     "CellsBuilder",
     "Choice",
+    "Finding",
     "Fold",
     "OffsetMap",
     "Range",
     "Source",
     "Value",
     "events",
+    "find",
     "kind_of",
     "merge_cells",
     "offset_map",

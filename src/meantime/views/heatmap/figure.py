@@ -173,7 +173,7 @@ def _labelled(start_ns: int, end_ns: int, most: int) -> list[Tick]:
 
 
 def _entries(found: OffsetMap, drawn: Sequence[Layer], colors: Palette) -> list[Entry]:
-    if len(drawn) == 1 and drawn[0].name is None and not found.by:
+    if len(drawn) == 1 and drawn[0].name is None:
         return []
     total = int(found.total.value.sum()) or 1
     entries = []

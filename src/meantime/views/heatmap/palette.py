@@ -130,6 +130,9 @@ def _even(*, several: bool) -> _Ramps:
     if several:
         light = [_ramp((0.93, 0.42), (chroma / 3, chroma), (hue, hue)) for hue, chroma in _HUES]
         dark = [_ramp((0.3, 0.85), (chroma / 3, chroma), (hue, hue)) for hue, chroma in _HUES]
+        # What is not selected stays behind what is.
+        light[0] = _ramp((0.955, 0.7), (0.008, 0.02), (250, 250))
+        dark[0] = _ramp((0.24, 0.5), (0.01, 0.02), (250, 250))
     return _Ramps("even", tuple(light), tuple(dark), (255, 255, 255), (24, 27, 31))
 
 

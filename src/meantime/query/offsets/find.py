@@ -1,0 +1,204 @@
+"""What stands out in a map: periods, stripes, gaps, and what ran in the gaps of something else.
+
+All of it is found in which cells are busy, not in how much is in them: how many samples a cell gets
+depends on how the sampling interval and the rows meet, and would look like a period itself. For the
+same reason no period below two cells is looked for.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from meantime.query.offsets.ranges import union
+from meantime.units import format_ns
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from meantime.columns import Int64s
+    from meantime.query.offsets.map import OffsetMap
+
+__all__ = ["Finding", "find"]
+
+_FEWEST_CELLS = 20
+_MOST_NAMES = 40
+_MOST_CELLS = 2**22
+_HARMONICS = 16
+_POWER = 12.0
+_CLEAR = 6.0
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that stands out.
+
+    Attributes:
+        kind: `period`, `stripe`, `gap`, or `filler` (what ran in a gap).
+        name: What it is found of; empty for all together.
+        sentence: What it is.
+        period_ns: The period, of a period.
+        span_ns: From where to where: of a stripe in each column, of a gap in time.
+        other: Whose gaps `name` fills.
+        score: How clear it is; comparable within a kind.
+    """
+
+    kind: Literal["period", "stripe", "gap", "filler"]
+    name: str
+    sentence: str
+    period_ns: int | None = None
+    span_ns: tuple[int, int] | None = None
+    other: str | None = None
+    score: float = 0.0
+
+
+def find(found: OffsetMap) -> list[Finding]:
+    """Return what stands out in a map, by kind, the clearest first."""
+    if not found.recorded:
+        return []
+    rows = found.fold.rows
+    first = found.fold.number(found.recorded[0][0])
+    cells = found.fold.number(found.recorded[-1][1] - 1) - first + 1
+    if not 2 * rows <= cells <= _MOST_CELLS:
+        return []
+    names = sorted(found.by, key=lambda name: -len(found.by[name].number))[:_MOST_NAMES]
+    busy = {name: found.by[name].number - first for name in names}
+    findings: list[Finding] = []
+    for name, numbers in busy.items():
+        if len(numbers) >= _FEWEST_CELLS:
+            findings += _periods(found, name, numbers, cells)
+            findings += _stripes(found, name, numbers, cells, first % rows)
+    findings += _gaps(found)
+    findings += _fillers(busy, cells)
+    order = ("period", "stripe", "gap", "filler")
+    return sorted(findings, key=lambda each: (order.index(each.kind), -each.score))
+
+
+def _periods(found: OffsetMap, name: str, numbers: Int64s, cells: int) -> list[Finding]:
+    """Find the period whose harmonics together have the most power (the Z^2 statistic)."""
+    signal = np.zeros(cells)
+    signal[numbers] = 1
+    signal -= signal.mean()
+    # The last harmonic must still lie on its place of the grid of frequencies.
+    length = 1 << min((_HARMONICS * cells - 1).bit_length(), max(22, (2 * cells).bit_length()))
+    spread = len(numbers) * (1 - len(numbers) / cells)
+    power = np.abs(np.fft.rfft(signal, length)) ** 2 / max(spread, 1)
+    # From five periods in the recording to two cells a period.
+    lowest, highest = 5 * length // cells, length // 2
+    if lowest >= highest:
+        return []
+    frequency = np.arange(lowest, highest)
+    summed = np.zeros(len(frequency))
+    for harmonic in range(1, _HARMONICS + 1):
+        at = frequency * harmonic
+        inside = at < len(power)
+        summed[inside] += power[at[inside]]
+    # Where the periods of few harmonics tie, the shortest is the period.
+    best = int(np.flatnonzero(summed >= 0.95 * summed.max())[-1])
+    best = int(np.argmax(summed[max(0, best - 20) : best + 21])) + max(0, best - 20)
+    around = summed[max(0, best // 2) : 2 * best + 16]
+    if summed[best] < max(_POWER * _HARMONICS, _CLEAR * float(np.median(around))):
+        return []
+    period = _refined(numbers, length / float(frequency[best]), cells)
+    period_ns = round(period * found.fold.period_ns / found.fold.rows)
+    text = f"{name} runs every {format_ns(round(period_ns, -6) or period_ns)}"
+    return [Finding("period", name, text, period_ns=period_ns, score=float(summed[best]))]
+
+
+def _refined(numbers: Int64s, period: float, cells: int) -> float:
+    """Return the period near this one, in cells, at which the harmonics have the most power."""
+    step = period * period / cells / 20
+    tried = period + step * np.arange(-20, 21)
+    phase = 2j * np.pi * (numbers + 0.5) / tried[:, None]
+    power = sum(
+        np.abs(np.exp(harmonic * phase).sum(axis=1)) ** 2 for harmonic in range(1, _HARMONICS // 4)
+    )
+    return float(tried[int(np.argmax(power))])
+
+
+def _stripes(found: OffsetMap, name: str, numbers: Int64s, cells: int, shift: int) -> list[Finding]:
+    """Find runs of rows in which a name is busy in most columns, and seldom elsewhere."""
+    rows = found.fold.rows
+    columns = cells / rows
+    share = np.bincount((numbers + shift) % rows, minlength=rows) / columns
+    strong = (share >= 0.4) & (share >= 2.5 * share.mean())
+    findings = []
+    for low, high in np.flatnonzero(np.diff(strong.astype(np.int8), prepend=0, append=0)).reshape(
+        -1, 2
+    ):
+        begin_ns = found.fold.edge_ns(0, int(low)) - found.fold.origin_ns
+        end_ns = found.fold.edge_ns(0, int(high)) - found.fold.origin_ns
+        part = float(share[low:high].mean())
+        text = (
+            f"{name} runs from {format_ns(begin_ns)} to {format_ns(end_ns)} of "
+            f"{part:.0%} of the columns"
+        )
+        findings.append(
+            Finding("stripe", name, text, span_ns=(int(begin_ns), int(end_ns)), score=part)
+        )
+    return findings
+
+
+def _gaps(found: OffsetMap) -> list[Finding]:
+    """Find columns that were recorded whole and in which nothing happened."""
+    rows = found.fold.rows
+    busy = np.unique(found.total.number // rows)
+    findings = []
+    for start_ns, end_ns in found.recorded:
+        first = -(-(start_ns - found.fold.origin_ns) // found.fold.period_ns)
+        last = found.fold.column(end_ns) - 1
+        inside = busy[(busy >= first) & (busy <= last)]
+        edges = np.concatenate([[first - 1], inside, [last + 1]])
+        for before, after in itertools.pairwise(edges):
+            if after - before > 1:
+                span = (found.fold.edge_ns(int(before) + 1), found.fold.edge_ns(int(after)))
+                text = (
+                    f"nothing happened for {format_ns(span[1] - span[0])} from {format_ns(span[0])}"
+                )
+                findings.append(
+                    Finding("gap", "", text, span_ns=span, score=float(after - before - 1))
+                )
+    return findings
+
+
+def _fillers(busy: dict[str, Int64s], cells: int) -> list[Finding]:
+    """Rank names by how well their busy cells cover another's long gaps, and only those."""
+    findings = []
+    for name, numbers in busy.items():
+        gaps = _long_gaps(numbers, cells)
+        if gaps is None:
+            continue
+        empty = np.zeros(cells, np.bool_)
+        for start, end in gaps:
+            empty[start:end] = True
+        size = int(empty.sum())
+        for other, others in busy.items():
+            covered = int(empty[others].sum())
+            if other == name or covered < 3 or covered < 0.3 * size:
+                continue
+            recall, precision = covered / size, covered / len(others)
+            score = 2 * recall * precision / (recall + precision)
+            # By chance it would cover as much of the gaps as of everything.
+            if score < 0.35 or recall < 2 * len(others) / cells:
+                continue
+            text = (
+                f"{other} ran in {recall:.0%} of the time in which {name} did not, and "
+                f"{precision:.0%} of {other} was there"
+            )
+            findings.append(Finding("filler", other, text, other=name, score=score))
+    return findings
+
+
+def _long_gaps(numbers: Int64s, cells: int) -> tuple[tuple[int, int], ...] | None:
+    """Return the gaps that are far longer than those a name mostly has; None if it has none."""
+    edges: npt.NDArray[np.int64] = np.concatenate([[-1], numbers, [cells]])
+    lengths = np.diff(edges) - 1
+    gaps = lengths[lengths > 0]
+    if len(numbers) < cells // 5 or not len(gaps):
+        return None
+    longest = max(4.0, 6 * float(np.median(gaps)))
+    at = np.flatnonzero(lengths >= longest)
+    return union((int(edges[i]) + 1, int(edges[i + 1])) for i in at) if len(at) else None

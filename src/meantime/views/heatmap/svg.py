@@ -1,0 +1,219 @@
+"""A heat map as SVG or HTML: a picture with its data, which its script turns into a page."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from meantime.query.offsets import find
+from meantime.views.heatmap.figure import LEFT_PX, RIGHT_PX, TOP_PX
+from meantime.views.heatmap.image import cells_png
+from meantime.views.heatmap.palette import palette
+from meantime.views.page import Page, header, lines
+from meantime.views.svg import element, escape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from meantime.columns import Int64s
+    from meantime.query.offsets import OffsetMap
+    from meantime.views.heatmap.figure import Figure, Look
+    from meantime.views.heatmap.selection import Selection
+
+__all__ = ["figure_page", "html"]
+
+_LEGEND_PX = 260
+_ENTRY_PX = 20
+# A page has so many ramps to choose from; further names begin again with the second.
+_RAMPS = 7
+
+
+def figure_page(figure: Figure, found: OffsetMap, selection: Selection, look: Look) -> Page:
+    """Return the picture of a figure, with all that its page can show."""
+    width, height = figure.plot_px
+    legend_px = _LEGEND_PX if figure.entries else 0
+    tall = max(height, _ENTRY_PX * len(figure.entries))
+    return Page(
+        title=figure.title,
+        width_px=max(LEFT_PX + width + legend_px + RIGHT_PX, 640),
+        height_px=TOP_PX + tall + 48 + 16 * len(figure.notes),
+        picture=[part.encode() for part in _picture(figure, tall)],
+        script="heatmap",
+        head=_head(figure, found, selection, look),
+        blocks={"cells": _packed(found)},
+    )
+
+
+def html(page: Page) -> bytes:
+    """Return a page as an HTML file."""
+    return (
+        b'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>'
+        + escape(page.title).encode()
+        + b"</title><style>body{margin:0}</style></head><body>\n"
+        + page.document()
+        + b"</body></html>\n"
+    )
+
+
+def _picture(figure: Figure, tall: int) -> Iterator[str]:
+    width, height = figure.plot_px
+    yield header(figure.title, figure.subtitle)
+    yield (
+        "<style>.night{display:none}@media (prefers-color-scheme:dark)"
+        "{.day{display:none}.night{display:inline}}</style>"
+    )
+    for name, dark in (("day", False), ("night", True)):
+        data = b64encode(cells_png(figure.colors(dark=dark))).decode()
+        yield element(
+            "image",
+            {
+                "class": name,
+                "x": LEFT_PX,
+                "y": TOP_PX,
+                "width": width,
+                "height": height,
+                "preserveAspectRatio": "none",
+                "style": "image-rendering:pixelated",
+                "href": f"data:image/png;base64,{data}",
+            },
+        )
+    yield from _masked(figure)
+    frame = {"x": LEFT_PX, "y": TOP_PX, "width": width, "height": height, "class": "frame"}
+    yield element("rect", frame)
+    for x, label in figure.times:
+        yield _tick(LEFT_PX + x, TOP_PX + height, 0, 5)
+        place = {"x": LEFT_PX + x, "y": TOP_PX + height + 19, "text-anchor": "middle"}
+        yield element("text", {**place, "class": "muted"}, text=label)
+    for y, label in figure.offsets:
+        yield _tick(LEFT_PX, TOP_PX + y, -5, 0)
+        place = {"x": LEFT_PX - 9, "y": TOP_PX + y + 4, "text-anchor": "end"}
+        yield element("text", {**place, "class": "muted"}, text=label)
+    for number, entry in enumerate(figure.entries):
+        left, top = LEFT_PX + width + 20, TOP_PX + _ENTRY_PX * number
+        for name, color in (("day", entry.color), ("night", entry.dark_color)):
+            fill = f"#{bytes(color).hex()}"
+            box = {"x": left, "y": top + 1, "width": 12, "height": 12, "rx": 2}
+            yield element("rect", {**box, "class": name, "fill": fill})
+        yield element("text", {"x": left + 20, "y": top + 11, "class": "ink"}, text=entry.name[:24])
+        place = {"x": left + 232, "y": top + 11, "text-anchor": "end"}
+        yield element("text", {**place, "class": "muted"}, text=entry.amount)
+    yield lines(figure.notes, TOP_PX + tall + 36)
+
+
+def _tick(x: float, y: float, dx: int, dy: int) -> str:
+    return element("path", {"class": "frame", "d": f"M{x:.2f} {y:.2f}l{dx} {dy}"})
+
+
+def _masked(figure: Figure) -> Iterator[str]:
+    """Draw over what was not recorded, and hatch it and what was lost."""
+    width, height = figure.plot_px
+    yield (
+        '<pattern id="hatch" width="8" height="8" patternUnits="userSpaceOnUse" '
+        'patternTransform="rotate(45)"><path class="hatch" d="M2 0v8" stroke-width="2"/></pattern>'
+    )
+    step_px, row_px = width / figure.grid.width, height / figure.grid.fold.rows
+    for mask, covers in ((figure.unrecorded, True), (figure.lost, False)):
+        shape = _outline(mask, step_px, row_px, height)
+        if shape and covers:
+            yield element("path", {"class": "none", "d": shape})
+        if shape:
+            yield element("path", {"fill": "url(#hatch)", "d": shape})
+
+
+def _outline(mask: npt.NDArray[np.bool_], step_px: float, row_px: float, height: float) -> str:
+    """Return a path over the cells of a mask: a rectangle for each run in each distinct column."""
+    parts = []
+    busy = np.flatnonzero(mask.any(axis=1))
+    while len(busy):
+        column = int(busy[0])
+        same = column
+        while same + 1 < len(mask) and (mask[same + 1] == mask[column]).all():
+            same += 1
+        edges = np.flatnonzero(np.diff(mask[column].astype(np.int8), prepend=0, append=0))
+        for low, high in edges.reshape(-1, 2).tolist():
+            x, y = LEFT_PX + column * step_px, TOP_PX + height - high * row_px
+            wide, tall = (same + 1 - column) * step_px, (high - low) * row_px
+            parts.append(f"M{x:.2f} {y:.2f}h{wide:.2f}v{tall:.2f}h{-wide:.2f}z")
+        busy = busy[busy > same]
+    return "".join(parts)
+
+
+def _head(figure: Figure, found: OffsetMap, selection: Selection, look: Look) -> dict[str, Any]:
+    first, last = found.columns
+    several = palette(look.palette, figure.scale, maps=2, hues=look.hues)
+    alone = palette(look.palette, figure.scale, hues=look.hues)
+    return {
+        "title": figure.title,
+        "subtitle": figure.subtitle,
+        "origin_ns": str(found.fold.edge_ns(first)),
+        "period_ns": str(found.fold.period_ns),
+        "rows": found.fold.rows,
+        "columns": last - first + 1,
+        "value": found.value,
+        "names": list(found.by) or [""],
+        "selected": list(selection.names),
+        "mode": selection.mode,
+        "hidden": list(selection.hidden),
+        "method": look.method,
+        "lock": look.lock,
+        "runs": [[begin - first, count] for begin, count in figure.grid.runs],
+        "recorded": _ranges(found, found.recorded),
+        "lost": _ranges(found, found.lost),
+        "palette": {
+            shade: {
+                "empty": list(several.empty(dark=dark)),
+                "alone": _base64(alone.ramp(0, dark=dark)),
+                "ramps": [_base64(several.ramp(index, dark=dark)) for index in range(_RAMPS)],
+            }
+            for shade, dark in (("light", False), ("dark", True))
+        },
+        "notes": [note for note in figure.notes if "--idle" not in note],
+        "findings": [finding.sentence for finding in find(found)],
+    }
+
+
+def _ranges(found: OffsetMap, ranges: tuple[tuple[int, int], ...]) -> list[list[int]]:
+    """Return ranges of time as ranges of cells, [first, last], from the first column."""
+    base = found.columns[0] * found.fold.rows
+    return [
+        [found.fold.number(start_ns) - base, found.fold.number(end_ns - 1) - base]
+        for start_ns, end_ns in ranges
+    ]
+
+
+def _base64(colors: npt.NDArray[np.uint8]) -> str:
+    return b64encode(colors.tobytes()).decode()
+
+
+def _packed(found: OffsetMap) -> bytes:
+    """Return for each name its number of cells, then of each its distance and value, as LEB128."""
+    base = found.columns[0] * found.fold.rows
+    parts = []
+    for cells in list(found.by.values()) or [found.total]:
+        columns = np.empty((len(cells.number), 2), np.int64)
+        columns[:, 0] = np.diff(cells.number, prepend=base)
+        columns[:, 1] = cells.value
+        parts.append(leb128(np.append(len(cells.number), columns.ravel())))
+    return b"".join(parts)
+
+
+def leb128(values: Int64s) -> bytes:
+    """Return numbers that are not negative in as few bytes as each needs, seven bits a byte.
+
+    >>> leb128(np.array([1, 127, 128, 300])).hex(" ")
+    '01 7f 80 01 ac 02'
+    """
+    groups = np.ones(len(values), np.int64)
+    for shift in range(7, 63, 7):
+        groups += values >= (1 << shift)
+    ends = np.cumsum(groups)
+    out = np.zeros(int(ends[-1]) if len(ends) else 0, np.uint8)
+    for number in range(int(groups.max(initial=0))):
+        has = groups > number
+        more = (groups[has] > number + 1).astype(np.int64) << 7
+        out[ends[has] - groups[has] + number] = (values[has] >> (7 * number) & 127) | more
+    return out.tobytes()

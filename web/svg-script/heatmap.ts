@@ -1,0 +1,133 @@
+/** The script of a heat map's page. */
+
+import { button, h, name, shown } from "../shared/dom";
+import { icon } from "../shared/icon";
+import { type Key, listen } from "../shared/keys";
+import { Help, Theme, openPage } from "../shared/page";
+import { exact } from "../shared/time";
+import { Tooltip } from "../shared/tooltip";
+import style from "./heatmap/heatmap.css?inline";
+import { type Mode, Model } from "./heatmap/model";
+import { Session } from "./heatmap/session";
+import { Side } from "./heatmap/side";
+import { Stage } from "./heatmap/stage";
+
+const MODES: [Mode, string, string][] = [
+  ["highlight", "Highlight", "All, with the selected in their colours (h)"],
+  ["isolate", "Isolate", "The selected alone (i)"],
+  ["exclude", "Exclude", "All but the selected (x)"],
+  ["decompose", "Rainbow", "Every name in its colour (d)"],
+];
+const ZOOM = 1.5;
+
+function start(model: Model, body: HTMLElement): void {
+  const session = new Session(model);
+  const tooltip = new Tooltip(body);
+  let redraw = () => {};
+  const theme = new Theme(() => redraw());
+  const isDark = () => theme.dark;
+  const side = new Side(session, isDark);
+
+  const describe = (column: number, row: number): Node[] => {
+    const sums = model.within(column, column, row, row);
+    const all = sums.reduce((sum, value) => sum + value, 0);
+    const rows = sums
+      .map((value, at) => ({ value, at }))
+      .filter(({ value }) => value > 0)
+      .sort((a, b) => b.value - a.value);
+    return [
+      h("div", {}, h("b", {}, exact(model.timeNs(column, 0))), ` + ${exact(model.offsetNs(row))} to ${exact(model.offsetNs(row + 1))}`),
+      h("div", { class: "muted" }, all ? side.amount(all) : "nothing"),
+      h("table", {}, ...rows.slice(0, 6).map(({ value, at }) => h("tr", {}, h("td", {}, name(model.names[at] || "all")), h("td", {}, side.amount(value))))),
+    ];
+  };
+  const stage = new Stage(session, tooltip, isDark, describe);
+
+  const setMode = (mode: Mode) => {
+    session.mode = session.mode === mode ? "highlight" : mode;
+    session.changed("cells");
+  };
+  const setMethod = () => {
+    session.method = session.method === "rank" ? "linear" : "rank";
+    session.changed("cells");
+  };
+  const setLock = () => {
+    session.lock = !session.lock;
+    session.changed("cells");
+  };
+  const clear = () => {
+    if (help.isOpen) return help.close();
+    session.box = null;
+    session.selected = [];
+    session.changed("box");
+    session.changed("cells");
+  };
+  const reset = () => session.zoom(Infinity, 0);
+  const keys: Key[] = [
+    { keys: ["j", "ArrowDown"], label: "j / ↓", help: "select the next name", action: () => side.step(1) },
+    { keys: ["k", "ArrowUp"], label: "k / ↑", help: "select the name before", action: () => side.step(-1) },
+    { keys: ["h"], help: "highlight the selected", action: () => setMode("highlight") },
+    { keys: ["i"], help: "isolate the selected", action: () => setMode("isolate") },
+    { keys: ["x"], help: "exclude the selected", action: () => setMode("exclude") },
+    { keys: ["d"], help: "every name in its colour", action: () => setMode("decompose") },
+    { keys: ["r"], help: "colour by rank, or in proportion", action: setMethod },
+    { keys: ["l"], help: "hold the scale while the selection changes", action: setLock },
+    { keys: ["+", "="], label: "+", help: "zoom in", action: () => session.zoom(1 / ZOOM, 0.5) },
+    { keys: ["-"], help: "zoom out", action: () => session.zoom(ZOOM, 0.5) },
+    { keys: ["0", "Home"], label: "0", help: "all of the time", action: reset },
+    { keys: ["ArrowLeft"], label: "←", help: "earlier", action: () => session.pan(-0.2) },
+    { keys: ["ArrowRight"], label: "→", help: "later", action: () => session.pan(0.2) },
+    { keys: ["t"], help: "light or dark", action: () => theme.toggle() },
+    { keys: ["?"], help: "this help", action: () => help.toggle() },
+    { keys: ["Escape"], help: "select nothing", action: clear },
+  ];
+  const help = new Help(body, keys, [
+    { what: "click", help: "what is in a cell, by name" },
+    { what: "drag", help: "a part of the time and of the offsets" },
+    { what: "Shift + drag", help: "a part of the time" },
+    { what: "Alt + drag", help: "a band of offsets, in every column" },
+    { what: "wheel", help: "zoom; with Shift, move" },
+    { what: "click a name", help: "give it a colour; with Shift, one more" },
+  ]);
+  const modes = MODES.map(([mode, label, title]) => ({ mode, made: button(label, title, () => setMode(mode)) }));
+  const method = button("", "Colour by rank, or in proportion (r)", setMethod);
+  const lock = button("Lock scale", "Hold the scale while the selection changes (l)", setLock);
+  const pressed = () => {
+    for (const { mode, made } of modes) made.setAttribute("aria-pressed", String(session.mode === mode));
+    method.textContent = session.method === "rank" ? "Rank" : "Linear";
+    lock.setAttribute("aria-pressed", String(session.lock));
+  };
+  session.listen(pressed);
+  pressed();
+  const header = h(
+    "header",
+    {},
+    h("div", { class: "titles" }, h("h1", {}, name(model.head.title)), h("div", { class: "muted" }, shown(model.head.subtitle))),
+    h(
+      "div",
+      { class: "controls" },
+      h("span", { class: "group" }, ...modes.map(({ made }) => made)),
+      method,
+      lock,
+      h(
+        "span",
+        { class: "group" },
+        button(icon("minus"), "Zoom out (-)", () => session.zoom(ZOOM, 0.5)),
+        button(icon("plus"), "Zoom in (+)", () => session.zoom(1 / ZOOM, 0.5)),
+        button(icon("whole"), "All of the time (0)", reset),
+      ),
+      button(icon("theme"), "Light or dark (t)", () => theme.toggle()),
+      button(icon("help"), "Keys and gestures (?)", () => help.toggle()),
+    ),
+  );
+  body.prepend(header, h("main", {}, stage.element, side.element));
+  listen(keys);
+  redraw = () => {
+    stage.repaint();
+    side.fill();
+  };
+  redraw();
+}
+
+const model = new Model();
+openPage(model.head.title, style, (body) => start(model, body));

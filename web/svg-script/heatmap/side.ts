@@ -1,0 +1,148 @@
+/** Beside the map: the names, which are the legend, and what lies in the box. */
+
+import { button, h, name } from "../../shared/dom";
+import { exact, short } from "../../shared/time";
+import type { Session } from "./session";
+
+const MOST_ROWS = 300;
+
+export class Side {
+  readonly element: HTMLElement;
+  private readonly list = h("div", { class: "names", attributes: { role: "listbox", "aria-label": "Names", "aria-multiselectable": "true" } });
+  private readonly details = h("section", { class: "details" });
+  private readonly input = h("input", {
+    class: "search",
+    attributes: { type: "search", placeholder: "Search names", "aria-label": "Search names" },
+  });
+  /** Names from the most to the least. */
+  private readonly order: number[];
+
+  constructor(
+    private readonly session: Session,
+    private readonly isDark: () => boolean,
+  ) {
+    const { model } = session;
+    this.order = model.names.map((_, at) => at).sort((a, b) => model.cells[b]!.total - model.cells[a]!.total);
+    this.input.addEventListener("input", () => this.fill());
+    const findings = model.head.findings;
+    this.element = h(
+      "aside",
+      {},
+      h("div", { class: "names-head" }, h("h2", {}, `${model.names.length.toLocaleString("en")} names`), this.input),
+      this.list,
+      this.details,
+      findings.length ? h("section", { class: "found" }, h("h2", {}, "Found"), h("ul", {}, ...findings.map((text) => h("li", {}, name(text))))) : null,
+      ...model.head.notes.map((note) => h("p", { class: "muted note" }, note)),
+    );
+    session.listen((change) => {
+      if (change === "cells") this.fill();
+      if (change !== "view") this.tell();
+    });
+  }
+
+  amount(value: number): string {
+    return this.session.model.head.value === "ns" ? short(BigInt(value)) : value.toLocaleString("en");
+  }
+
+  /** Moves the selection up or down the list. */
+  step(by: number): void {
+    const { session } = this;
+    const last = session.selected[session.selected.length - 1];
+    const at = last === undefined ? -1 : this.order.indexOf(last);
+    const next = this.order[Math.min(this.order.length - 1, Math.max(0, at + by))]!;
+    session.selected = [next];
+    if (session.mode === "decompose") session.mode = "highlight";
+    session.changed("cells");
+    this.list.querySelector('[aria-selected="true"]')?.scrollIntoView({ block: "nearest" });
+  }
+
+  color(index: number): string {
+    const { model } = this.session;
+    const { ramps } = this.isDark() ? model.dark : model.light;
+    const ramp = ramps[index < ramps.length ? index : 1 + ((index - 1) % (ramps.length - 1))]!;
+    return `rgb(${ramp.slice(3 * 200, 3 * 200 + 3).join(" ")})`;
+  }
+
+  fill(): void {
+    const { session } = this;
+    const { model } = session;
+    const colored = session.colored;
+    const wanted = this.input.value.toLowerCase();
+    const found = this.order.filter((at) => model.names[at]!.toLowerCase().includes(wanted));
+    const all = model.cells.reduce((sum, { total }) => sum + total, 0) || 1;
+    const rows = found.slice(0, MOST_ROWS).map((at) => {
+      const index = colored.get(at);
+      const { total } = model.cells[at]!;
+      const row = h(
+        "div",
+        { class: "name", attributes: { role: "option", "aria-selected": String(session.selected.includes(at)), tabindex: "-1" } },
+        h("span", { class: "swatch", style: index === undefined ? "" : `background:${this.color(index)}` }),
+        name(model.names[at] || "all", { class: "what" }),
+        h("span", { class: "muted" }, this.amount(total)),
+        h("span", { class: "muted share" }, `${((100 * total) / all).toFixed(1)} %`),
+      );
+      if (session.hidden.has(at)) row.classList.add("hidden-name");
+      row.addEventListener("click", (event) => {
+        if (session.hidden.delete(at)) session.changed("cells");
+        else session.select(at, event.shiftKey || event.ctrlKey || event.metaKey);
+      });
+      return row;
+    });
+    if (found.length > MOST_ROWS) rows.push(h("div", { class: "muted name" }, `and ${found.length - MOST_ROWS} more`));
+    this.list.replaceChildren(...rows);
+  }
+
+  private tell(): void {
+    const { session } = this;
+    const { box, model } = session;
+    if (!box) {
+      this.details.replaceChildren();
+      return;
+    }
+    const columns = [...model.columns.slice(box.c0, box.c1 + 1)].filter((column) => column >= 0);
+    const first = columns[0] ?? 0;
+    const last = columns[columns.length - 1] ?? 0;
+    const sums = model.within(first, last, box.r0, box.r1);
+    const all = sums.reduce((sum, value) => sum + value, 0);
+    const rows = sums
+      .map((value, at) => ({ value, at }))
+      .filter(({ value }) => value > 0)
+      .sort((a, b) => b.value - a.value);
+    const from = exact(model.timeNs(first, 0));
+    const to = exact(model.timeNs(last + 1, 0));
+    const band = `${exact(model.offsetNs(box.r0))} to ${exact(model.offsetNs(box.r1 + 1))}`;
+    const save = () => {
+      const quoted = (text: string) => `"${text.replaceAll('"', '""')}"`;
+      const lines = ["name,value", ...rows.map(({ value, at }) => `${quoted(model.names[at]!)},${value}`)];
+      const url = URL.createObjectURL(new Blob([lines.join("\n") + "\n"], { type: "text/csv" }));
+      const link = h("a", { attributes: { href: url, download: "selection.csv" } });
+      link.click();
+      URL.revokeObjectURL(url);
+    };
+    this.details.replaceChildren(
+      h(
+        "div",
+        { class: "details-head" },
+        h("h2", {}, "Distribution details"),
+        button("Save CSV", "Save what is in the selection as CSV", save, { class: "small" }),
+      ),
+      h("p", {}, h("span", { class: "muted" }, "time "), first === last ? from : `${from} to ${to}`),
+      h("p", {}, h("span", { class: "muted" }, "offset "), band),
+      h("p", {}, h("span", { class: "muted" }, "total "), h("b", {}, this.amount(all))),
+      h(
+        "table",
+        {},
+        ...rows.slice(0, 40).map(({ value, at }) =>
+          h(
+            "tr",
+            {},
+            h("td", {}, name(model.names[at] || "all")),
+            h("td", { class: "number" }, this.amount(value)),
+            h("td", { class: "number muted" }, `${((100 * value) / all).toFixed(1)} %`),
+          ),
+        ),
+      ),
+      rows.length > 40 ? h("p", { class: "muted" }, `and ${rows.length - 40} more`) : "",
+    );
+  }
+}
