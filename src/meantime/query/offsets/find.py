@@ -196,9 +196,8 @@ def _long_gaps(numbers: Int64s, cells: int) -> tuple[tuple[int, int], ...] | Non
     """Return the gaps that are far longer than those a name mostly has; None if it has none."""
     edges: npt.NDArray[np.int64] = np.concatenate([[-1], numbers, [cells]])
     lengths = np.diff(edges) - 1
-    gaps = lengths[lengths > 0]
-    if len(numbers) < cells // 5 or not len(gaps):
+    if len(numbers) < cells // 5:
         return None
-    longest = max(4.0, 6 * float(np.median(gaps)))
+    longest = max(4.0, 6 * float(np.median(lengths)))
     at = np.flatnonzero(lengths >= longest)
     return union((int(edges[i]) + 1, int(edges[i + 1])) for i in at) if len(at) else None

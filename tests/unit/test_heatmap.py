@@ -1,0 +1,263 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from meantime.cli import main
+from meantime.query.offsets import CellsBuilder, Choice, Fold, OffsetMap, Source, find, offset_map
+from meantime.testing import history_from_picture
+from meantime.views.heatmap.grid import Grid
+from meantime.views.heatmap.selection import Selection, layers
+from meantime.views.heatmap.svg import leb128
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+S = 10**9
+
+
+def run(*arguments: object) -> int:
+    with pytest.raises(SystemExit) as left:
+        main(["heatmap", *map(str, arguments)])
+    assert isinstance(left.value.code, int)
+    return left.value.code
+
+
+def document(path: Path, *arguments: object) -> dict[str, Any]:
+    out = path.parent / "out.json"
+    assert run(path, *arguments, "-o", out) == 0
+    found: dict[str, Any] = json.loads(out.read_text())
+    return found
+
+
+def perf(tmp_path: Path, *samples: tuple[str, float], name: str = "perf.txt") -> Path:
+    path = tmp_path / name
+    lines = [f"{comm} {ord(comm[0])} [000] {time:.6f}: 7 x: \n\n" for comm, time in samples]
+    path.write_text("".join(lines))
+    return path
+
+
+def mapped(**times: list[float]) -> OffsetMap:
+    builder = CellsBuilder(Fold(0, S, 10))
+    for key, name in enumerate(sorted(times)):
+        found = np.array([round(time * S) for time in times[name]], np.int64)
+        builder.add_times(found, keys=np.full(len(found), key, np.int64))
+    last = max(max(each) for each in times.values())
+    span = ((0, round(last * S) + 1),)
+    return OffsetMap.of(builder, "count", names=sorted(times), sources=[Source("x", span)])
+
+
+def test_the_json_has_every_cell_by_column_then_row(tmp_path: Path) -> None:
+    path = perf(tmp_path, ("b", 5.02), ("a", 4.5), ("a", 5.02), ("a", 4.999999))
+
+    found = document(path)
+
+    assert found["origin_ns"] == 4 * S
+    assert found["cells"] == [[0, 25, 1], [0, 49, 1], [1, 1, 2]]
+    assert found["by"] == {"a": [[0, 25, 1], [0, 49, 1], [1, 1, 1]], "b": [[1, 1, 1]]}
+    assert (found["columns"], found["recorded"]) == ([0, 1], [[0, 1]])
+    assert (found["period_ns"], found["rows"], found["value"]) == (S, 50, "count")
+
+
+@pytest.mark.parametrize(
+    ("options", "origin", "cells"),
+    [
+        (["--period", "100ms", "--rows", 2], 4 * S + 500_000_000, [[0, 0, 1], [5, 0, 1]]),
+        (["--origin", "first"], 4 * S + 500_000_000, [[0, 0, 1], [0, 26, 1]]),
+        (["--origin", "250ms", "--rows", 4], S // 4, [[4, 1, 1], [4, 3, 1]]),
+        (["--rows", 49], 4 * S, [[0, 24, 1], [1, 0, 1]]),
+        (["--weight"], 4 * S, [[0, 25, 7], [1, 1, 7]]),
+        (["--from", "5s"], 5 * S, [[0, 1, 1]]),
+        (["--to", "5s"], 4 * S, [[0, 25, 1]]),
+        (["--period", "1h"], 0, [[0, 0, 2]]),
+    ],
+)
+def test_each_fold_is_exact(
+    tmp_path: Path, options: list[object], origin: int, cells: list[list[int]]
+) -> None:
+    found = document(perf(tmp_path, ("a", 4.5), ("a", 5.02)), *options)
+
+    assert (found["origin_ns"], found["cells"]) == (origin, cells)
+
+
+def test_samples_of_several_events_are_kept_apart(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "perf.txt"
+    path.write_text("a 7 1.000000: 1 x: \n\na 7 1.000000: 1 y: \n\na 7 1.500000: 1 y: \n\n")
+
+    apart = document(path)["by"]
+    chosen = document(path, "--event", "y", "--by", "name")["by"]
+    status = run(path, "--by", "name")
+
+    assert apart == {"x": [[0, 0, 1]], "y": [[0, 0, 1], [0, 25, 1]]}
+    assert chosen == {"a": [[0, 0, 1], [0, 25, 1]]}
+    assert status == 1
+    assert "several events; choose with --event: y (2), x (1)" in capsys.readouterr().err
+
+
+def test_inputs_add_up_and_say_how_many_there_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one = perf(tmp_path, ("a", 1.5), ("a", 3.5), name="one.txt")
+    two = perf(tmp_path, ("a", 0.5), ("b", 1.5), name="two.txt")
+    out = tmp_path / "both.json"
+
+    refused = run(one, two, "-o", out)
+    message = capsys.readouterr().err
+    added = run(one, two, "--assume-aligned", "--by", "host", "-o", out)
+    parallel = run(one, two, two, "-j", 2, "--offset", f"{two}=1s", "-o", tmp_path / "j.json")
+
+    assert (refused, added, parallel) == (1, 0, 0)
+    assert "two.txt: nothing says how its clock" in message
+    found = json.loads(out.read_text())
+    assert (found["origin_ns"], found["cells"]) == (0, [[0, 25, 1], [1, 25, 2], [3, 25, 1]])
+    assert found["by"] == {"one": [[1, 25, 1], [3, 25, 1]], "two": [[0, 25, 1], [1, 25, 1]]}
+    assert [source["name"] for source in found["sources"]] == ["one", "two"]
+    assert json.loads((tmp_path / "j.json").read_text())["cells"] == [
+        [0, 25, 3],
+        [1, 25, 2],
+        [2, 25, 1],
+    ]
+
+
+def test_states_are_measured_over_columns() -> None:
+    history = history_from_picture("disk0  aab.bb")
+    fold = Fold(0, 2, 2)
+
+    states = offset_map(history, fold, Choice(by="state"), source="x")
+    only = offset_map(history, fold, Choice(by="thread", states=("b*",)), source="x")
+    starts = offset_map(history, fold, Choice(value="starts", by="state"), source="x")
+
+    assert {name: cells.number.tolist() for name, cells in states.by.items()} == {
+        "a": [0, 1],
+        "b": [2, 4, 5],
+    }
+    assert only.total.number.tolist() == [2, 4, 5]
+    assert starts.by["b"].number.tolist() == [2, 4]
+
+
+def test_the_selected_and_the_rest_are_all_there_is() -> None:
+    found = mapped(a=[0.1, 0.2], b=[0.2], c=[1.3])
+
+    rest, own = layers(found, Selection(("b",)))
+    (alone,) = layers(found, Selection(("b",), "isolate"))
+    (without,) = layers(found, Selection(("b",), "exclude", hidden=("c",)))
+    rainbow = layers(found, Selection(mode="decompose"))
+
+    assert (rest.index, own.index, own.name) == (0, 1, "b")
+    assert rest.cells.number.tolist() == [1, 2, 13]
+    assert own.cells.number.tolist() == alone.cells.number.tolist() == [2]
+    assert without.cells.number.tolist() == [1, 2]
+    assert [layer.name for layer in rainbow] == ["a", "b", "c"]
+
+
+def test_columns_that_do_not_fit_are_added_up() -> None:
+    found = mapped(a=[0.05, 1.05, 2.05, 3.05, 4.95])
+
+    grid = Grid.of(found, 3)
+
+    assert (grid.group, grid.width) == (2, 3)
+    assert grid.values(found.total)[:, 0].tolist() == [2, 2, 0]
+
+
+def test_a_stray_time_leaves_a_break_and_not_a_desert() -> None:
+    found = mapped(a=[0.0, 1.0, 10**7 + 0.5])
+
+    grid = Grid.of(found, 1000)
+
+    assert grid.runs == ((0, 2), (10**7, 1))
+    assert grid.width == 2 + 3 + 1
+    assert grid.values(found.total).sum() == 3
+
+
+def test_what_was_not_recorded_is_known_to_the_cell() -> None:
+    found = mapped(a=[0.05, 1.35])
+    grid = Grid.of(found, 100)
+
+    assert grid.within([(S // 4, S + S // 10)], wholly=False).astype(int).tolist() == [
+        [0, 0, 1, 1, 1, 1, 1, 1, 1, 1],
+        [1] + [0] * 9,
+    ]
+
+
+def test_numbers_are_packed_as_leb128() -> None:
+    assert leb128(np.array([0, 2**35 + 1, 5])).hex() == "00818080808001" + "05"
+
+
+def test_periods_stripes_gaps_and_fillers_are_found() -> None:
+    drift = [0.3 + 1.1 * i for i in range(90)]
+    steady = [i / 10 + 0.05 for i in range(1000) if not (400 <= i < 430 or 700 <= i < 740)]
+    filler = [i / 10 + 0.05 for i in range(1000) if 400 <= i < 430 or 700 <= i < 740]
+    line = [i + 0.55 for i in range(100) if not 40 <= i < 43]
+
+    found = find(mapped(drift=drift, line=line, steady=steady, filler=filler))
+
+    periods = {each.name: each.period_ns for each in found if each.kind == "period"}
+    assert periods["drift"] == pytest.approx(1.1 * S, rel=0.003)
+    assert periods["line"] == pytest.approx(S, rel=0.003)
+    assert [each.span_ns for each in found if each.kind == "stripe" and each.name == "line"] == [
+        (S // 2, 6 * S // 10)
+    ]
+    assert ("filler", "steady") in {(e.name, e.other) for e in found if e.kind == "filler"}
+
+
+def test_empty_columns_are_gaps() -> None:
+    gaps = [each.span_ns for each in find(mapped(a=[0.1, 1.1, 4.1, 5.2])) if each.kind == "gap"]
+
+    assert gaps == [(2 * S, 4 * S)]
+
+
+@pytest.mark.parametrize("suffix", ["svg", "html", "png"])
+def test_each_picture_is_drawn(tmp_path: Path, samples: Path, suffix: str) -> None:
+    out = tmp_path / f"out.{suffix}"
+
+    status = run(samples / "perf" / "jobs-99hz.txt.gz", "--highlight", "tick1s", "-o", out)
+
+    assert status == 0
+    starts = {"svg": b"<svg ", "html": b"<!DOCTYPE html>", "png": b"\x89PNG"}
+    assert out.read_bytes().startswith(starts[suffix])
+
+
+def test_the_terminal_gets_text(samples: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert run(samples / "perf" / "jobs-99hz.txt.gz", "--isolate", "tick1s") == 0
+
+    lines = capfdbinary.readouterr().out.decode().splitlines()
+    busy = [line[8:] for line in lines[:25] if line[8:].strip()]
+    # 240 to 320 ms: rows 6 and 7 of 25, and a few late ones above
+    assert sum(len(line.split()) for line in busy) > 0
+    assert lines[-1].strip() == "tick1s: 837"
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "message"),
+    [
+        (["--rows", "0"], 2, "0 rows"),
+        (["--period", "fast"], 2, "'fast' is not a time"),
+        (["--isolate", "a", "--exclude", "b"], 2, "cannot be drawn together"),
+        (["--isolate", "nobody", "-o", "x.svg"], 2, "there is no 'nobody' to select"),
+        (["-o", "x.jpg"], 2, "say what to write with --to-format"),
+        (["--scale", "big"], 2, "is no scale"),
+        (["--event", "z"], 1, "there is no event 'z': x (1)"),
+        (["--by", "state"], 2, "cannot be taken apart by state"),
+        (["--value", "ns"], 2, "samples have no ns"),
+        (["--origin", "wall"], 2, "does not say when it began"),
+        (["--from", "3s", "--to", "2s"], 2, "is empty"),
+    ],
+)
+def test_mistakes_get_a_line_and_a_status(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    options: list[str],
+    status: int,
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    assert run(perf(tmp_path, ("a", 1.5)), *options) == status
+    assert message in capsys.readouterr().err
+    assert not list(tmp_path.glob("x.*"))
