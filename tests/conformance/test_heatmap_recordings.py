@@ -21,10 +21,9 @@ S = 10**9
 def test_the_map_is_the_one_that_another_program_made(recordings: Path) -> None:
     folder = recordings / "heatmap" / "recorded"
     history = meantime.open(folder / "beat-99hz-jobs-only.txt.gz")
-    theirs = json.loads(
-        gzip.decompress((folder / "beat-99hz-jobs-only.flamescope-matrix.json.gz").read_bytes())
-    )
-    # Columns of 50 rows whose row 0 is the last of the second; it also counts from the first second.
+    matrix = folder / "beat-99hz-jobs-only.flamescope-matrix.json.gz"
+    theirs = json.loads(gzip.decompress(matrix.read_bytes()))
+    # Its columns of 50 rows begin with the last one.
     expected = np.array(theirs["values"] if isinstance(theirs, dict) else theirs)[:, ::-1]
 
     found = offset_map(history, Fold(1609 * S, S, 50), Choice(), source="x")

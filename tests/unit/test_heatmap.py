@@ -212,18 +212,18 @@ def test_empty_columns_are_gaps() -> None:
 
 
 @pytest.mark.parametrize("suffix", ["svg", "html", "png"])
-def test_each_picture_is_drawn(tmp_path: Path, samples: Path, suffix: str) -> None:
+def test_each_picture_is_drawn(tmp_path: Path, root: Path, suffix: str) -> None:
     out = tmp_path / f"out.{suffix}"
 
-    status = run(samples / "perf" / "jobs-99hz.txt.gz", "--highlight", "tick1s", "-o", out)
+    status = run(root / "examples" / "jobs.perf.gz", "--highlight", "tick1s", "-o", out)
 
     assert status == 0
     starts = {"svg": b"<svg ", "html": b"<!DOCTYPE html>", "png": b"\x89PNG"}
     assert out.read_bytes().startswith(starts[suffix])
 
 
-def test_the_terminal_gets_text(samples: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    assert run(samples / "perf" / "jobs-99hz.txt.gz", "--isolate", "tick1s") == 0
+def test_the_terminal_gets_text(root: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert run(root / "examples" / "jobs.perf.gz", "--isolate", "tick1s") == 0
 
     lines = capfdbinary.readouterr().out.decode().splitlines()
     busy = [line[8:] for line in lines[:25] if line[8:].strip()]
@@ -248,7 +248,7 @@ def test_the_terminal_gets_text(samples: Path, capfdbinary: pytest.CaptureFixtur
         (["--from", "3s", "--to", "2s"], 2, "is empty"),
     ],
 )
-def test_mistakes_get_a_line_and_a_status(
+def test_mistakes_get_a_line_and_a_status(  # noqa: PLR0917 - three fixtures, three parameters
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
