@@ -197,6 +197,16 @@ class Attributes:
             found.append(self._child_or_new(parent, name) if quark is None else quark)
         return np.array(found, np.int32)
 
+    def rows(self, first: int) -> tuple[list[int], list[str]]:
+        """Return parent and name of each attribute from this quark on, to be added elsewhere."""
+        names = [self._names[code] for code in self._name[first:]]
+        return self._parent[first:].tolist(), names
+
+    def add_rows(self, parents: Iterable[int], names: Iterable[str]) -> None:
+        """Add what `rows` of another tree returned."""
+        for parent, name in zip(parents, names, strict=True):
+            self._child_or_new(parent, name)
+
     def _child_or_new(self, parent: int, name: str) -> int:
         code = self._name_codes.get(name)
         if code is None:

@@ -79,7 +79,7 @@ def pairs(draw: st.DrawFn) -> Pair:
     for quark in range(QUARKS):
         builder.quark(str(quark))
     for _ in range(TAGS):
-        builder.tag({}, key=len(builder._tags))
+        builder.tag({}, key=len(builder.catalogue.tags))
     while script:
         length = draw(st.integers(1, 8))
         batch, script = script[:length], script[length:]

@@ -11,6 +11,7 @@ from meantime.trace import Counters, Flows, Points, Samples, Spans, StateChanges
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from os import PathLike
 
     from meantime.columns import Int32s
     from meantime.history.history import History
@@ -21,17 +22,20 @@ __all__ = ["build"]
 _Fact = TypeVar("_Fact")
 
 
-def build(trace: Trace) -> History:
+def build(trace: Trace, path: str | PathLike[str] | None = None) -> History:
     """Return the history of all that a trace says; its batches are consumed.
+
+    With a path it is kept in that directory, which is made.
 
     The history ends where the trace says it finishes, or just after the last change if that is
     later. An entity's magnitudes become its child attribute `value`.
 
     Raises:
         InputError: If the trace cannot be read.
+        OutputError: If the directory exists or cannot be written.
         TimeOrderError: If an entity's changes go backwards.
     """
-    builder = HistoryBuilder()
+    builder = HistoryBuilder(path)
     tables = _Tables(builder, trace)
     tables.put_all()
     for tag, fields in enumerate(trace.tags):
@@ -45,17 +49,17 @@ def build(trace: Trace) -> History:
             states=lane.states,
             unit=lane.unit,
         )
-    builder.clock = trace.clock
-    builder.title = trace.title
-    builder.bounds = trace.bounds
-    builder.descriptions = tables.by_quark(trace.descriptions)
-    builder.names = tables.by_quark(trace.names)
-    builder.sort_keys = tables.by_quark(trace.sort_keys)
-    builder.facts = trace.facts
+    builder.catalogue.clock = trace.clock
+    builder.catalogue.title = trace.title
+    builder.catalogue.bounds = trace.bounds
+    builder.catalogue.descriptions = tables.by_quark(trace.descriptions)
+    builder.catalogue.names = tables.by_quark(trace.names)
+    builder.catalogue.sort_keys = tables.by_quark(trace.sort_keys)
+    builder.catalogue.facts = trace.facts
     builder.spans.text = trace.text
     builder.samples.stacks = trace.stacks
-    builder.lost = trace.lost
-    builder.anomalies.update(trace.anomalies)
+    builder.catalogue.lost = trace.lost
+    builder.catalogue.anomalies.update(trace.anomalies)
     return builder.close(None if trace.bounds is None else trace.bounds[1])
 
 

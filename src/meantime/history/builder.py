@@ -2,42 +2,52 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from heapq import heappop, heappush
 from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
-from meantime.anomalies import Anomalies
-from meantime.attributes import ROOT, Attributes, format_pattern
+from meantime.attributes import ROOT, format_pattern
 from meantime.clocks import Clock
 from meantime.columns import Coded
 from meantime.errors import (
     HistoryClosedError,
+    HistoryError,
+    InputError,
     QuarkError,
     StateTypeError,
     TimeOrderError,
     TimeRangeError,
 )
 from meantime.history import structures
+from meantime.history.catalogue import Catalogue
+from meantime.history.closing import event_range, overlapping_spans, thread_places
+from meantime.history.directory import DirectoryWriter
 from meantime.history.events import EventTables
 from meantime.history.history import History
+from meantime.history.loading import load
 from meantime.history.present import Facts, Present
 from meantime.history.samples import SampleCollector
 from meantime.history.spans import SpanCollector
 from meantime.history.store import Store
-from meantime.history.values import KIND_NAMES, Strings, word_of, words_of
+from meantime.history.tables import Tables, pack
+from meantime.history.values import KIND_NAMES, word_of, words_of
 from meantime.kernels.tail import BACKWARDS, NO_QUARK
 from meantime.trace import LaneDeclaration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from os import PathLike
     from types import TracebackType
 
     import numpy.typing as npt
 
-    from meantime.attributes import Pattern
+    from meantime.attributes import Attributes, Pattern
     from meantime.columns import Int32s, Int64s, Value
+    from meantime.history.loading import Loaded
     from meantime.history.samples import SampleTable
     from meantime.history.spans import SpanTable
     from meantime.trace import LaneKind, State
@@ -45,7 +55,6 @@ if TYPE_CHECKING:
 __all__ = ["HistoryBuilder"]
 
 _INT64 = np.iinfo(np.int64)
-_FIRST = {"Threads"}
 
 
 class HistoryBuilder:
@@ -63,39 +72,103 @@ class HistoryBuilder:
     Interval(quark=0, start_ns=5, end_ns=8, value='writing', tag=None, ongoing=False)
 
     Args:
+        path: The directory to keep it in, `NAME.mth`; None keeps it in memory.
         start_ns: Where the history begins, if no change is earlier.
+        origin_ns: UTC of the history's time 0, in nanoseconds since 1970, if known.
         reorder_ns: How late the changes of an attribute may come; they are held back that long.
         clock: Which clock its times count.
+        resume: Go on with the unfinished history in the directory, if there is one.
+
+    Raises:
+        OutputError: If the directory exists, or cannot be written.
+        InputError: If the history that is to go on is damaged.
     """
 
     def __init__(
-        self, *, start_ns: int = 0, reorder_ns: int = 0, clock: Clock | None = None
+        self,
+        path: str | PathLike[str] | None = None,
+        *,
+        start_ns: int = 0,
+        origin_ns: int | None = None,
+        reorder_ns: int = 0,
+        clock: Clock | None = None,
+        resume: bool = False,
     ) -> None:
-        self.attributes = Attributes()
-        self.title: str | None = None
-        self.bounds: tuple[int, int] | None = None
-        self.clock = clock or Clock()
-        self.descriptions: dict[int, str] = {}
-        self.anomalies = Anomalies()
-        self.names: dict[int, str] = {}
-        self.sort_keys: dict[int, int] = {}
-        self.facts: dict[str, str] = {}
-        self.lost: list[tuple[int, int]] = []
+        clock = clock or Clock()
+        if origin_ns is not None:
+            clock = replace(clock, utc_at_origin_ns=origin_ns)
+        self.catalogue = Catalogue(start_ns, clock)
         self.events = EventTables()
         self.spans = SpanCollector()
         self.samples = SampleCollector()
-        self._start_ns = start_ns
         self._store = Store(self._refuse, reorder_ns=reorder_ns)
-        self._strings = Strings()
-        self._tags: list[dict[str, Any]] = []
-        self._tag_keys: dict[object, int] = {}
-        self._declarations: list[LaneDeclaration] = []
         self._later: list[tuple[int, int, int, Value, str]] = []
         self._later_serial = count()
         self._changes = 0
+        self._nested = False
+        self._done = 0
+        self._batch: int | None = None
+        self._skip_operations = 0
+        self._skip_rows = 0
         self._seen: tuple[tuple[int, int], Present] | None = None
         self._closed: Present | None = None
         self._history: History | None = None
+        self._writer: DirectoryWriter | None = None
+        if path is not None:
+            self._open_directory(Path(path), resume=resume, reorder_ns=reorder_ns)
+
+    def _open_directory(self, path: Path, *, resume: bool, reorder_ns: int) -> None:
+        writer = DirectoryWriter(path, self)
+        if resume and (path / "manifest").exists():
+            if reorder_ns:
+                raise HistoryError(
+                    f"{path}: changes that were held back for reorder_ns are lost: build it anew"
+                )
+            loaded = load(path, self)
+            if loaded.closed is not None:
+                raise HistoryClosedError(f"{path}: this history was closed: it takes no more")
+            if loaded.segments and not loaded.entries:
+                raise InputError(
+                    str(path), "the log of what came after the last segment is lost: build it anew"
+                )
+            self._store.keep_in(writer)
+            self.restore(loaded)
+            writer.resume(loaded)
+        else:
+            writer.create()
+            self._store.keep_in(writer)
+        self._writer = writer
+
+    def restore(self, loaded: Loaded) -> None:
+        """Take up where a history on disk stopped; its names and facts are known already."""
+        self._store.reserve(len(self.attributes))
+        self._store.resume(loaded)
+
+    @property
+    def attributes(self) -> Attributes:
+        """The attribute tree so far."""
+        return self.catalogue.attributes
+
+    @property
+    def position(self) -> Any:
+        """Where in the input you are: anything JSON can say, kept with the changes before it.
+
+        After `resume=True` it is what it was when the last change that was kept came. Do again all
+        that came after it was set: what was kept of that is skipped. Where it was never set, go on
+        with what is new.
+        """
+        return self.catalogue.position
+
+    @position.setter
+    def position(self, position: Any) -> None:
+        self.catalogue.position = position
+        self._done = self._skip_operations = self._skip_rows = 0
+
+    def flush(self) -> None:
+        """See all changes so far on the disk; other processes that read it see them too."""
+        self._open_store()
+        if self._writer:
+            self._writer.sync(self._store)
 
     def __enter__(self) -> Self:
         return self
@@ -106,8 +179,12 @@ class HistoryBuilder:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if error is None and self._closed is None:
+        if self._closed is not None:
+            return
+        if error is None:
             self.close()
+        else:
+            self.flush()
 
     def quark(self, *path: str, parent: int = ROOT) -> int:
         """Return the quark of a path, creating what is missing of it.
@@ -129,9 +206,12 @@ class HistoryBuilder:
             TimeOrderError: If the time is before the attribute's last change.
             TimeRangeError: If the time does not fit.
         """
-        if self._later and self._later[0][0] <= time_ns:
-            self._apply_later(time_ns)
-        word, null, kind = word_of(value, self._strings)
+        if not self._nested:
+            if not self._begin():
+                return
+            if self._later and self._later[0][0] <= time_ns:
+                self._apply_later(time_ns)
+        word, null, kind = word_of(value, self.catalogue.strings)
         if not _INT64.min < time_ns < _INT64.max:
             raise TimeRangeError(f"{time_ns} ns does not fit a history")
         meta = (0 if tag is None else self._checked_tag(tag) + 1) << 1 | null
@@ -167,21 +247,24 @@ class HistoryBuilder:
             return
         if int(times.min()) == _INT64.min or int(times.max()) == _INT64.max:
             raise TimeRangeError("a time does not fit a history")
-        if tag is not None and (int(tag.min()) < -1 or int(tag.max()) >= len(self._tags)):
-            raise QuarkError(f"a tag is not one of the {len(self._tags):,} defined")
+        if tag is not None and (int(tag.min()) < -1 or int(tag.max()) >= len(self.catalogue.tags)):
+            raise QuarkError(f"a tag is not one of the {len(self.catalogue.tags):,} defined")
         if isinstance(values, Coded):
             self.put_codes(times, where, values.codes, self.codes(values.names), tag)
             return
-        word, null, kind = words_of(values, self._strings)
+        if not self._begin():
+            return
+        word, null, kind = words_of(values, self.catalogue.strings)
         meta = null if tag is None else (tag + 1).astype(np.uint32) << np.uint32(1) | null
         for rows in self._between_later(times):
             self._open_store().put_words(
                 times[rows], where[rows], word[rows], meta[rows], kind[rows]
             )
+        self._batch = None
 
     def codes(self, names: Sequence[str]) -> Int32s:
         """Return this history's codes of strings, for `put_codes`."""
-        return self._strings.codes(names)
+        return self.catalogue.strings.codes(names)
 
     def put_codes(
         self,
@@ -192,9 +275,12 @@ class HistoryBuilder:
         tags: Int32s | None,
     ) -> None:
         """Do as `modify_many` for strings whose codes, translated by `code_of`, are known."""
+        if not self._begin():
+            return
         for rows in self._between_later(times_ns):
             tag = None if tags is None else tags[rows]
             self._open_store().put_codes(times_ns[rows], quarks[rows], codes[rows], code_of, tag)
+        self._batch = None
 
     def update_ongoing(self, quark: int, value: Value) -> None:
         """Replace the value that an attribute has now, from when it took it; its tag stays.
@@ -203,8 +289,10 @@ class HistoryBuilder:
             QuarkError: If there is no such attribute.
             StateTypeError: If the value is not of the attribute's type.
         """
-        word, null, kind = word_of(value, self._strings)
-        self._open_store().amend(quark, word, null, kind, self._start_ns)
+        if not self._begin():
+            return
+        word, null, kind = word_of(value, self.catalogue.strings)
+        self._open_store().amend(quark, word, null, kind, self.catalogue.start_ns)
 
     def push(self, time_ns: int, quark: int, value: Value) -> None:
         """Put a value on an attribute's stack: its depth goes up, child DEPTH takes the value.
@@ -220,8 +308,9 @@ class HistoryBuilder:
             HistoryError: If the stack is 100,000 deep.
             StateTypeError: If the attribute holds something else than a depth.
         """
-        self._apply_later(time_ns)
-        structures.push(self, time_ns, quark, value)
+        if self._begin():
+            self._apply_later(time_ns)
+            self._whole("push", time_ns, quark, value)
 
     def pop(self, time_ns: int, quark: int) -> Value:
         """Take the top value off an attribute's stack and return it; None if there is none.
@@ -229,8 +318,10 @@ class HistoryBuilder:
         Raises:
             StateTypeError: If the attribute holds something else than a depth.
         """
+        if not self._begin():
+            return None
         self._apply_later(time_ns)
-        return structures.pop(self, time_ns, quark)
+        return self._whole("pop", time_ns, quark, None)
 
     def increment(self, time_ns: int, quark: int, amount: float = 1) -> None:
         """Add to an attribute's number; no state counts as 0.
@@ -238,16 +329,15 @@ class HistoryBuilder:
         Raises:
             StateTypeError: If the attribute does not hold a number of the amount's type.
         """
-        self._apply_later(time_ns)
-        before = self.ongoing(quark)
-        if isinstance(before, str):
-            raise StateTypeError(f"{self.attributes.text(quark)} holds {before!r}: not a number")
-        self.modify(time_ns, quark, amount if before is None else before + amount)
+        if self._begin():
+            self._apply_later(time_ns)
+            self._whole("increment", time_ns, quark, amount)
 
     def remove(self, time_ns: int, quark: int) -> None:
         """Say that an attribute and all below it have no state from `time_ns` on."""
-        self._apply_later(time_ns)
-        structures.remove(self, time_ns, quark)
+        if self._begin():
+            self._apply_later(time_ns)
+            self._whole("remove", time_ns, quark, None)
 
     def later(
         self,
@@ -261,6 +351,11 @@ class HistoryBuilder:
 
         Those of one time are done in the order in which they were asked for.
         """
+        if self._begin():
+            self.put_off(time_ns, quark, value, action)
+
+    def put_off(self, time_ns: int, quark: int, value: Value, action: str) -> None:
+        """Do as `later`, which is not told that it was an operation."""
         heappush(self._later, (time_ns, next(self._later_serial), quark, value, action))
 
     def ongoing(self, quark: int) -> Value:
@@ -270,7 +365,7 @@ class HistoryBuilder:
             QuarkError: If there is no such attribute.
         """
         store = self._open_store()
-        return store.ongoing(self._checked_quark(quark), self._strings.names)
+        return store.ongoing(self._checked_quark(quark), self.catalogue.strings.names)
 
     def ongoing_start(self, quark: int) -> int:
         """Return when an attribute took the value that it has now.
@@ -280,7 +375,7 @@ class HistoryBuilder:
         """
         store = self._open_store()
         start_ns = store.last_change_ns(self._checked_quark(quark))
-        return store.start_ns(self._start_ns) if start_ns is None else start_ns
+        return store.start_ns(self.catalogue.start_ns) if start_ns is None else start_ns
 
     def _apply_later(self, time_ns: int) -> None:
         """Do what was put off until this time, in order of time."""
@@ -288,16 +383,43 @@ class HistoryBuilder:
         while self._later and self._later[0][0] <= time_ns:
             due.append(heappop(self._later))
         for when_ns, _, quark, value, action in due:
-            if action == "push":
-                structures.push(self, when_ns, quark, value)
-            elif action == "pop":
-                structures.pop(self, when_ns, quark)
-            else:
-                self.modify(when_ns, quark, value)
+            self._whole(action, when_ns, quark, value)
+
+    def _whole(self, action: str, time_ns: int, quark: int, value: Value) -> Value:
+        """Do all changes of an operation, as one."""
+        self._nested = True
+        try:
+            return structures.ACTIONS[action](self, time_ns, quark, value)
+        finally:
+            self._nested = False
+
+    def _begin(self) -> bool:
+        """Count an operation; False if it was done before a build was killed and is done again."""
+        if self._writer is None:
+            return True
+        if self._skip_operations:
+            self._skip_operations -= 1
+            return False
+        self._batch = None
+        self._writer.tick(self._store)
+        self._done += 1
+        return True
+
+    def done(self) -> tuple[int, int]:
+        """Return how many operations since `position` are done, and rows of the next, a batch."""
+        if self._batch is None:
+            return self._done, 0
+        return self._done - 1, self._batch + self._store.batch_rows
+
+    def skip(self, operations: int, rows: int) -> None:
+        """Know what is done of what will be done again from `position` on."""
+        self._done = self._skip_operations = operations
+        self._skip_rows = rows
 
     def _between_later(self, times_ns: Int64s) -> Iterator[slice]:
         """Yield runs of rows, and do in between what was put off until the next one's time."""
-        first = 0
+        first, self._skip_rows = self._skip_rows, 0
+        self._batch = first
         while self._later:
             due = np.flatnonzero(times_ns[first:] >= self._later[0][0])
             if not len(due):
@@ -306,25 +428,19 @@ class HistoryBuilder:
             if row > first:
                 yield slice(first, row)
             self._apply_later(int(times_ns[row]))
-            first = row
+            self._batch = first = row
         yield slice(first, None)
 
-    def tag(self, fields: Mapping[str, Any], key: object = None) -> int:
+    def tag(self, fields: Mapping[str, Any], key: Any = None) -> int:
         """Return the tag that stands for a set of named fields; a key gives one tag always.
 
         Equal fields without a key are one tag.
         """
-        key = ("fields", repr(sorted(fields.items()))) if key is None else ("key", key)
-        tag = self._tag_keys.setdefault(key, len(self._tags))
-        if tag == len(self._tags):
-            self._tags.append(dict(fields))
-        return tag
+        return self.catalogue.tag(fields, key)
 
     def define_tag(self, tag: int, fields: Mapping[str, Any]) -> None:
         """Say what a tag stands for, for all its uses; a new one may be defined ahead."""
-        while tag >= len(self._tags):
-            self._tags.append({})
-        self._tags[tag] = dict(fields)
+        self.catalogue.define_tag(tag, fields)
 
     def lanes(
         self,
@@ -338,7 +454,7 @@ class HistoryBuilder:
     ) -> None:
         """Declare that the attributes of a pattern can be drawn; see `LaneDeclaration`."""
         text = pattern if isinstance(pattern, str) else format_pattern(pattern)
-        self._declarations.append(
+        self.catalogue.declarations.append(
             LaneDeclaration(text, kind, entity_kind, label, tuple(states), unit)
         )
 
@@ -349,7 +465,7 @@ class HistoryBuilder:
         It ends just after the latest change; the intervals that go on are marked `ongoing`.
         """
         if self._history is None:
-            self._history = History(self.attributes, self._present)
+            self._history = History(self.present)
         return self._history
 
     def close(self, end_ns: int | None = None) -> History:
@@ -362,62 +478,49 @@ class HistoryBuilder:
         """
         self._apply_later(_INT64.max)
         store = self._open_store()
-        spans = self.spans.table(self._strings.names, self._rank)
-        samples = self.samples.table(self._strings.names)
-        self.anomalies.add("overlapping_span", self._overlapping(spans))
-        if self.bounds is None:
-            self.bounds = _range(spans, samples)
-        start_ns = self._start_ns
-        if self.bounds is not None:
-            start_ns = min(start_ns, self.bounds[0])
-            end_ns = max(self.bounds[1], self.bounds[1] if end_ns is None else end_ns)
+        catalogue = self.catalogue
+        spans = self.spans.table(catalogue.strings.names, self._places)
+        samples = self.samples.table(catalogue.strings.names)
+        catalogue.anomalies.add("overlapping_span", overlapping_spans(self.attributes, spans))
+        if catalogue.bounds is None:
+            catalogue.bounds = event_range(spans, samples)
+        start_ns = catalogue.start_ns
+        if catalogue.bounds is not None:
+            start_ns = min(start_ns, catalogue.bounds[0])
+            end_ns = max(catalogue.bounds[1], catalogue.bounds[1] if end_ns is None else end_ns)
         segments = store.finish(start_ns, end_ns)
-        self._closed = Present(segments, self._facts(spans, samples), built=True)
+        facts = self._facts(spans, samples)
+        if self._writer:
+            described, tables = pack(facts)
+            record = {
+                "start_ns": segments.start_ns,
+                "end_ns": segments.end_ns,
+                "replaced": store.replaced,
+                "tables": described,
+            }
+            self._writer.close(record, tables)
+        self._closed = Present(segments, facts, built=True)
         return self.history
 
-    def _rank(self, quarks: Int32s) -> Int32s:
-        """Return the places of threads: by process, each as the trace sorts them, then by id."""
-        keys = [self._place_of(quark) for quark in quarks.tolist()]
-        places = np.empty(len(keys), np.int32)
-        places[sorted(range(len(keys)), key=keys.__getitem__)] = np.arange(len(keys))
-        return places
+    def _places(self, quarks: Int32s) -> Int32s:
+        return thread_places(self.catalogue, quarks)
 
-    def _place_of(self, quark: int) -> list[tuple[int, bool, int, str]]:
-        place = []
-        while quark != ROOT:
-            name = self.attributes.name(quark)
-            number = int(name) if name.removeprefix("-").isdecimal() else 0
-            place.append((self.sort_keys.get(quark, 0), name not in _FIRST, number, name))
-            quark = self.attributes.parent(quark)
-        return place[::-1]
-
-    def _overlapping(self, spans: SpanTable) -> int:
-        """Return how many spans of threads stand in lanes of their own; operations may overlap."""
-        rows = np.flatnonzero(spans.lane)
-        threads = np.searchsorted(spans.offsets, rows, side="right") - 1
-        return sum(
-            count
-            for thread, count in zip(
-                *(part.tolist() for part in np.unique(threads, return_counts=True)), strict=True
-            )
-            if "Async" not in self.attributes.path(int(spans.threads[thread]))
-        )
-
-    def _present(self) -> Present:
+    def present(self) -> Present:
+        """Return what is known now."""
         if self._closed is not None:
             return self._closed
         key = (self._changes, len(self.attributes))
         if self._seen is None or self._seen[0] != key:
             store = self._store.copy()
             store.reserve(len(self.attributes))
-            segments = store.finish(self._start_ns, None)
+            segments = store.finish(self.catalogue.start_ns, None)
             self._seen = (
                 key,
                 Present(
                     segments,
                     self._facts(
-                        SpanCollector().table(self._strings.names, self._rank),
-                        SampleCollector().table(self._strings.names),
+                        SpanCollector().table(self.catalogue.strings.names, self._places),
+                        SampleCollector().table(self.catalogue.strings.names),
                     ),
                     built=False,
                 ),
@@ -425,29 +528,19 @@ class HistoryBuilder:
         return self._seen[1]
 
     def _facts(self, spans: SpanTable, samples: SampleTable) -> Facts:
-        anomalies = Anomalies()
-        anomalies.update(self.anomalies)
-        anomalies.add("zero_length_state", self._store.replaced)
-        points, flows = self.events.tables(self._strings.names)
-        return Facts(
-            strings=self._strings.names,
-            kinds=self._store.kinds(len(self.attributes)),
-            points=points,
-            flows=flows,
-            spans=spans,
-            samples=samples,
-            names=self.names,
-            sort_keys=self.sort_keys,
-            trace_facts=self.facts,
-            lost=self.lost,
-            tags=self._tags,
-            declarations=self._declarations,
-            clock=self.clock,
-            bounds=self.bounds,
-            title=self.title,
-            descriptions=self.descriptions,
-            anomalies=anomalies,
-        )
+        catalogue = self.catalogue
+        points, flows = self.events.tables(catalogue.strings.names)
+        tables = Tables(points, flows, spans, samples)
+        return Facts.of(catalogue, self.kinds(), tables, self._store.replaced)
+
+    def kinds(self) -> npt.NDArray[np.uint8]:
+        """Return the type of each attribute's values, by quark."""
+        self._store.reserve(len(self.attributes))
+        return self._store.kinds(len(self.attributes))
+
+    def waiting(self) -> list[tuple[int, int, Value, str]]:
+        """Return what `later` was told and is not yet done, in order."""
+        return [(when, quark, value, act) for when, _, quark, value, act in sorted(self._later)]
 
     def _open_store(self) -> Store:
         if self._closed is not None:
@@ -465,8 +558,8 @@ class HistoryBuilder:
         return quark
 
     def _checked_tag(self, tag: int) -> int:
-        if not 0 <= tag < len(self._tags):
-            raise QuarkError(f"{tag} is not a tag: {len(self._tags):,} are defined")
+        if not 0 <= tag < len(self.catalogue.tags):
+            raise QuarkError(f"{tag} is not a tag: {len(self.catalogue.tags):,} are defined")
         return tag
 
     def _refuse(self, status: int, time_ns: int, quark: int, kind: int) -> None:
@@ -482,15 +575,3 @@ class HistoryBuilder:
             )
         has = KIND_NAMES[self._store.kind(quark)]
         raise StateTypeError(f"{name} holds {has}: it cannot be set to {KIND_NAMES[kind]}")
-
-
-def _range(spans: SpanTable, samples: SampleTable) -> tuple[int, int] | None:
-    """Return the range that spans and samples are in; None if there are none."""
-    starts, ends = [], []
-    if len(spans):
-        starts.append(int(spans.start_ns.min()))
-        ends += [int(spans.end_ns.max()), int(spans.start_ns.max()) + 1]
-    if len(samples):
-        starts.append(int(samples.time_ns[0]))
-        ends.append(int(samples.time_ns[-1]) + 1)
-    return (min(starts), max(ends)) if starts else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["History", "Lane"]
 
 _BATCH_ROWS = 2**19
+_LOOK_EVERY_S = 0.02
 # Lanes of other kinds are made of the attributes below theirs.
 _FLAT = {"state", "counter"}
 
@@ -44,13 +46,9 @@ class History:
     Made by `meantime.open` or a `HistoryBuilder`; once it is `built` it does not change. Times are
     nanoseconds from its origin, ranges are half-open, and the intervals of each attribute tile the
     whole range: where there is no state, the value is None.
-
-    Attributes:
-        attributes: The attribute tree.
     """
 
-    def __init__(self, attributes: Attributes, source: Callable[[], Present]) -> None:
-        self.attributes = attributes
+    def __init__(self, source: Callable[[], Present]) -> None:
         self._source = source
         self._present = source()
 
@@ -59,6 +57,24 @@ class History:
         if not self._present.built:
             self._present = self._source()
         return self._present
+
+    @property
+    def attributes(self) -> Attributes:
+        """The attribute tree."""
+        return self._now().facts.attributes
+
+    def wait_built(self, timeout_s: float | None = None) -> bool:
+        """Wait until the history is built by another thread or process; return whether it is.
+
+        Args:
+            timeout_s: How long to wait; 0 only looks, None waits for ever.
+        """
+        until_s = None if timeout_s is None else time.monotonic() + timeout_s
+        while not self.built:
+            if until_s is not None and time.monotonic() >= until_s:
+                return False
+            time.sleep(_LOOK_EVERY_S)
+        return True
 
     @property
     def built(self) -> bool:

@@ -17,14 +17,17 @@ from meantime.kernels import aggregate
 from meantime.kernels.tail import FLOAT, INT, STR, UNTYPED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import numpy.typing as npt
 
+    from meantime.attributes import Attributes
     from meantime.columns import Int32s, Int64s, Values
+    from meantime.history.catalogue import Catalogue
     from meantime.history.results import Flows, Points
     from meantime.history.samples import SampleTable
     from meantime.history.spans import SpanTable
+    from meantime.history.tables import Tables
     from meantime.kernels.search import Segments
     from meantime.trace import LaneDeclaration
 
@@ -38,6 +41,7 @@ _SMALL_INT = 255
 class Facts:
     """What is known of a history beside its intervals; see the attributes of `History`."""
 
+    attributes: Attributes
     strings: Sequence[str]
     kinds: npt.NDArray[np.uint8]
     points: Points
@@ -56,6 +60,35 @@ class Facts:
     lost: Sequence[tuple[int, int]] = ()
     anomalies: Anomalies = field(default_factory=Anomalies)
 
+    @classmethod
+    def of(
+        cls, catalogue: Catalogue, kinds: npt.NDArray[np.uint8], tables: Tables, replaced: int
+    ) -> Facts:
+        """Return what a catalogue and the event tables say now."""
+        anomalies = Anomalies()
+        anomalies.update(catalogue.anomalies)
+        anomalies.add("zero_length_state", replaced)
+        return cls(
+            attributes=catalogue.attributes,
+            strings=catalogue.strings.names,
+            kinds=kinds,
+            points=tables.points,
+            flows=tables.flows,
+            spans=tables.spans,
+            samples=tables.samples,
+            tags=catalogue.tags,
+            declarations=catalogue.declarations,
+            clock=catalogue.clock,
+            bounds=catalogue.bounds,
+            title=catalogue.title,
+            descriptions=catalogue.descriptions,
+            names=catalogue.names,
+            sort_keys=catalogue.sort_keys,
+            trace_facts=catalogue.facts,
+            lost=catalogue.lost,
+            anomalies=anomalies,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Present:
@@ -65,16 +98,20 @@ class Present:
         segments: The intervals.
         facts: All else.
         built: Whether this is the finished history.
+        verify: Checks what is on disk of a range before it is used; None where nothing is.
     """
 
     segments: Segments
     facts: Facts
     built: bool
+    verify: Callable[[int, int], None] | None = None
 
     def state(self, quark: int, time_ns: int) -> Interval:
         """Return the interval of an attribute that holds a time."""
         self.check_quark(quark)
         self.check_time(time_ns)
+        if self.verify:
+            self.verify(time_ns, time_ns + 1)
         start_ns, end_ns, word, meta = self.segments.point(quark, time_ns)
         tag = (meta >> 1) - 1
         return Interval(
@@ -89,6 +126,8 @@ class Present:
     def at(self, quarks: Int32s, time_ns: int) -> Intervals:
         """Return the interval of each attribute that holds a time."""
         self.check_time(time_ns)
+        if self.verify:
+            self.verify(time_ns, time_ns + 1)
         start_ns, end_ns, word = (np.empty(len(quarks), np.int64) for _ in range(3))
         meta = np.empty(len(quarks), np.uint32)
         self.segments.at(quarks, time_ns, start_ns, end_ns, word, meta)
@@ -150,6 +189,8 @@ class Present:
         self.check_time(start_ns)
         if end_ns <= start_ns:
             raise TimeRangeError(f"the range [{start_ns}, {end_ns}) is empty")
+        if self.verify:
+            self.verify(start_ns, end_ns)
         asked = np.asarray(quarks, np.int64)
         if len(asked):
             self.check_quark(int(asked.min()))

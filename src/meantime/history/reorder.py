@@ -2,38 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
-
 import numpy as np
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
+from meantime.history.changes import TypedChanges
 
-    from meantime.columns import Int32s, Int64s
-
-__all__ = ["Reorder", "TypedChanges"]
+__all__ = ["Reorder"]
 
 _HELD_ROWS = 2**16
-
-
-class TypedChanges(NamedTuple):
-    """Changes as columns, with the kind of each value."""
-
-    time_ns: Int64s
-    quark: Int32s
-    word: Int64s
-    meta: npt.NDArray[np.uint32]
-    kind: npt.NDArray[np.uint8]
-
-    def rows(self, which: npt.NDArray[np.bool_] | npt.NDArray[np.intp]) -> TypedChanges:
-        """Return some of the rows."""
-        return TypedChanges(
-            self.time_ns[which],
-            self.quark[which],
-            self.word[which],
-            self.meta[which],
-            self.kind[which],
-        )
 
 
 class Reorder:

@@ -106,6 +106,15 @@ class Head(NamedTuple):
             ("numbers", np.dtype(np.int64), self.numbers),
         ]
 
+    def offset_of(self, section: str) -> int:
+        """Return where a section begins in the buffer."""
+        position = 0
+        for name, kind, length in self.sections():
+            if name == section:
+                return position
+            position += _aligned(kind.itemsize * length)
+        raise KeyError(section)
+
     def size_bytes(self) -> int:
         """Return the length of the buffer that holds all sections."""
         return sum(_aligned(kind.itemsize * length) for _, kind, length in self.sections())

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 
-from meantime.history.reorder import Reorder, TypedChanges
+from meantime.history.changes import Changes, TypedChanges
+from meantime.history.reorder import Reorder
 from meantime.history.segment import SEGMENT_CHANGES, Carry, seal
 from meantime.history.values import value_of
 from meantime.kernels.search import Segments
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from meantime.columns import Int32s, Int64s, Value
+    from meantime.history.loading import Loaded
     from meantime.history.segment import Segment
 
 __all__ = ["Store"]
@@ -25,6 +27,8 @@ __all__ = ["Store"]
 _INT64 = np.iinfo(np.int64)
 # Changes that wait before a segment is sealed: this much disorder across quarks costs nothing.
 _SLACK_CHANGES = 2**17
+# With a sink, what waits is written to the log each time.
+_SLACK_CHANGES_LOGGED = 2**14
 _CHUNK_ROWS = 2**16
 # A full segment costs about 24 bytes a quark; at most one in this many changes pays for that.
 _CHANGES_PER_FULL_RUN = 16
@@ -32,47 +36,17 @@ _CHANGES_PER_FULL_RUN = 16
 Refuse: TypeAlias = "Callable[[int, int, int, int], None]"
 
 
-class Changes(NamedTuple):
-    """Changes as columns, as a `Tail` holds them."""
+class Sink(Protocol):
+    """Where a store's segments and the changes that are in none are kept."""
 
-    time_ns: Int64s
-    quark: Int32s
-    word: Int64s
-    meta: npt.NDArray[np.uint32]
+    def seal(self, segment: Segment, store: Store) -> Segment:
+        """Keep the next segment, and return the one to be used in its place."""
 
-    @classmethod
-    def room(cls, rows: int) -> Changes:
-        """Return columns to be filled."""
-        return cls(
-            np.empty(rows, np.int64),
-            np.empty(rows, np.int32),
-            np.empty(rows, np.int64),
-            np.empty(rows, np.uint32),
-        )
+    def log(self, store: Store, *, anew: bool) -> None:
+        """Keep the changes that are in no segment; all of them, or those since the last time."""
 
-    @classmethod
-    def joined(cls, parts: Sequence[Changes]) -> Changes:
-        """Return all of these, one after the other."""
-        return cls(
-            np.concatenate([part.time_ns for part in parts]),
-            np.concatenate([part.quark for part in parts]),
-            np.concatenate([part.word for part in parts]),
-            np.concatenate([part.meta for part in parts]),
-        )
-
-    def part(self, first: int, last: int) -> Changes:
-        """Return rows [first, last) as views."""
-        rows = slice(first, last)
-        return Changes(self.time_ns[rows], self.quark[rows], self.word[rows], self.meta[rows])
-
-    def copy(self) -> Changes:
-        """Return columns that do not change with these."""
-        return Changes(self.time_ns.copy(), self.quark.copy(), self.word.copy(), self.meta.copy())
-
-    def in_order(self) -> Changes:
-        """Return these in order of time, those of one time in the order they were in."""
-        order = np.argsort(self.time_ns, kind="stable")
-        return Changes(self.time_ns[order], self.quark[order], self.word[order], self.meta[order])
+    def rewind(self, segments: int) -> None:
+        """Forget the segments from this one on: they are sealed anew."""
 
 
 class Store:
@@ -87,6 +61,7 @@ class Store:
     def __init__(
         self, refuse: Refuse, segment_changes: int = SEGMENT_CHANGES, *, reorder_ns: int = 0
     ) -> None:
+        self.sink: Sink | None = None
         self._refuse = refuse
         self._reorder = Reorder(reorder_ns) if reorder_ns else None
         self.segments: list[Segment] = []
@@ -95,11 +70,18 @@ class Store:
         self._carry = Carry.empty()
         self._since_full = 0
         self._late: list[Changes] = []
+        self._late_logged = 0
         self._replaced = 0
+        self.batch_rows = 0
+        self.log_anew = False
+
+    @property
+    def _slack(self) -> int:
+        most = _SLACK_CHANGES if self.sink is None else _SLACK_CHANGES_LOGGED
+        return min(most, self._segment_changes)
 
     def _new_tail(self, *, verbatim: bool = False) -> Tail:
-        slack = min(_SLACK_CHANGES, self._segment_changes)
-        return Tail(self._segment_changes + slack, _CHUNK_ROWS, verbatim)
+        return Tail(self._segment_changes + self._slack, _CHUNK_ROWS, verbatim)
 
     @property
     def replaced(self) -> int:
@@ -153,8 +135,8 @@ class Store:
             self._release()
             return
         status = self._tail.put_one(time_ns, quark, word, meta, kind)
-        if status == FULL:
-            self._make_room()
+        while status == FULL:
+            self._make_room(whole=False)
             status = self._tail.put_one(time_ns, quark, word, meta, kind)
         if status != DONE:
             self._refuse(status, time_ns, quark, kind)
@@ -168,6 +150,7 @@ class Store:
         tag: Int32s | None,
     ) -> None:
         """Take changes to strings; `code_of` translates their codes, -1 is null."""
+        self.batch_rows = 0
         # One more at the end: a code of -1 takes it.
         translate = np.append(code_of, np.int32(-1)).astype(np.int32)
         if self._reorder:
@@ -187,7 +170,8 @@ class Store:
             while status == FULL:
                 row, status = self._tail.put_codes(times, quarks, codes, tags, row)
                 if status == FULL:
-                    self._make_room()
+                    self.batch_rows = chunk.start + row
+                    self._make_room(whole=True)
             if status != DONE:
                 self._refuse(status, int(times[row]), int(quarks[row]), 1)
 
@@ -215,8 +199,8 @@ class Store:
         meta = int(self._tail.now_meta[quark]) & ~1 | null
         late = self._tail.late_rows
         status = self._tail.amend(quark, word, meta, kind)
-        if status == FULL:
-            self._make_room()
+        while status == FULL:
+            self._make_room(whole=False)
             late = self._tail.late_rows
             status = self._tail.amend(quark, word, meta, kind)
         # When late changes are merged this one is taken for a state of no length.
@@ -231,6 +215,7 @@ class Store:
                 self._put_words(changes)
 
     def _put_words(self, changes: TypedChanges) -> None:
+        self.batch_rows = 0
         time_ns, quark, word, meta, kind = changes
         for chunk in _chunks(len(time_ns)):
             columns = (time_ns[chunk], quark[chunk], word[chunk], meta[chunk], kind[chunk])
@@ -238,7 +223,8 @@ class Store:
             while status == FULL:
                 row, status = self._tail.put_words(*columns, row)
                 if status == FULL:
-                    self._make_room()
+                    self.batch_rows = chunk.start + row
+                    self._make_room(whole=True)
             if status != DONE:
                 self._refuse(
                     status, int(columns[0][row]), int(columns[1][row]), int(columns[4][row])
@@ -261,9 +247,99 @@ class Store:
         searched.end_ns = latest_end_ns if end_ns is None else max(end_ns, latest_end_ns)
         return searched
 
-    def _make_room(self) -> None:
+    def waiting(self, *, anew: bool) -> tuple[Changes, Changes]:
+        """Return the changes in no segment, in order of arrival, and those that came late.
+
+        All of them, or those since the last call; the late ones are always those since. What
+        replaced a change that was returned before comes first.
+        """
         self._take_late()
-        if self._tail.rows == self._tail.capacity:
+        tail = self._tail
+        self.log_anew = False
+        rows = np.arange(0 if anew else tail.logged_rows, tail.rows)
+        if not anew:
+            rows = np.append(np.unique(tail.redo[: tail.redo_rows]), rows)
+        tail.logged_rows, tail.redo_rows = tail.rows, 0
+        late = self._late[self._late_logged :]
+        self._late_logged = len(self._late)
+        waiting = Changes(tail.time_ns[rows], tail.quark[rows], tail.word[rows], tail.meta[rows])
+        return waiting, Changes.joined([Changes.room(0), *late])
+
+    def keep_in(self, sink: Sink) -> None:
+        """Keep the segments and what waits for one in a sink too, from now on."""
+        self.sink = sink
+        self._tail = self._new_tail()
+
+    @property
+    def capacity(self) -> int:
+        """How many changes there is room for before a segment has to be sealed."""
+        return self._tail.capacity
+
+    @property
+    def boundary_ns(self) -> int:
+        """Where the sealed part ends: earlier changes are late."""
+        return self._tail.boundary_ns
+
+    def resume(self, loaded: Loaded) -> None:
+        """Take up where another store stopped: its segments, and what was in none."""
+        sink, self.sink = self.sink, None
+        self.segments = list(loaded.segments)
+        self._carry = _carry_after(self.segments, len(loaded.kinds))
+        self._since_full = sum(
+            segment.head.changes for segment in self.segments[_last_full(self.segments) :]
+        )
+        tail = self._tail
+        tail.resume(loaded.kinds, self._carry.start_ns, self._carry.word, self._carry.meta)
+        if self.segments:
+            tail.boundary_ns = loaded.boundary_ns
+            tail.first_ns = self.segments[0].head.base_ns
+            tail.latest_ns = max(segment.head.last_ns for segment in self.segments)
+        if len(loaded.late.time_ns):
+            self._late = [loaded.late]
+            tail.recall(*loaded.late)
+        waiting = sum(len(entry.changes.time_ns) for entry in loaded.entries)
+        if waiting >= tail.capacity:
+            tail.grow(waiting + 1)
+        tail.verbatim = True
+        for entry in loaded.entries:
+            self._put_words(TypedChanges(*entry.changes, loaded.kinds[entry.changes.quark]))
+        tail.verbatim = False
+        tail.logged_rows, self._late_logged = tail.rows, len(self._late)
+        self.sink = sink
+        if loaded.capacity:
+            # When the next segment is sealed decides what is late: as it would have been.
+            if loaded.capacity > len(tail.time_ns):
+                tail.grow(loaded.capacity)
+            tail.capacity = loaded.capacity
+        self._replaced = loaded.replaced - tail.replaced
+
+    def _limit(self, tail: Tail) -> None:
+        """Let a tail that had to grow be full as early as any."""
+        tail.capacity = min(len(tail.time_ns), self._segment_changes + self._slack)
+
+    def settle(self) -> None:
+        """Seal what is to be sealed; nothing is when an operation is half done."""
+        while self._tail.rows >= self._segment_changes + self._slack:
+            rows = self._tail.rows
+            self._seal(last=False)
+            if self._tail.rows == rows:
+                return
+
+    def _make_room(self, *, whole: bool) -> None:
+        """Make room for changes; `whole` says that what is written down now can be gone on from."""
+        self._take_late()
+        tail = self._tail
+        if self.sink and not whole:
+            # A log that begins anew takes all changes, so what was replaced need not be known.
+            if tail.redo_rows == len(tail.redo):
+                tail.logged_rows = tail.redo_rows = 0
+                self.log_anew = True
+            if tail.rows >= tail.capacity:
+                tail.grow(2 * max(tail.rows, tail.capacity))
+            return
+        if self.sink and tail.redo_rows == len(tail.redo):
+            self.sink.log(self, anew=False)
+        if tail.rows >= tail.capacity:
             self._seal(last=False)
 
     def _take_late(self) -> None:
@@ -276,18 +352,24 @@ class Store:
     def _seal(self, *, last: bool) -> None:
         tail = self._tail
         tail.sort()
+        tail.logged_rows = tail.redo_rows = 0
         rows = self._cut()
         if rows == tail.rows and not last:
             # All at one instant, and more of it may come.
-            tail.grow(2 * tail.capacity)
+            self.log_anew = True
+            tail.grow(2 * max(tail.rows, tail.capacity))
             return
         self._carry.reserve(tail.quarks)
         changed = int(np.count_nonzero(self._carry.start_ns != _INT64.min))
         full = not self.segments or self._since_full > _CHANGES_PER_FULL_RUN * changed
-        self.segments.append(seal(tail, rows, self._carry, full=full))
+        segment = seal(tail, rows, self._carry, full=full)
+        self._limit(tail)
         self._since_full = rows if full else self._since_full + rows
         left = rows < tail.rows
         tail.drop(rows, int(tail.time_ns[rows]) if left else tail.latest_ns + 1)
+        if self.sink:
+            segment = self.sink.seal(segment, self)
+        self.segments.append(segment)
 
     def _cut(self) -> int:
         """How many of the tail's ordered changes the next segment takes."""
@@ -308,6 +390,8 @@ class Store:
         self._late = []
         self._replaced = self.replaced
         self.segments = self.segments[:kept]
+        if self.sink:
+            self.sink.rewind(kept)
         self._carry = _carry_after(self.segments, old.quarks)
         self._since_full = sum(
             segment.head.changes for segment in self.segments[_last_full(self.segments) :]

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 from meantime.errors import HistoryError, StateTypeError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from meantime.columns import Value
     from meantime.history.builder import HistoryBuilder
 
-__all__ = ["AttributePool", "AttributeQueue", "pop", "push", "remove", "stack_depth"]
+__all__ = ["ACTIONS", "AttributePool", "AttributeQueue", "pop", "push", "remove", "stack_depth"]
 
 _DEEPEST = 100_000
 
@@ -30,6 +32,11 @@ def stack_depth(builder: HistoryBuilder, quark: int) -> int:
     return depth or 0
 
 
+def modify(builder: HistoryBuilder, time_ns: int, quark: int, value: Value) -> None:
+    """Give an attribute a value."""
+    builder.modify(time_ns, quark, value)
+
+
 def push(builder: HistoryBuilder, time_ns: int, quark: int, value: Value) -> None:
     """Put a value on the stack of an attribute; it goes into the child named by the new depth."""
     depth = stack_depth(builder, quark) + 1
@@ -40,11 +47,11 @@ def push(builder: HistoryBuilder, time_ns: int, quark: int, value: Value) -> Non
     builder.modify(time_ns, builder.quark(str(depth), parent=quark), value)
 
 
-def pop(builder: HistoryBuilder, time_ns: int, quark: int) -> Value:
-    """Take the top value off the stack of an attribute and return it; None if it is empty."""
+def pop(builder: HistoryBuilder, time_ns: int, quark: int, value: Value = None) -> Value:
+    """Take the top value off the stack of an attribute and return it; `value` if it is empty."""
     depth = stack_depth(builder, quark)
     if depth <= 0:
-        return None
+        return value
     top = builder.attributes.quark(str(depth), parent=quark)
     value = builder.ongoing(top)
     builder.modify(time_ns, quark, depth - 1 or None)
@@ -52,12 +59,30 @@ def pop(builder: HistoryBuilder, time_ns: int, quark: int) -> Value:
     return value
 
 
-def remove(builder: HistoryBuilder, time_ns: int, quark: int) -> None:
-    """Give an attribute and all below it no state; children go first."""
+def increment(builder: HistoryBuilder, time_ns: int, quark: int, amount: Value) -> None:
+    """Add to an attribute's number; no state counts as 0."""
+    before = builder.ongoing(quark)
+    if isinstance(before, str) or not isinstance(amount, int | float):
+        name = builder.attributes.text(quark)
+        raise StateTypeError(f"{name} holds {before!r}: {amount!r} cannot be added to it")
+    builder.modify(time_ns, quark, amount if before is None else before + amount)
+
+
+def remove(builder: HistoryBuilder, time_ns: int, quark: int, value: Value = None) -> None:
+    """Give an attribute and all below it this value, none as a rule; children go first."""
     below = builder.attributes.children(quark, recursive=True)
     for child in below[::-1].tolist():
-        builder.modify(time_ns, child, None)
-    builder.modify(time_ns, quark, None)
+        builder.modify(time_ns, child, value)
+    builder.modify(time_ns, quark, value)
+
+
+ACTIONS: dict[str, Callable[[HistoryBuilder, int, int, Value], Value | None]] = {
+    "modify": modify,
+    "push": push,
+    "pop": pop,
+    "increment": increment,
+    "remove": remove,
+}
 
 
 class AttributeQueue:

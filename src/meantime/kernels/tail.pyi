@@ -29,6 +29,9 @@ class Tail:
     now_row: Int32s
     rows: int
     late_rows: int
+    redo: Int32s
+    redo_rows: int
+    logged_rows: int
     capacity: int
     quarks: int
     boundary_ns: int
@@ -53,6 +56,9 @@ class Tail:
         start_ns: Int64s,
         word: Int64s,
         meta: npt.NDArray[np.uint32],
+    ) -> None: ...
+    def recall(
+        self, time: Int64s, quark: Int32s, word: Int64s, meta: npt.NDArray[np.uint32]
     ) -> None: ...
     def put_one(self, time: int, quark: int, word: int, meta: int, kind: int) -> int: ...
     def amend(self, quark: int, word: int, meta: int, kind: int) -> int: ...

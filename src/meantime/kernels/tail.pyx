@@ -27,6 +27,9 @@ cdef enum Status:
     S_NO_QUARK = 4
 
 
+_REDO_ROWS = 4096
+
+
 cdef struct Open:
     # What `put` works on: in a loop the compiler holds it in registers.
     int64_t* time
@@ -47,6 +50,10 @@ cdef struct Open:
     Py_ssize_t capacity
     Py_ssize_t late_rows
     Py_ssize_t late_capacity
+    int32_t* redo
+    Py_ssize_t redo_rows
+    Py_ssize_t redo_capacity
+    Py_ssize_t logged_rows
     int64_t boundary
     int64_t newest
     int64_t first
@@ -61,7 +68,10 @@ cdef inline Status put(
 ) noexcept nogil:
     cdef int64_t start
     cdef Py_ssize_t row
-    if o.rows == o.capacity or o.late_rows == o.late_capacity:
+    if (
+        o.rows >= o.capacity or o.late_rows == o.late_capacity
+        or o.redo_rows == o.redo_capacity
+    ):
         return S_FULL
     if <uint32_t>quark >= <uint32_t>o.quarks:
         return S_NO_QUARK
@@ -90,6 +100,9 @@ cdef inline Status put(
         o.word[row] = word
         o.meta[row] = meta
         o.replaced += 1
+        if row < o.logged_rows:
+            o.redo[o.redo_rows] = <int32_t>row
+            o.redo_rows += 1
     else:
         row = o.rows
         o.time[row] = time
@@ -118,6 +131,8 @@ cdef class Tail:
         rows: How many changes are held.
         ordered: Whether they are in order of time.
         boundary_ns: Where the sealed part ends: earlier changes are late.
+        logged_rows: How many of them were written down as they are; those of the first
+            `redo_rows` of `redo` were replaced since.
         late_rows: How many late changes wait in the `late_*` columns.
         replaced: How many states of no length were replaced by a later change of the same time.
         first_ns: The earliest change so far; INT64_MAX before any.
@@ -126,18 +141,19 @@ cdef class Tail:
 
     cdef public object time_ns, quark, word, meta
     cdef public object late_time_ns, late_quark, late_word, late_meta
-    cdef public object kind, start_ns, now_word, now_meta, now_row
+    cdef public object kind, start_ns, now_word, now_meta, now_row, redo
     cdef int64_t[::1] _time, _word, _late_time, _late_word, _start, _now_word
-    cdef int32_t[::1] _quark, _late_quark, _now_row
+    cdef int32_t[::1] _quark, _late_quark, _now_row, _redo
     cdef uint32_t[::1] _meta, _late_meta, _now_meta
     cdef uint8_t[::1] _kind
-    cdef public Py_ssize_t rows, late_rows, capacity, quarks
+    cdef public Py_ssize_t rows, late_rows, capacity, quarks, logged_rows, redo_rows
     cdef public int64_t boundary_ns, replaced, first_ns, latest_ns
     cdef public bint ordered, verbatim
 
     def __init__(self, Py_ssize_t capacity, Py_ssize_t late_capacity, bint verbatim=False):
         self.capacity = 0
-        self.rows = self.late_rows = 0
+        self.rows = self.late_rows = self.logged_rows = self.redo_rows = 0
+        self.redo = self._redo = np.empty(_REDO_ROWS, np.int32)
         self.quarks = 0
         self.boundary_ns = INT64_MIN
         self.first_ns = INT64_MAX
@@ -234,6 +250,10 @@ cdef class Tail:
         o.now_word = &self._now_word[0]
         o.now_meta = &self._now_meta[0]
         o.now_row = &self._now_row[0]
+        o.redo = &self._redo[0]
+        o.redo_rows = self.redo_rows
+        o.redo_capacity = self._redo.shape[0]
+        o.logged_rows = self.logged_rows
         o.quarks = self.quarks
         o.rows = self.rows
         o.capacity = self.capacity
@@ -251,10 +271,33 @@ cdef class Tail:
     cdef void keep(self, const Open* o) noexcept nogil:
         self.rows = o.rows
         self.late_rows = o.late_rows
+        self.redo_rows = o.redo_rows
         self.first_ns = o.first
         self.latest_ns = o.latest
         self.replaced = o.replaced
         self.ordered = o.ordered
+
+    def recall(
+        self,
+        const int64_t[::1] time,
+        const int32_t[::1] quark,
+        const int64_t[::1] word,
+        const uint32_t[::1] meta,
+    ):
+        """Bring the state of each quark to what these late changes left it in, if none is newer."""
+        cdef Py_ssize_t i
+        cdef int32_t q
+        with nogil:
+            for i in range(time.shape[0]):
+                q = quark[i]
+                if time[i] >= self._start[q]:
+                    self._start[q] = time[i]
+                    self._now_word[q] = word[i]
+                    self._now_meta[q] = meta[i]
+                if time[i] < self.first_ns:
+                    self.first_ns = time[i]
+                if time[i] > self.latest_ns:
+                    self.latest_ns = time[i]
 
     def put_one(self, int64_t time, int32_t quark, int64_t word, uint32_t meta, uint8_t kind):
         """Take one change; return its status."""

@@ -1,0 +1,63 @@
+"""What is worked out once, when a history is closed: the order of threads, and the range."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from meantime.attributes import ROOT
+
+if TYPE_CHECKING:
+    from meantime.attributes import Attributes
+    from meantime.columns import Int32s
+    from meantime.history.catalogue import Catalogue
+    from meantime.history.samples import SampleTable
+    from meantime.history.spans import SpanTable
+
+__all__ = ["event_range", "overlapping_spans", "thread_places"]
+
+_FIRST = {"Threads"}
+
+
+def thread_places(catalogue: Catalogue, quarks: Int32s) -> Int32s:
+    """Return the places of threads: by process, each as the trace sorts them, then by id."""
+    keys = [_place_of(catalogue, quark) for quark in quarks.tolist()]
+    places = np.empty(len(keys), np.int32)
+    places[sorted(range(len(keys)), key=keys.__getitem__)] = np.arange(len(keys))
+    return places
+
+
+def _place_of(catalogue: Catalogue, quark: int) -> list[tuple[int, bool, int, str]]:
+    place = []
+    while quark != ROOT:
+        name = catalogue.attributes.name(quark)
+        number = int(name) if name.removeprefix("-").isdecimal() else 0
+        place.append((catalogue.sort_keys.get(quark, 0), name not in _FIRST, number, name))
+        quark = catalogue.attributes.parent(quark)
+    return place[::-1]
+
+
+def overlapping_spans(attributes: Attributes, spans: SpanTable) -> int:
+    """Return how many spans of threads stand in lanes of their own; operations may overlap."""
+    rows = np.flatnonzero(spans.lane)
+    threads = np.searchsorted(spans.offsets, rows, side="right") - 1
+    return sum(
+        count
+        for thread, count in zip(
+            *(part.tolist() for part in np.unique(threads, return_counts=True)), strict=True
+        )
+        if "Async" not in attributes.path(int(spans.threads[thread]))
+    )
+
+
+def event_range(spans: SpanTable, samples: SampleTable) -> tuple[int, int] | None:
+    """Return the range that spans and samples are in; None if there are none."""
+    starts, ends = [], []
+    if len(spans):
+        starts.append(int(spans.start_ns.min()))
+        ends += [int(spans.end_ns.max()), int(spans.start_ns.max()) + 1]
+    if len(samples):
+        starts.append(int(samples.time_ns[0]))
+        ends.append(int(samples.time_ns[-1]) + 1)
+    return (min(starts), max(ends)) if starts else None

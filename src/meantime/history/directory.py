@@ -1,0 +1,220 @@
+"""A history on disk, `NAME.mth/`: what is written when, so that a crash loses no sealed segment.
+
+    manifest        one checksummed line of JSON per segment, and one when it is closed
+    segments/       one file per segment, never changed
+    tables          points, flows, spans and samples, written when it is closed
+    late.log        changes that came too late for the segment they belong to
+    tail-N.log      changes that are in none of the first N segments yet
+
+A segment is written to a temporary name, synced and renamed; then its manifest line is synced. The
+logs go when the history is closed.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from meantime.errors import OutputError
+from meantime.history.ledger import Cursor, since
+from meantime.history.loading import FORMAT, VERSION
+from meantime.history.records import checksummed_line
+from meantime.history.segment_file import open_segment, segment_header
+from meantime.history.tail_log import blocks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from meantime.history.builder import HistoryBuilder
+    from meantime.history.loading import Loaded
+    from meantime.history.segment import Segment
+    from meantime.history.store import Store
+
+__all__ = ["DirectoryWriter"]
+
+_LOG_EVERY_S = 0.2
+
+
+class DirectoryWriter:
+    """Keeps what a builder builds in a directory."""
+
+    def __init__(self, path: Path, builder: HistoryBuilder) -> None:
+        self.path = path
+        self._builder = builder
+        self._cursor = Cursor()
+        self._cursors: list[Cursor] = []
+        self._ends: list[int] = []
+        self._files: list[str] = []
+        self._rewritten: list[str] = []
+        self._logged = Cursor()
+        self._next_log_s = 0.0
+        self._late_bytes = 0
+
+    @contextmanager
+    def _writing(self, path: Path) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise OutputError(
+                f"{path}: {error.strerror or error}; what was sealed before is kept"
+            ) from error
+
+    def create(self) -> None:
+        """Make the directory of a new history.
+
+        Raises:
+            OutputError: If there is something of that name, or it cannot be written.
+        """
+        if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
+            raise OutputError(
+                f"{self.path}: exists; remove it, or give resume=True if a history is to go on"
+            )
+        with self._writing(self.path):
+            (self.path / "segments").mkdir(parents=True, exist_ok=True)
+            header = checksummed_line({"format": FORMAT, "version": VERSION})
+            self._replace("manifest", header)
+            self._ends.append(len(header))
+            self._cursors.append(self._cursor)
+
+    def resume(self, loaded: Loaded) -> None:
+        """Go on behind what was loaded; the rest of each file is cut off."""
+        self._files = [path.name for path in loaded.paths]
+        self._ends, self._cursors = loaded.ends, loaded.cursors
+        self._cursor = loaded.cursors[-1]
+        self._logged = self._cursor
+        self._late_bytes = loaded.late_bytes
+        with self._writing(self.path):
+            os.truncate(self.path / "manifest", loaded.ends[-1])
+            if (self.path / "late.log").exists():
+                os.truncate(self.path / "late.log", loaded.late_bytes)
+
+    def seal(self, segment: Segment, store: Store) -> Segment:
+        """Keep the next segment; see `Sink`."""
+        name = f"{len(self._files):06d}{'-late' if self._rewritten else ''}.seg"
+        path = self.path / "segments" / name
+        header = segment_header(segment)
+        with self._writing(path):
+            self._replace(f"segments/{name}", header, segment.buffer)
+        new, self._cursor = self._since(self._cursor)
+        self._files.append(name)
+        if not self._rewritten:
+            # The new log is whole before the line that makes the old one stale.
+            self.log(store, anew=True)
+        self._append(
+            {
+                "segment": name,
+                "checksum": int.from_bytes(header[-4:], "little"),
+                "boundary_ns": store.boundary_ns,
+                "replaced": store.replaced,
+                **new,
+            }
+        )
+        if not self._rewritten:
+            self._log_path(len(self._files) - 1).unlink(missing_ok=True)
+        return open_segment(path)
+
+    def _since(self, cursor: Cursor) -> tuple[dict[str, Any], Cursor]:
+        return since(self._builder.catalogue, self._builder.kinds(), cursor)
+
+    def _append(self, record: dict[str, Any]) -> None:
+        line = checksummed_line(record)
+        path = self.path / ("manifest.new" if self._rewritten else "manifest")
+        with self._writing(path), path.open("ab") as file:
+            file.write(line)
+            file.flush()
+            os.fsync(file.fileno())
+        self._ends.append(self._ends[-1] + len(line))
+        self._cursors.append(self._cursor)
+
+    def _log_path(self, segments: int) -> Path:
+        return self.path / f"tail-{segments:06d}.log"
+
+    def log(self, store: Store, *, anew: bool) -> None:
+        """Keep the changes that are in no segment; see `Sink`."""
+        waiting, late = store.waiting(anew=anew)
+        record, self._logged = self._since(self._cursor if anew else self._logged)
+        path = self._log_path(len(self._files))
+        with self._writing(path):
+            if len(late.time_ns):
+                with (self.path / "late.log").open("ab") as file:
+                    file.writelines(blocks({"late": True}, late))
+                    self._late_bytes = file.tell()
+            record |= {
+                "late_bytes": self._late_bytes,
+                "replaced": store.replaced,
+                "capacity": store.capacity,
+                "position": self._builder.catalogue.position,
+                "done": self._builder.done(),
+                "later": self._builder.waiting(),
+            }
+            if anew:
+                self._replace(path.name, *blocks(record, waiting))
+            else:
+                with path.open("ab") as file:
+                    file.writelines(blocks(record, waiting))
+        self._next_log_s = time.monotonic() + _LOG_EVERY_S
+
+    def tick(self, store: Store) -> None:
+        """Log what is new, if the last time is long enough ago."""
+        store.settle()
+        if time.monotonic() >= self._next_log_s or store.log_anew:
+            self.log(store, anew=store.log_anew)
+
+    def sync(self, store: Store) -> None:
+        """Log what is new, and see it on the disk."""
+        self.log(store, anew=False)
+        with self._writing(self.path):
+            for path in (self._log_path(len(self._files)), self.path / "late.log"):
+                if path.exists():
+                    _sync(path)
+            _sync(self.path)
+
+    def rewind(self, segments: int) -> None:
+        """Write a manifest anew that has the first segments; see `Sink`."""
+        self._rewritten = self._files[segments:]
+        self._files = self._files[:segments]
+        self._ends = self._ends[: segments + 1]
+        self._cursors = self._cursors[: segments + 1]
+        self._cursor = self._cursors[-1]
+        with self._writing(self.path / "manifest.new"):
+            kept = (self.path / "manifest").read_bytes()[: self._ends[-1]]
+            (self.path / "manifest.new").write_bytes(kept)
+
+    def close(self, record: dict[str, Any], tables: bytes) -> None:
+        """Write the tables and the last line, and remove what a finished history has not."""
+        with self._writing(self.path):
+            if tables:
+                self._replace("tables", tables)
+            new, self._cursor = self._since(self._cursor)
+            self._append({"closed": record, **new})
+            if self._rewritten:
+                (self.path / "manifest.new").replace(self.path / "manifest")
+                _sync(self.path)
+            for name in self._rewritten:
+                (self.path / "segments" / name).unlink(missing_ok=True)
+            for log in self.path.glob("*.log"):
+                log.unlink()
+            _sync(self.path)
+
+    def _replace(self, name: str, *parts: Any) -> None:
+        """Write a file under a temporary name, see it on the disk, and give it its name."""
+        path = self.path / name
+        temporary = path.with_name(path.name + ".tmp")
+        with temporary.open("wb") as file:
+            for part in parts:
+                file.write(memoryview(part))
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+        _sync(path.parent)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,177 @@
+"""Reading a history's directory, finished or not."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from meantime.errors import InputError
+from meantime.history.changes import Changes
+from meantime.history.ledger import Cursor, apply
+from meantime.history.records import read_lines, to_json
+from meantime.history.segment_file import open_segment
+from meantime.history.tail_log import read_blocks
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import numpy.typing as npt
+
+    from meantime.history.builder import HistoryBuilder
+    from meantime.history.segment import Segment
+    from meantime.history.tail_log import Entry
+
+__all__ = ["FORMAT", "VERSION", "Loaded", "fingerprint", "load"]
+
+FORMAT = "meantime history"
+VERSION = 1
+
+
+@dataclass(slots=True)
+class Loaded:
+    """What a directory holds.
+
+    Attributes:
+        segments: The segments, mapped into memory.
+        paths: Their files.
+        ends: Where each line of the manifest ends; the first is no segment's.
+        cursors: How much was written down after each line.
+        kinds: By quark, the type of its values.
+        boundary_ns: Where the sealed part ends.
+        replaced: How many states of no length were replaced.
+        capacity: How many changes there was room for before a segment had to be sealed.
+        closed: What the last line of a finished history says; None if it is not finished.
+        entries: What was logged since the last segment.
+        late: The changes that came late.
+        late_bytes: How much of their log counts.
+        missing: What is damaged or missing, where that was to be passed over.
+    """
+
+    segments: list[Segment] = field(default_factory=list)
+    paths: list[Path] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
+    cursors: list[Cursor] = field(default_factory=list)
+    kinds: npt.NDArray[np.uint8] = field(default_factory=lambda: np.zeros(0, np.uint8))
+    boundary_ns: int = np.iinfo(np.int64).min
+    replaced: int = 0
+    capacity: int = 0
+    closed: dict[str, Any] | None = None
+    entries: list[Entry] = field(default_factory=list)
+    late: Changes = field(default_factory=lambda: Changes.room(0))
+    late_bytes: int = 0
+    missing: list[str] = field(default_factory=list)
+
+
+def load(path: Path, builder: HistoryBuilder, *, salvage: bool = False) -> Loaded:
+    """Return what a directory holds; its names and facts are told to a fresh builder.
+
+    Args:
+        path: The directory.
+        builder: Takes the names and facts.
+        salvage: Stop before the first damaged line or segment instead of raising.
+
+    Raises:
+        InputError: If it is no history, is of a later version, or is damaged.
+    """
+    manifest = _manifest(path)
+    lines = read_lines(manifest, salvage=salvage)
+    _check_header(manifest, lines.records)
+    loaded = Loaded(ends=lines.ends[:1], cursors=[Cursor()])
+    for record, end in zip(lines.records[1:], lines.ends[1:], strict=True):
+        if "segment" in record:
+            try:
+                segment_path = path / "segments" / record["segment"]
+                loaded.segments.append(_open(segment_path, record["checksum"]))
+            except InputError as error:
+                if not salvage:
+                    raise
+                loaded.missing.append(str(error))
+                return loaded
+            loaded.paths.append(segment_path)
+            loaded.boundary_ns = record["boundary_ns"]
+            loaded.replaced = record["replaced"]
+        else:
+            loaded.closed = record["closed"]
+            loaded.replaced = loaded.closed["replaced"]
+        _apply(loaded, builder, record)
+        loaded.ends.append(end)
+    if lines.ends and lines.ends[-1] < manifest.stat().st_size and salvage:
+        loaded.missing.append(f"{manifest}: byte {lines.ends[-1]}: the rest is damaged")
+    if loaded.closed is None:
+        _load_logs(path, loaded, builder)
+    return loaded
+
+
+def _check_header(manifest: Path, records: list[dict[str, Any]]) -> None:
+    if not records or records[0].get("format") != FORMAT:
+        raise InputError(str(manifest), "is not the manifest of a history", offset=0)
+    version = records[0]["version"]
+    if version > VERSION:
+        raise InputError(
+            str(manifest),
+            f"is of version {version}; this meantime reads up to {VERSION}: use a later one",
+            offset=0,
+        )
+
+
+def _open(path: Path, checksum: int) -> Segment:
+    segment = open_segment(path)
+    with path.open("rb") as file:
+        header = file.read(128)
+    if int.from_bytes(header[-4:], "little") != checksum:
+        raise InputError(str(path), "is not the segment that the manifest means", offset=0)
+    return segment
+
+
+def _apply(loaded: Loaded, builder: HistoryBuilder, record: dict[str, Any]) -> None:
+    loaded.kinds = apply(builder.catalogue, record, loaded.kinds)
+    facts = to_json(record["facts"]) if "facts" in record else loaded.cursors[-1].facts
+    loaded.cursors.append(
+        Cursor(
+            len(builder.attributes),
+            len(builder.catalogue.strings.names),
+            len(builder.catalogue.tag_log),
+            loaded.kinds,
+            facts,
+        )
+    )
+
+
+def _load_logs(path: Path, loaded: Loaded, builder: HistoryBuilder) -> None:
+    for entry in read_blocks(path / f"tail-{len(loaded.segments):06d}.log"):
+        loaded.kinds = apply(builder.catalogue, entry.record, loaded.kinds)
+        loaded.entries.append(entry)
+    if not loaded.entries:
+        return
+    last = loaded.entries[-1].record
+    loaded.replaced = last["replaced"]
+    loaded.late_bytes = last["late_bytes"]
+    loaded.capacity = last["capacity"]
+    if loaded.late_bytes:
+        late = [entry.changes for entry in read_blocks(path / "late.log", loaded.late_bytes)]
+        loaded.late = Changes.joined([Changes.room(0), *late])
+    builder.catalogue.position = last["position"]
+    if last["position"] is not None:
+        builder.skip(*last["done"])
+    for time_ns, quark, value, action in last["later"]:
+        builder.put_off(time_ns, quark, value, action)
+
+
+def fingerprint(path: Path) -> tuple[int, ...]:
+    """Return what differs once more of an unfinished history is on the disk."""
+    told = [_manifest(path).stat().st_size]
+    for log in sorted(path.glob("tail-*.log")):
+        with contextlib.suppress(FileNotFoundError):
+            stat = log.stat()
+            told += [stat.st_ino, stat.st_size, stat.st_mtime_ns]
+    return tuple(told)
+
+
+def _manifest(path: Path) -> Path:
+    manifest = path / "manifest"
+    if not manifest.is_file():
+        raise InputError(str(path), "is not a history: it has no manifest")
+    return manifest

@@ -1,0 +1,91 @@
+"""Opening a history on disk, finished or being built by another process."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from meantime.history.builder import HistoryBuilder
+from meantime.history.history import History
+from meantime.history.loading import fingerprint, load
+from meantime.history.present import Facts, Present
+from meantime.history.segment_file import check_rows
+from meantime.history.tables import unpack
+from meantime.kernels.search import Segments
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from meantime.history.loading import Loaded
+
+__all__ = ["is_history", "open_history"]
+
+
+def is_history(path: str | PathLike[str]) -> bool:
+    """Return whether a path is a history's directory."""
+    return (Path(path) / "manifest").is_file()
+
+
+def open_history(path: str | PathLike[str], *, salvage: bool = False) -> History:
+    """Return the history in a directory; one that is being built grows as it is asked.
+
+    Args:
+        path: The directory.
+        salvage: Take what is whole of a damaged one: all before the damage.
+
+    Raises:
+        InputError: If it is no history, is of a later version, or is damaged.
+    """
+    return History(_Source(Path(path), salvage=salvage))
+
+
+class _Source:
+    """Reads a directory anew when there is more in it."""
+
+    def __init__(self, path: Path, *, salvage: bool) -> None:
+        self._path = path
+        self._salvage = salvage
+        self._seen: tuple[tuple[int, ...], Present] | None = None
+
+    def __call__(self) -> Present:
+        there = fingerprint(self._path)
+        while self._seen is None or self._seen[0] != there:
+            self._seen = (there, self._read())
+            # What was sealed in between is in neither the segments nor the log that were read.
+            there = fingerprint(self._path)
+        return self._seen[1]
+
+    def _read(self) -> Present:
+        builder = HistoryBuilder()
+        loaded = load(self._path, builder, salvage=self._salvage)
+        if loaded.closed is None:
+            builder.restore(loaded)
+            present = builder.present()
+            return Present(present.segments, present.facts, built=False, verify=_Verifier(loaded))
+        segments = Segments()
+        for segment in loaded.segments:
+            segment.add_to(segments)
+        segments.start_ns = loaded.closed["start_ns"]
+        segments.end_ns = loaded.closed["end_ns"]
+        strings = builder.catalogue.strings.names
+        tables = unpack(self._path / "tables", loaded.closed["tables"], strings)
+        facts = Facts.of(builder.catalogue, loaded.kinds, tables, loaded.replaced)
+        return Present(segments, facts, built=True, verify=_Verifier(loaded))
+
+
+class _Verifier:
+    def __init__(self, loaded: Loaded) -> None:
+        self._loaded = loaded
+        self._bases_ns = [segment.head.base_ns for segment in loaded.segments]
+        self._unchecked = set(range(len(loaded.segments)))
+
+    def __call__(self, start_ns: int, end_ns: int) -> None:
+        """Check the segments of a range, each once."""
+        if not self._unchecked:
+            return
+        first = max(0, bisect_right(self._bases_ns, start_ns) - 1)
+        for index in range(first, bisect_right(self._bases_ns, end_ns - 1)):
+            if index in self._unchecked:
+                check_rows(self._loaded.paths[index], self._loaded.segments[index])
+                self._unchecked.discard(index)

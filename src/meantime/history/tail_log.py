@@ -1,0 +1,78 @@
+"""The log of changes that are in no segment yet: blocks, each checked by itself."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from struct import Struct
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from meantime.history.changes import Changes
+from meantime.history.records import to_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+__all__ = ["Entry", "blocks", "read_blocks"]
+
+_MAGIC = b"MTLG"
+_HEADER = Struct("<4sIII")
+_ROW_BYTES = 24
+_BLOCK_ROWS = 2**16 // _ROW_BYTES
+
+
+class Entry(NamedTuple):
+    """What was logged at one time: a record, the changes before it, and where it ends."""
+
+    record: dict[str, Any]
+    changes: Changes
+    end: int
+
+
+def blocks(record: dict[str, Any], changes: Changes) -> Iterator[bytes]:
+    """Yield changes as blocks of up to 64 KiB; the record stands in the last."""
+    rows = len(changes.time_ns)
+    for first in range(0, max(rows, 1), _BLOCK_ROWS):
+        last = first + _BLOCK_ROWS >= rows
+        part = changes.part(first, min(rows, first + _BLOCK_ROWS))
+        text = to_json(record) if last else b""
+        body = text + b"".join(column.tobytes() for column in part)
+        yield _HEADER.pack(_MAGIC, len(text), len(part.time_ns), zlib.crc32(body)) + body
+
+
+def read_blocks(path: Path, size_bytes: int | None = None) -> Iterator[Entry]:
+    """Yield what is whole of a log, or of its first bytes, up to the first damaged block.
+
+    Changes count only once the record that stands behind them is there.
+    """
+    if not path.exists():
+        return
+    waiting: list[Changes] = []
+    with path.open("rb") as file:
+        while size_bytes is None or file.tell() < size_bytes:
+            header = file.read(_HEADER.size)
+            if len(header) < _HEADER.size:
+                return
+            magic, text_bytes, rows, crc = _HEADER.unpack(header)
+            if magic != _MAGIC:
+                return
+            body = file.read(text_bytes + rows * _ROW_BYTES)
+            if len(body) != text_bytes + rows * _ROW_BYTES or zlib.crc32(body) != crc:
+                return
+            waiting.append(_changes(body[text_bytes:], rows))
+            if text_bytes:
+                yield Entry(json.loads(body[:text_bytes]), Changes.joined(waiting), file.tell())
+                waiting = []
+
+
+def _changes(body: bytes, rows: int) -> Changes:
+    quark, word, meta = 8 * rows, 12 * rows, 20 * rows
+    return Changes(
+        np.frombuffer(body, np.int64, rows),
+        np.frombuffer(body, np.int32, rows, quark),
+        np.frombuffer(body, np.int64, rows, word),
+        np.frombuffer(body, np.uint32, rows, meta),
+    )

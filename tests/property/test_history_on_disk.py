@@ -1,0 +1,197 @@
+from __future__ import annotations
+
+import contextlib
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from meantime.errors import InputError
+from meantime.history import HistoryBuilder, directory
+from meantime.history.opening import open_history
+from meantime.history.store import Store
+from meantime.history.tail_log import read_blocks
+from meantime.testing.strategies import Change, changes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from meantime.history import History
+
+QUARKS = 5
+TAGS = 3
+
+
+@pytest.fixture(autouse=True)
+def every_change_is_logged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(directory, "_LOG_EVERY_S", 0)
+    # Nothing cuts the power in these tests.
+    monkeypatch.setattr("os.fsync", lambda _: None)
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as name:
+        yield Path(name)
+
+
+def builder_at(path: Path | None, segment_changes: int, *, resume: bool = False) -> HistoryBuilder:
+    original = Store.__init__.__kwdefaults__, Store.__init__.__defaults__
+    Store.__init__.__defaults__ = (segment_changes,)
+    try:
+        return HistoryBuilder(path, resume=resume)
+    finally:
+        Store.__init__.__kwdefaults__, Store.__init__.__defaults__ = original
+
+
+def feed(builder: HistoryBuilder, script: list[Change], first: int = 0) -> Iterator[int]:
+    """Make the changes from one on, and yield how many are made; the position is set now and then.
+
+    One batch is made of up to four changes.
+    """
+    row = first
+    if builder.position is None:
+        builder.position = 0
+    while row < len(script):
+        change = script[row]
+        quark = builder.quark(str(change.quark))
+        if row % 3 == 0:
+            part = script[row : row + 4]
+            quarks = [builder.quark(str(change.quark)) for change in part]
+            tags = [-1 if c.tag is None else builder.tag({"number": c.tag}) for c in part]
+            values = [change.value for change in part]
+            builder.modify_many([change.time_ns for change in part], quarks, values, tags)
+            row += len(part)
+        elif row % 3 == 1:
+            builder.modify(change.time_ns, quark, change.value)
+            row += 1
+        else:
+            stack = builder.quark("stack", str(change.quark))
+            builder.push(change.time_ns, stack, "x")
+            if row % 2:
+                builder.pop(change.time_ns, stack)
+                builder.later(change.time_ns + 3, builder.quark("later", str(row)), row)
+            row += 1
+        if row % 5:
+            builder.position = row
+        yield row
+
+
+def answers(history: History) -> list[str]:
+    """All that a history says, as text: NaN is unequal to itself."""
+    if history.start_ns == history.end_ns:
+        return []
+    rows = [tuple(interval) for interval in history.intervals(range(len(history.attributes)))]
+    names = [history.attributes.text(quark) for quark in history.attributes]
+    return [*map(repr, rows), *names, repr(list(history.tags)), repr(dict(history.anomalies))]
+
+
+def contents(path: Path) -> dict[str, bytes]:
+    return {
+        str(file.relative_to(path)): file.read_bytes()
+        for file in sorted(path.rglob("*"))
+        if file.is_file()
+    }
+
+
+@given(changes(quarks=QUARKS, tags=TAGS), st.sampled_from([1, 2, 5, 1000]))
+@settings(max_examples=25, deadline=None)
+def test_what_is_on_disk_answers_as_what_is_in_memory(
+    script: list[Change], segment_changes: int
+) -> None:
+    memory = builder_at(None, segment_changes)
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name) / "x.mth"
+        disk = builder_at(path, segment_changes)
+        growing = open_history(path)
+        for _, _ in zip(feed(memory, script), feed(disk, script), strict=True):
+            disk.flush()
+
+            assert answers(growing) == answers(memory.history)
+
+        assert answers(disk.close()) == answers(memory.close())
+        assert answers(open_history(path)) == answers(memory.history)
+        assert growing.built
+
+
+@given(changes(quarks=QUARKS, tags=TAGS), st.sampled_from([1, 2, 5]), st.data())
+@settings(max_examples=25, deadline=None)
+def test_a_build_that_was_killed_goes_on_to_the_same_bytes(
+    script: list[Change], segment_changes: int, data: st.DataObject
+) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        whole = Path(name) / "whole.mth"
+        builder = builder_at(whole, segment_changes)
+        killed = Path(name) / "killed.mth"
+        last = data.draw(st.integers(0, len(script)))
+        for made in feed(builder, script):
+            if made >= last and not killed.exists():
+                shutil.copytree(whole, killed)
+        if not killed.exists():
+            shutil.copytree(whole, killed)
+        builder.close()
+        for log in killed.glob("tail-*.log"):
+            # What a new log begins with was on the disk before it got its name.
+            begun = 0 if log.name == "tail-000000.log" else next(read_blocks(log)).end
+            length = data.draw(st.integers(begun, log.stat().st_size))
+            log.write_bytes(log.read_bytes()[:length])
+
+        again = builder_at(killed, segment_changes, resume=True)
+        for _ in feed(again, script, again.position or 0):
+            pass
+        again.close()
+
+        assert contents(killed) == contents(whole)
+
+
+@given(changes(quarks=QUARKS, tags=TAGS), st.data())
+@settings(max_examples=25, deadline=None)
+def test_a_flipped_byte_is_named_or_harmless_and_the_rest_can_be_saved(
+    script: list[Change], data: st.DataObject
+) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name) / "x.mth"
+        builder = builder_at(path, 3)
+        for _ in feed(builder, script):
+            pass
+        told = answers(builder.close())
+        file = data.draw(st.sampled_from([f for f in sorted(path.rglob("*")) if f.is_file()]))
+        damaged = bytearray(file.read_bytes())
+        place = data.draw(st.integers(0, len(damaged) - 1))
+        damaged[place] ^= 1 << data.draw(st.integers(0, 7))
+        file.write_bytes(damaged)
+
+        try:
+            found = answers(open_history(path))
+        except InputError as error:
+            complaint = str(error)
+
+            found = [complaint]
+
+        assert found == told or (str(file) in found[0] and "byte" in found[0])
+
+
+def test_a_file_cut_anywhere_is_named(folder: Path) -> None:
+    path = folder / "x.mth"
+    builder = builder_at(path, 3)
+    script = [Change(time, 0, value, None) for time, value in enumerate("abcabcabc")]
+    for _ in feed(builder, script):
+        pass
+    told = answers(builder.close())
+    for file in [file for file in sorted(path.rglob("*")) if file.is_file()]:
+        whole = file.read_bytes()
+        for length in range(0, len(whole), 7):
+            file.write_bytes(whole[:length])
+            if file.name == "manifest":
+                # A line that is not finished is a build that was killed.
+                with contextlib.suppress(InputError):
+                    answers(open_history(path))
+            else:
+                with pytest.raises(InputError, match=file.name):
+                    answers(open_history(path))
+        file.write_bytes(whole)
+    assert answers(open_history(path)) == told

@@ -1,0 +1,225 @@
+from __future__ import annotations
+
+import contextlib
+import json
+import zlib
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+import meantime
+from meantime.clocks import Clock
+from meantime.columns import Coded
+from meantime.errors import HistoryClosedError, HistoryError, InputError, OutputError
+from meantime.history import HistoryBuilder, directory
+from meantime.history.opening import open_history
+from meantime.testing import history_from_spans, picture
+from meantime.trace import State
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "x.mth"
+
+
+def built(path: Path) -> Path:
+    with HistoryBuilder(path) as builder:
+        builder.modify_many([1, 2], [builder.quark("a")] * 2, Coded.of(["x", "y"]))
+    return path
+
+
+def test_all_that_is_known_is_there_again(path: Path) -> None:
+    clock = Clock("monotonic", "host", "boot", anchors=((1, 2),))
+    builder = HistoryBuilder(path, start_ns=-5, origin_ns=7, clock=clock)
+    quark = builder.quark("a", "\ud800/é")
+    builder.modify(0, quark, 0.5, builder.tag({"pid": [1, "x"]}))
+    builder.lanes("a/*", kind="counter", states=[State("s", 1, "red")], unit="B")
+    catalogue = builder.catalogue
+    catalogue.title, catalogue.bounds, catalogue.descriptions = "t", (0, 9), {quark: "d"}
+    catalogue.names, catalogue.sort_keys, catalogue.facts = {quark: "n"}, {quark: 3}, {"k": "v"}
+    catalogue.lost = [(1, 2)]
+    catalogue.anomalies.add("truncated", 2)
+    code = builder.codes(["p", "q"])
+    builder.events.add_points(np.array([3, 1]), np.array([1, 1], np.int32), code)
+    builder.events.add_flows(
+        np.array([4]), np.array([0], np.int32), np.array([6]), np.array([1], np.int32), code[:1]
+    )
+    written = builder.close()
+
+    read = meantime.open(path)
+
+    assert read.built
+    for fact in (
+        "start_ns", "end_ns", "bounds", "clock", "title", "descriptions", "names", "sort_keys",
+        "facts", "lost", "tags",
+    ):  # fmt: skip
+        assert getattr(read, fact) == getattr(written, fact)
+    assert dict(read.anomalies) == {"truncated": 2}
+    assert read.clock.utc_at_origin_ns == 7
+    assert repr(read.lanes) == repr(written.lanes)
+    assert read.attributes.path(quark) == ("a", "\ud800/é")
+    assert list(read.at(8)) == list(written.at(8))
+    assert read.points().name.to_list() == ["q", "p"]
+    assert read.flows().to_ns.tolist() == [6]
+
+
+def test_spans_and_samples_are_kept_with_their_arguments(path: Path) -> None:
+    spans = history_from_spans({"main": [("a", 0, 10), ("b", 2, 5)]}).spans()
+    builder = HistoryBuilder(path)
+    thread = builder.quark("main")
+    names = builder.codes(list(spans.name.names))
+    offset = builder.spans.text.add(b'{"x":1}')
+    from meantime.stacks import StackTableBuilder  # noqa: PLC0415 - as above
+    from meantime.trace import Arguments, Samples, Spans  # noqa: PLC0415 - used here alone
+
+    rows = len(spans)
+    builder.spans.add(
+        Spans(
+            spans.start_ns,
+            spans.end_ns,
+            np.zeros(rows, np.int32),
+            spans.name.codes,
+            np.full(rows, -1, np.int32),
+            np.zeros(rows, np.int32),
+            np.zeros(rows, np.uint8),
+            Arguments(np.full(rows, offset), np.array([7, 0], np.int32)),
+        ),
+        np.array([thread], np.int32),
+        names,
+        np.empty(0, np.int32),
+    )
+    stacks = StackTableBuilder()
+    stack = stacks.add(["main", "read"])
+    builder.samples.stacks = stacks.build()
+    zero = np.zeros(1, np.int32)
+    builder.samples.add(
+        Samples(np.array([3]), zero, np.array([stack], np.int32), np.array([5]), zero),
+        np.array([thread], np.int32),
+        names,
+    )
+    builder.close()
+
+    read = open_history(path)
+
+    assert read.spans().name.to_list() == ["a", "b"]
+    assert read.spans().depth.tolist() == [0, 1]
+    assert [read.spans().arguments(row) for row in (0, 1)] == ['{"x":1}', None]
+    assert read.samples().weight.tolist() == [5]
+    assert read.samples().stacks.frames_of(stack) == ["main", "read"]
+
+
+def test_a_directory_that_exists_is_not_written_over(path: Path) -> None:
+    path.mkdir()
+    (path / "mine").write_text("x")
+
+    with pytest.raises(OutputError, match="exists"):
+        HistoryBuilder(path)
+    with pytest.raises(OutputError, match="exists"):
+        HistoryBuilder(built(path.with_name("y.mth")))
+
+
+def test_a_failed_block_leaves_a_history_that_can_go_on(path: Path) -> None:
+    with contextlib.suppress(ZeroDivisionError), HistoryBuilder(path) as builder:
+        builder.modify(1, builder.quark("a"), "x")
+        builder.modify(2, builder.quark("a"), 1 // 0)
+
+    growing = open_history(path)
+    assert not growing.built
+    assert not growing.wait_built(0)
+    with HistoryBuilder(path, resume=True) as builder:
+        builder.modify(3, builder.quark("a"), "y")
+
+    assert growing.wait_built(0)
+    assert picture(growing).split() == ["a", ".xxy"]
+
+
+def test_a_finished_history_does_not_go_on(path: Path) -> None:
+    built(path)
+
+    with pytest.raises(HistoryClosedError, match="closed"):
+        HistoryBuilder(path, resume=True)
+
+
+def test_what_was_held_back_cannot_go_on(path: Path) -> None:
+    HistoryBuilder(path, reorder_ns=5).flush()
+
+    with pytest.raises(HistoryError, match="reorder_ns"):
+        HistoryBuilder(path, resume=True, reorder_ns=5)
+
+
+def test_a_lost_log_cannot_go_on(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("meantime.history.store.Store.__init__.__defaults__", (2,))
+    builder = HistoryBuilder(path)
+    for time_ns in range(9):
+        builder.modify(time_ns, builder.quark("a"), time_ns)
+    builder.flush()
+    for log in path.glob("tail-*.log"):
+        log.write_bytes(b"MTLG")
+
+    with pytest.raises(InputError, match="log"):
+        HistoryBuilder(path, resume=True)
+    assert open_history(path).end_ns < 9
+
+
+def test_a_file_from_the_future_is_refused_with_both_versions(path: Path) -> None:
+    built(path)
+    text = json.dumps({"format": "meantime history", "version": 2}).encode()
+    (path / "manifest").write_bytes(b"%08x %s\n" % (zlib.crc32(text), text))
+
+    with pytest.raises(InputError, match=r"version 2; this meantime reads up to 1"):
+        open_history(path)
+
+
+@pytest.mark.parametrize("text", ["", "{}\n", "00000000 {}\n"])
+def test_what_is_no_manifest_is_refused(path: Path, text: str) -> None:
+    path.mkdir()
+    with pytest.raises(InputError, match="no manifest"):
+        open_history(path)
+    (path / "manifest").write_text(text)
+
+    with pytest.raises(InputError, match="manifest"):
+        open_history(path)
+
+
+def test_a_missing_segment_is_named_and_what_is_before_it_can_be_saved(path: Path) -> None:
+    built(path)
+    (path / "segments" / "000000.seg").unlink()
+
+    with pytest.raises(InputError, match=r"000000\.seg.*salvage"):
+        open_history(path)
+    saved = open_history(path, salvage=True)
+    assert saved.start_ns == saved.end_ns
+
+
+def test_a_full_disk_is_one_clear_error(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    builder = HistoryBuilder(path)
+    builder.modify(1, builder.quark("a"), "x")
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OutputError, match="No space left on device; what was sealed"):
+        builder.close()
+
+
+def test_an_unwritable_place_is_one_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(OutputError, match="file"):
+        HistoryBuilder(tmp_path / "file" / "x.mth")
+
+
+def test_a_tag_that_is_no_json_is_refused_on_disk(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(directory, "_LOG_EVERY_S", 0)
+    builder = HistoryBuilder(path)
+    builder.tag({"x": object()})
+
+    with pytest.raises(HistoryError, match="JSON"):
+        builder.flush()
