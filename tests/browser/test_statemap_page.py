@@ -772,6 +772,7 @@ def test_of_ten_thousand_rows_only_those_in_view_are_drawn(open_page: Open) -> N
     width, height = page.evaluate("(c => [c.width, c.height])(document.querySelector('canvas'))")
     nodes = page.evaluate("document.querySelectorAll('*').length")
 
+    assert (page.locator(".position").text_content() or "").endswith(" of 10,000")
     assert height < 800
     assert width < 1200
     assert nodes < 600

@@ -92,6 +92,17 @@ def placed(row: list[tuple[int, int, int]], width: int) -> list[list[int]]:
     return moved
 
 
+def averaged(strip: Int64s, owners: Int64s) -> Int64s:
+    """Return colours in which a covered pixel of three or more rectangles is their average."""
+    for pixel in range(0, UNITS, PIXEL):
+        colors = strip[pixel : pixel + PIXEL]
+        if len(set(owners[pixel : pixel + PIXEL].tolist())) > 2 and (colors >= 0).all():
+            channels = [(colors >> shift & 255).sum() for shift in (16, 8, 0)]
+            red, green, blue = ((int(total) + PIXEL // 2) // PIXEL for total in channels)
+            colors[:] = red << 16 | green << 8 | blue
+    return strip
+
+
 @given(rows())
 def test_every_unit_of_a_row_has_the_colour_of_the_rectangle_that_covers_it(
     row: list[tuple[int, int, int]],
@@ -101,9 +112,19 @@ def test_every_unit_of_a_row_has_the_colour_of_the_rectangle_that_covers_it(
     (paths,) = text.strokes(*columns(row), 0, width, UNITS)
 
     expected = np.full(UNITS, -1, np.int64)
-    for (left, right), (_, _, fill) in zip(placed(row, width), row, strict=True):
+    owners = np.full(UNITS, -1, np.int64)
+    for i, ((left, right), (_, _, fill)) in enumerate(zip(placed(row, width), row, strict=True)):
         expected[left:right] = fill
-    assert (painted(paths, UNITS) == expected).all()
+        owners[left:right] = i
+    assert (painted(paths, UNITS) == averaged(expected, owners)).all()
+
+
+def channels(strip: Int64s) -> Int64s:
+    """Return the sum of every channel in each pixel, nothing as black."""
+    shown = np.maximum(strip, 0)
+    parts = np.stack([shown >> shift & 255 for shift in (16, 8, 0)])
+    sums: Int64s = parts.reshape(3, UNITS // PIXEL, PIXEL).sum(axis=2)
+    return sums
 
 
 @given(rows(), st.integers(2**40, 2**62))
@@ -117,8 +138,9 @@ def test_edges_are_right_to_a_unit_in_windows_of_any_width(
     (paths,) = text.strokes(*columns(wide), 0, last * factor, UNITS)
     (plain,) = text.strokes(*columns(row), 0, last, UNITS)
 
-    differ = painted(paths, UNITS) != painted(plain, UNITS)
-    assert differ.sum() <= 4 * len(row)
+    # a unit more or less can make three colours of a pixel two, but not change what they come to
+    differ = np.abs(channels(painted(paths, UNITS)) - channels(painted(plain, UNITS)))
+    assert differ.sum() <= 4 * 255 * len(row)
 
 
 def varints(block: bytes) -> Iterator[int]:

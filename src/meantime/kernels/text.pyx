@@ -4,7 +4,8 @@ A row is drawn as horizontal strokes, one path for each fill: `M12 0h3m4 0h1` co
 [19, 20). Coordinates are whole units of the strip (a thousand to a pixel), so nothing here is a
 float. The paths lie on each other in order: the fill that covers most of the row is at the bottom,
 and each reaches up to a pixel below its neighbours that lie higher, so that no background shines
-through an edge in the middle of a pixel.
+through an edge in the middle of a pixel. Whoever draws it then mixes two colours in a pixel as it
+should be, but not three; so a pixel that holds more is one rectangle of their average.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -136,8 +137,81 @@ cdef inline char* put_run(
     return put_number(out, right - left)
 
 
-cdef char* draw(
+cdef int64_t average(
     const uint8_t* fill, int64_t count, const int64_t* left, const int64_t* right,
+    int64_t* from_, int64_t* to, uint32_t* colors,
+) noexcept nogil:
+    """Give the rectangles that are drawn: pixels of three or more, wholly covered, are one."""
+    cdef int64_t i = 0, first, last, pixel, covered, weight, shown, pieces = 0
+    cdef int64_t red, green, blue, a, b
+    cdef int64_t done = 0  # everything before this is given
+    while i < count:
+        a = max(left[i], done)
+        b = right[i]
+        if a >= b:
+            i += 1
+            continue
+        pixel = a // PIXEL * PIXEL
+        if a == pixel and b >= pixel + PIXEL:
+            b = b // PIXEL * PIXEL  # whole pixels of one rectangle
+            pieces = give(from_, to, colors, pieces, a, b, color_of(fill + 3 * i))
+            done = b
+            continue
+        covered = 0
+        shown = 0
+        red = 0
+        green = 0
+        blue = 0
+        first = i
+        last = i
+        while last < count and left[last] < pixel + PIXEL:
+            weight = min(right[last], pixel + PIXEL) - max(left[last], max(done, pixel))
+            if weight > 0:
+                covered += weight
+                shown += 1
+                red += fill[3 * last] * weight
+                green += fill[3 * last + 1] * weight
+                blue += fill[3 * last + 2] * weight
+            last += 1
+        if shown > 2 and covered == PIXEL:
+            red = (red + PIXEL // 2) // PIXEL
+            green = (green + PIXEL // 2) // PIXEL
+            blue = (blue + PIXEL // 2) // PIXEL
+            pieces = give(
+                from_, to, colors, pieces, pixel, pixel + PIXEL,
+                <uint32_t> (red << 16 | green << 8 | blue),
+            )
+        else:
+            for i in range(first, last):
+                a = max(left[i], done)
+                b = min(right[i], pixel + PIXEL)
+                if a < b:
+                    pieces = give(from_, to, colors, pieces, a, b, color_of(fill + 3 * i))
+        done = pixel + PIXEL
+        i = last - 1 if right[last - 1] > done else last
+    return pieces
+
+
+cdef inline uint32_t color_of(const uint8_t* fill) noexcept nogil:
+    return (<uint32_t> fill[0] << 16) | (<uint32_t> fill[1] << 8) | fill[2]
+
+
+cdef inline int64_t give(
+    int64_t* from_, int64_t* to, uint32_t* colors, int64_t pieces, int64_t a, int64_t b,
+    uint32_t color,
+) noexcept nogil:
+    """Add a piece, or make the last one longer if it touches and looks the same."""
+    if pieces and to[pieces - 1] == a and colors[pieces - 1] == color:
+        to[pieces - 1] = b
+        return pieces
+    from_[pieces] = a
+    to[pieces] = b
+    colors[pieces] = color
+    return pieces + 1
+
+
+cdef char* draw(
+    const uint32_t* colors, int64_t count, const int64_t* left, const int64_t* right,
     Fill* fills, int32_t* layer_of, int32_t* group_of, int32_t* following, int32_t* table,
     int64_t slots, char* out,
 ) noexcept nogil:
@@ -146,7 +220,7 @@ cdef char* draw(
     cdef uint32_t color
     memset(table, 255, slots * sizeof(int32_t))
     for i in range(count):
-        color = (<uint32_t> fill[3 * i] << 16) | (<uint32_t> fill[3 * i + 1] << 8) | fill[3 * i + 2]
+        color = colors[i]
         slot = (color * <uint32_t> 2654435761) & <uint32_t> (slots - 1)
         while table[slot] >= 0 and fills[table[slot]].color != color:
             slot = (slot + 1) & (slots - 1)
@@ -202,20 +276,24 @@ def strokes(
 ):
     """Return the paths of each row, as `list[bytes]`, in a strip that is `units` wide."""
     cdef int64_t rows = row_offsets.shape[0] - 1
-    cdef int64_t row, first, count, longest = 0, slots = 4
+    cdef int64_t row, first, count, most, longest = 0, slots = 4
     cdef char* text
     cdef char* end
+    cdef int64_t* left
+    cdef int64_t* right
     for row in range(rows):
         longest = max(longest, row_offsets[row + 1] - row_offsets[row])
-    while slots < 2 * longest:
+    most = 3 * longest + 1  # a rectangle is given in three pieces at most
+    while slots < 2 * most:
         slots *= 2
-    text = <char*> malloc(longest * PATH_BYTES + 1)
-    cdef int64_t* left = <int64_t*> malloc((2 * longest + 1) * sizeof(int64_t))
-    cdef Fill* fills = <Fill*> malloc((longest + 1) * sizeof(Fill))
-    cdef int32_t* groups = <int32_t*> malloc((3 * longest + slots) * sizeof(int32_t))
+    text = <char*> malloc(most * PATH_BYTES)
+    cdef int64_t* edges = <int64_t*> malloc((2 * longest + 2 * most) * sizeof(int64_t))
+    cdef Fill* fills = <Fill*> malloc(most * sizeof(Fill))
+    cdef int32_t* groups = <int32_t*> malloc((3 * most + slots) * sizeof(int32_t))
+    cdef uint32_t* colors = <uint32_t*> malloc(most * sizeof(uint32_t))
     result = []
     try:
-        if not (text and left and fills and groups):
+        if not (text and edges and fills and groups and colors):
             raise MemoryError
         for row in range(rows):
             first = row_offsets[row]
@@ -224,23 +302,32 @@ def strokes(
                 result.append(b"")
                 continue
             with nogil:
+                left = edges
+                right = left + longest
+                place(
+                    &start_ns[first], &end_ns[first], count, window_start_ns,
+                    window_end_ns - window_start_ns, units, left, right,
+                )
+                count = average(
+                    &fill[first, 0], count, left, right, right + longest,
+                    right + longest + most, colors,
+                )
+                left = right + longest
+                right = left + most
                 slots = 4
                 while slots < 2 * count:
                     slots *= 2
-                place(
-                    &start_ns[first], &end_ns[first], count, window_start_ns,
-                    window_end_ns - window_start_ns, units, left, left + longest,
-                )
                 end = draw(
-                    &fill[first, 0], count, left, left + longest, fills, groups,
-                    groups + longest, groups + 2 * longest, groups + 3 * longest, slots, text,
+                    colors, count, left, right, fills, groups, groups + most, groups + 2 * most,
+                    groups + 3 * most, slots, text,
                 )
             result.append(text[:end - text])
     finally:
         free(text)
-        free(left)
+        free(edges)
         free(fills)
         free(groups)
+        free(colors)
     return result
 
 

@@ -102,7 +102,9 @@ def _style() -> str:
     def rules(looks: Mapping[str, str]) -> str:
         return "".join(f".{name}{{{look}}}" for name, look in looks.items())
 
-    return f"{rules(_LIGHT)}@media (prefers-color-scheme:dark){{{rules(_DARK)}}}"
+    # a picture that is smaller than the window has paper around it
+    light, dark = (f":root{{background:{looks['paper'][5:]}}}" for looks in (_LIGHT, _DARK))
+    return f"{light}{rules(_LIGHT)}@media (prefers-color-scheme:dark){{{dark}{rules(_DARK)}}}"
 
 
 def _pieces(block: bytes) -> Iterable[bytes]:

@@ -23,6 +23,9 @@ interface Section {
 
 const HEADING_PX = 26;
 const ROOMY_PX = 28;
+/** A few rows share so much before they are as high as that. */
+const FEW_PX = 200;
+const FEW_ROW_PX = 56;
 const TIGHT_PX = 2;
 
 export class Rows {
@@ -53,6 +56,21 @@ export class Rows {
     return this.sections
       .map(({ panel, top, order }) => ({ panel, y: top - this.scrollPx, shown: order.length }))
       .filter(({ y }) => y > -HEADING_PX && y < this.viewPx);
+  }
+
+  /** The places, from 1, of the first and last row of which all can be seen; null if all can. */
+  get inView(): { first: number; last: number } | null {
+    if (this.totalPx <= this.viewPx) return null;
+    let before = 0;
+    let seen = 0;
+    for (const { order, first } of this.sections) {
+      const from = Math.ceil((this.scrollPx - first) / this.heightPx);
+      const to = Math.floor((this.scrollPx + this.viewPx - first) / this.heightPx);
+      const clamp = (i: number) => Math.min(order.length, Math.max(0, i));
+      before += clamp(from);
+      seen += clamp(to) - clamp(from);
+    }
+    return { first: before + 1, last: before + seen };
   }
 
   /** Puts the rows whose name passes in order: by time in a state, or as they came. */
@@ -99,9 +117,11 @@ export class Rows {
     const room = this.viewPx - headings * this.model.panels.length;
     const fitting = Math.floor((room * devicePixelRatio) / Math.max(1, this.shownCount)) / devicePixelRatio;
     const asked = this.model.rowHeight;
+    const few = Math.floor(FEW_PX / Math.max(1, this.shownCount));
+    const roomy = Math.max(ROOMY_PX, Math.min(FEW_ROW_PX, few));
     if (this.chosenPx !== null) this.heightPx = this.chosenPx;
-    else if (asked === 0) this.heightPx = Math.min(ROOMY_PX, Math.max(1, fitting));
-    else if (fitting >= asked) this.heightPx = Math.min(fitting, Math.max(asked, ROOMY_PX));
+    else if (asked === 0) this.heightPx = Math.min(roomy, Math.max(1, fitting));
+    else if (fitting >= asked) this.heightPx = Math.min(fitting, Math.max(asked, roomy));
     else this.heightPx = Math.max(fitting, Math.min(asked, TIGHT_PX));
     let top = 0;
     for (const section of this.sections) {

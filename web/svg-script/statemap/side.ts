@@ -17,7 +17,7 @@ export interface Moves {
   zoomToChoice(): void;
 }
 
-const SETTLE_MS = 60;
+const SETTLE_MS = 120;
 
 export class Side {
   readonly element: HTMLElement;

@@ -39,6 +39,7 @@ export class Stage {
     this.spacer,
   );
   private readonly field = h("div", { class: "field" }, this.labels, this.strip, this.scroller);
+  private readonly position = h("div", { class: "position" });
   private readonly footer: HTMLElement;
   private readonly picture = new Picture();
   private colors: Uint32Array[] = [];
@@ -54,7 +55,7 @@ export class Stage {
     private readonly isDark: () => boolean,
   ) {
     const notes = session.model.footer.map((text) => h("div", {}, shown(text)));
-    this.footer = h("footer", { class: "muted" }, ...notes);
+    this.footer = h("footer", { class: "muted" }, this.position, ...notes);
     this.element = h(
       "div",
       { class: "stage" },
@@ -104,6 +105,11 @@ export class Stage {
     this.scroller.hidden = rows.totalPx <= height;
     this.scroller.scrollTop = rows.scrollPx;
     rows.fit(height);
+    const seen = rows.inView;
+    const count = (rowCount: number) => rowCount.toLocaleString("en");
+    this.position.textContent = seen
+      ? `rows ${count(seen.first)} to ${count(seen.last)} of ${count(rows.shownCount)}`
+      : "";
 
     const scale = devicePixelRatio;
     const width = Math.round(this.strip.clientWidth * scale);
