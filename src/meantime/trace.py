@@ -259,6 +259,8 @@ class Trace:
         lanes: What of it can be drawn.
         clock: Which clock its times count.
         bounds: The window [begin_ns, finish_ns) that it covers, if it says so.
+        ends: Entity code to when the trace last heard of it, of entities of which that is after the
+            bounds: what state such a one is in then is not known.
         title: What the trace calls itself.
         descriptions: Entity code to what the trace says about that entity.
         anomalies: What was odd, counted.
@@ -281,6 +283,7 @@ class Trace:
     lanes: list[LaneDeclaration] = field(default_factory=list)
     clock: Clock = field(default_factory=Clock)
     bounds: tuple[int, int] | None = None
+    ends: dict[int, int] = field(default_factory=dict)
     title: str | None = None
     descriptions: dict[int, str] = field(default_factory=dict)
     anomalies: Anomalies = field(default_factory=Anomalies)

@@ -38,6 +38,11 @@ def build(trace: Trace, path: str | PathLike[str] | None = None) -> History:
     builder = HistoryBuilder(path)
     tables = _Tables(builder, trace)
     tables.put_all()
+    for entity, time_ns in trace.ends.items():
+        quark = int(tables.quark_of[entity])
+        # a state that began then has no length in the trace, but is what was said last
+        if builder.ongoing_start(quark) < time_ns:
+            builder.modify(time_ns, quark, None)
     for tag, fields in enumerate(trace.tags):
         builder.define_tag(tag, fields)
     for lane in trace.lanes:

@@ -1276,6 +1276,15 @@ cdef class Scanner:
         code = intern_find(&self.scan_.entities, &key, 0)
         return self.scan_.prior_ns[code] if code >= 0 else None
 
+    def beyond(self):
+        """The entities, by code, whose last datum is after the last one of the input, and its time."""
+        cdef int32_t code
+        return {
+            code: self.scan_.prior_ns[code]
+            for code in range(self.scan_.entities.count)
+            if self.scan_.prior_ns[code] > self.scan_.last_ns and not self.scan_.dropped[code]
+        }
+
     def entities(self, int first):
         names = _strings(&self.scan_.entities, first)
         return [(name, not self.scan_.dropped[first + i]) for i, name in enumerate(names)]

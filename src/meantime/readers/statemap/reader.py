@@ -250,6 +250,9 @@ class Reader:
         trace.clock = Clock(host=metadata.text("host"), utc_at_origin_ns=metadata.start_ns)
         if scanner.last_ns is not None:
             trace.bounds = (0, scanner.last_ns)
+            trace.ends = {
+                self._path_codes[code]: time_ns for code, time_ns in scanner.beyond().items()
+            }
         kind = metadata.text("entityKind")
         trace.lanes.append(LaneDeclaration("*", entity_kind=kind, states=self._states))
         if self._weighed:
