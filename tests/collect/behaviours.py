@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import collections.abc
 import contextvars
+import functools
 import gc
 import inspect
 import io
@@ -301,6 +302,20 @@ async def current_task_is_the_task() -> object:
 async def threads_give_results() -> object:
     loop = asyncio.get_running_loop()
     return await asyncio.to_thread(lambda: 5), await loop.run_in_executor(None, int, "6")
+
+
+async def threads_run_whatever_can_be_called() -> object:
+    class Anything:
+        def __getattr__(self, name: str) -> Anything:
+            return Anything()
+
+        def __call__(self) -> str:
+            return "called"
+
+    loop = asyncio.get_running_loop()
+    partial = functools.partial(functools.partial(int, "7"), base=8)
+    functions: list[Any] = [Anything(), partial, [].copy, dict]
+    return [await loop.run_in_executor(None, function) for function in functions]
 
 
 async def threads_fail() -> object:

@@ -7,6 +7,9 @@ from libc.string cimport memcpy
 
 import os
 import sys
+from contextvars import Context
+from functools import partial
+from types import BuiltinFunctionType, FunctionType, MethodType
 
 
 cdef extern from "hooks.h":
@@ -117,6 +120,7 @@ cdef object _on_loop_end = None
 cdef bint _watch_workers = False
 cdef uint32_t _next_item = 1
 cdef dict _named_places = {}
+cdef int _MAX_WRAPPED = 8
 
 
 def start(
@@ -297,50 +301,44 @@ cdef size_t _name_of_thread(char *buffer, size_t size) noexcept:
     return _name_of(<PyObject *>thread, buffer, size) if thread is not None else 0
 
 
+# what goes wrong in these is told by sys.unraisablehook, and the loop runs on
+
+
 cdef void _loop_begins(PyObject *loop) noexcept:
-    try:
-        if _watch_workers:
-            put(KIND_LOOP_BEGIN, _place_of_name(type(<object>loop).__name__), 0)
-        _on_loop_begin(<object>loop)
-    except Exception as error:
-        sys.unraisablehook(_Unraisable(error))
+    if _watch_workers:
+        put(KIND_LOOP_BEGIN, _place_of_name(type(<object>loop).__name__), 0)
+    _on_loop_begin(<object>loop)
 
 
 cdef void _loop_ends(PyObject *loop) noexcept:
-    try:
-        _on_loop_end(<object>loop)
-        if _watch_workers:
-            put(KIND_LOOP_END, 0, 0)
-    except Exception as error:
-        sys.unraisablehook(_Unraisable(error))
-
-
-class _Unraisable:
-    def __init__(self, error):
-        self.exc_type = type(error)
-        self.exc_value = error
-        self.exc_traceback = error.__traceback__
-        self.err_msg = "meantime could not watch an event loop"
-        self.object = None
+    _on_loop_end(<object>loop)
+    if _watch_workers:
+        put(KIND_LOOP_END, 0, 0)
 
 
 cdef uint32_t _place_of_item(object item) except? 0:
-    # concurrent.futures since 3.14 keeps (fn, args, kwargs) as `task`
+    # only what is known not to run code when it is looked at: a stand-in may answer to anything
     try:
         function, args = item.fn, item.args
     except AttributeError:
+        # concurrent.futures since 3.14 keeps (fn, args, kwargs)
         function, args = item.task[0], item.task[1]
-    while not hasattr(function, "__code__"):
-        if hasattr(function, "func") and hasattr(function, "args"):
-            function, args = function.func, function.args
-        elif hasattr(function, "__func__"):
+    for _ in range(_MAX_WRAPPED):
+        kind = type(function)
+        if kind is FunctionType:
+            return _place_of_code(function.__code__)
+        if kind is MethodType:
             function = function.__func__
-        elif args and callable(args[0]):
-            # asyncio.to_thread submits contextvars.Context.run with the function
+        elif kind is partial:
+            function, args = function.func, function.args
+        elif kind is BuiltinFunctionType and type(function.__self__) is Context and args:
+            # asyncio.to_thread submits Context.run with the function
             function, args = args[0], args[1:]
+        elif kind is BuiltinFunctionType or kind is type:
+            return _place_of_name(function.__qualname__)
         else:
-            return _place_of_name(getattr(function, "__qualname__", type(function).__name__))
-    return _place_of_code(function.__code__)
+            break
+    return _place_of_name(type(function).__qualname__)
 
 
 cdef void _item_submitted(PyObject *pointer) noexcept:
@@ -372,11 +370,8 @@ cdef uint32_t _item_begins(PyObject *pointer) noexcept:
 
 
 cdef void _trio_begins(PyObject *runner) noexcept:
-    try:
-        if _watch_workers:
-            put(KIND_LOOP_BEGIN, _place_of_name("trio"), 0)
-    except Exception as error:
-        sys.unraisablehook(_Unraisable(error))
+    if _watch_workers:
+        put(KIND_LOOP_BEGIN, _place_of_name("trio"), 0)
 
 
 name_of = _name_of

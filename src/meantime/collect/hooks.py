@@ -31,7 +31,7 @@ class Hooks:
         self._tasks = tasks
         self._workers = workers
         self._undo: list[tuple[Any, str, object]] = []
-        self._loops: dict[int, Any] = {}
+        self._loops: dict[int, tuple[Any, Any]] = {}
         self._library: list[str] = []
         self._cancellations: list[type[BaseException]] = []
         _recorder.configure_loops(self._loop_begins, self._loop_ends, workers=workers)
@@ -52,8 +52,8 @@ class Hooks:
     def remove(self) -> None:
         """Put everything back as it was."""
         self._watch.remove()
-        for loop in list(self._loops.values()):
-            self._unhook_loop(loop)
+        for loop, _ in list(self._loops.values()):
+            self._loop_ends(loop)
         for owner, name, original in reversed(self._undo):
             if original is _MISSING:
                 delattr(owner, name)
@@ -116,40 +116,40 @@ class Hooks:
     def _loop_begins(self, loop: Any) -> None:
         if id(loop) in self._loops:
             return
-        self._loops[id(loop)] = loop
+        selector = getattr(loop, "_selector", None)
+        self._loops[id(loop)] = (loop, selector)
         if self._tasks:
             _hook_instance(loop, "call_soon")
-        if self._workers and (selector := getattr(loop, "_selector", None)) is not None:
+        if self._workers:
             _hook_instance(selector, "select")
 
     def _loop_ends(self, loop: Any) -> None:
-        if id(loop) in self._loops:
-            self._unhook_loop(loop)
-
-    def _unhook_loop(self, loop: Any) -> None:
-        del self._loops[id(loop)]
-        _unhook_instance(loop, "call_soon")
-        if (selector := getattr(loop, "_selector", None)) is not None:
-            _unhook_instance(selector, "select")
+        hooked = self._loops.pop(id(loop), None)
+        if hooked is not None:
+            _unhook_instance(loop, "call_soon")
+            _unhook_instance(hooked[1], "select")
 
 
 # neither looks at the object's __dict__: that alone makes all its attributes slower up to 3.12
 
 
 def _hook_instance(owner: Any, name: str) -> None:
+    if not hasattr(type(owner), name):
+        # no loop or selector of the usual kind: a stand-in in a test, say
+        return
     try:
         setattr(owner, name, _recorder.hook(name, getattr(owner, name)))
     except AttributeError:
-        # a loop with slots: it runs unwatched
+        # one with slots: it runs unwatched
         return
 
 
 def _unhook_instance(owner: Any, name: str) -> None:
-    hook = getattr(owner, name)
+    hook: Any = getattr(owner, name, None)
     if type(hook).__name__ != "Hook":
         # never hooked, or the program has put its own there in the meantime
         return
     original = hook.__wrapped__
     delattr(owner, name)
-    if getattr(owner, name) != original:
+    if getattr(owner, name, None) != original:
         setattr(owner, name, original)
