@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+import meantime
+
 sys.path.insert(0, str(Path(__file__).parent))
 from reading import read
 
@@ -43,9 +45,9 @@ def _record(
 
 
 @pytest.fixture(autouse=True)
-def _source_path(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
-    # the tests may run from the checkout; the commands run elsewhere
-    monkeypatch.setenv("PYTHONPATH", str(root / "src"))
+def _same_meantime(monkeypatch: pytest.MonkeyPatch) -> None:
+    # the commands run elsewhere, with the package that the tests run with
+    monkeypatch.setenv("PYTHONPATH", str(Path(meantime.__file__).parents[1]))
 
 
 @pytest.mark.parametrize(
