@@ -121,7 +121,15 @@ def pixel(page: Page, ratio: float, row: int = 0, rows: int = 1) -> str:
     return f"#{bytes(color[:3]).hex()}" if color[3] else ""
 
 
+def drawn(page: Page) -> None:
+    """Wait until the page has drawn what the last action changed."""
+    page.evaluate(
+        "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+    )
+
+
 def table(page: Page, selector: str) -> list[list[str]]:
+    drawn(page)
     rows = page.locator(f"{selector} tbody tr, {selector} tfoot tr")
     return [row.locator("td").all_text_contents() for row in rows.all()]
 
