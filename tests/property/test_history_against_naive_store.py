@@ -146,6 +146,35 @@ def test_every_query_answers_what_the_intervals_say(pair: Pair, data: st.DataObj
     assert shown(history.intervals(quarks, start_ns, end_ns, resolution_ns)) == shown(sampled)
     edges = [bin_edge(start_ns, end_ns, bins, index) for index in range(bins + 1)]
     check_shares(history, quarks, edges, met)
+    check_operations(history, quarks, (start_ns, end_ns), whole)
+
+
+def check_operations(
+    history: History,
+    quarks: list[int],
+    range_ns: tuple[int, int],
+    whole: dict[int, list[Interval]],
+) -> None:
+    start_ns, end_ns = range_ns
+    times = [end_ns - 1, start_ns]
+    for quark, row in zip(quarks, history.sample(quarks, times).rows(), strict=True):
+        found = [i.value for time in times for i in whole[quark] if i.start_ns <= time < i.end_ns]
+        assert repr(row) == repr(found)
+        after = [i for i in whole[quark] if i.end_ns > start_ns]
+        before = [i for i in whole[quark] if i.start_ns <= start_ns][::-1]
+        assert shown(history.iterate(quark, start_ns)) == shown(after)
+        assert shown(history.iterate(quark, start_ns, backwards=True)) == shown(before)
+        met = [i for i in whole[quark] if i.start_ns < end_ns and i.end_ns > start_ns]
+        numbers = [i for i in met if isinstance(i.value, int)]
+        if numbers and len(numbers) == sum(i.value is not None for i in met):
+            values = [i.value for i in numbers if isinstance(i.value, int)]
+            total = sum(
+                value * (min(i.end_ns, end_ns) - max(i.start_ns, start_ns))
+                for value, i in zip(values, numbers, strict=True)
+            )
+            assert history.maximum(quark, start_ns, end_ns) == max(values)
+            assert history.minimum(quark, start_ns, end_ns) == min(values)
+            assert history.average(quark, start_ns, end_ns) == total / (end_ns - start_ns)
 
 
 def is_sampled(interval: Interval, start_ns: int, end_ns: int, resolution_ns: int) -> bool:

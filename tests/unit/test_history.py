@@ -280,3 +280,48 @@ def test_what_no_declaration_means_can_be_drawn_all_the_same() -> None:
         ("state", ["small"]),
         ("counter", ["big", "low", "f"]),
     ]
+
+
+def test_worked_averages_count_no_state_as_nothing() -> None:
+    builder = HistoryBuilder()
+    quark = builder.quark("n")
+    for time_ns, value in zip((1, 2, 3, 5, 6, 9), (10, None, 20, None, 30, None), strict=True):
+        builder.modify(time_ns * 1000, quark, value)
+    history = builder.close(10_000)
+
+    assert history.average(quark, 500, 1500) == 5.0
+    assert history.average(quark, 1500, 5000) == 45 / 3.5
+    assert history.average(quark, 0, 10_000) == 14.0
+    assert history.average(quark, 9_500, 20_000) == 0.0
+    assert (history.maximum(quark, 0, 6000), history.minimum(quark, 0, 6001)) == (20, 10)
+    assert history.maximum(quark, 9_500, 9_600) is None
+
+
+def test_floats_average_and_strings_do_not() -> None:
+    builder = HistoryBuilder()
+    number, text, odd = builder.quark("f"), builder.quark("s"), builder.quark("odd")
+    builder.modify(0, number, 0.1)
+    builder.modify(5, number, 0.3)
+    builder.modify(0, text, "x")
+    builder.modify_many([0, 1, 2], [odd] * 3, [float("nan"), 2.0, float("inf")])
+    history = builder.close(10)
+
+    assert history.average(number, 0, 10) == 0.2
+    assert (history.minimum(odd, 0, 9), history.maximum(odd, 0, 9)) == (2.0, float("inf"))
+    with pytest.raises(StateTypeError, match="strings"):
+        history.maximum(text, 0, 5)
+
+
+def test_the_top_of_a_stack_is_found_at_any_time() -> None:
+    builder = HistoryBuilder()
+    stack = builder.quark("s")
+    builder.push(1, stack, "main")
+    builder.push(3, stack, "read")
+    builder.pop(5, stack)
+    builder.modify(0, builder.quark("text"), "x")
+    history = builder.close(9)
+
+    tops = [history.stack_top(stack, time_ns) for time_ns in (0, 2, 4, 8)]
+    assert [top and top.value for top in tops] == [None, "main", "read", "main"]
+    with pytest.raises(StateTypeError):
+        history.stack_top(history.quark("text"), 4)

@@ -3,7 +3,7 @@
 from meantime.history.build import build
 from meantime.history.builder import HistoryBuilder
 from meantime.history.history import History, Lane
-from meantime.history.results import Flows, Interval, Intervals, Points, Shares
+from meantime.history.results import Flows, Interval, Intervals, Points, Sample, Shares
 from meantime.history.structures import AttributePool, AttributeQueue
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "Intervals",
     "Lane",
     "Points",
+    "Sample",
     "Shares",
     "build",
 ]

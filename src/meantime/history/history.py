@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from meantime.history import operations
 from meantime.history.results import Shares
 from meantime.kernels import aggregate
 from meantime.trace import LaneDeclaration
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
     from meantime.anomalies import Anomalies
     from meantime.attributes import Attributes, Pattern
     from meantime.clocks import Clock
-    from meantime.columns import Int32s
+    from meantime.columns import Int32s, Int64s
     from meantime.history.present import Present
-    from meantime.history.results import Flows, Interval, Intervals, Points
+    from meantime.history.results import Flows, Interval, Intervals, Points, Sample
     from meantime.history.samples import SampleTable
     from meantime.history.spans import SpanTable
 
@@ -300,6 +301,72 @@ class History:
         )
         value = now.column(quark, word, null, text=now.is_text(asked))
         return Shares(quark, part, value, ns, edges_ns, changes_quark, changes_bin, changes)
+
+    def sample(self, quarks: Sequence[int] | Int32s, times_ns: Sequence[int] | Int64s) -> Sample:
+        r"""Return the value of each attribute at each time.
+
+        >>> from meantime.testing import history_from_picture
+        >>> history_from_picture("a  xy.\nb  .zz").sample([0, 1], [2, 0]).rows()
+        [[None, 'x'], ['z', None]]
+
+        Raises:
+            QuarkError: If there is no such attribute.
+            TimeRangeError: If a time lies outside the history.
+        """
+        return self._now().sample(quarks, times_ns)
+
+    def iterate(self, quark: int, from_ns: int, *, backwards: bool = False) -> Iterator[Interval]:
+        """Yield the interval of an attribute that holds a time, and those after it, or before.
+
+        >>> from meantime.testing import history_from_picture
+        >>> history = history_from_picture("disk0  aab.")
+        >>> [interval.value for interval in history.iterate(0, 2, backwards=True)]
+        ['b', 'a']
+
+        Raises:
+            QuarkError: If there is no such attribute.
+            TimeRangeError: If the time lies outside the history.
+        """
+        return operations.iterate(self, quark, from_ns, backwards=backwards)
+
+    def maximum(self, quark: int, start_ns: int, end_ns: int) -> int | float | None:
+        """Return the greatest number an attribute had in [start_ns, end_ns); None if none.
+
+        Raises:
+            QuarkError: If there is no such attribute.
+            StateTypeError: If it holds strings.
+            TimeRangeError: If the range is empty or starts outside the history.
+        """
+        return operations.extreme(self, quark, start_ns, end_ns, greatest=True)
+
+    def minimum(self, quark: int, start_ns: int, end_ns: int) -> int | float | None:
+        """Return the least number an attribute had in [start_ns, end_ns); see `maximum`."""
+        return operations.extreme(self, quark, start_ns, end_ns, greatest=False)
+
+    def average(self, quark: int, start_ns: int, end_ns: int) -> float:
+        """Return an attribute's mean over the time in [start_ns, end_ns), exact for integers.
+
+        No state counts as 0, also beyond the history's end. Raises as `maximum` does.
+
+        >>> from meantime import HistoryBuilder
+        >>> builder = HistoryBuilder()
+        >>> queue = builder.quark("queue")
+        >>> builder.modify(0, queue, 6)
+        >>> builder.modify(2, queue, 3)
+        >>> builder.close(4).average(queue, 1, 5)
+        3.0
+        """
+        return operations.average(self, quark, start_ns, end_ns)
+
+    def stack_top(self, quark: int, time_ns: int) -> Interval | None:
+        """Return the interval of the value on top of a stack at a time; None if it is empty.
+
+        Raises:
+            QuarkError: If there is no such attribute.
+            StateTypeError: If it holds something else than a depth.
+            TimeRangeError: If the time lies outside the history.
+        """
+        return operations.stack_top(self, quark, time_ns)
 
     def spans(
         self,

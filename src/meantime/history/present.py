@@ -11,7 +11,7 @@ from meantime.anomalies import Anomalies
 from meantime.clocks import Clock
 from meantime.columns import Coded, Mixed
 from meantime.errors import QuarkError, TimeRangeError
-from meantime.history.results import Interval, Intervals
+from meantime.history.results import Interval, Intervals, Sample
 from meantime.history.values import value_of
 from meantime.kernels import aggregate
 from meantime.kernels.tail import FLOAT, INT, STR, UNTYPED
@@ -156,6 +156,24 @@ class Present:
                 f"{time_ns} ns is outside the history,"
                 f" [{self.segments.start_ns}, {self.segments.end_ns})"
             )
+
+    def sample(self, quarks: Sequence[int] | Int32s, times_ns: Sequence[int] | Int64s) -> Sample:
+        """Return the value of each attribute at each time."""
+        times = np.asarray(times_ns, np.int64)
+        asked = np.asarray(quarks, np.int32)
+        if len(times):
+            self.check_time(int(times.min()))
+            self.check_time(int(times.max()))
+            if self.verify:
+                self.verify(int(times.min()), int(times.max()) + 1)
+        for quark in (int(asked.min()), int(asked.max())) if len(asked) else ():
+            self.check_quark(quark)
+        word = np.empty(len(asked) * len(times), np.int64)
+        meta = np.empty(len(word), np.uint32)
+        self.segments.sample(asked, times, word, meta)
+        null = (meta & 1) != 0
+        value = self.column(np.repeat(asked, len(times)), word, null, text=self.is_text(asked))
+        return Sample(asked, times, value)
 
     def undeclared(self, declared: Sequence[Int32s]) -> tuple[Int32s, Int32s, Int32s]:
         """Return the attributes not declared that hold strings, small integers, other numbers."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from meantime.columns import Coded, Int32s, Int64s, Value, Values
 
-__all__ = ["Flows", "Interval", "Intervals", "Points", "Shares"]
+__all__ = ["Flows", "Interval", "Intervals", "Points", "Sample", "Shares"]
 
 _SHOWN_ROWS = 10
 
@@ -144,6 +144,27 @@ class Shares:
         return _listed(
             f"Shares: {len(self):,} in {len(self.edges_ns) - 1:,} bins", lines, len(self)
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The values of attributes at times, attribute after attribute.
+
+    Attributes:
+        quark: int32, the attributes asked for.
+        time_ns: int64, the times asked for.
+        value: The value of attribute i at time j in row i * times + j; as in `Intervals`.
+    """
+
+    quark: Int32s
+    time_ns: Int64s
+    value: Values
+
+    def rows(self) -> list[list[Value]]:
+        """Return a list per attribute of its values at the times."""
+        values: list[Value] = [*self.value.to_list()]
+        times = len(self.time_ns)
+        return [values[row * times : (row + 1) * times] for row in range(len(self.quark))]
 
 
 @dataclass(frozen=True, slots=True)

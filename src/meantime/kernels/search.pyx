@@ -331,6 +331,25 @@ cdef class Segments:
                 if not self.next_change(quarks[i], &place, &end[i]):
                     end[i] = self.end_ns
 
+    def sample(
+        self,
+        const int32_t[::1] quarks,
+        const int64_t[::1] times,
+        int64_t[::1] word,
+        uint32_t[::1] meta,
+    ):
+        """Find the value of each quark at each time, quark after quark."""
+        cdef Py_ssize_t i, j, n = 0
+        cdef State state
+        cdef Place place
+        with nogil:
+            for i in range(quarks.shape[0]):
+                for j in range(times.shape[0]):
+                    self.locate(quarks[i], times[j], &state, &place)
+                    word[n] = state.word
+                    meta[n] = state.meta
+                    n += 1
+
     def count(
         self, const int32_t[::1] quarks, int64_t start_ns, int64_t end_ns, int64_t[::1] counts
     ):

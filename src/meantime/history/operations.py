@@ -1,0 +1,92 @@
+"""Questions about one attribute: neighbours, extremes, averages, the top of a stack."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from meantime.columns import Mixed
+from meantime.errors import StateTypeError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from meantime.columns import Int64s
+    from meantime.history.history import History
+    from meantime.history.results import Interval
+
+__all__ = ["average", "extreme", "iterate", "stack_top"]
+
+_INT = 2
+
+
+def iterate(history: History, quark: int, from_ns: int, *, backwards: bool) -> Iterator[Interval]:
+    """Yield the interval that holds a time, and those after or before it."""
+    interval = history.state(quark, from_ns)
+    while True:
+        yield interval
+        if backwards:
+            if interval.start_ns == history.start_ns:
+                return
+            interval = history.state(quark, interval.start_ns - 1)
+        else:
+            if interval.end_ns == history.end_ns:
+                return
+            interval = history.state(quark, interval.end_ns)
+
+
+def _numbers(
+    history: History, quark: int, start_ns: int, end_ns: int
+) -> tuple[list[int] | list[float], Int64s]:
+    """Return the numbers that an attribute had in a range, and how long in it each lasted."""
+    intervals = history.intervals([quark], start_ns, end_ns)
+    from_ns = np.maximum(intervals.start_ns, start_ns)
+    lasted_ns = np.minimum(intervals.end_ns, end_ns) - from_ns
+    if not isinstance(intervals.value, Mixed):
+        if (intervals.value.codes >= 0).any():
+            name = history.attributes.text(quark)
+            raise StateTypeError(f"{name} holds strings: only numbers can be compared and averaged")
+        return [], lasted_ns[:0]
+    there = intervals.value.kinds > 0
+    words = intervals.value.words[there]
+    if (intervals.value.kinds[there] == _INT).all():
+        return words.tolist(), lasted_ns[there]
+    return words.view(np.float64).tolist(), lasted_ns[there]
+
+
+def extreme(
+    history: History, quark: int, start_ns: int, end_ns: int, *, greatest: bool
+) -> int | float | None:
+    """Return the greatest or least number in a range; None if there is none."""
+    values, _ = _numbers(history, quark, start_ns, end_ns)
+    # NaN is neither greater nor less: it counts only where there is nothing else.
+    compared = [value for value in values if value == value] or values  # noqa: PLR0124 - as above
+    if not compared:
+        return None
+    return max(compared) if greatest else min(compared)
+
+
+def average(history: History, quark: int, start_ns: int, end_ns: int) -> float:
+    """Return the mean over the time of a range, no state counting as 0."""
+    values, lasted_ns = _numbers(history, quark, start_ns, end_ns)
+    products = [value * ns for value, ns in zip(values, lasted_ns.tolist(), strict=True)]
+    if all(isinstance(product, int) for product in products):
+        # A quotient of ints is the double nearest to it.
+        exact: float = sum(products) / (end_ns - start_ns)
+        return exact
+    if all(map(math.isfinite, products)):
+        total: float = math.fsum(products)
+        return total / (end_ns - start_ns)
+    return float(sum(products)) / (end_ns - start_ns)
+
+
+def stack_top(history: History, quark: int, time_ns: int) -> Interval | None:
+    """Return the interval of the value on top of a stack; None if it is empty."""
+    depth = history.state(quark, time_ns).value
+    if depth is not None and not isinstance(depth, int):
+        name = history.attributes.text(quark)
+        raise StateTypeError(f"{name} holds {depth!r}: a stack's attribute holds its depth, an int")
+    child = history.attributes.find(str(depth), parent=quark) if depth else None
+    return None if child is None else history.state(child, time_ns)
