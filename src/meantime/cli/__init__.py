@@ -29,6 +29,9 @@ COMMANDS = {
     "stats": "Tell where the time went: per state or entity, or per name of spans.",
     "dump": "Print what a trace holds, one JSON object a line.",
     "flame": "Draw where the time went: a flame graph, or with --chart a flame chart.",
+    "build": "Turn a trace into a history on disk, which every command takes in its place.",
+    "query": "Ask a history, or any trace: all states at a time, intervals, shares, attributes.",
+    "check": "Check every byte of a history on disk, and save what is whole of a damaged one.",
     "convert": "Write a trace in another format, and say what that cannot hold.",
 }
 

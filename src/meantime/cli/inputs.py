@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from meantime.cli.progress import progress_bar
@@ -9,14 +10,15 @@ from meantime.errors import InputError, UsageError
 from meantime.units import format_utc, parse_instant
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from meantime.anomalies import Anomalies
     from meantime.clocks import Clock
     from meantime.opening import Opened
+    from meantime.trace import Trace
     from meantime.units import Instant
 
-__all__ = ["load", "refuse_anomalies", "resolve", "since_origin"]
+__all__ = ["load", "load_trace", "refuse_anomalies", "resolve", "since_origin"]
 
 
 def load(
@@ -35,6 +37,19 @@ def load(
 
     with progress_bar(f"reading {path}") as progress:
         return opening.load(path, lenient=lenient, until_ns=until_ns, keep=keep, progress=progress)
+
+
+@contextmanager
+def load_trace(path: str, *, lenient: bool) -> Iterator[Trace]:
+    """Yield a trace that is read while its batches are consumed, with progress on a terminal.
+
+    Raises:
+        InputError: If the trace cannot be read.
+    """
+    from meantime.readers import open_trace  # noqa: PLC0415 - as above
+
+    with progress_bar(f"reading {path}") as progress:
+        yield open_trace(path, lenient=lenient, progress=progress)
 
 
 def refuse_anomalies(path: str, anomalies: Anomalies) -> None:

@@ -24,6 +24,7 @@ from meantime.errors import (
 )
 from meantime.history import structures
 from meantime.history.catalogue import Catalogue
+from meantime.history.changes import TypedChanges
 from meantime.history.closing import event_range, overlapping_spans, thread_places
 from meantime.history.directory import DirectoryWriter
 from meantime.history.events import EventTables
@@ -47,9 +48,8 @@ if TYPE_CHECKING:
 
     from meantime.attributes import Attributes, Pattern
     from meantime.columns import Int32s, Int64s, Value
+    from meantime.history.changes import Changes
     from meantime.history.loading import Loaded
-    from meantime.history.samples import SampleTable
-    from meantime.history.spans import SpanTable
     from meantime.trace import LaneKind, State
 
 __all__ = ["HistoryBuilder"]
@@ -138,6 +138,11 @@ class HistoryBuilder:
             writer.create()
             self._store.keep_in(writer)
         self._writer = writer
+
+    def take_changes(self, changes: Changes, kinds: npt.NDArray[np.uint8]) -> None:
+        """Take changes of another history of the same names as they are."""
+        self._store.reserve(len(self.attributes))
+        self._store.put_verbatim(TypedChanges(*changes, kinds[changes.quark]))
 
     def restore(self, loaded: Loaded) -> None:
         """Take up where a history on disk stopped; its names and facts are known already."""
@@ -468,10 +473,11 @@ class HistoryBuilder:
             self._history = History(self.present)
         return self._history
 
-    def close(self, end_ns: int | None = None) -> History:
+    def close(self, end_ns: int | None = None, *, tables: Tables | None = None) -> History:
         """Return the finished history.
 
         It ends at `end_ns`, or just after the last change if that is later: no state is lost.
+        `tables` are event tables from elsewhere, in place of what was collected.
 
         Raises:
             HistoryClosedError: If it was closed before.
@@ -479,8 +485,8 @@ class HistoryBuilder:
         self._apply_later(_INT64.max)
         store = self._open_store()
         catalogue = self.catalogue
-        spans = self.spans.table(catalogue.strings.names, self._places)
-        samples = self.samples.table(catalogue.strings.names)
+        tables = tables or self._tables()
+        spans, samples = tables.spans, tables.samples
         catalogue.anomalies.add("overlapping_span", overlapping_spans(self.attributes, spans))
         if catalogue.bounds is None:
             catalogue.bounds = event_range(spans, samples)
@@ -489,16 +495,16 @@ class HistoryBuilder:
             start_ns = min(start_ns, catalogue.bounds[0])
             end_ns = max(catalogue.bounds[1], catalogue.bounds[1] if end_ns is None else end_ns)
         segments = store.finish(start_ns, end_ns)
-        facts = self._facts(spans, samples)
+        facts = Facts.of(catalogue, self.kinds(), tables, store.replaced)
         if self._writer:
-            described, tables = pack(facts)
+            described, packed = pack(facts)
             record = {
                 "start_ns": segments.start_ns,
                 "end_ns": segments.end_ns,
                 "replaced": store.replaced,
                 "tables": described,
             }
-            self._writer.close(record, tables)
+            self._writer.close(record, packed)
         self._closed = Present(segments, facts, built=True)
         return self.history
 
@@ -514,24 +520,20 @@ class HistoryBuilder:
             store = self._store.copy()
             store.reserve(len(self.attributes))
             segments = store.finish(self.catalogue.start_ns, None)
-            self._seen = (
-                key,
-                Present(
-                    segments,
-                    self._facts(
-                        SpanCollector().table(self.catalogue.strings.names, self._places),
-                        SampleCollector().table(self.catalogue.strings.names),
-                    ),
-                    built=False,
-                ),
-            )
+            names = self.catalogue.strings.names
+            points, flows = self.events.tables(names)
+            # Spans and samples are put in order once, when the history is closed.
+            spans = SpanCollector().table(names, self._places)
+            tables = Tables(points, flows, spans, SampleCollector().table(names))
+            facts = Facts.of(self.catalogue, self.kinds(), tables, self._store.replaced)
+            self._seen = (key, Present(segments, facts, built=False))
         return self._seen[1]
 
-    def _facts(self, spans: SpanTable, samples: SampleTable) -> Facts:
-        catalogue = self.catalogue
-        points, flows = self.events.tables(catalogue.strings.names)
-        tables = Tables(points, flows, spans, samples)
-        return Facts.of(catalogue, self.kinds(), tables, self._store.replaced)
+    def _tables(self) -> Tables:
+        names = self.catalogue.strings.names
+        points, flows = self.events.tables(names)
+        spans = self.spans.table(names, self._places)
+        return Tables(points, flows, spans, self.samples.table(names))
 
     def kinds(self) -> npt.NDArray[np.uint8]:
         """Return the type of each attribute's values, by quark."""

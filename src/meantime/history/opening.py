@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from bisect import bisect_right
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from meantime.history.loading import Loaded
 
-__all__ = ["is_history", "open_history"]
+__all__ = ["discard_unfinished", "is_history", "open_history"]
 
 
 def is_history(path: str | PathLike[str]) -> bool:
@@ -89,3 +90,17 @@ class _Verifier:
             if index in self._unchecked:
                 check_rows(self._loaded.paths[index], self._loaded.segments[index])
                 self._unchecked.discard(index)
+
+
+def discard_unfinished(path: Path) -> bool:
+    """Remove an unfinished history that cannot go on; return whether there was one.
+
+    A finished one, and what is no history, stays.
+
+    Raises:
+        InputError: If it is of a later version, or damaged.
+    """
+    if not is_history(path) or load(path, HistoryBuilder()).closed is not None:
+        return False
+    shutil.rmtree(path)
+    return True

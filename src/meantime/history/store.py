@@ -214,6 +214,12 @@ class Store:
             if changes is not None:
                 self._put_words(changes)
 
+    def put_verbatim(self, changes: TypedChanges) -> None:
+        """Take changes as they are, also where one changes nothing."""
+        self._tail.verbatim = True
+        self._put_words(changes)
+        self._tail.verbatim = False
+
     def _put_words(self, changes: TypedChanges) -> None:
         self.batch_rows = 0
         time_ns, quark, word, meta, kind = changes

@@ -1,0 +1,28 @@
+"""`meantime check`: whether a history on disk is whole."""
+
+from __future__ import annotations
+
+import click
+
+from meantime.cli.options import once
+
+__all__ = ["command"]
+
+
+@click.command("check", epilog="Example:  meantime check disks.mth")
+@click.argument("history", metavar="HISTORY")
+@once("--salvage", metavar="NAME.mth", help="Write what is whole, all before the damage, here.")
+def command(*, history: str, salvage: str | None) -> None:
+    """Check every byte of a history on disk, and save what is whole of a damaged one."""
+    from pathlib import Path  # noqa: PLC0415 - NumPy and the core are not for --help
+
+    from meantime.history.checking import check, save  # noqa: PLC0415 - as above
+
+    if salvage is None:
+        segments, changes = check(Path(history))
+        click.echo(f"{history}: whole: {changes:,} changes in {segments:,} segments")
+        return
+    missing = save(Path(history), Path(salvage))
+    for complaint in missing:
+        click.echo(complaint, err=True)
+    click.echo(f"{salvage}: what was whole" if missing else f"{salvage}: everything")

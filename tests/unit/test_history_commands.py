@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner
+
+from meantime.cli import cli
+from meantime.errors import InputError, OutputError, UsageError
+from meantime.history import HistoryBuilder
+from meantime.history.opening import open_history
+from meantime.testing import picture
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from click.testing import Result
+
+
+def meantime(*words: object) -> Result:
+    return CliRunner().invoke(cli, [str(word) for word in words], catch_exceptions=True)
+
+
+def lines(result: Result) -> list[dict[str, object]]:
+    assert result.exit_code == 0, result.output
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "x.mth"
+    with HistoryBuilder(path) as builder:
+        disk, load_ = builder.quark("disks", "0"), builder.quark("load")
+        tag = builder.tag({"pid": 7})
+        for time_ns, value in ((0, "idle"), (2, "busy"), (6, "idle")):
+            builder.modify(time_ns, disk, value, tag if value == "busy" else None)
+        builder.modify(3, load_, 0.5)
+    return path
+
+
+def test_a_history_answers_on_the_command_line(path: Path) -> None:
+    at = lines(meantime("query", path, "at", "4", "--json"))
+    state = lines(meantime("query", path, "state", "load", "1ns", "--json"))
+    intervals = lines(meantime("query", path, "intervals", "disks/*", "--to", "3", "--json"))
+    shares = lines(meantime("query", path, "shares", "disks/0", "--bins", "2", "--json"))
+    tree = lines(meantime("query", path, "tree", "disks/**", "--json"))
+
+    assert [(row["path"], row["value"]) for row in at] == [
+        ("disks", None),
+        ("disks/0", "busy"),
+        ("load", 0.5),
+    ]
+    assert at[1]["tag"] == {"pid": 7}
+    assert (state[0]["value"], state[0]["end_ns"]) == (None, 3)
+    assert [row["value"] for row in intervals] == ["idle", "busy"]
+    assert [(row["bin"], row["value"], row["ns"]) for row in shares] == [
+        (0, "idle", 2),
+        (0, "busy", 2),
+        (1, "busy", 2),
+        (1, "idle", 1),
+    ]
+    assert [row["path"] for row in tree] == ["disks", "disks/0"]
+    assert "disks/0" in meantime("query", path, "tree").stdout
+
+
+def test_a_wrong_number_of_words_is_a_wrong_command_line(path: Path) -> None:
+    assert isinstance(meantime("query", path, "at").exception, UsageError)
+    assert isinstance(meantime("query", path, "state", "load").exception, UsageError)
+
+
+def test_a_trace_becomes_a_history_that_other_commands_take(root: Path, tmp_path: Path) -> None:
+    trace, path = root / "examples" / "postgres.statemap.gz", tmp_path / "pg.mth"
+
+    assert meantime("build", trace, "-o", path).exit_code == 0
+
+    stats = [json.loads(meantime("stats", source, "--json").stdout) for source in (trace, path)]
+    assert stats[0]["rows"] == stats[1]["rows"]
+    assert "whole" in meantime("check", path).stdout
+    assert isinstance(meantime("build", trace, "-o", path).exception, OutputError)
+
+
+def test_an_unfinished_build_is_done_again_and_says_so(root: Path, tmp_path: Path) -> None:
+    trace, path = root / "examples" / "postgres.statemap.gz", tmp_path / "pg.mth"
+    HistoryBuilder(path).flush()
+
+    again = meantime("build", trace, "-o", path)
+
+    assert again.exit_code == 0
+    assert "built anew" in again.stderr
+
+
+def test_what_is_damaged_is_named_and_the_rest_is_saved(path: Path, tmp_path: Path) -> None:
+    told = picture(open_history(path))
+    segment = path / "segments" / "000000.seg"
+    segment.write_bytes(segment.read_bytes()[:-9] + b"\xff" * 9)
+
+    checked = meantime("check", path)
+    saved = meantime("check", path, "--salvage", tmp_path / "saved.mth")
+
+    assert isinstance(checked.exception, InputError)
+    assert "000000.seg" in str(checked.exception)
+    assert "000000.seg" in saved.stderr
+    assert open_history(tmp_path / "saved.mth").attributes.find("disks", "0") is not None
+    whole = meantime("check", tmp_path / "saved.mth", "--salvage", tmp_path / "again.mth")
+    assert "everything" in whole.stdout
+    assert told
+
+
+def test_a_whole_history_is_saved_as_it_is(path: Path, tmp_path: Path) -> None:
+    copied = tmp_path / "copy.mth"
+
+    assert meantime("check", path, "--salvage", copied).exit_code == 0
+
+    one, other = open_history(path), open_history(copied)
+    assert list(one.intervals(range(3))) == list(other.intervals(range(3)))
+    assert list(one.tags) == list(other.tags)
+
+
+def test_an_unfinished_history_is_checked_and_saved_with_its_logs(tmp_path: Path) -> None:
+    path = tmp_path / "x.mth"
+    builder = HistoryBuilder(path)
+    builder.modify(1, builder.quark("a"), "x")
+    builder.modify(3, builder.quark("a"), "y")
+    builder.flush()
+
+    assert "2 changes" in meantime("check", path).stdout
+    assert meantime("check", path, "--salvage", tmp_path / "y.mth").exit_code == 0
+    assert picture(open_history(tmp_path / "y.mth")).split() == ["a", ".xxy"]
