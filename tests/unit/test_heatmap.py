@@ -6,8 +6,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+import meantime
 from meantime.cli import main
-from meantime.query.offsets import CellsBuilder, Choice, Fold, OffsetMap, Source, find, offset_map
+from meantime.errors import UsageError
+from meantime.query.offsets import (
+    CellsBuilder,
+    Choice,
+    Fold,
+    OffsetMap,
+    Source,
+    find,
+    offset_map,
+    samples_in_band,
+)
 from meantime.testing import history_from_picture
 from meantime.views.heatmap.grid import Grid
 from meantime.views.heatmap.selection import Selection, layers
@@ -261,3 +272,37 @@ def test_mistakes_get_a_line_and_a_status(  # noqa: PLR0917 - three fixtures, th
     assert run(perf(tmp_path, ("a", 1.5)), *options) == status
     assert message in capsys.readouterr().err
     assert not list(tmp_path.glob("x.*"))
+
+
+def test_a_flame_graph_of_a_band_has_what_ran_at_those_offsets(tmp_path: Path, root: Path) -> None:
+    out = tmp_path / "band.txt"
+
+    with pytest.raises(SystemExit) as left:
+        main(
+            [
+                "flame",
+                str(root / "examples" / "jobs.perf.gz"),
+                "--offset",
+                "0.25s..0.29s",
+                "--from",
+                "1700s",
+                "--to",
+                "1709s",
+                "-o",
+                str(out),
+            ]
+        )
+
+    assert left.value.code == 0
+    assert sum(int(line.rpartition(" ")[2]) for line in out.read_text().splitlines()) > 0
+
+
+def test_a_band_holds_the_samples_at_its_offsets_and_no_others(tmp_path: Path) -> None:
+    path = perf(tmp_path, ("a", 1.25), ("b", 1.249999), ("c", 7.279999), ("d", 7.28))
+    samples = meantime.open(path).samples()
+
+    found = samples_in_band(samples, (250_000_000, 280_000_000), S)
+
+    assert found.name.to_list() == ["a", "c"]
+    with pytest.raises(UsageError, match="no part"):
+        samples_in_band(samples, (0, 2 * S), S)

@@ -13,15 +13,18 @@ from meantime.cli.convert import report
 from meantime.cli.inputs import load, resolve
 from meantime.cli.options import once
 from meantime.errors import InputError, TimeRangeError, UsageError
+from meantime.units import parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from meantime.history.history import History
+    from meantime.history.samples import SampleTable
     from meantime.query.stacks import CallTree
 
 __all__ = ["command"]
 
+_IN_TIME = {"wall", "cpu-clock", "task-clock"}
 _SUFFIXES = (".svg", ".json", ".txt", ".folded")
 
 
@@ -32,6 +35,9 @@ _SUFFIXES = (".svg", ".json", ".txt", ".folded")
 @once("-o", "--output", metavar="OUT", help="The result: .svg, .json or .txt.")
 @once("--from", "from_", metavar="TIME", help="Where the range begins.")
 @once("--to", "to", metavar="TIME", help="Where the range ends.")
+@once("--offset", metavar="FROM..TO", help="Only samples at these offsets of every period.")
+@once("--period", metavar="TIME", default="1s", help="The period of --offset.  [1s]")
+@once("--event", metavar="NAME", help="Only samples of this event.")
 @click.option("--chart", is_flag=True, help="Draw the spans of each thread in the order of time.")
 @click.option("--lenient", is_flag=True, help="Skip and count what cannot be read.")
 def command(
@@ -40,17 +46,16 @@ def command(
     output: str | None,
     from_: str | None,
     to: str | None,
+    offset: str | None,
+    period: str,
+    event: str | None,
     chart: bool,
     lenient: bool,
 ) -> None:
     """Draw where the time went: a flame graph, or with --chart a flame chart."""
-    if output is None:
-        raise UsageError("say with -o where the output goes: a name in .svg, .json or .txt")
-    suffix = PurePath(output).suffix
-    if suffix not in _SUFFIXES:
-        raise UsageError(f"{output!r} must end in one of {', '.join(_SUFFIXES)}")
-    if chart and suffix != ".svg":
-        raise UsageError("--chart draws .svg; meantime convert writes the spans of a trace")
+    suffix = _suffix(output, chart=chart)
+    assert output is not None
+    band_ns, period_ns = _band(offset), parse_duration(period)
     from meantime.cli.output import write  # noqa: PLC0415 - only once the command line is sound
 
     _, history = load(file, lenient=lenient)
@@ -69,10 +74,31 @@ def command(
             raise InputError(file, "there are no spans, which a chart draws; leave out --chart")
         write(output, [_drawn_chart(history, title, start_ns, end_ns)])
         return
-    tree, unit = _tree(history, start_ns, end_ns)
+    some = band_ns is not None or event is not None
+    tree, unit = (
+        _sampled(file, history.samples(start_ns=start_ns, end_ns=end_ns), band_ns, period_ns, event)
+        if some
+        else _tree(history, start_ns, end_ns)
+    )
     lost: Counter[str] = Counter()
     write(output, _written(tree, unit, title, suffix, lost))
     report(lost)
+
+
+def _suffix(output: str | None, *, chart: bool) -> str:
+    """Return what kind of file is to be written.
+
+    Raises:
+        UsageError: If its name does not say it, or it cannot hold a chart.
+    """
+    if output is None:
+        raise UsageError("say with -o where the output goes: a name in .svg, .json or .txt")
+    suffix = PurePath(output).suffix
+    if suffix not in _SUFFIXES:
+        raise UsageError(f"{output!r} must end in one of {', '.join(_SUFFIXES)}")
+    if chart and suffix != ".svg":
+        raise UsageError("--chart draws .svg; meantime convert writes the spans of a trace")
+    return suffix
 
 
 def _tree(history: History, start_ns: int, end_ns: int) -> tuple[CallTree, str]:
@@ -83,9 +109,52 @@ def _tree(history: History, start_ns: int, end_ns: int) -> tuple[CallTree, str]:
     if len(history.spans()):
         return span_tree(spans, start_ns=start_ns, end_ns=end_ns), "ns"
     samples = history.samples(start_ns=start_ns, end_ns=end_ns)
+    return sample_tree(samples), _unit(samples)
+
+
+def _unit(samples: SampleTable) -> str:
     events = set(samples.event.to_list())
-    in_time = events <= {"wall", "cpu-clock", "task-clock"}
-    return sample_tree(samples), "ns" if in_time else "/".join(sorted(map(str, events)))
+    # perf writes how precise it was asked to be after the event: cpu-clock:ppp
+    in_time = {str(event).partition(":")[0] for event in events} <= _IN_TIME
+    return "ns" if in_time else "/".join(sorted(map(str, events)))
+
+
+def _band(text: str | None) -> tuple[int, int] | None:
+    """Return the offsets that FROM..TO means.
+
+    Raises:
+        UsageError: If it is not two times.
+    """
+    if text is None:
+        return None
+    low, dots, high = text.partition("..")
+    if not dots:
+        raise UsageError(f"--offset {text!r}: write two times, such as 0.25s..0.28s")
+    return parse_duration(low), parse_duration(high)
+
+
+def _sampled(
+    file: str,
+    samples: SampleTable,
+    band_ns: tuple[int, int] | None,
+    period_ns: int,
+    event: str | None,
+) -> tuple[CallTree, str]:
+    """Return the tree of some of the samples, and what they count.
+
+    Raises:
+        InputError: If there are none.
+    """
+    from meantime.query.offsets import samples_in_band, samples_of_event  # noqa: PLC0415 - as above
+    from meantime.query.stacks import sample_tree  # noqa: PLC0415 - as above
+
+    if event is not None:
+        samples = samples_of_event(samples, event)
+    if band_ns is not None:
+        samples = samples_in_band(samples, band_ns, period_ns)
+    if not len(samples):
+        raise InputError(file, "there are no samples in this part of it")
+    return sample_tree(samples), _unit(samples)
 
 
 def _drawn_chart(history: History, title: str, start_ns: int, end_ns: int) -> bytes:

@@ -28,6 +28,7 @@ _MODULES = (
     "meantime.readers.spall",
     "meantime.readers.speedscope",
     "meantime.readers.cpuprofile",
+    "meantime.readers.table",
     "meantime.readers.perf",
     "meantime.readers.folded",
     # any other JSON may be one, whose events stand far behind its beginning

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from meantime.query.offsets.band import samples_in_band, samples_of_event
 from meantime.query.offsets.builder import Cells, CellsBuilder, merge_cells
 from meantime.query.offsets.find import Finding, find
 from meantime.query.offsets.fold import Fold
@@ -25,5 +26,7 @@ __all__ = [
     "kind_of",
     "merge_cells",
     "offset_map",
+    "samples_in_band",
+    "samples_of_event",
     "union",
 ]

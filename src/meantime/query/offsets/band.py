@@ -1,0 +1,50 @@
+"""The samples of a band of offsets: those at .25 to .28 of every second."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from meantime.columns import Coded
+from meantime.errors import UsageError
+from meantime.history.samples import SampleTable
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from meantime.query.offsets.ranges import Range
+
+__all__ = ["samples_in_band", "samples_of_event"]
+
+
+def samples_in_band(samples: SampleTable, band_ns: Range, period_ns: int) -> SampleTable:
+    """Return the samples at offsets [from, to) of every period of the trace's own clock.
+
+    Raises:
+        UsageError: If the band is empty or does not lie within a period.
+    """
+    low_ns, high_ns = band_ns
+    if not 0 <= low_ns < high_ns <= period_ns:
+        raise UsageError(f"offsets from {low_ns} to {high_ns} ns are no part of {period_ns} ns")
+    offset_ns = np.mod(samples.time_ns, period_ns)
+    return _chosen(samples, (offset_ns >= low_ns) & (offset_ns < high_ns))
+
+
+def samples_of_event(samples: SampleTable, event: str) -> SampleTable:
+    """Return the samples of one event."""
+    codes = [code for code, name in enumerate(samples.event.names) if name == event]
+    return _chosen(samples, np.isin(samples.event.codes, codes))
+
+
+def _chosen(samples: SampleTable, rows: npt.NDArray[np.bool_]) -> SampleTable:
+    return SampleTable(
+        time_ns=samples.time_ns[rows],
+        thread=samples.thread[rows],
+        stack=samples.stack[rows],
+        weight=samples.weight[rows],
+        event=Coded(samples.event.codes[rows], samples.event.names),
+        name=Coded(samples.name.codes[rows], samples.name.names),
+        cpu=samples.cpu[rows],
+        stacks=samples.stacks,
+    )
