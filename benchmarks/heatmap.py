@@ -30,7 +30,8 @@ def text_to_picture(text: Path, folder: Path) -> None:
     with plain.open("w") as file:
         for first in range(0, 2_000_000, 1000):
             lines = (
-                f"java  {1000 + i % 7} [{i % 4:03}] {i // 99}.{i % 99 * 10101:06}:   10101010 cpu-clock: \n"
+                f"java  {1000 + i % 7} [{i % 4:03}] {i // 99}.{i % 99 * 10101:06}:"
+                "   10101010 cpu-clock: \n"
                 for i in range(first, first + 1000)
             )
             file.writelines(lines)

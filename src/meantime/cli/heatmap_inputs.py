@@ -11,9 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from meantime.cli.inputs import load, resolve
+from meantime.cli.progress import progress_bar
 from meantime.clocks import align
 from meantime.errors import InputError, UsageError
+from meantime.history import build
 from meantime.query.offsets import Choice, Fold, events, kind_of, offset_map
+from meantime.readers import perf, recognise
+from meantime.readers.source import open_source
 from meantime.units import parse_duration, parse_instant
 
 if TYPE_CHECKING:
@@ -103,7 +107,7 @@ def added(request: Request) -> OffsetMap:
         UsageError: If what is asked for does not fit what the inputs hold.
     """
     first, *others = request.inputs
-    _, history = load(first, lenient=request.lenient)
+    history = _history(first, request)
     reference = _reference(history, request)
     found = [_mapped(first, history, request, reference)]
     del history
@@ -119,8 +123,24 @@ def added(request: Request) -> OffsetMap:
 
 
 def _read(path: str, request: Request, reference: _Reference) -> OffsetMap:
-    _, history = load(path, lenient=request.lenient)
-    return _mapped(path, history, request, reference)
+    return _mapped(path, _history(path, request), request, reference)
+
+
+def _history(path: str, request: Request) -> History:
+    """Return the history of an input; a heat map needs no stacks, and text is mostly stacks."""
+    if Path(path).is_dir():
+        return load(path, lenient=request.lenient).history
+    source = open_source(path)
+    try:
+        reader = recognise(source)
+    except BaseException:
+        source.close()
+        raise
+    with progress_bar(f"reading {path}") as progress:
+        if reader.FORMAT == perf.FORMAT:
+            return build(perf.read(source, stacks=False, progress=progress))
+        trace = reader.read(source, lenient=request.lenient, progress=progress)
+        return build(trace)
 
 
 def _reference(history: History, request: Request) -> _Reference:
