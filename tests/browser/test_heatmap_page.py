@@ -1,0 +1,102 @@
+"""The page of a heat map, in a real browser."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from meantime.cli import main
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+if CHROMIUM is None:
+    pytest.skip("there is no Chromium here", allow_module_level=True)
+sync_api = pytest.importorskip("playwright.sync_api")
+
+
+@pytest.fixture(scope="module", params=["svg", "html"])
+def file(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("page")
+    lines = [
+        f"{'tick 8' if i % 50 == 10 else 'work 7'} [000] {i // 50}.{i % 50 * 20000:06}: x: \n\n"
+        for i in range(1000)
+    ]
+    (folder / "perf.txt").write_text("".join(lines))
+    out: Path = folder / f"page.{request.param}"
+    with pytest.raises(SystemExit) as left:
+        main(["heatmap", str(folder / "perf.txt"), "-o", str(out)])
+    assert left.value.code == 0
+    return out
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with sync_api.sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def page(browser: Any, file: Path) -> Iterator[Any]:
+    opened = browser.new_page(viewport={"width": 1200, "height": 800})
+    errors: list[str] = []
+    opened.on("pageerror", lambda error: errors.append(str(error)))
+    opened.on("request", lambda request: errors.append(request.url))
+    opened.goto(file.as_uri())
+    opened.wait_for_selector("canvas.map")
+    yield opened
+    assert errors == [file.as_uri()]
+    opened.close()
+
+
+def test_the_legend_lists_the_names_and_selects_them(page: Any) -> None:
+    page.click("text=tick")
+    page.click("text=work", modifiers=["Shift"])
+
+    assert page.locator('.name[aria-selected="true"]').count() == 2
+    assert page.locator(".name .what").all_inner_texts() == ["work", "tick"]
+    page.keyboard.press("Escape")
+    assert page.locator('.name[aria-selected="true"]').count() == 0
+
+
+def test_a_click_says_what_is_in_the_cell(page: Any) -> None:
+    box = page.locator("canvas.map").bounding_box()
+    plot = (box["width"] - 76, box["height"] - 38)
+    # column 3 of 20, row 10 of 50
+    page.mouse.click(box["x"] + 64 + plot[0] * 3.5 / 20, box["y"] + 8 + plot[1] * (1 - 10.5 / 50))
+
+    details = page.locator(".details").inner_text()
+    assert "3 s" in details
+    assert "200 ms to 220 ms" in details
+    assert "tick" in details
+    assert "work" not in details
+
+
+def test_a_band_adds_up_the_same_offsets_of_every_column(page: Any) -> None:
+    box = page.locator("canvas.map").bounding_box()
+    plot = (box["width"] - 76, box["height"] - 38)
+    across = box["x"] + 64 + plot[0] / 2
+    page.keyboard.down("Alt")
+    page.mouse.move(across, box["y"] + 8 + plot[1] * (1 - 10.2 / 50))
+    page.mouse.down()
+    page.mouse.move(across + 9, box["y"] + 8 + plot[1] * (1 - 10.8 / 50), steps=3)
+    page.mouse.up()
+    page.keyboard.up("Alt")
+
+    assert page.locator(".details td").all_inner_texts() == ["tick", "20", "100.0 %"]
+
+
+def test_keys_change_how_it_is_drawn(page: Any) -> None:
+    before = page.locator("canvas.map").screenshot()
+    page.keyboard.press("d")
+
+    assert page.locator('button[aria-pressed="true"]').all_inner_texts() == ["Rainbow"]
+    assert page.locator("canvas.map").screenshot() != before
+    page.keyboard.press("r")
+    assert page.get_by_text("Linear").count() == 1
