@@ -45,7 +45,11 @@ def test_commands_run(code: str, folder: Path) -> None:
     done = subprocess.run(
         ["bash", "-c", program],  # noqa: S607 - whichever bash the machine has
         cwd=folder,
-        env=os.environ | {"PYTHONWARNINGS": "error"},
+        env=os.environ
+        | {
+            "PYTHONWARNINGS": "error",
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        },
         capture_output=True,
         text=True,
         check=False,
