@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import subprocess
+import sys
 import zlib
 from typing import TYPE_CHECKING
 
@@ -223,3 +225,36 @@ def test_a_tag_that_is_no_json_is_refused_on_disk(
 
     with pytest.raises(HistoryError, match="JSON"):
         builder.flush()
+
+
+_BUILD = """
+import sys
+from meantime.history import HistoryBuilder
+
+builder = HistoryBuilder(sys.argv[1])
+quark = builder.quark("counter")
+for time_ns in range(10**9):
+    builder.modify(time_ns, quark, time_ns)
+    if time_ns % 1000 == 0:
+        builder.flush()
+        print(time_ns, flush=True)
+"""
+
+
+def test_a_killed_process_loses_nothing_that_was_flushed(path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", _BUILD, str(path)], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout
+    told = [int(process.stdout.readline()) for _ in range(5)]
+    beside = open_history(path)
+    seen = beside.state(0, told[-1]).value
+    process.kill()
+    process.communicate()
+
+    history = open_history(path)
+
+    assert seen == told[-1] == 4000
+    assert history.end_ns > told[-1]
+    assert all(history.state(0, time_ns).value == time_ns for time_ns in range(told[-1]))
+    assert not history.built

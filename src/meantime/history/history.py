@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from meantime.columns import Coded
 from meantime.history import operations
 from meantime.history.results import Shares
 from meantime.kernels import aggregate
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from meantime.anomalies import Anomalies
     from meantime.attributes import Attributes, Pattern
     from meantime.clocks import Clock
-    from meantime.columns import Int32s, Int64s
+    from meantime.columns import Int32s, Int64s, Values
     from meantime.history.present import Present
     from meantime.history.results import Flows, Interval, Intervals, Points, Sample
     from meantime.history.samples import SampleTable
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 __all__ = ["History", "Lane"]
 
 _BATCH_ROWS = 2**19
+# Few enough that the memory of one group serves the next: clearing pages is what takes time.
+_SHARES_ROWS = 2**16
 _LOOK_EVERY_S = 0.02
 # Lanes of other kinds are made of the attributes below theirs.
 _FLAT = {"state", "counter"}
@@ -291,7 +294,7 @@ class History:
         now = self._now()
         asked, range_ns = now.query(quarks, start_ns, end_ns)
         edges_ns = aggregate.bin_edges(*range_ns, bins)
-        groups = list(now.groups(asked, range_ns, _BATCH_ROWS, extra=bins)) or [(0, 0, None)]
+        groups = list(now.groups(asked, range_ns, _SHARES_ROWS, extra=bins)) or [(0, 0, None)]
         parts = [
             now.shares(now.gather(asked[first:last], range_ns, counts=counts), edges_ns)
             for first, last, counts in groups
@@ -299,7 +302,11 @@ class History:
         quark, part, word, null, ns, changes_quark, changes_bin, changes = (
             np.concatenate(columns) for columns in zip(*parts, strict=True)
         )
-        value = now.column(quark, word, null, text=now.is_text(asked))
+        value: Values = (
+            Coded(word, now.facts.strings)
+            if now.is_text(asked)
+            else now.column(quark, word, null, text=False)
+        )
         return Shares(quark, part, value, ns, edges_ns, changes_quark, changes_bin, changes)
 
     def sample(self, quarks: Sequence[int] | Int32s, times_ns: Sequence[int] | Int64s) -> Sample:

@@ -273,7 +273,10 @@ class Present:
         )
 
     def shares(self, intervals: Intervals, edges_ns: Int64s) -> tuple[npt.NDArray[Any], ...]:
-        """Return quark, bin, word, null and ns of the time per value, and of changes per cell."""
+        """Return quark, bin, word, null and ns of the time per value, and of changes per cell.
+
+        Where all is text a word is its code, -1 is null, and null is empty.
+        """
         value = intervals.value
         if isinstance(value, Coded):
             codes, words = value.codes, None
@@ -305,9 +308,11 @@ class Present:
             changes_bin,
             changes,
         )
-        null = code[:rows] < 0
-        found = code[:rows].astype(np.int64)
-        word = found if words is None else words[np.where(null, 0, found)]
+        word: npt.NDArray[Any] = code[:rows].copy()
+        null = np.empty(0, np.bool_)
+        if words is not None:
+            null = word < 0
+            word = words[np.where(null, 0, word)]
         cells = (changes_quark, changes_bin, changes)
         return (
             quark[:rows].copy(),
