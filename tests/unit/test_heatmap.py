@@ -20,6 +20,7 @@ from meantime.query.offsets import (
     samples_in_band,
 )
 from meantime.testing import history_from_picture
+from meantime.views.heatmap.document import document as document_of
 from meantime.views.heatmap.grid import Grid
 from meantime.views.heatmap.selection import Selection, layers
 from meantime.views.heatmap.svg import leb128
@@ -306,3 +307,11 @@ def test_a_band_holds_the_samples_at_its_offsets_and_no_others(tmp_path: Path) -
     assert found.name.to_list() == ["a", "c"]
     with pytest.raises(UsageError, match="no part"):
         samples_in_band(samples, (0, 2 * S), S)
+
+
+def test_utilisation_is_the_part_of_all_entities_that_was_busy() -> None:
+    history = history_from_picture("disk0  aaaa\ndisk1  bbbb\ndisk2  aa..\n")
+    found = offset_map(history, Fold(0, 4, 2), Choice(by="state", states=("a",)), source="x")
+
+    assert document_of(found, "concurrency")["cells"] == [[0, 0, 2.0], [0, 1, 1.0]]
+    assert document_of(found, "utilisation")["cells"] == [[0, 0, 2 / 3], [0, 1, 1 / 3]]

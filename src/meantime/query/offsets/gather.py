@@ -140,11 +140,19 @@ def offset_map(
                     (start + offset_ns, end + offset_ns)
                     for start, end in clipped(history.lost, *window)
                 ),
+                _entities(history, kind),
             )
         ],
         anomalies=history.anomalies,
     )
     return found.relabelled(fold)
+
+
+def _entities(history: History, kind: Kind) -> int:
+    """Return how many things can be busy at a time; samples do not say it."""
+    if kind == "states":
+        return len(state_quarks(history))
+    return len(history.spans().threads) if kind == "spans" else 1
 
 
 class _Gathering:

@@ -32,11 +32,13 @@ class Source:
         name: What it is called: the file, or the host.
         recorded: The ranges it covers, in order; outside them nothing is known.
         lost: The ranges in which it lost some of what happened.
+        entities: How many things it measures at a time: attributes with states, threads with spans.
     """
 
     name: str
     recorded: tuple[Range, ...]
     lost: tuple[Range, ...] = ()
+    entities: int = 1
 
 
 @dataclass(frozen=True, slots=True)

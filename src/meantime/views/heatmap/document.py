@@ -15,17 +15,18 @@ if TYPE_CHECKING:
 __all__ = ["document", "text"]
 
 
-def document(found: OffsetMap, value: str | None = None, entities: int = 1) -> dict[str, Any]:
+def document(found: OffsetMap, value: str | None = None) -> dict[str, Any]:
     """Return a map as JSON values: its cells as [column, row, value], by column, then row.
 
     Args:
         found: The map.
-        value: `concurrency` or `utilisation` turn nanoseconds into ratios to the cell's width.
-        entities: What full utilisation is.
+        value: `concurrency` turns nanoseconds into ratios to the cell's width, `utilisation` into
+            ratios to that of all entities of all sources.
     """
     rows = found.fold.rows
     per = None
     if value in {"concurrency", "utilisation"}:
+        entities = sum(source.entities for source in found.sources) or 1
         per = found.fold.widths_ns() * (entities if value == "utilisation" else 1)
 
     def listed(cells: Cells) -> list[list[int | float]]:
