@@ -39,8 +39,6 @@ cdef extern from "hooks.h":
     }
     """
     ctypedef PyObject *(*hook_call)(void *, PyObject **, size_t, PyObject *)
-    ctypedef struct stream:
-        pass
     ctypedef struct recording_state:
         uint32_t pid, incarnation, parent_pid, parent_incarnation
         int64_t base_ns
@@ -49,8 +47,6 @@ cdef extern from "hooks.h":
     recording_state rec
     bint recording_on
     uint32_t current_task
-    uint32_t MAX_CHUNKS
-    uint32_t CHUNK_BYTES
     uint64_t blocked_limit_ns
     size_t (*name_of_thread)(char *, size_t) noexcept
     void (*loop_begins)(PyObject *) noexcept
@@ -86,7 +82,7 @@ cdef extern from "hooks.h":
     PyObject *call_trio_close(void *, PyObject **, size_t, PyObject *)
     PyObject *call_item_init(void *, PyObject **, size_t, PyObject *)
     PyObject *call_item_run(void *, PyObject **, size_t, PyObject *)
-    int KIND_LOOP_BEGIN, KIND_LOOP_END, KIND_SUBMIT, KIND_ITEM_BEGIN, KIND_FIELD, KIND_PLACE, KIND_DUMP, KIND_RESUMED
+    int KIND_LOOP_BEGIN, KIND_LOOP_END, KIND_SUBMIT, KIND_ITEM_BEGIN, KIND_PLACE, KIND_DUMP, KIND_RESUMED
 
 cdef extern from "waits.h":
     """
