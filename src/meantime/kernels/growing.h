@@ -5,13 +5,24 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
 
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
 static int column_grow(void **data, int64_t capacity, size_t width) {
-  void *grown = realloc(*data, (size_t)capacity * width);
+  size_t size = (size_t)capacity * width;
+  void *grown = realloc(*data, size);
   if (!grown) return 0;
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+  /* Columns are filled once from end to end: with 4 KB pages a tenth of the time went to faults. */
+  if (size >= ((size_t)4 << 20)) {
+    uintptr_t begin = ((uintptr_t)grown + 4095) & ~(uintptr_t)4095;
+    madvise((void *)begin, ((uintptr_t)grown + size - begin) & ~(size_t)4095, MADV_HUGEPAGE);
+  }
+#endif
   *data = grown;
   return 1;
 }

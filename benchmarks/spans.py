@@ -1,0 +1,153 @@
+"""What opening span traces, asking them and drawing them costs.
+
+python benchmarks/spans.py --spans 1000000
+
+Opening is measured in a process of its own, less what the same process costs for an empty trace;
+memory too. The traces are made here: nested calls on 8 threads, 200 names, 1 span in 8 with
+arguments.
+"""
+
+from __future__ import annotations
+
+import argparse
+import struct
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import measure
+import numpy as np
+
+from meantime.opening import open_history
+from meantime.query.durations import span_statistics
+from meantime.query.stacks import left_heavy, span_tree
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+THREADS, NAMES, KINETO_ARGUMENTS_BYTES = 8, 200, 700
+OPEN = "import sys; from meantime.opening import open_history; open_history(sys.argv[1]).spans()"
+
+
+def main() -> None:
+    """Print the figures for one number of spans."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--spans", type=int, default=1_000_000)
+    count = parser.parse_args().spans
+    print(measure.header("spans"))
+    with tempfile.TemporaryDirectory() as folder:
+        for name, chunks in files(count).items():
+            path = Path(folder) / name
+            with path.open("wb") as file:
+                file.writelines(chunks)
+            opened(path, count)
+        whole = Path(folder) / "X.json"
+        asked(whole)
+        flame = measure.run(
+            [sys.executable, "-m", "meantime", "flame", str(whole), "-o", f"{folder}/x.svg"]
+        )
+        print(f"flame graph of X.json: {flame.cpu_s:.3f} s")
+
+
+def opened(path: Path, count: int) -> None:
+    """Print what opening a file costs beyond opening an empty one."""
+    empty = path.with_suffix(".empty.json")
+    empty.write_text("[]")
+    base = measure.run([sys.executable, "-c", OPEN, str(empty)])
+    run = measure.run([sys.executable, "-c", OPEN, str(path)])
+    cpu_s = run.cpu_s - base.cpu_s
+    print(
+        f"open {path.name}: {path.stat().st_size / 1e6:.0f} MB, {cpu_s:.3f} s,"
+        f" {count / cpu_s / 1e6:.1f} M spans/s, {(run.peak_bytes - base.peak_bytes) / count:.0f}"
+        f" bytes a span at most; whole process {run.cpu_s:.3f} s, {run.peak_bytes / 1e6:.0f} MB"
+    )
+
+
+def asked(path: Path) -> None:
+    """Print what questions to an open history cost."""
+    history = open_history(str(path))
+    spans = history.spans()
+    print(f"statistics per name: {measure.best_cpu_s(lambda: span_statistics(history)):.3f} s")
+    print(f"call tree: {measure.best_cpu_s(lambda: left_heavy(span_tree(spans))):.3f} s")
+
+
+def files(count: int) -> dict[str, Iterator[bytes]]:
+    """Return the traces to be measured, by name."""
+    return {
+        "X.json": chrome(count, "X"),
+        "BE.json": chrome(count, "BE"),
+        "kineto.json": chrome(count, "X", b'"' + b"x" * KINETO_ARGUMENTS_BYTES + b'"'),
+        "v1.spall": spall(count, 1),
+        "v3.spall": spall(count, 3),
+    }
+
+
+def steps(count: int) -> Iterator[tuple[int, int, list[tuple[bool, int, int, int]]]]:
+    """Yield pid, tid and begins and ends (begins, time, name, duration) of 8 threads."""
+    random = np.random.default_rng(1)
+    for thread in range(THREADS):
+        walk: list[tuple[bool, int, int, int]] = []
+        now, number = 0, 0
+        while number < count // THREADS:
+            now += 20
+            inner = int(random.integers(0, 12))
+            names = random.integers(0, NAMES, inner + 1).tolist()
+            duration = 100 * inner + 50
+            walk.append((True, now, names[0], duration))
+            for child in range(inner):
+                begin = now + 10 + 100 * child
+                walk += ((True, begin, names[child + 1], 60), (False, begin + 60, 0, 0))
+            now += duration
+            walk.append((False, now, 0, 0))
+            number += inner + 1
+        yield 100 + thread % 2, 1000 + thread, walk
+
+
+def chrome(count: int, phases: str, arguments: bytes = b"") -> Iterator[bytes]:
+    """Yield Chrome JSON, parents first, times with three decimals."""
+    yield b'{"displayTimeUnit":"ns","traceEvents":[\n'
+    number = 0
+    for pid, tid, walk in steps(count):
+        ids = b'"pid":%d,"tid":%d' % (pid, tid)
+        for begins, now, name, duration in walk:
+            number += 1
+            at = b"%d.%03d" % divmod(now, 1000)
+            told = arguments or (b"%d" % number if number % 8 == 0 else b"")
+            more = b',"args":{"i":%s}' % told if told else b""
+            if begins and phases == "X":
+                yield (
+                    b'{"ph":"X",%s,"ts":%s,"dur":%d.%03d,"cat":"c","name":"ns::Class::method_%d"%s},\n'
+                    % (ids, at, *divmod(duration, 1000), name, more)
+                )
+            elif begins:
+                yield b'{"ph":"B",%s,"ts":%s,"cat":"c","name":"ns::Class::method_%d"%s},\n' % (
+                    ids, at, name, more,
+                )  # fmt: skip
+            elif phases == "BE":
+                yield b'{"ph":"E",%s,"ts":%s},\n' % (ids, at)
+    yield b"]}\n"
+
+
+def spall(count: int, version: int) -> Iterator[bytes]:
+    """Yield .spall, thread by thread."""
+    yield struct.pack("<QQdQ", 0x0BADF00D, version, 1.0 if version == 3 else 0.001, 0)
+    for pid, tid, walk in steps(count):
+        records = bytearray()
+        for begins, now, name, _ in walk:
+            text = b"ns::Class::method_%d" % name
+            if version == 1 and begins:
+                records += struct.pack("<BBIIdBB", 3, 0, pid, tid, now, len(text), 0) + text
+            elif version == 1:
+                records += struct.pack("<BIId", 4, pid, tid, now)
+            elif begins:
+                records += struct.pack("<BQBB", 3, now, len(text), 0) + text
+            else:
+                records += struct.pack("<BQ", 4, now)
+        if version == 3:
+            yield struct.pack("<IIIQ", len(records), tid, pid, 0)
+        yield bytes(records)
+
+
+if __name__ == "__main__":
+    main()
