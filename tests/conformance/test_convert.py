@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from meantime.cli import main
 from meantime.history.build import build
+from meantime.opening import open_history
 from meantime.query.stacks import sample_tree, span_tree
 from meantime.query.threads import thread_of
 from meantime.readers import open_trace
@@ -234,6 +235,33 @@ def test_the_command_chooses_by_suffix_and_says_what_is_lost(
         "not in the result: 1 times of spans",
         "not in the result: 1 names with ; or line breaks, which were replaced",
     ]
+
+
+def test_a_history_on_disk_holds_the_whole_trace(
+    capsys: pytest.CaptureFixture[str], samples: Path, tmp_path: Path
+) -> None:
+    for name in ("nestable_async.json", "multi-thread-with-samples.json", "triton_example.json.gz"):
+        source, kept = samples / "chrome" / name, tmp_path / f"{name}.mth"
+        status, said = run(capsys, "convert", str(source), str(kept))
+        assert (status, said) == (0, "")
+        history, again_ = build(open_trace(source)), open_history(kept)
+        assert spans_of(again_) == spans_of(history)
+        assert rest_of(again_) == rest_of(history)
+
+    status, said = run(capsys, "convert", str(source), str(kept))
+    assert (status, "is there already" in said) == (1, True)
+
+
+def test_a_history_that_fails_leaves_nothing(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    source = tmp_path / "x.json"
+    source.write_text('[{"ph":"X"},{bad}]')
+
+    status, _ = run(capsys, "convert", str(source), str(tmp_path / "x.mth"))
+
+    assert status == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["x.json"]
 
 
 @pytest.mark.parametrize(

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections import Counter
+from pathlib import Path
 
 import click
 
 from meantime.cli.inputs import load
 from meantime.cli.options import once
-from meantime.errors import InputError, UsageError
+from meantime.errors import InputError, OutputError, UsageError
 
 __all__ = ["command", "report"]
 
+_HISTORY = "history"
 _RECORDED = ("tasks", "workers")
 
 
 @click.command("convert", epilog="Example:  meantime convert trace.json.gz trace.spall")
 @click.argument("source", metavar="IN")
 @click.argument("output", metavar="OUT")
-@once("--to", "to", metavar="FORMAT", help="The format: chrome, spall, spall1, speedscope, folded.")
+@once(
+    "--to",
+    "to",
+    metavar="FORMAT",
+    help="The format: chrome, spall, spall1, speedscope, folded, history.",
+)
 @once(
     "--only",
     type=click.Choice(["tasks", "workers"]),
@@ -31,6 +39,9 @@ def command(*, source: str, output: str, to: str | None, only: str | None, lenie
     from meantime.views.export import export  # noqa: PLC0415 - as above
 
     target = _target(output, to, only)
+    if target == _HISTORY:
+        _keep_history(source, Path(output), lenient=lenient)
+        return
     _, history = load(source, lenient=lenient)
     if target in _RECORDED:
         if not len(history.quarks("Tasks/*/*")) + len(history.quarks("Loops/*")):
@@ -53,15 +64,32 @@ def _target(output: str, to: str | None, only: str | None) -> str:
         raise UsageError("--only goes with a recording and an output that ends in .statemap")
     if output.endswith(TARGETS["tasks"].suffix) and to is None:
         raise UsageError(f"{output!r} is statemap data: say --only with tasks or workers")
-    names = ", ".join(TARGETS)
+    suffixes = {name: target.suffix for name, target in TARGETS.items()} | {_HISTORY: ".mth"}
+    names = ", ".join(suffixes)
     if to is not None:
-        if to not in TARGETS:
+        if to not in suffixes:
             raise UsageError(f"{to!r} is not a format that can be written: it is one of {names}")
         return to
-    for name, target in TARGETS.items():
-        if output.endswith(target.suffix):
+    for name, suffix in suffixes.items():
+        if output.endswith(suffix):
             return name
     raise UsageError(f"{output!r} does not end like a format: say --to with one of {names}")
+
+
+def _keep_history(source: str, output: Path, *, lenient: bool) -> None:
+    """Build the history under another name first, so that a failure leaves nothing behind."""
+    from meantime.history import build  # noqa: PLC0415 - as above
+    from meantime.readers import open_trace  # noqa: PLC0415 - as above
+
+    if output.exists():
+        raise OutputError(f"{output}: it is there already; a history is not written over")
+    parent = output.resolve().parent
+    if not parent.is_dir():
+        raise OutputError(f"{output}: there is no directory {parent}")
+    with tempfile.TemporaryDirectory(prefix=f".{output.name}.", dir=parent) as folder:
+        whole = Path(folder) / output.name
+        build(open_trace(source, lenient=lenient), whole)
+        whole.rename(output)
 
 
 def report(lost: Counter[str]) -> None:
