@@ -39,7 +39,7 @@ class Window(NamedTuple):
         map goes on up to the last of these.
 
         Raises:
-            UsageError: If the end is before the beginning.
+            UsageError: If the end is before the beginning, or further from it than can be told.
             MeantimeError: If the beginning is behind all that there is.
         """
         first_ns, last_ns = history.bounds
@@ -48,6 +48,8 @@ class Window(NamedTuple):
         if end_ns:
             if end_ns < start_ns:
                 raise UsageError("begin offset must be less than end offset")
+            if end_ns - start_ns > MAX_NS:
+                raise UsageError("the window is longer than the 292 years that 64 bits can tell")
             last_ns = min(end_ns, last_ns)
             return cls(start_ns, end_ns, min(end_ns, changed_ns), last_ns, end_ns)
         shown_ns = max(last_ns, changed_ns)

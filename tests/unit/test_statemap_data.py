@@ -1,0 +1,224 @@
+from __future__ import annotations
+
+import json
+from functools import cmp_to_key
+from typing import TYPE_CHECKING
+
+import original_statemap as original
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import meantime
+from meantime.clocks import Clock
+from meantime.errors import MeantimeError, UsageError
+from meantime.history import HistoryBuilder
+from meantime.testing import history_from_picture
+from meantime.trace import State
+from meantime.views.palette import choose, parse
+from meantime.views.statemap import StatemapOptions, build, count, document
+from meantime.views.statemap.data import Clipped
+from meantime.views.statemap.rows import natural_key, natural_order
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from meantime.history import History
+
+
+def history(
+    *changes: tuple[int, str, str], clock: Clock | None = None, colors: dict[str, str] | None = None
+) -> History:
+    builder = HistoryBuilder(clock=clock)
+    states = [
+        State(name, value, (colors or {}).get(name))
+        for value, name in enumerate(sorted({state for _, _, state in changes}))
+    ]
+    builder.lanes("*", states=states)
+    for time_ns, entity, state in changes:
+        builder.modify(time_ns, builder.quark(entity), state)
+    return builder.close(max(time_ns for time_ns, _, _ in changes) + 10)
+
+
+TEXTS = st.text(st.sampled_from("0012 9ab\t\u2003é"), max_size=6)
+
+
+@given(TEXTS, TEXTS)
+def test_natural_keys_compare_as_names_do_in_the_original(one: str, other: str) -> None:
+    law = original.natural_compare(one, other)
+
+    mine, its = natural_key(one), natural_key(other)
+
+    assert (mine > its) - (mine < its) == (law > 0) - (law < 0)
+
+
+@given(st.lists(TEXTS, unique=True))
+def test_names_are_in_natural_order_and_equal_ones_in_a_fixed_one(names: list[str]) -> None:
+    ordered = [names[place] for place in natural_order(names)]
+
+    assert ordered == sorted(sorted(names), key=cmp_to_key(original.natural_compare))
+
+
+def test_a_run_that_begins_with_zero_sorts_like_a_fraction() -> None:
+    names = ["10", "9", "009", "0010", "t1", "t01"]
+
+    assert [names[place] for place in natural_order(names)] == [
+        *("0010", "009", "9", "10"),
+        *("t01", "t1"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "#12345", "#1234567", "#12345é", "Red", "rgb(0,0,0)", "#ggg000"]
+)
+def test_what_is_no_color_is_none(text: str) -> None:
+    assert parse(text) is None
+
+
+def test_the_color_of_a_name_does_not_depend_on_the_order_of_names() -> None:
+    names = [f"state-{number}" for number in range(30)]
+
+    chosen = choose(names)
+
+    assert choose(reversed(names)) == chosen
+    assert len(set(chosen.values())) == len(names)
+
+
+def test_a_color_that_was_given_elsewhere_is_not_chosen() -> None:
+    first = choose(["idle"])["idle"]
+
+    assert not choose(["idle"], [first])["idle"].is_like(first)
+
+
+def test_a_bad_color_is_named_before_anything_is_drawn() -> None:
+    with pytest.raises(MeantimeError, match='illegal color "Red" for state "a"'):
+        build([history((0, "x", "a"), colors={"a": "Red"})])
+
+
+def test_a_state_without_color_has_that_of_the_other_map() -> None:
+    given = history((0, "x", "a"), colors={"a": "#FF0000"})
+
+    statemap = build([history((0, "x", "a")), given])
+
+    assert [panel.states[0].color for panel in statemap.panels] == ["#ff0000", "#ff0000"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (StatemapOptions(sort_by="z"), 'cannot sort by state "z": no such state; there are "a"'),
+        (StatemapOptions(stack_sort_by="z"), 'unknown stack sorting state "z"; there are "a"'),
+    ],
+)
+def test_a_state_that_is_none_cannot_be_sorted_by(options: StatemapOptions, message: str) -> None:
+    with pytest.raises(MeantimeError, match=message):
+        build([history((0, "x", "a"))], options)
+
+
+def test_maps_of_different_states_cannot_be_stack_sorted() -> None:
+    with pytest.raises(MeantimeError, match="can only stack sort like statemaps"):
+        build([history((0, "x", "a")), history((0, "x", "b"))], StatemapOptions(stack_sort_by="a"))
+
+
+def test_maps_are_stack_sorted_by_their_time_in_a_state() -> None:
+    little = history((0, "x", "a"), (5, "x", "b"), clock=Clock(utc_at_origin_ns=100))
+    much = history((0, "y", "b"), (1, "y", "a"), clock=Clock(utc_at_origin_ns=107))
+
+    statemap = build([little, much], StatemapOptions(stack_sort_by="b"))
+
+    assert [panel.entities for panel in statemap.panels] == [["x"], ["y"]]
+    assert [panel.offset_ns for panel in statemap.panels] == [0, 7]
+    statemap = build([much, little], StatemapOptions(stack_sort_by="b"))
+    assert [(panel.entities, panel.offset_ns, panel.history) for panel in statemap.panels] == [
+        (["x"], 0, 1),
+        (["y"], 7, 0),
+    ]
+
+
+def test_entity_means_by_name_unless_a_state_is_called_so() -> None:
+    by_name = build([history((0, "b", "a"), (0, "a", "a"))], StatemapOptions(sort_by="entity"))
+    by_state = build(
+        [history((0, "b", "entity"), (0, "a", "a"))], StatemapOptions(sort_by="entity")
+    )
+
+    assert by_name.panels[0].entities == ["a", "b"]
+    assert by_state.panels[0].entities == ["b", "a"]
+
+
+def test_histories_whose_clocks_are_not_known_are_not_aligned() -> None:
+    statemap = build([history((0, "x", "a")), history((0, "x", "a"))])
+
+    assert [panel.aligned for panel in statemap.panels] == [True, False]
+
+
+def test_an_offset_given_by_hand_overrides_the_clocks() -> None:
+    first, second = (history((0, "x", "a"), clock=Clock(utc_at_origin_ns=0)) for _ in range(2))
+
+    panel = build([first, second], StatemapOptions(offsets_ns={1: 4})).panels[1]
+
+    assert (panel.offset_ns, panel.start_ns, panel.end_ns, panel.aligned) == (4, -4, 6, True)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (StatemapOptions(begin_ns=5, end_ns=4), "begin offset must be less than end offset"),
+        (StatemapOptions(begin_ns=-(2**62), end_ns=2**62), "longer than the 292 years"),
+        (StatemapOptions(filter="("), "not a regular expression"),
+    ],
+)
+def test_what_cannot_be_asked_for_is_a_usage_error(options: StatemapOptions, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        build([history((0, "x", "a"))], options)
+
+
+def test_a_window_behind_all_data_says_where_they_end() -> None:
+    with pytest.raises(MeantimeError, match="the begin offset, 1us, is after the last datum"):
+        build([history((0, "x", "a"))], StatemapOptions(begin_ns=1000))
+
+
+def test_what_lies_outside_the_window_and_the_filter_is_counted() -> None:
+    drawn = history_from_picture("a xyxyxy\nb ..xxxx")
+
+    panel = build([drawn], StatemapOptions(begin_ns=2, end_ns=4, filter="a")).panels[0]
+
+    assert panel.clipped == Clipped(2, 2, 1)
+    assert panel.entities == ["a"]
+
+
+def test_more_rows_than_rectangles_are_wanted_keep_one_each() -> None:
+    builder = HistoryBuilder()
+    quarks = builder.attributes.add_many(f"task-{number}" for number in range(20_000))
+    builder.modify_many(range(20_000), quarks, ["run"] * 20_000)
+
+    (shown,) = count([builder.close(30_000)], StatemapOptions(coalesce=100))
+
+    assert shown == 20_000
+
+
+def test_the_json_document_holds_hostile_names() -> None:
+    name = '</script>"\n\ud800\0'
+    builder = HistoryBuilder()
+    quark = builder.quark(name)
+    builder.modify(0, quark, name)
+    builder.catalogue.descriptions[quark] = name
+
+    shown = json.loads(document.render(build([builder.close(5)])))
+
+    row = shown["maps"][0]["rows"][0]
+    assert (row["entity"], row["description"], row["rects"][0]["states"]) == (name, name, {name: 5})
+
+
+def test_the_same_history_gives_the_same_bytes(tmp_path: Path) -> None:
+    drawn = history_from_picture("a xyxyxy\nb ..xxxx")
+    for name in ("one.json", "two.json", "one.svg", "two.svg"):
+        meantime.statemap(drawn, coalesce=2).save(tmp_path / name)
+
+    for suffix in ("json", "svg"):
+        one, two = ((tmp_path / f"{name}.{suffix}").read_bytes() for name in ("one", "two"))
+        assert one == two
+
+
+def test_a_statemap_is_saved_as_what_its_name_says() -> None:
+    with pytest.raises(UsageError, match=r"written as \.svg or \.json"):
+        meantime.statemap(history_from_picture("a x")).save("a.png")
