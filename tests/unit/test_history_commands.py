@@ -127,3 +127,11 @@ def test_an_unfinished_history_is_checked_and_saved_with_its_logs(tmp_path: Path
     assert "2 changes" in meantime("check", path).stdout
     assert meantime("check", path, "--salvage", tmp_path / "y.mth").exit_code == 0
     assert picture(open_history(tmp_path / "y.mth")).split() == ["a", ".xxy"]
+
+
+def test_a_history_does_not_pretend_to_know_its_file(path: Path) -> None:
+    changes = meantime("dump", path)
+
+    assert isinstance(changes.exception, InputError)
+    assert "--kind intervals" in str(changes.exception)
+    assert "busy" in meantime("dump", path, "--kind", "intervals").stdout

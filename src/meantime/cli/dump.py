@@ -11,6 +11,7 @@ import click
 from meantime.attributes import entity_name, format_path
 from meantime.cli.inputs import load
 from meantime.cli.options import once
+from meantime.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -48,9 +49,12 @@ def command(*, file: str, kind: str, lenient: bool) -> None:
 
 def _changes(file: str, *, lenient: bool) -> Iterator[str]:
     """What the file says, before merging: in its own order."""
+    from meantime.history.opening import is_history  # noqa: PLC0415 - as below
     from meantime.readers import open_trace  # noqa: PLC0415 - NumPy and the core, not for --help
     from meantime.trace import StateChanges  # noqa: PLC0415 - as above
 
+    if is_history(file):
+        raise InputError(file, "a history does not keep what its file said: ask --kind intervals")
     trace = open_trace(file, lenient=lenient)
     quoted = _Quoted(trace)
     for batch in trace.batches:
