@@ -52,6 +52,25 @@ def after(page: Page, action: Callable[[], object]) -> dict[str, str]:
     return chosen(page)
 
 
+def after_gesture(page: Page, action: Callable[[], object]) -> dict[str, str]:
+    """Return what the address says once it has come to rest, for an action of many steps."""
+    after(page, action)
+    page.evaluate(
+        """() => new Promise((done) => {
+          let seen = location.hash;
+          const look = () => {
+            if (location.hash === seen) done();
+            else {
+              seen = location.hash;
+              setTimeout(look, 300);
+            }
+          };
+          setTimeout(look, 300);
+        })"""
+    )
+    return chosen(page)
+
+
 def view(address: dict[str, str]) -> View:
     start, _, end = address["t"].partition("..")
     return View(int(start), int(end))
@@ -281,7 +300,7 @@ def test_a_pinch_zooms_on_a_touchpad_and_on_a_touch_screen(open_page: Open) -> N
             touch("touchMove", x - apart, x + apart)
         touch("touchEnd")
 
-    second = view(after(page, spread))
+    second = view(after_gesture(page, spread))
 
     assert abs(first.start_ns + first.span_ns / 2 - 4 * S) < S / 50
     assert abs(second.span_ns / first.span_ns - 40 / 160) < 0.02
@@ -298,8 +317,8 @@ def test_dragging_moves_in_time_and_stays_inside(open_page: Open) -> None:
         page.mouse.move(box["x"] + box["width"] * end, box["y"] + 9, steps=4)
         page.mouse.up()
 
-    moved = after(page, lambda: drag(0.5, 0.75))
-    at_the_edge = after(page, lambda: drag(0.05, 0.95))
+    moved = after_gesture(page, lambda: drag(0.5, 0.75))
+    at_the_edge = after_gesture(page, lambda: drag(0.05, 0.95))
 
     assert abs(view(moved).start_ns - 1.5 * S) < S / 200
     assert view(moved).span_ns == pytest.approx(2 * S, abs=2)
@@ -358,9 +377,10 @@ def test_keys_and_buttons_zoom_by_a_quarter_once_about_the_middle_or_the_mark(
     assert about_mark.start_ns == pytest.approx(0.125 * 1.6 * S, rel=0.05)
 
 
-@pytest.mark.parametrize(
-    ("keys", "span_ns"),
-    [
+def test_digits_and_a_unit_show_exactly_that_long(open_page: Open) -> None:
+    page = open_page(render(statemap(simple())))
+
+    for keys, span_ns in (
         ("s", S),
         ("m", MS),
         ("u", US),
@@ -368,15 +388,11 @@ def test_keys_and_buttons_zoom_by_a_quarter_once_about_the_middle_or_the_mark(
         ("250m", 250 * MS),
         ("12u", 12 * US),
         ("40n", 40),
-    ],
-)
-def test_digits_and_a_unit_show_exactly_that_long(open_page: Open, keys: str, span_ns: int) -> None:
-    page = open_page(render(statemap(simple())))
+    ):
+        seen = view(press(page, *keys))
 
-    seen = view(press(page, *keys))
-
-    assert seen.span_ns in {span_ns, span_ns + 1}  # the first and last nanosecond may be in part
-    assert seen.start_ns + span_ns // 2 == pytest.approx(4 * S, abs=2)
+        assert seen.span_ns in {span_ns, span_ns + 1}  # the edges may be in the middle of one
+        assert seen.start_ns + span_ns // 2 == pytest.approx(4 * S, abs=3)
 
 
 def test_a_half_typed_number_is_shown_and_can_be_taken_back(open_page: Open) -> None:
@@ -397,7 +413,8 @@ def test_arrows_and_buttons_move_by_50_pixels(open_page: Open) -> None:
     step_ns = 2 * S * 50 / strip(page)["width"]
 
     later = view(press(page, "ArrowRight"))
-    earlier = view(press(page, "ArrowLeft", "ArrowLeft"))
+    press(page, "ArrowLeft")
+    earlier = view(press(page, "ArrowLeft"))
     again = view(after(page, page.get_by_role("button", name="Later").click))
 
     assert later.start_ns == pytest.approx(2 * S + step_ns, abs=2)
@@ -408,7 +425,7 @@ def test_arrows_and_buttons_move_by_50_pixels(open_page: Open) -> None:
 def test_double_click_and_z_zoom_to_what_is_chosen(open_page: Open) -> None:
     page = open_page(render(statemap(simple())))
 
-    by_mouse = after(page, lambda: page.mouse.dblclick(*spot(page, 0.6, 0, 2)))
+    by_mouse = after_gesture(page, lambda: page.mouse.dblclick(*spot(page, 0.6, 0, 2)))
     press(page, "r")
     by_key = view(press(page, "z"))
 
@@ -438,6 +455,16 @@ def test_every_nanosecond_is_apart_at_the_deepest_zoom(open_page: Open, start_ns
     assert "length1 ns" in (page.locator(".tooltip").text_content() or "")
     address = click(page, 2.5 / 20)
     assert int(address["at"]) == first + 2
+
+
+def test_a_window_without_length_is_a_page(open_page: Open) -> None:
+    page = open_page(render(statemap(panel({"a": "."}, states=["x"], start_ns=5, end_ns=5))))
+
+    page.keyboard.press("+")
+    address = click(page, 0.5)
+
+    assert address == {"at": "5", "row": "0:a"}
+    assert "no state at 5 ns" in (page.locator(".selection").text_content() or "")
 
 
 # Marks and selection
@@ -677,7 +704,7 @@ def test_rows_are_found_by_a_part_of_their_name_or_by_an_expression(open_page: O
     labels = page.locator(".label")
 
     page.keyboard.press("/")
-    part = after(page, lambda: page.keyboard.type("worker 1"))
+    part = after(page, lambda: page.keyboard.insert_text("worker 1"))
     by_part = labels.all_text_contents()
     found = page.locator(".found").text_content()
     page.locator(".search").fill("/^(main|.* 7)$/")
@@ -702,17 +729,32 @@ def test_rows_can_be_sorted_by_the_time_in_any_state(open_page: Open) -> None:
     labels = page.locator(".label")
     choice = page.get_by_label("Sort rows")
 
-    by_a = after(page, lambda: choice.select_option("a"))
+    by_a = after(page, lambda: choice.select_option(label="Most a first"))
     names_by_a = labels.all_text_contents()
-    after(page, lambda: choice.select_option("b"))
+    after(page, lambda: choice.select_option(label="Most b first"))
     names_by_b = labels.all_text_contents()
-    back = after(page, lambda: choice.select_option(""))
+    back = after(page, lambda: choice.select_option(label="Sort by name"))
 
     assert by_a == {"sort": "a"}
     assert names_by_a == ["z", "x", "y", "w"]
     assert names_by_b == ["w", "y", "x", "z"]
     assert back == {}
     assert labels.all_text_contents() == ["x", "y", "z", "w"]
+
+
+def test_rows_that_came_sorted_by_a_state_can_be_sorted_by_name(open_page: Open) -> None:
+    drawn = panel({"t10": "aaaa", "t9": "aaab", "t01": "abbb"})
+    page = open_page(render(statemap(drawn, sort_state="a")))
+    labels = page.locator(".label")
+
+    as_drawn = labels.all_text_contents()
+    address = after(
+        page, lambda: page.get_by_label("Sort rows").select_option(label="Sort by name")
+    )
+
+    assert as_drawn == ["t10", "t9", "t01"]
+    assert labels.all_text_contents() == ["t01", "t9", "t10"]
+    assert address == {"order": "name"}
 
 
 def many(count: int) -> StatemapPanel:
@@ -898,14 +940,15 @@ def test_an_address_brings_back_everything(open_page: Open) -> None:
     assert page.locator(".flag").count() == 0
 
 
-@pytest.mark.parametrize(
-    "fragment",
-    ["#t=9..1", "#t=x..y", "#t=-5..99999999999999999999", "#at=1e9&row=7:no", "#%%%&=&&"],
-)
-def test_an_address_that_means_nothing_shows_everything(open_page: Open, fragment: str) -> None:
-    page = open_page(render(statemap(simple())), fragment)
+def test_an_address_that_means_nothing_shows_everything(open_page: Open) -> None:
+    page = open_page(render(statemap(simple())), "#t=9..1")
+    span = page.locator(".span")
 
-    assert page.locator(".span").text_content() == "span 8.000 s"
+    for fragment in ("#t=9..1", "#t=x..y", "#t=-5..99999999999999999999", "#row=7:no", "#%%%&=&&"):
+        page.evaluate("fragment => { location.hash = fragment; }", fragment)
+        page.evaluate("() => new Promise(requestAnimationFrame)")
+
+        assert span.text_content() == "span 8.000 s"
 
 
 def test_the_theme_is_the_systems_until_it_is_changed(open_page: Open) -> None:

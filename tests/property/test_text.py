@@ -26,7 +26,7 @@ PIXEL, THIN, ROOM = 1000, 500, 4000
 def rows(draw: st.DrawFn) -> list[tuple[int, int, int]]:
     """Return one row: (start, end, fill) in order of time, some touching."""
     time = 0
-    drawn = []
+    made = []
     for gap, length, fill in draw(
         st.lists(
             st.tuples(
@@ -37,9 +37,9 @@ def rows(draw: st.DrawFn) -> list[tuple[int, int, int]]:
             max_size=30,
         )
     ):
-        drawn.append((time + gap, time + gap + length, fill))
+        made.append((time + gap, time + gap + length, fill))
         time += gap + length
-    return drawn
+    return made
 
 
 def columns(
@@ -53,6 +53,11 @@ def columns(
         table[:, 1].copy(),
         np.ascontiguousarray(fill.astype(np.uint8)),
     )
+
+
+def drawn(row: list[tuple[int, int, int]], width: int) -> bytes:
+    (paths,) = text.strokes(*columns(row), 0, width, UNITS, 100) or []
+    return paths
 
 
 def painted(paths: bytes, units: int) -> Int64s:
@@ -109,7 +114,7 @@ def test_every_unit_of_a_row_has_the_colour_of_the_rectangle_that_covers_it(
 ) -> None:
     width = max([end for _, end, _ in row], default=0) + 100
 
-    (paths,) = text.strokes(*columns(row), 0, width, UNITS)
+    paths = drawn(row, width)
 
     expected = np.full(UNITS, -1, np.int64)
     owners = np.full(UNITS, -1, np.int64)
@@ -135,8 +140,8 @@ def test_edges_are_right_to_a_unit_in_windows_of_any_width(
     factor = max(1, stretch // last)
     wide = [(start * factor, end * factor, fill) for start, end, fill in row]
 
-    (paths,) = text.strokes(*columns(wide), 0, last * factor, UNITS)
-    (plain,) = text.strokes(*columns(row), 0, last, UNITS)
+    paths = drawn(wide, last * factor)
+    plain = drawn(row, last)
 
     # a unit more or less can make three colours of a pixel two, but not change what they come to
     differ = np.abs(channels(painted(paths, UNITS)) - channels(painted(plain, UNITS)))
@@ -216,3 +221,10 @@ def test_records_hold_every_number(
     )
 
     assert list(varints(block)) == expected
+
+
+def test_no_paths_are_given_when_there_would_be_too_many() -> None:
+    row = [(1000 * i, 1000 * (i + 1), i) for i in range(40)]
+
+    assert len(text.strokes(*columns(row), 0, UNITS, UNITS, 40) or []) == 1
+    assert text.strokes(*columns(row), 0, UNITS, UNITS, 39) is None

@@ -160,8 +160,9 @@ def test_events_are_drawn_up_to_a_number_that_can_be_told_apart() -> None:
 def test_an_empty_panel_and_empty_rows_are_drawn() -> None:
     nothing = panel({}, end_ns=10, states=["a"])
     empty = panel({"a": "...", "b": "."}, end_ns=10, states=["a"])
+    instant = panel({"a": "."}, start_ns=5, end_ns=5, states=["a"])
 
-    for drawn in (nothing, empty):
+    for drawn in (nothing, empty, instant):
         assert "0 rectangles of 0 intervals" in texts(render(statemap(drawn)))
 
 

@@ -13,7 +13,8 @@ def strokes(
     window_start_ns: int,
     window_end_ns: int,
     units: int,
-) -> list[bytes]: ...
+    most_paths: int,
+) -> list[bytes] | None: ...
 def pixels(
     row_offsets: Int64s,
     start_ns: Int64s,

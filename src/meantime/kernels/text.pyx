@@ -213,7 +213,7 @@ cdef inline int64_t give(
 cdef char* draw(
     const uint32_t* colors, int64_t count, const int64_t* left, const int64_t* right,
     Fill* fills, int32_t* layer_of, int32_t* group_of, int32_t* following, int32_t* table,
-    int64_t slots, char* out,
+    int64_t slots, int64_t* paths, char* out,
 ) noexcept nogil:
     """Write the paths of one row; `table` has `slots` (a power of two above twice `count`)."""
     cdef int64_t i, g, groups = 0, slot, a, b, run_left, run_right, pen
@@ -239,6 +239,7 @@ cdef char* draw(
         fills[g].total += right[i] - left[i]
         following[i] = -1
         group_of[i] = <int32_t> g
+    paths[0] += groups
     qsort(fills, groups, sizeof(Fill), heavier)
     for g in range(groups):
         layer_of[fills[g].layer] = <int32_t> g
@@ -273,10 +274,14 @@ cdef char* draw(
 def strokes(
     const int64_t[::1] row_offsets, const int64_t[::1] start_ns, const int64_t[::1] end_ns,
     const uint8_t[:, ::1] fill, int64_t window_start_ns, int64_t window_end_ns, int64_t units,
+    int64_t most_paths,
 ):
-    """Return the paths of each row, as `list[bytes]`, in a strip that is `units` wide."""
+    """Return the paths of each row, as `list[bytes]`, in a strip that is `units` wide.
+
+    None if there are more paths than `most_paths`.
+    """
     cdef int64_t rows = row_offsets.shape[0] - 1
-    cdef int64_t row, first, count, most, longest = 0, slots = 4
+    cdef int64_t row, first, count, most, longest = 0, slots = 4, paths = 0
     cdef char* text
     cdef char* end
     cdef int64_t* left
@@ -319,8 +324,10 @@ def strokes(
                     slots *= 2
                 end = draw(
                     colors, count, left, right, fills, groups, groups + most, groups + 2 * most,
-                    groups + 3 * most, slots, text,
+                    groups + 3 * most, slots, &paths, text,
                 )
+            if paths > most_paths:
+                return None
             result.append(text[:end - text])
     finally:
         free(text)

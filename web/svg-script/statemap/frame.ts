@@ -3,6 +3,7 @@
 import { button, h, name, shown } from "../../shared/dom";
 import { icon } from "../../shared/icon";
 import { exact, short, utc } from "../../shared/time";
+import { BY_NAME } from "./rows";
 import type { Session } from "./session";
 import type { Side } from "./side";
 import type { Stage } from "./stage";
@@ -96,7 +97,8 @@ export class Frame {
       session.arrange();
     });
     this.sort.addEventListener("change", () => {
-      session.sort = this.sort.value || null;
+      const { value } = this.sort;
+      session.sort = value === BY_NAME ? BY_NAME : value ? { state: value.slice(1) } : null;
       session.arrange();
     });
     session.onChange(() => this.update());
@@ -115,10 +117,11 @@ export class Frame {
   private fillSort(): void {
     const { model } = this.session;
     const option = (value: string, text: string) => h("option", { attributes: { value } }, shown(text));
-    const given = model.sort === null ? "Sort by name" : `Sort by ${model.sort}`;
+    const given = model.sort === null ? "Sort by name" : `Sort by ${model.sort} (as drawn)`;
     const states = new Set(model.panels.flatMap((panel) => panel.states.map((state) => state.name)));
     this.sort.append(option("", given));
-    for (const state of states) this.sort.append(option(state, `Most ${state} first`));
+    if (model.sort !== null) this.sort.append(option(BY_NAME, "Sort by name"));
+    for (const state of states) this.sort.append(option(`=${state}`, `Most ${state} first`));
   }
 
   private update(): void {
@@ -135,7 +138,8 @@ export class Frame {
     this.smaller.disabled = view.isWhole;
     this.found.textContent = session.filter ? `${rows.shownCount} of ${rows.count}` : "";
     if (this.input.value !== session.filter) this.input.value = session.filter;
-    if (this.sort.value !== (session.sort ?? "")) this.sort.value = session.sort ?? "";
+    const { sort } = session;
+    this.sort.value = sort === BY_NAME ? BY_NAME : sort ? `=${sort.state}` : "";
     this.eventsButton?.setAttribute("aria-pressed", `${session.events}`);
   }
 }

@@ -33,6 +33,8 @@ export interface Panel {
   legend: number;
   tags: Tag[];
   entities: string[];
+  /** The rows in the order of their names; null if they already are. */
+  byName: number[] | null;
   descriptions: Record<string, string>;
   /** Row r has rectangles [rows[r], rows[r + 1]). */
   rows: Uint32Array;
@@ -59,6 +61,7 @@ interface PanelHead {
   states: [name: string, value: number, color: string][];
   tags: Tag[];
   entities: string[];
+  byName: number[] | null;
   descriptions: Record<string, string>;
   rectangles: number;
   stateEntries: number;
@@ -95,7 +98,8 @@ export function readModel(): Model {
   return {
     ...head,
     panels,
-    widthNs: BigInt(first.end) - BigInt(first.start),
+    // a window may be without length
+    widthNs: BigInt(first.end) > BigInt(first.start) ? BigInt(first.end) - BigInt(first.start) : 1n,
     start: panels[0]!.start,
     origin: panels[0]!.origin,
   };

@@ -3,7 +3,7 @@
  * the first trace's origin, so that they hold for another picture of the same trace.
  */
 
-import type { Row } from "./rows";
+import { BY_NAME, type Row } from "./rows";
 import type { Session } from "./session";
 
 export function write(session: Session): string {
@@ -24,7 +24,8 @@ export function write(session: Session): string {
     if (session.property !== null) parts.set("by", session.property);
     if (session.value !== null) parts.set("value", session.value);
   }
-  if (session.sort !== null) parts.set("sort", session.sort);
+  if (session.sort === BY_NAME) parts.set("order", BY_NAME);
+  else if (session.sort) parts.set("sort", session.sort.state);
   if (session.filter) parts.set("rows", session.filter);
   if (session.events !== (session.eventCount <= 2000)) parts.set("events", `${session.events}`);
   return parts.toString();
@@ -38,7 +39,8 @@ export function read(session: Session, fragment: string): void {
     const ns = BigInt(text) - model.start;
     return ns < 0n ? 0n : ns >= model.widthNs ? model.widthNs - 1n : ns;
   };
-  session.sort = parts.get("sort");
+  const state = parts.get("sort");
+  session.sort = parts.get("order") === BY_NAME ? BY_NAME : state === null ? null : { state };
   session.filter = parts.get("rows") ?? "";
   session.arrange();
   const range = parts.get("t")?.split("..");
@@ -51,9 +53,9 @@ export function read(session: Session, fragment: string): void {
   session.second = session.mark === null ? null : time(parts.get("to"));
   session.row = rowNamed(session, parts.get("row"));
   session.lit = null;
-  const [legend, state] = split(parts.get("state"));
+  const [legend, litState] = split(parts.get("state"));
   const panel = model.panels[legend];
-  const found = panel ? panel.states.findIndex(({ name }) => name === state) : -1;
+  const found = panel ? panel.states.findIndex(({ name }) => name === litState) : -1;
   if (panel && found >= 0) {
     session.lit = { legend: panel.legend, state: found };
     session.property = parts.get("by");

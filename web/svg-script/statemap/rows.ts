@@ -3,6 +3,10 @@
 import { Sums } from "../../shared/times";
 import type { Model, Panel } from "./model";
 
+export const BY_NAME = "name";
+/** By name, by the time in a state, or as the rows came. */
+export type Sort = typeof BY_NAME | { state: string } | null;
+
 export interface Row {
   panel: Panel;
   row: number;
@@ -73,14 +77,15 @@ export class Rows {
     return { first: before + 1, last: before + seen };
   }
 
-  /** Puts the rows whose name passes in order: by time in a state, or as they came. */
-  arrange(passes: (name: string) => boolean, sort: string | null): void {
+  /** Puts the rows whose name passes in order: by time in a state, by name, or as they came. */
+  arrange(passes: (name: string) => boolean, sort: Sort): void {
     this.sections = this.model.panels.map((panel) => {
       const order: number[] = [];
-      panel.entities.forEach((name, row) => {
-        if (passes(name)) order.push(row);
-      });
-      const state = panel.states.findIndex(({ name }) => name === sort);
+      for (let i = 0; i < panel.entities.length; i++) {
+        const row = sort === BY_NAME && panel.byName ? panel.byName[i]! : i;
+        if (passes(panel.entities[row]!)) order.push(row);
+      }
+      const state = panel.states.findIndex(({ name }) => sort !== BY_NAME && name === sort?.state);
       if (state >= 0) {
         const totals = this.timeIn(panel, state);
         const keys = Array.from(panel.entities, (_, row) => totals.get(row));

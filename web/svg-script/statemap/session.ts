@@ -2,7 +2,7 @@
 
 import { Viewport } from "../../shared/viewport";
 import { type Model, type Panel, rectangleAt } from "./model";
-import { type Row, Rows } from "./rows";
+import { type Row, Rows, type Sort } from "./rows";
 
 export interface Lit {
   /** The number of the first panel with this table of states. */
@@ -23,7 +23,7 @@ export class Session {
   lit: Lit | null = null;
   property: string | null = null;
   value: string | null = null;
-  sort: string | null;
+  sort: Sort = null;
   filter = "";
   events: boolean;
   private readonly listeners: ((change: Change) => void)[] = [];
@@ -31,7 +31,6 @@ export class Session {
   constructor(readonly model: Model) {
     this.view = new Viewport(model.widthNs);
     this.rows = new Rows(model);
-    this.sort = null;
     this.events = this.eventCount <= 2000;
     this.arrange();
   }

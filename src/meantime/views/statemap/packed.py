@@ -12,6 +12,7 @@ import numpy as np
 
 from meantime.kernels import text as kernel
 from meantime.views.statemap import words
+from meantime.views.statemap.rows import natural_order
 
 if TYPE_CHECKING:
     from meantime.views.statemap.data import Events, Statemap, StatemapPanel
@@ -29,11 +30,11 @@ def head(statemap: Statemap) -> dict[str, Any]:
         "footer": words.footer(statemap),
         "sort": statemap.sort_state,
         "rowHeight": statemap.state_height_px,
-        "panels": [_panel_head(panel) for panel in statemap.panels],
+        "panels": [_panel_head(panel, statemap.sort_state is None) for panel in statemap.panels],
     }
 
 
-def _panel_head(panel: StatemapPanel) -> dict[str, Any]:
+def _panel_head(panel: StatemapPanel, given_by_name: bool) -> dict[str, Any]:  # noqa: FBT001 - one caller
     rectangles = panel.rectangles
     return {
         "title": words.panel_title(panel),
@@ -44,6 +45,7 @@ def _panel_head(panel: StatemapPanel) -> dict[str, Any]:
         "states": [[state.name, state.value, state.color] for state in panel.states],
         "tags": [_exact(tag) for tag in panel.tags],
         "entities": list(panel.entities),
+        "byName": None if given_by_name else natural_order(panel.entities),
         "descriptions": panel.descriptions,
         "rectangles": len(rectangles),
         "stateEntries": len(rectangles.state_index),

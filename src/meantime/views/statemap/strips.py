@@ -1,8 +1,8 @@
 """The rows of a picture: a group for each, and in it a path for each colour.
 
 Where nearly every rectangle is a blend of its own colour, that would be an element for each
-rectangle, which browsers take seconds to read. Such a panel is one image instead, twice as fine as
-the picture, of the same colours in the same places.
+rectangle, which browsers take seconds to read. Such a panel is one image instead, with the same
+colours in the same places.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ __all__ = ["BAND_PX", "strips"]
 
 BAND_PX = 2
 _MOST_PATHS = 40_000
-_PIXELS_A_PX = 2
 _GROUND = (0xF1, 0xF2, 0xF4)
 
 
@@ -46,11 +45,12 @@ def strips(
         banded: How many rows share a band of `BAND_PX`; 1 for a strip each.
     """
     units = width_px * UNITS_PER_PX
+    end_ns = max(panel.end_ns, panel.start_ns + 1)  # a window may be without length
     if banded == 1:
         names = [f"{panel.entity_kind} {name}" for name in panel.entities]
         held = panel.rectangles
         drawn = (held.row_offsets, held.start_ns, held.end_ns, held.fill)
-        window = (panel.start_ns, panel.end_ns)
+        window = (panel.start_ns, end_ns)
     else:
         row_px = BAND_PX
         names = []
@@ -59,14 +59,14 @@ def strips(
         drawn = bands(
             panel.rectangles,
             start_ns=panel.start_ns,
-            end_ns=panel.end_ns,
+            end_ns=end_ns,
             rows_a_band=banded,
             cells=cells,
             ground=_GROUND,
         )
-    rows = strokes(*drawn, *window, units)
+    rows = strokes(*drawn, *window, units, _MOST_PATHS)
     place = f"translate({left_px} {px(top_px)})"
-    if sum(row.count(b"<path") for row in rows) > _MOST_PATHS:
+    if rows is None:
         yield f'\n<g transform="{place}">'.encode()
         yield from _image(drawn, window, width_px, int(row_px))
     else:
@@ -90,12 +90,11 @@ def _image(
     width_px: int,
     row_px: int,
 ) -> Iterator[bytes]:
-    width = width_px * _PIXELS_A_PX
-    image = pixels(*drawn, *window, width_px * UNITS_PER_PX, width)
+    image = pixels(*drawn, *window, width_px * UNITS_PER_PX, width_px)
     height = row_px * (len(drawn[0]) - 1)
     yield (
         f'<image width="{width_px}" height="{height}" preserveAspectRatio="none"'
         ' href="data:image/png;base64,'
     ).encode()
-    yield b64encode(png(image, width=width, tall=row_px))
+    yield b64encode(png(image, width=width_px, tall=row_px))
     yield b'"/>'

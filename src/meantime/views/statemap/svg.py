@@ -123,7 +123,8 @@ class _Layout:
         return len(panel.entities) * self.row_px
 
     def x(self, panel: StatemapPanel, time_ns: int) -> float:
-        ratio = (time_ns - panel.start_ns) / (panel.end_ns - panel.start_ns)
+        # a window may be without length
+        ratio = (time_ns - panel.start_ns) / max(1, panel.end_ns - panel.start_ns)
         return self.left_px + self.strip_px * ratio
 
 
