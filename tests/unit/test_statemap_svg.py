@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import struct
+import subprocess
 import xml.etree.ElementTree as ET
 from base64 import b64decode
 from dataclasses import replace
@@ -198,3 +201,16 @@ def test_ten_thousand_rows_make_a_picture_of_bounded_size() -> None:
 
     assert float(parsed(file).attrib["height"]) < 4200
     assert len(parsed(file).findall(f".//{SVG}g")) < 2100
+
+
+def test_a_converter_makes_an_image_of_the_files_size() -> None:
+    program = shutil.which("rsvg-convert")
+    if program is None:
+        pytest.skip("no rsvg-convert on this machine: no converter was tried")
+    file = render(statemap(panel({"Vec<u8>": "ab.ba", "\0": "b"}, title="]]>")))
+
+    done = subprocess.run([program], input=file, capture_output=True, check=True)
+
+    size = parsed(file).attrib
+    assert struct.unpack(">II", done.stdout[16:24]) == (int(size["width"]), int(size["height"]))
+    assert done.stderr == b""
