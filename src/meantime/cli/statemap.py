@@ -108,9 +108,9 @@ def command(
     by_hand = _offsets(offsets, files)
     target = None if dry_run else _target(output)
 
+    opened = [load(file, lenient=lenient) for file in files]
     from meantime.views.statemap import StatemapOptions  # noqa: PLC0415 - NumPy is not for --help
 
-    opened = [load(file, lenient=lenient) for file in files]
     if strict:
         for file, (_, history) in zip(files, opened, strict=True):
             refuse_anomalies(file, history.anomalies)
