@@ -10,7 +10,7 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Coded", "Int32s", "Int64s", "Mixed", "Value", "Values"]
+__all__ = ["Coded", "Int32s", "Int64s", "Mixed", "Value", "Values", "exact_sum"]
 
 Int32s: TypeAlias = npt.NDArray[np.int32]
 Int64s: TypeAlias = npt.NDArray[np.int64]
@@ -102,3 +102,12 @@ class Mixed:
 
 
 Values: TypeAlias = "Coded | Mixed"
+
+
+def exact_sum(column: Int64s) -> int:
+    """Return the sum of a column, also where 64 bits cannot hold it.
+
+    >>> exact_sum(np.array([2**62, 2**62, -1]))
+    9223372036854775807
+    """
+    return (int((column >> 32).sum()) << 32) + int((column & 0xFFFFFFFF).sum())

@@ -130,13 +130,16 @@ def format_ns(duration_ns: int) -> str:
 
 
 def format_utc(utc_ns: int) -> str:
-    """Return a time since 1970, UTC, as ISO 8601 with nine digits.
+    """Return a time since 1970, UTC, as ISO 8601 with nine digits; beyond its years as `@SECONDS`.
 
-    >>> format_utc(1528482355856625707)
-    '2018-06-08T18:25:55.856625707Z'
+    >>> format_utc(1528482355856625707), format_utc(10**21)
+    ('2018-06-08T18:25:55.856625707Z', '@1000000000000.000000000')
     """
     seconds, rest = divmod(utc_ns, NS_PER_S)
-    moment = datetime(1970, 1, 1, tzinfo=UTC) + seconds * _ONE_SECOND
+    try:
+        moment = datetime(1970, 1, 1, tzinfo=UTC) + seconds * _ONE_SECOND
+    except OverflowError:
+        return f"@{seconds}.{rest:09}"
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{rest:09}Z"
 
 

@@ -158,3 +158,34 @@ def test_open_gives_the_history(trace: str) -> None:
 
     assert history.state(history.quark("sd/1"), 29).value == "idle"
     assert history.bounds == (0, 60)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["changes", "intervals", "spans", "samples", "counters", "points", "flows", "tags"],
+)
+def test_a_trace_without_data_has_nothing_to_dump(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, kind: str
+) -> None:
+    path = tmp_path / "t.statemap"
+    path.write_text('{"start": [0, 0], "states": {"a": {"value": 0}}}')
+
+    assert run(capsys, "dump", str(path), "--kind", kind) == ""
+
+
+def test_totals_are_exact_beyond_64_bits(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path, last_ns = tmp_path / "t.statemap", 2**63 - 2
+    data = (
+        f'{{"time": {time_ns}, "entity": "{entity}", "state": {state}}}'
+        for time_ns, state in ((0, 0), (last_ns, 1))
+        for entity in "xyz"
+    )
+    path.write_text(
+        '{"start": [0, 0], "states": {"a": {"value": 0}, "b": {"value": 1}}}' + "".join(data)
+    )
+
+    row = json.loads(run(capsys, "stats", str(path), "--json"))["rows"][0]
+
+    assert (row["key"], row["total_ns"], row["share"]) == ("a", 3 * last_ns, 1.0)

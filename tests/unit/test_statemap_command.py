@@ -163,3 +163,45 @@ def test_two_runs_write_the_same_bytes(
         run(capsys, trace, trace, "-o", str(tmp_path / name))
 
     assert (tmp_path / "first.svg").read_bytes() == (tmp_path / "second.svg").read_bytes()
+
+
+HEAD = '{"start": [0, 0], "title": "t", "states": {"a": {"value": 0}, "b": {"value": 1}}}\n'
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        "",
+        '{"entity": "x", "description": "never seen"}',
+        '{"time": "7", "entity": "x", "state": 0}',
+        '{"time": "0", "entity": "x", "state": 0}',
+    ],
+)
+@pytest.mark.parametrize("suffix", ["svg", "json"])
+def test_a_trace_in_which_no_time_passes_is_drawn_empty(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, data: str, suffix: str
+) -> None:
+    path, out = tmp_path / "t.statemap", tmp_path / f"out.{suffix}"
+    path.write_text(HEAD + data)
+
+    status, _, err = run(capsys, str(path), "-o", str(out))
+
+    assert (status, "0 rectangles" in err) == (0, True)
+    assert out.stat().st_size
+
+
+@pytest.mark.parametrize("suffix", ["svg", "json"])
+def test_the_latest_time_there_is_is_drawn(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, suffix: str
+) -> None:
+    path, out = tmp_path / "t.statemap", tmp_path / f"out.{suffix}"
+    path.write_text(
+        HEAD
+        + '{"time": "0", "entity": "x", "state": 0}'
+        + f'{{"time": "{2**63 - 2}", "entity": "x", "state": 1}}'
+    )
+
+    status, _, err = run(capsys, str(path), "-o", str(out))
+
+    assert (status, err) == (0, "t.statemap: 2 records processed, 1 rectangles\n")
+    assert out.stat().st_size

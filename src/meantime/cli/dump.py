@@ -108,6 +108,8 @@ def _held(file: str, kind: str, lenient: bool) -> Iterator[str]:  # noqa: FBT001
 
 
 def _intervals(history: History) -> Iterator[dict[str, Any]]:
+    if history.start_ns == history.end_ns:
+        return  # no time passes: there is no range to ask for
     for batch in history.interval_batches(range(len(history.attributes))):
         for quark, start_ns, end_ns, value, tag, _ in batch:
             yield {

@@ -438,7 +438,7 @@ cdef inline const char *_match(
             record.state = state
         elif reads == READ_QUOTED_TIME or reads == READ_TIME:
             count = json_digits_ahead(at, &record.time_ns)
-            if UNLIKELY(count == 0 or count > 19 or record.time_ns > <uint64_t> INT64_MAX):
+            if UNLIKELY(count == 0 or count > 19 or record.time_ns >= <uint64_t> INT64_MAX):
                 return NULL
             if reads == READ_TIME and at[0] == c'0' and count > 1:
                 return NULL
@@ -822,7 +822,7 @@ cdef void _classify(Scan *scan, Record *record) noexcept nogil:
             and tokens[VALUE].count + tokens[DESCRIPTION].count == 0
         ):
             record.shape = SHAPE_POINT
-            record.timed = timed and record.time_ns <= <uint64_t> INT64_MAX
+            record.timed = timed and record.time_ns < <uint64_t> INT64_MAX
             record.event = _text(scan, EVENT)
         if record.shape != SHAPE_OTHER:
             record.entity = _text(scan, ENTITY)
@@ -924,7 +924,7 @@ cdef int _change(Scan *scan, Record *record) noexcept nogil:
     cdef int32_t entity, state, tag = -1
     cdef int64_t time_ns = <int64_t> record.time_ns
     cdef int stop
-    if record.time_ns > <uint64_t> INT64_MAX:
+    if record.time_ns >= <uint64_t> INT64_MAX:
         return BAD_TIME
     if time_ns > scan.until_ns:
         scan.last_ns = time_ns

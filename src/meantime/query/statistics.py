@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from meantime.attributes import entity_name
-from meantime.columns import Coded
+from meantime.columns import Coded, exact_sum
 
 if TYPE_CHECKING:
     from meantime.columns import Int32s, Int64s
@@ -168,7 +168,7 @@ def _row(key: str, entity: str | None, lengths: Int64s, whole_ns: int) -> Statis
     count = len(lengths)
     ranks = [_rank(count, percent) for percent in (50, 90, 99)]
     ordered = np.partition(lengths, sorted({0, *ranks, count - 1}))
-    total_ns = int(lengths.sum())
+    total_ns = exact_sum(lengths)
     median_ns, p90_ns, p99_ns = (int(ordered[rank]) for rank in ranks)
     return StatisticsRow(
         key,

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["fields_of", "why_no_record", "why_order", "why_state", "why_time"]
 
-MAX_NS = 2**63 - 1
+LAST_NS = 2**63 - 2  # a history ends behind its last change
 _NAMES_SHOWN = 8
 
 _WANTED: dict[str, tuple[tuple[str, ...], tuple[str, ...] | None]] = {
@@ -140,4 +140,4 @@ def why_order(record: Any, prior_ns: int) -> str:
 def why_time(record: Any) -> str:
     """Return why a datum's time is too late."""
     given = fields_of(record)["time"]
-    return f'"time" is {quoted(given)}, beyond the largest time there is, {MAX_NS}'
+    return f'"time" is {quoted(given)}, beyond the largest time there is, {LAST_NS}'

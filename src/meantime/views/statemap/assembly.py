@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from meantime.anomalies import Anomalies
 from meantime.clocks import align
+from meantime.columns import exact_sum
 from meantime.errors import MeantimeError
 from meantime.views.palette import choose, parse
 from meantime.views.statemap.data import Statemap, StatemapPanel, StateRow
@@ -106,7 +107,7 @@ def _draw(
 
 def _stacked(maps: list[_Map], state: str) -> list[_Map]:
     """Return the maps with most time in a state first, and offsets from the one on top."""
-    maps = sorted(maps, key=lambda one: -int(one.drawing.total_ns(one.subject, state).sum()))
+    maps = sorted(maps, key=lambda one: -exact_sum(one.drawing.total_ns(one.subject, state)))
     first_ns = maps[0].place.offset_ns
     return [
         one._replace(place=one.place._replace(offset_ns=one.place.offset_ns - first_ns))
