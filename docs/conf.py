@@ -1,11 +1,11 @@
 """How Sphinx builds the documentation."""
 
-from importlib.metadata import version as _version
+from meantime import __version__ as _version
 
 project = "meantime"
 author = "The meantime developers"
 copyright = "the meantime developers"  # noqa: A001 - Sphinx's name for it
-release = _version("meantime")
+release = _version
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 myst_enable_extensions = ["colon_fence", "deflist"]
