@@ -1,7 +1,7 @@
 """Every error meantime raises on purpose, as one tree.
 
 A message says where, what, and what to do. The command line turns any `MeantimeError` into one line
-on standard error; nothing else is caught there.
+on standard error; nothing else is caught there::
 
     MeantimeError
     ├── UsageError               the command line, or an argument, is wrong (exit status 2)
