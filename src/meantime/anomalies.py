@@ -35,6 +35,11 @@ CATALOGUE: dict[str, Anomaly] = {
             "records that could not be read were skipped; run without --lenient to see the first",
         ),
         Anomaly(
+            "unread_after_end",
+            "note",
+            "what comes after the end of the window cannot be read, and was left out unread",
+        ),
+        Anomaly(
             "zero_length_state",
             "note",
             "an entity changed state twice at one time; the later state counts",

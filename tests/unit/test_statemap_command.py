@@ -205,3 +205,26 @@ def test_the_latest_time_there_is_is_drawn(
 
     assert (status, err) == (0, "t.statemap: 2 records processed, 1 rectangles\n")
     assert out.stat().st_size
+
+
+def test_what_comes_after_the_end_need_not_make_sense(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "late.statemap"
+    path.write_text(TRACE + '{"time": "50", "entity": "x", "state": 7}')
+
+    status, _, err = run(capsys, "-n", "-e", "45", str(path))
+    refused, _, reason = run(capsys, "-n", "-e", "50", str(path))
+
+    assert status == 0
+    assert "1 unread_after_end" in err
+    assert refused == 1
+    assert '"state" is 7' in reason
+
+
+def test_options_that_contradict_each_other_are_told_of_before_files(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    status, _, err = run(capsys, "-b2", "-e1", "no such file")
+
+    assert (status, err) == (2, "meantime: begin offset must be less than end offset\n")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
@@ -13,7 +13,8 @@ from meantime.cli.inputs import load, refuse_anomalies
 from meantime.cli.options import once
 from meantime.cli.output import write
 from meantime.cli.window import named_time, parse_window
-from meantime.errors import UsageError
+from meantime.clocks import Clock
+from meantime.errors import InputError, UsageError
 from meantime.units import parse_duration
 
 if TYPE_CHECKING:
@@ -108,7 +109,11 @@ def command(
     by_hand = _offsets(offsets, files)
     target = None if dry_run else _target(output)
 
-    opened = [load(file, lenient=lenient) for file in files]
+    until_ns = None if asked.absolute else asked.window(Clock())[1]
+    opened = [
+        _open(file, lenient=lenient, until_ns=None if number else until_ns)
+        for number, file in enumerate(files)
+    ]
     from meantime.views.statemap import StatemapOptions  # noqa: PLC0415 - NumPy is not for --help
 
     if strict:
@@ -132,6 +137,22 @@ def command(
         click.echo(f"{name}: {trace.records} records processed, {rectangles} rectangles", err=True)
         for line in history.anomalies.lines():
             click.echo(f"{name}: {line}", err=True)
+
+
+def _open(file: str, *, lenient: bool, until_ns: int | None) -> Opened:
+    """Load a file; what comes after the end of the window need not make sense, as in the original.
+
+    Raises:
+        InputError: If it cannot be read up to there.
+    """
+    try:
+        return load(file, lenient=lenient)
+    except InputError:
+        if not until_ns or not Path(file).is_file():
+            raise
+    opened = load(file, lenient=lenient, until_ns=until_ns)
+    opened.history.anomalies.add("unread_after_end")
+    return opened
 
 
 def _count(opened: Sequence[Opened], options: StatemapOptions) -> list[int]:

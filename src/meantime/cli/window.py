@@ -26,6 +26,11 @@ class Asked(NamedTuple):
     end: Instant | None
     duration_ns: int | None
 
+    @property
+    def absolute(self) -> bool:
+        """Whether a file must be read before it is known what they mean."""
+        return any(instant is not None and instant.absolute for instant in (self.begin, self.end))
+
     def window(self, clock: Clock) -> tuple[int | None, int | None]:
         """Return begin and end in the time of the first file; None is where its data do.
 
