@@ -382,6 +382,17 @@ def test_what_is_after_the_window_is_left_out_unchecked_but_sets_the_end() -> No
     assert trace.bounds == (0, 12)
 
 
+@pytest.mark.parametrize("field", ["entity", "state", "tag"])
+def test_what_is_left_out_is_still_checked_to_be_json(field: str) -> None:
+    datum = '{"time": "%d", "entity": "a", "state": "on", "tag": "t"}\n'
+    bad = json.loads(datum % 50) | {field: "a?b"}
+    text = META + datum % 1 * 9 + json.dumps(bad).replace("?", "\x01") + "\n" + datum % 60 * 9
+
+    assert "x:11: illegal datum: invalid JSON: a control" in refusal(text, until_ns=10)
+    if field != "entity":
+        assert "x:11: illegal datum: invalid JSON" in refusal(text, keep=lambda _: False)
+
+
 def test_an_entity_is_kept_or_left_out_by_name() -> None:
     asked: list[str] = []
 

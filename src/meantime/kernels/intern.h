@@ -6,6 +6,8 @@
 #ifndef MEANTIME_INTERN_H
 #define MEANTIME_INTERN_H
 
+#include "json_text.h"
+
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,6 +65,54 @@ static inline intern_text intern_text_of(const char *at, size_t size)
     return text;
 }
 
+/* Reads a string without escapes, from after its opening quote to its closing one; looks ahead. NULL
+ * if it has escapes or does not end before `end`. What is in it is not checked. */
+static inline const char *intern_text_ahead(const char *at, const char *end, intern_text *text)
+{
+    uint64_t word = json_load8(at);
+    uint64_t quote = json_bytes_equal(word, '"'), escape = json_bytes_equal(word, '\\');
+    text->at = at;
+    if (quote) {
+        if (escape & (quote ^ (quote - 1)))
+            return NULL;
+        int size = json_lowest_byte(quote);
+        text->size = (uint32_t)size;
+        text->first = word & ((1ULL << 8 * size) - 1);
+        text->second = 0;
+        return at + size;
+    }
+    if (escape)
+        return NULL;
+    text->first = word;
+    word = json_load8(at + 8);
+    quote = json_bytes_equal(word, '"');
+    escape = json_bytes_equal(word, '\\');
+    if (quote) {
+        if (escape & (quote ^ (quote - 1)))
+            return NULL;
+        int size = json_lowest_byte(quote);
+        text->size = (uint32_t)(8 + size);
+        text->second = word & ((1ULL << 8 * size) - 1);
+        return at + 8 + size;
+    }
+    text->second = word;
+    for (const char *next = at + 16; !escape && end - next >= 8; next += 8) {
+        word = json_load8(next);
+        quote = json_bytes_equal(word, '"');
+        escape = json_bytes_equal(word, '\\');
+        if (!quote)
+            continue;
+        if (escape & (quote ^ (quote - 1)))
+            return NULL;
+        next += json_lowest_byte(quote);
+        text->size = (uint32_t)(next - at);
+        if (text->size > 16)
+            text->second = intern_mix(text->second, at + 16, text->size - 16);
+        return next;
+    }
+    return NULL;
+}
+
 static inline uint64_t intern_slot_of(const intern_table *table, const intern_text *text, uint32_t context)
 {
     uint64_t more = text->size | (uint64_t)context << 32;
@@ -108,7 +158,7 @@ static inline void intern_place(intern_table *table, const intern_slot *slot)
 static inline int intern_grow(intern_table *table)
 {
     int64_t room = table->room ? 2 * (int64_t)table->room : 256;
-    uint64_t slots = 4 * (uint64_t)room;
+    uint64_t slots = 2 * (uint64_t)room;
     intern_table larger = *table;
     if (room > INT32_MAX)
         return 0;

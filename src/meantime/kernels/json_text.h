@@ -433,6 +433,58 @@ static inline int json_digits_ahead(const char *at, uint64_t *number)
     return 16 + more;
 }
 
+/* Reads decimal digits and nothing else, up to 64 bits; 0 if there is anything else. */
+static inline int json_unsigned(const char *at, const char *end, uint64_t *number)
+{
+    *number = 0;
+    if (at == end)
+        return 0;
+    for (; at < end; at++) {
+        if (!json_is_digit(*at))
+            return 0;
+        uint64_t digit = (uint64_t)(*at - '0');
+        if (*number > (UINT64_MAX - digit) / 10)
+            return 0;
+        *number = *number * 10 + digit;
+    }
+    return 1;
+}
+
+/* Converts a checked number whose digits and power of ten a double holds exactly, so that one
+ * operation rounds rightly; 0 if it is another. */
+static inline int json_exact_double(const char *at, const char *end, double *number)
+{
+    static const double power[] = {1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11,
+        1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+    uint64_t digits = 0;
+    int shift = 0, exponent = 0, fraction = 0, negative = *at == '-', down;
+    for (at += negative; at < end && (*at | 0x20) != 'e'; at++) {
+        if (*at == '.') {
+            fraction = 1;
+            continue;
+        }
+        digits = digits * 10 + (uint64_t)(*at - '0');
+        shift -= fraction;
+        if (digits > 1ULL << 53)
+            return 0;
+    }
+    if (at < end) {
+        down = *++at == '-';
+        for (at += *at == '-' || *at == '+'; at < end; at++) {
+            exponent = exponent * 10 + (*at - '0');
+            if (exponent > 1000)
+                return 0;
+        }
+        shift += down ? -exponent : exponent;
+    }
+    if (shift < -22 || shift > 22)
+        return 0;
+    *number = shift < 0 ? (double)digits / power[-shift] : (double)digits * power[shift];
+    if (negative)
+        *number = -*number;
+    return 1;
+}
+
 /* ---- any value ---- */
 
 static inline const char *json_word(

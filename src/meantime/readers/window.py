@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from meantime.readers.source import Source
 
-__all__ = ["Window"]
+__all__ = ["BLOCK_BYTES", "Window"]
 
 # A block is copied through the second-level cache rather than mapped: that costs 3 % and a file
 # that somebody cuts short meanwhile ends early instead of ending the process.
@@ -31,10 +31,14 @@ class Window:
     """
 
     def __init__(
-        self, source: Source, *, progress: Callable[[int, int], None] | None = None
+        self,
+        source: Source,
+        *,
+        block_bytes: int = BLOCK_BYTES,
+        progress: Callable[[int, int], None] | None = None,
     ) -> None:
         self.source = source
-        self.block = bytearray(BLOCK_BYTES)
+        self.block = bytearray(block_bytes)
         self.start = 0
         self.end = 0
         self._lines = 0

@@ -81,9 +81,8 @@ def read(
     """
     from meantime.readers.statemap.reader import (  # noqa: PLC0415 - recognising needs no NumPy
         Options,
-        Reader,
+        reader_for,
     )
-    from meantime.readers.window import Window  # noqa: PLC0415 - nor the kernel
 
     options = Options(lenient=lenient, until_ns=until_ns, keep=keep)
-    return Reader(Window(source, progress=progress), options).trace
+    return reader_for(source, options, progress=progress).trace

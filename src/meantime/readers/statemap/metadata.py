@@ -30,7 +30,7 @@ class Pairs(list[tuple[str, Any]]):
     """A JSON object as it was written: keys in order, and twice where they stand twice."""
 
 
-def decode(text: bytes) -> Any:
+def decode(text: str) -> Any:
     """Return what JSON that the kernel checked means, with objects as `Pairs`."""
     return json.loads(text, object_pairs_hook=Pairs)
 
@@ -61,9 +61,10 @@ class Metadata:
         states: The state table in order of value, once it is known.
     """
 
-    def __init__(self) -> None:
-        self.states: tuple[State, ...] | None = None
-        self._given: dict[str, Any] = {}
+    def __init__(self, given: dict[str, Any] | None = None) -> None:
+        """Begin with nothing said, or with what was said elsewhere."""
+        self.given: dict[str, Any] = dict(given or {})
+        self.states: tuple[State, ...] | None = self.given.get("states")
 
     def add(self, payload: Pairs) -> None:
         """Take what one payload says.
@@ -77,29 +78,29 @@ class Metadata:
                 raise IllegalError(
                     f"unknown metadata key {quoted(key)}: there are {', '.join(METADATA_KEYS)}"
                 )
-            if key in given or key in self._given:
+            if key in given or key in self.given:
                 raise IllegalError(f'the metadata give "{key}" twice')
             given[key] = _CHECKS[key](value)
-        self._given |= given
-        self.states = self._given.get("states")
+        self.given |= given
+        self.states = self.given.get("states")
 
     @property
     def missing(self) -> str | None:
         """What is still wanted, as a reason; None if all is there."""
         for key in ("states", "start"):
-            if key not in self._given:
+            if key not in self.given:
                 return f'missing metadata payload: "{key}" is given nowhere'
         return None
 
     @property
     def start_ns(self) -> int | None:
         """UTC nanoseconds at time 0."""
-        start: int | None = self._given.get("start")
+        start: int | None = self.given.get("start")
         return start
 
     def text(self, key: str) -> str | None:
         """Return the title, host or entityKind, if it was given."""
-        value: str | None = self._given.get(key)
+        value: str | None = self.given.get(key)
         return value
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
-from dataclasses import dataclass
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,18 +28,23 @@ from meantime.readers.statemap.reasons import (
     why_state,
     why_time,
 )
-from meantime.readers.window import Window
+from meantime.readers.window import BLOCK_BYTES, Window
 from meantime.trace import LaneDeclaration, Points, StateChanges, Trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from meantime.columns import Int32s
+    from meantime.readers.source import Source
+    from meantime.readers.statemap.pair import Pair
     from meantime.trace import Batch, State
 
-__all__ = ["Options", "Reader"]
+__all__ = ["Options", "Reader", "reader_for"]
 
 BATCH_ROWS = 1 << 18
+PAIR_FROM_BYTES = 64 << 20
+PAIR_BLOCK_BYTES = 8 << 20
+_DECODER = json.JSONDecoder()
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _LINE_WITH_OBJECT = re.compile(rb"\n[ \t\r]*\{")
 
@@ -49,6 +56,25 @@ class Options:
     lenient: bool
     until_ns: int | None
     keep: Callable[[str], bool] | None
+    paired: bool = False
+
+
+def reader_for(
+    source: Source, options: Options, *, progress: Callable[[int, int], None] | None
+) -> Reader:
+    """Return what reads a source; two threads do, if it is large enough to be worth it."""
+    large = (source.stored_bytes or 0) >= PAIR_FROM_BYTES
+    # What is odd is found by one thread, so two would only be in each other's way.
+    if large and not options.lenient and options.keep is None and _processors() > 1:
+        window = Window(source, block_bytes=PAIR_BLOCK_BYTES, progress=progress)
+        return Reader(window, replace(options, paired=True))
+    return Reader(Window(source, block_bytes=BLOCK_BYTES, progress=progress), options)
+
+
+def _processors() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 class Reader:
@@ -58,25 +84,34 @@ class Reader:
         trace: What is read; it grows while its batches are consumed.
     """
 
-    def __init__(self, window: Window, options: Options, *, ahead: bool = False) -> None:
+    def __init__(
+        self,
+        window: Window,
+        options: Options,
+        *,
+        ahead: bool = False,
+        given: dict[str, Any] | None = None,
+    ) -> None:
         self.trace = Trace(window.source.name, "statemap", self._batches())
         self._window = window
         self._options = options
         self._ahead = ahead
-        self._metadata = Metadata()
+        self._metadata = Metadata(given)
         self._states: tuple[State, ...] = ()
         self._scanner = Scanner(
             room=BATCH_ROWS, until_ns=options.until_ns, asks=options.keep is not None
         )
+        self._pair: Pair | None = None
         if ahead:
             self._scanner.define_states(None)
         self._weighed = False
-        # By the scanner's codes, where they differ from the trace's.
+        # By the scanner's codes, the trace's: of entities only if some are left out.
         self._path_codes: list[int] = []
         self._event_codes: list[int] = []
+        self._value_codes: dict[str, int] = {}
 
     def _batches(self) -> Iterator[Batch]:
-        with self._window.source:
+        with self._window.source, ExitStack() as self._when_done:
             yield from self._read()
             if reason := self._metadata.missing:
                 raise InputError(self._window.source.name, reason)
@@ -89,9 +124,8 @@ class Reader:
         if window.offset(0) == 0 and window.block.startswith(_BYTE_ORDER_MARK):
             window.start += len(_BYTE_ORDER_MARK)
         while not (self._ahead and self._states):
-            stop = scanner.scan(window.block, window.start, window.end)
+            stop = self._scan()
             self._take_names()
-            window.start = scanner.start
             match stop:
                 case Stop.FULL:
                     yield from self._take_batches()
@@ -106,11 +140,19 @@ class Reader:
                 case Stop.NO_STATES:
                     self._take_states(self._look_ahead())
                 case Stop.INVALID:
-                    self._refuse(self._why_invalid())
+                    self._refuse(self._why_invalid)
                     self._resynchronise()
                 case _:
                     self._take_odd(stop)
         yield from self._take_batches()
+
+    def _scan(self) -> int:
+        """Read what is in the window, move its start on, and return a `Stop`."""
+        if self._pair is not None:
+            return self._pair.scan(self._window)
+        stop = self._scanner.scan(self._window.block, self._window.start, self._window.end)
+        self._window.start = self._scanner.start
+        return stop
 
     def _look_ahead(self) -> tuple[State, ...]:
         """Return the states, which stand further down in the input than what needs them."""
@@ -119,7 +161,8 @@ class Reader:
             with open_source(path) as source:
                 return Reader(Window(source), self._options, ahead=True).find_states()
         self._window.mark()
-        states = Reader(self._window, self._options, ahead=True).find_states()
+        ahead = Reader(self._window, self._options, ahead=True, given=self._metadata.given)
+        states = ahead.find_states()
         self._window.rewind()
         return states
 
@@ -137,15 +180,18 @@ class Reader:
         if stop == Stop.BAD_STATE and self._drops(scanner.asked):
             return
         try:
-            record = decode(bytes(window.block[window.start : scanner.end]))
-            if stop == Stop.OTHER and is_metadata(record):
-                self._metadata.add(record)
+            if stop == Stop.OTHER and is_metadata(self._payload()):
+                self._metadata.add(self._payload())
                 self._take_states(self._metadata.states)
             else:
-                self._refuse(f"illegal datum: {self._why(record, stop)}")
+                self._refuse(lambda: f"illegal datum: {self._why(stop)}")
         except IllegalError as error:
-            self._refuse(str(error))
+            reason = str(error)
+            self._refuse(lambda: reason)
         window.start = scanner.end
+
+    def _payload(self) -> Any:
+        return decode(self._window.block[self._window.start : self._scanner.end].decode())
 
     def _drops(self, entity: str) -> bool:
         """Return whether an entity that is not known yet is left out; then it is known."""
@@ -161,20 +207,34 @@ class Reader:
             names = [state.name for state in states]
             self._scanner.define_states(None if self._ahead else names)
             self.trace.values.extend(names)
+            self._value_codes = {name: code for code, name in enumerate(names)}
+            if self._options.paired and not self._ahead:
+                self._pair = self._when_done.enter_context(closing(self._pair_with(names)))
 
-    def _refuse(self, reason: str) -> None:
+    def _pair_with(self, names: list[str]) -> Pair:
+        from meantime.readers.statemap.pair import Pair  # noqa: PLC0415 - for large inputs only
+
+        def helper() -> Scanner:
+            scanner = Scanner(room=BATCH_ROWS, until_ns=self._options.until_ns)
+            scanner.define_states(names)
+            return scanner
+
+        return Pair(self._scanner, helper)
+
+    def _refuse(self, why: Callable[[], str]) -> None:
         """Raise for the payload at the window's start, or count it."""
         window = self._window
         if not self._options.lenient:
             raise InputError(
                 window.source.name,
-                reason,
+                why(),
                 line=window.line(window.start),
                 offset=window.offset(window.start),
             )
         self.trace.anomalies.add("bad_record")
 
-    def _why(self, record: Any, stop: int) -> str:
+    def _why(self, stop: int) -> str:
+        record = self._payload()
         match stop:
             case Stop.BAD_STATE:
                 return why_state(record, self._states)
@@ -210,23 +270,28 @@ class Reader:
     def _take_names(self) -> None:
         """Add to the trace's tables what was named since, and what was said about it."""
         trace, scanner = self.trace, self._scanner
-        for name, kept in scanner.entities(len(self._path_codes)):
-            self._path_codes.append(len(trace.paths) if kept else -1)
-            if kept:
-                trace.paths.append((name,))
+        if self._options.keep is None:
+            trace.paths.extend((name,) for name in scanner.entities(len(trace.paths)))
+        else:
+            for name in scanner.entities(len(self._path_codes)):
+                kept = scanner.keeps(len(self._path_codes))
+                self._path_codes.append(len(trace.paths) if kept else -1)
+                if kept:
+                    trace.paths.append((name,))
         for name in scanner.events(len(self._event_codes)):
-            if name not in trace.values:
+            code = self._value_codes.setdefault(name, len(trace.values))
+            self._event_codes.append(code)
+            if code == len(trace.values):
                 trace.values.append(name)
-            self._event_codes.append(trace.values.index(name))
         for state, tag in scanner.tags(len(trace.tags)):
             trace.tags.append({"state": state, "tag": tag})
         for kind, code, start, end in scanner.take_notes():
-            said = json.loads(bytes(self._window.block[start:end]))
+            said, _ = _DECODER.raw_decode(self._window.block[start:end].decode())
             if kind == DEFINITION:
                 trace.tags[code] = said
             else:
                 text = said["description"] if isinstance(said, dict) else said[1]
-                trace.descriptions[self._path_codes[code]] = text
+                trace.descriptions[self._path_code(code)] = text
 
     def _take_batches(self) -> Iterator[Batch]:
         if self._scanner.rows:
@@ -237,6 +302,9 @@ class Reader:
             time_ns, entity, event, target = self._scanner.take_points()
             names = np.array(self._event_codes, np.int32)
             yield Points(time_ns, self._paths_of(entity), names[event], self._paths_of(target))
+
+    def _path_code(self, entity: int) -> int:
+        return entity if self._options.keep is None else self._path_codes[entity]
 
     def _paths_of(self, entity: Int32s) -> Int32s:
         if self._options.keep is None:
@@ -251,7 +319,7 @@ class Reader:
         if scanner.last_ns is not None:
             trace.bounds = (0, scanner.last_ns)
             trace.ends = {
-                self._path_codes[code]: time_ns for code, time_ns in scanner.beyond().items()
+                self._path_code(code): time_ns for code, time_ns in scanner.beyond().items()
             }
         kind = metadata.text("entityKind")
         trace.lanes.append(LaneDeclaration("*", entity_kind=kind, states=self._states))

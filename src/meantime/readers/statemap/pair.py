@@ -1,0 +1,72 @@
+"""Two threads for one input, and what they read is what one would have read.
+
+A block is cut at a line that begins with an object, about in its middle. While the scanner reads
+the first part, another reads the second, as a guess: the line may lie inside a payload. It does not
+if the first part ends exactly there, and then what the other read is taken over; else it is
+thrown away. Nothing that is odd is taken over, so errors come from the one scanner alone.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from meantime.kernels.scan_statemap import Stop
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from meantime.kernels.scan_statemap import Scanner
+    from meantime.readers.window import Window
+
+__all__ = ["Pair"]
+
+MIN_BYTES = 1 << 16
+
+
+class Pair:
+    """A scanner and its helper."""
+
+    def __init__(self, scanner: Scanner, new_helper: Callable[[], Scanner]) -> None:
+        self._scanner = scanner
+        self._new_helper = new_helper
+        self._helper = new_helper()
+        self._pool = ThreadPoolExecutor(1)
+        # Where the helper began what was not taken over yet; 0 if there is nothing.
+        self._middle = 0
+
+    def close(self) -> None:
+        """End the helper's thread."""
+        self._pool.shutdown()
+
+    def scan(self, window: Window) -> int:
+        """Read what is in the window, move its start on, and return a `Stop`."""
+        if self._middle:
+            stop = self._scan_to(window, self._middle)
+        else:
+            middle = (window.start + window.end) // 2
+            if window.end - window.start > MIN_BYTES:
+                self._middle = window.block.find(b"\n{", middle, window.end) + 1
+            if not self._middle:
+                return self._scan_to(window, window.end)
+            helping = self._pool.submit(self._helper.scan, window.block, self._middle, window.end)
+            try:
+                stop = self._scan_to(window, self._middle)
+            finally:
+                helping.result()
+        if stop not in (Stop.DRAINED, Stop.CUT):
+            return stop
+        taken = self._scanner.absorb(self._helper) if stop == Stop.DRAINED else stop
+        if taken == Stop.FULL:
+            return taken
+        if taken == Stop.DRAINED:
+            window.start = self._helper.start
+        else:
+            self._helper = self._new_helper()
+        self._middle = 0
+        return self._scan_to(window, window.end)
+
+    def _scan_to(self, window: Window, end: int) -> int:
+        stop = self._scanner.scan(window.block, window.start, end)
+        window.start = self._scanner.start
+        return stop
