@@ -8,14 +8,16 @@ import pytest
 
 from meantime.cli import main
 from meantime.history.build import build
-from meantime.query.stacks import sample_tree, span_tree
+from meantime.query.stacks import difference, gone, sample_tree, span_tree
 from meantime.readers import open_trace
 from meantime.testing import history_from_samples, history_from_spans
-from meantime.views.flame.data import chart, graph
-from meantime.views.flame.svg import render
+from meantime.views.flame.data import chart, compared, graph
+from meantime.views.flame.svg import change_color, render
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from meantime.query.stacks import Difference
 
 SPANS = {"main": [("a", 0, 10), ("b", 2, 5), ("c", 6, 10), ("b", 8, 9)], "other": [("d", 4, 6)]}
 
@@ -146,4 +148,79 @@ def test_what_cannot_be_drawn_is_refused(
     found, said = run(capsys, "flame", trace, *words)
 
     assert found == status
+    assert message in said
+
+
+FIRST = [(0, "t", ["a", "b"], 3), (1, "t", ["a", "c"], 1)]
+SECOND = [(0, "t", ["a", "b"], 1), (1, "t", ["a", "d"], 2), (2, "t", ["e"], 5)]
+
+
+def trees() -> Difference:
+    return difference(*(sample_tree(history_from_samples(s).samples()) for s in (FIRST, SECOND)))
+
+
+def test_a_comparison_tells_what_each_box_took_in_either_range() -> None:
+    flame = compared(trees(), title="t", unit="samples")
+
+    assert flame.before is not None
+    assert {
+        flame.frames[frame]: (before, length - before)
+        for frame, before, length in zip(
+            flame.frame, flame.before.tolist(), flame.length.tolist(), strict=True
+        )
+    } == {"a": (4, 3), "b": (3, 1), "c": (1, 0), "d": (0, 2), "e": (0, 5)}
+    assert (flame.before_width, flame.width) == (4, 12)
+
+
+def test_what_grew_is_red_what_shrank_is_blue_and_the_counts_are_said() -> None:
+    text = render(compared(trees(), title="t", unit="samples")).decode()
+
+    assert f'fill="{change_color(5 / 8)}"' in text
+    assert f'fill="{change_color(1 / 8 - 3 / 4)}"' in text
+    assert "b · 1 samples, against 3 samples (-62.50 points of share)" in text
+    assert "e · 5 samples, against 0 samples, new (+62.50 points of share)" in text
+    assert "2 boxes are new, 1 are gone." in text
+
+
+def test_the_elided_graph_is_what_only_the_first_range_has() -> None:
+    left = gone(trees())
+
+    assert {
+        tuple(left.stacks.frames_of(row)): (int(left.own[row]), int(left.total[row]))
+        for row in range(len(left))
+        if left.total[row]
+    } == {("a",): (0, 1), ("a", "c"): (1, 1)}
+
+
+def test_two_ranges_are_compared_from_the_command_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, trace: str
+) -> None:
+    ranges = ["--from", "6us", "--to", "10us", "--against", "1us..4us"]
+    texts = {}
+    for name, words in (("both.txt", []), ("gone.txt", ["--elided"]), ("both.svg", [])):
+        out = tmp_path / name
+        assert run(capsys, "flame", trace, *ranges, *words, "-o", str(out))[0] == 0
+        texts[name] = out.read_text()
+
+    assert texts["both.txt"] == "a:x 1000 4000\na:x;b 2000 0\n"
+    assert texts["gone.txt"] == "a:x;b 2000\n"
+    assert "differential flame graph" in texts["both.svg"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["-o", "x.svg", "--elided"], "--elided needs --against"),
+        (["-o", "x.svg", "--against", "1us"], "write two times"),
+        (["-o", "x.json", "--against", "1us..2us"], "or add --elided"),
+        (["-o", "x.svg", "--against", "1us..2us", "--chart"], "leave out --chart"),
+        (["-o", "x.svg", "--against", "2us..1us"], "is empty"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(
+    capsys: pytest.CaptureFixture[str], trace: str, words: list[str], message: str
+) -> None:
+    status, said = run(capsys, "flame", trace, *words)
+
+    assert status in {1, 2}
     assert message in said

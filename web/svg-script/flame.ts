@@ -16,6 +16,8 @@ interface Head {
   chart: boolean;
   frames: string[];
   colors: string[];
+  /** Of a comparison, each box's colour and what is said of it. */
+  changes: [string, string][];
   panels: [string, number, number, number][];
 }
 
@@ -139,7 +141,7 @@ function page(body: HTMLElement): void {
         edge[row[box]!] = x + wide;
         const hit = wanted?.[frame[box]!] ?? false;
         context.globalAlpha = wanted && !hit ? 0.35 : 1;
-        context.fillStyle = hit ? FOUND : head.colors[frame[box]!]!;
+        context.fillStyle = hit ? FOUND : (head.changes[box]?.[0] ?? head.colors[frame[box]!]!);
         context.fillRect(x, y, wide > 2 ? wide - 0.6 : wide, ROW_PX - 1);
         if (box === hovered) {
           context.strokeStyle = ink;
@@ -239,7 +241,7 @@ function page(body: HTMLElement): void {
     const share = ((100 * length[box]!) / (head.width || 1)).toFixed(2);
     tooltip.show(event.clientX, event.clientY, [
       h("strong", {}, shown(head.frames[frame[box]!]!)),
-      h("p", {}, `${amount(length[box]!)} (${share} %), itself ${amount(own[box]!)}`),
+      h("p", {}, head.changes[box]?.[1] ?? `${amount(length[box]!)} (${share} %), itself ${amount(own[box]!)}`),
       h("p", {}, head.chart ? `from ${amount(start[box]!)}` : `${count[box]!.toLocaleString("en")} times`),
     ]);
   });

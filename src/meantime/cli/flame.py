@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from meantime.history.history import History
     from meantime.history.samples import SampleTable
-    from meantime.query.stacks import CallTree
+    from meantime.query.stacks import CallTree, Difference
 
 __all__ = ["command"]
 
@@ -35,6 +35,8 @@ _SUFFIXES = (".svg", ".json", ".txt", ".folded")
 @once("-o", "--output", metavar="OUT", help="The result: .svg, .json or .txt.")
 @once("--from", "from_", metavar="TIME", help="Where the range begins.")
 @once("--to", "to", metavar="TIME", help="Where the range ends.")
+@once("--against", metavar="FROM..TO", help="Colour by the change of share since this range.")
+@click.option("--elided", is_flag=True, help="Only what is in the range of --against and now gone.")
 @once("--offset", metavar="FROM..TO", help="Only samples at these offsets of every period.")
 @once("--period", metavar="TIME", default="1s", help="The period of --offset.  [1s]")
 @once("--event", metavar="NAME", help="Only samples of this event.")
@@ -46,6 +48,8 @@ def command(
     output: str | None,
     from_: str | None,
     to: str | None,
+    against: str | None,
+    elided: bool,
     offset: str | None,
     period: str,
     event: str | None,
@@ -54,34 +58,42 @@ def command(
 ) -> None:
     """Draw where the time went: a flame graph, or with --chart a flame chart."""
     suffix = _suffix(output, chart=chart)
+    compared_to = _against(against, suffix, elided=elided, chart=chart)
     assert output is not None
     band_ns, period_ns = _band(offset), parse_duration(period)
     from meantime.cli.output import write  # noqa: PLC0415 - only once the command line is sound
+    from meantime.query.stacks import difference, gone  # noqa: PLC0415 - NumPy, not for --help
 
     _, history = load(file, lenient=lenient)
     if not len(history.spans()) and not len(history.samples()):
         raise InputError(file, "there are no spans and no samples to draw")
-    start_ns, end_ns = history.bounds
-    if from_ is not None:
-        start_ns = resolve(from_, history.clock) or 0
-    if to is not None:
-        end_ns = resolve(to, history.clock) or 0
-    if start_ns >= end_ns:
-        raise TimeRangeError(f"the range from {start_ns} ns to {end_ns} ns is empty")
+    start_ns, end_ns = _range(history, from_, to)
     title = history.title or PurePath(file).name
     if chart:
         if not len(history.spans()):
             raise InputError(file, "there are no spans, which a chart draws; leave out --chart")
         write(output, [_drawn_chart(history, title, start_ns, end_ns)])
         return
-    some = band_ns is not None or event is not None
-    tree, unit = (
-        _sampled(file, history.samples(start_ns=start_ns, end_ns=end_ns), band_ns, period_ns, event)
-        if some
-        else _tree(history, start_ns, end_ns)
-    )
+
+    def part(start_ns: int, end_ns: int) -> tuple[CallTree, str]:
+        if band_ns is None and event is None:
+            return _tree(history, start_ns, end_ns)
+        samples = history.samples(start_ns=start_ns, end_ns=end_ns)
+        return _sampled(file, samples, band_ns, period_ns, event)
+
+    tree, unit = part(start_ns, end_ns)
     lost: Counter[str] = Counter()
-    write(output, _written(tree, unit, title, suffix, lost))
+    if compared_to is None:
+        write(output, _written(tree, unit, title, suffix, lost))
+    else:
+        before, unit_before = part(*_range(history, *compared_to))
+        if unit != unit_before and len(tree) and len(before):
+            raise UsageError(f"the ranges count {unit} and {unit_before}; choose with --event")
+        both = difference(before, tree)
+        if elided:
+            write(output, _written(gone(both), unit, f"{title}: gone", suffix, lost))
+        else:
+            write(output, _compared(both, unit, title, suffix, lost))
     report(lost)
 
 
@@ -99,6 +111,55 @@ def _suffix(output: str | None, *, chart: bool) -> str:
     if chart and suffix != ".svg":
         raise UsageError("--chart draws .svg; meantime convert writes the spans of a trace")
     return suffix
+
+
+def _against(text: str | None, suffix: str, *, elided: bool, chart: bool) -> tuple[str, str] | None:
+    """Return the two times of the range that is compared against.
+
+    Raises:
+        UsageError: If it is not two times, or what is asked for cannot show a comparison.
+    """
+    if text is None:
+        if elided:
+            raise UsageError("--elided needs --against FROM..TO, the range that is looked into")
+        return None
+    if chart:
+        raise UsageError("--against compares flame graphs; leave out --chart")
+    if suffix == ".json" and not elided:
+        raise UsageError("a comparison is written as .svg, .txt or .folded; or add --elided")
+    first, dots, last = text.partition("..")
+    if not (dots and first and last):
+        raise UsageError(f"--against {text!r}: write two times, such as 10s..20s")
+    return first, last
+
+
+def _range(history: History, from_: str | None, to: str | None) -> tuple[int, int]:
+    """Return the range that two times mean; where one is missing, the history's own bound.
+
+    Raises:
+        TimeRangeError: If it is empty.
+    """
+    start_ns, end_ns = history.bounds
+    if from_ is not None:
+        start_ns = resolve(from_, history.clock) or 0
+    if to is not None:
+        end_ns = resolve(to, history.clock) or 0
+    if start_ns >= end_ns:
+        raise TimeRangeError(f"the range from {start_ns} ns to {end_ns} ns is empty")
+    return start_ns, end_ns
+
+
+def _compared(
+    both: Difference, unit: str, title: str, suffix: str, lost: Counter[str]
+) -> Iterable[bytes]:
+    if suffix == ".svg":
+        from meantime.views.flame import svg  # noqa: PLC0415 - as above
+        from meantime.views.flame.data import compared  # noqa: PLC0415 - as above
+
+        return [svg.render(compared(both, title=title, unit=unit))]
+    from meantime.views.export.folded import compared_lines  # noqa: PLC0415 - as above
+
+    return compared_lines(both, lost)
 
 
 def _tree(history: History, start_ns: int, end_ns: int) -> tuple[CallTree, str]:

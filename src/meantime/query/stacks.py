@@ -30,6 +30,7 @@ __all__ = [
     "callees",
     "callers",
     "difference",
+    "gone",
     "left_heavy",
     "sample_tree",
     "span_tree",
@@ -233,6 +234,23 @@ def difference(before: CallTree, after: CallTree) -> Difference:
         )
     )
     return Difference(stacks, first, second)
+
+
+def gone(both: Difference) -> CallTree:
+    """Return what was spent before in stacks in which, and above which, nothing is spent after.
+
+    >>> from meantime.testing import history_from_samples
+    >>> one = history_from_samples([(0, "t", ["a", "b"], 1), (1, "t", ["a"], 4)])
+    >>> two = history_from_samples([(0, "t", ["a"], 5)])
+    >>> left = gone(difference(sample_tree(one.samples()), sample_tree(two.samples())))
+    >>> left.own.tolist(), left.total.tolist()
+    ([0, 1], [1, 1])
+    """
+    elided = both.after.total == 0
+    own = np.where(elided, both.before.own, 0)
+    total = own.copy()
+    calls.spread(both.stacks.parent, total)
+    return CallTree(both.stacks, own, total, np.where(elided, both.before.count, 0))
 
 
 def _placed(tree: CallTree, builder: StackTableBuilder) -> Int32s:

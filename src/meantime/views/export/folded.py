@@ -11,10 +11,14 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Iterator
 
-    from meantime.history.history import History
-    from meantime.query.stacks import CallTree
+    import numpy as np
+    import numpy.typing as npt
 
-__all__ = ["folded_lines", "write"]
+    from meantime.history.history import History
+    from meantime.query.stacks import CallTree, Difference
+    from meantime.stacks import StackTable
+
+__all__ = ["compared_lines", "folded_lines", "write"]
 
 
 def write(history: History, lost: Counter[str], *, version: int) -> Iterator[bytes]:
@@ -35,19 +39,34 @@ def write(history: History, lost: Counter[str], *, version: int) -> Iterator[byt
 
 def folded_lines(tree: CallTree, lost: Counter[str]) -> Iterator[bytes]:
     """Yield a line per stack that weighs something itself, in the order of the table."""
-    parent, frame = tree.stacks.parent.tolist(), tree.stacks.frame.tolist()
+    texts = _stack_texts(tree.stacks, tree.own > 0, lost)
+    own = tree.own.tolist()
+    for row, text in texts:
+        yield f"{text} {own[row]}\n".encode("utf-8", "replace")
+
+
+def compared_lines(both: Difference, lost: Counter[str]) -> Iterator[bytes]:
+    """Yield a line per stack that weighs something itself, with its weights before and after."""
+    before, after = both.before.own.tolist(), both.after.own.tolist()
+    weighs = (both.before.own > 0) | (both.after.own > 0)
+    for row, text in _stack_texts(both.stacks, weighs, lost):
+        yield f"{text} {before[row]} {after[row]}\n".encode("utf-8", "replace")
+
+
+def _stack_texts(
+    stacks: StackTable, chosen: npt.NDArray[np.bool_], lost: Counter[str]
+) -> Iterator[tuple[int, str]]:
+    parent, frame = stacks.parent.tolist(), stacks.frame.tolist()
     names = []
-    for name in tree.stacks.frames:
+    for name in stacks.frames:
         plain = " ".join(name.split()).replace(";", ":")
         lost["names with ; or line breaks, which were replaced"] += plain != name
         names.append(plain or "(no name)")
     # stacks share their callers' text only while they are being written: depth may be large
-    for row, own in enumerate(tree.own.tolist()):
-        if own <= 0:
-            continue
+    for row in chosen.nonzero()[0].tolist():
         chain = []
         at = row
         while at >= 0:
             chain.append(names[frame[at]])
             at = parent[at]
-        yield f"{';'.join(reversed(chain))} {own}\n".encode("utf-8", "replace")
+        yield row, ";".join(reversed(chain))

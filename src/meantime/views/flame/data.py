@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from meantime.kernels import nest
-from meantime.query.stacks import left_heavy
+from meantime.query.stacks import CallTree, left_heavy
 from meantime.query.threads import thread_of, thread_quarks
 
 if TYPE_CHECKING:
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
     from meantime.columns import Int32s, Int64s
     from meantime.history.history import History
-    from meantime.query.stacks import CallTree
+    from meantime.query.stacks import Difference
 
-__all__ = ["MOST_BOXES", "Flame", "Panel", "chart", "graph"]
+__all__ = ["MOST_BOXES", "Flame", "Panel", "chart", "compared", "graph"]
 
 # More boxes than this are no picture; the narrowest are left out and counted.
 MOST_BOXES = 100_000
@@ -53,6 +53,8 @@ class Flame:
         left_out: How many boxes were too narrow to be drawn.
         is_chart: Whether the left edge is a time and boxes are single spans.
         origin_ns: The time of a chart's left edge.
+        before: int64, how much of each box is of the range compared against; None without one.
+        before_width: How much of the whole is.
     """
 
     title: str
@@ -69,6 +71,8 @@ class Flame:
     left_out: int
     is_chart: bool = False
     origin_ns: int = 0
+    before: Int64s | None = None
+    before_width: int = 0
 
     def __len__(self) -> int:
         return len(self.start)
@@ -96,9 +100,7 @@ def graph(tree: CallTree, *, title: str, unit: str) -> Flame:
         row[node] = row[below] + 1 if below >= 0 else 0
         taken[below] += total[node]
     width = int(tree.total[parent < 0].sum())
-    kept = order[tree.total[order] > 0]
-    drawn = _widest(tree.total[kept])
-    rows = kept[drawn]
+    rows = _drawn(tree, order)
     return Flame(
         title=title,
         unit=unit,
@@ -112,6 +114,32 @@ def graph(tree: CallTree, *, title: str, unit: str) -> Flame:
         frames=tree.stacks.frames,
         panels=(Panel("", 0, len(rows), int(row[rows].max(initial=-1)) + 1),),
         left_out=len(order) - len(rows),
+    )
+
+
+def compared(both: Difference, *, title: str, unit: str) -> Flame:
+    """Return the flame graph of two trees, a box as wide as it took in both together.
+
+    >>> from meantime.testing import history_from_samples
+    >>> from meantime.query.stacks import difference, sample_tree
+    >>> one = sample_tree(history_from_samples([(0, "t", ["a"], 1)]).samples())
+    >>> two = sample_tree(history_from_samples([(0, "t", ["b"], 3)]).samples())
+    >>> flame = compared(difference(one, two), title="", unit="samples")
+    >>> [flame.frames[frame] for frame in flame.frame], flame.length.tolist(), flame.before.tolist()
+    (['b', 'a'], [3, 1], [0, 1])
+    """
+    before, after = both.before, both.after
+    tree = CallTree(
+        both.stacks,
+        before.own + after.own,
+        before.total + after.total,
+        before.count + after.count,
+    )
+    rows = _drawn(tree, np.array(left_heavy(tree), np.int64))
+    return replace(
+        graph(tree, title=title, unit=unit),
+        before=before.total[rows],
+        before_width=int(before.own.sum()),
     )
 
 
@@ -151,6 +179,12 @@ def chart(history: History, *, title: str, start_ns: int, end_ns: int) -> Flame:
         is_chart=True,
         origin_ns=start_ns,
     )
+
+
+def _drawn(tree: CallTree, order: Int64s) -> Int64s:
+    """Return the stacks that have a box, in order."""
+    kept = order[tree.total[order] > 0]
+    return kept[_widest(tree.total[kept])]
 
 
 def _widest(length: Int64s) -> Int64s:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from meantime.views.flame.data import Flame
 
-__all__ = ["amount", "color", "render"]
+__all__ = ["amount", "change_color", "color", "render"]
 
 _WIDTH_PX = 1280
 _TOP_PX = 72
@@ -63,6 +63,7 @@ def render(flame: Flame) -> bytes:
             "frames": names,
             "colors": [color(name) for name in names],
             "panels": [list(panel_fields(panel)) for panel in flame.panels],
+            "changes": _changes(flame),
         },
         blocks={
             "start": flame.start.astype("<f8").tobytes(),
@@ -97,6 +98,45 @@ def color(name: str) -> str:
     return f"#{red:02x}{green:02x}{blue:02x}"
 
 
+def change_color(change: float) -> str:
+    """Return the colour of a change of share, -1 to 1: red grew, blue shrank, grey is neither.
+
+    >>> change_color(0), change_color(1), change_color(-1)
+    ('#e9e9e9', '#e95a4f', '#4f8fe9')
+    """
+    # small changes are the usual ones: the root tells them apart
+    far = min(1.0, abs(change)) ** 0.5
+    end = (0xE9, 0x5A, 0x4F) if change > 0 else (0x4F, 0x8F, 0xE9)
+    return "#" + "".join(f"{round(0xE9 + (part - 0xE9) * far):02x}" for part in end)
+
+
+def _shares(flame: Flame, box: int) -> tuple[int, int, float]:
+    """Return what a box took before and after, and by how much its share grew."""
+    assert flame.before is not None
+    before = int(flame.before[box])
+    after = int(flame.length[box]) - before
+    after_width = flame.width - flame.before_width
+    return before, after, after / max(1, after_width) - before / max(1, flame.before_width)
+
+
+def _change(flame: Flame, box: int) -> str:
+    before, after, grown = _shares(flame, box)
+    only = ", new" if not before else ", gone" if not after else ""
+    return (
+        f"{amount(flame, after)}, against {amount(flame, before)}{only}"
+        f" ({grown * 100:+.2f} points of share)"
+    )
+
+
+def _changes(flame: Flame) -> list[list[str]]:
+    """Return the colour of each box and what its tooltip says; none without a comparison."""
+    if flame.before is None:
+        return []
+    return [
+        [change_color(_shares(flame, box)[2]), _change(flame, box)] for box in range(len(flame))
+    ]
+
+
 def amount(flame: Flame, value: int) -> str:
     """Return a width as people read it."""
     return format_ns(value) if flame.unit == "ns" else f"{value:,} {flame.unit}"
@@ -104,6 +144,10 @@ def amount(flame: Flame, value: int) -> str:
 
 def _subtitle(flame: Flame) -> str:
     what = "flame chart" if flame.is_chart else "flame graph"
+    if flame.before is not None:
+        after = amount(flame, flame.width - flame.before_width)
+        against = amount(flame, flame.before_width)
+        return f"differential flame graph · {after} against {against} · {len(flame):,} boxes"
     return f"{what} · {amount(flame, flame.width)} · {len(flame):,} boxes"
 
 
@@ -111,7 +155,15 @@ def _notes(flame: Flame) -> list[str]:
     notes = []
     if flame.left_out:
         notes.append(f"{flame.left_out:,} boxes are not shown: they are empty or too narrow.")
-    if not flame.is_chart:
+    if flame.before is not None:
+        came = int((flame.before == 0).sum())
+        went = int((flame.before == flame.length).sum())
+        notes.append(
+            "Red took a larger share than in the range compared against, blue a smaller one; a box"
+            " is as wide as it took in both together."
+        )
+        notes.append(f"{came:,} boxes are new, {went:,} are gone.")
+    elif not flame.is_chart:
         notes.append("A box is a function as called by those above it, and as wide as it took.")
     return notes
 
@@ -145,6 +197,7 @@ def _boxes(flame: Flame, tops: list[float]) -> Iterator[str]:
             name = flame.frames[flame.frame[box]]
             x, width = MARGIN_PX + int(flame.start[box]) * scale, int(flame.length[box]) * scale
             drawn[name] += 1
+            fill = color(name) if flame.before is None else change_color(_shares(flame, box)[2])
             label = ""
             if width >= _LABEL_PX:
                 label = element(
@@ -155,11 +208,14 @@ def _boxes(flame: Flame, tops: list[float]) -> Iterator[str]:
             yield (
                 f'<g><title>{_title(flame, box)}</title><rect x="{px(x)}" y="{px(y)}"'
                 f' width="{px(max(0.5, width - 0.6))}" height="{_ROW_PX - 1}" rx="1.5"'
-                f' fill="{color(name)}"/>{label}</g>\n'
+                f' fill="{fill}"/>{label}</g>\n'
             )
 
 
 def _title(flame: Flame, box: int) -> str:
+    if flame.before is not None:
+        text = f"{flame.frames[flame.frame[box]]} · {_change(flame, box)}"
+        return element("t", text=text.replace("\n", " · "))[3:-4]
     length = int(flame.length[box])
     share = length / max(1, flame.width)
     text = f"{flame.frames[flame.frame[box]]}\n{amount(flame, length)} ({share:.2%})"
