@@ -3,6 +3,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from importlib import import_module
+from pathlib import Path
 
 import click
 import pytest
@@ -104,3 +105,46 @@ def test_help_needs_neither_numpy_nor_a_command() -> None:
 
     assert printed.splitlines()[-1] == "[]"
     assert all(name in printed for name in cli.list_commands(click.Context(cli)) if name != "probe")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+@pytest.mark.parametrize("command_line", ["statemap", "info", "stats", "dump", "--help"])
+@pytest.mark.parametrize(
+    ("redirection", "reason"), [(">/dev/full", "No space left on device"), (">&-", "it is closed")]
+)
+def test_output_that_goes_nowhere_is_one_line_and_1(
+    tmp_path: Path, command_line: str, redirection: str, reason: str
+) -> None:
+    trace = tmp_path / "t.statemap"
+    trace.write_text(
+        '{"start": [0, 0], "states": {"a": {"value": 0}}} {"time": 1, "entity": "x", "state": 0}'
+    )
+    file = "" if command_line == "--help" else f" '{trace}'"
+
+    done = subprocess.run(
+        ["/bin/sh", "-c", f"'{sys.executable}' -m meantime {command_line}{file} {redirection}"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (done.returncode, done.stderr) == (
+        1,
+        f"meantime: standard output: cannot be written: {reason}\n",
+    )
+
+
+def test_without_a_command_it_says_which_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, err = run(capsys)
+
+    assert (status, err) == (0, "")
+    assert "\nCommands:\n" in out
+
+
+def test_a_directory_that_is_no_trace_is_said_to_be_one(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    status, _, err = run(capsys, "info", str(tmp_path))
+
+    reason = "it is a directory, but neither a recording nor a history; give a file in it"
+    assert (status, err) == (1, f"meantime: {tmp_path}: {reason}\n")

@@ -71,9 +71,11 @@ def cli() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and leave the process with its exit status."""
+    if sys.stdout is None:  # closed by whoever started us
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY))  # writing to it fails
     try:
         status = cli.main(
-            None if arguments is None else list(arguments),
+            list(sys.argv[1:] if arguments is None else arguments) or ["--help"],
             prog_name="meantime",
             standalone_mode=False,
         )
@@ -91,10 +93,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _complain("meantime", "interrupted")
         status = 1
     except BrokenPipeError:
-        # the reader of our output has gone; Python must not find out again while it exits
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _abandon_output()
+        status = 1
+    except OSError as error:
+        # files' errors have become sentences where they were met: only output has none yet
+        place = error.filename or "standard output"
+        _complain("meantime", f"{place}: cannot be written: {error.strerror or 'it is closed'}")
+        _abandon_output()
         status = 1
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def _abandon_output() -> None:
+    """See to it that Python does not fail again when it flushes standard output at its exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _complain(command: str, message: str) -> None:

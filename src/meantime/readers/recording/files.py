@@ -115,6 +115,10 @@ def open_recording(path: Path) -> RecordingFiles:
     Raises:
         InputError: If it is not a recording, or one of a format that this version cannot read.
     """
+    if not (path / DESCRIPTION).is_file():
+        raise InputError(
+            str(path), "it is a directory, but neither a recording nor a history; give a file in it"
+        )
     description = _read_json(path / DESCRIPTION)
     if description.get("format") != "meantime recording":
         raise InputError(str(path / DESCRIPTION), "does not describe a recording")
