@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,6 +17,10 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
 
 ROOT = Path(__file__).resolve().parent.parent
+# machines are noisy; and a submission is judged by the same examples as the last one
+settings.register_profile("here", deadline=None, derandomize="CI" in os.environ, print_blob=True)
+settings.load_profile("here")
+
 RECORDINGS = ROOT.parent / "shared" / "data"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 

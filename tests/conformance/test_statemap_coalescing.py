@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import original_statemap as original
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import meantime
@@ -108,6 +108,18 @@ def error(
     )
 
 
+def repeats(held: list[Payload]) -> bool:
+    """Whether an entity changes to the state that it is in."""
+    last: dict[str, tuple[object, object]] = {}
+    for payload in held:
+        if "time" in payload and "state" in payload:
+            now = (payload["state"], payload.get("tag"))
+            if last.get(payload["entity"]) == now:
+                return True
+            last[payload["entity"]] = now
+    return False
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("statemaps")
@@ -118,6 +130,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_with_as_many_rectangles_neither_picture_is_worse_than_the_originals(
     folder: Path, held: list[Payload], target: int
 ) -> None:
+    # A change to the same state is none here but a rectangle of its own in the original, whose
+    # merging it steers. A history does not keep it, so that merging cannot be known.
+    assume(not repeats(held))
     rival = parts_of_original(original.ingest(held, target=target))
     law = original.ingest(held)
     count = sum(map(len, rival.values()))
