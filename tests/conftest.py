@@ -107,3 +107,10 @@ def no_running_loop() -> Iterator[None]:
     asyncio._set_running_loop(None)
     yield
     asyncio._set_running_loop(running)
+
+
+@pytest.fixture(autouse=True)
+def _recorded_alone(request: pytest.FixtureRequest) -> None:
+    # the driver's loop would be in every recording
+    if request.path.parent.name == "collect":
+        request.getfixturevalue("no_running_loop")
