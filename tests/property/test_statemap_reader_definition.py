@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from meantime.errors import InputError
 from meantime.readers import statemap
+from meantime.readers.contract import ReadOptions
 from meantime.readers.decompress import compression_of
 from meantime.readers.source import Source
 from meantime.readers.statemap import pair, reader
@@ -431,7 +432,10 @@ def reason_of(error: InputError) -> str:
 
 
 def told_by_reader(data: bytes, **options: Any) -> Told:
-    trace = statemap.read(Source("x", io.BytesIO(data), stored_bytes=len(data)), **options)
+    trace = statemap.read(
+        Source("x", io.BytesIO(data), stored_bytes=len(data)),
+        ReadOptions(**options),
+    )
     told = Told()
     try:
         batches = list(trace.batches)

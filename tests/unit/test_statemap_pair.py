@@ -9,6 +9,7 @@ import pytest
 
 from meantime.errors import InputError
 from meantime.readers import statemap
+from meantime.readers.contract import ReadOptions
 from meantime.readers.source import Source
 from meantime.readers.statemap import pair, reader
 from meantime.trace import StateChanges
@@ -37,7 +38,10 @@ def datum(time: int, entity: int, *, tag: int = 0) -> bytes:
 
 def read(data: bytes, *, threads: int, **options: Any) -> tuple[Trace, list[Any]]:
     stored_bytes = len(data) if threads == 2 else None
-    trace = statemap.read(Source("x", io.BytesIO(data), stored_bytes=stored_bytes), **options)
+    trace = statemap.read(
+        Source("x", io.BytesIO(data), stored_bytes=stored_bytes),
+        ReadOptions(**options),
+    )
     batches = [batch for batch in trace.batches if isinstance(batch, StateChanges)]
     return trace, [
         np.concatenate([getattr(batch, name) for batch in batches]).tolist()

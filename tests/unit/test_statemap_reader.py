@@ -12,6 +12,7 @@ import pytest
 
 from meantime.errors import InputError
 from meantime.readers import open_trace, recognise, statemap
+from meantime.readers.contract import ReadOptions
 from meantime.readers.source import Source
 from meantime.trace import Points, StateChanges
 
@@ -48,7 +49,7 @@ def changes(trace: Trace, batches: list[Any]) -> list[Row]:
 
 def read(text: str | bytes, **options: Any) -> tuple[Trace, list[Row]]:
     data = text.encode() if isinstance(text, str) else text
-    trace = statemap.read(Source("x", io.BytesIO(data)), **options)
+    trace = statemap.read(Source("x", io.BytesIO(data)), ReadOptions(**options))
     batches = list(trace.batches)
     return trace, changes(trace, batches)
 
@@ -182,7 +183,7 @@ def test_events_become_points_and_descriptions_are_kept() -> None:
         + '["8", "a", "wake", "b"]["e", "three"]'
     )
 
-    trace = statemap.read(Source("x", io.BytesIO(data.encode())))
+    trace = statemap.read(Source("x", io.BytesIO(data.encode())), ReadOptions())
     batches = list(trace.batches)
 
     points = [
@@ -431,7 +432,7 @@ def test_progress_tells_bytes_of_bytes(tmp_path: Path) -> None:
 
 def test_batches_are_bounded_and_lose_nothing() -> None:
     lines = [f'{{"time":"{i}","entity":"e{i % 7}","state":{i % 2}}}\n' for i in range(600_000)]
-    trace = statemap.read(Source("x", io.BytesIO((META + "".join(lines)).encode())))
+    trace = statemap.read(Source("x", io.BytesIO((META + "".join(lines)).encode())), ReadOptions())
 
     batches = [batch for batch in trace.batches if isinstance(batch, StateChanges)]
 
@@ -451,7 +452,7 @@ def test_a_million_entities_are_read() -> None:
 
 
 def read_columns(data: bytes) -> tuple[Trace, list[Any]]:
-    trace = statemap.read(Source("x", io.BytesIO(data)))
+    trace = statemap.read(Source("x", io.BytesIO(data)), ReadOptions())
     return trace, list(trace.batches)
 
 

@@ -17,6 +17,7 @@ from meantime.errors import InputError, UsageError
 from meantime.history import build
 from meantime.query.offsets import Choice, Fold, events, kind_of, offset_map
 from meantime.readers import perf, recognise
+from meantime.readers.contract import ReadOptions
 from meantime.readers.source import open_source
 from meantime.units import parse_duration, parse_instant
 
@@ -137,10 +138,10 @@ def _history(path: str, request: Request) -> History:
         source.close()
         raise
     with progress_bar(f"reading {path}") as progress:
+        options = ReadOptions(lenient=request.lenient, progress=progress)
         if reader.FORMAT == perf.FORMAT:
-            return build(perf.read(source, stacks=False, progress=progress))
-        trace = reader.read(source, lenient=request.lenient, progress=progress)
-        return build(trace)
+            return build(perf.read(source, options, stacks=False))
+        return build(reader.read(source, options))
 
 
 def _reference(history: History, request: Request) -> _Reference:

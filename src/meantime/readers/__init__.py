@@ -1,26 +1,28 @@
 """Readers: one module per format, each turning an input into a `Trace`.
 
-A format is a module with `FORMAT`, `recognises(head, name)` and `read(source, ...)`, and a line
-here. It is imported when an input has to be recognised.
+A format is a module that is a `contract.Reader`, and a line here. It is imported when an input has
+to be recognised.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, cast
 
 from meantime.errors import InputError
+from meantime.readers.contract import ReadOptions
 from meantime.readers.source import open_source
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable
 
+    from meantime.readers.contract import Reader
     from meantime.readers.source import Source
     from meantime.trace import Trace
 
-__all__ = ["Reader", "open_trace", "recognise"]
+__all__ = ["open_trace", "recognise"]
 
 # Asked in this order; the first that recognises the beginning reads the input.
 _MODULES = (
@@ -34,26 +36,6 @@ _MODULES = (
     # any other JSON may be one, whose events stand far behind its beginning
     "meantime.readers.chrome",
 )
-
-
-class Reader(Protocol):
-    """A module that reads one format."""
-
-    FORMAT: str
-
-    def recognises(self, head: bytes, name: str) -> bool:
-        """Return whether an input that begins like this is of the format; the name only helps."""
-
-    def read(
-        self,
-        source: Source,
-        *,
-        lenient: bool = False,
-        until_ns: int | None = None,
-        keep: Callable[[str], bool] | None = None,
-        progress: Callable[[int, int], None] | None = None,
-    ) -> Trace:
-        """Return what the input tells, read while its batches are consumed."""
 
 
 def recognise(source: Source) -> Reader:
@@ -107,4 +89,4 @@ def open_trace(
     except BaseException:
         source.close()
         raise
-    return reader.read(source, lenient=lenient, until_ns=until_ns, keep=keep, progress=progress)
+    return reader.read(source, ReadOptions(lenient, until_ns, keep, progress))

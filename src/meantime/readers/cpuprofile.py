@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from meantime.errors import InputError
+from meantime.readers.contract import lazy_trace
 from meantime.readers.json_file import load_object
 from meantime.readers.sampling import SampleColumns
 from meantime.readers.v8 import NodeTree
 from meantime.stacks import StackTableBuilder
-from meantime.trace import Trace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
+    from meantime.readers.contract import ReadOptions
     from meantime.readers.source import Source
-    from meantime.trace import Batch
+    from meantime.trace import Batch, Trace
 
 __all__ = ["FORMAT", "read", "recognises"]
 
@@ -34,38 +35,18 @@ def recognises(head: bytes, name: str) -> bool:
     return (b'"nodes"' in text and b'"callFrame"' in text) or name.endswith(".cpuprofile")
 
 
-def read(
-    source: Source,
-    *,
-    lenient: bool = False,
-    until_ns: int | None = None,
-    keep: Callable[[str], bool] | None = None,
-    progress: Callable[[int, int], None] | None = None,
-) -> Trace:
-    """Return the trace; its batches read the file when the first one is asked for.
-
-    Args:
-        source: An open input, nothing read of it yet.
-        lenient: Not used: a profile is one record.
-        until_ns: Not used: the file is read whole.
-        keep: Not used, for the same reason.
-        progress: Called with the bytes read so far and in all.
+def read(source: Source, options: ReadOptions) -> Trace:
+    """Return the trace; its batches read the whole file, one record, when they are asked for.
 
     Raises:
         InputError: From the batches, if it is not such a file.
     """
-    del lenient, until_ns, keep
-    trace = Trace(source.name, FORMAT, iter(()))
-    trace.batches = _batches(source, trace, progress)
-    return trace
+    return lazy_trace(source, FORMAT, _batches, options)
 
 
-def _batches(
-    source: Source, trace: Trace, progress: Callable[[int, int], None] | None
-) -> Iterator[Batch]:
+def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Batch]:
     profile = load_object(source)
-    if progress is not None:
-        progress(1, 1)
+    options.tell(1, 1)
     stacks = StackTableBuilder()
     tree = NodeTree(stacks)
     try:

@@ -9,15 +9,16 @@ import re
 from typing import TYPE_CHECKING
 
 from meantime.errors import InputError
+from meantime.readers.contract import lazy_trace
 from meantime.readers.sampling import SampleColumns
 from meantime.stacks import StackTableBuilder
-from meantime.trace import Trace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
+    from meantime.readers.contract import ReadOptions
     from meantime.readers.source import Source
-    from meantime.trace import Batch
+    from meantime.trace import Batch, Trace
 
 __all__ = ["FORMAT", "read", "recognises"]
 
@@ -38,43 +39,19 @@ def recognises(head: bytes, name: str) -> bool:
     return all_fit and (name.endswith((".folded", ".collapsed")) or b";" in lines[0])
 
 
-def read(
-    source: Source,
-    *,
-    lenient: bool = False,
-    until_ns: int | None = None,
-    keep: Callable[[str], bool] | None = None,
-    progress: Callable[[int, int], None] | None = None,
-) -> Trace:
-    """Return the trace; its batches read the file when the first one is asked for.
-
-    Args:
-        source: An open input, nothing read of it yet.
-        lenient: Whether lines that are not a stack and a weight are counted and left out.
-        until_ns: Not used: the file is read whole.
-        keep: Not used, for the same reason.
-        progress: Called with the bytes read so far and in all.
+def read(source: Source, options: ReadOptions) -> Trace:
+    """Return the trace; its batches read the whole file when the first one is asked for.
 
     Raises:
         InputError: From the batches, if a line is not a stack and a weight.
     """
-    del until_ns, keep
-    trace = Trace(source.name, FORMAT, iter(()))
-    trace.batches = _batches(source, trace, lenient=lenient, progress=progress)
-    return trace
+    return lazy_trace(source, FORMAT, _batches, options)
 
 
-def _batches(
-    source: Source,
-    trace: Trace,
-    *,
-    lenient: bool,
-    progress: Callable[[int, int], None] | None,
-) -> Iterator[Batch]:
+def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Batch]:
     with source:
         text = bytes(source.whole())
-    if progress is not None:
-        progress(len(text), len(text))
+    options.tell(len(text), len(text))
     trace.paths.append(("Processes", "0", "Threads", "0"))
     stacks = StackTableBuilder()
     samples = SampleColumns(trace.values)
@@ -84,7 +61,7 @@ def _batches(
             continue
         match = _LINE.fullmatch(line.rstrip(b"\r"))
         if match is None or at > _LIMIT:
-            if not lenient:
+            if not options.lenient:
                 raise InputError(
                     source.name, "a line is functions joined by ; and a whole weight", line=number
                 )

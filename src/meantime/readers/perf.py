@@ -24,9 +24,10 @@ from meantime.stacks import StackTable
 from meantime.trace import Samples, Trace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from meantime.clocks import Kind
+    from meantime.readers.contract import ReadOptions
     from meantime.readers.source import Source
 
 __all__ = ["FORMAT", "read", "recognises"]
@@ -65,47 +66,31 @@ def recognises(head: bytes, name: str) -> bool:
     )
 
 
-def read(
-    source: Source,
-    *,
-    lenient: bool = False,
-    until_ns: int | None = None,
-    keep: Callable[[str], bool] | None = None,
-    progress: Callable[[int, int], None] | None = None,
-    stacks: bool = True,
-) -> Trace:
+def read(source: Source, options: ReadOptions, *, stacks: bool = True) -> Trace:
     """Return the samples of a `perf script` text, each with what its thread was called.
 
     Times count from the clock's own zero. A thread is `Processes/PID/Threads/TID`, or `Threads/TID`
     where the text does not say the process; `keep` is asked about its name. The weight of a sample
-    is its period, 1 where there is none. Without `stacks` they are passed
-    over, three times as fast.
+    is its period, 1 where there is none. Without `stacks` they are passed over, three times as
+    fast. A line that is no sample belongs to the one before, so none is bad.
 
     Raises:
         InputError: If the text has no time stamps, or no samples at all.
     """
-    del lenient  # a line that is no sample belongs to the one before, so none is bad
     trace = Trace(source.name, FORMAT, iter(()))
-    trace.batches = _Reading(trace, Window(source, progress=progress), until_ns, keep).batches(
-        with_stacks=stacks
-    )
+    window = Window(source, progress=options.progress)
+    trace.batches = _Reading(trace, window, options).batches(with_stacks=stacks)
     return trace
 
 
 class _Reading:
     """What is known while a text is being read."""
 
-    def __init__(
-        self,
-        trace: Trace,
-        window: Window,
-        until_ns: int | None,
-        keep: Callable[[str], bool] | None,
-    ) -> None:
+    def __init__(self, trace: Trace, window: Window, options: ReadOptions) -> None:
         self._trace = trace
         self._window = window
-        self._until_ns = until_ns
-        self._keep = keep
+        self._until_ns = options.until_ns
+        self._keep = options.keep
         self._paths: dict[tuple[str, ...], int] = {}
         self._values: dict[str, int] = {}
         # Of each thread's code in the kernel: its path, its name, and whether it is kept.

@@ -16,14 +16,16 @@ import numpy as np
 
 from meantime.errors import InputError
 from meantime.kernels.spall import SpallScanner
-from meantime.trace import Arguments, ArgumentText, Points, Spans, Trace
+from meantime.readers.contract import lazy_trace
+from meantime.trace import Arguments, ArgumentText, Points, Spans
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from meantime.columns import Int32s
+    from meantime.readers.contract import ReadOptions
     from meantime.readers.source import Source
-    from meantime.trace import Batch
+    from meantime.trace import Batch, Trace
 
 __all__ = ["AUTO_MAGIC", "FORMAT", "MAGIC", "read", "recognises"]
 
@@ -43,48 +45,26 @@ def recognises(head: bytes, name: str) -> bool:
     return head[:8] in {MAGIC.to_bytes(8, "little"), AUTO_MAGIC.to_bytes(8, "little")}
 
 
-def read(
-    source: Source,
-    *,
-    lenient: bool = False,
-    until_ns: int | None = None,
-    keep: Callable[[str], bool] | None = None,
-    progress: Callable[[int, int], None] | None = None,
-) -> Trace:
+def read(source: Source, options: ReadOptions) -> Trace:
     """Return the trace; its batches read the records when the first one is asked for.
 
-    Args:
-        source: An open input, nothing read of it yet.
-        lenient: Whether what stands before a record that cannot be read is enough.
-        until_ns: Not used: what is left out must be known to match begins and ends.
-        keep: Not used, for the same reason.
-        progress: Called with the bytes read so far and in all.
+    All of them are read: what is left out must be known to match begins and ends.
 
     Raises:
         InputError: From the batches, if it is not a .spall trace of a version known here.
     """
-    del until_ns, keep
-    trace = Trace(source.name, FORMAT, iter(()))
-    trace.batches = _batches(source, trace, lenient=lenient, progress=progress)
-    return trace
+    return lazy_trace(source, FORMAT, _batches, options)
 
 
-def _batches(
-    source: Source,
-    trace: Trace,
-    *,
-    lenient: bool,
-    progress: Callable[[int, int], None] | None,
-) -> Iterator[Batch]:
+def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Batch]:
     with source:
         text = source.whole()
     offset, version, unit_ns = _read_header(text, trace)
     trace.text = ArgumentText(text)
-    scanner = SpallScanner(text, offset, version, unit_ns, lenient=lenient)
+    scanner = SpallScanner(text, offset, version, unit_ns, lenient=options.lenient)
     outcome = scanner.scan()
-    if progress is not None:
-        progress(len(text), len(text))
-    if outcome == "unknown" and not lenient:
+    options.tell(len(text), len(text))
+    if outcome == "unknown" and not options.lenient:
         raise InputError(
             trace.source,
             f"a record of type {scanner.type} is not one of the format, or does not fit into its "

@@ -13,17 +13,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from meantime.errors import InputError
+from meantime.readers.contract import lazy_trace
 from meantime.readers.json_file import load_object
 from meantime.readers.matching import Begins, Ends, close_spans
 from meantime.readers.sampling import SampleColumns
 from meantime.stacks import StackTableBuilder
-from meantime.trace import SpanFlag, Spans, Trace
+from meantime.trace import SpanFlag, Spans
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
+    from meantime.readers.contract import ReadOptions
     from meantime.readers.source import Source
-    from meantime.trace import Batch
+    from meantime.trace import Batch, Trace
 
 __all__ = ["FORMAT", "read", "recognises"]
 
@@ -51,42 +53,18 @@ def recognises(head: bytes, name: str) -> bool:
     )
 
 
-def read(
-    source: Source,
-    *,
-    lenient: bool = False,
-    until_ns: int | None = None,
-    keep: Callable[[str], bool] | None = None,
-    progress: Callable[[int, int], None] | None = None,
-) -> Trace:
-    """Return the trace; its batches read the file when the first one is asked for.
-
-    Args:
-        source: An open input, nothing read of it yet.
-        lenient: Whether profiles that cannot be read are counted and left out.
-        until_ns: Not used: the file is read whole.
-        keep: Not used, for the same reason.
-        progress: Called with the bytes read so far and in all.
+def read(source: Source, options: ReadOptions) -> Trace:
+    """Return the trace; its batches read the whole file when the first one is asked for.
 
     Raises:
         InputError: From the batches, if it is not such a file.
     """
-    del until_ns, keep
-    trace = Trace(source.name, FORMAT, iter(()))
-    trace.batches = _batches(source, trace, lenient=lenient, progress=progress)
-    return trace
+    return lazy_trace(source, FORMAT, _batches, options)
 
 
-def _batches(
-    source: Source,
-    trace: Trace,
-    *,
-    lenient: bool,
-    progress: Callable[[int, int], None] | None,
-) -> Iterator[Batch]:
+def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Batch]:
     file = load_object(source)
-    if progress is not None:
-        progress(1, 1)
+    options.tell(1, 1)
     try:
         frames = [str(frame["name"]) for frame in file["shared"]["frames"]]
         profiles = list(file["profiles"])
@@ -103,7 +81,7 @@ def _batches(
             thread = len(trace.paths)
             batch = _read_profile(profile, thread, frames, trace, stacks, samples)
         except (AttributeError, InvalidOperation, IndexError, KeyError, TypeError, ValueError):
-            if not lenient:
+            if not options.lenient:
                 raise InputError(
                     source.name, f"profiles[{number}] is not an evented or sampled profile"
                 ) from None

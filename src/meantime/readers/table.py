@@ -17,14 +17,16 @@ import numpy as np
 
 from meantime.attributes import parse_pattern
 from meantime.errors import InputError, MissingExtraError, UsageError
-from meantime.trace import LaneDeclaration, Samples, StateChanges, Trace
+from meantime.readers.contract import lazy_trace
+from meantime.trace import LaneDeclaration, Samples, StateChanges
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from meantime.columns import Int64s
+    from meantime.readers.contract import ReadOptions
     from meantime.readers.source import Source
-    from meantime.trace import Batch
+    from meantime.trace import Batch, Trace
 
 __all__ = ["FORMAT", "read", "recognises"]
 
@@ -46,14 +48,7 @@ def recognises(head: bytes, name: str) -> bool:
     return set(_EVENTS) <= set(columns) or set(_INTERVALS) <= set(columns)
 
 
-def read(
-    source: Source,
-    *,
-    lenient: bool = False,
-    until_ns: int | None = None,
-    keep: Callable[[str], bool] | None = None,
-    progress: Callable[[int, int], None] | None = None,
-) -> Trace:
+def read(source: Source, options: ReadOptions) -> Trace:
     """Return what a table tells; it is read when its batches are asked for.
 
     Raises:
@@ -61,36 +56,30 @@ def read(
             intervals of one path overlap.
         MissingExtraError: If it is Parquet and pyarrow is not installed.
     """
-    trace = Trace(source.name, FORMAT, iter(()))
-    trace.batches = _Reading(trace, lenient, until_ns, keep).batches(source, progress)
-    return trace
+    return lazy_trace(source, FORMAT, _batches, options)
+
+
+def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Batch]:
+    yield from _Reading(trace, options).batches(source)
 
 
 class _Reading:
     """The codes that a table's texts have in the trace."""
 
-    def __init__(
-        self,
-        trace: Trace,
-        lenient: bool,  # noqa: FBT001 - private, called once
-        until_ns: int | None,
-        keep: Callable[[str], bool] | None,
-    ) -> None:
+    def __init__(self, trace: Trace, options: ReadOptions) -> None:
         self._trace = trace
-        self._lenient = lenient
-        self._until_ns = _LIMIT if until_ns is None else until_ns
-        self._keep = keep
+        self._options = options
+        self._lenient = options.lenient
+        self._until_ns = _LIMIT if options.until_ns is None else options.until_ns
+        self._keep = options.keep
         self._values: dict[str, int] = {}
         self._paths: dict[str, int] = {}
 
-    def batches(
-        self, source: Source, progress: Callable[[int, int], None] | None
-    ) -> Iterator[Batch]:
+    def batches(self, source: Source) -> Iterator[Batch]:
         """Yield the table's one batch."""
         with source:
             data = source.whole()
-        if progress is not None:
-            progress(source.read_bytes, source.stored_bytes or 0)
+        self._options.tell(source.read_bytes, source.stored_bytes or 0)
         self._trace.anomalies.add("truncated", int(source.truncated))
         head = bytes(data[:4])
         columns = _parquet(bytes(data), source.name) if head == _PARQUET else _csv(bytes(data))

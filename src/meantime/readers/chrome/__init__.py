@@ -19,14 +19,16 @@ from meantime.readers.chrome.profiles import read_profiles
 from meantime.readers.chrome.records import Records, read_records
 from meantime.readers.chrome.spans import read_spans
 from meantime.readers.chrome.text import decode_all
-from meantime.trace import ArgumentText, Trace
+from meantime.readers.contract import lazy_trace
+from meantime.trace import ArgumentText
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from meantime.readers.chrome.text import Strings
+    from meantime.readers.contract import ReadOptions
     from meantime.readers.source import Source
-    from meantime.trace import Batch, Samples, Spans
+    from meantime.trace import Batch, Samples, Spans, Trace
 
 __all__ = ["FORMAT", "read", "recognises"]
 
@@ -47,42 +49,21 @@ def recognises(head: bytes, name: str) -> bool:
     return text.startswith(b"{")
 
 
-def read(
-    source: Source,
-    *,
-    lenient: bool = False,
-    until_ns: int | None = None,
-    keep: Callable[[str], bool] | None = None,
-    progress: Callable[[int, int], None] | None = None,
-) -> Trace:
+def read(source: Source, options: ReadOptions) -> Trace:
     """Return the trace; its batches scan the text when the first one is asked for.
 
-    Args:
-        source: An open input, nothing read of it yet.
-        lenient: Whether an event that is not JSON is counted and skipped.
-        until_ns: Not used: what is left out must be known to match begins and ends.
-        keep: Not used, for the same reason.
-        progress: Called with the bytes read so far and in all.
+    All of the text is read: what is left out must be known to match begins and ends.
 
     Raises:
         InputError: From the batches, if the text is not a Chrome trace.
     """
-    del until_ns, keep
-    trace = Trace(source.name, FORMAT, iter(()))
-    trace.batches = _batches(source, trace, lenient=lenient, progress=progress)
-    return trace
+    return lazy_trace(source, FORMAT, _batches, options)
 
 
-def _batches(
-    source: Source,
-    trace: Trace,
-    *,
-    lenient: bool,
-    progress: Callable[[int, int], None] | None,
-) -> Iterator[Batch]:
+def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Batch]:
     with source:
         text = source.whole()
-    scanner = _scan(text, trace, lenient=lenient, progress=progress)
+    scanner = _scan(text, trace, options)
     if source.truncated:
         trace.anomalies.add("truncated")
     trace.text = ArgumentText(text)
@@ -124,14 +105,8 @@ def _bounds(
     return (min(starts), max(ends)) if starts else None
 
 
-def _scan(
-    text: memoryview,
-    trace: Trace,
-    *,
-    lenient: bool,
-    progress: Callable[[int, int], None] | None,
-) -> ChromeScanner:
-    scanner = ChromeScanner(text, lenient=lenient)
+def _scan(text: memoryview, trace: Trace, options: ReadOptions) -> ChromeScanner:
+    scanner = ChromeScanner(text, lenient=options.lenient)
     dropped = 0
     try:
         while scanner.step(scanner.position + _STEP_BYTES):
@@ -140,8 +115,7 @@ def _scan(
             if isinstance(text.obj, mmap.mmap) and done > dropped:
                 text.obj.madvise(mmap.MADV_DONTNEED, dropped, done - dropped)
                 dropped = done
-            if progress is not None:
-                progress(scanner.position, len(text))
+            options.tell(scanner.position, len(text))
     except ValueError as error:
         reason, offset = error.args
         line = bytes(text[:offset]).count(b"\n") + 1

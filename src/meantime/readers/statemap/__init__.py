@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 from meantime.readers.statemap.metadata import METADATA_KEYS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from meantime.readers.contract import ReadOptions
     from meantime.readers.source import Source
     from meantime.trace import Trace
 
@@ -58,31 +57,15 @@ def _keys_of_first_object(text: bytes) -> set[str]:
     return keys
 
 
-def read(
-    source: Source,
-    *,
-    lenient: bool = False,
-    until_ns: int | None = None,
-    keep: Callable[[str], bool] | None = None,
-    progress: Callable[[int, int], None] | None = None,
-) -> Trace:
+def read(source: Source, options: ReadOptions) -> Trace:
     """Return the trace that a statemap file tells; it is read while its batches are consumed.
 
     Consuming them raises `InputError` at the first payload that cannot be, unless reading is
-    lenient. The source is closed when they are exhausted.
-
-    Args:
-        source: The input, from its beginning.
-        lenient: Count bad payloads as anomalies and go on.
-        until_ns: Leave out data and events after this time, unchecked, as the first statemap
-            program does with those beyond its window; the bounds still reach to the last datum.
-        keep: Asked once for each entity's name; those it says no to are left out.
-        progress: Called with the bytes read and the bytes in all (0 if unknown).
+    lenient. What is later than `until_ns` is left out unchecked, as the first statemap program does
+    with what is beyond its window; the bounds still reach to the last datum.
     """
     from meantime.readers.statemap.reader import (  # noqa: PLC0415 - recognising needs no NumPy
-        Options,
         reader_for,
     )
 
-    options = Options(lenient=lenient, until_ns=until_ns, keep=keep)
-    return reader_for(source, options, progress=progress).trace
+    return reader_for(source, options).trace

@@ -6,7 +6,6 @@ import json
 import os
 import re
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,11 +34,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from meantime.columns import Int32s
+    from meantime.readers.contract import ReadOptions
     from meantime.readers.source import Source
     from meantime.readers.statemap.pair import Pair
     from meantime.trace import Batch, State
 
-__all__ = ["Options", "Reader", "reader_for"]
+__all__ = ["Reader", "reader_for"]
 
 BATCH_ROWS = 1 << 18
 PAIR_FROM_BYTES = 64 << 20
@@ -49,26 +49,14 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _LINE_WITH_OBJECT = re.compile(rb"\n[ \t\r]*\{")
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    """How to read; see `read`."""
-
-    lenient: bool
-    until_ns: int | None
-    keep: Callable[[str], bool] | None
-    paired: bool = False
-
-
-def reader_for(
-    source: Source, options: Options, *, progress: Callable[[int, int], None] | None
-) -> Reader:
+def reader_for(source: Source, options: ReadOptions) -> Reader:
     """Return what reads a source; two threads do, if it is large enough to be worth it."""
     large = (source.stored_bytes or 0) >= PAIR_FROM_BYTES
     # What is odd is found by one thread, so two would only be in each other's way.
-    if large and not options.lenient and options.keep is None and _processors() > 1:
-        window = Window(source, block_bytes=PAIR_BLOCK_BYTES, progress=progress)
-        return Reader(window, replace(options, paired=True))
-    return Reader(Window(source, block_bytes=BLOCK_BYTES, progress=progress), options)
+    paired = large and not options.lenient and options.keep is None and _processors() > 1
+    block_bytes = PAIR_BLOCK_BYTES if paired else BLOCK_BYTES
+    window = Window(source, block_bytes=block_bytes, progress=options.progress)
+    return Reader(window, options, paired=paired)
 
 
 def _processors() -> int:
@@ -87,14 +75,16 @@ class Reader:
     def __init__(
         self,
         window: Window,
-        options: Options,
+        options: ReadOptions,
         *,
+        paired: bool = False,
         ahead: bool = False,
         given: dict[str, Any] | None = None,
     ) -> None:
         self.trace = Trace(window.source.name, "statemap", self._batches())
         self._window = window
         self._options = options
+        self._paired = paired
         self._ahead = ahead
         self._metadata = Metadata(given)
         self._states: tuple[State, ...] = ()
@@ -208,7 +198,7 @@ class Reader:
             self._scanner.define_states(None if self._ahead else names)
             self.trace.values.extend(names)
             self._value_codes = {name: code for code, name in enumerate(names)}
-            if self._options.paired and not self._ahead:
+            if self._paired and not self._ahead:
                 self._pair = self._when_done.enter_context(closing(self._pair_with(names)))
 
     def _pair_with(self, names: list[str]) -> Pair:

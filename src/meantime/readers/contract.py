@@ -1,0 +1,67 @@
+"""What a reader is, and what it is asked: the one place that every format keeps to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from meantime.trace import Trace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from meantime.readers.source import Source
+    from meantime.trace import Batch
+
+__all__ = ["ReadOptions", "Reader", "lazy_trace"]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """What is asked of a reader; a format heeds what it can, and its docstring says what it cannot.
+
+    Attributes:
+        lenient: Count records that cannot be read as anomalies and go on, instead of stopping at
+            the first.
+        until_ns: Leave out what is later than this.
+        keep: Asked for each entity's name; those it says no to are left out.
+        progress: Called with the bytes read and the bytes in all (0 if unknown).
+    """
+
+    lenient: bool = False
+    until_ns: int | None = None
+    keep: Callable[[str], bool] | None = None
+    progress: Callable[[int, int], None] | None = None
+
+    def tell(self, done_bytes: int, total_bytes: int) -> None:
+        """Tell whoever wants to know how far reading is."""
+        if self.progress is not None:
+            self.progress(done_bytes, total_bytes)
+
+
+class Reader(Protocol):
+    """A module that reads one format."""
+
+    FORMAT: str
+
+    def recognises(self, head: bytes, name: str) -> bool:
+        """Return whether an input that begins like this is of the format; the name only helps."""
+
+    def read(self, source: Source, options: ReadOptions) -> Trace:
+        """Return what the input tells, read while its batches are consumed; that closes it.
+
+        Raises:
+            InputError: Here or from the batches, if the input is not what it seemed to be.
+        """
+
+
+def lazy_trace(
+    source: Source,
+    format_: str,
+    batches: Callable[[Source, Trace, ReadOptions], Iterator[Batch]],
+    options: ReadOptions,
+) -> Trace:
+    """Return a trace that a generator fills in while it yields the batches."""
+    trace = Trace(source.name, format_, iter(()))
+    trace.batches = batches(source, trace, options)
+    return trace
