@@ -75,6 +75,11 @@ CATALOGUE: dict[str, Anomaly] = {
             "times that do not fit into 64 bits of nanoseconds cannot be drawn",
         ),
         Anomaly(
+            "late_event",
+            "data_loss",
+            "events far behind their place were left out; sort the input by time",
+        ),
+        Anomaly(
             "event_without_phase",
             "note",
             "events that do not say what they are were left out",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from meantime.anomalies import Anomalies
 from meantime.clocks import Clock
+from meantime.events import Events
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,6 +25,7 @@ __all__ = [
     "Arguments",
     "Batch",
     "Counters",
+    "Events",
     "Flows",
     "LaneDeclaration",
     "Points",
@@ -239,7 +241,7 @@ class Counters:
     value: Int64s | npt.NDArray[np.float64]
 
 
-Batch: TypeAlias = StateChanges | Points | Spans | Samples | Flows | Counters
+Batch: TypeAlias = StateChanges | Points | Spans | Samples | Flows | Counters | Events
 
 
 @dataclass(slots=True)

@@ -16,12 +16,15 @@ from meantime.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from meantime.events import Event
     from meantime.history.history import History
     from meantime.trace import StateChanges, Trace
 
 __all__ = ["command"]
 
 _LINES_AT_ONCE = 2**14
+# What only a trace tells, and no history.
+_TOLD = {"changes", "events"}
 
 
 @click.command("dump", epilog="Example:  meantime dump pg.statemap.gz --kind intervals | head")
@@ -29,7 +32,17 @@ _LINES_AT_ONCE = 2**14
 @once(
     "--kind",
     type=click.Choice(
-        ["changes", "intervals", "spans", "samples", "counters", "points", "flows", "tags"]
+        [
+            "changes",
+            "intervals",
+            "events",
+            "spans",
+            "samples",
+            "points",
+            "counters",
+            "flows",
+            "tags",
+        ]
     ),
     default="changes",
     help="What to print.  [changes]",
@@ -37,7 +50,7 @@ _LINES_AT_ONCE = 2**14
 @click.option("--lenient", is_flag=True, help="Skip and count what cannot be read.")
 def command(*, file: str, kind: str, lenient: bool) -> None:
     """Print what a trace holds, one JSON object a line."""
-    lines = _changes(file, lenient=lenient) if kind == "changes" else _held(file, kind, lenient)
+    lines = _told(file, kind, lenient=lenient) if kind in _TOLD else _held(file, kind, lenient)
     waiting: list[str] = []
     for line in lines:
         waiting.append(line)
@@ -47,19 +60,29 @@ def command(*, file: str, kind: str, lenient: bool) -> None:
     sys.stdout.write("".join(waiting))
 
 
-def _changes(file: str, *, lenient: bool) -> Iterator[str]:
-    """What the file says, before merging: in its own order."""
+def _told(file: str, kind: str, *, lenient: bool) -> Iterator[str]:
+    """What the file says, before anything is made of it."""
     from meantime.history.opening import is_history  # noqa: PLC0415 - as below
     from meantime.readers import open_trace  # noqa: PLC0415 - NumPy and the core, not for --help
-    from meantime.trace import StateChanges  # noqa: PLC0415 - as above
+    from meantime.trace import Events, StateChanges  # noqa: PLC0415 - as above
 
     if is_history(file):
         raise InputError(file, "a history does not keep what its file said: ask --kind intervals")
     trace = open_trace(file, lenient=lenient)
     quoted = _Quoted(trace)
     for batch in trace.batches:
-        if isinstance(batch, StateChanges):
+        if kind == "changes" and isinstance(batch, StateChanges):
             yield from quoted.lines(batch)
+        elif kind == "events" and isinstance(batch, Events):
+            yield from map(_event, batch)
+
+
+def _event(event: Event) -> str:
+    """Return an event as the line that it may have been read from."""
+    places = {"cpu": event.cpu, "pid": event.pid, "tid": event.tid}
+    known = {place: number for place, number in places.items() if number is not None}
+    members = {"time_ns": event.time_ns, "name": event.name} | known | event.fields
+    return json.dumps(members) + "\n"
 
 
 class _Quoted:

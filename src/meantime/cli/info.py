@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 _MOST_THREADS = 60
+_MOST_NAMES = 6
 
 
 @click.command("info", epilog="Example:  meantime info pg.statemap.gz")
@@ -68,9 +69,23 @@ def _facts(trace: Trace, history: History) -> dict[str, Any]:
         ],
         "tags": len(history.tags),
         "events": len(history.points()) + len(history.flows()),
+        **(_event_facts(history) if trace.format == "jsonl" else {}),
         "anomalies": dict(history.anomalies),
         **_span_facts(history),
     }
+
+
+def _event_facts(history: History) -> dict[str, Any]:
+    """Return how often what happened, most often first."""
+    import numpy as np  # noqa: PLC0415 - as above
+
+    name = history.points().name
+    codes, counts = np.unique(name.codes, return_counts=True)
+    counted = [
+        (name.names[code], count) for code, count in zip(codes, counts.tolist(), strict=True)
+    ]
+    counted.sort(key=lambda pair: (-pair[1], pair[0]))
+    return {"event_names": dict(counted)}
 
 
 def _span_facts(history: History) -> dict[str, Any]:
@@ -136,7 +151,7 @@ def _print(facts: dict[str, Any], history: History) -> None:
                 ("records", f"{facts['records']:,}"),
                 ("entities", f"{facts['entities']:,}" + (f" ({kinds})" if kinds else "")),
                 ("tags", f"{facts['tags']:,}"),
-                ("events", f"{facts['events']:,}"),
+                ("events", _named(facts)),
                 ("spans", _counted(facts)),
                 ("anomalies", "\n".join(history.anomalies.lines()) or "none"),
             ]
@@ -166,6 +181,13 @@ def _print(facts: dict[str, Any], history: History) -> None:
                 for state in facts["states"]
             ],
         )
+
+
+def _named(facts: dict[str, Any]) -> str:
+    names = list(facts.get("event_names", {}).items())
+    listed = ", ".join(f"{name} {count:,}" for name, count in names[:_MOST_NAMES])
+    more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
+    return f"{facts['events']:,}" + (f" ({listed}{more})" if names else "")
 
 
 def _counted(facts: dict[str, Any]) -> str | None:

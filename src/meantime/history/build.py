@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from meantime.history.builder import HistoryBuilder
-from meantime.trace import Counters, Flows, Points, Samples, Spans, StateChanges
+from meantime.trace import Counters, Events, Flows, Points, Samples, Spans, StateChanges
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from os import PathLike
 
+    from meantime.attributes import Path
     from meantime.columns import Int32s
     from meantime.history.history import History
     from meantime.trace import Trace
@@ -94,6 +95,8 @@ class _Tables:
                 self.put_points(batch)
             elif isinstance(batch, Flows):
                 self.put_flows(batch)
+            elif isinstance(batch, Events):
+                self.put_events(batch)
             else:
                 raise TypeError(f"a history has no place for {type(batch).__name__}")
         self.grow()
@@ -152,6 +155,14 @@ class _Tables:
             targets = self.quark_of[batch.target[flow]]
             events.add_flows(time_ns, quarks[flow], time_ns, targets, names[flow])
 
+    def put_events(self, batch: Events) -> None:
+        """Take events for points of the threads, processes or CPUs that they happened on."""
+        places = np.stack([batch.cpu, batch.pid, batch.tid], axis=1)
+        different, which = np.unique(places, axis=0, return_inverse=True)
+        quarks = [self._builder.quark(*_place_of(*place)) for place in different.tolist()]
+        quark = np.array(quarks, np.int32)[which.ravel()]
+        self._builder.events.add_points(batch.time_ns, quark, self._code_of[batch.name])
+
     def put_counters(self, batch: Counters) -> None:
         self._builder.modify_many(batch.time_ns, self.quark_of[batch.entity], batch.value)
 
@@ -163,3 +174,13 @@ class _Tables:
             self.quark_of[batch.to_entity],
             self._code_of[batch.name],
         )
+
+
+def _place_of(cpu: int, pid: int, tid: int) -> Path:
+    """Return the path of where an event happened, by as much as is known of it."""
+    if tid >= 0:
+        thread = ("Threads", str(tid))
+        return thread if pid < 0 else ("Processes", str(pid), *thread)
+    if pid >= 0:
+        return ("Processes", str(pid))
+    return ("Events",) if cpu < 0 else ("CPUs", str(cpu))

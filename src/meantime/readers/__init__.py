@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from meantime.errors import InputError
 from meantime.readers.contract import ReadOptions
@@ -33,6 +33,7 @@ _MODULES = (
     "meantime.readers.table",
     "meantime.readers.perf",
     "meantime.readers.folded",
+    "meantime.readers.jsonl",
     # any other JSON may be one, whose events stand far behind its beginning
     "meantime.readers.chrome",
 )
@@ -63,6 +64,7 @@ def open_trace(
     until_ns: int | None = None,
     keep: Callable[[str], bool] | None = None,
     progress: Callable[[int, int], None] | None = None,
+    position: Any = None,
 ) -> Trace:
     """Return the trace in a file, of any format that is known; `-` is standard input.
 
@@ -75,6 +77,7 @@ def open_trace(
         until_ns: Leave out what is later than this, where the format allows that.
         keep: Asked for each entity's name; those it says no to are left out.
         progress: Called with the bytes read and the bytes in all (0 if unknown).
+        position: Go on after the batch of `Events` that has this `position`.
 
     Raises:
         InputError: If the file cannot be read, or is of no format that is known.
@@ -89,4 +92,4 @@ def open_trace(
     except BaseException:
         source.close()
         raise
-    return reader.read(source, ReadOptions(lenient, until_ns, keep, progress))
+    return reader.read(source, ReadOptions(lenient, until_ns, keep, progress, position))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from meantime.trace import Trace
 
@@ -26,12 +26,15 @@ class ReadOptions:
         until_ns: Leave out what is later than this.
         keep: Asked for each entity's name; those it says no to are left out.
         progress: Called with the bytes read and the bytes in all (0 if unknown).
+        position: Go on after the batch of `Events` that has this `position`; only readers that say
+            one are asked to.
     """
 
     lenient: bool = False
     until_ns: int | None = None
     keep: Callable[[str], bool] | None = None
     progress: Callable[[int, int], None] | None = None
+    position: Any = None
 
     def tell(self, done_bytes: int, total_bytes: int) -> None:
         """Tell whoever wants to know how far reading is."""

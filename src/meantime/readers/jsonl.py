@@ -1,0 +1,276 @@
+"""Events as JSON, one object a line: `time_ns` or `ts`, `name`, and whatever fields there are.
+
+Times are whole nanoseconds. `cpu`, `pid` and `tid` are known for what they are; all other members
+are fields. Fields keep their types; nested values, and integers beyond 64 bits, are text. Events
+that come out of order are put in order, as long as they are not too late for that.
+"""
+
+from __future__ import annotations
+
+import json
+from json.scanner import make_scanner
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from meantime.errors import InputError
+from meantime.events import Event, Events
+from meantime.readers.contract import lazy_trace
+from meantime.readers.window import Window
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from meantime.readers.contract import ReadOptions
+    from meantime.readers.source import Source
+    from meantime.trace import Trace
+
+__all__ = ["FORMAT", "read", "recognises"]
+
+FORMAT = "jsonl"
+
+_BOM = b"\xef\xbb\xbf"
+_BATCH_EVENTS = 2**15
+# So many later events may stand before one.
+_LATE_EVENTS = 2**15
+_INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
+_LOOKED_AT = 8
+_NESTED = {dict, list}
+
+# The time, the line, the byte it begins at, and the event.
+_Row: TypeAlias = tuple[int, int, int, Event]
+_in_order = itemgetter(0, 1)
+# Of `JSONDecoder.raw_decode` the part that is not Python.
+_scan = make_scanner(json.JSONDecoder(strict=False))  # type: ignore[arg-type] # typeshed's stub
+
+
+class _BadLineError(ValueError):
+    """What is wrong with a line."""
+
+
+def recognises(head: bytes, name: str) -> bool:
+    """Return whether an input beginning like this has events, one a line; the name helps."""
+    text = head.removeprefix(_BOM)
+    named = any(end in name.lower() for end in (".jsonl", ".ndjson"))
+    if named and text.lstrip().startswith(b"{"):
+        return True
+    lines = [line for line in text.split(b"\n") if line.strip()][:_LOOKED_AT]
+    for line in lines:
+        try:
+            members = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        # with a phase it is an event of Chrome's
+        return isinstance(members, dict) and _is_event(members) and "ph" not in members
+    return False
+
+
+def _is_event(members: dict[str, Any]) -> bool:
+    return ("time_ns" in members or "ts" in members) and isinstance(members.get("name"), str)
+
+
+def read(source: Source, options: ReadOptions) -> Trace:
+    """Return the trace; its batches are `Events` in order of time. They have no entities to keep.
+
+    Raises:
+        InputError: From the batches, if a line is no event, or far out of order.
+    """
+    return lazy_trace(source, FORMAT, _batches, options)
+
+
+def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Events]:
+    return _Reading(trace, Window(source, progress=options.progress), options).batches()
+
+
+class _Reading:
+    """What is known while events are read."""
+
+    def __init__(self, trace: Trace, window: Window, options: ReadOptions) -> None:
+        self._trace = trace
+        self._window = window
+        self._options = options
+        self._line = 0
+        self._read_to = 0
+        # Of a reading that goes on: the last event given out, and the last line read before.
+        self._after = (_INT64_MIN, 0)
+        self._known_to = 0
+        self._range: tuple[int, int] | None = None
+
+    def batches(self) -> Iterator[Events]:
+        """Yield the events, those that are a little late in their place."""
+        waiting: list[_Row] = []
+        try:
+            if self._options.position is not None:
+                self._go_to(self._options.position)
+            for row in self._rows():
+                waiting.append(row)
+                if len(waiting) >= _BATCH_EVENTS + _LATE_EVENTS:
+                    yield self._batch(waiting)
+            while waiting:
+                yield self._batch(waiting)
+        finally:
+            self._window.source.close()
+        trace = self._trace
+        trace.anomalies.add("truncated", int(self._window.source.truncated))
+        if self._range is not None:
+            trace.bounds = (self._range[0], self._range[1] + 1)
+
+    def _go_to(self, position: Any) -> None:
+        """Pass over what was read before."""
+        window = self._window
+        while window.offset(window.end) < position["offset"]:
+            window.start = window.end
+            if not window.more():
+                break
+        window.start += position["offset"] - window.offset(window.start)
+        self._line = position["line"]
+        self._known_to = position["known_to"]
+        self._after = tuple(position["after"])
+        self._range = tuple(position["range_ns"])
+        self._trace.records = position["records"]
+        for name, count in position["anomalies"].items():
+            self._trace.anomalies.add(name, count)
+
+    def _batch(self, waiting: list[_Row]) -> Events:
+        waiting.sort(key=_in_order)
+        rows = waiting[:_BATCH_EVENTS]
+        del waiting[:_BATCH_EVENTS]
+        self._after = rows[-1][:2]
+        first_ns = rows[0][0] if self._range is None else min(self._range[0], rows[0][0])
+        self._range = (first_ns, rows[-1][0])
+        self._trace.records += len(rows)
+        return Events.of([row[3] for row in rows], self._trace.values, self._position(waiting))
+
+    def _position(self, waiting: list[_Row]) -> dict[str, Any]:
+        if waiting:
+            _, line, offset, _ = min(waiting, key=itemgetter(1))
+        else:
+            line, offset = self._line + 1, self._read_to
+        return {
+            "offset": offset,
+            "line": line - 1,
+            "known_to": self._line,
+            "after": self._after,
+            "range_ns": self._range,
+            "records": self._trace.records,
+            "anomalies": dict(self._trace.anomalies),
+        }
+
+    def _rows(self) -> Iterator[_Row]:
+        until_ns = self._options.until_ns
+        for line, offset, text, whole in self._lines():
+            if not text.strip():
+                continue
+            try:
+                event = _event(self._decoded(text.strip(), line))
+            except _BadLineError as error:
+                self._refuse(error, line, whole=whole)
+                continue
+            if until_ns is not None and event.time_ns > until_ns:
+                continue
+            row = (event.time_ns, line, offset, event)
+            if row[:2] > self._after:
+                yield row
+            elif line > self._known_to:
+                self._refuse_late(event, line)
+
+    def _refuse(self, error: _BadLineError, line: int, *, whole: bool) -> None:
+        if line <= self._known_to:
+            return
+        if not whole:
+            self._trace.anomalies.add("truncated")
+        elif self._options.lenient:
+            self._trace.anomalies.add("bad_record")
+        else:
+            raise InputError(self._window.source.name, str(error), line=line)
+
+    def _refuse_late(self, event: Event, line: int) -> None:
+        if not self._options.lenient:
+            raise InputError(
+                self._window.source.name,
+                f"the event at {event.time_ns} ns comes more than {_LATE_EVENTS:,} events too late:"
+                " sort the lines by time, or leave out such events with --lenient",
+                line=line,
+            )
+        self._trace.anomalies.add("late_event")
+
+    def _decoded(self, text: bytes, line: int) -> str:
+        try:
+            return text.decode()
+        except UnicodeDecodeError:
+            self._trace.anomalies.add("undecodable_text", int(line > self._known_to))
+            return text.decode("utf-8", "replace")
+
+    def _lines(self) -> Iterator[tuple[int, int, bytes, bool]]:
+        """Yield the number of each line, its offset, its text, and whether it has an end."""
+        window = self._window
+        more = True
+        while more:
+            more = window.more()
+            text = bytes(memoryview(window.block)[window.start : window.end])
+            base = window.offset(window.start)
+            ends = text.rfind(b"\n") + 1 if more else len(text)
+            window.start += ends
+            at = len(_BOM) if not base and text.startswith(_BOM) else 0
+            while at < ends:
+                stop = text.find(b"\n", at, ends)
+                after = stop + 1 if stop >= 0 else ends
+                self._line += 1
+                self._read_to = base + after
+                yield self._line, base + at, text[at:after], stop >= 0
+                at = after
+
+
+def _event(line: str) -> Event:
+    """Return the event that a line is."""
+    members = _members(line)
+    key = "time_ns" if "time_ns" in members else "ts"
+    if key not in members:
+        raise _BadLineError('an event needs "time_ns" (or "ts"), its time in nanoseconds')
+    time_ns = _time_ns(key, members.pop(key))
+    name = members.pop("name", None)
+    if not isinstance(name, str):
+        raise _BadLineError('an event needs "name", a string')
+    event = Event(time_ns, name, members)
+    for place in ("cpu", "pid", "tid"):
+        number = members.get(place)
+        if type(number) is int and 0 <= number <= _INT64_MAX:
+            setattr(event, place, members.pop(place))
+    for field, value in members.items():
+        if type(value) in _NESTED:
+            members[field] = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        elif type(value) is int and not _INT64_MIN <= value <= _INT64_MAX:
+            members[field] = str(value)
+    return event
+
+
+def _members(line: str) -> dict[str, Any]:
+    try:
+        members, end = _scan(line, 0)
+    except json.JSONDecodeError as error:
+        raise _BadLineError(
+            f"the line is not a JSON object: {error.msg} (column {error.pos + 1})"
+        ) from None
+    except StopIteration as error:
+        raise _BadLineError(
+            f"the line is not a JSON object: a value is expected (column {error.value + 1})"
+        ) from None
+    except RecursionError:
+        raise _BadLineError("the line is nested too deeply to be an event") from None
+    if not isinstance(members, dict):
+        raise _BadLineError("the line is not a JSON object: an event begins with {")
+    if behind := line[end:].lstrip():
+        column = len(line) - len(behind) + 1
+        raise _BadLineError(f"something stands behind the JSON object (column {column})")
+    return members
+
+
+def _time_ns(key: str, time: Any) -> int:
+    if type(time) is str and time.removeprefix("-").isdecimal() and len(time) <= 20:
+        time = int(time)
+    if type(time) is float and time.is_integer() and abs(time) <= 2**53:
+        time = int(time)
+    if type(time) is not int:
+        raise _BadLineError(f'"{key}" is {time!r}: a time is a whole number of nanoseconds')
+    if not _INT64_MIN < time < _INT64_MAX - 1:
+        raise _BadLineError(f'"{key}" is {time}: it does not fit into 64 bits')
+    return time
