@@ -86,6 +86,18 @@ class Mixed:
             return self.names[int(self.words[row])]
         return int(self.words[row]) if kind == 2 else float(self.words[row : row + 1].view("f8")[0])
 
+    @classmethod
+    def of_strings(cls, column: Coded) -> Mixed:
+        """Return a column of strings as one that could hold numbers too.
+
+        >>> Mixed.of_strings(Coded.of(["on", None])).to_list()
+        ['on', None]
+        """
+        some = column.codes >= 0
+        return cls(
+            some.astype(np.uint8), np.where(some, column.codes, 0).astype(np.int64), column.names
+        )
+
     def to_list(self) -> list[Value]:
         """Return the values as Python objects."""
         return [self[row] for row in range(len(self))]

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import tempfile
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
-__all__ = ["write_whole"]
+__all__ = ["whole_file", "write_whole"]
 
 
-def write_whole(path: Path, chunks: Iterable[bytes]) -> None:
-    """Write the chunks to a temporary name beside a file, then give it the file's name.
+@contextmanager
+def whole_file(path: Path) -> Iterator[IO[bytes]]:
+    """Yield a temporary file beside a file, which gets the file's name when all went well.
 
     Raises:
         OSError: If it cannot be written; then nothing is left behind.
@@ -23,7 +25,7 @@ def write_whole(path: Path, chunks: Iterable[bytes]) -> None:
     descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     try:
         with os.fdopen(descriptor, "wb") as file:
-            file.writelines(chunks)
+            yield file
         umask = os.umask(0)
         os.umask(umask)
         os.chmod(name, 0o666 & ~umask)  # noqa: PTH101 - mkstemp makes it private; a result is not
@@ -31,3 +33,13 @@ def write_whole(path: Path, chunks: Iterable[bytes]) -> None:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+def write_whole(path: Path, chunks: Iterable[bytes]) -> None:
+    """Write the chunks to a file that appears under its name when it is whole.
+
+    Raises:
+        OSError: If it cannot be written; then nothing is left behind.
+    """
+    with whole_file(path) as file:
+        file.writelines(chunks)

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import json
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner
 
 from meantime.cli import cli
-from meantime.errors import InputError, OutputError, UsageError
+from meantime.errors import AttributeNotFound, InputError, OutputError, UsageError
 from meantime.history import HistoryBuilder
 from meantime.history.opening import open_history
 from meantime.testing import picture
@@ -67,6 +68,66 @@ def test_a_history_answers_on_the_command_line(path: Path) -> None:
 def test_a_wrong_number_of_words_is_a_wrong_command_line(path: Path) -> None:
     assert isinstance(meantime("query", path, "at").exception, UsageError)
     assert isinstance(meantime("query", path, "state", "load").exception, UsageError)
+
+
+def test_an_answer_is_written_in_the_form_asked_for(path: Path, tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow", reason="the extra [arrow] is not installed")
+    question = ("query", path, "intervals", "**", "--from", "2ns")
+    arrow, parquet = tmp_path / "x.arrow", tmp_path / "x.parquet"
+
+    csv = meantime(*question, "--csv").stdout.splitlines()
+    assert meantime(*question, "--arrow", arrow).exit_code == 0
+    assert meantime(*question, "--parquet", parquet).exit_code == 0
+
+    assert csv[0] == "path,start_ns,end_ns,value,tag"
+    assert csv[2:] == [
+        'disks/0,2,6,busy,"{""pid"": 7}"',
+        "disks/0,6,7,idle,",
+        "load,0,3,,",
+        "load,3,7,0.5,",
+    ]
+    table = pyarrow.ipc.open_file(arrow).read_all()
+    assert table.to_pydict() == import_module("pyarrow.parquet").read_table(parquet).to_pydict()
+    assert table["path"].to_pylist() == [line.split(",")[0] for line in csv[1:]]
+    assert table["value_float"].to_pylist()[-1] == 0.5
+
+
+def test_forms_exclude_each_other(path: Path) -> None:
+    assert isinstance(meantime("query", path, "tree", "--csv", "--json").exception, UsageError)
+
+
+def test_a_pattern_that_means_nothing_is_an_error_and_one_state_is_of_one(path: Path) -> None:
+    nothing = meantime("query", path, "intervals", "disk/0").exception
+    several = meantime("query", path, "state", "**", "1").exception
+
+    assert isinstance(nothing, AttributeNotFound)
+    assert "'disks'" in str(nothing)
+    assert isinstance(several, UsageError)
+
+
+def test_sql_asks_the_tables_of_a_history(path: Path) -> None:
+    pytest.importorskip("duckdb", reason="the extra [sql] is not installed")
+    totals = (
+        "select value, sum(end_ns - start_ns) ns from intervals join attributes using (quark)"
+        " where path = 'disks/0' group by value order by value"
+    )
+    twice = "select count(*) from intervals a join intervals b using (quark, start_ns)"
+    tags = "select value from tags join intervals i using (tag) where i.value = 'busy'"
+
+    assert lines(meantime("sql", path, totals, "--json")) == [
+        {"value": "busy", "ns": 4},
+        {"value": "idle", "ns": 3},
+    ]
+    assert meantime("sql", path, twice, "--csv").stdout.splitlines()[1] == "6"
+    assert meantime("sql", path, tags.replace("select value", "select tags.value")).exit_code == 0
+    assert meantime("sql", path, "select * from states", "--csv").stdout.startswith("pattern,state")
+
+
+@pytest.mark.parametrize("statement", ["selec", "select * from nothing", "", "select error('x')"])
+def test_a_statement_that_sql_refuses_is_a_wrong_command_line(path: Path, statement: str) -> None:
+    pytest.importorskip("duckdb", reason="the extra [sql] is not installed")
+
+    assert isinstance(meantime("sql", path, statement).exception, UsageError)
 
 
 def test_a_trace_becomes_a_history_that_other_commands_take(root: Path, tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ COMMANDS = {
     "flame": "Draw where the time went: a flame graph, or with --chart a flame chart.",
     "build": "Turn a trace into a history on disk, which every command takes in its place.",
     "query": "Ask a history, or any trace: all states at a time, intervals, shares, attributes.",
+    "sql": "Ask a history, or any trace, in SQL: intervals, attributes, tags, states are tables.",
     "check": "Check every byte of a history on disk, and save what is whole of a damaged one.",
     "convert": "Write a trace in another format, and say what that cannot hold.",
 }

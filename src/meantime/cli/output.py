@@ -5,20 +5,30 @@ from __future__ import annotations
 import os
 import stat
 import sys
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from meantime.errors import OutputError
-from meantime.files import write_whole
+from meantime.files import whole_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
+    from contextlib import AbstractContextManager
 
-__all__ = ["write"]
+__all__ = ["result_file", "write"]
 
 
 def write(path: str, chunks: Iterable[bytes]) -> None:
-    """Write the chunks to a file, or to standard output if the path is `-`.
+    """Write the chunks to a file, or to standard output if the path is `-`; see `result_file`."""
+    with result_file(path) as file:
+        for chunk in chunks:
+            file.write(chunk)
+
+
+@contextmanager
+def result_file(path: str) -> Iterator[IO[bytes]]:
+    """Yield what a result is written to: standard output if the path is `-`.
 
     A file appears under its name only when it is whole; a pipe or device is written as it is.
 
@@ -26,20 +36,20 @@ def write(path: str, chunks: Iterable[bytes]) -> None:
         OutputError: If the file cannot be written.
     """
     if path == "-":
-        for chunk in chunks:
-            sys.stdout.buffer.write(chunk)
+        yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
     try:
-        if _is_special(path):
-            with Path(path).open("wb") as file:
-                file.writelines(chunks)
-        else:
-            write_whole(Path(path), chunks)
+        with _opened(path) as file:
+            yield file
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise OutputError(f"{path}: cannot be written: {error.strerror}") from None
+        raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from None
+
+
+def _opened(path: str) -> AbstractContextManager[IO[bytes]]:
+    return Path(path).open("wb") if _is_special(path) else whole_file(Path(path))
 
 
 def _is_special(path: str) -> bool:

@@ -3,36 +3,28 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from meantime.cli.inputs import load, resolve
 from meantime.cli.options import once
-from meantime.cli.tables import Column, print_table
-from meantime.errors import UsageError
+from meantime.cli.rows import Form, form_options, show
+from meantime.errors import AttributeNotFound, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
-    from meantime.history import History, Interval
+    from meantime.columns import Coded, Int32s
+    from meantime.history import History, Intervals
+    from meantime.tabular import Column, ColumnBatches
 
 __all__ = ["command"]
 
 _QUESTIONS = {"at": 1, "state": 2, "intervals": 1, "shares": 1, "tree": 0}
-_HEADINGS = {
-    "path": False,
-    "start_ns": True,
-    "end_ns": True,
-    "value": False,
-    "tag": False,
-    "quark": True,
-    "bin": True,
-    "ns": True,
-}
 
 
-@click.command("query", epilog="Example:  meantime query disks.mth intervals 'disk*' --to 5ms")
+@click.command("query", epilog="Example:  meantime query disks.mth intervals 'disks/*' --to 5ms")
 @click.argument("history", metavar="HISTORY")
 @click.argument("question", type=click.Choice(list(_QUESTIONS)))
 @click.argument("words", metavar="[PATH|PATTERN] [TIME]", nargs=-1)
@@ -40,7 +32,7 @@ _HEADINGS = {
 @once("--to", "to", metavar="TIME", help="Where the range ends.")
 @once("--resolution", metavar="TIME", help="Only intervals at multiples of this from the start.")
 @once("--bins", type=click.IntRange(1), default=1, help="How many parts shares have.  [1]")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
+@form_options
 def command(
     *,
     history: str,
@@ -51,6 +43,9 @@ def command(
     resolution: str | None,
     bins: int,
     as_json: bool,
+    as_csv: bool,
+    arrow: str | None,
+    parquet: str | None,
 ) -> None:
     r"""Ask a history, or any trace: all states at a time, intervals, shares, attributes.
 
@@ -65,68 +60,125 @@ def command(
     if not least <= len(words) <= max(least, 1):
         raise UsageError(f"{question} takes {least} words, not {len(words)}; see --help")
     _, asked = load(history, lenient=False)
-    start_ns, end_ns = resolve(from_, asked.clock), resolve(to, asked.clock)
-    step_ns = resolve(resolution, asked.clock)
-    if question == "at":
-        rows = _intervals(asked, asked.at(resolve(words[0], asked.clock) or 0))
-    elif question == "state":
-        [quark] = _quarks(asked, words[0]) or [asked.quark(words[0])]
-        rows = _intervals(asked, [asked.state(quark, resolve(words[1], asked.clock) or 0)])
-    elif question == "intervals":
-        quarks = _quarks(asked, words[0])
-        rows = _intervals(asked, asked.intervals(quarks, start_ns, end_ns, step_ns))
-    elif question == "shares":
-        rows = _shares(asked, _quarks(asked, words[0]), (start_ns, end_ns), bins)
-    else:
-        pattern = words[0] if words else "**"
-        rows = [{"quark": q, "path": asked.attributes.text(q)} for q in _quarks(asked, pattern)]
-    _show(question, rows, as_json=as_json)
+    range_ns = (resolve(from_, asked.clock), resolve(to, asked.clock))
+    answers: dict[str, Callable[[], ColumnBatches]] = {
+        "at": lambda: _at(asked, words[0]),
+        "state": lambda: _state(asked, *words),
+        "intervals": lambda: _intervals(asked, words[0], range_ns, resolution),
+        "shares": lambda: _shares(asked, words[0], range_ns, bins),
+        "tree": lambda: _tree(asked, words[0] if words else "**"),
+    }
+    show(question, answers[question](), Form(as_json, as_csv, arrow, parquet))
 
 
-def _quarks(history: History, pattern: str) -> list[int]:
-    quarks: list[int] = history.quarks(pattern).tolist()
-    return quarks
+def _at(history: History, time: str) -> ColumnBatches:
+    intervals = history.at(resolve(time, history.clock) or 0)
+    return _told(history, range(len(history.attributes)), [intervals])
 
 
-def _intervals(history: History, intervals: Iterable[Interval]) -> list[dict[str, Any]]:
-    return [
-        {
-            "path": history.attributes.text(interval.quark),
-            "start_ns": interval.start_ns,
-            "end_ns": interval.end_ns,
-            "value": interval.value,
-            "tag": None if interval.tag is None else history.tags[interval.tag],
-        }
-        for interval in intervals
-    ]
+def _state(history: History, path: str, time: str) -> ColumnBatches:
+    quarks = _quarks(history, path)
+    if len(quarks) > 1:
+        raise UsageError(f"{path} means {len(quarks):,} attributes: state is of one")
+    time_ns = resolve(time, history.clock) or 0
+    history.state(quarks[0], time_ns)  # says it if the time is outside
+    intervals = history.intervals(quarks, time_ns, time_ns + 1)
+    return _told(history, quarks, [intervals])
+
+
+def _intervals(
+    history: History, pattern: str, range_ns: tuple[int | None, int | None], resolution: str | None
+) -> ColumnBatches:
+    quarks = _quarks(history, pattern)
+    step_ns = resolve(resolution, history.clock)
+    batches = history.interval_batches(quarks, *range_ns, step_ns)
+    return _told(history, quarks, batches, batches.kinds)
 
 
 def _shares(
-    history: History, quarks: list[int], range_ns: tuple[int | None, int | None], bins: int
-) -> list[dict[str, Any]]:
+    history: History, pattern: str, range_ns: tuple[int | None, int | None], bins: int
+) -> ColumnBatches:
+    from meantime.tabular import ColumnBatches  # noqa: PLC0415 - NumPy is not for --help
+
+    quarks = _quarks(history, pattern)
     shares = history.shares(quarks, *range_ns, bins)
-    rows = zip(
-        shares.quark.tolist(),
-        shares.bin.tolist(),
-        shares.value.to_list(),
-        shares.ns.tolist(),
-        strict=True,
-    )
-    return [
-        {"path": history.attributes.text(quark), "bin": part, "value": value, "ns": ns}
-        for quark, part, value, ns in rows
-    ]
+    paths = _Paths(history, quarks)
+    columns: dict[str, Column] = {
+        "path": paths.of(shares.quark),
+        "bin": shares.bin,
+        "start_ns": shares.edges_ns[shares.bin],
+        "end_ns": shares.edges_ns[shares.bin + 1],
+        "value": shares.value,
+        "ns": shares.ns,
+    }
+    return ColumnBatches(lambda: iter([columns]))
 
 
-def _show(title: str, rows: list[dict[str, Any]], *, as_json: bool) -> None:
-    if as_json:
-        for row in rows:
-            click.echo(json.dumps(row))
-        return
-    headings = list(rows[0]) if rows else ["path"]
-    columns = [Column(heading, numeric=_HEADINGS[heading]) for heading in headings]
-    print_table(title, columns, [[_cell(row[name]) for name in headings] for row in rows])
+def _tree(history: History, pattern: str) -> ColumnBatches:
+    import numpy as np  # noqa: PLC0415 - it is not for --help
+
+    from meantime.tabular import ColumnBatches  # noqa: PLC0415 - as above
+
+    quarks = np.array(_quarks(history, pattern), np.int32)
+    columns: dict[str, Column] = {
+        "quark": quarks,
+        "path": _Paths(history, quarks.tolist()).of(quarks),
+    }
+    return ColumnBatches(lambda: iter([columns]))
 
 
-def _cell(value: object) -> str:
-    return "" if value is None else str(value)
+def _quarks(history: History, pattern: str) -> list[int]:
+    """Return the attributes that a pattern means.
+
+    Raises:
+        AttributeNotFound: If there is none.
+    """
+    from meantime.attributes import format_path, parse_pattern  # noqa: PLC0415 - as above
+
+    quarks: list[int] = history.quarks(pattern).tolist()
+    if not quarks and pattern != "**":
+        names = [element for element in parse_pattern(pattern) if isinstance(element, str)]
+        if format_path(names) == pattern:
+            history.quark(*names)  # which says what names are near
+        raise AttributeNotFound(f"no attribute matches {pattern!r}: see `meantime query ... tree`")
+    return quarks
+
+
+def _told(
+    history: History,
+    quarks: Iterable[int],
+    batches: Iterable[Intervals],
+    kinds: Iterable[int] = (),
+) -> ColumnBatches:
+    """Return intervals with their paths and what is known of their tags."""
+    from meantime.columns import Coded  # noqa: PLC0415 - NumPy is not for --help
+    from meantime.tabular import ColumnBatches  # noqa: PLC0415 - as above
+
+    paths = _Paths(history, quarks)
+    tags = [json.dumps(fields) for fields in history.tags]
+
+    def made() -> Iterator[dict[str, Column]]:
+        for batch in batches:
+            columns = {"path": paths.of(batch.quark), **batch.columns()}
+            del columns["quark"]
+            yield {**columns, "tag": Coded(batch.tag, tags)}
+
+    return ColumnBatches(made, kinds)
+
+
+class _Paths:
+    """The paths of attributes as a column of strings."""
+
+    def __init__(self, history: History, quarks: Iterable[int]) -> None:
+        import numpy as np  # noqa: PLC0415 - it is not for --help
+
+        known = np.fromiter(quarks, np.int32)
+        self._names = [history.attributes.text(quark) for quark in known.tolist()]
+        self._codes = np.zeros(len(history.attributes), np.int32)
+        self._codes[known] = np.arange(len(known), dtype=np.int32)
+
+    def of(self, quarks: Int32s) -> Coded:
+        """Return the paths of these attributes."""
+        from meantime.columns import Coded  # noqa: PLC0415 - as above
+
+        return Coded(self._codes[quarks], self._names)

@@ -3,7 +3,15 @@
 from meantime.history.build import build
 from meantime.history.builder import HistoryBuilder
 from meantime.history.history import History, Lane
-from meantime.history.results import Flows, Interval, Intervals, Points, Sample, Shares
+from meantime.history.results import (
+    Flows,
+    Interval,
+    IntervalBatches,
+    Intervals,
+    Points,
+    Sample,
+    Shares,
+)
 from meantime.history.structures import AttributePool, AttributeQueue
 
 __all__ = [
@@ -13,6 +21,7 @@ __all__ = [
     "History",
     "HistoryBuilder",
     "Interval",
+    "IntervalBatches",
     "Intervals",
     "Lane",
     "Points",

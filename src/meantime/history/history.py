@@ -9,7 +9,7 @@ import numpy as np
 
 from meantime.columns import Coded
 from meantime.history import operations
-from meantime.history.results import Shares
+from meantime.history.results import IntervalBatches, Shares
 from meantime.kernels import aggregate
 from meantime.trace import LaneDeclaration
 
@@ -253,18 +253,28 @@ class History:
         resolution_ns: int | None = None,
         *,
         rows: int = _BATCH_ROWS,
-    ) -> Iterator[Intervals]:
+    ) -> IntervalBatches:
         """Return what `intervals` does, lazily, in parts of about `rows` rows.
 
         A part holds all intervals of its quarks: it is longer only if one quark has more. The
-        arguments are checked at once.
+        arguments are checked at once, and each iteration begins anew.
+
+        >>> from meantime.testing import history_from_picture
+        >>> history = history_from_picture("disk0  aab.")
+        >>> [len(part) for part in history.interval_batches([0, 0], rows=3)]
+        [3, 3]
         """
         now = self._now()
         asked, range_ns = now.query(quarks, start_ns, end_ns)
-        return (
-            now.gather(asked[first:last], range_ns, resolution_ns=resolution_ns, counts=counts)
-            for first, last, counts in now.groups(asked, range_ns, rows)
-        )
+
+        def parts() -> Iterator[Intervals]:
+            groups = now.groups(asked, range_ns, rows) if len(asked) else [(0, 0, None)]
+            for first, last, counts in groups:
+                yield now.gather(
+                    asked[first:last], range_ns, resolution_ns=resolution_ns, counts=counts
+                )
+
+        return IntervalBatches(parts, np.unique(now.facts.kinds[asked]).tolist())
 
     def shares(
         self,

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from meantime.columns import Coded, Mixed
+from meantime.tabular import ColumnBatches, Tabular
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     import numpy.typing as npt
 
-    from meantime.columns import Coded, Int32s, Int64s, Value, Values
+    from meantime.columns import Int32s, Int64s, Value, Values
+    from meantime.tabular import Column
 
-__all__ = ["Flows", "Interval", "Intervals", "Points", "Sample", "Shares"]
+__all__ = ["Flows", "Interval", "IntervalBatches", "Intervals", "Points", "Sample", "Shares"]
 
 _SHOWN_ROWS = 10
+_STR = 1  # of `Mixed.kinds`: what is below is no value, what is above a number
 
 
 class Interval(NamedTuple):
@@ -40,7 +45,7 @@ class Interval(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Intervals:
+class Intervals(Tabular):
     """Intervals as columns: quark by quark, in order of time.
 
     Attributes:
@@ -68,6 +73,16 @@ class Intervals:
             return np.zeros(len(self), np.bool_)
         ongoing: npt.NDArray[np.bool_] = self.end_ns == self.ongoing_end_ns
         return ongoing
+
+    def columns(self) -> dict[str, Column]:
+        """Return quark, start_ns, end_ns, value and tag; no tag is null."""
+        return {
+            "quark": self.quark,
+            "start_ns": self.start_ns,
+            "end_ns": self.end_ns,
+            "value": self.value,
+            "tag": np.ma.masked_less(self.tag, 0),
+        }
 
     def __len__(self) -> int:
         return len(self.quark)
@@ -100,8 +115,48 @@ class Intervals:
         )
 
 
+class IntervalBatches(Tabular):
+    """Intervals in batches, which are made when they are asked for, and anew each time.
+
+    Args:
+        batches: Returns the batches: at least one.
+        kinds: The types of the attributes' values, as in `Mixed.kinds`.
+
+    Attributes:
+        kinds: These types.
+    """
+
+    __slots__ = ("_batches", "_table", "kinds")
+
+    def __init__(self, batches: Callable[[], Iterator[Intervals]], kinds: Iterable[int]) -> None:
+        self._batches = batches
+        self.kinds = frozenset(kinds)
+        self._table = ColumnBatches(self._columns, self.kinds)
+
+    def __iter__(self) -> Iterator[Intervals]:
+        return self._batches()
+
+    def columns(self) -> dict[str, Column]:
+        """Return the columns of all batches, joined."""
+        return self._table.columns()
+
+    def __repr__(self) -> str:
+        return "IntervalBatches: made when they are iterated over"
+
+    def _columns(self) -> Iterator[dict[str, Column]]:
+        for batch in self:
+            columns = batch.columns()
+            # Where others have numbers, a batch of strings alone has the type of all.
+            if isinstance(batch.value, Coded) and max(self.kinds, default=0) > _STR:
+                columns["value"] = Mixed.of_strings(batch.value)
+            yield columns
+
+    def _reader(self) -> Any:
+        return self._table.arrow_batches()
+
+
 @dataclass(frozen=True, slots=True, repr=False)
-class Shares:
+class Shares(Tabular):
     """How long each value lasted in each bin, and how often it changed there.
 
     Bin i is [edges_ns[i], edges_ns[i + 1]); the times of an attribute in a bin sum to its width,
@@ -127,6 +182,10 @@ class Shares:
     changes_bin: Int32s
     changes: Int64s
 
+    def columns(self) -> dict[str, Column]:
+        """Return quark, bin, value and ns."""
+        return {"quark": self.quark, "bin": self.bin, "value": self.value, "ns": self.ns}
+
     def __len__(self) -> int:
         return len(self.quark)
 
@@ -146,8 +205,8 @@ class Shares:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+@dataclass(frozen=True, slots=True, repr=False)
+class Sample(Tabular):
     """The values of attributes at times, attribute after attribute.
 
     Attributes:
@@ -160,6 +219,17 @@ class Sample:
     time_ns: Int64s
     value: Values
 
+    def columns(self) -> dict[str, Column]:
+        """Return quark, time_ns and value, a row for each attribute and time."""
+        return {
+            "quark": np.repeat(self.quark, len(self.time_ns)),
+            "time_ns": np.tile(self.time_ns, len(self.quark)),
+            "value": self.value,
+        }
+
+    def __repr__(self) -> str:
+        return f"Sample: {len(self.quark):,} attributes at {len(self.time_ns):,} times"
+
     def rows(self) -> list[list[Value]]:
         """Return a list per attribute of its values at the times."""
         values: list[Value] = [*self.value.to_list()]
@@ -167,8 +237,8 @@ class Sample:
         return [values[row * times : (row + 1) * times] for row in range(len(self.quark))]
 
 
-@dataclass(frozen=True, slots=True)
-class Points:
+@dataclass(frozen=True, slots=True, repr=False)
+class Points(Tabular):
     """Instants on attributes, in order of time.
 
     Attributes:
@@ -181,12 +251,23 @@ class Points:
     quark: Int32s
     name: Coded
 
+    def columns(self) -> dict[str, Column]:
+        """Return time_ns, quark and name."""
+        return {"time_ns": self.time_ns, "quark": self.quark, "name": self.name}
+
     def __len__(self) -> int:
         return len(self.time_ns)
 
+    def __repr__(self) -> str:
+        lines = [
+            f"  {self.time_ns[row]}: {self.quark[row]} {self.name[row]!r}"
+            for row in _shown(len(self))
+        ]
+        return _listed(f"Points: {len(self):,}", lines, len(self))
 
-@dataclass(frozen=True, slots=True)
-class Flows:
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Flows(Tabular):
     """Arrows from one attribute at one time to another, in order of where they begin.
 
     Attributes:
@@ -203,8 +284,26 @@ class Flows:
     to_quark: Int32s
     name: Coded
 
+    def columns(self) -> dict[str, Column]:
+        """Return from_ns, from_quark, to_ns, to_quark and name."""
+        return {
+            "from_ns": self.from_ns,
+            "from_quark": self.from_quark,
+            "to_ns": self.to_ns,
+            "to_quark": self.to_quark,
+            "name": self.name,
+        }
+
     def __len__(self) -> int:
         return len(self.from_ns)
+
+    def __repr__(self) -> str:
+        lines = [
+            f"  {self.from_quark[row]} at {self.from_ns[row]} -> {self.to_quark[row]} at"
+            f" {self.to_ns[row]} {self.name[row]!r}"
+            for row in _shown(len(self))
+        ]
+        return _listed(f"Flows: {len(self):,}", lines, len(self))
 
 
 def _shown(rows: int) -> range:

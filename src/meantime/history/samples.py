@@ -8,17 +8,19 @@ import numpy as np
 
 from meantime.columns import Coded
 from meantime.stacks import StackTable
+from meantime.tabular import Tabular
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from meantime.columns import Int32s, Int64s
+    from meantime.tabular import Column
     from meantime.trace import Samples
 
 __all__ = ["SampleCollector", "SampleTable"]
 
 
-class SampleTable:
+class SampleTable(Tabular):
     """Samples as columns, in order of time, those of one time in the order they came in.
 
     Attributes:
@@ -52,6 +54,18 @@ class SampleTable:
         self.name = name
         self.cpu = cpu
         self.stacks = stacks
+
+    def columns(self) -> dict[str, Column]:
+        """Return the columns by name; an unknown stack or processor is null."""
+        return {
+            "time_ns": self.time_ns,
+            "thread": self.thread,
+            "stack": np.ma.masked_less(self.stack, 0),
+            "weight": self.weight,
+            "event": self.event,
+            "name": self.name,
+            "cpu": np.ma.masked_less(self.cpu, 0),
+        }
 
     def __len__(self) -> int:
         return len(self.time_ns)

@@ -12,6 +12,7 @@ import numpy as np
 
 from meantime.columns import Coded
 from meantime.kernels import nest
+from meantime.tabular import Tabular
 from meantime.trace import ArgumentText, SpanFlag
 
 if TYPE_CHECKING:
@@ -20,12 +21,13 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from meantime.columns import Int32s, Int64s
+    from meantime.tabular import Column
     from meantime.trace import Spans
 
 __all__ = ["SpanCollector", "SpanTable"]
 
 
-class SpanTable:
+class SpanTable(Tabular):
     """Spans as columns.
 
     >>> from meantime.testing import history_from_spans
@@ -97,6 +99,21 @@ class SpanTable:
     def unfinished(self) -> npt.NDArray[np.bool_]:
         """Whether each span was begun and never ended; it then ends with its thread."""
         return (self.flags & np.uint8(SpanFlag.UNFINISHED)).astype(np.bool_)
+
+    def columns(self) -> dict[str, Column]:
+        """Return the columns by name, with the thread, the own time and no places of arguments."""
+        return {
+            "thread": self.thread,
+            "start_ns": self.start_ns,
+            "end_ns": self.end_ns,
+            "self_ns": self.self_ns,
+            "name": self.name,
+            "category": self.category,
+            "depth": self.depth,
+            "lane": self.lane,
+            "parent": np.ma.masked_less(self.parent, 0),
+            "unfinished": self.unfinished,
+        }
 
     def arguments(self, row: int) -> str | None:
         """Return what else was said of a span, as the trace says it (mostly JSON)."""

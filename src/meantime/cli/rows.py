@@ -1,0 +1,166 @@
+"""Columns as rows for people and programs: a table, JSON lines, CSV, Arrow or Parquet."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from decimal import Decimal
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import click
+
+from meantime.cli.options import once
+from meantime.cli.output import result_file
+from meantime.cli.tables import Column, print_table
+from meantime.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+__all__ = ["JSON_TEXT", "Form", "form_options", "show"]
+
+# What a terminal shows of a long answer: more would only scroll past.
+_SHOWN_ROWS = 1000
+# Columns of this name hold JSON already.
+JSON_TEXT = "tag"
+
+
+class Rows(Protocol):
+    """Columns by name in batches, at least one; numbers as arrays, all else with `to_list`."""
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """Yield the batches."""
+
+    def arrow_batches(self) -> Any:
+        """Return a `pyarrow.RecordBatchReader` of them."""
+
+
+class Form(NamedTuple):
+    """In which form rows are wanted; at most one is set, none is a table."""
+
+    as_json: bool
+    as_csv: bool
+    arrow: str | None
+    parquet: str | None
+
+
+def form_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options that say in which form rows are wanted."""
+    for option in (
+        once("--parquet", metavar="FILE", help="Write a Parquet file."),
+        once("--arrow", metavar="FILE", help="Write an Arrow file."),
+        click.option("--csv", "as_csv", is_flag=True, help="Print CSV."),
+        click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line."),
+    ):
+        command = option(command)
+    return command
+
+
+def show(title: str, batches: Rows, form: Form) -> None:
+    """Print or write the rows in the form that was asked for.
+
+    Raises:
+        MissingExtraError: If Arrow or Parquet is wanted and pyarrow is not installed.
+        OutputError: If a file cannot be written.
+        UsageError: If more than one form is wanted.
+    """
+    if sum(map(bool, form)) > 1:
+        raise UsageError("--json, --csv, --arrow and --parquet exclude each other")
+    if form.arrow:
+        _write_arrow(batches, form.arrow)
+    elif form.parquet:
+        _write_parquet(batches, form.parquet)
+    elif form.as_json:
+        sys.stdout.writelines(_json_lines(batches))
+    elif form.as_csv:
+        _print_csv(batches)
+    else:
+        _print_table(title, batches)
+
+
+def _write_arrow(batches: Rows, path: str) -> None:
+    from meantime.tabular import need  # noqa: PLC0415 - NumPy is not for --help
+
+    reader = batches.arrow_batches()
+    ipc = need("pyarrow.ipc", "--arrow", "arrow")
+    with result_file(path) as file, ipc.new_file(file, reader.schema) as writer:
+        for batch in reader:
+            writer.write_batch(batch)
+
+
+def _write_parquet(batches: Rows, path: str) -> None:
+    from meantime.tabular import need  # noqa: PLC0415 - as above
+
+    reader = batches.arrow_batches()
+    parquet = need("pyarrow.parquet", "--parquet", "arrow")
+    with result_file(path) as file, parquet.ParquetWriter(file, reader.schema) as writer:
+        for batch in reader:
+            writer.write_batch(batch)
+
+
+def _json_lines(batches: Rows) -> Iterator[str]:
+    coded: dict[int, list[str]] = {}
+    for batch in batches:
+        columns = [_as_json(name, column, coded) for name, column in batch.items()]
+        keys = [json.dumps(name) for name in batch]
+        pattern = "{{" + ", ".join(f"{key}: {{}}" for key in keys) + "}}\n"
+        yield from map(pattern.format, *columns)
+
+
+def _as_json(name: str, column: Any, coded: dict[int, list[str]]) -> Iterator[str]:
+    from meantime.columns import Coded  # noqa: PLC0415 - NumPy is not for --help
+
+    if not isinstance(column, Coded):
+        return (json.dumps(value, default=_plain) for value in _values(column))
+    if id(column.names) not in coded:
+        texts = list(column.names) if name == JSON_TEXT else [*map(json.dumps, column.names)]
+        coded[id(column.names)] = [*texts, "null"]  # code -1 is none: the last
+    return map(coded[id(column.names)].__getitem__, column.codes.tolist())
+
+
+def _values(column: Any) -> list[Any]:
+    """Return a column as Python objects."""
+    values: list[Any] = column.to_list() if hasattr(column, "to_list") else column.tolist()
+    return values
+
+
+def _headed(batches: Rows) -> tuple[dict[str, Any], Iterator[Sequence[Any]]]:
+    """Return the columns of the first batch, and the rows of all."""
+    pieces = iter(batches)
+    first = next(pieces)
+    every = chain([first], pieces)
+    return first, (
+        row for batch in every for row in zip(*map(_values, batch.values()), strict=True)
+    )
+
+
+def _print_csv(batches: Rows) -> None:
+    first, rows = _headed(batches)
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(first)
+    writer.writerows(rows)
+
+
+def _print_table(title: str, batches: Rows) -> None:
+    first, rows = _headed(batches)
+    columns = [Column(name, numeric=_holds_numbers(column)) for name, column in first.items()]
+    shown = islice(rows, _SHOWN_ROWS) if sys.stdout.isatty() else rows
+    print_table(title, columns, [[*map(_cell, row)] for row in shown])
+    if more := sum(1 for _ in rows):
+        click.echo(f"{more:,} more: --json, --csv, --arrow or --parquet give all", err=True)
+
+
+def _holds_numbers(column: Any) -> bool:
+    kind = str(getattr(column, "dtype", getattr(column, "type", "")))
+    return kind.startswith(("int", "uint", "float", "double", "decimal"))
+
+
+def _plain(value: object) -> int | str:
+    """Return what JSON can say of a value of SQL: whole decimals are integers, all else is text."""
+    return int(value) if isinstance(value, Decimal) and value == int(value) else str(value)
+
+
+def _cell(value: object) -> str:
+    return "" if value is None else str(value)

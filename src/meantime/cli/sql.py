@@ -1,0 +1,38 @@
+"""`meantime sql`: questions to a history in SQL."""
+
+from __future__ import annotations
+
+import click
+
+from meantime.cli.inputs import load
+from meantime.cli.rows import Form, form_options, show
+
+__all__ = ["command"]
+
+
+@click.command(
+    "sql",
+    epilog="Example:  meantime sql disks.mth"
+    " 'select value, sum(end_ns - start_ns) ns from intervals group by value'",
+)
+@click.argument("history", metavar="HISTORY")
+@click.argument("statement", metavar="STATEMENT")
+@form_options
+def command(
+    *,
+    history: str,
+    statement: str,
+    as_json: bool,
+    as_csv: bool,
+    arrow: str | None,
+    parquet: str | None,
+) -> None:
+    """Ask a history, or any trace, in SQL: intervals, attributes, tags, states are tables.
+
+    So are spans, samples, points and flows. DuckDB answers; it comes with the extra [sql].
+    """
+    _, asked = load(history, lenient=False)
+    from meantime.query.sql import answer  # noqa: PLC0415 - NumPy is not for --help
+
+    with answer(asked, statement) as rows:
+        show("answer", rows, Form(as_json, as_csv, arrow, parquet))

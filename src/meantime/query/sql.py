@@ -1,0 +1,137 @@
+"""A history as tables that SQL can ask, through DuckDB.
+
+The columns of intervals are made when DuckDB asks for them, batch by batch, and it reads them where
+they are.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from meantime.columns import Coded
+from meantime.errors import UsageError
+from meantime.tabular import ColumnBatches, need
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from meantime.history import History
+    from meantime.tabular import Column, Tabular
+
+__all__ = ["Answer", "answer", "tables"]
+
+_ROWS = 2**16
+
+
+class Answer:
+    """The rows a statement returned, as columns in batches; to be read once."""
+
+    def __init__(self, reader: Any) -> None:
+        self._reader = reader
+        self._pyarrow = need("pyarrow", "SQL", "sql")
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        names = _distinct(self._reader.schema.names)
+        none = self._pyarrow.RecordBatch.from_pylist([], self._reader.schema)
+        for batch in chain([none], self._reader):
+            yield dict(zip(names, batch.columns, strict=True))
+
+    def arrow_batches(self) -> Any:
+        """Return a `pyarrow.RecordBatchReader`."""
+        return self._reader
+
+
+@contextmanager
+def answer(history: History, statement: str) -> Iterator[Answer]:
+    """Yield what an SQL statement over the tables of a history returns.
+
+    Raises:
+        MissingExtraError: If DuckDB or pyarrow is not installed.
+        UsageError: If DuckDB does not understand the statement, or it returns nothing.
+    """
+    duckdb = need("duckdb", "SQL", "sql")
+    with duckdb.connect() as connection:
+        try:
+            for name, table in tables(history).items():
+                connection.register(name, table)
+            relation = connection.sql(statement)
+            if relation is None:
+                raise UsageError("the statement returns no rows: it is to be a select")
+            yield Answer(relation.to_arrow_reader(_ROWS))
+        except duckdb.Error as error:
+            raise UsageError(f"SQL: {' '.join(str(error).split())}") from None
+
+
+def tables(history: History) -> dict[str, Tabular]:
+    """Return the tables that a statement can name: columns as DuckDB and others take them."""
+    every = np.arange(len(history.attributes), dtype=np.int32)
+    known: dict[str, Tabular] = {
+        "attributes": _attributes(history, every),
+        "tags": _tags(history),
+        "states": _states(history),
+        "spans": history.spans(),
+        "samples": history.samples(),
+        "points": history.points(),
+        "flows": history.flows(),
+    }
+    # A history in which no time passes has no range to ask for.
+    if history.start_ns < history.end_ns:
+        known["intervals"] = history.interval_batches(every)
+    return known
+
+
+def _attributes(history: History, quarks: Any) -> Tabular:
+    tree = history.attributes
+    parents = np.array([tree.parent(quark) for quark in quarks.tolist()], np.int32)
+    return _table(
+        quark=quarks,
+        parent=np.ma.masked_less(parents, 0),
+        name=Coded.of(tree.names(quarks.tolist())),
+        path=Coded.of([tree.text(quark) for quark in quarks.tolist()]),
+        has_values=history.has_values(quarks),
+    )
+
+
+def _tags(history: History) -> Tabular:
+    rows = [
+        (tag, field, value if isinstance(value, str) else json.dumps(value))
+        for tag, fields in enumerate(history.tags)
+        for field, value in fields.items()
+    ]
+    return _table(
+        tag=np.array([tag for tag, _, _ in rows], np.int32),
+        field=Coded.of([field for _, field, _ in rows]),
+        value=Coded.of([value for _, _, value in rows]),
+    )
+
+
+def _states(history: History) -> Tabular:
+    rows = [
+        (lane.declaration, state) for lane in history.lanes for state in lane.declaration.states
+    ]
+    return _table(
+        pattern=Coded.of([declaration.pattern for declaration, _ in rows]),
+        state=Coded.of([state.name for _, state in rows]),
+        number=np.array([state.value for _, state in rows], np.int64),
+        color=Coded.of([state.color for _, state in rows]),
+    )
+
+
+def _table(**columns: Column) -> Tabular:
+    return ColumnBatches(lambda: iter([columns]))
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """Return names of which none is there twice: a join may give two columns one name."""
+    distinct: dict[str, None] = {}
+    for name in names:
+        candidate, number = name, 1
+        while candidate in distinct:
+            candidate, number = f"{name}_{number}", number + 1
+        distinct[candidate] = None
+    return list(distinct)

@@ -1,0 +1,217 @@
+"""Results as tables for other tools: the Arrow C stream protocol, pandas and polars.
+
+Made by pyarrow, of the columns as they are: numbers are not copied, strings stay coded.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from itertools import chain
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from meantime.columns import Coded, Mixed
+from meantime.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    import numpy.typing as npt
+
+    from meantime.columns import Int32s
+
+__all__ = ["Column", "ColumnBatches", "Tabular", "need"]
+
+Column: TypeAlias = "npt.NDArray[Any] | Coded | Mixed"  # a masked array has nulls
+
+_STR, _INT, _FLOAT = 1, 2, 3
+# A dictionary with many more strings than rows is cut down to those that the rows have.
+_STRINGS_PER_ROW = 4
+
+
+class Tabular:
+    """A result that other tools take as a table.
+
+    `pyarrow.table(result)`, `polars.DataFrame(result)` and DuckDB take it by the Arrow C stream
+    protocol. Strings are dictionaries. Values of one type are one column; where types are mixed, a
+    column NAME holds the strings, and NAME_int and NAME_float hold the numbers.
+    """
+
+    __slots__ = ()
+
+    def columns(self) -> dict[str, Column]:
+        """Return the columns by name; all have as many rows."""
+        raise NotImplementedError
+
+    def _reader(self) -> Any:
+        return _reader(iter([self.columns()]), frozenset(), whole=True)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self._reader().__arrow_c_stream__(requested_schema)
+
+    def to_arrow(self) -> Any:
+        """Return a `pyarrow.Table`.
+
+        Raises:
+            MissingExtraError: If pyarrow is not installed.
+        """
+        return self._reader().read_all()
+
+    def to_pandas(self) -> Any:
+        """Return a `pandas.DataFrame`; strings are categories.
+
+        Raises:
+            MissingExtraError: If pyarrow or pandas is not installed.
+        """
+        need("pandas", "to_pandas")
+        return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> Any:
+        """Return a `polars.DataFrame`; strings are categories.
+
+        Raises:
+            MissingExtraError: If pyarrow or polars is not installed.
+        """
+        return need("polars", "to_polars").from_arrow(self.to_arrow())
+
+
+class ColumnBatches(Tabular):
+    """A table in batches, which are made when they are asked for, and anew each time.
+
+    Args:
+        batches: Returns the batches: at least one, all with the same columns.
+        kinds: The types that mixed values have in any of the batches, as in `Mixed.kinds`; empty
+            is those of the first.
+    """
+
+    __slots__ = ("_batches", "_mixed_kinds")
+
+    def __init__(
+        self, batches: Callable[[], Iterator[dict[str, Column]]], kinds: Iterable[int] = ()
+    ) -> None:
+        self._batches = batches
+        self._mixed_kinds = frozenset(kinds) - {0}
+
+    def __iter__(self) -> Iterator[dict[str, Column]]:
+        return self._batches()
+
+    def columns(self) -> dict[str, Column]:
+        """Return the columns of all batches, joined."""
+        parts = list(self)
+        return {name: _joined([part[name] for part in parts]) for name in parts[0]}
+
+    def _reader(self) -> Any:
+        return _reader(self._batches(), self._mixed_kinds, whole=False)
+
+    def arrow_batches(self) -> Any:
+        """Return a `pyarrow.RecordBatchReader`.
+
+        Raises:
+            MissingExtraError: If pyarrow is not installed.
+        """
+        return self._reader()
+
+
+def need(module: str, what: str, extra: str | None = None) -> Any:
+    """Import a module that not every installation has.
+
+    Raises:
+        MissingExtraError: If it is not installed; the message says what to install.
+    """
+    try:
+        return import_module(module)
+    except ImportError:
+        install = f"'meantime[{extra}]'" if extra else module
+        raise MissingExtraError(
+            f"{what} needs {module}, which is not installed: pip install {install}"
+        ) from None
+
+
+def _reader(batches: Iterator[dict[str, Column]], kinds: frozenset[int], *, whole: bool) -> Any:
+    first = next(batches)
+    arrow = _Arrow(kinds or _kinds(first), whole=whole)
+    head = arrow.batch(first)
+    return arrow.pyarrow.RecordBatchReader.from_batches(
+        head.schema, chain([head], map(arrow.batch, batches))
+    )
+
+
+class _Arrow:
+    """Makes record batches of columns.
+
+    Args:
+        kinds: The types that mixed values can have.
+        whole: Whether there is one batch only: its dictionaries then hold no more than it needs.
+            The dictionaries of several batches are all the same, as Arrow's files want it.
+    """
+
+    def __init__(self, kinds: frozenset[int], *, whole: bool) -> None:
+        self.pyarrow = need("pyarrow", "a table for other tools", "arrow")
+        self._kinds = kinds
+        self._whole = whole
+        self._dictionaries: dict[int, tuple[Sequence[str], Any]] = {}
+
+    def batch(self, columns: dict[str, Column]) -> Any:
+        arrays: dict[str, Any] = {}
+        for name, column in columns.items():
+            if isinstance(column, Mixed):
+                arrays.update(self._mixed(name, column))
+            elif isinstance(column, Coded):
+                arrays[name] = self._coded(column.codes, column.names)
+            else:
+                arrays[name] = self.pyarrow.array(column)
+        return self.pyarrow.RecordBatch.from_pydict(arrays)
+
+    def _mixed(self, name: str, column: Mixed) -> dict[str, Any]:
+        if len(self._kinds) == 1:
+            return {name: self._of_kind(next(iter(self._kinds)), column)}
+        return {
+            name: self._of_kind(_STR, column),
+            f"{name}_int": self._of_kind(_INT, column),
+            f"{name}_float": self._of_kind(_FLOAT, column),
+        }
+
+    def _of_kind(self, kind: int, column: Mixed) -> Any:
+        other = column.kinds != kind
+        if kind == _STR:
+            codes = np.where(other, -1, column.words).astype(np.int32)
+            return self._coded(codes, column.names)
+        words = column.words if kind == _INT else column.words.view(np.float64)
+        return self.pyarrow.array(words, mask=other)
+
+    def _coded(self, codes: Int32s, names: Sequence[str]) -> Any:
+        pyarrow = self.pyarrow
+        if self._whole and len(names) > _STRINGS_PER_ROW * len(codes):
+            codes, names = _used(codes, names)
+        known = self._dictionaries.get(id(names))
+        if known is None:
+            known = names, pyarrow.array(list(names), pyarrow.string())
+            self._dictionaries[id(names)] = known
+        mask = codes < 0
+        return pyarrow.DictionaryArray.from_arrays(pyarrow.array(codes, mask=mask), known[1])
+
+
+def _used(codes: Int32s, names: Sequence[str]) -> tuple[Int32s, list[str]]:
+    used, places = np.unique(codes, return_inverse=True)
+    missing = int(np.count_nonzero(used < 0))
+    kept = [names[code] for code in used[missing:].tolist()]
+    return places.astype(np.int32) - np.int32(missing), kept
+
+
+def _kinds(columns: dict[str, Column]) -> frozenset[int]:
+    found: set[int] = set()
+    for column in columns.values():
+        if isinstance(column, Mixed):
+            found.update(np.flatnonzero(np.bincount(column.kinds)).tolist())
+    return frozenset(found) - {0} or frozenset({_STR})
+
+
+def _joined(parts: Sequence[Any]) -> Column:
+    first = parts[0]
+    if isinstance(first, Coded):
+        return Coded(np.concatenate([part.codes for part in parts]), first.names)
+    if isinstance(first, Mixed):
+        kinds = np.concatenate([part.kinds for part in parts])
+        return Mixed(kinds, np.concatenate([part.words for part in parts]), first.names)
+    return np.concatenate(parts)
