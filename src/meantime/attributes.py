@@ -169,6 +169,16 @@ class Attributes:
     def __repr__(self) -> str:
         return f"Attributes({len(self):,} attributes, {len(self.children()):,} at the top)"
 
+    def copy(self) -> Attributes:
+        """Return a tree of the same attributes, to which others can be added."""
+        other = Attributes()
+        other._names = self._names[:]
+        other._name_codes = self._name_codes.copy()
+        other._parent = self._parent[:]
+        other._name = self._name[:]
+        other._quarks = self._quarks.copy()
+        return other
+
     def add(self, path: Iterable[str], parent: int = ROOT) -> int:
         """Return the quark of a path below `parent`, creating what is missing of it.
 

@@ -144,3 +144,26 @@ def test_tables_for_people_name_what_was_found(
 ) -> None:
     assert "3 of threads, 1 of operations" in run(capsys, "info", trace)
     assert "Time in spans over" in run(capsys, "stats", trace)
+
+
+def test_the_depths_of_threads_are_rows_of_a_statemap(trace: str, tmp_path: Path) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["statemap", trace, "-o", str(tmp_path / "map.json")])
+    drawn = json.loads((tmp_path / "map.json").read_text())["maps"][0]
+
+    assert stopped.value.code == 0
+    assert [state["name"] for state in drawn["states"]] == ["work", "wait", "read"]
+    assert [
+        (
+            row["entity"],
+            [(rect["start_ns"], rect["end_ns"], rect["states"]) for rect in row["rects"]],
+        )
+        for row in drawn["rows"]
+    ] == [
+        ("0 · GPU / q", [(4000, 9000, {"wait": 5000})]),
+        ("0 · program 1 / main 2", [(0, 10_000, {"work": 10_000})]),
+        ("1 · program 1 / main 2", [(2000, 5000, {"read": 3000})]),
+    ]
+    assert [(event["entity"], event["event"]) for event in drawn["events"]] == [
+        ("0 · GPU / q", "now")
+    ]

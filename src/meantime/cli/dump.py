@@ -142,10 +142,6 @@ def _intervals(history: History) -> Iterator[dict[str, Any]]:
                 "value": value,
                 "tag": tag,
             }
-    if len(history.spans()):
-        from meantime.cli.dump_spans import nested_intervals  # noqa: PLC0415 - as above
-
-        yield from nested_intervals(history)
 
 
 def _points(history: History) -> Iterator[dict[str, Any]]:

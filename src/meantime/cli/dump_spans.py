@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from meantime.history.history import History
 
-__all__ = ["counters", "nested_intervals", "samples", "spans"]
+__all__ = ["counters", "samples", "spans"]
 
 
 def spans(history: History) -> Iterator[str]:
@@ -88,25 +88,3 @@ def counters(history: History) -> Iterator[str]:
                 if path[0] == "Processes" and len(path) == 5:
                     fields |= {"pid": numbered(path[1]), "name": path[3], "series": path[4]}
                 yield json.dumps({**fields, "value": value}) + "\n"
-
-
-def nested_intervals(history: History) -> Iterator[dict[str, Any]]:
-    """Yield the spans as the intervals of the attributes that stand for them.
-
-    A thread's are `Stack/<depth>`; other lanes than the first are `Lane/<lane>/Stack/<depth>`.
-    """
-    table = history.spans()
-    for thread, quark in enumerate(table.threads.tolist()):
-        path = history.attributes.path(quark)
-        is_thread = thread_of(history, quark).tid is not None
-        for row in range(int(table.offsets[thread]), int(table.offsets[thread + 1])):
-            lane, depth = int(table.lane[row]), str(table.depth[row])
-            below = ("Lane", str(lane)) if lane else ()
-            stack = ("Stack", depth) if is_thread else (depth,)
-            yield {
-                "path": format_path((*path, *below, *stack)),
-                "start_ns": int(table.start_ns[row]),
-                "end_ns": int(table.end_ns[row]),
-                "value": table.name[row],
-                "tag": None,
-            }

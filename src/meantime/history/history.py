@@ -9,6 +9,7 @@ import numpy as np
 
 from meantime.columns import Coded
 from meantime.history import operations
+from meantime.history.derived import with_stacks
 from meantime.history.results import IntervalBatches, Shares
 from meantime.kernels import aggregate
 from meantime.trace import LaneDeclaration
@@ -55,6 +56,7 @@ class History:
     def __init__(self, source: Callable[[], Present]) -> None:
         self._source = source
         self._present = source()
+        self._stacked: Present | None = None
 
     def _now(self) -> Present:
         """What is known now; it changes no more once the history is built."""
@@ -62,10 +64,19 @@ class History:
             self._present = self._source()
         return self._present
 
+    def _asked(self) -> Present:
+        """What is known now, with the attributes that spans stand for once it is built."""
+        now = self._now()
+        if not now.built:
+            return now
+        if self._stacked is None:
+            self._stacked = with_stacks(now)
+        return self._stacked
+
     @property
     def attributes(self) -> Attributes:
         """The attribute tree."""
-        return self._now().facts.attributes
+        return self._asked().facts.attributes
 
     def wait_built(self, timeout_s: float | None = None) -> bool:
         """Wait until the history is built by another thread or process; return whether it is.
@@ -143,7 +154,7 @@ class History:
     @property
     def size_bytes(self) -> int:
         """How much memory the intervals take."""
-        return self._now().segments.size_bytes
+        return (self._stacked or self._now()).segments.size_bytes
 
     @property
     def bounds(self) -> tuple[int, int]:
@@ -158,7 +169,7 @@ class History:
         Last come attributes with values that no declaration means: strings as states, integers of
         0 to 255 as states, other numbers as counters; their declarations have the empty pattern.
         """
-        now = self._now()
+        now = self._asked()
         declared = [
             Lane(declaration, self.attributes.quarks(declaration.pattern))
             for declaration in now.facts.declarations
@@ -177,7 +188,7 @@ class History:
 
     def has_values(self, quarks: Int32s) -> npt.NDArray[np.bool_]:
         """Return of each attribute whether it ever had a value."""
-        return self._now().facts.kinds[quarks] > 0
+        return self._asked().facts.kinds[quarks] > 0
 
     def quark(self, *path: str) -> int:
         """Return the quark of a path.
@@ -207,7 +218,7 @@ class History:
             QuarkError: If there is no such attribute.
             TimeRangeError: If the time lies outside the history.
         """
-        return self._now().state(quark, time_ns)
+        return self._asked().state(quark, time_ns)
 
     def at(self, time_ns: int) -> Intervals:
         """Return the interval of every attribute that holds a time; row i is quark i.
@@ -215,7 +226,7 @@ class History:
         Raises:
             TimeRangeError: If the time lies outside the history.
         """
-        now = self._now()
+        now = self._asked()
         return now.at(np.arange(len(now.facts.kinds), dtype=np.int32), time_ns)
 
     def intervals(
@@ -242,7 +253,7 @@ class History:
             TimeRangeError: If the range is empty or starts outside the history; one that ends
                 after it is clipped.
         """
-        now = self._now()
+        now = self._asked()
         return now.gather(*now.query(quarks, start_ns, end_ns), resolution_ns=resolution_ns)
 
     def interval_batches(
@@ -264,7 +275,7 @@ class History:
         >>> [len(part) for part in history.interval_batches([0, 0], rows=3)]
         [3, 3]
         """
-        now = self._now()
+        now = self._asked()
         asked, range_ns = now.query(quarks, start_ns, end_ns)
 
         def parts() -> Iterator[Intervals]:
@@ -301,7 +312,7 @@ class History:
         """
         if bins < 1:
             raise ValueError(f"bins is {bins}: there must be at least one")
-        now = self._now()
+        now = self._asked()
         asked, range_ns = now.query(quarks, start_ns, end_ns)
         edges_ns = aggregate.bin_edges(*range_ns, bins)
         groups = list(now.groups(asked, range_ns, _SHARES_ROWS, extra=bins)) or [(0, 0, None)]
@@ -330,7 +341,7 @@ class History:
             QuarkError: If there is no such attribute.
             TimeRangeError: If a time lies outside the history.
         """
-        return self._now().sample(quarks, times_ns)
+        return self._asked().sample(quarks, times_ns)
 
     def iterate(self, quark: int, from_ns: int, *, backwards: bool = False) -> Iterator[Interval]:
         """Yield the interval of an attribute that holds a time, and those after it, or before.

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from meantime.attributes import Attributes
     from meantime.columns import Int32s, Int64s, Values
     from meantime.history.catalogue import Catalogue
+    from meantime.history.derived import Stacked
     from meantime.history.results import Flows, Points
     from meantime.history.samples import SampleTable
     from meantime.history.spans import SpanTable
@@ -101,7 +102,7 @@ class Present:
         verify: Checks what is on disk of a range before it is used; None where nothing is.
     """
 
-    segments: Segments
+    segments: Segments | Stacked
     facts: Facts
     built: bool
     verify: Callable[[int, int], None] | None = None

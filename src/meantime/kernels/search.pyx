@@ -5,6 +5,8 @@ from libc.stdlib cimport free, realloc
 
 import numpy as np
 
+from meantime.kernels.sampled cimport sampled
+
 cdef extern from "rows.h":
     uint64_t load_row(const uint8_t*, int64_t, int, uint64_t) noexcept nogil
     int64_t double_bits(double) noexcept nogil
@@ -502,15 +504,3 @@ cdef class Segments:
                     )
                     place.row += 1
         return n
-
-
-cdef inline bint sampled(
-    int64_t start, int64_t end, int64_t start_ns, int64_t end_ns, int64_t resolution_ns
-) noexcept nogil:
-    """Whether an interval holds the last instant of a range or a multiple of a step into it."""
-    cdef uint64_t into, step = <uint64_t>resolution_ns
-    if end >= end_ns or start <= start_ns:
-        return True
-    into = <uint64_t>start - <uint64_t>start_ns
-    into = (step - into % step) % step
-    return into < <uint64_t>end - <uint64_t>start

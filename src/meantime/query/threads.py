@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from meantime.columns import Int32s
     from meantime.history.history import History
 
-__all__ = ["Thread", "numbered", "thread_of", "thread_quarks"]
+__all__ = ["Thread", "numbered", "thread_of", "thread_quarks", "thread_title"]
 
 
 class Thread(NamedTuple):
@@ -57,6 +57,19 @@ def thread_of(history: History, quark: int) -> Thread:
             None if is_thread else "/".join(path[2:]),
         )
     return Thread("", numbered(path[-1]), None, history.names.get(quark), None)
+
+
+def thread_title(whose: Thread) -> str:
+    """Return what people call a thread: its process and itself, by names and numbers.
+
+    >>> thread_title(Thread(1, 2, "app", "main", None))
+    'app 1 / main 2'
+    """
+    own = f"{whose.name} {whose.tid}" if whose.name else str(whose.tid)
+    if whose.pid == "":
+        return own
+    process = f"{whose.process} {whose.pid}" if whose.process else str(whose.pid)
+    return f"{process} / {own}"
 
 
 def thread_quarks(history: History) -> Int32s:

@@ -9,7 +9,7 @@ import numpy as np
 
 from meantime.kernels import nest
 from meantime.query.stacks import CallTree, left_heavy
-from meantime.query.threads import thread_of, thread_quarks
+from meantime.query.threads import thread_of, thread_quarks, thread_title
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -160,9 +160,7 @@ def chart(history: History, *, title: str, start_ns: int, end_ns: int) -> Flame:
             row[inside] += top
             top += int(spans.depth[inside].max(initial=-1)) + 1
         first, last = (int(np.searchsorted(drawn, edge)) for edge in (part.start, part.stop))
-        whose = thread_of(history, quark)
-        name = f"{whose.process or whose.pid} / {whose.name or whose.tid}"
-        panels.append(Panel(name, first, last, top))
+        panels.append(Panel(thread_title(thread_of(history, quark)), first, last, top))
     return Flame(
         title=title,
         unit="ns",

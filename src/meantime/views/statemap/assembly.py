@@ -202,7 +202,7 @@ def _panel(
         entities=[subject.names[row] for row in order.tolist()],
         descriptions={row: text for row, text in enumerate(descriptions) if text is not None},
         rectangles=paint(drawing.columns, order, [state.color for state in states]),
-        events=events(history, subject.quarks[order], window),
+        events=events(history, subject.owners[order], window),
         intervals=drawing.intervals,
         coalesced=drawing.coalesced,
         clipped=drawing.clipped,

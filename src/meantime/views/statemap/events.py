@@ -41,7 +41,7 @@ def without_row(subjects: list[Subject]) -> int:
     history = subjects[0].history
     known = np.zeros(len(history.attributes), np.bool_)
     for subject in subjects:
-        known[subject.quarks] = True
+        known[subject.owners] = True
         known[subject.filtered] = True
     return int(np.count_nonzero(~known[history.points().quark])) + int(
         np.count_nonzero(~known[history.flows().from_quark])

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from meantime.attributes import entity_name
 from meantime.columns import Coded
 from meantime.errors import MeantimeError
+from meantime.query.threads import thread_of, thread_quarks, thread_title
 from meantime.trace import State
 from meantime.views.statemap.rows import matching, natural_order
 
@@ -78,9 +79,11 @@ class Subject:
         history: Where its data are.
         title: What it is called.
         entity_kind: What a row is.
-        quarks: The attributes of its rows, in natural order of their names.
+        quarks: The attributes of its rows: states in natural order of their names, depths of stacks
+            by thread.
         names: The names of its rows.
-        filtered: The attributes that the filter left out.
+        owners: The attributes of which each row shows the events; itself, or its thread.
+        filtered: Those of the rows that the filter left out.
         table: Its states.
     """
 
@@ -89,12 +92,13 @@ class Subject:
     entity_kind: str
     quarks: Int32s
     names: list[str]
+    owners: Int32s
     filtered: Int32s
     table: StateTable
 
 
 def subjects(history: History, pattern: str | None) -> list[Subject]:
-    """Return what there is to draw of a history: its lanes of states.
+    """Return what there is to draw of a history: its lanes of states, and its stacks of spans.
 
     An attribute has a row if it ever had a state, or a description.
 
@@ -102,32 +106,82 @@ def subjects(history: History, pattern: str | None) -> list[Subject]:
         MeantimeError: If there is no such lane.
         UsageError: If the pattern is no regular expression.
     """
-    lanes = [lane for lane in history.lanes if lane.declaration.kind == "state"]
+    lanes = [lane for lane in history.lanes if lane.declaration.kind in _ROWS_OF]
     if not lanes:
         raise MeantimeError("there are no states to draw in this trace")
     title = history.title or ""
     made = []
-    for declaration, quarks in lanes:
+    for lane in lanes:
+        declaration = lane.declaration
         label = declaration.label or declaration.entity_kind or declaration.pattern
         named = title if len(lanes) == 1 else f"{title}: {label}" if title else label
-        described = np.array([int(quark) in history.descriptions for quark in quarks], np.bool_)
-        rows = quarks[history.has_values(quarks) | described]
-        names = [entity_name(history.attributes.path(quark)) for quark in rows.tolist()]
-        order = natural_order(names)
-        filtered: list[int] = []
+        rows = _ROWS_OF[declaration.kind](history, lane.quarks)
+        shown = np.ones(len(rows.names), np.bool_)
         if pattern is not None:
-            shown = matching(pattern, names)
-            filtered = [place for place in order if not shown(names[place])]
-            order = [place for place in order if shown(names[place])]
+            is_shown = matching(pattern, rows.names)
+            shown = np.array([bool(is_shown(name)) for name in rows.names], np.bool_)
         made.append(
             Subject(
                 history,
                 named,
                 declaration.entity_kind or "Entity",
-                rows[order],
-                [names[place] for place in order],
-                rows[filtered],
-                StateTable(declaration.states),
+                rows.quarks[shown],
+                [name for name, kept in zip(rows.names, shown.tolist(), strict=True) if kept],
+                rows.owners[shown],
+                rows.owners[~shown],
+                StateTable(declaration.states or rows.states),
             )
         )
     return made
+
+
+class _Rows(NamedTuple):
+    quarks: Int32s
+    owners: Int32s
+    names: list[str]
+    states: Sequence[State] = ()
+
+
+def _state_rows(history: History, quarks: Int32s) -> _Rows:
+    described = np.array([int(quark) in history.descriptions for quark in quarks], np.bool_)
+    rows = quarks[history.has_values(quarks) | described]
+    names = [entity_name(history.attributes.path(quark)) for quark in rows.tolist()]
+    order = natural_order(names)
+    return _Rows(rows[order], rows[order], [names[place] for place in order])
+
+
+def _stack_rows(history: History, quarks: Int32s) -> _Rows:
+    """Return the depths of stacks, each thread's together, in the order of the threads."""
+    attributes = history.attributes
+    place = {quark: place for place, quark in enumerate(history.spans().threads.tolist())}
+    stacks = []
+    for stack in quarks.tolist():
+        above = attributes.parent(stack)
+        lane = 0
+        if above not in place:
+            lane = int(attributes.name(above))
+            above = attributes.parent(attributes.parent(above))
+        stacks.append((place[above], lane, above, stack))
+    found: list[tuple[int, int, str]] = []
+    for _, lane, thread, stack in sorted(stacks):
+        title = (f"lane {lane} · " if lane else "") + thread_title(thread_of(history, thread))
+        depths = attributes.children(stack)
+        for depth, quark in enumerate(depths[history.has_values(depths)].tolist()):
+            # what happens to a thread is drawn on its outermost row
+            owner = thread if depth == lane == 0 else quark
+            found.append((quark, owner, f"{depth} · {title}"))
+    columns = list(zip(*found, strict=True)) or [(), (), ()]
+    of_row = np.array(columns[0], np.int32), np.array(columns[1], np.int32)
+    return _Rows(*of_row, list(columns[2]), _longest_first(history))
+
+
+def _longest_first(history: History) -> list[State]:
+    """Return the names of the threads' spans as states, that with most time in it first."""
+    spans = history.spans(thread_quarks(history))
+    total_ns = np.zeros(len(spans.name.names), np.int64)
+    np.add.at(total_ns, spans.name.codes, spans.end_ns - spans.start_ns)
+    codes = np.argsort(-total_ns, kind="stable")[: np.count_nonzero(total_ns)]
+    return [State(spans.name.names[code], value) for value, code in enumerate(codes.tolist())]
+
+
+_ROWS_OF = {"state": _state_rows, "stack": _stack_rows}

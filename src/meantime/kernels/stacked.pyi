@@ -1,0 +1,62 @@
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from meantime.columns import Int32s, Int64s
+
+UInt32s: TypeAlias = npt.NDArray[np.uint32]
+
+def extents(
+    offsets: Int64s,
+    base: Int64s,
+    lane: Int32s,
+    depth: Int32s,
+    start_ns: Int64s,
+    end_ns: Int64s,
+    lanes: int,
+) -> tuple[Int32s, Int32s]: ...
+
+class StackIntervals:
+    def __init__(
+        self,
+        offsets: Int64s,
+        base: Int64s,
+        zero: Int64s,
+        lane: Int32s,
+        depth: Int32s,
+        start_ns: Int64s,
+        end_ns: Int64s,
+        name: Int32s,
+        attributes: int,
+        from_ns: int,
+        to_ns: int,
+    ) -> None: ...
+    @property
+    def size_bytes(self) -> int: ...
+    def at(
+        self,
+        attributes: Int32s,
+        time_ns: int,
+        start: Int64s,
+        end: Int64s,
+        word: Int64s,
+        meta: UInt32s,
+    ) -> None: ...
+    def sample(self, attributes: Int32s, times_ns: Int64s, word: Int64s, meta: UInt32s) -> None: ...
+    def count(self, attributes: Int32s, start_ns: int, end_ns: int, counts: Int64s) -> None: ...
+    def gather(
+        self,
+        attributes: Int32s,
+        quarks: Int32s,
+        start_ns: int,
+        end_ns: int,
+        resolution_ns: int,
+        out_quark: Int32s,
+        out_start: Int64s,
+        out_end: Int64s,
+        out_code: Int32s | None,
+        out_word: Int64s | None,
+        out_meta: UInt32s | None,
+        out_tag: Int32s | None,
+    ) -> int: ...

@@ -1,0 +1,202 @@
+"""The spans of a table as intervals: of each depth of a thread's lane, those that last.
+
+An attribute here is a depth of a lane. Its spans do not overlap, and those without a length hold no
+state, so that with the time between them they tile the history.
+"""
+
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+
+import numpy as np
+
+from meantime.kernels.sampled cimport sampled
+
+
+def extents(const int64_t[::1] offsets, const int64_t[::1] base, const int32_t[::1] lane,
+            const int32_t[::1] depth, const int64_t[::1] start_ns, const int64_t[::1] end_ns,
+            int64_t lanes):
+    """Return how many depths each lane has, and how many of those ever hold a state, as int32.
+
+    Lane l of the table's thread t is lane `base[t] + l` of all.
+    """
+    cdef int64_t t, i, l
+    depths_array = np.zeros(lanes, np.int32)
+    held_array = np.zeros(lanes, np.int32)
+    cdef int32_t[::1] depths = depths_array, held = held_array
+    with nogil:
+        for t in range(base.shape[0]):
+            for i in range(offsets[t], offsets[t + 1]):
+                l = base[t] + lane[i]
+                if depth[i] >= depths[l]:
+                    depths[l] = depth[i] + 1
+                # what is around a span that lasts, lasts
+                if depth[i] >= held[l] and end_ns[i] > start_ns[i]:
+                    held[l] = depth[i] + 1
+    return depths_array, held_array
+
+
+cdef class StackIntervals:
+    """The intervals of attributes 0 to `attributes` - 1 over [`from_ns`, `to_ns`).
+
+    Attribute -1 is any that never holds a state.
+    """
+
+    cdef const int64_t[::1] start, end
+    cdef const int32_t[::1] name
+    cdef int32_t[::1] rows
+    cdef int64_t[::1] first
+    cdef int64_t from_ns, to_ns
+
+    def __init__(self, const int64_t[::1] offsets, const int64_t[::1] base,
+                 const int64_t[::1] zero, const int32_t[::1] lane, const int32_t[::1] depth,
+                 const int64_t[::1] start_ns, const int64_t[::1] end_ns,
+                 const int32_t[::1] name, int64_t attributes, int64_t from_ns, int64_t to_ns):
+        """Put the rows in order; depth 0 of lane l of all is attribute `zero[l]`."""
+        cdef int64_t t, i, a, n = 0
+        cdef int64_t[::1] place
+        self.start = start_ns
+        self.end = end_ns
+        self.name = name
+        self.from_ns = from_ns
+        self.to_ns = to_ns
+        self.first = np.zeros(attributes + 1, np.int64)
+        with nogil:
+            for t in range(base.shape[0]):
+                for i in range(offsets[t], offsets[t + 1]):
+                    if end_ns[i] > start_ns[i]:
+                        self.first[zero[base[t] + lane[i]] + depth[i] + 1] += 1
+            for a in range(attributes):
+                self.first[a + 1] += self.first[a]
+            n = self.first[attributes]
+        self.rows = np.empty(n, np.int32)
+        place = np.asarray(self.first).copy()
+        with nogil:
+            for t in range(base.shape[0]):
+                for i in range(offsets[t], offsets[t + 1]):
+                    if end_ns[i] > start_ns[i]:
+                        a = zero[base[t] + lane[i]] + depth[i]
+                        self.rows[place[a]] = <int32_t>i
+                        place[a] += 1
+
+    @property
+    def size_bytes(self):
+        """How much memory the order takes."""
+        return 4 * self.rows.shape[0] + 8 * self.first.shape[0]
+
+    cdef int64_t ends_after(self, int32_t attribute, int64_t time_ns) noexcept nogil:
+        """The place of the first span that ends after a time, or behind the last."""
+        cdef int64_t low, high, middle
+        if attribute < 0:
+            return 0
+        low = self.first[attribute]
+        high = self.first[attribute + 1]
+        while low < high:
+            middle = (low + high) >> 1
+            if self.end[self.rows[middle]] > time_ns:
+                high = middle
+            else:
+                low = middle + 1
+        return low
+
+    cdef int32_t around(self, int32_t attribute, int64_t time_ns, int64_t* start,
+                        int64_t* end) noexcept nogil:
+        """The name that holds at a time, -1 for none, and from when to when."""
+        cdef int64_t place = self.ends_after(attribute, time_ns), begin
+        start[0] = self.from_ns
+        end[0] = self.to_ns
+        if attribute < 0:
+            return -1
+        if place > self.first[attribute]:
+            start[0] = self.end[self.rows[place - 1]]
+        if place == self.first[attribute + 1]:
+            return -1
+        begin = self.start[self.rows[place]]
+        if begin > time_ns:
+            end[0] = begin
+            return -1
+        start[0] = begin
+        end[0] = self.end[self.rows[place]]
+        return self.name[self.rows[place]]
+
+    def at(self, const int32_t[::1] attributes, int64_t time_ns, int64_t[::1] start,
+           int64_t[::1] end, int64_t[::1] word, uint32_t[::1] meta):
+        """Write the interval of each attribute that holds a time, as `Segments.at` does."""
+        cdef Py_ssize_t i
+        with nogil:
+            for i in range(attributes.shape[0]):
+                word[i] = self.around(attributes[i], time_ns, &start[i], &end[i])
+                meta[i] = word[i] < 0
+
+    def sample(self, const int32_t[::1] attributes, const int64_t[::1] times_ns,
+               int64_t[::1] word, uint32_t[::1] meta):
+        """Write the value of each attribute at each time, attribute after attribute."""
+        cdef Py_ssize_t i, j, n = 0
+        cdef int64_t start, end
+        with nogil:
+            for i in range(attributes.shape[0]):
+                for j in range(times_ns.shape[0]):
+                    word[n] = self.around(attributes[i], times_ns[j], &start, &end)
+                    meta[n] = word[n] < 0
+                    n += 1
+
+    def count(self, const int32_t[::1] attributes, int64_t start_ns, int64_t end_ns,
+              int64_t[::1] counts):
+        """Write how many intervals of each attribute meet [start_ns, end_ns), at most."""
+        cdef Py_ssize_t i
+        cdef int64_t low, high
+        with nogil:
+            for i in range(attributes.shape[0]):
+                low = self.ends_after(attributes[i], start_ns)
+                high = self.ends_after(attributes[i], end_ns - 1)
+                if attributes[i] >= 0 and high < self.first[attributes[i] + 1]:
+                    high += 1
+                counts[i] = 2 * (high - low) + 1
+
+    def gather(self, const int32_t[::1] attributes, const int32_t[::1] quarks, int64_t start_ns,
+               int64_t end_ns, int64_t resolution_ns, int32_t[::1] out_quark,
+               int64_t[::1] out_start, int64_t[::1] out_end, int32_t[::1] out_code,
+               int64_t[::1] out_word, uint32_t[::1] out_meta, int32_t[::1] out_tag):
+        """Write the intervals that meet a range, as `Segments.gather` does; return how many."""
+        cdef Py_ssize_t i, n = 0
+        cdef int64_t place, last, time, begin, finish
+        cdef int32_t name
+        cdef bint coded = out_code is not None, tagged = out_tag is not None
+        with nogil:
+            for i in range(attributes.shape[0]):
+                place = self.ends_after(attributes[i], start_ns)
+                last = self.first[attributes[i] + 1] if attributes[i] >= 0 else 0
+                time = self.from_ns
+                if attributes[i] >= 0 and place > self.first[attributes[i]]:
+                    time = self.end[self.rows[place - 1]]
+                while time < end_ns:
+                    begin = time
+                    if place == last:
+                        finish = self.to_ns
+                        name = -1
+                    elif self.start[self.rows[place]] > time:
+                        finish = self.start[self.rows[place]]
+                        name = -1
+                    else:
+                        begin = self.start[self.rows[place]]
+                        finish = self.end[self.rows[place]]
+                        name = self.name[self.rows[place]]
+                        place += 1
+                    time = finish
+                    if finish <= start_ns:
+                        continue
+                    if begin >= finish:
+                        break
+                    if resolution_ns and not sampled(begin, finish, start_ns, end_ns,
+                                                     resolution_ns):
+                        continue
+                    out_quark[n] = quarks[i]
+                    out_start[n] = begin
+                    out_end[n] = finish
+                    if coded:
+                        out_code[n] = name
+                        if tagged:
+                            out_tag[n] = -1
+                    else:
+                        out_word[n] = name
+                        out_meta[n] = name < 0
+                    n += 1
+        return n
