@@ -205,6 +205,21 @@ CATALOGUE: dict[str, Anomaly] = {
             "note",
             "the oldest records went to keep the recording within --max-size",
         ),
+        Anomaly(
+            "samples_skipped",
+            "data_loss",
+            "the sampler was not given a processor in time; those times are drawn as not recorded",
+        ),
+        Anomaly(
+            "samples_torn",
+            "note",
+            "stacks changed while they were read; those samples count, without a stack",
+        ),
+        Anomaly(
+            "stack_unknown",
+            "data_loss",
+            "stacks of samples could not be written when they were first seen; was the disk full?",
+        ),
     )
 }
 

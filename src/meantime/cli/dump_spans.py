@@ -71,6 +71,8 @@ def samples(history: History) -> Iterator[str]:
             "weight": int(table.weight[row]),
             "event": table.event[row],
         }
+        if (name := table.name[row]) is not None:
+            fields["name"] = name
         yield f'{json.dumps(fields)[:-1]}, "stack": {frames[stack]}}}\n'
 
 

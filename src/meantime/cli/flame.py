@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-_IN_TIME = {"wall", "cpu-clock", "task-clock"}
+_IN_TIME = {"wall", "cpu-clock", "task-clock", "on-cpu", "off-cpu"}
 _SUFFIXES = (".svg", ".json", ".txt", ".folded")
 
 

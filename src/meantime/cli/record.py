@@ -44,6 +44,7 @@ _SUMMARY_BYTES = 400_000_000
     show_default=True,
     help="What to record: tasks, workers (event loops and pool threads), both or none.",
 )
+@once("--samples", type=float, metavar="HZ", help="Sample each thread so many times a second.")
 @once(
     "--policy",
     type=click.Choice(["block", "drop", "ring"]),
@@ -76,6 +77,7 @@ def command(*, words: tuple[str, ...], **given: Any) -> None:
         duration_ns=_duration(given["duration"]),
         blocked_ns=_duration(given["blocked"]),
         threads=given["threads"],
+        samples=given["samples"] or 0,
     )
     options.check()
     path = given["output"] or _free_name(words[0])

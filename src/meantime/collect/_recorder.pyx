@@ -83,6 +83,7 @@ cdef extern from "hooks.h":
     PyObject *call_item_init(void *, PyObject **, size_t, PyObject *)
     PyObject *call_item_run(void *, PyObject **, size_t, PyObject *)
     int KIND_LOOP_BEGIN, KIND_LOOP_END, KIND_SUBMIT, KIND_ITEM_BEGIN, KIND_PLACE, KIND_DUMP, KIND_RESUMED
+    int KIND_THREAD
 
 cdef extern from "waits.h":
     """
@@ -90,6 +91,11 @@ cdef extern from "waits.h":
     """
     int watch_waits()
     void remove_waits()
+
+cdef extern from "sampler.h":
+    int start_sampler(uint64_t)
+    void stop_sampler()
+    int restart_sampler()
 
 cdef extern from "Python.h":
     bint PyGILState_Check()
@@ -117,6 +123,8 @@ cdef bint _watch_workers = False
 cdef uint32_t _next_item = 1
 cdef dict _named_places = {}
 cdef int _MAX_WRAPPED = 8
+cdef int _MAX_THREAD_NAME = 64
+cdef bint _follows_forks = False
 
 
 def start(
@@ -139,6 +147,7 @@ def stop():
     global blocked_limit_ns
     blocked_limit_ns = 0
     remove_waits()
+    stop_sampler()
     stop_recording()
     forget_places()
     _named_places.clear()
@@ -157,6 +166,31 @@ def watch_threads():
     # the calling thread gets its stream and its name while it can be asked for it
     put(KIND_RESUMED, 0, 0)
     return watch_waits() > 0
+
+
+def sample_threads(period_ns: int):
+    """Begin to take samples of all threads; return whether that is possible here.
+
+    In processes that are forked it goes on.
+    """
+    global _follows_forks
+    if start_sampler(period_ns) < 0:
+        return False
+    if not _follows_forks:
+        # it cannot be taken back, and does nothing while no samples are taken
+        os.register_at_fork(after_in_child=_restart_sampler)
+        _follows_forks = True
+    return True
+
+
+def _restart_sampler():
+    restart_sampler()
+
+
+def tell_thread(tid: int, name: str):
+    """Say as a fact what a thread is called that may not say it itself."""
+    encoded = name.encode("utf-8", "replace")[:_MAX_THREAD_NAME]
+    write_fact(KIND_THREAD, tid, <const char *>encoded, <uint32_t>len(encoded))
 
 
 def is_recording():

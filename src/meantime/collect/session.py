@@ -28,6 +28,8 @@ _CHUNKS = {"block": 2, "drop": 16}
 _CHUNK_BYTES = 64 * 1024
 _MAX_CHUNKS = 240
 _MIN_SIZE_BYTES = 1_000_000
+_MIN_HZ, _MAX_HZ = 1, 10_000
+_NS_PER_S = 10**9
 
 
 class Options(NamedTuple):
@@ -45,6 +47,7 @@ class Options(NamedTuple):
             0 is forever.
         threads: Whether to record when threads wait for the GIL and for locks, which replaces the
             interpreter's entries for the platform's wait functions.
+        samples: How many times a second to take a sample of what each thread is doing; 0 is never.
     """
 
     trace: Tracing = "both"
@@ -54,6 +57,7 @@ class Options(NamedTuple):
     duration_ns: int = 0
     blocked_ns: int = 0
     threads: bool = False
+    samples: float = 0
 
     def check(self) -> None:
         """Raise UsageError if they contradict each other."""
@@ -66,8 +70,17 @@ class Options(NamedTuple):
                 f"max size is {format_bytes(self.max_bytes)}: a recording needs at least "
                 f"{format_bytes(_MIN_SIZE_BYTES)}"
             )
+        if self.samples and not _MIN_HZ <= self.samples <= _MAX_HZ:
+            raise UsageError(
+                f"samples are taken {_MIN_HZ} to {_MAX_HZ:,} times a second, not {self.samples:,}"
+            )
         if self.blocked_ns and self.policy != "ring":
             raise UsageError("a blocked loop is dumped by policy ring only")
+
+    @property
+    def period_ns(self) -> int:
+        """How long it is from sample to sample; 0 if none are taken."""
+        return round(_NS_PER_S / self.samples) if self.samples else 0
 
     @property
     def chunks(self) -> int:
@@ -128,7 +141,7 @@ def begin(path: str, options: Options, *, fresh: bool) -> None:
     hooks = Hooks(
         tasks=options.trace in ("tasks", "both"),
         workers=options.trace in ("workers", "both"),
-        threads=options.threads,
+        threads=options.threads or options.samples > 0,
     )
     if options.threads and not _recorder.watch_threads():
         warnings.warn(
@@ -136,6 +149,14 @@ def begin(path: str, options: Options, *, fresh: bool) -> None:
             RuntimeWarning,
             stacklevel=3,
         )
+    if options.samples:
+        _tell_threads()
+        if not _recorder.sample_threads(options.period_ns):
+            warnings.warn(
+                "meantime: no samples are taken: this interpreter's frames cannot be read",
+                RuntimeWarning,
+                stacklevel=3,
+            )
     _session = _Session(path, hooks)
     atexit.register(stop)
 
@@ -221,6 +242,14 @@ class record:  # noqa: N801 - used as a function: with meantime.record(...)
         traceback: TracebackType | None,
     ) -> None:
         self.__exit__(kind, error, traceback)
+
+
+def _tell_threads() -> None:
+    """Say what the threads are called that run already: a sampler cannot ask them."""
+    threading = sys.modules.get("threading")
+    for thread in [] if threading is None else threading.enumerate():
+        if thread.native_id is not None:
+            _recorder.tell_thread(thread.native_id, thread.name)
 
 
 def _write_process_facts(path: str) -> None:

@@ -66,6 +66,9 @@ enum kind {
     KIND_LOCK_WAIT = 34,
     KIND_POLL = 35,
     KIND_RESUMED = 36,
+    KIND_SAMPLE = 40,
+    KIND_ON_CPU = 41,
+    KIND_TICK = 42,
     KIND_THREAD_END = 49,
     KIND_FLUSH = 50,
     KIND_CLOCK = 51,
@@ -74,9 +77,12 @@ enum kind {
     KIND_NAME = 128,
     KIND_THREAD = 130,
     KIND_PLACE = 131,
+    KIND_FRAME = 132,
+    KIND_STACK = 133,
     KIND_LOST = 134,
     KIND_ROTATED = 135,
     KIND_CLOSED = 136,
+    KIND_SAMPLER = 137,
 };
 
 enum policy { POLICY_BLOCK = 0, POLICY_DROP = 1, POLICY_RING = 2 };
@@ -126,6 +132,7 @@ typedef struct stream {
     uint32_t number, segment;
     uint32_t tid, name_length;
     int tell_thread;
+    const uint32_t *task; /* the thread's current task, for as long as it has this stream */
     char thread_name[MAX_THREAD_NAME];
     uint64_t segment_bytes, in_file;
     uint64_t opened_ns;
@@ -165,6 +172,9 @@ static int recording_on = 0;
 /* counts recordings and forks, so that a thread's stream of an earlier one is never written to */
 static uint32_t epoch = 1;
 static pthread_mutex_t rec_mutex = PTHREAD_MUTEX_INITIALIZER;
+/* innermost: the facts are written from threads with and without the GIL */
+static pthread_mutex_t facts_mutex = PTHREAD_MUTEX_INITIALIZER;
+static uint32_t forked_tid = 0; /* the thread that forked, by the number it had there */
 static pthread_cond_t helper_wake = PTHREAD_COND_INITIALIZER;
 static pthread_key_t thread_key;
 static stream *spare_streams = NULL;
@@ -175,6 +185,7 @@ THREAD_LOCAL stream *my_stream = NULL;
 THREAD_LOCAL uint32_t my_epoch = 0;
 THREAD_LOCAL uint32_t my_tid = 0;
 THREAD_LOCAL uint32_t current_task = 0;
+THREAD_LOCAL const char *own_thread = NULL; /* the name of a thread that is ours */
 THREAD_LOCAL int inside_stream = 0; /* a hook under our own waits must not write to the stream */
 
 /* Gives the name of the calling thread if that can be told; set by the module. */
@@ -214,12 +225,14 @@ static void write_fact(uint8_t kind, uint32_t id, const void *payload, uint32_t 
     buffer[0].w0 = now_ns() << 8 | kind;
     buffer[0].w1 = (uint64_t)id | (uint64_t)bytes << 32;
     memcpy(buffer + 1, payload, bytes);
+    pthread_mutex_lock(&facts_mutex);
     off_t before = lseek(rec.facts_fd, 0, SEEK_END);
     if (write_all(rec.facts_fd, buffer, size, &written) < 0) {
         rec.failed_errno = errno;
         /* a torn record would hide all that follow */
         if (written && ftruncate(rec.facts_fd, before) < 0) rec.facts_fd = -1;
     }
+    pthread_mutex_unlock(&facts_mutex);
 }
 
 static void fill_header(file_header *h, const char *magic, uint32_t number, uint32_t segment) {
@@ -402,8 +415,8 @@ static void put_payload(stream *s, uint64_t time_ns, uint8_t kind, uint32_t id,
     r->w1 = (uint64_t)id | (uint64_t)bytes << 32;
     r[slots + 1].w0 = 0;
     s->overhead += slots + (own ? 1 : 0);
-    s->cursor = r + slots + 1;
     __atomic_store_n(&r->w0, time_ns << 8 | kind, __ATOMIC_RELEASE);
+    __atomic_store_n(&s->cursor, r + slots + 1, __ATOMIC_RELEASE);
 }
 
 static void put_own(stream *s, uint64_t time_ns, uint8_t kind, uint64_t w1) {
@@ -411,8 +424,8 @@ static void put_own(stream *s, uint64_t time_ns, uint8_t kind, uint64_t w1) {
     r->w1 = w1;
     r[1].w0 = 0;
     s->overhead++;
-    s->cursor = r + 1;
     __atomic_store_n(&r->w0, time_ns << 8 | kind, __ATOMIC_RELEASE);
+    __atomic_store_n(&s->cursor, r + 1, __ATOMIC_RELEASE);
 }
 
 /* Says in the stream what could not be kept before this place. */
@@ -609,9 +622,18 @@ static __attribute__((noinline)) stream *acquire_stream(void) {
     }
     pthread_mutex_unlock(&rec_mutex);
     if (s) {
-        my_tid = s->tid = (uint32_t)syscall(SYS_gettid);
-        s->name_length = name_of_thread ? (uint32_t)name_of_thread(s->thread_name,
-                                                                   MAX_THREAD_NAME) : 0;
+        my_tid = (uint32_t)syscall(SYS_gettid);
+        pthread_mutex_lock(&rec_mutex);
+        s->tid = my_tid;
+        s->task = &current_task;
+        pthread_mutex_unlock(&rec_mutex);
+        s->name_length = 0;
+        if (own_thread) {
+            s->name_length = (uint32_t)strlen(own_thread);
+            memcpy(s->thread_name, own_thread, s->name_length);
+        } else if (name_of_thread) {
+            s->name_length = (uint32_t)name_of_thread(s->thread_name, MAX_THREAD_NAME);
+        }
         my_stream = s;
         my_epoch = epoch;
         pthread_setspecific(thread_key, s);
@@ -629,7 +651,10 @@ static void release_stream(void *value) {
     stream *s = value;
     if (my_epoch != epoch || my_stream != s || !recording_on) return;
     put_own(s, now_ns(), KIND_THREAD_END, my_tid);
+    pthread_mutex_lock(&rec_mutex);
     s->tid = 0;
+    s->task = NULL;
+    pthread_mutex_unlock(&rec_mutex);
     if (s->cursor == s->limit) turn(s);
     pthread_mutex_lock(&rec_mutex);
     s->next_free = rec.free_streams;
@@ -670,12 +695,20 @@ static void put_text(uint8_t kind, uint32_t id, const char *text, size_t length)
 
 /* -- the recording as a whole -- */
 
-static void before_fork(void) { pthread_mutex_lock(&rec_mutex); }
+static void before_fork(void) {
+    pthread_mutex_lock(&rec_mutex);
+    pthread_mutex_lock(&facts_mutex);
+    forked_tid = (uint32_t)syscall(SYS_gettid);
+}
 
-static void after_fork_in_parent(void) { pthread_mutex_unlock(&rec_mutex); }
+static void after_fork_in_parent(void) {
+    pthread_mutex_unlock(&facts_mutex);
+    pthread_mutex_unlock(&rec_mutex);
+}
 
 static void after_fork_in_child(void) {
     pthread_mutex_init(&rec_mutex, NULL);
+    pthread_mutex_init(&facts_mutex, NULL);
     if (!recording_on && rec.facts_fd < 0) return;
     epoch++;
     my_stream = NULL;

@@ -42,9 +42,9 @@ cdef int64_t RESULT_LEAD_NS = 10_000_000
 
 # what an entity is; `ENTITIES` names them in this order
 cdef enum:
-    E_TASK = 0, E_LOOP = 1, E_WORKER = 2, E_THREAD = 3
+    E_TASK = 0, E_LOOP = 1, E_WORKER = 2, E_THREAD = 3, E_PROCESS = 4, E_SAMPLED = 5
 
-ENTITIES = ("task", "loop", "worker", "thread")
+ENTITIES = ("task", "loop", "worker", "thread", "process", "sampled thread")
 
 ctypedef struct Task:
     int32_t entity, outer
@@ -496,6 +496,20 @@ cdef class TaskStates:
         """Return the entity of a task, or -1 if none of that number was met."""
         number = self.known_task(<int32_t>process, ident)
         return -1 if number < 0 else (<Task *>self.tasks.data)[number].entity
+
+    def add_process(self, Py_ssize_t process):
+        """Return a new entity that stands for a process itself."""
+        return self._added(E_PROCESS, process, 0)
+
+    def add_sampled_thread(self, Py_ssize_t process, uint32_t tid):
+        """Return a new entity that stands for a thread as it was sampled."""
+        return self._added(E_SAMPLED, process, <int32_t>tid)
+
+    cdef _added(self, int32_t what, Py_ssize_t process, int32_t ident):
+        cdef int32_t entity = self.new_entity(what, <int32_t>process, ident, -1)
+        if entity < 0:
+            raise MemoryError
+        return entity
 
     def entity_count(self):
         """Return how many entities there are by now."""

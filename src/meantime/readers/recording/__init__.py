@@ -11,20 +11,17 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from meantime.clocks import Clock
 from meantime.kernels.tasks import ENTITIES, FLOWS, STATES, TaskStates
-from meantime.readers.recording.files import (
-    open_recording,
-    read_header,
-    stream_words,
-    words_of,
-)
+from meantime.readers.recording.facts import read_facts
+from meantime.readers.recording.files import open_recording, stream_words
 from meantime.readers.recording.merge import Oddities, merged
-from meantime.readers.recording.places import Place, wait_state
+from meantime.readers.recording.places import wait_state
+from meantime.readers.recording.samples import SampledStacks, Sampling
 from meantime.trace import Flows, LaneDeclaration, State, StateChanges, Trace
 
 if TYPE_CHECKING:
@@ -33,17 +30,20 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from meantime.readers.recording.files import Process, RecordingFiles
+    from meantime.readers.recording.facts import Facts
+    from meantime.readers.recording.files import RecordingFiles
     from meantime.readers.recording.merge import Records
+    from meantime.readers.recording.places import Place
     from meantime.trace import Batch
 
 __all__ = ["FORMAT", "read"]
 
 FORMAT = "recording"
 
-_NAME, _THREAD, _PLACE, _LOST, _ROTATED, _CLOSED = 128, 130, 131, 134, 135, 136
+_NAME, _THREAD, _LOST = 128, 130, 134
 _CLOCK = 51
 _MAX_ANCHORS = 1000
+_PROCESS, _SAMPLED = ENTITIES.index("process"), ENTITIES.index("sampled thread")
 
 # a colour says what a task needs: green runs, blue waits for time or for others, red is late
 _COLORS = {
@@ -118,15 +118,6 @@ def read(path: str | os.PathLike[str], *, growing: bool = False) -> Trace:
     return _Reading(files, growing=growing).trace
 
 
-class _Facts(NamedTuple):
-    base_ns: int
-    realtime_ns: int
-    parent: tuple[int, int]
-    places: dict[int, Place]
-    rotated_slots: int
-    closed: bool
-
-
 class _Reading:
     """One pass over a recording: the tables it needs, and the trace that it fills."""
 
@@ -135,7 +126,7 @@ class _Reading:
         self._growing = growing
         self.trace = Trace(str(files.path), FORMAT, self._batches())
         self._facts = {
-            (process.pid, process.incarnation): _read_facts(process) for process in files.processes
+            (process.pid, process.incarnation): read_facts(process) for process in files.processes
         }
         known = [facts for facts in self._facts.values() if facts]
         self._origin_ns = min((facts.base_ns for facts in known), default=0)
@@ -146,6 +137,8 @@ class _Reading:
         self._lost_by_tail: list[int] = []
         self._owners: list[int] = []
         self._names: list[tuple[int, int, str]] = []
+        self._called: dict[tuple[int, int], str] = {}
+        self._sampled: dict[tuple[int, int], int] = {}
         self._describe()
 
     def _describe(self) -> None:
@@ -171,6 +164,7 @@ class _Reading:
         streams = self._open_streams()
         self._tell_places()
         states = TaskStates(np.array(self._owners, np.int32), self._waits, self._offsets)
+        sampling = self._open_samples()
         last_ns = [self._origin_ns] * len(self._files.processes)
         for item in merged(streams):
             if isinstance(item, Oddities):
@@ -181,7 +175,11 @@ class _Reading:
             self.trace.records += len(item.order)
             for number, end_ns in _ends(item, self._owners):
                 last_ns[number] = max(last_ns[number], end_ns)
+            sampling.feed(item, item.time_ns - self._origin_ns)
             yield from self._take(states)
+            yield from self._take_samples(states, sampling)
+        sampling.finish()
+        yield from self._take_samples(states, sampling)
         for number, end_ns in enumerate([] if self._growing else last_ns):
             states.finish(number, end_ns + 1 - self._origin_ns)
         yield from self._take(states)
@@ -195,7 +193,8 @@ class _Reading:
         streams = []
         for number, process in enumerate(self._files.processes):
             facts = self._facts[process.pid, process.incarnation]
-            self.trace.anomalies.add("records_rotated", facts.rotated_slots if facts else 0)
+            if facts is not None:
+                self._tell_rotated(facts)
             for files in process.streams.values():
                 words = stream_words(files)
                 if words.base_ns is not None:
@@ -203,6 +202,25 @@ class _Reading:
                     self._owners.append(number)
                     self._lost_by_tail.append(words.lost_events)
         return streams
+
+    def _tell_rotated(self, facts: Facts) -> None:
+        since_ns = facts.base_ns - self._origin_ns
+        for slots, from_ns, until_ns in facts.rotated:
+            self.trace.anomalies.add("records_rotated", slots)
+            self.trace.lost.append((from_ns + since_ns, until_ns + since_ns))
+
+    def _open_samples(self) -> Sampling:
+        stacks = SampledStacks()
+        periods_ns = []
+        for number, process in enumerate(self._files.processes):
+            facts = self._facts[process.pid, process.incarnation]
+            stacks.add({} if facts is None else facts.frames, {} if facts is None else facts.stacks)
+            periods_ns.append(0 if facts is None else facts.period_ns)
+            for tid, name in () if facts is None else facts.threads.items():
+                self._called.setdefault((number, tid), name)
+        if any(periods_ns):
+            self.trace.stacks = stacks.table()
+        return Sampling(self.trace, self._owners, periods_ns, stacks)
 
     def _tell_places(self) -> None:
         waits: list[int] = []
@@ -243,6 +261,7 @@ class _Reading:
                 name = payload.data.decode("utf-8", "replace") or "thread"
                 tid = int(item.ident[payload.row])
                 self._thread_names[payload.stream, tid] = f"{name} {tid}"
+                self._called[self._owners[payload.stream], tid] = name
             elif kind == _LOST and len(payload.data) >= _LOSS.size:
                 if place is None:
                     place = np.empty(len(item.order), np.int64)
@@ -250,10 +269,12 @@ class _Reading:
                 at = int(place[payload.row])
                 self._feed_rows(states, item, time_ns, begin, at)
                 begin = at
-                events, from_ns, _ = _LOSS.unpack_from(payload.data)
+                events, from_ns, until_ns = _LOSS.unpack_from(payload.data)
                 self._lost[payload.stream] += events
                 base_ns = self._base_of(payload.stream)
-                states.lost(payload.stream, from_ns + base_ns - self._origin_ns)
+                from_ns, until_ns = (t + base_ns - self._origin_ns for t in (from_ns, until_ns))
+                self.trace.lost.append((from_ns, max(from_ns, until_ns)))
+                states.lost(payload.stream, from_ns)
         self._feed_rows(states, item, time_ns, begin, len(item.order))
         self._anchor(item)
 
@@ -296,6 +317,11 @@ class _Reading:
         what, owner, ident, place = states.entities_since(self._described).tolist()
         self._described = states.entity_count()
         for kind, number, name, tag in zip(what, owner, ident, place, strict=True):
+            if kind in (_PROCESS, _SAMPLED):
+                whole = ("Processes", str(self._files.processes[number].pid))
+                own = () if kind == _PROCESS else ("Threads", str(name))
+                self.trace.paths.append((*whole, *own))
+                continue
             group = f"{ENTITIES[kind].capitalize()}s"
             if group not in self._lanes:
                 self._lanes.add(group)
@@ -308,6 +334,29 @@ class _Reading:
             if (entity := states.task_entity(process, number)) >= 0:
                 self.trace.names[entity] = text
         self._names.clear()
+
+    def _take_samples(self, states: TaskStates, sampling: Sampling) -> Iterator[Batch]:
+        for process, tid in sorted(sampling.threads() - self._sampled.keys()):
+            if (process, 0) not in self._sampled:
+                self._sampled[process, 0] = states.add_process(process)
+                self.trace.names[self._sampled[process, 0]] = self._command(process)
+            self._sampled[process, tid] = states.add_sampled_thread(process, tid)
+        self._name_entities(states)
+        for process, tid in self._sampled:
+            if name := self._called.get((process, tid)):
+                self.trace.names[self._sampled[process, tid]] = name
+
+        def name_of(process: int, tid: int, task: int) -> str:
+            entity = states.task_entity(process, task) if task else -1
+            if entity >= 0:
+                return str(self.trace.paths[entity][1])
+            return self._called.get((process, tid), f"thread {tid}")
+
+        yield from sampling.take(self._sampled, name_of)
+
+    def _command(self, process: int) -> str:
+        words = self._files.processes[process].facts.get("argv") or ["python"]
+        return " ".join(PurePath(str(word)).name for word in words[:2])
 
     def _declare_lane(self, group: str) -> None:
         kind, label, names = _LANES[group]
@@ -344,27 +393,3 @@ _LOSS = struct.Struct("<QQQ")
 def _ends(item: Records, owners: list[int]) -> Iterator[tuple[int, int]]:
     for stream in np.unique(item.stream).tolist():
         yield owners[stream], int(item.time_ns[item.stream == stream].max())
-
-
-def _read_facts(process: Process) -> _Facts | None:
-    if process.facts_path is None:
-        return None
-    header = read_header(process.facts_path, b"mtrfacts")
-    if header is None:
-        return None
-    places: dict[int, Place] = {}
-    rotated_slots = 0
-    closed = False
-    for item in merged([([words_of(process.facts_path)], 0)]):
-        if isinstance(item, Oddities):
-            continue
-        for payload in item.payloads:
-            kind = int(item.kind[payload.row])
-            if kind == _PLACE:
-                ident = int(item.ident[payload.row])
-                places[ident] = Place.parse(payload.data.decode("utf-8", "replace"))
-            elif kind == _ROTATED:
-                rotated_slots += int.from_bytes(payload.data[16:24], "little")
-            elif kind == _CLOSED:
-                closed = True
-    return _Facts(header.base_ns, header.realtime_ns, header.parent, places, rotated_slots, closed)

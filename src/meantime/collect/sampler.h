@@ -1,0 +1,668 @@
+/* The sampler: a thread that looks at every Python thread's frames, and never takes the GIL.
+
+   It reads the interpreter's memory as another process would, by asking the kernel, so what has
+   been freed or changed meanwhile gives an error or a wrong value, and never a fault. What it read
+   is checked before it is believed. Where the fields lie is known from the headers of the minor
+   version that this was built for, and proven on the calling thread before the sampler starts. */
+
+#ifndef MEANTIME_SAMPLER_H
+#define MEANTIME_SAMPLER_H
+
+#include <Python.h>
+
+#ifndef Py_BUILD_CORE
+#define Py_BUILD_CORE 1
+#define MEANTIME_DEFINED_CORE
+#endif
+#undef _PyGC_FINALIZED /* the internal headers have their own */
+#include "internal/pycore_frame.h"
+#include "internal/pycore_interp.h"
+#ifdef MEANTIME_DEFINED_CORE
+#undef Py_BUILD_CORE
+#undef MEANTIME_DEFINED_CORE
+#endif
+
+#include <stddef.h>
+#include <sys/uio.h>
+
+#include "stream.h"
+
+enum {
+    MAX_DEPTH = 512,
+    MAX_STACKS = 1 << 18, /* rows kept at a time: what bounds the sampler's memory */
+    MAX_NAME = 1000,
+    PAGE = 4096,
+    PAGES = 32,
+    ATTEMPTS = 3,
+    BATCH = 256,
+    NO_STACK = 0,
+    TORN_STACK = 0xFFFFFFFF,
+};
+
+typedef struct {
+    const PyCodeObject *address;
+    const void *filename, *qualname;
+    Py_ssize_t filename_length, qualname_length;
+    Py_hash_t filename_hash, qualname_hash;
+    int line;
+    uint32_t id, checked; /* the tick at which the names were last compared */
+} known_frame;
+
+typedef struct {
+    uint32_t parent, frame, id;
+} known_stack;
+
+typedef struct {
+    uint32_t tid, stack, task, seen;
+    uint64_t cpu_ns;
+    stream *of; /* the thread's stream, if it has one: where its current task is told */
+    int sampled;
+} sampled_thread;
+
+static struct {
+    int running, stop;
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t wake;
+    uint64_t period_ns;
+    PyInterpreterState *interpreter;
+    pid_t pid;
+    int memory_fd; /* /proc/self/mem, where process_vm_readv is refused */
+    uint32_t stale_tid; /* what a forked process's one thread was called before */
+    known_frame *frames;
+    size_t frame_capacity, frame_count;
+    known_stack *stacks;
+    size_t stack_capacity, stack_count;
+    uint32_t next_frame, next_stack, deeper_frame;
+    sampled_thread *threads;
+    size_t thread_capacity, thread_count;
+    uint32_t tick; /* 1 is the one before the first: it only looks at the clocks */
+    struct {
+        uintptr_t address;
+        char bytes[PAGE];
+    } page[PAGES];
+    int pages;
+    const PyCodeObject *code[MAX_DEPTH];
+    PyCodeObject code_head[BATCH];
+    PyASCIIObject text_head[2 * BATCH];
+    uint32_t frame_of[MAX_DEPTH];
+} sampler = {.memory_fd = -1};
+
+/* how much of a code object is read: up to its names */
+#define CODE_BYTES (offsetof(PyCodeObject, co_qualname) + sizeof(PyObject *))
+
+/* -- reading memory that may not be there -- */
+
+static int read_by_file(struct iovec *to, const struct iovec *from, int count) {
+    for (int i = 0; i < count; i++)
+        if (pread(sampler.memory_fd, to[i].iov_base, to[i].iov_len, (off_t)from[i].iov_base) !=
+            (ssize_t)to[i].iov_len)
+            return -1;
+    return 0;
+}
+
+static int read_many(struct iovec *to, struct iovec *from, int count) {
+    size_t size = 0;
+    if (sampler.memory_fd >= 0) return read_by_file(to, from, count);
+    for (int i = 0; i < count; i++) size += to[i].iov_len;
+    return process_vm_readv(sampler.pid, to, (size_t)count, from, (size_t)count, 0) ==
+                   (ssize_t)size
+               ? 0
+               : -1;
+}
+
+static int read_memory(void *to, const void *from, size_t size) {
+    struct iovec local = {to, size}, remote = {(void *)from, size};
+    return read_many(&local, &remote, 1);
+}
+
+static int open_memory(void) {
+    char probe = 1, copy = 0;
+    sampler.pid = getpid();
+    if (sampler.memory_fd >= 0) close(sampler.memory_fd);
+    sampler.memory_fd = -1;
+    if (read_memory(&copy, &probe, 1) == 0) return 0;
+    sampler.memory_fd = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
+    return sampler.memory_fd >= 0 ? read_memory(&copy, &probe, 1) : -1;
+}
+
+/* Frames lie close together: a page is read once for all that are on it. */
+static const char *page_of(uintptr_t address) {
+    uintptr_t first = address & ~(uintptr_t)(PAGE - 1);
+    for (int i = sampler.pages - 1; i >= 0; i--)
+        if (sampler.page[i].address == first) return sampler.page[i].bytes;
+    if (sampler.pages == PAGES) sampler.pages = 0;
+    if (read_memory(sampler.page[sampler.pages].bytes, (void *)first, PAGE) < 0) return NULL;
+    sampler.page[sampler.pages].address = first;
+    return sampler.page[sampler.pages++].bytes;
+}
+
+static int peek(void *to, const void *from, size_t size) {
+    uintptr_t address = (uintptr_t)from;
+    while (size) {
+        size_t offset = address & (PAGE - 1);
+        size_t part = size < PAGE - offset ? size : PAGE - offset;
+        const char *page = page_of(address);
+        if (!page) return -1;
+        memcpy(to, page + offset, part);
+        to = (char *)to + part;
+        address += part;
+        size -= part;
+    }
+    return 0;
+}
+
+/* -- what a frame is called -- */
+
+static size_t put_utf8(char *to, uint32_t c) {
+    if (c < 0x80) {
+        to[0] = (char)c;
+        return 1;
+    }
+    if (c < 0x800) {
+        to[0] = (char)(0xC0 | c >> 6);
+        to[1] = (char)(0x80 | (c & 63));
+        return 2;
+    }
+    if (c >= 0xD800 && c < 0xE000) {
+        to[0] = '?';
+        return 1;
+    }
+    if (c < 0x10000) {
+        to[0] = (char)(0xE0 | c >> 12);
+        to[1] = (char)(0x80 | (c >> 6 & 63));
+        to[2] = (char)(0x80 | (c & 63));
+        return 3;
+    }
+    to[0] = (char)(0xF0 | c >> 18);
+    to[1] = (char)(0x80 | (c >> 12 & 63));
+    to[2] = (char)(0x80 | (c >> 6 & 63));
+    to[3] = (char)(0x80 | (c & 63));
+    return 4;
+}
+
+/* Writes the string at `text`, whose head has been read, as UTF-8; -1 if it cannot be read. */
+static ssize_t read_text(char *to, const char *text, const PyASCIIObject *head) {
+    static union {
+        uint8_t one[MAX_NAME];
+        uint16_t two[MAX_NAME];
+        uint32_t four[MAX_NAME];
+    } characters;
+    size_t length = head->length < MAX_NAME ? (size_t)head->length : MAX_NAME, at = 0;
+    size_t kind = head->state.kind;
+    if (!head->state.compact || !(kind == 1 || kind == 2 || kind == 4)) return -1;
+    text += head->state.ascii ? sizeof(PyASCIIObject) : sizeof(PyCompactUnicodeObject);
+    if (length && read_memory(&characters, text, length * kind) < 0) return -1;
+    for (size_t i = 0; i < length; i++) {
+        uint32_t c = kind == 1   ? characters.one[i]
+                     : kind == 2 ? characters.two[i]
+                                 : characters.four[i];
+        if (c > 0x10FFFF || !c) return -1;
+        at += put_utf8(to + at, c);
+        if (at > MAX_NAME - 4) break;
+    }
+    return (ssize_t)at;
+}
+
+static uint32_t define_frame(int line, const char *name, size_t name_length, const char *file,
+                             size_t file_length) {
+    char text[16 + 2 * MAX_NAME + 2];
+    size_t at = (size_t)snprintf(text, 16, "%d", line) + 1;
+    memcpy(text + at, name, name_length);
+    at += name_length;
+    text[at++] = 0;
+    memcpy(text + at, file, file_length);
+    at += file_length;
+    write_fact(KIND_FRAME, sampler.next_frame, text, (uint32_t)at);
+    return sampler.next_frame++;
+}
+
+static int same_code(const known_frame *known, const PyCodeObject *head,
+                     const PyASCIIObject *file, const PyASCIIObject *name) {
+    return known->filename == head->co_filename && known->qualname == head->co_qualname &&
+           known->line == head->co_firstlineno && known->filename_length == file->length &&
+           known->qualname_length == name->length && known->filename_hash == file->hash &&
+           known->qualname_hash == name->hash;
+}
+
+static known_frame *find_frame(const PyCodeObject *code) {
+    size_t mask = sampler.frame_capacity - 1, i = ((uintptr_t)code >> 4) * 0x9E3779B97F4A7C15u >> 20;
+    while (sampler.frames[i & mask].address && sampler.frames[i & mask].address != code) i++;
+    return &sampler.frames[i & mask];
+}
+
+static int grow_frames(void) {
+    known_frame *old = sampler.frames;
+    size_t capacity = sampler.frame_capacity;
+    known_frame *fresh = calloc(capacity ? capacity * 2 : 1024, sizeof *fresh);
+    if (!fresh) return -1;
+    sampler.frames = fresh;
+    sampler.frame_capacity = capacity ? capacity * 2 : 1024;
+    for (size_t i = 0; i < capacity; i++)
+        if (old[i].address) *find_frame(old[i].address) = old[i];
+    free(old);
+    return 0;
+}
+
+/* Returns the number of what this code object is now; 0 if it cannot be told. An address can come
+   back as another code object's, so what is known of it counts only while its names are the same. */
+static uint32_t frame_id(const PyCodeObject *code, const PyCodeObject *head,
+                         const PyASCIIObject *file, const PyASCIIObject *name) {
+    char file_text[MAX_NAME + 4], name_text[MAX_NAME + 4];
+    known_frame *known = find_frame(code);
+    if (likely(known->address && same_code(known, head, file, name))) {
+        known->checked = sampler.tick;
+        return known->id;
+    }
+    ssize_t name_length = read_text(name_text, (const char *)head->co_qualname, name);
+    ssize_t file_length = read_text(file_text, (const char *)head->co_filename, file);
+    if (name_length < 0 || file_length < 0) return 0;
+    if (!known->address) sampler.frame_count++;
+    *known = (known_frame){code,         head->co_filename,    head->co_qualname,
+                           file->length, name->length,         file->hash,
+                           name->hash,   head->co_firstlineno, 0,         sampler.tick};
+    known->id = define_frame(head->co_firstlineno, name_text, (size_t)name_length, file_text,
+                             (size_t)file_length);
+    return known->id;
+}
+
+/* Reads the names of `count` code objects that have not been looked at in this tick. */
+static int name_batch(const int *place, int count) {
+    struct iovec to[2 * BATCH], from[2 * BATCH];
+    for (int i = 0; i < count; i++) {
+        to[i] = (struct iovec){&sampler.code_head[i], CODE_BYTES};
+        from[i] = (struct iovec){(void *)sampler.code[place[i]], CODE_BYTES};
+    }
+    if (read_many(to, from, count) < 0) return -1;
+    for (int i = 0; i < count; i++) {
+        const PyCodeObject *head = &sampler.code_head[i];
+        if (Py_TYPE(head) != &PyCode_Type || !head->co_filename || !head->co_qualname) return -1;
+        to[2 * i] = (struct iovec){&sampler.text_head[2 * i], sizeof(PyASCIIObject)};
+        from[2 * i] = (struct iovec){head->co_filename, sizeof(PyASCIIObject)};
+        to[2 * i + 1] = (struct iovec){&sampler.text_head[2 * i + 1], sizeof(PyASCIIObject)};
+        from[2 * i + 1] = (struct iovec){head->co_qualname, sizeof(PyASCIIObject)};
+    }
+    if (read_many(to, from, 2 * count) < 0) return -1;
+    for (int i = 0; i < count; i++) {
+        const PyASCIIObject *file = &sampler.text_head[2 * i], *name = file + 1;
+        if (Py_TYPE(file) != &PyUnicode_Type || Py_TYPE(name) != &PyUnicode_Type) return -1;
+        uint32_t id = frame_id(sampler.code[place[i]], &sampler.code_head[i], file, name);
+        if (!id) return -1;
+        sampler.frame_of[place[i]] = id;
+    }
+    return 0;
+}
+
+/* Finds the frames of the first `depth` code objects; -1 if one of them is none. */
+static int name_frames(int depth) {
+    int place[BATCH], count = 0;
+    while ((sampler.frame_count + (size_t)depth) * 2 >= sampler.frame_capacity)
+        if (grow_frames() < 0) return -1;
+    for (int i = 0; i < depth; i++) {
+        known_frame *known = find_frame(sampler.code[i]);
+        if (known->address && known->checked == sampler.tick) {
+            sampler.frame_of[i] = known->id;
+            continue;
+        }
+        place[count++] = i;
+        if (count == BATCH) {
+            if (name_batch(place, count) < 0) return -1;
+            count = 0;
+        }
+    }
+    return count ? name_batch(place, count) : 0;
+}
+
+/* -- stacks, interned -- */
+
+static known_stack *find_stack(uint32_t parent, uint32_t frame) {
+    size_t mask = sampler.stack_capacity - 1;
+    uint64_t mixed = parent * 0x9E3779B97F4A7C15u ^ frame * 0xC2B2AE3D27D4EB4Fu;
+    size_t i = (size_t)(mixed ^ mixed >> 29);
+    while (sampler.stacks[i & mask].id && !(sampler.stacks[i & mask].parent == parent &&
+                                            sampler.stacks[i & mask].frame == frame))
+        i++;
+    return &sampler.stacks[i & mask];
+}
+
+static int grow_stacks(void) {
+    known_stack *old = sampler.stacks;
+    size_t capacity = sampler.stack_capacity;
+    if (sampler.stack_count >= MAX_STACKS) {
+        /* begin again: the numbers go on, so what was defined keeps its meaning */
+        memset(sampler.stacks, 0, capacity * sizeof *sampler.stacks);
+        sampler.stack_count = 0;
+        return 0;
+    }
+    known_stack *fresh = calloc(capacity ? capacity * 2 : 1024, sizeof *fresh);
+    if (!fresh) return -1;
+    sampler.stacks = fresh;
+    sampler.stack_capacity = capacity ? capacity * 2 : 1024;
+    for (size_t i = 0; i < capacity; i++)
+        if (old[i].id) *find_stack(old[i].parent, old[i].frame) = old[i];
+    free(old);
+    return 0;
+}
+
+static uint32_t push(uint32_t parent, uint32_t frame) {
+    known_stack *known = find_stack(parent, frame);
+    if (unlikely(!known->id)) {
+        uint32_t payload[2] = {parent, frame};
+        *known = (known_stack){parent, frame, sampler.next_stack++};
+        sampler.stack_count++;
+        write_fact(KIND_STACK, known->id, payload, sizeof payload);
+    }
+    return known->id;
+}
+
+/* Returns the number of the stack of the first `depth` frames, the first one on top. */
+static uint32_t stack_id(int depth, int deeper) {
+    uint32_t stack = NO_STACK;
+    /* room for all of it, so that no row goes while its children are made */
+    while ((sampler.stack_count + (size_t)depth + 1) * 2 >= sampler.stack_capacity)
+        if (grow_stacks() < 0) return TORN_STACK;
+    if (deeper) {
+        if (!sampler.deeper_frame) sampler.deeper_frame = define_frame(0, "(deeper)", 8, "", 0);
+        stack = push(stack, sampler.deeper_frame);
+    }
+    while (depth--) stack = push(stack, sampler.frame_of[depth]);
+    return stack;
+}
+
+/* -- threads -- */
+
+static int walk(const PyThreadState *state, int *deeper) {
+    struct _PyInterpreterFrame frame, *at;
+    int depth = 0;
+    *deeper = 0;
+    sampler.pages = 0;
+#if PY_VERSION_HEX >= 0x030D0000
+    at = state->current_frame;
+#else
+    _PyCFrame base;
+    if (!state->cframe || read_memory(&base, state->cframe, sizeof base) < 0) return -1;
+    at = base.current_frame;
+#endif
+    /* shims do not count for the depth, so they are bounded, too */
+    for (int steps = 0; at; steps++) {
+        if (depth == MAX_DEPTH || steps == 2 * MAX_DEPTH) {
+            *deeper = 1;
+            break;
+        }
+        if (((uintptr_t)at & 7) ||
+            peek(&frame, at, offsetof(struct _PyInterpreterFrame, localsplus)) < 0)
+            return -1;
+        if (frame.previous == at) return -1;
+#if PY_VERSION_HEX >= 0x030C0000
+        if (frame.owner != FRAME_OWNED_BY_CSTACK)
+#endif
+#if PY_VERSION_HEX >= 0x030D0000
+            sampler.code[depth++] = (PyCodeObject *)frame.f_executable;
+#else
+            sampler.code[depth++] = frame.f_code;
+#endif
+        at = frame.previous;
+    }
+    return depth;
+}
+
+/* Returns the stack of a thread. Its thread state is read again for each attempt, since a thread
+   that runs is somewhere else by then. */
+static uint32_t read_stack(const PyThreadState *address, PyThreadState *state) {
+    for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
+        int deeper, depth;
+        if (attempt && read_memory(state, address, sizeof *state) < 0) return TORN_STACK;
+        depth = walk(state, &deeper);
+        if (depth == 0) return NO_STACK;
+        if (depth > 0 && name_frames(depth) == 0) return stack_id(depth, deeper);
+    }
+    return TORN_STACK;
+}
+
+static sampled_thread *find_thread(uint32_t tid) {
+    size_t mask = sampler.thread_capacity - 1, i = tid * 0x9E3779B1u;
+    while (sampler.threads[i & mask].tid && sampler.threads[i & mask].tid != tid) i++;
+    return &sampler.threads[i & mask];
+}
+
+/* Makes room, and forgets the threads that were not there at the last tick. */
+static int tidy_threads(void) {
+    sampled_thread *old = sampler.threads;
+    size_t capacity = sampler.thread_capacity, alive = 0;
+    for (size_t i = 0; i < capacity; i++) alive += old[i].tid && old[i].seen + 1 >= sampler.tick;
+    size_t wanted = 64;
+    while (wanted < alive * 4) wanted *= 2;
+    sampled_thread *fresh = calloc(wanted, sizeof *fresh);
+    if (!fresh) return -1;
+    sampler.threads = fresh;
+    sampler.thread_capacity = wanted;
+    sampler.thread_count = alive;
+    for (size_t i = 0; i < capacity; i++)
+        if (old[i].tid && old[i].seen + 1 >= sampler.tick) *find_thread(old[i].tid) = old[i];
+    free(old);
+    return 0;
+}
+
+static sampled_thread *thread_of(uint32_t tid) {
+    if (sampler.thread_count * 2 >= sampler.thread_capacity && tidy_threads() < 0) return NULL;
+    sampled_thread *t = find_thread(tid);
+    if (!t->tid) {
+        *t = (sampled_thread){.tid = tid, .seen = sampler.tick};
+        sampler.thread_count++;
+    }
+    return t;
+}
+
+static void find_streams(void) {
+    pthread_mutex_lock(&rec_mutex);
+    for (stream *s = rec.streams; s; s = s->next) {
+        sampled_thread *t = s->task && s->tid ? thread_of(s->tid) : NULL;
+        if (t) t->of = s;
+    }
+    pthread_mutex_unlock(&rec_mutex);
+}
+
+static uint32_t task_of_thread(sampled_thread *t) {
+    uint32_t task = 0;
+    if (!t->of) return 0;
+    pthread_mutex_lock(&rec_mutex);
+    if (t->of->tid == t->tid && t->of->task) task = *(volatile uint32_t *)t->of->task;
+    else t->of = NULL;
+    pthread_mutex_unlock(&rec_mutex);
+    return task;
+}
+
+static int cpu_clock(uint32_t tid, uint64_t *cpu_ns) {
+    struct timespec t;
+    /* the kernel's name for the clock of a thread: pthread_getcpuclockid wants a pthread_t */
+    clockid_t clock = (clockid_t)(~tid << 3 | 6);
+    if (clock_gettime(clock, &t) < 0) return -1;
+    *cpu_ns = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+    return 0;
+}
+
+static uint32_t at_most_32_bits(uint64_t value) {
+    return value < UINT32_MAX ? (uint32_t)value : UINT32_MAX;
+}
+
+static void put_sample(uint32_t tid, uint32_t stack, uint32_t task, uint64_t cpu_ns) {
+    stream *s = stream_of_thread();
+    if (!s) return;
+    uint64_t time_ns = now_ns();
+    put_at(s, time_ns, KIND_SAMPLE, tid, stack);
+    do {
+        uint32_t part = at_most_32_bits(cpu_ns);
+        put_at(s, time_ns, KIND_ON_CPU, task, part);
+        cpu_ns -= part;
+    } while (cpu_ns);
+}
+
+static void sample_thread(const PyThreadState *address, PyThreadState *state, uint64_t since_ns) {
+    uint32_t tid = (uint32_t)state->native_thread_id;
+    uint64_t cpu_ns, ran_ns;
+    if (tid && tid == sampler.stale_tid) tid = (uint32_t)sampler.pid;
+    /* one that is being made has no number yet, one that is gone no clock any more */
+    if (!tid || cpu_clock(tid, &cpu_ns) < 0) return;
+    sampled_thread *t = thread_of(tid);
+    if (!t || (t->sampled && t->seen == sampler.tick)) return; /* at an earlier attempt */
+    /* the number of a thread that ended may come round as another's */
+    if (t->seen + 1 != sampler.tick || cpu_ns < t->cpu_ns) t->sampled = 0;
+    if (t->sampled) ran_ns = cpu_ns - t->cpu_ns;
+    else ran_ns = cpu_ns < since_ns ? cpu_ns : since_ns;
+    /* one that has not run since is where it was */
+    int moved = !t->sampled || ran_ns || t->stack == TORN_STACK;
+    t->cpu_ns = cpu_ns;
+    t->sampled = 1;
+    t->seen = sampler.tick;
+    if (sampler.tick == 1) {
+        t->stack = TORN_STACK;
+        return;
+    }
+    if (moved) {
+        t->stack = read_stack(address, state);
+        t->task = task_of_thread(t);
+    }
+    put_sample(tid, t->stack, t->task, ran_ns);
+}
+
+/* Samples each thread once; `since_ns` is how long ago the last tick was. */
+static void sample_threads(uint64_t since_ns) {
+    PyThreadState state;
+    find_streams();
+    for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
+        const PyThreadState *at, *before = NULL;
+        int whole = read_memory(&at, &sampler.interpreter->threads.head, sizeof at) == 0;
+        while (whole && at) {
+            whole = read_memory(&state, at, sizeof state) == 0 && state.prev == before &&
+                    state.interp == sampler.interpreter;
+            if (!whole) break;
+            before = at;
+            at = state.next;
+            sample_thread(before, &state, since_ns);
+        }
+        if (whole) return;
+    }
+    /* threads came and went faster than the list could be read to its end */
+    if (sampler.tick > 1) put_sample(0, TORN_STACK, 0, 0);
+}
+
+/* -- the thread itself -- */
+
+static void wait_until(uint64_t time_ns) {
+    time_ns += (uint64_t)rec.base_ns;
+    struct timespec until = {(time_t)(time_ns / 1000000000u), (long)(time_ns % 1000000000u)};
+    pthread_mutex_lock(&sampler.mutex);
+    while (!sampler.stop &&
+           pthread_cond_timedwait(&sampler.wake, &sampler.mutex, &until) != ETIMEDOUT) {
+    }
+    pthread_mutex_unlock(&sampler.mutex);
+}
+
+static void *sample_always(void *unused) {
+    uint64_t due_ns = now_ns(), before_ns = due_ns;
+    (void)unused;
+    own_thread = "meantime sampler";
+    sampler.tick = 1;
+    sample_threads(0);
+    for (;;) {
+        due_ns += sampler.period_ns;
+        wait_until(due_ns);
+        uint64_t time_ns = now_ns(), skipped = 0;
+        if (sampler.stop || time_ns >= (uint64_t)rec.deadline_ns) break;
+        if (time_ns >= due_ns + sampler.period_ns) {
+            skipped = (time_ns - due_ns) / sampler.period_ns;
+            due_ns += skipped * sampler.period_ns;
+        }
+        sampler.tick++;
+        put(KIND_TICK, at_most_32_bits(time_ns - due_ns), at_most_32_bits(skipped));
+        sample_threads(time_ns - before_ns);
+        before_ns = time_ns;
+    }
+    return NULL;
+}
+
+static void forget_samples(void) {
+    free(sampler.frames);
+    free(sampler.stacks);
+    free(sampler.threads);
+    sampler.frames = NULL;
+    sampler.stacks = NULL;
+    sampler.threads = NULL;
+    sampler.frame_capacity = sampler.frame_count = 0;
+    sampler.stack_capacity = sampler.stack_count = 0;
+    sampler.thread_capacity = sampler.thread_count = 0;
+    sampler.next_frame = sampler.next_stack = 1;
+    sampler.deeper_frame = 0;
+    sampler.tick = 0;
+}
+
+/* Proves on the calling thread, which holds the GIL, that its frames are where they should be. */
+static int prove_layout(void) {
+    PyThreadState *own = PyThreadState_Get(), state;
+    PyFrameObject *frame = PyEval_GetFrame();
+    int deeper, found = 0;
+    const PyThreadState *at;
+    if (open_memory() < 0 || !frame) return -1;
+    if (read_memory(&at, &sampler.interpreter->threads.head, sizeof at) < 0) return -1;
+    for (int i = 0; at && !found && i < 1 << 16; i++) {
+        if (read_memory(&state, at, sizeof state) < 0) return -1;
+        found = at == own;
+        at = state.next;
+    }
+    if (!found || walk(&state, &deeper) < 1) return -1;
+    PyCodeObject *code = PyFrame_GetCode(frame);
+    int same = sampler.code[0] == code;
+    Py_DECREF(code);
+    return same ? 0 : -1;
+}
+
+/* Starts the thread; -1 if this interpreter's frames cannot be read. The caller has the GIL. */
+static int start_sampler(uint64_t period_ns) {
+    pthread_condattr_t clock;
+    sigset_t all, before;
+    sampler.interpreter = PyInterpreterState_Get();
+    sampler.period_ns = period_ns;
+    sampler.stop = 0;
+    if (prove_layout() < 0) return -1;
+    forget_samples();
+    pthread_mutex_init(&sampler.mutex, NULL);
+    pthread_condattr_init(&clock);
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    pthread_cond_init(&sampler.wake, &clock);
+    pthread_condattr_destroy(&clock);
+    uint64_t payload[1] = {period_ns};
+    write_fact(KIND_SAMPLER, 0, payload, sizeof payload);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* the program's signals are not for this thread */
+    sampler.running = pthread_create(&sampler.thread, NULL, sample_always, NULL) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return sampler.running ? 0 : -1;
+}
+
+/* Ends the thread; it may be in the middle of a tick, for which it does not need the GIL. */
+static void stop_sampler(void) {
+    if (!sampler.running) return;
+    pthread_mutex_lock(&sampler.mutex);
+    sampler.stop = 1;
+    pthread_cond_signal(&sampler.wake);
+    pthread_mutex_unlock(&sampler.mutex);
+    pthread_join(sampler.thread, NULL);
+    sampler.running = 0;
+    forget_samples();
+    if (sampler.memory_fd >= 0) close(sampler.memory_fd);
+    sampler.memory_fd = -1;
+}
+
+/* In a forked process the thread is gone, in the middle of whatever it did: its tables are left
+   as they are, and new ones made. */
+static int restart_sampler(void) {
+    if (!sampler.running || !recording_on) return 0;
+    sampler.running = 0;
+    sampler.frames = NULL;
+    sampler.stacks = NULL;
+    sampler.threads = NULL;
+    sampler.stale_tid = forked_tid;
+    return start_sampler(sampler.period_ns);
+}
+
+#endif

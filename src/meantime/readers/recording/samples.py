@@ -1,0 +1,263 @@
+"""The samples of a recording: what its sampler saw of each thread, tick by tick.
+
+A sample stands for the time since the tick before. What of it the thread spent on a processor is
+one row, of the event `on-cpu`, and the rest another, of the event `off-cpu`, so that the weights of
+both together are time that passed. Time in which the sampler did not come to run is lost, not
+counted as anything.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from meantime.stacks import NO_STACK, StackTableBuilder
+from meantime.trace import Samples
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from meantime.columns import Int32s, Int64s
+    from meantime.readers.recording.merge import Records
+    from meantime.stacks import StackTable
+    from meantime.trace import Trace
+
+__all__ = ["SampledStacks", "Sampling"]
+
+_SAMPLE, _ON_CPU, _TICK = 40, 41, 42
+_TORN = 0xFFFFFFFF
+_EVENTS = ("on-cpu", "off-cpu")
+_NOTHING = np.empty((4, 0), np.int64)
+
+
+class SampledStacks:
+    """The stacks of all processes as one table."""
+
+    def __init__(self) -> None:
+        self._builder = StackTableBuilder()
+        self._rows: list[Int32s] = []
+
+    def add(self, frames: Mapping[int, str], stacks: Mapping[int, tuple[int, int]]) -> None:
+        """Take the next process's frames, by number, and stacks, by number (parent, frame)."""
+        row_of = np.full(max(stacks, default=0) + 1, NO_STACK, np.int32)
+        # a parent's number is lower than its children's
+        for number in sorted(stacks):
+            parent, frame = stacks[number]
+            below = int(row_of[parent]) if 0 < parent < number else NO_STACK
+            name = frames.get(frame, "(unknown)")
+            row_of[number] = self._builder.push(below, self._builder.frame(name))
+        self._rows.append(row_of)
+
+    def rows(self, process: int, numbers: Int64s) -> Int32s:
+        """Return the table's rows of a process's stacks; `NO_STACK` for those not defined."""
+        row_of = self._rows[process]
+        known = numbers < len(row_of)
+        return np.where(known, row_of[np.where(known, numbers, 0)], NO_STACK).astype(np.int32)
+
+    def table(self) -> StackTable:
+        """Return the stacks of all processes."""
+        return self._builder.build()
+
+
+class _Seen(NamedTuple):
+    """Samples of one process: columns, `number` being the stack's in its process."""
+
+    process: int
+    time_ns: Int64s
+    tid: Int64s
+    number: Int64s
+    task: Int64s
+    interval_ns: Int64s
+    on_cpu_ns: Int64s
+
+
+class _Sampler:
+    """Reads what one sampler has written.
+
+    Args:
+        period_ns: How long it is from tick to tick.
+    """
+
+    def __init__(self, period_ns: int) -> None:
+        self._period_ns = period_ns
+        self._held = _NOTHING
+        self._tick_ns: int | None = None
+        self._interval_ns = 0
+        self._seen_ns = 0
+        self.skipped = 0
+        self.lost: list[tuple[int, int]] = []
+
+    def take(self, records: Int64s, process: int) -> _Seen:
+        """Return the samples in the next records of its stream, all but the last.
+
+        The records are columns of time, kind and their two numbers.
+        """
+        records = np.hstack([self._held, records])
+        # the last sample may go on in the records that follow
+        samples = np.flatnonzero(records[1] == _SAMPLE)
+        end = int(samples[-1]) if len(samples) else records.shape[1]
+        self._held = records[:, end:]
+        return self._seen(records[:, :end], process)
+
+    def last(self, process: int) -> _Seen:
+        """Return the sample that `take` has held back."""
+        held, self._held = self._held, _NOTHING
+        return self._seen(held, process)
+
+    def _seen(self, records: Int64s, process: int) -> _Seen:
+        time_ns, kind, ident, aux = records
+        ticks, samples, shares = (
+            np.flatnonzero(kind == wanted) for wanted in (_TICK, _SAMPLE, _ON_CPU)
+        )
+        shares = shares[np.searchsorted(samples, shares) > 0]
+        whose = np.searchsorted(samples, shares) - 1
+        # what was seen at the tick before was seen a little later than that tick
+        seen_ns = np.concatenate([[self._seen_ns], time_ns])[ticks]
+        interval_ns = self._intervals(time_ns[ticks], ident[ticks], seen_ns)
+        if len(time_ns):
+            self._seen_ns = int(time_ns[-1])
+        self.skipped += int(aux[ticks].sum())
+        on_cpu_ns, task = np.zeros((2, len(samples)), np.int64)
+        np.add.at(on_cpu_ns, whose, aux[shares])
+        task[whose] = ident[shares]
+        seen = _Seen(
+            process,
+            time_ns[samples],
+            ident[samples],
+            aux[samples],
+            task,
+            interval_ns[np.searchsorted(ticks, samples)],
+            on_cpu_ns,
+        )
+        self._interval_ns = int(interval_ns[-1])
+        return seen
+
+    def _intervals(self, tick_ns: Int64s, late_ns: Int64s, seen_ns: Int64s) -> Int64s:
+        """Return for how long each tick stands, first that of the tick before these."""
+        if not len(tick_ns):
+            return np.array([self._interval_ns], np.int64)
+        longest_ns = late_ns + self._period_ns
+        since_ns = tick_ns - longest_ns
+        before_ns = np.concatenate(
+            [[since_ns[0] if self._tick_ns is None else self._tick_ns], tick_ns[:-1]]
+        )
+        for row in np.flatnonzero(np.maximum(before_ns, seen_ns + 1) < since_ns).tolist():
+            self.lost.append((int(max(before_ns[row], seen_ns[row] + 1)), int(since_ns[row])))
+        self._tick_ns = int(tick_ns[-1])
+        intervals = np.minimum(tick_ns - before_ns, longest_ns)
+        return np.concatenate([[self._interval_ns], intervals])
+
+
+class Sampling:
+    """All samples of a recording.
+
+    Args:
+        trace: What they belong to: its values, lost ranges and anomalies are added to.
+        owners: Of each stream, the process it belongs to.
+        periods_ns: Of each process, its sampler's period; 0 if it has none.
+        stacks: The processes' stacks.
+    """
+
+    def __init__(
+        self,
+        trace: Trace,
+        owners: Sequence[int],
+        periods_ns: Sequence[int],
+        stacks: SampledStacks,
+    ) -> None:
+        self._trace = trace
+        self._owners = owners
+        self._periods_ns = periods_ns
+        self._stacks = stacks
+        self._samplers: dict[int, _Sampler] = {}
+        self._codes: dict[str, int] = {}
+        self._seen: list[_Seen] = []
+
+    def feed(self, item: Records, time_ns: Int64s) -> None:
+        """Take what is sampled in these records, whose times from the trace's origin are given."""
+        kinds = (item.kind >= _SAMPLE) & (item.kind <= _TICK)
+        if not kinds.any():
+            return
+        rows = np.flatnonzero(kinds)
+        for stream in np.unique(item.stream[rows]).tolist():
+            own = rows[item.stream[rows] == stream]
+            process = self._owners[stream]
+            if stream not in self._samplers:
+                self._samplers[stream] = _Sampler(self._periods_ns[process])
+            columns = (time_ns[own], item.kind[own], item.ident[own], item.aux[own])
+            records = np.array([column.astype(np.int64) for column in columns])
+            self._seen.append(self._samplers[stream].take(records, process))
+
+    def finish(self) -> None:
+        """Take what was held back, and say what was not sampled."""
+        for stream, sampler in self._samplers.items():
+            self._seen.append(sampler.last(self._owners[stream]))
+            self._trace.lost.extend(sampler.lost)
+            self._trace.anomalies.add("samples_skipped", sampler.skipped)
+
+    def threads(self) -> set[tuple[int, int]]:
+        """Return the threads (process, number) of the samples that `take` is to return."""
+        return {
+            (seen.process, tid)
+            for seen in self._seen
+            for tid in np.unique(seen.tid).tolist()
+            if tid
+        }
+
+    def take(
+        self,
+        entity_of: Mapping[tuple[int, int], int],
+        name_of: Callable[[int, int, int], str],
+    ) -> list[Samples]:
+        """Return the samples so far, and forget them.
+
+        Args:
+            entity_of: The trace's entities of threads (process, number).
+            name_of: Of process, thread and task (0 for none), what the sample is called.
+        """
+        seen, self._seen = self._seen, []
+        return [self._batch(each, entity_of, name_of) for each in seen if len(each.tid)]
+
+    def _batch(
+        self,
+        seen: _Seen,
+        entity_of: Mapping[tuple[int, int], int],
+        name_of: Callable[[int, int, int], str],
+    ) -> Samples:
+        torn = seen.number == _TORN
+        stack = self._stacks.rows(seen.process, seen.number)
+        self._trace.anomalies.add("samples_torn", int(torn.sum()))
+        unknown = (stack == NO_STACK) & (seen.number != 0) & ~torn
+        self._trace.anomalies.add("stack_unknown", int(unknown.sum()))
+        whose, at = np.unique(np.stack([seen.tid, seen.task]), axis=1, return_inverse=True)
+        at = at.reshape(-1)
+        pairs = [(int(tid), int(task)) for tid, task in whose.T]
+        thread = np.array([entity_of.get((seen.process, tid), -1) for tid, _ in pairs], np.int32)
+        name = np.array(
+            [self._code(name_of(seen.process, tid, task)) for tid, task in pairs], np.int32
+        )
+        off_cpu_ns = seen.interval_ns - seen.on_cpu_ns
+        on, off = (
+            np.flatnonzero((weight > 0) & (seen.tid > 0)) for weight in (seen.on_cpu_ns, off_cpu_ns)
+        )
+        rows = np.concatenate([on, off])
+        weight = np.concatenate([seen.on_cpu_ns[on], off_cpu_ns[off]])
+        codes = [self._code(event) for event in _EVENTS]
+        event = np.repeat(np.array(codes, np.int32), [len(on), len(off)])
+        order = np.argsort(seen.time_ns[rows], kind="stable")
+        rows = rows[order]
+        return Samples(
+            time_ns=seen.time_ns[rows],
+            thread=thread[at[rows]],
+            stack=stack[rows],
+            weight=weight[order],
+            event=event[order],
+            name=name[at[rows]],
+        )
+
+    def _code(self, name: str) -> int:
+        if name not in self._codes:
+            self._codes[name] = len(self._trace.values)
+            self._trace.values.append(name)
+        return self._codes[name]

@@ -1,0 +1,275 @@
+"""Samples say what threads were doing, and never more than could be seen."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+from types import FunctionType
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+import meantime
+from meantime.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+HZ = 500
+DATA = [(i * 7919) % 100_003 for i in range(50_000)]
+
+
+class Sample(NamedTuple):
+    tid: int
+    event: str
+    weight: int
+    name: str
+    frames: list[str]
+
+
+def samples_of(path: Path) -> list[Sample]:
+    history = meantime.open(path)
+    table = history.samples()
+    return [
+        Sample(
+            int(history.attributes.path(int(table.thread[row]))[-1]),
+            str(table.event[row]),
+            int(table.weight[row]),
+            str(table.name[row]),
+            [frame.partition(" (")[0] for frame in table.stacks.frames_of(int(table.stack[row]))],
+        )
+        for row in range(len(table))
+    ]
+
+
+def ns_by(samples: list[Sample], event: str, names: set[str]) -> Counter[str]:
+    """Return the nanoseconds of an event, by the innermost of these functions."""
+    found: Counter[str] = Counter()
+    for sample in samples:
+        for frame in reversed(sample.frames):
+            if sample.event == event and frame in names:
+                found[frame] += sample.weight
+                break
+    return found
+
+
+def spin(cpu_ns: int) -> None:
+    until = time.thread_time_ns() + cpu_ns
+    while time.thread_time_ns() < until:
+        pass
+
+
+def sort(cpu_ns: int) -> None:
+    until = time.thread_time_ns() + cpu_ns
+    while time.thread_time_ns() < until:
+        sorted(DATA)
+
+
+def rest(count: int) -> None:
+    for _ in range(count):
+        threading.Event().wait(0.02)
+
+
+def test_what_runs_is_told_from_what_waits_also_inside_c(tmp_path: Path) -> None:
+    with meantime.record(tmp_path / "run.mtr", samples=HZ, trace="none"):
+        for _ in range(4):
+            spin(20_000_000)
+            sort(40_000_000)
+            rest(1)
+
+    samples = samples_of(tmp_path / "run.mtr")
+    on = ns_by(samples, "on-cpu", {"spin", "sort", "rest"})
+    off = ns_by(samples, "off-cpu", {"spin", "sort", "rest"})
+    assert on["sort"] > on["spin"] > on["rest"]
+    assert on["sort"] > 80_000_000
+    assert off["rest"] > 40_000_000
+
+
+def test_time_on_a_processor_is_never_more_than_was_used(tmp_path: Path) -> None:
+    meantime.start(tmp_path / "run.mtr", samples=HZ, trace="none")
+    begin_ns = time.thread_time_ns()
+    spin(60_000_000)
+    used_ns = time.thread_time_ns() - begin_ns
+    meantime.stop()
+
+    samples = samples_of(tmp_path / "run.mtr")
+    assert 30_000_000 < ns_by(samples, "on-cpu", {"spin"})["spin"] <= used_ns
+
+
+def test_a_sample_names_the_task_that_ran(tmp_path: Path) -> None:
+    async def main() -> None:
+        async def busy() -> None:
+            for _ in range(20):
+                spin(2_000_000)
+                await asyncio.sleep(0)
+
+        await asyncio.gather(busy(), busy())
+
+    with meantime.record(tmp_path / "run.mtr", samples=HZ):
+        asyncio.run(main())
+
+    samples = samples_of(tmp_path / "run.mtr")
+    names = {sample.name for sample in samples if "spin" in sample.frames}
+    assert any(".busy (test_samples.py:" in name for name in names)
+    assert any("Runner.run" in sample.frames for sample in samples)
+
+
+def test_threads_have_their_names_also_those_that_ran_before(tmp_path: Path) -> None:
+    done = threading.Event()
+    before = threading.Thread(target=done.wait, name="early bird")
+    before.start()
+    with meantime.record(tmp_path / "run.mtr", samples=HZ, trace="none"):
+        after = threading.Thread(target=done.wait, name="late riser")
+        after.start()
+        spin(30_000_000)
+        done.set()
+        after.join()
+    before.join()
+
+    names = {sample.name for sample in samples_of(tmp_path / "run.mtr")}
+    assert {"MainThread", "early bird", "late riser"} <= names
+
+
+def test_a_function_at_the_address_of_another_has_its_own_name(tmp_path: Path) -> None:
+    with meantime.record(tmp_path / "run.mtr", samples=2000, trace="none"):
+        for number in range(200):
+            place: dict[str, Callable[[int], None]] = {"spin": spin}
+            code = f"def made_{number}_here(cpu_ns):\n    spin(cpu_ns)\n"
+            exec(compile(code, f"/generated/{number}.py", "exec"), place)  # noqa: S102 - code that goes
+            place[f"made_{number}_here"](400_000)
+            del place
+
+    history = meantime.open(tmp_path / "run.mtr")
+    made = {frame for frame in history.samples().stacks.frames if frame.startswith("made_")}
+    assert len(made) > 20
+    assert {
+        f"made_{number}_here ({number}.py:1)" for number in (frame.split("_")[1] for frame in made)
+    } == made
+
+
+def test_threads_that_come_and_go_are_no_trouble(tmp_path: Path) -> None:
+    def deep(left: int) -> None:
+        if left:
+            deep(left - 1)
+        else:
+            sorted(DATA[:500])
+
+    with meantime.record(tmp_path / "run.mtr", samples=2000):
+        for _ in range(100):
+            threads = [threading.Thread(target=deep, args=(20,)) for _ in range(10)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+
+    samples = samples_of(tmp_path / "run.mtr")
+    assert len({sample.tid for sample in samples}) > 1
+    assert max(sum(frame.endswith("deep") for frame in each.frames) for each in samples) <= 21
+
+
+def test_names_of_any_characters_are_read(tmp_path: Path) -> None:
+    names = {"größe", "площадь", "面积", "\N{SNAKE}"}
+    with meantime.record(tmp_path / "run.mtr", samples=HZ, trace="none"):
+        for name in names:
+            FunctionType(spin.__code__.replace(co_qualname=name), globals())(15_000_000)
+
+    seen = {frame for sample in samples_of(tmp_path / "run.mtr") for frame in sample.frames}
+    assert names <= seen
+
+
+def _run_script(text: str, path: Path) -> subprocess.CompletedProcess[str]:
+    prelude = (
+        "import meantime, os, signal, sys, time\n"
+        "def spin(cpu_ns):\n"
+        "    until = time.thread_time_ns() + cpu_ns\n"
+        "    while time.thread_time_ns() < until: pass\n"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", prelude + text, str(path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("end", "status"),
+    [
+        ("os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL),
+        ("os.kill(os.getpid(), signal.SIGSEGV)", -signal.SIGSEGV),
+        ("os._exit(3)", 3),
+    ],
+)
+def test_samples_outlive_the_program(tmp_path: Path, end: str, status: int) -> None:
+    done = _run_script(
+        f"meantime.start(sys.argv[1], samples=500)\nspin(60_000_000)\n{end}\n", tmp_path / "run.mtr"
+    )
+
+    assert done.returncode == status, done.stderr
+    assert ns_by(samples_of(tmp_path / "run.mtr"), "on-cpu", {"spin"})["spin"] > 30_000_000
+
+
+def test_a_forked_process_is_sampled_too(tmp_path: Path) -> None:
+    done = _run_script(
+        "meantime.start(sys.argv[1], samples=500)\n"
+        "def child(): spin(60_000_000)\n"
+        "def parent(): spin(60_000_000)\n"
+        "pid = os.fork()\n"
+        "if pid: parent(); os.waitpid(pid, 0)\n"
+        "else: child(); os._exit(0)\n",
+        tmp_path / "run.mtr",
+    )
+
+    assert done.returncode == 0, done.stderr
+    on = ns_by(samples_of(tmp_path / "run.mtr"), "on-cpu", {"child", "parent"})
+    assert (on["child"] > 30_000_000, on["parent"] > 30_000_000) == (True, True)
+
+
+def _thread_count() -> int:
+    return len(list(Path("/proc/self/task").iterdir()))
+
+
+def test_no_thread_is_left_after_a_recording(tmp_path: Path) -> None:
+    before = _thread_count()
+    meantime.start(tmp_path / "run.mtr", samples=HZ)
+    during = _thread_count()
+    meantime.stop()
+
+    assert (during, _thread_count()) == (before + 1, before)
+
+
+@pytest.mark.parametrize("hz", [-1, 0.5, 10_001])
+def test_a_rate_that_cannot_be_is_refused(tmp_path: Path, hz: float) -> None:
+    with pytest.raises(UsageError, match="samples are taken 1 to 10,000 times a second"):
+        meantime.start(tmp_path / "run.mtr", samples=hz)
+
+    assert not (tmp_path / "run.mtr").exists()
+
+
+def test_what_the_sampler_missed_is_not_recorded(tmp_path: Path) -> None:
+    done = _run_script(
+        "import subprocess\n"
+        "meantime.start(sys.argv[1], samples=500)\n"
+        "spin(30_000_000)\n"
+        # what stops a process stops its sampler, too
+        "stop = 'kill -STOP $PPID; sleep 0.2; kill -CONT $PPID'\n"
+        "subprocess.run(['sh', '-c', stop])\n"
+        "spin(30_000_000)\n",
+        tmp_path / "run.mtr",
+    )
+
+    assert done.returncode == 0, done.stderr
+    history = meantime.open(tmp_path / "run.mtr")
+    longest_ns = max(end - start for start, end in history.lost)
+    table = history.samples()
+    start_ns, end_ns = max(history.lost, key=lambda span: span[1] - span[0])
+    assert longest_ns > 150_000_000
+    assert not ((table.time_ns >= start_ns) & (table.time_ns < end_ns)).any()
+    assert history.anomalies["samples_skipped"] > 50
