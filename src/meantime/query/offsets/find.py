@@ -8,11 +8,13 @@ same reason no period below two cells is looked for.
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from meantime.query.offsets.periods import Sight, period_of
 from meantime.query.offsets.ranges import union
 from meantime.units import format_ns
 
@@ -24,12 +26,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Finding", "find"]
 
-_FEWEST_CELLS = 20
+_FEWEST_CELLS = 12
 _MOST_NAMES = 40
-_MOST_CELLS = 2**22
-_HARMONICS = 16
-_POWER = 12.0
-_CLEAR = 6.0
+_MOST_CELLS = 2**25
+# The transforms of all names take less than a second or two.
+_MOST_SIGHT = 2**23
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +67,16 @@ def find(found: OffsetMap) -> list[Finding]:
         return []
     names = sorted(found.by, key=lambda name: -len(found.by[name].number))[:_MOST_NAMES]
     busy = {name: found.by[name].number - first for name in names}
+    sight = Sight.of(
+        cells,
+        found.fold.period_ns / rows,
+        most=max(2**16, min(2**20, _MOST_SIGHT // max(1, len(names)))),
+        intervals_ns=[each.interval_ns for each in found.sources if each.interval_ns],
+    )
     findings: list[Finding] = []
     for name, numbers in busy.items():
         if len(numbers) >= _FEWEST_CELLS:
-            findings += _periods(found, name, numbers, cells)
+            findings += _periods(name, numbers, sight)
             findings += _stripes(found, name, numbers, cells, first % rows)
     findings += _gaps(found)
     findings += _fillers(busy, cells)
@@ -77,46 +84,26 @@ def find(found: OffsetMap) -> list[Finding]:
     return sorted(findings, key=lambda each: (order.index(each.kind), -each.score))
 
 
-def _periods(found: OffsetMap, name: str, numbers: Int64s, cells: int) -> list[Finding]:
-    """Find the period whose harmonics together have the most power (the Z^2 statistic)."""
-    signal = np.zeros(cells)
-    signal[numbers] = 1
-    signal -= signal.mean()
-    # The last harmonic must still lie on its place of the grid of frequencies.
-    length = 1 << min((_HARMONICS * cells - 1).bit_length(), max(22, (2 * cells).bit_length()))
-    spread = len(numbers) * (1 - len(numbers) / cells)
-    power = np.abs(np.fft.rfft(signal, length)) ** 2 / max(spread, 1)
-    # From five periods in the recording to two cells a period.
-    lowest, highest = 5 * length // cells, length // 2
-    if lowest >= highest:
+def _periods(name: str, numbers: Int64s, sight: Sight) -> list[Finding]:
+    period = period_of(numbers, sight)
+    if period is None:
         return []
-    frequency = np.arange(lowest, highest)
-    summed = np.zeros(len(frequency))
-    for harmonic in range(1, _HARMONICS + 1):
-        at = frequency * harmonic
-        inside = at < len(power)
-        summed[inside] += power[at[inside]]
-    # Where the periods of few harmonics tie, the shortest is the period.
-    best = int(np.flatnonzero(summed >= 0.95 * summed.max())[-1])
-    best = int(np.argmax(summed[max(0, best - 20) : best + 21])) + max(0, best - 20)
-    around = summed[max(0, best // 2) : 2 * best + 16]
-    if summed[best] < max(_POWER * _HARMONICS, _CLEAR * float(np.median(around))):
-        return []
-    period = _refined(numbers, length / float(frequency[best]), cells)
-    period_ns = round(period * found.fold.period_ns / found.fold.rows)
-    text = f"{name} runs every {format_ns(round(period_ns, -6) or period_ns)}"
-    return [Finding("period", name, text, period_ns=period_ns, score=float(summed[best]))]
+    ns = round(period.ns)
+    return [
+        Finding(
+            "period",
+            name,
+            f"{name} runs every {format_ns(_rounded(ns, period.error_ns))}",
+            period_ns=ns,
+            score=period.score,
+        )
+    ]
 
 
-def _refined(numbers: Int64s, period: float, cells: int) -> float:
-    """Return the period near this one, in cells, at which the harmonics have the most power."""
-    step = period * period / cells / 20
-    tried = period + step * np.arange(-20, 21)
-    phase = 2j * np.pi * (numbers + 0.5) / tried[:, None]
-    power = sum(
-        np.abs(np.exp(harmonic * phase).sum(axis=1)) ** 2 for harmonic in range(1, _HARMONICS // 4)
-    )
-    return float(tried[int(np.argmax(power))])
+def _rounded(ns: int, error_ns: float) -> int:
+    """Return a time to the last digit that its error leaves."""
+    digit = 10 ** max(0, math.floor(math.log10(max(1.0, 4 * error_ns))))
+    return (ns + digit // 2) // digit * digit or ns
 
 
 def _stripes(found: OffsetMap, name: str, numbers: Int64s, cells: int, shift: int) -> list[Finding]:

@@ -14,6 +14,7 @@ from meantime.errors import UsageError
 from meantime.query.offsets.builder import CellsBuilder
 from meantime.query.offsets.map import OffsetMap, Source
 from meantime.query.offsets.ranges import clipped
+from meantime.query.offsets.sampling import sampling_interval_ns
 from meantime.query.statistics import state_quarks
 
 if TYPE_CHECKING:
@@ -141,6 +142,7 @@ def offset_map(
                     for start, end in clipped(history.lost, *window)
                 ),
                 _entities(history, kind),
+                sampling_interval_ns(history.samples()) if kind == "samples" else None,
             )
         ],
         anomalies=history.anomalies,

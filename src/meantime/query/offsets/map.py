@@ -33,12 +33,14 @@ class Source:
         recorded: The ranges it covers, in order; outside them nothing is known.
         lost: The ranges in which it lost some of what happened.
         entities: How many things it measures at a time: attributes with states, threads with spans.
+        interval_ns: The time from a sample to the next, where they were taken by the clock.
     """
 
     name: str
     recorded: tuple[Range, ...]
     lost: tuple[Range, ...] = ()
     entities: int = 1
+    interval_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,244 @@
+"""How often a name runs: the period whose harmonics stand out in which cells are busy.
+
+Only whether a cell is busy counts, not how much is in it. Sampling gets in the way twice: cells
+narrower than the sampling interval are empty now and then whatever runs, which repeats as often as
+the two meet, so cells are joined until none is; and times that are multiples of the interval stand
+out at small multiples of it, so no such period is looked for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import TypeAlias
+
+    import numpy.typing as npt
+
+    from meantime.columns import Int64s
+
+    Float64s: TypeAlias = npt.NDArray[np.float64]
+
+__all__ = ["Period", "Sight", "period_of"]
+
+_HARMONICS = 16
+_POWER = 80.0
+_CLEAR = 6.0
+_FEWEST_CYCLES = 5
+_MASKED_MULTIPLES = 10
+_STEPS = (2, 3, 5, 7)
+# From this on, counts of cycles differ by more than chance would have them differ.
+_TELLING = 8.0
+
+
+class Period(NamedTuple):
+    """A period in ns, how far off it may be, and how clear it is."""
+
+    ns: float
+    error_ns: float
+    score: float
+
+
+class Sight(NamedTuple):
+    """What of a recording is looked at: `cells` of `cell_ns` each, from `joined` of the map's.
+
+    Attributes:
+        cells: How many there are.
+        cell_ns: How long one is.
+        joined: How many cells of the map one is made of.
+        intervals_ns: The intervals at which samples were taken.
+    """
+
+    cells: int
+    cell_ns: float
+    joined: int
+    intervals_ns: Sequence[int] = ()
+
+    @classmethod
+    def of(
+        cls, cells: int, cell_ns: float, *, most: int, intervals_ns: Sequence[int] = ()
+    ) -> Sight:
+        """Return a sight of at most `most` cells in which every sampling interval fits."""
+        joined = max(1, -(-cells // most))
+        # A cell that is only just as long as the interval is missed by a sample that is late.
+        longest_ns = 1.05 * max(intervals_ns, default=0)
+        joined = max(joined, int(np.ceil(longest_ns / cell_ns)))
+        return cls(-(-cells // joined), cell_ns * joined, joined, intervals_ns)
+
+    def meets(self, period: float) -> bool:
+        """Return whether a period, in cells, is a multiple of a sampling interval."""
+        times = [period * self.cell_ns / interval_ns for interval_ns in self.intervals_ns]
+        error = period**2 / self.cells * self.cell_ns
+        return any(
+            abs(each - round(each)) * interval_ns <= min(error, 0.1 * interval_ns)
+            for each, interval_ns in zip(times, self.intervals_ns, strict=True)
+        )
+
+    def masked(self, period: Float64s) -> npt.NDArray[np.bool_]:
+        """Return which periods, in cells, are small multiples of a sampling interval."""
+        found = np.zeros(len(period), np.bool_)
+        for interval_ns in self.intervals_ns:
+            times = period * self.cell_ns / interval_ns
+            near = np.rint(times)
+            # As near as a recording of this length can tell.
+            close = np.abs(times - near) * interval_ns <= (period**2 / self.cells) * self.cell_ns
+            found |= close & (near <= _MASKED_MULTIPLES)
+        return found
+
+
+def period_of(numbers: Int64s, sight: Sight) -> Period | None:
+    """Return the period of a name that is busy in these cells of the map, if it has a clear one."""
+    busy = np.unique(numbers // sight.joined)
+    cells = sight.cells
+    if len(busy) < 2 or len(busy) == cells:
+        return None
+    length = 1 << min((_HARMONICS * cells - 1).bit_length(), max(22, (2 * cells).bit_length()))
+    lowest, summed = _harmonic_power(busy, cells, length)
+    if not len(summed):
+        return None
+    summed[sight.masked(length / np.arange(lowest, lowest + len(summed)))] = 0
+    best = _longest(summed, lowest)
+    score = float(summed[best])
+    frequency = lowest + best
+    around = summed[max(0, frequency // 2 - lowest) : 4 * frequency - lowest]
+    if score < max(_POWER, _CLEAR * float(np.median(around))):
+        return None
+    places = (busy + 0.5).astype(np.float64)
+    period = _refined(places, length / frequency, length)
+    while (shorter := _divided(places, period)) is not None:
+        period = shorter
+    while (longer := _multiplied(places, period, sight)) is not None:
+        period = longer
+    if 2 * len(busy) > cells:
+        # What is busy most of the time has its edges where it is not.
+        places = (np.setdiff1d(np.arange(cells), busy) + 0.5).astype(np.float64)
+    period, error = _fitted(places, period)
+    if sight.masked(np.array([period]))[0] or not _is_seen_often(places, period, cells):
+        return None
+    return Period(period * sight.cell_ns, error * sight.cell_ns, score)
+
+
+def _harmonic_power(busy: Int64s, cells: int, length: int) -> tuple[int, Float64s]:
+    """Return the power of each frequency with its harmonics (the Z^2 statistic), and the first."""
+    signal = np.full(cells, -len(busy) / cells)
+    signal[busy] += 1
+    spread = len(busy) * (1 - len(busy) / cells)
+    power = np.abs(np.fft.rfft(signal, length)) ** 2 / spread
+    # From five periods in the recording to two cells a period.
+    lowest, highest = 5 * length // cells, length // 2
+    frequency = np.arange(lowest, highest)
+    summed = np.zeros(len(frequency))
+    for harmonic in range(1, _HARMONICS + 1):
+        at = frequency[: max(0, (len(power) - 1) // harmonic + 1 - lowest)] * harmonic
+        summed[: len(at)] += power[at]
+    return lowest, summed
+
+
+def _longest(summed: Float64s, lowest: int) -> int:
+    """Return where the most power is, and of multiples of its period that tie, the longest."""
+    best = int(np.argmax(summed))
+    for times in range(10, 1, -1):
+        middle = round((lowest + best) / times) - lowest
+        if middle >= 0:
+            near = summed[max(0, middle - 2) : middle + 3]
+            if near.max() >= 0.9 * summed[best]:
+                return max(0, middle - 2) + int(np.argmax(near))
+    return best
+
+
+def _refined(places: Float64s, period: float, length: int) -> float:
+    """Return the period near this one, in cells, at which the harmonics have most power."""
+    step = period * period / length / 8
+    for _ in range(2):
+        tried = period + step * np.arange(-10, 11)
+        period, step = max(tried.tolist(), key=lambda each: _strength(places, each)), step / 10
+    return float(period)
+
+
+def _divided(places: Float64s, period: float) -> float | None:
+    """Return a part of a period that is one itself: all of its cycles are alike."""
+    for part in _STEPS:
+        shorter = period / part
+        if (
+            shorter >= 2
+            and _strength(places, shorter) >= 0.8 * _strength(places, period)
+            and not _are_unlike(places, shorter, part)
+        ):
+            return shorter
+    return None
+
+
+def _multiplied(places: Float64s, period: float, sight: Sight) -> float | None:
+    """Return a multiple that is the period: every so many cycles are unlike the others."""
+    for times in _STEPS:
+        if 4 * times * period <= sight.cells and _are_unlike(places, period, times):
+            # Runs of a sample or two are met by the sampling at each time or at none.
+            runs = len(np.unique(np.floor(places / period)))
+            if len(places) <= 1.5 * runs and sight.meets(times * period):
+                continue
+            return times * period
+    return None
+
+
+def _strength(places: Float64s, period: float) -> float:
+    turn = np.exp(2j * np.pi / period * places)
+    power, strength = np.ones(len(places), np.complex128), 0.0
+    for _ in range(min(_HARMONICS, int(period // 2))):
+        power *= turn
+        strength += abs(power.sum()) ** 2
+    return float(strength)
+
+
+def _are_unlike(places: Float64s, period: float, classes: int) -> bool:
+    """Return whether every n-th cycle holds far more than another, and not by chance (F)."""
+    cycle = np.floor((places - _start(places, period)) / period).astype(np.int64)
+    counts = np.bincount(cycle - cycle[0])
+    whole = counts[: len(counts) // classes * classes].reshape(-1, classes)
+    if len(whole) < 3:
+        return False
+    means = whole.mean(axis=0)
+    if means.min() > 0.3 * means.max():
+        return False
+    between = len(whole) * ((means - means.mean()) ** 2).sum() / (classes - 1)
+    within = ((whole - means) ** 2).sum() / (whole.size - classes)
+    return bool(between >= _TELLING * max(within, 0.02 * means.mean()))
+
+
+def _start(places: Float64s, period: float) -> float:
+    """Return where the cycles of a period are best cut: half a period from where most happens."""
+    middle = np.angle(np.exp(2j * np.pi * places / period).sum()) / (2 * np.pi) * period
+    return float(middle - period / 2)
+
+
+def _is_seen_often(places: Float64s, period: float, cells: int) -> bool:
+    """Return whether there are enough runs, as a few long ones always suit some long period."""
+    cycle, within = np.divmod(places - _start(places, period), period)
+    if len(np.unique(cycle)) < _FEWEST_CYCLES:
+        return False
+    return cells / period > 3 * _FEWEST_CYCLES or float(within.std()) < 0.07 * period
+
+
+def _fitted(places: Float64s, period: float) -> tuple[float, float]:
+    """Return the period through the middles of the cycles by least squares, and its error."""
+    error = period
+    for _ in range(3):
+        start = _start(places, period)
+        cycle = np.floor((places - start) / period)
+        within = places - start - cycle * period
+        near = np.abs(within - period / 2) <= max(
+            0.05 * period, 2.5 * float(np.median(np.abs(within - period / 2)))
+        )
+        cycle, at = cycle[near], places[near]
+        if np.ptp(cycle) < 2:
+            break
+        centred = cycle - cycle.mean()
+        slope = float((centred * at).sum() / (centred**2).sum())
+        left = at - at.mean() - slope * centred
+        runs = len(np.unique(cycle))
+        # The cells of one cycle are late or early together; and all may be, by part of a cell.
+        error = float(np.sqrt((left**2).mean() / runs) / centred.std() + 0.5 / np.ptp(cycle))
+        period = slope
+    return period, error

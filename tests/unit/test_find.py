@@ -1,0 +1,128 @@
+"""What stands out in samples whose periods are known."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from meantime.columns import Coded
+from meantime.history.samples import SampleTable
+from meantime.query.offsets import CellsBuilder, Fold, OffsetMap, Source, find
+from meantime.query.offsets.sampling import sampling_interval_ns
+from meantime.stacks import StackTable
+
+if TYPE_CHECKING:
+    from meantime.columns import Int64s
+
+S = 10**9
+LENGTH_S = 200
+INTERVALS = {49: 20_408_163, 99: 10_101_010}
+
+
+def runs(period_s: float, begin_s: float, busy_s: float) -> Int64s:
+    starts = np.arange(begin_s, LENGTH_S, period_s)
+    return (np.stack([starts, starts + busy_s], axis=1) * S).astype(np.int64)
+
+
+def sampled(interval_ns: int, intervals: Int64s) -> Int64s:
+    """Return when a clock sees something that runs in intervals, in order and apart."""
+    times = np.arange(3_000_000, LENGTH_S * S, interval_ns)
+    begun = np.searchsorted(intervals[:, 0], times, side="right")
+    ended = np.searchsorted(intervals[:, 1], times, side="right")
+    return times[begun > ended]
+
+
+def mapped(interval_ns: int, rows: int, **jobs: Int64s) -> OffsetMap:
+    builder = CellsBuilder(Fold(0, S, rows))
+    for key, intervals in enumerate(jobs.values()):
+        times = sampled(interval_ns, intervals)
+        builder.add_times(times, keys=np.full(len(times), key))
+    source = Source("x", ((0, LENGTH_S * S),), interval_ns=interval_ns)
+    return OffsetMap.of(builder, "count", names=list(jobs), sources=[source])
+
+
+def periods(found: OffsetMap) -> dict[str, float]:
+    return {
+        each.name: each.period_ns / S
+        for each in find(found)
+        if each.kind == "period" and each.period_ns
+    }
+
+
+@pytest.mark.parametrize("rate", [49, 99])
+@pytest.mark.parametrize("rows", [49, 50, 99, 100])
+def test_what_always_runs_has_no_period_whatever_the_sampling(rate: int, rows: int) -> None:
+    always = np.array([[0, LENGTH_S * S]])
+    random = np.random.default_rng(rows)
+    starts = np.sort(random.integers(0, LENGTH_S * 100, 600)) * (S // 100)
+    snow = np.stack([starts, starts + S // 50], axis=1)
+
+    assert periods(mapped(INTERVALS[rate], rows, always=always, snow=snow)) == {}
+
+
+@pytest.mark.parametrize("period_s", [0.5, 0.7, 1, 1.1, 1.3, 2, 3, 5, 7, 10])
+@pytest.mark.parametrize("busy", [0.03, 0.1, 0.3])
+def test_a_period_is_found_and_not_a_part_or_a_multiple_of_it(period_s: float, busy: float) -> None:
+    job = runs(period_s, 0.37 * period_s, max(0.02, busy * min(period_s, 1)))
+
+    found = periods(mapped(INTERVALS[99], 50, job=job))
+
+    assert found == {"job": pytest.approx(period_s, rel=1e-3)}
+
+
+def test_the_sentence_has_the_digits_that_are_known() -> None:
+    sentences = [each.sentence for each in find(mapped(INTERVALS[99], 50, job=runs(5, 1, 0.3)))]
+
+    assert sentences[0] == "job runs every 5s"
+
+
+def test_a_few_long_runs_are_no_period() -> None:
+    burst = np.array([[11, 29], [62, 80], [130, 155]]) * S
+
+    assert periods(mapped(INTERVALS[99], 50, burst=burst)) == {}
+
+
+def samples(
+    time_ns: Int64s, *, event: str, weight: int, thread: Int64s | None = None
+) -> SampleTable:
+    code = np.zeros(len(time_ns), np.int32)
+    each = code if thread is None else thread.astype(np.int32)
+    return SampleTable(
+        time_ns=time_ns,
+        thread=each,
+        stack=code - 1,
+        weight=np.full(len(time_ns), weight, np.int64),
+        event=Coded(code, [event]),
+        name=Coded(each, ["a", "b"]),
+        cpu=code - 1,
+        stacks=StackTable(np.zeros(0, np.int32), np.zeros(0, np.int32), []),
+    )
+
+
+def test_perfs_clocks_tell_the_interval_of_their_samples() -> None:
+    times = np.arange(100, dtype=np.int64) * S
+
+    assert sampling_interval_ns(samples(times, event="cpu-clock:ppp", weight=10_101_010)) == (
+        10_101_010
+    )
+
+
+def test_the_interval_of_other_samples_is_what_most_are_apart() -> None:
+    times = np.repeat(np.arange(200, dtype=np.int64) * 10_101_010, 2)
+    thread = np.tile([0, 1], 200)
+
+    assert sampling_interval_ns(samples(times, event="cycles:u", weight=77, thread=thread)) == (
+        10_101_010
+    )
+
+
+def test_events_that_happen_are_not_sampled() -> None:
+    times = np.arange(200, dtype=np.int64) * 10_000_000
+    thread = np.arange(200) % 2
+
+    assert (
+        sampling_interval_ns(samples(times, event="sched:sched_switch", weight=1, thread=thread))
+        is None
+    )
