@@ -30,7 +30,7 @@ _FEWEST_CELLS = 12
 _MOST_NAMES = 40
 _MOST_CELLS = 2**25
 # The transforms of all names take less than a second or two.
-_MOST_SIGHT = 2**23
+_MOST_SIGHT = 2**21
 
 
 @dataclass(frozen=True, slots=True)
