@@ -167,3 +167,155 @@ def test_the_depths_of_threads_are_rows_of_a_statemap(trace: str, tmp_path: Path
     assert [(event["entity"], event["event"]) for event in drawn["events"]] == [
         ("0 · GPU / q", "now")
     ]
+
+
+CALLS = [
+    {"ph": "M", "name": "thread_name", "pid": 1, "tid": 2, "args": {"name": "main"}},
+    {"ph": "X", "name": "f", "ts": 0, "dur": 10, "pid": 1, "tid": 2},
+    {"ph": "X", "name": "g", "ts": 1, "dur": 2, "pid": 1, "tid": 2},
+    {"ph": "X", "name": "g", "ts": 4, "dur": 5, "pid": 1, "tid": 2, "args": {"n": 1}},
+    {"ph": "X", "name": "f", "ts": 0, "dur": 3, "pid": 1, "tid": 3},
+]
+
+
+@pytest.fixture
+def calls(tmp_path: Path) -> str:
+    path = tmp_path / "calls.json"
+    path.write_text(json.dumps(CALLS))
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (
+            ["--callers", "g"],
+            {"callers": "g", "unit": "ns", "rows": [{"name": "f", "count": 2, "total_ns": 7000}]},
+        ),
+        (
+            ["--callees", "f"],
+            {"callees": "f", "unit": "ns", "rows": [{"name": "g", "count": 2, "total_ns": 7000}]},
+        ),
+        (
+            ["--tree", "--thread", "main"],
+            {
+                "tree": True,
+                "unit": "ns",
+                "rows": [
+                    {"depth": 0, "name": "f", "count": 1, "total_ns": 10_000, "self_ns": 3000},
+                    {"depth": 1, "name": "g", "count": 2, "total_ns": 7000, "self_ns": 7000},
+                ],
+            },
+        ),
+        (
+            ["--longest", "g", "--to", "6us"],
+            {
+                "longest": "g",
+                "rows": [
+                    {"name": "g", "pid": 1, "tid": 2, "start_ns": start, "end_ns": start + 2000,
+                     "depth": 1, "lane": 0, "self_ns": 2000, "unfinished": False, "args": args}
+                    for start, args in ((1000, None), (4000, {"n": 1}))
+                ],
+            },
+        ),
+        (
+            ["--against", "0..3us", "--from", "5us", "--to", "10us", "--thread", "1/2"],
+            {
+                "by": "name",
+                "unit": "ns",
+                "against_range_ns": [0, 3000],
+                "rows": [
+                    {"key": "g", "before": {"count": 1, "self_ns": 2000, "total_ns": 2000},
+                     "after": {"count": 1, "self_ns": 4000, "total_ns": 4000}},
+                    {"key": "f", "before": {"count": 1, "self_ns": 1000, "total_ns": 3000},
+                     "after": {"count": 1, "self_ns": 1000, "total_ns": 5000}},
+                ],
+            },
+        ),
+    ],
+)  # fmt: skip
+def test_questions_about_names_are_answered(
+    capsys: pytest.CaptureFixture[str], calls: str, words: list[str], expected: dict[str, Any]
+) -> None:
+    found = json.loads(run(capsys, "stats", calls, *words, "--json"))
+
+    del found["range_ns"]
+    assert found == expected
+    assert run(capsys, "stats", calls, *words)
+
+
+def test_durations_are_counted_in_parts_whole_or_clipped(
+    capsys: pytest.CaptureFixture[str], calls: str
+) -> None:
+    whole, clipped = (
+        json.loads(
+            run(capsys, "stats", calls, "--histogram", "g", "--from", "5us", *more, "--json")
+        )
+        for more in (["--whole"], [])
+    )
+
+    assert (sum(whole["counts"]), whole["edges_ns"][0]) == (1, 5000)
+    assert (sum(clipped["counts"]), clipped["edges_ns"][0]) == (1, 4000)
+
+
+def test_two_traces_are_compared(
+    capsys: pytest.CaptureFixture[str], calls: str, trace: str, tmp_path: Path
+) -> None:
+    rows = json.loads(run(capsys, "stats", calls, "--against", trace, "--json"))["rows"]
+    run(capsys, "flame", calls, "--against", trace, "-o", str(tmp_path / "both.txt"))
+
+    changes = {row["key"]: row["after"]["total_ns"] - row["before"]["total_ns"] for row in rows}
+    assert changes == {"f": 13_000, "g": 7000, "work": -10_000, "wait": -5000, "read": -3000}
+    assert "f;g 0 7000\n" in (tmp_path / "both.txt").read_text()
+
+
+def test_samples_have_statistics_by_name(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "x.folded"
+    path.write_text("main;read;read 3\nmain 1\n")
+
+    found = json.loads(run(capsys, "stats", str(path), "--json"))
+
+    assert found == {
+        "by": "name",
+        "unit": "samples",
+        "range_ns": [0, 4],
+        "rows": [
+            {"key": "read", "count": 1, "total": 3, "self": 3, "share": 0.75},
+            {"key": "main", "count": 1, "total": 4, "self": 1, "share": 1.0},
+        ],
+    }
+    assert "read" in run(capsys, "stats", str(path), "--callers", "read")
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "message"),
+    [
+        (["--callers", "f", "--tree"], 2, "--callers and --tree are two questions"),
+        (["--callers", "f", "--by", "thread"], 2, "leave out --by thread"),
+        (["--callers", "nothing"], 1, "nothing is called 'nothing'"),
+        (["--thread", "no*"], 1, "no thread with spans or samples is called 'no*'"),
+        (["--thread", "main", "--by", "state"], 2, "--thread chooses among spans"),
+        (["--against", "x"], 2, "write two times"),
+    ],
+)
+def test_questions_that_cannot_be_answered_are_refused(
+    capsys: pytest.CaptureFixture[str], calls: str, words: list[str], status: int, message: str
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["stats", calls, *words])
+
+    assert stopped.value.code == status
+    assert message in capsys.readouterr().err
+
+
+def test_a_flame_graph_of_chosen_threads(
+    capsys: pytest.CaptureFixture[str], calls: str, tmp_path: Path
+) -> None:
+    out = tmp_path / "out.txt"
+
+    run(capsys, "flame", calls, "--thread", "3", "--from", "2us", "--to", "9us", "--whole",
+        "-o", str(out))  # fmt: skip
+
+    assert out.read_text() == "f 3000\n"

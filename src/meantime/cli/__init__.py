@@ -26,7 +26,7 @@ COMMANDS = {
     "top": "Show what a program that is being recorded is doing.",
     "info": "Tell what a trace is: its format, span, entities, states and anomalies.",
     "heatmap": "Draw what happens at which offset of each second: a subsecond-offset heat map.",
-    "stats": "Tell where the time went: per state or entity, or per name of spans.",
+    "stats": "Tell where the time went: per state or entity, or per name of spans or samples.",
     "dump": "Print what a trace holds, one JSON object a line.",
     "flame": "Draw where the time went: a flame graph, or with --chart a flame chart.",
     "build": "Turn a trace into a history on disk, which every command takes in its place.",

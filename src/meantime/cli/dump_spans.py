@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from meantime.attributes import format_path
 from meantime.query.threads import numbered, thread_of, thread_quarks
 
@@ -12,8 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from meantime.history.history import History
+    from meantime.history.spans import SpanTable
 
-__all__ = ["counters", "samples", "spans"]
+__all__ = ["counters", "samples", "span_fields", "spans"]
 
 
 def spans(history: History) -> Iterator[str]:
@@ -22,8 +25,7 @@ def spans(history: History) -> Iterator[str]:
     names = [json.dumps(name) for name in table.name.names]
     self_ns = table.self_ns
     for thread, quark in enumerate(table.threads.tolist()):
-        whose = thread_of(history, quark)
-        head = f'"pid": {json.dumps(whose.pid)}, "tid": {json.dumps(whose.tid)}'
+        head = _ids(history, quark)
         rows = slice(int(table.offsets[thread]), int(table.offsets[thread + 1]))
         columns = (
             table.name.codes,
@@ -44,6 +46,27 @@ def spans(history: History) -> Iterator[str]:
                 f' "depth": {depth}, "lane": {lane}, "self_ns": {own},'
                 f' "unfinished": {"true" if unfinished else "false"}, "args": {args}}}\n'
             )
+
+
+def span_fields(history: History, table: SpanTable, row: int) -> dict[str, Any]:
+    """Return what a line of `spans` says of a span."""
+    thread = int(np.searchsorted(table.offsets, row, side="right")) - 1
+    return {
+        "name": table.name[row],
+        **json.loads(f"{{{_ids(history, int(table.threads[thread]))}}}"),
+        "start_ns": int(table.start_ns[row]),
+        "end_ns": int(table.end_ns[row]),
+        "depth": int(table.depth[row]),
+        "lane": int(table.lane[row]),
+        "self_ns": int(table.self_ns[row]),
+        "unfinished": bool(table.unfinished[row]),
+        "args": json.loads(_json(table.arguments(row))),
+    }
+
+
+def _ids(history: History, quark: int) -> str:
+    whose = thread_of(history, quark)
+    return f'"pid": {json.dumps(whose.pid)}, "tid": {json.dumps(whose.tid)}'
 
 
 def _json(text: str | None) -> str:

@@ -10,21 +10,22 @@ from typing import TYPE_CHECKING
 import click
 
 from meantime.cli.convert import report
-from meantime.cli.inputs import load, resolve
+from meantime.cli.inputs import load
 from meantime.cli.options import once
-from meantime.errors import InputError, TimeRangeError, UsageError
+from meantime.cli.parts import against as compared_with
+from meantime.cli.parts import part_of, thread_option
+from meantime.errors import InputError, UsageError
 from meantime.units import parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from meantime.history.history import History
+    from meantime.cli.parts import Against, Part
     from meantime.history.samples import SampleTable
     from meantime.query.stacks import CallTree, Difference
 
 __all__ = ["command"]
 
-_IN_TIME = {"wall", "cpu-clock", "task-clock", "on-cpu", "off-cpu"}
 _SUFFIXES = (".svg", ".json", ".txt", ".folded")
 
 
@@ -35,8 +36,14 @@ _SUFFIXES = (".svg", ".json", ".txt", ".folded")
 @once("-o", "--output", metavar="OUT", help="The result: .svg, .json or .txt.")
 @once("--from", "from_", metavar="TIME", help="Where the range begins.")
 @once("--to", "to", metavar="TIME", help="Where the range ends.")
-@once("--against", metavar="FROM..TO", help="Colour by the change of share since this range.")
-@click.option("--elided", is_flag=True, help="Only what is in the range of --against and now gone.")
+@thread_option
+@click.option("--whole", is_flag=True, help="Count spans whole that stick out of the range.")
+@once(
+    "--against",
+    metavar="FROM..TO|FILE",
+    help="Colour by the change of share since this range, or since another trace.",
+)
+@click.option("--elided", is_flag=True, help="Only what --against has and is gone here.")
 @once("--offset", metavar="FROM..TO", help="Only samples at these offsets of every period.")
 @once("--period", metavar="TIME", default="1s", help="The period of --offset.  [1s]")
 @once("--event", metavar="NAME", help="Only samples of this event.")
@@ -48,6 +55,8 @@ def command(
     output: str | None,
     from_: str | None,
     to: str | None,
+    threads: tuple[str, ...],
+    whole: bool,
     against: str | None,
     elided: bool,
     offset: str | None,
@@ -63,32 +72,33 @@ def command(
     band_ns, period_ns = _band(offset), parse_duration(period)
     from meantime.cli.output import write  # noqa: PLC0415 - only once the command line is sound
     from meantime.query.stacks import difference, gone  # noqa: PLC0415 - NumPy, not for --help
+    from meantime.query.trees import call_tree  # noqa: PLC0415 - as above
 
     _, history = load(file, lenient=lenient)
     if not len(history.spans()) and not len(history.samples()):
         raise InputError(file, "there are no spans and no samples to draw")
-    start_ns, end_ns = _range(history, from_, to)
+    asked = part_of(history, from_, to, threads)
     title = history.title or PurePath(file).name
     if chart:
         if not len(history.spans()):
             raise InputError(file, "there are no spans, which a chart draws; leave out --chart")
-        write(output, [_drawn_chart(history, title, start_ns, end_ns)])
+        write(output, [_drawn_chart(asked, title)])
         return
 
-    def part(start_ns: int, end_ns: int) -> tuple[CallTree, str]:
-        if band_ns is None and event is None:
-            return _tree(history, start_ns, end_ns)
-        samples = history.samples(start_ns=start_ns, end_ns=end_ns)
-        return _sampled(file, samples, band_ns, period_ns, event)
+    def counted(part: Part) -> tuple[CallTree, str]:
+        if band_ns is not None or event is not None:
+            return _sampled(file, part, band_ns, period_ns, event)
+        start_ns, end_ns = part.start_ns, part.end_ns
+        return call_tree(part.history, part.threads, start_ns=start_ns, end_ns=end_ns, whole=whole)
 
-    tree, unit = part(start_ns, end_ns)
+    tree, unit = counted(asked)
     lost: Counter[str] = Counter()
     if compared_to is None:
         write(output, _written(tree, unit, title, suffix, lost))
     else:
-        before, unit_before = part(*_range(history, *compared_to))
+        before, unit_before = counted(compared_to.part(history, threads, lenient=lenient))
         if unit != unit_before and len(tree) and len(before):
-            raise UsageError(f"the ranges count {unit} and {unit_before}; choose with --event")
+            raise UsageError(f"they count {unit} and {unit_before}; choose with --event")
         both = difference(before, tree)
         if elided:
             write(output, _written(gone(both), unit, f"{title}: gone", suffix, lost))
@@ -113,40 +123,21 @@ def _suffix(output: str | None, *, chart: bool) -> str:
     return suffix
 
 
-def _against(text: str | None, suffix: str, *, elided: bool, chart: bool) -> tuple[str, str] | None:
-    """Return the two times of the range that is compared against.
+def _against(text: str | None, suffix: str, *, elided: bool, chart: bool) -> Against | None:
+    """Return what is compared against.
 
     Raises:
-        UsageError: If it is not two times, or what is asked for cannot show a comparison.
+        UsageError: If that is not clear, or what is asked for cannot show a comparison.
     """
     if text is None:
         if elided:
-            raise UsageError("--elided needs --against FROM..TO, the range that is looked into")
+            raise UsageError("--elided needs --against, the range or trace that is looked into")
         return None
     if chart:
         raise UsageError("--against compares flame graphs; leave out --chart")
     if suffix == ".json" and not elided:
         raise UsageError("a comparison is written as .svg, .txt or .folded; or add --elided")
-    first, dots, last = text.partition("..")
-    if not (dots and first and last):
-        raise UsageError(f"--against {text!r}: write two times, such as 10s..20s")
-    return first, last
-
-
-def _range(history: History, from_: str | None, to: str | None) -> tuple[int, int]:
-    """Return the range that two times mean; where one is missing, the history's own bound.
-
-    Raises:
-        TimeRangeError: If it is empty.
-    """
-    start_ns, end_ns = history.bounds
-    if from_ is not None:
-        start_ns = resolve(from_, history.clock) or 0
-    if to is not None:
-        end_ns = resolve(to, history.clock) or 0
-    if start_ns >= end_ns:
-        raise TimeRangeError(f"the range from {start_ns} ns to {end_ns} ns is empty")
-    return start_ns, end_ns
+    return compared_with(text)
 
 
 def _compared(
@@ -160,24 +151,6 @@ def _compared(
     from meantime.views.export.folded import compared_lines  # noqa: PLC0415 - as above
 
     return compared_lines(both, lost)
-
-
-def _tree(history: History, start_ns: int, end_ns: int) -> tuple[CallTree, str]:
-    from meantime.query.stacks import sample_tree, span_tree  # noqa: PLC0415 - NumPy, not for --help
-    from meantime.query.threads import thread_quarks  # noqa: PLC0415 - as above
-
-    spans = history.spans(thread_quarks(history), start_ns=start_ns, end_ns=end_ns)
-    if len(history.spans()):
-        return span_tree(spans, start_ns=start_ns, end_ns=end_ns), "ns"
-    samples = history.samples(start_ns=start_ns, end_ns=end_ns)
-    return sample_tree(samples), _unit(samples)
-
-
-def _unit(samples: SampleTable) -> str:
-    events = set(samples.event.to_list())
-    # perf writes how precise it was asked to be after the event: cpu-clock:ppp
-    in_time = {str(event).partition(":")[0] for event in events} <= _IN_TIME
-    return "ns" if in_time else "/".join(sorted(map(str, events)))
 
 
 def _band(text: str | None) -> tuple[int, int] | None:
@@ -196,7 +169,7 @@ def _band(text: str | None) -> tuple[int, int] | None:
 
 def _sampled(
     file: str,
-    samples: SampleTable,
+    part: Part,
     band_ns: tuple[int, int] | None,
     period_ns: int,
     event: str | None,
@@ -208,21 +181,27 @@ def _sampled(
     """
     from meantime.query.offsets import samples_in_band, samples_of_event  # noqa: PLC0415 - as above
     from meantime.query.stacks import sample_tree  # noqa: PLC0415 - as above
+    from meantime.query.trees import sample_unit  # noqa: PLC0415 - as above
 
+    samples: SampleTable = part.history.samples(
+        part.threads, start_ns=part.start_ns, end_ns=part.end_ns
+    )
     if event is not None:
         samples = samples_of_event(samples, event)
     if band_ns is not None:
         samples = samples_in_band(samples, band_ns, period_ns)
     if not len(samples):
         raise InputError(file, "there are no samples in this part of it")
-    return sample_tree(samples), _unit(samples)
+    return sample_tree(samples), sample_unit(samples)
 
 
-def _drawn_chart(history: History, title: str, start_ns: int, end_ns: int) -> bytes:
+def _drawn_chart(part: Part, title: str) -> bytes:
     from meantime.views.flame import svg  # noqa: PLC0415 - as above
     from meantime.views.flame.data import chart  # noqa: PLC0415 - as above
 
-    return svg.render(chart(history, title=title, start_ns=start_ns, end_ns=end_ns))
+    history, start_ns, end_ns, threads = part
+    drawn = chart(history, threads, title=title, start_ns=start_ns, end_ns=end_ns)
+    return svg.render(drawn)
 
 
 def _written(

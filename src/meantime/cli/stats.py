@@ -10,7 +10,10 @@ import click
 
 from meantime.cli.inputs import load, resolve
 from meantime.cli.options import once
+from meantime.cli.parts import against as compared_with
+from meantime.cli.parts import part_of, thread_option
 from meantime.cli.tables import Column, print_table
+from meantime.errors import InputError, UsageError
 from meantime.units import format_ns
 
 if TYPE_CHECKING:
@@ -28,11 +31,22 @@ __all__ = ["command"]
     "--by",
     type=click.Choice(["state", "entity", "name", "category", "thread"]),
     help="One row a state, or one a state of each entity; of spans one row a name, a category or a"
-    " thread.  [state, or name where there are spans]",
+    " thread; of samples one a name.  [state, or name where there are spans or samples]",
 )
 @once("--from", "from_", metavar="TIME", help="Where the range begins.")
 @once("--to", "to", metavar="TIME", help="Where the range ends.")
+@thread_option
 @click.option("--whole", is_flag=True, help="Count spans whole that stick out of the range.")
+@once(
+    "--against",
+    metavar="FROM..TO|FILE",
+    help="Compare spans or samples by name with this range, or with another trace.",
+)
+@click.option("--tree", is_flag=True, help="Who called whom, the heaviest first.")
+@once("--callers", metavar="NAME", help="Who called this function.")
+@once("--callees", metavar="NAME", help="Whom this function called.")
+@once("--longest", metavar="NAME", help="The longest spans of this name.")
+@once("--histogram", metavar="NAME", help="How long spans of this name lasted.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--lenient", is_flag=True, help="Skip and count what cannot be read.")
 def command(
@@ -41,31 +55,61 @@ def command(
     by: Literal["state", "entity", "name", "category", "thread"] | None,
     from_: str | None,
     to: str | None,
+    threads: tuple[str, ...],
     whole: bool,
+    against: str | None,
+    tree: bool,
     as_json: bool,
     lenient: bool,
+    **of_name: str | None,
 ) -> None:
-    """Tell where the time went: per state or entity, or per name of spans."""
+    """Tell where the time went: per state or entity, or per name of spans or samples."""
+    question = _question(of_name, by=by, against=against, tree=tree)
+    compared_to = None if against is None else compared_with(against)
     _, history = load(file, lenient=lenient)
-    start_ns, end_ns = resolve(from_, history.clock), resolve(to, history.clock)
+    has_stacks = len(history.spans()) + len(history.samples()) > 0
     if by is None:
-        by = "name" if len(history.spans()) else "state"
-    if by == "name" or by == "category" or by == "thread":  # noqa: PLR1714 - mypy narrows by ==
-        from meantime.cli.stats_spans import (  # noqa: PLC0415 - NumPy is not for --help
-            print_span_statistics,
-        )
+        by = "name" if has_stacks else "state"
+    if by != "state" and by != "entity":  # noqa: PLR1714 - mypy narrows by !=
+        if not has_stacks and question:
+            raise InputError(file, "there are no spans and no samples, which this is about")
+        from meantime.cli import stats_stacks  # noqa: PLC0415 - NumPy is not for --help
 
-        print_span_statistics(
-            history, by, start_ns=start_ns, end_ns=end_ns, whole=whole, as_json=as_json
-        )
+        asked = part_of(history, from_, to, threads)
+        other = compared_to and compared_to.part(history, threads, lenient=lenient)
+        stats_stacks.answer(asked, by, question, other, whole=whole, as_json=as_json)
         return
+    if threads:
+        raise UsageError("--thread chooses among spans and samples; this asks for states")
     from meantime.query.statistics import state_statistics  # noqa: PLC0415 - NumPy is not for --help
 
+    start_ns, end_ns = resolve(from_, history.clock), resolve(to, history.clock)
     statistics = state_statistics(history, by=by, start_ns=start_ns, end_ns=end_ns)
     if as_json:
         click.echo(json.dumps(_document(statistics)))
     else:
         _print(statistics)
+
+
+def _question(
+    of_name: dict[str, str | None], *, by: str | None, against: str | None, tree: bool
+) -> tuple[str, str] | None:
+    """Return what is asked beside statistics, and of which name; None if nothing is.
+
+    Raises:
+        UsageError: If that is more than one thing.
+    """
+    asked = [(what, name) for what, name in of_name.items() if name is not None]
+    if tree:
+        asked.append(("tree", ""))
+    if against is not None:
+        asked.append(("against", ""))
+    if len(asked) > 1:
+        first, second = (f"--{what}" for what, _ in asked[:2])
+        raise UsageError(f"{first} and {second} are two questions: ask one")
+    if asked and by not in {None, "name"}:
+        raise UsageError(f"--{asked[0][0]} is about names; leave out --by {by}")
+    return asked[0] if asked else None
 
 
 def _document(statistics: StateStatistics) -> dict[str, Any]:

@@ -6,6 +6,7 @@ together and every span stands behind the one it is in.
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -146,6 +147,13 @@ class SpanTable(Tabular):
             threads = np.isin(self.threads, np.asarray(quarks, np.int32))
             wanted &= np.repeat(threads, np.diff(self.offsets))
         return self._taken(wanted, threads)
+
+    def clipped(self, start_ns: int, end_ns: int) -> SpanTable:
+        """Return the same spans with their times cut to [start_ns, end_ns)."""
+        cut = copy.copy(self)
+        cut.start_ns = np.clip(self.start_ns, start_ns, end_ns)
+        cut.end_ns = np.clip(self.end_ns, start_ns, end_ns)
+        return cut
 
     def _taken(self, wanted: npt.NDArray[np.bool_], threads: npt.NDArray[np.bool_]) -> SpanTable:
         # What is around a wanted span is wanted too, so each parent has a new place.

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from meantime.errors import MeantimeError
+
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from meantime.columns import Int32s
     from meantime.history.history import History
 
-__all__ = ["Thread", "numbered", "thread_of", "thread_quarks", "thread_title"]
+__all__ = ["Thread", "choose_threads", "numbered", "thread_of", "thread_quarks", "thread_title"]
 
 
 class Thread(NamedTuple):
@@ -77,3 +82,37 @@ def thread_quarks(history: History) -> Int32s:
     threads = history.spans().threads
     chosen = [quark for quark in threads.tolist() if thread_of(history, quark).tid is not None]
     return np.array(chosen, np.int32)
+
+
+def choose_threads(history: History, patterns: Sequence[str]) -> Int32s:
+    """Return the threads with spans or samples that any of these patterns means.
+
+    A pattern is a thread's id, its name, or `PROCESS/THREAD`, each an id or a name; `*` stands for
+    anything, `?` for any character.
+
+    >>> from meantime.testing import history_from_spans
+    >>> history = history_from_spans({"main": [("a", 0, 9)], "pool-1": [("b", 0, 9)]})
+    >>> choose_threads(history, ["1/pool-*"]).tolist() == [history.quark("Processes", "1",
+    ...     "Threads", "pool-1")]
+    True
+
+    Raises:
+        MeantimeError: If a pattern means none of them.
+    """
+    sampled = np.unique(history.samples().thread)
+    quarks = [*thread_quarks(history).tolist()]
+    quarks += [quark for quark in sampled.tolist() if quark not in quarks]
+    called = [_called(thread_of(history, quark)) for quark in quarks]
+    chosen = np.zeros(len(quarks), np.bool_)
+    for pattern in patterns:
+        meant = [any(fnmatchcase(name, pattern) for name in names) for names in called]
+        if not any(meant):
+            raise MeantimeError(f"no thread with spans or samples is called {pattern!r}")
+        chosen |= meant
+    return np.array(quarks, np.int32)[chosen]
+
+
+def _called(whose: Thread) -> list[str]:
+    threads = [str(name) for name in (whose.tid, whose.name) if name is not None]
+    processes = [str(name) for name in (whose.pid, whose.process) if name is not None]
+    return threads + [f"{process}/{thread}" for process in processes for thread in threads]

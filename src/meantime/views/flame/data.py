@@ -143,9 +143,17 @@ def compared(both: Difference, *, title: str, unit: str) -> Flame:
     )
 
 
-def chart(history: History, *, title: str, start_ns: int, end_ns: int) -> Flame:
+def chart(
+    history: History,
+    quarks: Sequence[int] | Int32s | None = None,
+    *,
+    title: str,
+    start_ns: int,
+    end_ns: int,
+) -> Flame:
     """Return the flame chart of a range: the spans of each thread in time, clipped to the range."""
-    spans = history.spans(thread_quarks(history), start_ns=start_ns, end_ns=end_ns)
+    threads = thread_quarks(history) if quarks is None else quarks
+    spans = history.spans(threads, start_ns=start_ns, end_ns=end_ns)
     begin = np.maximum(spans.start_ns, start_ns)
     length = np.minimum(spans.end_ns, end_ns) - begin
     # a lane's rows stand below those of the lanes before it

@@ -1,0 +1,119 @@
+"""The call tree of a part of a history, of its spans or else its samples; functions by weight."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from meantime.query.stacks import sample_tree, span_tree
+from meantime.query.threads import thread_quarks
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from meantime.columns import Int32s
+    from meantime.history.history import History
+    from meantime.history.samples import SampleTable
+    from meantime.query.stacks import CallTree
+
+__all__ = ["NameWeight", "by_name", "call_tree", "sample_unit"]
+
+_IN_TIME = {"wall", "cpu-clock", "task-clock", "on-cpu", "off-cpu"}
+
+
+def call_tree(
+    history: History,
+    quarks: Sequence[int] | Int32s | None = None,
+    *,
+    start_ns: int | None = None,
+    end_ns: int | None = None,
+    whole: bool = False,
+) -> tuple[CallTree, str]:
+    """Return the call tree of some threads in a range, and what it counts.
+
+    Args:
+        history: Where they are.
+        quarks: The threads; None is all, async operations not among them.
+        start_ns: Where the range begins.
+        end_ns: Where it ends.
+        whole: Count spans whole that stick out of the range.
+
+    >>> from meantime.testing import history_from_spans
+    >>> tree, unit = call_tree(history_from_spans({"main": [("a", 0, 9)]}), start_ns=4)
+    >>> tree.total.tolist(), unit
+    ([5], 'ns')
+    """
+    if len(history.spans()):
+        threads = thread_quarks(history) if quarks is None else quarks
+        spans = history.spans(threads, start_ns=start_ns, end_ns=end_ns)
+        if whole:
+            return span_tree(spans), "ns"
+        return span_tree(spans, start_ns=start_ns, end_ns=end_ns), "ns"
+    samples = history.samples(quarks, start_ns=start_ns, end_ns=end_ns)
+    return sample_tree(samples), sample_unit(samples)
+
+
+def sample_unit(samples: SampleTable) -> str:
+    """Return what the weights of samples count: `ns`, or the names of their events."""
+    events = set(samples.event.to_list())
+    # perf writes how precise it was asked to be after the event: cpu-clock:ppp
+    in_time = {str(event).partition(":")[0] for event in events} <= _IN_TIME
+    return "ns" if in_time else "/".join(sorted(map(str, events)))
+
+
+class NameWeight(NamedTuple):
+    """What was spent in a function: in itself, and in it with all that it called."""
+
+    name: str
+    own: int
+    total: int
+    calls: int
+
+
+def by_name(tree: CallTree) -> list[NameWeight]:
+    """Return what was spent in each function, most in itself first; calls in its own calls once.
+
+    >>> from meantime.testing import history_from_samples
+    >>> from meantime.query.stacks import sample_tree
+    >>> history = history_from_samples([(0, "t", ["f", "f"], 2), (1, "t", ["g"], 1)])
+    >>> by_name(sample_tree(history.samples()))
+    [NameWeight(name='f', own=2, total=2, calls=1), NameWeight(name='g', own=1, total=1, calls=1)]
+    """
+    names = tree.stacks.frames
+    own = np.zeros(len(names), np.int64)
+    count = np.zeros(len(names), np.int64)
+    total = np.zeros(len(names), np.int64)
+    np.add.at(own, tree.stacks.frame, tree.own)
+    np.add.at(count, tree.stacks.frame, tree.count)
+    outermost = _outermost(tree)
+    np.add.at(total, tree.stacks.frame[outermost], tree.total[outermost])
+    rows = [
+        NameWeight(name, *numbers)
+        for name, *numbers in zip(names, own.tolist(), total.tolist(), count.tolist(), strict=True)
+        if any(numbers)
+    ]
+    return sorted(rows, key=lambda row: (-row.own, -row.total, row.name))
+
+
+def _outermost(tree: CallTree) -> list[int]:
+    """Return the stacks whose function is in none of its own calls."""
+    parent, frame = tree.stacks.parent.tolist(), tree.stacks.frame.tolist()
+    below: list[list[int]] = [[] for _ in parent]
+    waiting: list[int] = []
+    for row in range(len(parent) - 1, -1, -1):
+        (below[parent[row]] if parent[row] >= 0 else waiting).append(row)
+    open_: dict[int, int] = {}
+    found = []
+    # a row on the way down, its complement on the way up
+    while waiting:
+        row = waiting.pop()
+        if row < 0:
+            open_[frame[~row]] -= 1
+            continue
+        if not open_.get(frame[row]):
+            found.append(row)
+        open_[frame[row]] = open_.get(frame[row], 0) + 1
+        waiting.append(~row)
+        waiting += below[row]
+    return found
