@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from meantime.building import build as build
     from meantime.collect.session import record as record
     from meantime.collect.session import start as start
     from meantime.collect.session import stop as stop
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from meantime.history import History as History
     from meantime.history import HistoryBuilder as HistoryBuilder
     from meantime.opening import open_history as open  # noqa: A004 - meantime.open(path)
+    from meantime.providers import StateProvider as StateProvider
     from meantime.views.statemap import statemap as statemap
 
 __version__ = "0.1.0"
@@ -23,6 +25,8 @@ __all__ = [
     "History",
     "HistoryBuilder",
     "MeantimeError",
+    "StateProvider",
+    "build",
     "open",
     "record",
     "start",
@@ -34,6 +38,8 @@ _HOMES = {
     "History": ("meantime.history", "History"),
     "HistoryBuilder": ("meantime.history", "HistoryBuilder"),
     "MeantimeError": ("meantime.errors", "MeantimeError"),
+    "StateProvider": ("meantime.providers", "StateProvider"),
+    "build": ("meantime.building", "build"),
     "open": ("meantime.opening", "open_history"),
     "record": ("meantime.collect.session", "record"),
     "start": ("meantime.collect.session", "start"),

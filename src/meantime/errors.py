@@ -8,12 +8,14 @@ on standard error; nothing else is caught there::
     ├── InputError               a file says something that cannot be
     ├── OutputError              a result could not be written
     ├── MissingExtraError        an optional dependency is not installed
+    ├── ProviderError            a provider failed, or its declaration is wrong
     └── HistoryError
         ├── TimeRangeError       a time lies outside the history       (also a ValueError)
         ├── TimeOrderError       an attribute's changes went backwards (also a ValueError)
         ├── StateTypeError       a value is not of its attribute's type (also a TypeError)
         ├── QuarkError           no attribute has this quark           (also an IndexError)
         ├── AttributeNotFound    no attribute has this path            (also a KeyError)
+        ├── NotKeptError         it was told, but this history does not keep it
         └── HistoryClosedError   the builder or history was closed
 """
 
@@ -26,7 +28,9 @@ __all__ = [
     "InputError",
     "MeantimeError",
     "MissingExtraError",
+    "NotKeptError",
     "OutputError",
+    "ProviderError",
     "QuarkError",
     "StateTypeError",
     "TimeOrderError",
@@ -80,6 +84,10 @@ class MissingExtraError(MeantimeError):
     """An optional dependency is not installed; the message names the extra that brings it."""
 
 
+class ProviderError(MeantimeError):
+    """A provider failed at an event, or what declares it is wrong."""
+
+
 class HistoryError(MeantimeError):
     """A history, or its builder, was asked for something it cannot do."""
 
@@ -105,6 +113,10 @@ class AttributeNotFound(HistoryError, KeyError):  # noqa: N818 - named as Trace 
 
     def __str__(self) -> str:
         return str(self.args[0])
+
+
+class NotKeptError(HistoryError):
+    """A history that keeps only a part was asked for another."""
 
 
 class HistoryClosedError(HistoryError):

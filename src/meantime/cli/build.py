@@ -2,34 +2,63 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import click
 
-from meantime.cli.inputs import load_trace
+from meantime.cli.inputs import import_numpy
 from meantime.cli.options import once
+from meantime.cli.progress import progress_bar
 from meantime.errors import OutputError
 from meantime.units import format_bytes
 
-__all__ = ["command"]
+if TYPE_CHECKING:
+    from meantime.history import History
+
+__all__ = ["command", "keep_history"]
 
 
 @click.command("build", epilog="Example:  meantime build disks.statemap.gz -o disks.mth")
-@click.argument("file", metavar="FILE")
+@click.argument("trace", metavar="TRACE")
 @once("-o", "--output", metavar="NAME.mth", required=True, help="The directory to make.")
+@once("--provider", metavar="FILE", help="What makes states of events: a TOML or Python file.")
 @click.option("--lenient", is_flag=True, help="Skip and count what cannot be read.")
-def command(*, file: str, output: str, lenient: bool) -> None:
+def command(*, trace: str, output: str, provider: str | None, lenient: bool) -> None:
     """Turn a trace into a history on disk, which every command takes in its place."""
-    from pathlib import Path  # noqa: PLC0415 - NumPy and the core are not for --help
-
-    from meantime.history.build import build  # noqa: PLC0415 - as above
-    from meantime.history.opening import discard_unfinished  # noqa: PLC0415 - as above
-
-    if discard_unfinished(Path(output)):
-        click.echo(f"{output}: was not finished, and a trace cannot go on: built anew", err=True)
-    if Path(output).exists():
-        raise OutputError(f"{output}: exists; remove it, or give another name")
-    with load_trace(file, lenient=lenient) as trace:
-        history = build(trace, output)
+    history = keep_history(trace, output, provider=provider, lenient=lenient)
     for line in history.anomalies.lines():
-        click.echo(f"{file}: {line}", err=True)
-    size_bytes = sum(part.stat().st_size for part in Path(output).rglob("*") if part.is_file())
+        click.echo(f"{trace}: {line}", err=True)
+    parts = Path(output).rglob("*")
+    size_bytes = sum(part.stat().st_size for part in parts if part.is_file())
     click.echo(f"{output}: {len(history.attributes):,} attributes, {format_bytes(size_bytes)}")
+
+
+def keep_history(trace: str, output: str, *, provider: str | None, lenient: bool) -> History:
+    """Return the history of a trace, kept in a directory; one that was not finished goes on.
+
+    Raises:
+        InputError: If the trace cannot be read.
+        OutputError: If there is a finished history, or something else, of that name.
+    """
+    import_numpy()
+    from meantime.building import build  # noqa: PLC0415 - NumPy and the core are not for --help
+    from meantime.history.opening import is_unfinished  # noqa: PLC0415 - as above
+
+    path = Path(output)
+    if path.exists() and not is_unfinished(path):
+        raise OutputError(f"{output}: it is there already; remove it, or give another name")
+    with progress_bar(f"reading {trace}") as progress:
+        return build(
+            trace,
+            provider,
+            path,
+            lenient=lenient,
+            resume=True,
+            tell=_tell,
+            progress=progress,
+        )
+
+
+def _tell(sentence: str) -> None:
+    click.echo(sentence, err=True)

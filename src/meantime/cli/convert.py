@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections import Counter
-from pathlib import Path
 
 import click
 
+from meantime.cli.build import keep_history
 from meantime.cli.inputs import load
 from meantime.cli.options import once
-from meantime.errors import InputError, OutputError, UsageError
+from meantime.errors import InputError, UsageError
 
 __all__ = ["command", "report"]
 
@@ -40,7 +39,7 @@ def command(*, source: str, output: str, to: str | None, only: str | None, lenie
 
     target = _target(output, to, only)
     if target == _HISTORY:
-        _keep_history(source, Path(output), lenient=lenient)
+        keep_history(source, output, provider=None, lenient=lenient)
         return
     _, history = load(source, lenient=lenient)
     if target in _RECORDED:
@@ -74,22 +73,6 @@ def _target(output: str, to: str | None, only: str | None) -> str:
         if output.endswith(suffix):
             return name
     raise UsageError(f"{output!r} does not end like a format: say --to with one of {names}")
-
-
-def _keep_history(source: str, output: Path, *, lenient: bool) -> None:
-    """Build the history under another name first, so that a failure leaves nothing behind."""
-    from meantime.history import build  # noqa: PLC0415 - as above
-    from meantime.readers import open_trace  # noqa: PLC0415 - as above
-
-    if output.exists():
-        raise OutputError(f"{output}: it is there already; a history is not written over")
-    parent = output.resolve().parent
-    if not parent.is_dir():
-        raise OutputError(f"{output}: there is no directory {parent}")
-    with tempfile.TemporaryDirectory(prefix=f".{output.name}.", dir=parent) as folder:
-        whole = Path(folder) / output.name
-        build(open_trace(source, lenient=lenient), whole)
-        whole.rename(output)
 
 
 def report(lost: Counter[str]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -12,15 +11,14 @@ from meantime.errors import InputError, UsageError
 from meantime.units import format_utc, parse_instant
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from meantime.anomalies import Anomalies
     from meantime.clocks import Clock
     from meantime.opening import Opened
-    from meantime.trace import Trace
     from meantime.units import Instant
 
-__all__ = ["load", "load_trace", "refuse_anomalies", "resolve", "since_origin"]
+__all__ = ["import_numpy", "load", "refuse_anomalies", "resolve", "since_origin"]
 
 
 def load(
@@ -35,14 +33,14 @@ def load(
     Raises:
         InputError: If the trace cannot be read.
     """
-    _import_numpy()
+    import_numpy()
     from meantime import opening  # noqa: PLC0415 - NumPy and the core are not for --help
 
     with progress_bar(f"reading {path}") as progress:
         return opening.load(path, lenient=lenient, until_ns=until_ns, keep=keep, progress=progress)
 
 
-def _import_numpy() -> None:
+def import_numpy() -> None:
     """Import NumPy without the threads that its linear algebra starts, which nothing here uses.
 
     Starting them is nearly half of what the import costs.
@@ -55,20 +53,6 @@ def _import_numpy() -> None:
         import_module("numpy")
     finally:
         del os.environ[variable]
-
-
-@contextmanager
-def load_trace(path: str, *, lenient: bool) -> Iterator[Trace]:
-    """Yield a trace that is read while its batches are consumed, with progress on a terminal.
-
-    Raises:
-        InputError: If the trace cannot be read.
-    """
-    _import_numpy()
-    from meantime.readers import open_trace  # noqa: PLC0415 - as above
-
-    with progress_bar(f"reading {path}") as progress:
-        yield open_trace(path, lenient=lenient, progress=progress)
 
 
 def refuse_anomalies(path: str, anomalies: Anomalies) -> None:

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from meantime.errors import InputError
 from meantime.history.builder import HistoryBuilder
+from meantime.history.feeding import Feeder
 from meantime.trace import Counters, Events, Flows, Points, Samples, Spans, StateChanges
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from os import PathLike
 
     from meantime.attributes import Path
     from meantime.columns import Int32s
+    from meantime.history.feeding import Provider
     from meantime.history.history import History
-    from meantime.trace import Trace
+    from meantime.trace import Batch, Trace
 
-__all__ = ["build"]
+__all__ = ["build", "fill"]
 
 _Fact = TypeVar("_Fact")
+
+
+# Where a reader begins that cannot go on anywhere else: what was kept is passed over.
+_BEGINNING = "the beginning"
 
 
 def build(trace: Trace, path: str | PathLike[str] | None = None) -> History:
@@ -36,14 +44,30 @@ def build(trace: Trace, path: str | PathLike[str] | None = None) -> History:
         OutputError: If the directory exists or cannot be written.
         TimeOrderError: If an entity's changes go backwards.
     """
-    builder = HistoryBuilder(path)
-    tables = _Tables(builder, trace)
+    return fill(HistoryBuilder(path), trace)
+
+
+def fill(builder: HistoryBuilder, trace: Trace, provider: Provider | None = None) -> History:
+    """Return the history of all that a trace says, its events as a provider understands them.
+
+    The builder may be one that goes on: without a provider the trace is read from its beginning,
+    with one from the `input` of the builder's position.
+
+    Raises:
+        InputError: If the trace cannot be read, or has no events for the provider.
+        ProviderError: If the provider fails.
+        TimeOrderError: If an entity's changes go backwards.
+    """
+    feeder = None
+    if provider is not None:
+        feeder = Feeder(builder, provider)
+    elif builder.position is None:
+        builder.position = _BEGINNING
+    tables = _Tables(builder, trace, feeder)
     tables.put_all()
-    for entity, time_ns in trace.ends.items():
-        quark = int(tables.quark_of[entity])
-        # a state that began then has no length in the trace, but is what was said last
-        if builder.ongoing_start(quark) < time_ns:
-            builder.modify(time_ns, quark, None)
+    builder.end_states(
+        [(int(tables.quark_of[entity]), time_ns) for entity, time_ns in trace.ends.items()]
+    )
     for tag, fields in enumerate(trace.tags):
         builder.define_tag(tag, fields)
     for lane in trace.lanes:
@@ -57,7 +81,8 @@ def build(trace: Trace, path: str | PathLike[str] | None = None) -> History:
         )
     builder.catalogue.clock = trace.clock
     builder.catalogue.title = trace.title
-    builder.catalogue.bounds = trace.bounds
+    if feeder is None:
+        builder.catalogue.bounds = trace.bounds
     builder.catalogue.descriptions = tables.by_quark(trace.descriptions)
     builder.catalogue.names = tables.by_quark(trace.names)
     builder.catalogue.sort_keys = tables.by_quark(trace.sort_keys)
@@ -72,34 +97,55 @@ def build(trace: Trace, path: str | PathLike[str] | None = None) -> History:
 class _Tables:
     """What the codes of a trace are in the history; both grow while the trace is read."""
 
-    def __init__(self, builder: HistoryBuilder, trace: Trace) -> None:
+    def __init__(self, builder: HistoryBuilder, trace: Trace, feeder: Feeder | None) -> None:
         self._builder = builder
         self._trace = trace
+        self._feeder = feeder
         self.quark_of: Int32s = np.empty(0, np.int32)
         self._magnitude_of: Int32s = np.empty(0, np.int32)
         self._code_of: Int32s = np.empty(0, np.int32)
 
     def put_all(self) -> None:
         """Take every batch, and hold none of them afterwards."""
-        for batch in self._trace.batches:
+        batches = self._trace.batches
+        try:
+            self._put_each(batches)
+        finally:
+            if isinstance(batches, Generator):
+                batches.close()  # and with it the input, also where reading did not come to its end
+        if self._feeder is None:
             self.grow()
-            if isinstance(batch, StateChanges):
-                self.put_changes(batch)
-            elif isinstance(batch, Spans):
-                self.put_spans(batch)
-            elif isinstance(batch, Samples):
-                self._builder.samples.add(batch, self.quark_of, self._code_of)
-            elif isinstance(batch, Counters):
-                self.put_counters(batch)
-            elif isinstance(batch, Points):
-                self.put_points(batch)
-            elif isinstance(batch, Flows):
-                self.put_flows(batch)
-            elif isinstance(batch, Events):
-                self.put_events(batch)
-            else:
-                raise TypeError(f"a history has no place for {type(batch).__name__}")
-        self.grow()
+
+    def _put_each(self, batches: Iterator[Batch]) -> None:
+        for batch in batches:
+            if self._feeder is not None and isinstance(batch, Events):
+                self._feeder.take(batch)
+            elif self._feeder is not None and not self._feeder.begun:
+                raise InputError(
+                    self._trace.source,
+                    f"a provider takes events, and a {self._trace.format} trace has none",
+                )
+            elif self._builder.keeps_events or isinstance(batch, StateChanges | Counters):
+                self.grow()
+                self._put(batch)
+
+    def _put(self, batch: Batch) -> None:
+        if isinstance(batch, StateChanges):
+            self.put_changes(batch)
+        elif isinstance(batch, Spans):
+            self.put_spans(batch)
+        elif isinstance(batch, Samples):
+            self._builder.samples.add(batch, self.quark_of, self._code_of)
+        elif isinstance(batch, Counters):
+            self.put_counters(batch)
+        elif isinstance(batch, Points):
+            self.put_points(batch)
+        elif isinstance(batch, Flows):
+            self.put_flows(batch)
+        elif isinstance(batch, Events):
+            self.put_events(batch)
+        else:
+            raise TypeError(f"a history has no place for {type(batch).__name__}")
 
     def by_quark(self, facts: Mapping[int, _Fact]) -> dict[int, _Fact]:
         """Return facts by entity as facts by quark."""

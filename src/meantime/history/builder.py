@@ -21,6 +21,7 @@ from meantime.errors import (
     StateTypeError,
     TimeOrderError,
     TimeRangeError,
+    UsageError,
 )
 from meantime.history import structures
 from meantime.history.catalogue import Catalogue
@@ -40,7 +41,7 @@ from meantime.kernels.tail import BACKWARDS, NO_QUARK
 from meantime.trace import LaneDeclaration
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from os import PathLike
     from types import TracebackType
 
@@ -76,6 +77,8 @@ class HistoryBuilder:
         start_ns: Where the history begins, if no change is earlier.
         origin_ns: UTC of the history's time 0, in nanoseconds since 1970, if known.
         reorder_ns: How late the changes of an attribute may come; they are held back that long.
+        keep: `"ongoing"` keeps only the state that each attribute is in now: what was before cannot
+            be asked for, and no events, spans and samples are kept.
         clock: Which clock its times count.
         resume: Go on with the unfinished history in the directory, if there is one.
 
@@ -91,9 +94,19 @@ class HistoryBuilder:
         start_ns: int = 0,
         origin_ns: int | None = None,
         reorder_ns: int = 0,
+        keep: Literal["everything", "ongoing"] = "everything",
         clock: Clock | None = None,
         resume: bool = False,
     ) -> None:
+        if keep not in ("everything", "ongoing"):
+            raise UsageError(
+                f"keep is {keep!r}: here it is 'everything' or 'ongoing'; for checkpoints an input"
+                " must be read again, see meantime.build"
+            )
+        if keep == "ongoing" and path is not None:
+            raise UsageError(
+                f"{path}: keep='ongoing' stores nothing, so there is nothing for a path"
+            )
         clock = clock or Clock()
         if origin_ns is not None:
             clock = replace(clock, utc_at_origin_ns=origin_ns)
@@ -101,11 +114,14 @@ class HistoryBuilder:
         self.events = EventTables()
         self.spans = SpanCollector()
         self.samples = SampleCollector()
-        self._store = Store(self._refuse, reorder_ns=reorder_ns)
+        self._keep = keep
+        self._store = Store(self._refuse, reorder_ns=reorder_ns, forget=keep == "ongoing")
         self._later: list[tuple[int, int, int, Value, str]] = []
         self._later_serial = count()
         self._changes = 0
         self._nested = False
+        self._where: Callable[[], Any] | None = None
+        self._event_ns = _INT64.min
         self._done = 0
         self._batch: int | None = None
         self._skip_operations = 0
@@ -153,6 +169,25 @@ class HistoryBuilder:
     def attributes(self) -> Attributes:
         """The attribute tree so far."""
         return self.catalogue.attributes
+
+    def drive(self, where: Callable[[], Any]) -> None:
+        """Be driven from now on: what is done between two steps is kept, or lost, as one.
+
+        Args:
+            where: Returns the `position` to be kept; it is called at steps.
+        """
+        self._where = where
+        self._store.whole_steps = True
+
+    def step(self, time_ns: int) -> None:
+        """Begin the next step, an event at a time: first comes what was put off until then."""
+        if self._writer is not None:
+            self._writer.tick(self._store)
+        self.advance(time_ns)
+
+    def where(self) -> Any:
+        """Return the position to be kept."""
+        return self._where() if self._where is not None else self.catalogue.position
 
     @property
     def position(self) -> Any:
@@ -214,8 +249,8 @@ class HistoryBuilder:
         if not self._nested:
             if not self._begin():
                 return
-            if self._later and self._later[0][0] <= time_ns:
-                self._apply_later(time_ns)
+            if self._later:
+                self._do_due(time_ns)
         word, null, kind = word_of(value, self.catalogue.strings)
         if not _INT64.min < time_ns < _INT64.max:
             raise TimeRangeError(f"{time_ns} ns does not fit a history")
@@ -314,7 +349,7 @@ class HistoryBuilder:
             StateTypeError: If the attribute holds something else than a depth.
         """
         if self._begin():
-            self._apply_later(time_ns)
+            self._do_due(time_ns)
             self._whole("push", time_ns, quark, value)
 
     def pop(self, time_ns: int, quark: int) -> Value:
@@ -325,7 +360,7 @@ class HistoryBuilder:
         """
         if not self._begin():
             return None
-        self._apply_later(time_ns)
+        self._do_due(time_ns)
         return self._whole("pop", time_ns, quark, None)
 
     def increment(self, time_ns: int, quark: int, amount: float = 1) -> None:
@@ -335,13 +370,13 @@ class HistoryBuilder:
             StateTypeError: If the attribute does not hold a number of the amount's type.
         """
         if self._begin():
-            self._apply_later(time_ns)
+            self._do_due(time_ns)
             self._whole("increment", time_ns, quark, amount)
 
     def remove(self, time_ns: int, quark: int) -> None:
         """Say that an attribute and all below it have no state from `time_ns` on."""
         if self._begin():
-            self._apply_later(time_ns)
+            self._do_due(time_ns)
             self._whole("remove", time_ns, quark, None)
 
     def later(
@@ -350,14 +385,37 @@ class HistoryBuilder:
         quark: int,
         value: Value = None,
         *,
-        action: Literal["modify", "push", "pop"] = "modify",
+        action: Literal["modify", "push", "pop", "increment", "remove"] = "modify",
     ) -> None:
         """Do something once a change at or after `time_ns` comes, before it; or at the end.
 
-        Those of one time are done in the order in which they were asked for.
+        Those of one time are done in the order in which they were asked for. In a provider they
+        wait for the next event at or after `time_ns`.
+
+        Raises:
+            QuarkError: If there is no such attribute.
+            ValueError: If there is no such action.
         """
+        if action not in structures.ACTIONS:
+            actions = ", ".join(structures.ACTIONS)
+            raise ValueError(f"{action!r} is not an action: it is one of {actions}")
+        self._checked_quark(quark)
         if self._begin():
             self.put_off(time_ns, quark, value, action)
+
+    def advance(self, time_ns: int) -> None:
+        """Do what `later` put off until this time, in order of time.
+
+        Changes and a provider's events do that by themselves.
+        """
+        if self._where is not None:
+            self._event_ns = time_ns
+        self._apply_later(time_ns)
+
+    def _do_due(self, time_ns: int) -> None:
+        """Do what is due before a change; during an event, only what is later than that."""
+        if time_ns > self._event_ns:
+            self._apply_later(time_ns)
 
     def put_off(self, time_ns: int, quark: int, value: Value, action: str) -> None:
         """Do as `later`, which is not told that it was an operation."""
@@ -382,6 +440,17 @@ class HistoryBuilder:
         start_ns = store.last_change_ns(self._checked_quark(quark))
         return store.start_ns(self.catalogue.start_ns) if start_ns is None else start_ns
 
+    def end_states(self, ends: Sequence[tuple[int, int]]) -> None:
+        """Say of attributes that nothing is known of them from a time on."""
+        if not self._begin():
+            return
+        self._nested = True
+        for quark, time_ns in ends:
+            # a state that began then has no length in the trace, but is what was said last
+            if self.ongoing_start(quark) < time_ns:
+                self.modify(time_ns, quark, None)
+        self._nested = False
+
     def _apply_later(self, time_ns: int) -> None:
         """Do what was put off until this time, in order of time."""
         due = []
@@ -400,7 +469,7 @@ class HistoryBuilder:
 
     def _begin(self) -> bool:
         """Count an operation; False if it was done before a build was killed and is done again."""
-        if self._writer is None:
+        if self._writer is None or self._where is not None:
             return True
         if self._skip_operations:
             self._skip_operations -= 1
@@ -426,7 +495,7 @@ class HistoryBuilder:
         first, self._skip_rows = self._skip_rows, 0
         self._batch = first
         while self._later:
-            due = np.flatnonzero(times_ns[first:] >= self._later[0][0])
+            due = np.flatnonzero(times_ns[first:] >= max(self._later[0][0], self._event_ns + 1))
             if not len(due):
                 break
             row = first + int(due[0])
@@ -505,7 +574,7 @@ class HistoryBuilder:
                 "tables": described,
             }
             self._writer.close(record, packed)
-        self._closed = Present(segments, facts, built=True)
+        self._closed = Present(segments, facts, built=True, known_from_ns=self._known_from_ns())
         return self.history
 
     def _places(self, quarks: Int32s) -> Int32s:
@@ -526,8 +595,17 @@ class HistoryBuilder:
             spans = SpanCollector().table(names, self._places)
             tables = Tables(points, flows, spans, SampleCollector().table(names))
             facts = Facts.of(self.catalogue, self.kinds(), tables, self._store.replaced)
-            self._seen = (key, Present(segments, facts, built=False))
+            known_from_ns = self._known_from_ns()
+            self._seen = (key, Present(segments, facts, built=False, known_from_ns=known_from_ns))
         return self._seen[1]
+
+    @property
+    def keeps_events(self) -> bool:
+        """Whether there is a place for events, spans and samples."""
+        return self._keep == "everything"
+
+    def _known_from_ns(self) -> Int64s | None:
+        return self._store.known_from_ns(len(self.attributes))
 
     def _tables(self) -> Tables:
         names = self.catalogue.strings.names

@@ -27,6 +27,7 @@ class Catalogue:
         tag_log: Every definition of a tag in order: the tag, its fields, and the key it goes by.
         start_ns: Where the history begins, if no change is earlier.
         position: Where in the input whoever builds is; any JSON, kept with the changes before it.
+        provenance: What it is made of, and by whom, as strings: a history of the same is the same.
     """
 
     def __init__(self, start_ns: int, clock: Clock) -> None:
@@ -47,6 +48,7 @@ class Catalogue:
         self.lost: list[tuple[int, int]] = []
         self.anomalies = Anomalies()
         self.position: Any = None
+        self.provenance: dict[str, str] = {}
 
     def tag(self, fields: Mapping[str, Any], key: Any = None) -> int:
         """Return the tag of a key, or of these very fields; a new one if need be."""

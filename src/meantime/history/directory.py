@@ -146,7 +146,7 @@ class DirectoryWriter:
                 "late_bytes": self._late_bytes,
                 "replaced": store.replaced,
                 "capacity": store.capacity,
-                "position": self._builder.catalogue.position,
+                "position": self._builder.where(),
                 "done": self._builder.done(),
                 "later": self._builder.waiting(),
             }

@@ -142,6 +142,11 @@ class History:
         return self._now().facts.anomalies
 
     @property
+    def provenance(self) -> dict[str, str]:
+        """What it was made of: `source`, its `fingerprint`, `provider`; empty if not known."""
+        return self._now().facts.provenance
+
+    @property
     def start_ns(self) -> int:
         """Where the history begins."""
         return self._now().segments.start_ns

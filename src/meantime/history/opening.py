@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from bisect import bisect_right
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
     from meantime.history.loading import Loaded
 
-__all__ = ["discard_unfinished", "is_history", "open_history"]
+__all__ = ["is_history", "is_unfinished", "open_history"]
 
 
 def is_history(path: str | PathLike[str]) -> bool:
@@ -92,15 +91,10 @@ class _Verifier:
                 self._unchecked.discard(index)
 
 
-def discard_unfinished(path: Path) -> bool:
-    """Remove an unfinished history that cannot go on; return whether there was one.
-
-    A finished one, and what is no history, stays.
+def is_unfinished(path: Path) -> bool:
+    """Return whether there is a history in a directory that was not closed.
 
     Raises:
         InputError: If it is of a later version, or damaged.
     """
-    if not is_history(path) or load(path, HistoryBuilder()).closed is not None:
-        return False
-    shutil.rmtree(path)
-    return True
+    return is_history(path) and load(path, HistoryBuilder()).closed is None

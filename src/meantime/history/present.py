@@ -10,7 +10,7 @@ import numpy as np
 from meantime.anomalies import Anomalies
 from meantime.clocks import Clock
 from meantime.columns import Coded, Mixed
-from meantime.errors import QuarkError, TimeRangeError
+from meantime.errors import NotKeptError, QuarkError, TimeRangeError
 from meantime.history.results import Interval, Intervals, Sample
 from meantime.history.values import value_of
 from meantime.kernels import aggregate
@@ -60,6 +60,7 @@ class Facts:
     trace_facts: dict[str, str] = field(default_factory=dict)
     lost: Sequence[tuple[int, int]] = ()
     anomalies: Anomalies = field(default_factory=Anomalies)
+    provenance: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -88,6 +89,7 @@ class Facts:
             trace_facts=catalogue.facts,
             lost=catalogue.lost,
             anomalies=anomalies,
+            provenance=catalogue.provenance,
         )
 
 
@@ -100,17 +102,21 @@ class Present:
         facts: All else.
         built: Whether this is the finished history.
         verify: Checks what is on disk of a range before it is used; None where nothing is.
+        known_from_ns: By quark, since when its states are kept; None where all are.
     """
 
     segments: Segments | Stacked
     facts: Facts
     built: bool
     verify: Callable[[int, int], None] | None = None
+    known_from_ns: Int64s | None = None
 
     def state(self, quark: int, time_ns: int) -> Interval:
         """Return the interval of an attribute that holds a time."""
         self.check_quark(quark)
         self.check_time(time_ns)
+        if self.known_from_ns is not None:
+            self.check_known(np.array([quark]), time_ns)
         if self.verify:
             self.verify(time_ns, time_ns + 1)
         start_ns, end_ns, word, meta = self.segments.point(quark, time_ns)
@@ -127,6 +133,7 @@ class Present:
     def at(self, quarks: Int32s, time_ns: int) -> Intervals:
         """Return the interval of each attribute that holds a time."""
         self.check_time(time_ns)
+        self.check_known(quarks, time_ns)
         if self.verify:
             self.verify(time_ns, time_ns + 1)
         start_ns, end_ns, word = (np.empty(len(quarks), np.int64) for _ in range(3))
@@ -158,6 +165,19 @@ class Present:
                 f" [{self.segments.start_ns}, {self.segments.end_ns})"
             )
 
+    def check_known(self, quarks: Int32s | Int64s, time_ns: int) -> None:
+        """Raise `NotKeptError` if the state of one of these attributes is not kept of a time."""
+        if self.known_from_ns is None:
+            return
+        unknown = quarks[self.known_from_ns[quarks] > time_ns]
+        if len(unknown):
+            name = self.facts.attributes.text(int(unknown[0]))
+            from_ns = int(self.known_from_ns[unknown[0]])
+            raise NotKeptError(
+                f"{name}: what was before {from_ns} ns is not kept, and {time_ns} ns is asked for:"
+                " a history made with keep='ongoing' has only the present"
+            )
+
     def sample(self, quarks: Sequence[int] | Int32s, times_ns: Sequence[int] | Int64s) -> Sample:
         """Return the value of each attribute at each time."""
         times = np.asarray(times_ns, np.int64)
@@ -169,6 +189,8 @@ class Present:
                 self.verify(int(times.min()), int(times.max()) + 1)
         for quark in (int(asked.min()), int(asked.max())) if len(asked) else ():
             self.check_quark(quark)
+        if len(times):
+            self.check_known(asked, int(times.min()))
         word = np.empty(len(asked) * len(times), np.int64)
         meta = np.empty(len(word), np.uint32)
         self.segments.sample(asked, times, word, meta)
@@ -214,6 +236,7 @@ class Present:
         if len(asked):
             self.check_quark(int(asked.min()))
             self.check_quark(int(asked.max()))
+            self.check_known(asked, start_ns)
         return asked.astype(np.int32), (start_ns, min(end_ns, self.segments.end_ns))
 
     def groups(

@@ -30,6 +30,8 @@ _SLACK_CHANGES = 2**17
 # With a sink, what waits is written to the log each time.
 _SLACK_CHANGES_LOGGED = 2**14
 _CHUNK_ROWS = 2**16
+# Of a store without segments: what waits there is only looked at when it is thrown away.
+_FORGOTTEN_CHANGES = 2**12
 # A full segment costs about 24 bytes a quark; at most one in this many changes pays for that.
 _CHANGES_PER_FULL_RUN = 16
 
@@ -54,18 +56,25 @@ class Store:
 
     Segments hold the changes in order of time, `segment_changes` each; one is never cut inside an
     instant. A change before what is sealed is late: late changes wait, and `finish` seals anew all
-    segments from the first they belong to. `refuse` is called with the status, time, quark and type
+    segments from the first they belong to. With `forget` there are no segments: only the state that
+    each attribute is in is kept. `refuse` is called with the status, time, quark and type
     of a change that cannot be, and raises what is wrong with it.
     """
 
     def __init__(
-        self, refuse: Refuse, segment_changes: int = SEGMENT_CHANGES, *, reorder_ns: int = 0
+        self,
+        refuse: Refuse,
+        segment_changes: int = SEGMENT_CHANGES,
+        *,
+        reorder_ns: int = 0,
+        forget: bool = False,
     ) -> None:
         self.sink: Sink | None = None
         self._refuse = refuse
         self._reorder = Reorder(reorder_ns) if reorder_ns else None
         self.segments: list[Segment] = []
-        self._segment_changes = segment_changes
+        self._forget = forget
+        self._segment_changes = _FORGOTTEN_CHANGES if forget else segment_changes
         self._tail = self._new_tail()
         self._carry = Carry.empty()
         self._since_full = 0
@@ -74,6 +83,8 @@ class Store:
         self._replaced = 0
         self.batch_rows = 0
         self.log_anew = False
+        # Whether nothing may be written down in the middle of a batch.
+        self.whole_steps = False
 
     @property
     def _slack(self) -> int:
@@ -120,7 +131,7 @@ class Store:
     def copy(self) -> Store:
         """Return a store of the same changes, which can be finished while this one goes on."""
         self._take_late()
-        store = Store(self._refuse, self._segment_changes)
+        store = Store(self._refuse, self._segment_changes, forget=self._forget)
         store.segments = list(self.segments)
         store._tail = self._tail.copy()
         store._carry = self._carry.copy()
@@ -171,7 +182,7 @@ class Store:
                 row, status = self._tail.put_codes(times, quarks, codes, tags, row)
                 if status == FULL:
                     self.batch_rows = chunk.start + row
-                    self._make_room(whole=True)
+                    self._make_room(whole=not self.whole_steps)
             if status != DONE:
                 self._refuse(status, int(times[row]), int(quarks[row]), 1)
 
@@ -230,7 +241,7 @@ class Store:
                 row, status = self._tail.put_words(*columns, row)
                 if status == FULL:
                     self.batch_rows = chunk.start + row
-                    self._make_room(whole=True)
+                    self._make_room(whole=not self.whole_steps)
             if status != DONE:
                 self._refuse(
                     status, int(columns[0][row]), int(columns[1][row]), int(columns[4][row])
@@ -239,6 +250,8 @@ class Store:
     def finish(self, start_ns: int, end_ns: int | None) -> Segments:
         """Seal what is left and return the segments, to be searched."""
         self._release(everything=True)
+        if self._forget:
+            return self._present().finish(start_ns, end_ns)
         self._take_late()
         if self._late:
             self._merge_late()
@@ -252,6 +265,29 @@ class Store:
         searched.start_ns = self.start_ns(start_ns)
         searched.end_ns = latest_end_ns if end_ns is None else max(end_ns, latest_end_ns)
         return searched
+
+    def known_from_ns(self, quarks: int) -> Int64s | None:
+        """Return since when the state of each attribute is known; None if from the beginning."""
+        return self._tail.start_ns[:quarks].copy() if self._forget else None
+
+    def _present(self) -> Store:
+        """Return a store of nothing but the states that attributes are in now."""
+        tail = self._tail
+        quark = np.flatnonzero(tail.start_ns[: tail.quarks] != _INT64.min).astype(np.int32)
+        quark = quark[np.argsort(tail.start_ns[quark], kind="stable")]
+        store = Store(self._refuse)
+        store.reserve(tail.quarks)
+        store.put_verbatim(
+            TypedChanges(
+                tail.start_ns[quark],
+                quark,
+                tail.now_word[quark],
+                tail.now_meta[quark],
+                tail.kind[quark],
+            )
+        )
+        store._tail.first_ns, store._tail.latest_ns = tail.first_ns, tail.latest_ns
+        return store
 
     def waiting(self, *, anew: bool) -> tuple[Changes, Changes]:
         """Return the changes in no segment, in order of arrival, and those that came late.
@@ -357,6 +393,9 @@ class Store:
 
     def _seal(self, *, last: bool) -> None:
         tail = self._tail
+        if self._forget:
+            tail.drop(tail.rows, tail.boundary_ns)
+            return
         tail.sort()
         tail.logged_rows = tail.redo_rows = 0
         rows = self._cut()

@@ -1,0 +1,170 @@
+"""From a trace and a provider to a history, which may go on where it stopped."""
+
+from __future__ import annotations
+
+import shutil
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from meantime.errors import InputError, ProviderError, UsageError
+from meantime.events import Events
+from meantime.history import HistoryBuilder
+from meantime.history.build import fill
+from meantime.history.opening import is_history
+from meantime.provenance import fingerprint
+from meantime.providers import load_provider
+from meantime.readers import open_trace
+from meantime.trace import Trace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from meantime.events import Event
+    from meantime.history import History
+    from meantime.providers import StateProvider
+
+__all__ = ["Keep", "ProviderLike", "Tell", "build", "provenance_of", "provider_of", "why_not"]
+
+Keep: TypeAlias = Literal["everything", "ongoing", "checkpoints"]
+ProviderLike: TypeAlias = "StateProvider | type[StateProvider] | str | PathLike[str] | None"
+Tell: TypeAlias = "Callable[[str], None]"
+
+
+def build(
+    trace: str | PathLike[str] | Trace | Iterable[Event],
+    provider: ProviderLike = None,
+    path: str | PathLike[str] | None = None,
+    *,
+    keep: Keep = "everything",
+    lenient: bool = False,
+    resume: bool = False,
+    tell: Tell | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> History:
+    """Return the history of a trace, its events as a provider understands them.
+
+    Args:
+        trace: A file of any format that is known, an open trace, or events.
+        provider: A `StateProvider`, the class of one, or a file that declares or holds one (TOML
+            or Python). Without one the history holds what the trace itself says.
+        path: The directory to keep it in, `NAME.mth`; None keeps it in memory.
+        keep: `"everything"`; or `"ongoing"`: only the present, nothing is stored; or
+            `"checkpoints"`: what is asked for is made anew from the nearest checkpoint.
+        lenient: Count bad records as anomalies and go on, instead of stopping at the first.
+        resume: Go on with an unfinished history in the directory, if that can be done. The result
+            is the same, byte for byte, as that of a build that was not stopped.
+        tell: Called with a sentence that says whether the build goes on, and why not.
+        progress: Called with the bytes read and the bytes in all.
+
+    Raises:
+        InputError: If the trace cannot be read, or has no events for the provider.
+        OutputError: If the directory exists, or cannot be written.
+        ProviderError: If the provider fails, or the file it is declared in is wrong.
+    """
+    made_by = provider_of(provider)
+    if keep not in ("everything", "ongoing"):
+        raise UsageError(f"keep is {keep!r}: it is one of 'everything', 'ongoing', 'checkpoints'")
+    if not isinstance(trace, str | PathLike):
+        opened = trace if isinstance(trace, Trace) else _trace_of(trace)
+        return fill(HistoryBuilder(path, keep=keep), opened, made_by)
+    made_of = provenance_of(trace, made_by, lenient=lenient)
+    if resume and path is not None and is_history(path):
+        builder = _going_on(Path(path), made_of, made_by, tell or _say_nothing)
+    else:
+        builder = HistoryBuilder(path, keep=keep)
+    builder.catalogue.provenance = made_of
+    position = None if made_by is None or builder.position is None else builder.position["input"]
+    try:
+        opened = open_trace(trace, lenient=lenient, progress=progress, position=position)
+        return fill(builder, opened, made_by)
+    except (InputError, ProviderError):
+        # it would fail there again; but what came through a pipe comes no more
+        if path is not None and "fingerprint" in made_of:
+            shutil.rmtree(path)
+        raise
+
+
+def _going_on(
+    path: Path, made_of: dict[str, str], provider: StateProvider | None, tell: Tell
+) -> HistoryBuilder:
+    """Return the builder of an unfinished history, or a new one where that cannot go on."""
+    builder = HistoryBuilder(path, resume=True)
+    reason = why_not(builder.catalogue.provenance, made_of)
+    if reason is None and builder.position is None:
+        forgets = provider is not None and provider.save() is None
+        reason = "the provider has no save()" if forgets else "nothing of it was kept"
+    if reason is None:
+        tell(f"{path}: was not finished: going on with it")
+        return builder
+    tell(f"{path}: was not finished, and is built anew: {reason}")
+    shutil.rmtree(path)
+    return HistoryBuilder(path)
+
+
+def provider_of(provider: ProviderLike) -> StateProvider | None:
+    """Return the provider that is meant: itself, one of its class, or that of a file.
+
+    Raises:
+        ProviderError: If the file is wrong.
+    """
+    if isinstance(provider, str | PathLike):
+        return load_provider(provider)
+    return provider() if isinstance(provider, type) else provider
+
+
+def provenance_of(
+    trace: str | PathLike[str], provider: StateProvider | None, *, lenient: bool
+) -> dict[str, str]:
+    """Return what a history is made of; without a fingerprint where it can be read only once.
+
+    Raises:
+        InputError: If the trace cannot be read.
+    """
+    made_of = {"source": Path(trace).name}
+    if (told := fingerprint(trace)) is not None:
+        made_of["fingerprint"] = told
+    if lenient:
+        made_of["lenient"] = "yes"
+    if provider is not None:
+        made_of["provider"] = provider.name
+        made_of["provider_version"] = str(provider.version)
+        if provider.definition:
+            made_of["provider_definition"] = provider.definition
+    return made_of
+
+
+def why_not(kept: dict[str, str], made_of: dict[str, str]) -> str | None:
+    """Return why a history is not what would be made now; None if it is."""
+    if "fingerprint" not in made_of:
+        return "a pipe cannot be read again"
+    if kept.get("fingerprint") != made_of["fingerprint"]:
+        return "the trace is another"
+    for part, what in _PARTS.items():
+        was, now = kept.get(part), made_of.get(part)
+        if was != now:
+            return f"{what} is {now or 'none'}, it was {was or 'none'}"
+    return None
+
+
+_PARTS = {
+    "provider": "the provider",
+    "provider_version": "the provider's version",
+    "provider_definition": "the provider's file",
+    "lenient": "lenient",
+}
+
+
+def _trace_of(events: Iterable[Event]) -> Trace:
+    """Return a trace of events that are at hand, in order of time."""
+    trace = Trace("events", "events", iter(()))
+    ordered = sorted(events, key=lambda event: event.time_ns)
+    if ordered:
+        trace.batches = iter([Events.of(ordered, trace.values)])
+        trace.bounds = (ordered[0].time_ns, ordered[-1].time_ns + 1)
+    trace.records = len(ordered)
+    return trace
+
+
+def _say_nothing(sentence: str) -> None:
+    del sentence

@@ -1,0 +1,73 @@
+"""A provider from a file: declared in TOML, or a Python file with a subclass of `StateProvider`."""
+
+from __future__ import annotations
+
+import hashlib
+import traceback
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_loader
+from os import fspath
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from meantime.errors import ProviderError
+from meantime.providers.base import StateProvider
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+__all__ = ["load_provider"]
+
+
+def load_provider(path: str | PathLike[str]) -> StateProvider:
+    """Return the provider in a file, by its suffix: `.toml` or `.py`.
+
+    Raises:
+        ProviderError: If the file cannot be read, or holds no provider.
+    """
+    name = fspath(path)
+    try:
+        text = Path(path).read_bytes()
+    except OSError as error:
+        raise ProviderError(f"{name}: cannot be read: {error.strerror}") from None
+    if name.endswith(".toml"):
+        raise ProviderError(name)
+    if not name.endswith(".py"):
+        raise ProviderError(f"{name}: a provider is declared in a .toml file, or is in a .py file")
+    provider = _in_python(name)
+    provider.definition = hashlib.blake2b(text, digest_size=8).hexdigest()
+    return provider
+
+
+def _in_python(name: str) -> StateProvider:
+    loader = SourceFileLoader(f"meantime_provider_{Path(name).stem}", name)
+    spec = spec_from_loader(loader.name, loader)
+    assert spec is not None
+    module = module_from_spec(spec)
+    try:
+        loader.exec_module(module)
+        found = [
+            kind
+            for kind in vars(module).values()
+            if isinstance(kind, type)
+            and issubclass(kind, StateProvider)
+            and kind.__module__ == loader.name
+        ]
+        if len(found) == 1:
+            return found[0]()
+    except Exception as error:
+        raise ProviderError(f"{_place(name, error)}: {type(error).__name__}: {error}") from error
+    listed = ", ".join(kind.__name__ for kind in found) or "none"
+    raise ProviderError(f"{name}: needs one subclass of meantime.StateProvider, and has {listed}")
+
+
+def _place(name: str, error: Exception) -> str:
+    """Return the line of the file where an error comes from."""
+    if isinstance(error, SyntaxError) and error.filename == name:
+        return f"{name}:{error.lineno}"
+    lines = [
+        frame.lineno
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.filename == name
+    ]
+    return f"{name}:{lines[-1]}" if lines else name

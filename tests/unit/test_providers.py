@@ -1,0 +1,420 @@
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import meantime
+from meantime.columns import Coded
+from meantime.errors import InputError, NotKeptError, OutputError, ProviderError, UsageError
+from meantime.events import Event
+from meantime.history import HistoryBuilder, directory
+from meantime.history.opening import is_unfinished, open_history
+from meantime.history.store import Store
+from meantime.readers import jsonl
+from meantime.testing import picture
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from meantime.events import Events
+
+
+class Files(meantime.StateProvider):
+    """What each file is doing, and for how long after it was closed that is remembered."""
+
+    def __init__(self) -> None:
+        self.paths: dict[int, str] = {}
+
+    def begin(self, state: HistoryBuilder) -> None:
+        state.lanes("Files/*", entity_kind="File")
+
+    def handle(self, event: Event, state: HistoryBuilder) -> None:
+        if event.name == "open":
+            self.paths[event["fd"]] = event["path"]
+        file = state.quark("Files", self.paths[event["fd"]])
+        state.modify(event.time_ns, file, event.name)
+        depth = state.quark("Depth")
+        if event.name == "open":
+            state.push(event.time_ns, depth, self.paths[event["fd"]])
+        elif event.name == "close":
+            state.pop(event.time_ns, depth)
+            state.later(event.time_ns + 3, file, None)
+        else:
+            state.increment(event.time_ns, state.quark("bytes", parent=file), event["bytes"])
+
+    def save(self) -> Any:
+        return list(self.paths.items())
+
+    def restore(self, saved: Any) -> None:
+        self.paths = dict(saved)
+
+
+class Columns(meantime.StateProvider):
+    version = 7
+
+    def handle_batch(self, columns: Events, state: HistoryBuilder) -> None:
+        opened = columns.of_name("open")
+        path = opened["path"]
+        assert isinstance(path, Coded)
+        quarks = [state.quark(str(name)) for name in path.to_list()]
+        state.modify_many(opened.time_ns, quarks, ["open"] * len(opened))
+
+
+EVENTS = [
+    Event(2, "open", {"fd": 3, "path": "a"}),
+    Event(4, "read", {"fd": 3, "bytes": 5}),
+    Event(5, "open", {"fd": 4, "path": "b"}),
+    Event(6, "read", {"fd": 3, "bytes": 2}),
+    Event(7, "close", {"fd": 3}),
+    Event(12, "close", {"fd": 4}),
+]
+
+
+def test_events_become_states() -> None:
+    history = meantime.build(EVENTS, Files())
+
+    assert (history.start_ns, history.end_ns, history.bounds) == (2, 16, (2, 16))
+    assert picture(history).split("\n") == [
+        "Files         ..............",
+        "Files/a       oorrrccc......",
+        "Depth         1112211111....",
+        "Depth/1       aaaaaaaaaa....",
+        "Files/a/bytes ..557777777777",
+        "Files/b       ...oooooooccc.",
+        "Depth/2       ...bb.........",
+    ]
+    assert [lane.declaration.entity_kind for lane in history.lanes][:1] == ["File"]
+
+
+def test_a_provider_that_takes_columns_is_given_columns() -> None:
+    history = meantime.build(EVENTS, Columns)
+
+    assert picture(history).split() == ["a", "ooooooooooo", "b", "...oooooooo"]
+
+
+def test_what_is_put_off_comes_before_the_event_of_its_time_in_the_order_asked_for() -> None:
+    seen = []
+
+    class Later(meantime.StateProvider):
+        def handle(self, event: Event, state: HistoryBuilder) -> None:
+            quark = state.quark("a")
+            seen.append(state.ongoing(quark))
+            if event.time_ns == 0:
+                for time_ns, value in ((6, "z"), (4, "x"), (4, "y"), (0, "first"), (99, "last")):
+                    state.later(time_ns, quark, value)
+                state.modify(0, quark, "now")
+
+    history = meantime.build([Event(time_ns, "e") for time_ns in (0, 0, 4, 5, 9)], Later)
+
+    assert seen == [None, "first", "y", "y", "z"]
+    assert [
+        (interval.start_ns, interval.value) for interval in history.iterate(history.quark("a"), 0)
+    ] == [(0, "first"), (4, "y"), (6, "z"), (99, "last")]
+    assert history.end_ns == 100
+
+
+def test_a_change_ahead_of_its_event_comes_after_what_was_put_off() -> None:
+    class Ahead(meantime.StateProvider):
+        def handle(self, event: Event, state: HistoryBuilder) -> None:
+            state.later(event.time_ns + 2, state.quark("a"), "x")
+            state.modify(5, state.quark("a"), "y")
+            state.modify_many([5, 7], [state.quark("b")] * 2, ["x", "y"])
+
+    assert picture(meantime.build([Event(1, "e")], Ahead)).split() == [
+        "a", "..xxyyy", "b", "....xxy",
+    ]  # fmt: skip
+
+
+def test_batches_can_be_handled_event_by_event() -> None:
+    class Both(Files):
+        def handle_batch(self, columns: Events, state: HistoryBuilder) -> None:
+            super().handle_batch(columns, state)
+
+    assert picture(meantime.build(EVENTS, Both)) == picture(meantime.build(EVENTS, Files))
+
+
+def test_only_the_present_can_be_kept() -> None:
+    whole = meantime.build(EVENTS, Files)
+    history = meantime.build(EVENTS, Files, keep="ongoing")
+
+    last_ns = history.end_ns - 1
+    assert list(history.at(last_ns)) == list(whole.at(last_ns))
+    a = history.quark("Files", "a", "bytes")
+    assert history.state(a, 6) == whole.state(a, 6)
+    assert history.maximum(a, 6, 9) == 7
+    with pytest.raises(NotKeptError, match="Files/a/bytes: what was before 6 ns is not kept"):
+        history.state(a, 5)
+    for asked in (
+        lambda: history.at(5),
+        lambda: history.intervals([a]),
+        lambda: history.shares([a]),
+        lambda: history.sample([a], [15, 5]),
+        lambda: list(history.iterate(a, 6, backwards=True)),
+        lambda: history.average(a, 4, 6),
+    ):
+        with pytest.raises(NotKeptError):
+            asked()
+
+
+def test_the_present_of_many_changes_takes_no_more_room() -> None:
+    builder = HistoryBuilder(keep="ongoing")
+    one, other = builder.quark("one"), builder.quark("other")
+    builder.modify(3, other, 0.5)
+    for time_ns in range(20_000):
+        builder.modify(time_ns, one, str(time_ns % 7))
+        builder.modify(time_ns, one, str(time_ns % 5))
+    builder.push(20_000, builder.quark("stack"), "x")
+    builder.pop(20_001, builder.quark("stack"))
+    live = builder.history.state(one, 20_001)
+
+    history = builder.close()
+
+    assert (live.value, live.start_ns, live.ongoing) == ("4", 19_999, True)
+    assert history.size_bytes < 10_000
+    assert history.state(other, 3).value == 0.5
+    assert (history.start_ns, history.end_ns) == (0, 20_002)
+
+
+def test_what_cannot_be_kept_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="nothing for a path"):
+        HistoryBuilder(tmp_path / "x.mth", keep="ongoing")
+    with pytest.raises(UsageError, match="'everything'"):
+        HistoryBuilder(keep="nothing")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="'everything'"):
+        meantime.build([], keep="nothing")  # type: ignore[arg-type]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_trace_without_events_is_nothing_for_a_provider(root: Path) -> None:
+    with pytest.raises(InputError, match="takes events, and a statemap trace has none"):
+        meantime.build(root / "examples" / "postgres.statemap.gz", Files)
+
+
+def test_no_events_are_an_empty_history() -> None:
+    assert len(meantime.build([], Files).attributes) == 0
+
+
+def test_what_fails_in_a_provider_is_told_with_its_place_and_event() -> None:
+    with pytest.raises(
+        ProviderError,
+        match=r"Files: test_providers.py:\d+: KeyError: 9 \(at the event 'read', 1 ns",
+    ) as failed:
+        meantime.build([Event(1, "read", {"fd": 9})], Files)
+    assert isinstance(failed.value.__cause__, KeyError)
+    with pytest.raises(ProviderError, match="Files: Depth holds"):
+        meantime.build([Event(1, "x")], Mistyped)
+    with pytest.raises(ProviderError, match="neither handle nor handle_batch"):
+        meantime.build([Event(1, "x")], meantime.StateProvider)
+
+
+class Mistyped(Files):
+    name = "Files"
+
+    def handle(self, event: Event, state: HistoryBuilder) -> None:
+        state.modify(event.time_ns, state.quark("Depth"), event.name)
+        state.push(event.time_ns, state.quark("Depth"), 1)
+
+
+PYTHON = """
+import meantime
+class Names(meantime.StateProvider):
+    def handle(self, event, state):
+        state.modify(event.time_ns, state.quark("name"), event.name)
+"""
+
+
+def test_a_python_file_holds_a_provider(tmp_path: Path) -> None:
+    file = tmp_path / "names.py"
+    file.write_text(PYTHON)
+
+    assert picture(meantime.build(EVENTS, file)).split() == ["name", "oororcccccc"]
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("x = 1", "names.py: needs one subclass of meantime.StateProvider, and has none"),
+        (PYTHON + "class More(meantime.StateProvider): pass", "has Names, More"),
+        ("def", "names.py:1: SyntaxError"),
+        ("\n\n1 / 0", "names.py:3: ZeroDivisionError"),
+    ],
+)
+def test_a_python_file_without_one_is_refused(tmp_path: Path, text: str, complaint: str) -> None:
+    file = tmp_path / "names.py"
+    file.write_text(text)
+
+    with pytest.raises(ProviderError, match=complaint):
+        meantime.build(EVENTS, file)
+
+
+def test_a_provider_is_looked_for_by_suffix(tmp_path: Path) -> None:
+    (tmp_path / "x.txt").touch()
+
+    with pytest.raises(ProviderError, match=r"is declared in a \.toml file"):
+        meantime.build(EVENTS, tmp_path / "x.txt")
+    with pytest.raises(ProviderError, match=r"x\.py: cannot be read: No such file"):
+        meantime.build(EVENTS, tmp_path / "x.py")
+
+
+def write(path: Path, events: list[Event]) -> Path:
+    path.write_text(
+        "".join(
+            json.dumps({"time_ns": event.time_ns, "name": event.name} | event.fields) + "\n"
+            for event in events
+        )
+    )
+    return path
+
+
+class Killed(BaseException):
+    """What ends a build as a signal would."""
+
+
+class Stopped(Files):
+    """Dies at an event."""
+
+    left = -1
+
+    @property
+    def name(self) -> str:
+        return "Files"
+
+    def handle(self, event: Event, state: HistoryBuilder) -> None:
+        self.left -= 1
+        if not self.left:
+            raise Killed
+        super().handle(event, state)
+
+
+@pytest.fixture
+def every_change_is_logged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(directory, "_LOG_EVERY_S", 0)
+    # Nothing cuts the power in these tests.
+    monkeypatch.setattr("os.fsync", lambda _: None)
+
+
+def script() -> Iterator[Event]:
+    opened: dict[int, str] = {}
+    for time_ns in range(0, 120, 2):
+        fd = time_ns * 7 % 5
+        if fd not in opened:
+            opened[fd] = f"file{time_ns % 3}"
+            yield Event(time_ns, "open", {"fd": fd, "path": opened[fd]})
+        elif time_ns % 7:
+            yield Event(time_ns, "read", {"fd": fd, "bytes": time_ns})
+        else:
+            del opened[fd]
+            yield Event(time_ns, "close", {"fd": fd})
+
+
+def contents(path: Path) -> dict[str, bytes]:
+    return {
+        str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*") if file.is_file()
+    }
+
+
+@pytest.mark.usefixtures("every_change_is_logged")
+@pytest.mark.parametrize("batch_events", [4, 1000])
+@pytest.mark.parametrize("segment_changes", [3, 1000])
+def test_a_build_that_was_killed_goes_on_to_the_same_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, segment_changes: int, batch_events: int
+) -> None:
+    monkeypatch.setattr(Store.__init__, "__defaults__", (segment_changes,))
+    monkeypatch.setattr(jsonl, "_BATCH_EVENTS", batch_events)
+    monkeypatch.setattr(jsonl, "_LATE_EVENTS", 3)
+    trace = write(tmp_path / "x.jsonl", list(script()))
+    whole, killed = tmp_path / "whole.mth", tmp_path / "killed.mth"
+    meantime.build(trace, Files, whole)
+    for last in range(2, 60, 5):
+        dying = Stopped()
+        dying.left = last
+        with pytest.raises(Killed):
+            meantime.build(trace, dying, killed)
+        said: list[str] = []
+
+        meantime.build(trace, Files, killed, resume=True, tell=said.append)
+
+        assert said == [f"{killed}: was not finished: going on with it"]
+        assert contents(killed) == contents(whole)
+        shutil.rmtree(killed)
+
+
+class Forgetful(Stopped):
+    def save(self) -> Any:
+        return None
+
+
+@pytest.mark.usefixtures("every_change_is_logged")
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda _: None, "the provider has no save()"),
+        (lambda trace: write(trace, EVENTS), "the trace is another"),
+        (lambda _: setattr(Forgetful, "version", 9), "the provider's version is 9, it was 1"),
+    ],
+)
+def test_a_build_that_cannot_go_on_begins_anew_and_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Any, reason: str
+) -> None:
+    monkeypatch.setattr(Forgetful, "version", 1)
+    trace, path = write(tmp_path / "x.jsonl", list(script())), tmp_path / "x.mth"
+    dying = Forgetful()
+    dying.left = 20
+    with pytest.raises(Killed):
+        meantime.build(trace, dying, path)
+    assert is_unfinished(path)
+    change(trace)
+    said: list[str] = []
+
+    meantime.build(trace, Forgetful, path, resume=True, tell=said.append)
+
+    assert said == [f"{path}: was not finished, and is built anew: {reason}"]
+    assert picture(open_history(path)) == picture(meantime.build(trace, Forgetful))
+
+
+@pytest.mark.usefixtures("every_change_is_logged")
+def test_a_reader_s_build_goes_on_by_passing_over_what_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, root: Path
+) -> None:
+    monkeypatch.setattr(Store.__init__, "__defaults__", (5000,))
+    trace = root / "examples" / "postgres.statemap.gz"
+    whole, killed = tmp_path / "whole.mth", tmp_path / "killed.mth"
+    meantime.build(trace, None, whole)
+
+    def dying(*_: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "finish", dying)
+        with pytest.raises(Killed):
+            meantime.build(trace, None, killed)
+
+    meantime.build(trace, None, killed, resume=True)
+
+    assert contents(killed) == contents(whole)
+
+
+def test_a_trace_that_cannot_be_read_leaves_nothing(tmp_path: Path) -> None:
+    trace, path = tmp_path / "x.jsonl", tmp_path / "x.mth"
+    trace.write_text('{"ts": 1, "name": "a"}\n{"ts": ')
+    trace.write_text(trace.read_text() + "\n")
+
+    with pytest.raises(InputError, match=r"x\.jsonl:2"):
+        meantime.build(trace, Files, path)
+    assert not path.exists()
+    with pytest.raises(InputError, match="no such file"):
+        meantime.build(tmp_path / "y.jsonl", Files, path)
+    assert not path.exists()
+
+
+def test_what_is_there_is_not_built_over(tmp_path: Path) -> None:
+    trace, path = write(tmp_path / "x.jsonl", EVENTS), tmp_path / "x.mth"
+    meantime.build(trace, Files, path)
+
+    with pytest.raises(OutputError, match="exists"):
+        meantime.build(trace, Files, path)
+    assert open_history(path).provenance["provider"] == "Files"
