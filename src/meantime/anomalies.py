@@ -201,6 +201,12 @@ CATALOGUE: dict[str, Anomaly] = {
             "where the state is lost, and whether the disk was full",
         ),
         Anomaly(
+            "labels_left_out",
+            "note",
+            "states are without the request they belong to: there are more of these than can be "
+            "told apart in one history",
+        ),
+        Anomaly(
             "records_rotated",
             "note",
             "the oldest records went to keep the recording within --max-size",

@@ -24,6 +24,7 @@ cdef extern from "hooks.h":
         ASSIGN(future_type, future);
         ASSIGN(python_task_type, python_task);
     }
+    static void set_label_variable(PyObject *variable) { ASSIGN(label_variable, variable); }
     static void set_is_coroutine(PyObject *function) { ASSIGN(is_coroutine, function); }
     static void clear_library(void) {
         while (library_prefixes) free(library_prefix[--library_prefixes]);
@@ -57,6 +58,7 @@ cdef extern from "hooks.h":
     void set_cancel_type(int, object)
     void set_task_types(object, object, object)
     void set_is_coroutine(object)
+    void set_label_variable(object)
     void clear_library()
     int add_library(const char *, size_t)
     int start_recording(const char *, int, uint32_t, uint64_t, uint64_t)
@@ -83,7 +85,7 @@ cdef extern from "hooks.h":
     PyObject *call_item_init(void *, PyObject **, size_t, PyObject *)
     PyObject *call_item_run(void *, PyObject **, size_t, PyObject *)
     int KIND_LOOP_BEGIN, KIND_LOOP_END, KIND_SUBMIT, KIND_ITEM_BEGIN, KIND_PLACE, KIND_DUMP, KIND_RESUMED
-    int KIND_THREAD
+    int KIND_THREAD, KIND_LABEL
 
 cdef extern from "waits.h":
     """
@@ -248,6 +250,17 @@ def begin_loop(loop):
 def end_loop(loop):
     """Take note of the end of such a loop's recording."""
     _loop_ends(<PyObject *>loop)
+
+
+def configure_labels(variable):
+    """Tell which context variable has, as bytes, what is said of the tasks made in a context."""
+    set_label_variable(variable)
+
+
+def label_current(label: bytes):
+    """Say of the task that runs on the calling thread what a label says; an empty one ends it."""
+    if recording_on and current_task:
+        put_text(KIND_LABEL, current_task, label, len(label))
 
 
 def library(prefixes):

@@ -155,6 +155,13 @@ static int can_be_wrapped(PyObject *object) {
     return yes;
 }
 
+static PyObject *given_context(PyObject *const *values, PyObject *names) {
+    for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE(names); i++)
+        if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, i), "context") == 0)
+            return values[i] == Py_None ? NULL : values[i];
+    return NULL;
+}
+
 static PyObject *call_create_task(hook *h, PyObject *const *args, size_t nargsf,
                                   PyObject *names) {
     PyObject *small[16], **forward = small;
@@ -167,7 +174,7 @@ static PyObject *call_create_task(hook *h, PyObject *const *args, size_t nargsf,
     }
     if (at >= count + keywords || count + keywords > 16 || !can_be_wrapped(args[at]))
         return PyObject_Vectorcall(h->wrapped, args, nargsf, names);
-    proxy *p = wrap_coroutine(args[at]);
+    proxy *p = wrap_coroutine(args[at], label_variable ? given_context(args + count, names) : NULL);
     if (!p) return NULL;
     memcpy(forward, args, (size_t)(count + keywords) * sizeof *args);
     forward[at] = (PyObject *)p;
@@ -268,7 +275,7 @@ static void wrap_trio_task(PyObject *runner, PyObject *task, PyObject *coroutine
     PyObject *nursery = PyObject_GetAttr(task, text_parent_nursery);
     if (nursery == Py_None) trio_begins(runner);
     Py_XDECREF(nursery);
-    proxy *p = wrap_coroutine(coroutine);
+    proxy *p = wrap_coroutine(coroutine, NULL);
     if (!p || PyObject_SetAttr(task, text_coro, (PyObject *)p) < 0) PyErr_Clear();
     Py_XDECREF(p);
 }

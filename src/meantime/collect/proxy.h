@@ -18,6 +18,7 @@ typedef struct {
     PyObject *weak_references;
     PyObject *task;      /* borrowed: a task outlives the steps it makes */
     PyObject *last_name; /* borrowed, and only ever compared */
+    PyObject *label;     /* what its context said of it when it was made, or NULL */
     uint32_t id, site, generation, epoch;
     uint8_t finished, cancelled, stepped;
 } proxy;
@@ -69,6 +70,33 @@ static void note_name(proxy *p) {
     if (name && name != p->last_name) put_name(p, name);
 }
 
+/* -- labels -- */
+
+static PyObject *label_variable = NULL; /* a context variable of bytes */
+
+static void put_label(proxy *p, uint64_t time_ns) {
+    stream *s = stream_of_thread();
+    Py_ssize_t length = PyBytes_GET_SIZE(p->label);
+    if (!s || time_ns >= (uint64_t)rec.deadline_ns) return;
+    put_payload(s, time_ns, KIND_LABEL, p->id, PyBytes_AS_STRING(p->label), (uint32_t)length, 0);
+    if (s->cursor == s->limit) turn(s);
+}
+
+/* Takes what the context of a new task says of all that is made in it. */
+static void take_label(proxy *p, PyObject *context, uint64_t time_ns) {
+    PyObject *label = NULL;
+    if (context) label = PyObject_GetItem(context, label_variable);
+    else if (PyContextVar_Get(label_variable, NULL, &label) < 0) label = NULL;
+    if (!label) PyErr_Clear();
+    if (label && PyBytes_Check(label) && PyBytes_GET_SIZE(label) &&
+        PyBytes_GET_SIZE(label) <= MAX_TEXT - 16) {
+        p->label = label;
+        put_label(p, time_ns);
+    } else {
+        Py_XDECREF(label);
+    }
+}
+
 /* -- steps -- */
 
 static __attribute__((noinline)) void announce(proxy *p, stream *s) {
@@ -80,6 +108,7 @@ static __attribute__((noinline)) void announce(proxy *p, stream *s) {
     put(KIND_KNOWN, p->id, p->site);
     p->last_name = NULL;
     note_name(p);
+    if (p->label) put_label(p, now_ns());
     p->generation = s->generation;
 }
 
@@ -230,6 +259,7 @@ static void proxy_dealloc(PyObject *self) {
     if (!p->finished && recording_on && p->epoch == epoch) put(KIND_DROPPED, p->id, p->site);
     if (p->weak_references) PyObject_ClearWeakRefs(self);
     Py_XDECREF(p->coroutine);
+    Py_XDECREF(p->label);
     PyObject_GC_Del(self);
     Py_DECREF(type);
 }
@@ -291,13 +321,13 @@ static int prepare_proxies(void) {
     return proxy_type && coroutine_await ? 0 : -1;
 }
 
-/* Wraps a coroutine about to become a task's. */
-static proxy *wrap_coroutine(PyObject *coroutine) {
+/* Wraps a coroutine about to become a task's, in `context` or, if that is NULL, the current one. */
+static proxy *wrap_coroutine(PyObject *coroutine, PyObject *context) {
     proxy *p = PyObject_GC_New(proxy, proxy_type);
     if (!p) return NULL;
     PyObject *subject = (PyObject *)Py_TYPE(coroutine);
     p->coroutine = Py_NewRef(coroutine);
-    p->weak_references = p->task = p->last_name = NULL;
+    p->weak_references = p->task = p->last_name = p->label = NULL;
     p->id = next_task++;
     p->finished = p->cancelled = p->stepped = 0;
     p->epoch = 0;
@@ -311,9 +341,12 @@ static proxy *wrap_coroutine(PyObject *coroutine) {
 #endif
     }
     p->site = spawn_site(subject);
-    put(KIND_SPAWN, p->id, p->site);
+    stream *s = stream_of_thread();
+    uint64_t time_ns = now_ns();
+    if (likely(s)) put_at(s, time_ns, KIND_SPAWN, p->id, p->site);
+    if (unlikely(label_variable)) take_label(p, context, time_ns);
     p->epoch = epoch;
-    p->generation = my_stream ? my_stream->generation : 0;
+    p->generation = s ? s->generation : 0;
     PyObject_GC_Track((PyObject *)p);
     return p;
 }

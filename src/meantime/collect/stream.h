@@ -75,6 +75,7 @@ enum kind {
     KIND_DUMP = 52,
     /* from here on, `aux` bytes of payload follow, padded to whole slots */
     KIND_NAME = 128,
+    KIND_LABEL = 129,
     KIND_THREAD = 130,
     KIND_PLACE = 131,
     KIND_FRAME = 132,

@@ -52,6 +52,7 @@ ctypedef struct Task:
     uint8_t alive
     int32_t stream
     int32_t result_entity
+    int32_t label
     int64_t result_ns, woken_ns
 
 ctypedef struct Item:
@@ -72,7 +73,7 @@ ctypedef struct Rows:
 
 ctypedef struct Change:
     int64_t time_ns
-    int32_t entity, state, tag
+    int32_t entity, state, tag, label
 
 ctypedef struct Flow:
     int64_t from_ns, to_ns
@@ -129,6 +130,7 @@ cdef class TaskStates:
     cdef Table *task_tables
     cdef Table *item_tables
     cdef Rows tasks, items, changes, flows, entities
+    cdef bint labelled
     cdef const int8_t[::1] waits
     cdef const int64_t[::1] place_offsets
 
@@ -205,7 +207,15 @@ cdef class TaskStates:
         c.entity = entity
         c.state = state
         c.tag = tag
+        c.label = -1
         self.changes.used += 1
+        return 0
+
+    cdef int task_change(self, int64_t time_ns, Task *t, int32_t state, int32_t tag) \
+            noexcept nogil:
+        if self.change(time_ns, t.entity, state, tag) < 0:
+            return -1
+        (<Change *>self.changes.data)[self.changes.used - 1].label = t.label
         return 0
 
     cdef int flow(
@@ -252,6 +262,7 @@ cdef class TaskStates:
         t.alive = 1
         t.stream = stream
         t.result_entity = -1
+        t.label = -1
         t.woken_ns = -1
         t.entity = self.new_entity(E_TASK, process, <int32_t>ident, self.tag(process, place))
         if t.entity < 0:
@@ -331,7 +342,7 @@ cdef class TaskStates:
                 waker = (<Task *>self.tasks.data + s.task).entity
                 if self.flow(waker, time_ns, t.entity, time_ns, F_SPAWN) < 0:
                     return -1
-            return self.change(time_ns, t.entity, S_SPAWNED, tag)
+            return self.task_change(time_ns, t, S_SPAWNED, tag)
         if kind == KNOWN:
             return 0
         if kind == START or kind == THROW:
@@ -340,13 +351,13 @@ cdef class TaskStates:
                 s.task = number
             t.stream = stream
             t.state = S_RUNNING
-            return self.change(time_ns, t.entity, S_RUNNING, tag)
+            return self.task_change(time_ns, t, S_RUNNING, tag)
         if kind == WAIT or kind == CANCELLING:
             self.leave(stream, t)
             t.state = S_CANCELLING
             if kind == WAIT:
                 t.state = S_WAITING if tag < 0 else self.waits[tag]
-            return self.change(time_ns, t.entity, t.state, tag)
+            return self.task_change(time_ns, t, t.state, tag)
         if kind == WAKE:
             if not t.alive or t.state == S_RUNNING or t.state == S_RUNNABLE or t.state == S_SPAWNED:
                 return 0
@@ -363,12 +374,12 @@ cdef class TaskStates:
                 t.result_entity = -1
             else:
                 t.woken_ns = time_ns
-            return self.change(time_ns, t.entity, S_RUNNABLE, -1)
+            return self.task_change(time_ns, t, S_RUNNABLE, -1)
         # one of the ends: the outcome is a state of one nanosecond
         self.leave(stream, t)
         t.alive = 0
         t.state = <int8_t>(S_COMPLETED + kind - COMPLETED)
-        if self.change(time_ns, t.entity, t.state, tag) < 0:
+        if self.task_change(time_ns, t, t.state, tag) < 0:
             return -1
         return self.change(time_ns + 1, t.entity, S_NONE, -1)
 
@@ -476,6 +487,27 @@ cdef class TaskStates:
         if self.lose(<int32_t>stream, from_ns) < 0:
             raise MemoryError
 
+    def label(self, int64_t time_ns, Py_ssize_t process, uint32_t ident, int32_t label):
+        """Give a task's states a label from `time_ns` on; -1 takes it away."""
+        cdef int32_t number = self.known_task(<int32_t>process, ident)
+        cdef int32_t place
+        cdef Task *t
+        cdef Change *last
+        if number < 0:
+            return
+        t = <Task *>self.tasks.data + number
+        t.label = label
+        self.labelled = True
+        if t.state == S_RUNNING:
+            place = (<Entity *>self.entities.data)[t.entity].place
+            if self.task_change(time_ns, t, S_RUNNING, place) < 0:
+                raise MemoryError
+        elif self.changes.used:
+            # what is labelled when it is spawned has no change after that yet
+            last = <Change *>self.changes.data + self.changes.used - 1
+            if last.entity == t.entity and last.time_ns == time_ns:
+                last.label = label
+
     def finish(self, Py_ssize_t process, int64_t time_ns):
         """Take note that a process ended, or that no more is known of it."""
         cdef Py_ssize_t i
@@ -527,6 +559,17 @@ cdef class TaskStates:
             out[2, i] = e[i].ident
             out[3, i] = e[i].place
         return columns
+
+    def take_labels(self):
+        """Return the label of each change so far, or None if there never was one."""
+        cdef Py_ssize_t i, rows = self.changes.used
+        if not self.labelled:
+            return None
+        labels = np.empty(rows, np.int32)
+        cdef int32_t[::1] out = labels
+        for i in range(rows):
+            out[i] = (<Change *>self.changes.data)[i].label
+        return labels
 
     def take_changes(self):
         """Return (time_ns, entity, state, tag) of the changes so far, and forget them."""

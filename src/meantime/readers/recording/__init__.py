@@ -19,6 +19,7 @@ from meantime.clocks import Clock
 from meantime.kernels.tasks import ENTITIES, FLOWS, STATES, TaskStates
 from meantime.readers.recording.facts import read_facts
 from meantime.readers.recording.files import open_recording, stream_words
+from meantime.readers.recording.labels import Labels
 from meantime.readers.recording.merge import Oddities, merged
 from meantime.readers.recording.places import wait_state
 from meantime.readers.recording.samples import SampledStacks, Sampling
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
     from meantime.readers.recording.facts import Facts
     from meantime.readers.recording.files import RecordingFiles
-    from meantime.readers.recording.merge import Records
+    from meantime.readers.recording.merge import Payload, Records
     from meantime.readers.recording.places import Place
     from meantime.trace import Batch
 
@@ -40,7 +41,7 @@ __all__ = ["FORMAT", "read"]
 
 FORMAT = "recording"
 
-_NAME, _THREAD, _LOST = 128, 130, 134
+_NAME, _LABEL, _THREAD, _LOST = 128, 129, 130, 134
 _CLOCK = 51
 _MAX_ANCHORS = 1000
 _PROCESS, _SAMPLED = ENTITIES.index("process"), ENTITIES.index("sampled thread")
@@ -139,6 +140,7 @@ class _Reading:
         self._names: list[tuple[int, int, str]] = []
         self._called: dict[tuple[int, int], str] = {}
         self._sampled: dict[tuple[int, int], int] = {}
+        self._labels = Labels(self.trace)
         self._describe()
 
     def _describe(self) -> None:
@@ -249,8 +251,8 @@ class _Reading:
 
     def _feed(self, states: TaskStates, item: Records) -> None:
         time_ns = item.time_ns - self._origin_ns
-        begin = 0
-        place = None
+        # some mean something at their place among the others
+        placed: list[Payload] = []
         for payload in item.payloads:
             kind = int(item.kind[payload.row])
             if kind == _NAME:
@@ -262,21 +264,32 @@ class _Reading:
                 tid = int(item.ident[payload.row])
                 self._thread_names[payload.stream, tid] = f"{name} {tid}"
                 self._called[self._owners[payload.stream], tid] = name
-            elif kind == _LOST and len(payload.data) >= _LOSS.size:
-                if place is None:
-                    place = np.empty(len(item.order), np.int64)
-                    place[item.order] = np.arange(len(item.order))
+            elif kind == _LABEL or (kind == _LOST and len(payload.data) >= _LOSS.size):
+                placed.append(payload)
+        begin = 0
+        if placed:
+            place = np.empty(len(item.order), np.int64)
+            place[item.order] = np.arange(len(item.order))
+            for payload in sorted(placed, key=lambda payload: int(place[payload.row])):
                 at = int(place[payload.row])
                 self._feed_rows(states, item, time_ns, begin, at)
                 begin = at
-                events, from_ns, until_ns = _LOSS.unpack_from(payload.data)
-                self._lost[payload.stream] += events
-                base_ns = self._base_of(payload.stream)
-                from_ns, until_ns = (t + base_ns - self._origin_ns for t in (from_ns, until_ns))
-                self.trace.lost.append((from_ns, max(from_ns, until_ns)))
-                states.lost(payload.stream, from_ns)
+                if item.kind[payload.row] == _LABEL:
+                    task, label = int(item.ident[payload.row]), self._labels.number(payload.data)
+                    process = self._owners[payload.stream]
+                    states.label(int(time_ns[payload.row]), process, task, label)
+                else:
+                    self._lose(states, payload)
         self._feed_rows(states, item, time_ns, begin, len(item.order))
         self._anchor(item)
+
+    def _lose(self, states: TaskStates, payload: Payload) -> None:
+        events, from_ns, until_ns = _LOSS.unpack_from(payload.data)
+        self._lost[payload.stream] += events
+        base_ns = self._base_of(payload.stream)
+        from_ns, until_ns = (t + base_ns - self._origin_ns for t in (from_ns, until_ns))
+        self.trace.lost.append((from_ns, max(from_ns, until_ns)))
+        states.lost(payload.stream, from_ns)
 
     def _base_of(self, stream: int) -> int:
         process = self._files.processes[self._owners[stream]]
@@ -306,9 +319,12 @@ class _Reading:
 
     def _take(self, states: TaskStates) -> Iterator[Batch]:
         self._name_entities(states)
-        changes = states.take_changes()
-        if len(changes[0]):
-            yield StateChanges(*changes)
+        labels = states.take_labels()
+        time_ns, entity, state, tag = states.take_changes()
+        if labels is not None:
+            tag = self._labels.tags(tag, labels)
+        if len(time_ns):
+            yield StateChanges(time_ns, entity, state, tag)
         flows = states.take_flows()
         if len(flows[0]):
             yield Flows(*flows[:4], flows[4] + np.int32(len(STATES)))

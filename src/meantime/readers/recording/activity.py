@@ -59,14 +59,25 @@ class Activity:
         order = np.argsort(batch.entity, kind="stable")
         entity = batch.entity[order].astype(np.int64)
         time_ns, state = batch.time_ns[order], batch.state[order].astype(np.int64)
-        first = np.flatnonzero(np.diff(entity, prepend=-1))
-        last = np.append(first[1:], len(entity)) - 1
-        before_ns, before = np.roll(time_ns, 1), np.roll(state, 1)
-        before_ns[first] = self._since_ns[entity[first]]
-        before[first] = self._state[entity[first]]
+        # a task that runs on with another tag has not paused
+        changed = state != self._before(entity, state, self._state)
+        entity, time_ns, state = entity[changed], time_ns[changed], state[changed]
+        if not len(entity):
+            return
+        before = self._before(entity, state, self._state)
+        before_ns = self._before(entity, time_ns, self._since_ns)
+        last = np.append(np.flatnonzero(np.diff(entity)), len(entity) - 1)
         self._sum(entity, before, time_ns - before_ns)
         self._since_ns[entity[last]] = time_ns[last]
         self._state[entity[last]] = state[last]
+
+    @staticmethod
+    def _before(entity: Int64s, column: Int64s, carried: Int64s) -> Int64s:
+        """Return what each row's entity had before it; rows are sorted by entity."""
+        before = np.roll(column, 1)
+        first = np.flatnonzero(np.diff(entity, prepend=-1))
+        before[first] = carried[entity[first]]
+        return before
 
     def groups(self) -> list[Group]:
         """Return the groups, the ones that ran longest first."""

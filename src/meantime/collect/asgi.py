@@ -1,0 +1,55 @@
+"""ASGI middleware: says in a recording which request a task served."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from meantime.collect import _recorder
+from meantime.collect.labels import labelled
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, MutableMapping
+
+    Scope = MutableMapping[str, Any]
+    Message = MutableMapping[str, Any]
+    Receive = Callable[[], Awaitable[Message]]
+    Send = Callable[[Message], Awaitable[None]]
+    App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+__all__ = ["RequestTags"]
+
+
+class RequestTags:
+    """Tags the tasks of each request with `request`, `method` and `path`.
+
+    The task that serves a request is tagged while it does, and the tasks spawned in it are to
+    their end. The request's id is what its `x-request-id` header says, or else its number in this
+    process. In a program that is not being recorded it hands the request on and does no more.
+
+    Args:
+        app: The ASGI application.
+        header: Which header of a request has its id.
+    """
+
+    def __init__(self, app: App, *, header: str = "x-request-id") -> None:
+        self.app = app
+        self._header = header.lower().encode("latin-1")
+        self._numbers = count(1)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request."""
+        if scope["type"] not in ("http", "websocket") or not _recorder.is_recording():
+            await self.app(scope, receive, send)
+            return
+        with labelled(self._fields(scope)):
+            await self.app(scope, receive, send)
+
+    def _fields(self, scope: Scope) -> dict[str, str]:
+        number = next(self._numbers)
+        given = [value for name, value in scope.get("headers", ()) if name == self._header]
+        return {
+            "request": given[0].decode("latin-1") if given else str(number),
+            "method": str(scope.get("method", "WEBSOCKET")),
+            "path": str(scope.get("path", "")),
+        }
