@@ -6,7 +6,7 @@ import asyncio
 import contextvars
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,7 +14,10 @@ import meantime
 from meantime.collect.asgi import RequestTags
 
 sys.path.insert(0, str(Path(__file__).parent))
-from reading import Recorded, read
+from reading import read
+
+if TYPE_CHECKING:
+    from reading import Recorded
 
 
 async def _app(scope: Any, receive: Any, send: Any) -> None:

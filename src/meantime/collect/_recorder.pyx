@@ -63,6 +63,7 @@ cdef extern from "hooks.h":
     int add_library(const char *, size_t)
     int start_recording(const char *, int, uint32_t, uint64_t, uint64_t)
     void stop_recording()
+    uint32_t number_of(PyObject *)
     void forget_places()
     void dump_rings()
     void put(uint8_t, uint32_t, uint32_t)
@@ -297,6 +298,11 @@ def emit_text(kind: int, ident: int, text: str):
 def current():
     """Return the number of the task that runs on the calling thread, or 0."""
     return current_task
+
+
+def task_number(coroutine):
+    """Return the number of a task by its coroutine, or 0 if it is not recorded."""
+    return number_of(<PyObject *>coroutine)
 
 
 cdef uint32_t _place_of_code(object code):

@@ -373,6 +373,10 @@ static void bind_task(proxy *p, PyObject *task) {
     if (p->finished) p->task = NULL;
 }
 
+static uint32_t number_of(PyObject *coroutine) {
+    return Py_IS_TYPE(coroutine, proxy_type) ? ((proxy *)coroutine)->id : 0;
+}
+
 /* A task that has not run yet is spawned, not woken; one that ended is not woken any more. */
 static uint32_t id_to_wake(PyObject *coroutine) {
     proxy *p = (proxy *)coroutine;

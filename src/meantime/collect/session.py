@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-__all__ = ["Options", "record", "start", "stop"]
+__all__ = ["Options", "record", "recording_path", "start", "stop"]
 
 Tracing = Literal["tasks", "workers", "both", "none"]
 Policy = Literal["block", "drop", "ring"]
@@ -202,6 +202,11 @@ def stop() -> str | None:
     _recorder.stop()
     atexit.unregister(stop)
     return path
+
+
+def recording_path() -> str | None:
+    """Return where this process is being recorded into; None if it is not."""
+    return None if _session is None else _session.path
 
 
 class record:  # noqa: N801 - used as a function: with meantime.record(...)

@@ -1,6 +1,6 @@
 """What records say of tasks, loops, workers and threads: a state machine over columns."""
 
-from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, INT64_MAX
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memset
 
@@ -53,6 +53,7 @@ ctypedef struct Task:
     int32_t stream
     int32_t result_entity
     int32_t label
+    int32_t waited
     int64_t result_ns, woken_ns
 
 ctypedef struct Item:
@@ -66,6 +67,7 @@ ctypedef struct Stream:
     int32_t item
     int32_t entity[4]
     int8_t state[4]
+    int64_t free_ns, run_ns
 
 ctypedef struct Rows:
     char *data
@@ -78,6 +80,10 @@ ctypedef struct Change:
 ctypedef struct Flow:
     int64_t from_ns, to_ns
     int32_t from_entity, to_entity, name
+
+ctypedef struct Block:
+    int64_t begin_ns, end_ns
+    int32_t stream, entity, resumed, paused
 
 ctypedef struct Entity:
     int32_t what, process, ident, place
@@ -129,8 +135,9 @@ cdef class TaskStates:
     cdef Py_ssize_t stream_count, process_count
     cdef Table *task_tables
     cdef Table *item_tables
-    cdef Rows tasks, items, changes, flows, entities
+    cdef Rows tasks, items, changes, flows, entities, blocks
     cdef bint labelled
+    cdef int64_t block_ns
     cdef const int8_t[::1] waits
     cdef const int64_t[::1] place_offsets
 
@@ -155,6 +162,8 @@ cdef class TaskStates:
         self.changes.size = sizeof(Change)
         self.flows.size = sizeof(Flow)
         self.entities.size = sizeof(Entity)
+        self.blocks.size = sizeof(Block)
+        self.block_ns = INT64_MAX
         for i in range(self.stream_count):
             self.streams[i].process = stream_process[i]
             self.forget_thread(&self.streams[i])
@@ -174,12 +183,14 @@ cdef class TaskStates:
         free(self.changes.data)
         free(self.flows.data)
         free(self.entities.data)
+        free(self.blocks.data)
 
     cdef void forget_thread(self, Stream *s) noexcept nogil:
         cdef int i
         s.tid = 0
         s.task = -1
         s.item = -1
+        s.free_ns = -1
         for i in range(4):
             s.entity[i] = -1
             s.state[i] = S_NONE
@@ -235,6 +246,30 @@ cdef class TaskStates:
         self.flows.used += 1
         return 0
 
+    cdef int block(
+        self, Stream *s, int64_t begin_ns, int64_t end_ns, Task *t, int32_t paused
+    ) noexcept nogil:
+        cdef Block *b
+        if end_ns - begin_ns < self.block_ns:
+            return 0
+        if ensure(&self.blocks, 1) < 0:
+            return -1
+        b = <Block *>self.blocks.data + self.blocks.used
+        b.begin_ns = begin_ns
+        b.end_ns = end_ns
+        b.stream = <int32_t>(s - self.streams)
+        b.entity = t.entity if t else -1
+        b.resumed = t.waited if t else -1
+        b.paused = paused
+        self.blocks.used += 1
+        return 0
+
+    cdef int loop_is_free(self, Stream *s, int64_t time_ns, bint free) noexcept nogil:
+        # what a loop does between its tasks' steps are callbacks, and its own work
+        cdef int64_t since_ns = s.free_ns
+        s.free_ns = time_ns if free else -1
+        return 0 if since_ns < 0 else self.block(s, since_ns, time_ns, NULL, -1)
+
     cdef int32_t tag(self, int32_t process, uint32_t place) noexcept nogil:
         cdef int64_t first = self.place_offsets[process]
         if place == 0 or first + place >= self.place_offsets[process + 1]:
@@ -263,6 +298,7 @@ cdef class TaskStates:
         t.stream = stream
         t.result_entity = -1
         t.label = -1
+        t.waited = -1
         t.woken_ns = -1
         t.entity = self.new_entity(E_TASK, process, <int32_t>ident, self.tag(process, place))
         if t.entity < 0:
@@ -310,14 +346,20 @@ cdef class TaskStates:
                 s.state[i] = S_LOST
                 failed |= self.change(from_ns, s.entity[i], S_LOST, -1)
         s.task = -1
+        s.free_ns = -1
         return failed
 
-    cdef int leave(self, int32_t stream, Task *t) noexcept nogil:
+    cdef int leave(self, int64_t time_ns, int32_t stream, Task *t, int32_t paused) noexcept nogil:
         cdef Stream *s = &self.streams[stream]
+        cdef int failed = 0
         if s.task >= 0 and <Task *>self.tasks.data + s.task == t:
             s.task = t.outer
+            if s.task < 0:
+                failed = self.block(s, s.run_ns, time_ns, t, paused)
+                if s.state[E_LOOP] == S_RUNNING:
+                    s.free_ns = time_ns
         t.outer = -1
-        return 0
+        return failed
 
     cdef int task_record(
         self, int64_t time_ns, int32_t stream, int kind, uint32_t ident, uint32_t aux
@@ -347,13 +389,19 @@ cdef class TaskStates:
             return 0
         if kind == START or kind == THROW:
             if t.state != S_RUNNING:
+                if s.task < 0:
+                    s.run_ns = time_ns
+                    if self.loop_is_free(s, time_ns, False) < 0:
+                        return -1
                 t.outer = s.task
                 s.task = number
             t.stream = stream
             t.state = S_RUNNING
             return self.task_change(time_ns, t, S_RUNNING, tag)
         if kind == WAIT or kind == CANCELLING:
-            self.leave(stream, t)
+            if self.leave(time_ns, stream, t, tag) < 0:
+                return -1
+            t.waited = tag
             t.state = S_CANCELLING
             if kind == WAIT:
                 t.state = S_WAITING if tag < 0 else self.waits[tag]
@@ -376,7 +424,8 @@ cdef class TaskStates:
                 t.woken_ns = time_ns
             return self.task_change(time_ns, t, S_RUNNABLE, -1)
         # one of the ends: the outcome is a state of one nanosecond
-        self.leave(stream, t)
+        if self.leave(time_ns, stream, t, -1) < 0:
+            return -1
         t.alive = 0
         t.state = <int8_t>(S_COMPLETED + kind - COMPLETED)
         if self.task_change(time_ns, t, t.state, tag) < 0:
@@ -432,8 +481,12 @@ cdef class TaskStates:
         self, int64_t time_ns, int32_t stream, int kind, uint32_t ident, uint32_t aux
     ) noexcept nogil:
         cdef int32_t tag
+        cdef Stream *s = &self.streams[stream]
         if kind <= WAKE:
             return self.task_record(time_ns, stream, kind, ident, aux)
+        if LOOP_BEGIN <= kind <= UNPARK and s.task < 0:
+            if self.loop_is_free(s, time_ns, kind == LOOP_BEGIN or kind == UNPARK) < 0:
+                return -1
         if kind == PARK:
             return self.thread_change(stream, E_LOOP, time_ns, S_PARKED, -1)
         if kind == UNPARK:
@@ -441,7 +494,7 @@ cdef class TaskStates:
         if SUBMIT <= kind <= ITEM_END:
             return self.item_record(time_ns, stream, kind, ident, aux)
         if kind == LOOP_BEGIN:
-            tag = self.tag(self.streams[stream].process, ident)
+            tag = self.tag(s.process, ident)
             return self.thread_change(stream, E_LOOP, time_ns, S_RUNNING, tag)
         if kind == LOOP_END:
             return self.thread_change(stream, E_LOOP, time_ns, S_STOPPED, -1)
@@ -559,6 +612,46 @@ cdef class TaskStates:
             out[2, i] = e[i].ident
             out[3, i] = e[i].place
         return columns
+
+    def watch_blocks(self, int64_t at_least_ns):
+        """Take note from now on of each time when a loop did one thing for so long."""
+        self.block_ns = at_least_ns
+
+    def end_blocks(self, Py_ssize_t process, int64_t time_ns):
+        """Take note of what the loops of a process are doing at `time_ns`, as if it ended there."""
+        cdef Stream *s
+        cdef Task *t
+        for i in range(self.stream_count):
+            s = &self.streams[i]
+            if s.process == process and s.task >= 0:
+                t = <Task *>self.tasks.data + s.task
+                while t.outer >= 0:
+                    t = <Task *>self.tasks.data + t.outer
+                self.block(s, s.run_ns, time_ns, t, -1)
+            elif s.process == process and s.free_ns >= 0:
+                self.block(s, s.free_ns, time_ns, NULL, -1)
+
+    def take_blocks(self):
+        """Return (begin_ns, end_ns, stream, entity, resumed, paused) of those, and forget them.
+
+        The entity is -1 where it was no task; `resumed` and `paused` are the tags of the places
+        where the task had waited, and waited next, or -1.
+        """
+        cdef Py_ssize_t i, rows = self.blocks.used
+        times = np.empty((2, rows), np.int64)
+        codes = np.empty((4, rows), np.int32)
+        cdef int64_t[:, ::1] time_ns = times
+        cdef int32_t[:, ::1] code = codes
+        cdef Block *b = <Block *>self.blocks.data
+        for i in range(rows):
+            time_ns[0, i] = b[i].begin_ns
+            time_ns[1, i] = b[i].end_ns
+            code[0, i] = b[i].stream
+            code[1, i] = b[i].entity
+            code[2, i] = b[i].resumed
+            code[3, i] = b[i].paused
+        self.blocks.used = 0
+        return times[0], times[1], codes[0], codes[1], codes[2], codes[3]
 
     def take_labels(self):
         """Return the label of each change so far, or None if there never was one."""

@@ -17,6 +17,7 @@ import numpy as np
 
 from meantime.clocks import Clock
 from meantime.kernels.tasks import ENTITIES, FLOWS, STATES, TaskStates
+from meantime.readers.recording.blocks import NEVER_NS, Block
 from meantime.readers.recording.facts import read_facts
 from meantime.readers.recording.files import open_recording, stream_words
 from meantime.readers.recording.labels import Labels
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from meantime.readers.recording.places import Place
     from meantime.trace import Batch
 
-__all__ = ["FORMAT", "read"]
+__all__ = ["FORMAT", "Reading", "read"]
 
 FORMAT = "recording"
 
@@ -115,22 +116,38 @@ def read(path: str | os.PathLike[str], *, growing: bool = False) -> Trace:
     Raises:
         InputError: If it is not a recording, or a file of it is not what it should be.
     """
-    files = open_recording(Path(path))
-    return _Reading(files, growing=growing).trace
+    return Reading(Path(path), growing=growing).trace
 
 
-class _Reading:
-    """One pass over a recording: the tables it needs, and the trace that it fills."""
+class Reading:
+    """One pass over a recording: the tables it needs, and the trace that it fills.
 
-    def __init__(self, files: RecordingFiles, *, growing: bool) -> None:
-        self._files = files
+    Args:
+        path: The recording's directory.
+        growing: Whether the program that is recorded still runs, perhaps.
+        block_ns: From which length on times are taken note of in which a loop did one thing.
+        now_ns: Until when, on CLOCK_MONOTONIC, loops did what they do at the recording's end.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        growing: bool = False,
+        block_ns: int = NEVER_NS,
+        now_ns: int | None = None,
+    ) -> None:
+        self._files = files = open_recording(path)
         self._growing = growing
+        self._block_ns = block_ns
+        self._now_ns = now_ns
+        self.blocks: list[Block] = []
         self.trace = Trace(str(files.path), FORMAT, self._batches())
         self._facts = {
             (process.pid, process.incarnation): read_facts(process) for process in files.processes
         }
         known = [facts for facts in self._facts.values() if facts]
-        self._origin_ns = min((facts.base_ns for facts in known), default=0)
+        self.origin_ns = min((facts.base_ns for facts in known), default=0)
         self._described = 0
         self._lanes: set[str] = set()
         self._thread_names: dict[tuple[int, int], str] = {}
@@ -153,7 +170,7 @@ class _Reading:
         utc_ns = [
             facts.realtime_ns
             for facts in self._facts.values()
-            if facts and facts.base_ns == self._origin_ns
+            if facts and facts.base_ns == self.origin_ns
         ]
         trace.clock = Clock(
             "monotonic",
@@ -166,8 +183,9 @@ class _Reading:
         streams = self._open_streams()
         self._tell_places()
         states = TaskStates(np.array(self._owners, np.int32), self._waits, self._offsets)
+        states.watch_blocks(self._block_ns)
         sampling = self._open_samples()
-        last_ns = [self._origin_ns] * len(self._files.processes)
+        last_ns = [self.origin_ns] * len(self._files.processes)
         for item in merged(streams):
             if isinstance(item, Oddities):
                 for name, count in item._asdict().items():
@@ -177,19 +195,21 @@ class _Reading:
             self.trace.records += len(item.order)
             for number, end_ns in _ends(item, self._owners):
                 last_ns[number] = max(last_ns[number], end_ns)
-            sampling.feed(item, item.time_ns - self._origin_ns)
+            sampling.feed(item, item.time_ns - self.origin_ns)
             yield from self._take(states)
             yield from self._take_samples(states, sampling)
         sampling.finish()
         yield from self._take_samples(states, sampling)
-        for number, end_ns in enumerate([] if self._growing else last_ns):
-            states.finish(number, end_ns + 1 - self._origin_ns)
+        for number, end_ns in enumerate(last_ns):
+            states.end_blocks(number, (self._now_ns or end_ns) - self.origin_ns)
+            if not self._growing:
+                states.finish(number, end_ns + 1 - self.origin_ns)
         yield from self._take(states)
         # a tail counts what its stream may not have come to say
         for stream, lost in enumerate(self._lost_by_tail):
             self.trace.anomalies.add("records_lost", max(lost, self._lost[stream]))
         if streams:
-            self.trace.bounds = (0, max(last_ns) + 1 - self._origin_ns)
+            self.trace.bounds = (0, max(last_ns) + 1 - self.origin_ns)
 
     def _open_streams(self) -> list[tuple[list[npt.NDArray[np.uint64]], int]]:
         streams = []
@@ -206,7 +226,7 @@ class _Reading:
         return streams
 
     def _tell_rotated(self, facts: Facts) -> None:
-        since_ns = facts.base_ns - self._origin_ns
+        since_ns = facts.base_ns - self.origin_ns
         for slots, from_ns, until_ns in facts.rotated:
             self.trace.anomalies.add("records_rotated", slots)
             self.trace.lost.append((from_ns + since_ns, until_ns + since_ns))
@@ -250,7 +270,7 @@ class _Reading:
         return places
 
     def _feed(self, states: TaskStates, item: Records) -> None:
-        time_ns = item.time_ns - self._origin_ns
+        time_ns = item.time_ns - self.origin_ns
         # some mean something at their place among the others
         placed: list[Payload] = []
         for payload in item.payloads:
@@ -287,14 +307,14 @@ class _Reading:
         events, from_ns, until_ns = _LOSS.unpack_from(payload.data)
         self._lost[payload.stream] += events
         base_ns = self._base_of(payload.stream)
-        from_ns, until_ns = (t + base_ns - self._origin_ns for t in (from_ns, until_ns))
+        from_ns, until_ns = (t + base_ns - self.origin_ns for t in (from_ns, until_ns))
         self.trace.lost.append((from_ns, max(from_ns, until_ns)))
         states.lost(payload.stream, from_ns)
 
     def _base_of(self, stream: int) -> int:
         process = self._files.processes[self._owners[stream]]
         facts = self._facts[process.pid, process.incarnation]
-        return facts.base_ns if facts else self._origin_ns
+        return facts.base_ns if facts else self.origin_ns
 
     def _feed_rows(
         self,
@@ -311,7 +331,7 @@ class _Reading:
         rows = np.flatnonzero(item.kind == _CLOCK)[: _MAX_ANCHORS - len(clock.anchors)]
         if len(rows):
             utc = item.ident[rows].astype(np.int64) | item.aux[rows].astype(np.int64) << 32
-            pairs = zip((item.time_ns[rows] - self._origin_ns).tolist(), utc.tolist(), strict=True)
+            pairs = zip((item.time_ns[rows] - self.origin_ns).tolist(), utc.tolist(), strict=True)
             anchors = tuple(sorted([*clock.anchors, *pairs]))
             self.trace.clock = Clock(
                 clock.kind, clock.host, clock.boot_id, clock.utc_at_origin_ns, anchors
@@ -319,6 +339,7 @@ class _Reading:
 
     def _take(self, states: TaskStates) -> Iterator[Batch]:
         self._name_entities(states)
+        self._take_blocks(states)
         labels = states.take_labels()
         time_ns, entity, state, tag = states.take_changes()
         if labels is not None:
@@ -328,6 +349,16 @@ class _Reading:
         flows = states.take_flows()
         if len(flows[0]):
             yield Flows(*flows[:4], flows[4] + np.int32(len(STATES)))
+
+    def _take_blocks(self, states: TaskStates) -> None:
+        for begin_ns, end_ns, stream, entity, *places in zip(
+            *(column.tolist() for column in states.take_blocks()), strict=True
+        ):
+            path = self.trace.paths[entity] if entity >= 0 else None
+            resumed, paused = (
+                str(self.trace.tags[tag].get("location", "")) if tag >= 0 else "" for tag in places
+            )
+            self.blocks.append(Block(begin_ns, end_ns, stream, path, resumed, paused))
 
     def _name_entities(self, states: TaskStates) -> None:
         what, owner, ident, place = states.entities_since(self._described).tolist()

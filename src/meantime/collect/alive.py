@@ -1,0 +1,27 @@
+"""The asyncio tasks that there are, of all loops and threads."""
+
+from __future__ import annotations
+
+import asyncio.tasks
+from typing import Any
+
+__all__ = ["alive_tasks"]
+
+
+def alive_tasks() -> set[asyncio.Task[Any]]:
+    """Return the tasks that have not ended.
+
+    `asyncio.all_tasks` tells of one loop only, and must be given it.
+    """
+    # one set up to 3.11, then those of tasks that began eagerly apart from all others
+    sets = [
+        getattr(asyncio.tasks, name, ())
+        for name in ("_all_tasks", "_scheduled_tasks", "_eager_tasks")
+    ]
+    while True:
+        try:
+            found = {task for tasks in sets for task in list(tasks)}
+        except RuntimeError:
+            # another thread made a task meanwhile
+            continue
+        return {task for task in found if not task.done()}

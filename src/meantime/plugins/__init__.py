@@ -1,0 +1,1 @@
+"""meantime inside other programs: pytest and notebooks."""

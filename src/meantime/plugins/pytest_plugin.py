@@ -1,0 +1,144 @@
+"""pytest: a recording of each test, and assertions about what its event loops did.
+
+It is loaded by every pytest of an environment that has meantime, so it imports nothing until a
+test is to be recorded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator
+
+    from meantime.plugins.segment import Limit, Segment
+
+_segment = pytest.StashKey["Segment"]()
+_taken = pytest.StashKey[set[Path]]()
+_MAX_NAME = 150
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add `--meantime`."""
+    parser.getgroup("meantime").addoption(
+        "--meantime",
+        metavar="DIR",
+        help="Record what the tasks and loops of each test do, into DIR/TEST.mtr.",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the folder that the recordings go into."""
+    folder = config.getoption("meantime")
+    config.stash[_taken] = set()
+    if folder:
+        try:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise pytest.UsageError(f"--meantime {folder}: {error.strerror}") from error
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """Say where the recordings go."""
+    folder = config.getoption("meantime")
+    return f"meantime: recording each test into {folder}" if folder else None
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Record a test with its fixtures."""
+    folder = item.config.getoption("meantime")
+    if folder:
+        _begin(item, _path_of(item, Path(folder)))
+    try:
+        return (yield)
+    finally:
+        if _segment in item.stash:
+            item.stash[_segment].close()
+            del item.stash[_segment]
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Check what a test has asked for when it has run."""
+    segment = item.stash.get(_segment, None)
+    if segment is None or segment.pending is None:
+        result = yield
+    else:
+        segment.pending.watch()
+        try:
+            result = yield
+        finally:
+            segment.pending.watch_no_more()
+    if segment is not None:
+        segment.check()
+    return result
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Say with a failure where it was recorded."""
+    report = yield
+    segment = item.stash.get(_segment, None)
+    if report.failed and segment is not None and segment.kept:
+        see = f"see meantime statemap {segment.path} -o {segment.path.stem}.svg"
+        report.sections.append(("meantime", f"recorded; {see}"))
+    return report
+
+
+@pytest.fixture
+def max_blocked(request: pytest.FixtureRequest) -> Callable[[str], Limit]:
+    """A function that limits for how long an event loop may do one thing: `max_blocked("50ms")`.
+
+    The limit holds from then to the test's end, or in the block of `with max_blocked("50ms"):`.
+    """
+    from meantime.plugins.segment import Limit  # noqa: PLC0415 - loads the recorder
+
+    segment = _begin(request.node, None)
+    return lambda limit: Limit(segment, limit)
+
+
+@pytest.fixture
+def no_pending_tasks(request: pytest.FixtureRequest) -> Iterator[Callable[[], None]]:
+    """Fails a test that leaves asyncio tasks behind it; to call it asks at once.
+
+    The task that calls it does not count, nor do those that were there before the test.
+    """
+    from meantime.plugins.segment import PendingTasks  # noqa: PLC0415 - loads the recorder
+
+    segment = _begin(request.node, None)
+    segment.pending = PendingTasks(segment)
+    yield segment.pending.check
+    segment.pending = None
+
+
+def _begin(item: pytest.Item, path: Path | None) -> Segment:
+    if _segment not in item.stash:
+        from meantime.errors import MeantimeError  # noqa: PLC0415 - only when a test is recorded
+        from meantime.plugins.segment import Segment  # noqa: PLC0415 - as above
+
+        try:
+            item.stash[_segment] = Segment(path)
+        except MeantimeError as error:
+            pytest.exit(f"meantime: {error}", returncode=pytest.ExitCode.USAGE_ERROR)
+    return item.stash[_segment]
+
+
+def _path_of(item: pytest.Item, folder: Path) -> Path:
+    """Return where to record a test; a test that runs again in this run gets a number."""
+    name = re.sub(r"[^\w.\[\]-]+", "-", item.nodeid.replace("::", "-"))
+    if len(name) > _MAX_NAME:
+        name = f"{name[:_MAX_NAME]}-{hashlib.sha256(item.nodeid.encode()).hexdigest()[:8]}"
+    taken = item.config.stash[_taken]
+    path, number = folder / f"{name}.mtr", 2
+    while path in taken:
+        path, number = folder / f"{name}-{number}.mtr", number + 1
+    taken.add(path)
+    return path

@@ -1,0 +1,214 @@
+"""The recording of one test, and what is asserted of it."""
+
+from __future__ import annotations
+
+import asyncio.runners
+import shutil
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from meantime.collect import _recorder, session
+from meantime.collect.alive import alive_tasks
+from meantime.units import format_ns, parse_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType, TracebackType
+
+    from meantime.readers.recording.blocks import Block
+
+__all__ = ["Limit", "PendingTasks", "Segment"]
+
+# what runs a test's coroutine is not the test's
+_RUNNERS = ("/anyio/_backends/_asyncio.py", "/pytest_asyncio/")
+
+
+class Segment:
+    """The recording of one test.
+
+    In a program that is being recorded already there is no other one: the test is a part of that.
+
+    Args:
+        path: Where to record; a folder that goes with the test if it is None.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self.begin_ns = time.monotonic_ns()
+        self.limits: list[Limit] = []
+        self.pending: PendingTasks | None = None
+        self._folder: str | None = None
+        self._ours = session.recording_path() is None
+        if self._ours:
+            if path is None:
+                self._folder = tempfile.mkdtemp(prefix="meantime-")
+                path = Path(self._folder) / "test.mtr"
+            elif (path / "recording.json").is_file():
+                shutil.rmtree(path)
+            session.start(path)
+        self.path = Path(str(session.recording_path()))
+        self.kept = self._folder is None
+
+    def close(self) -> None:
+        """End the recording."""
+        if self._ours:
+            session.stop()
+        if self._folder is not None:
+            shutil.rmtree(self._folder)
+
+    def check(self) -> None:
+        """Fail the test if it broke a limit that holds to its end."""
+        for limit in self.limits:
+            limit.check()
+        if self.pending is not None:
+            self.pending.check()
+
+    def blocks(self, at_least_ns: int, begin_ns: int, end_ns: int) -> list[Block]:
+        """Return the times in a window of CLOCK_MONOTONIC in which a loop did one thing.
+
+        They are clipped to the window, those longer than `at_least_ns` are returned, the longest
+        first.
+        """
+        from meantime.readers.recording import Reading  # noqa: PLC0415 - not for tests that only record
+
+        reading = Reading(self.path, growing=True, block_ns=at_least_ns, now_ns=end_ns)
+        for _ in reading.trace.batches:
+            pass
+        window = begin_ns - reading.origin_ns, end_ns - reading.origin_ns
+        clipped = [
+            block._replace(
+                begin_ns=max(block.begin_ns, window[0]), end_ns=min(block.end_ns, window[1])
+            )
+            for block in reading.blocks
+        ]
+        long = [block for block in clipped if block.end_ns - block.begin_ns > at_least_ns]
+        return sorted(long, key=lambda block: block.begin_ns - block.end_ns)
+
+    def sites(self) -> dict[int, str]:
+        """Return where the tasks of this process were spawned, by number."""
+        from meantime.readers.recording import Reading  # noqa: PLC0415 - as above
+
+        reading = Reading(self.path, growing=True)
+        for _ in reading.trace.batches:
+            pass
+        tasks = [path for path in reading.trace.paths if path[0] == "Tasks"]
+        return {int(path[2]): path[1] for path in tasks if path[2].isdecimal()}
+
+    def fail(self, *lines: str) -> None:
+        """Fail the test; with a recording that is kept, the report says where it is."""
+        more = [] if self.kept else ["run with --meantime DIR to keep the recording"]
+        pytest.fail("\n".join([*lines, *more]), pytrace=False)
+
+
+class Limit:
+    """For how long a loop may do one thing: to the test's end, or in a `with` block.
+
+    Args:
+        segment: The test's recording.
+        limit: A time such as `50ms`.
+    """
+
+    def __init__(self, segment: Segment, limit: str) -> None:
+        self._segment = segment
+        self._limit_ns = parse_duration(limit)
+        self._begin_ns = time.monotonic_ns()
+        segment.limits.append(self)
+
+    def __enter__(self) -> None:
+        self._begin_ns = time.monotonic_ns()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._segment.limits.remove(self)
+        if error is None:
+            self.check()
+
+    def check(self) -> None:
+        """Fail the test if a loop was blocked for longer."""
+        now_ns = time.monotonic_ns()
+        blocks = self._segment.blocks(self._limit_ns, self._begin_ns, now_ns)
+        if not blocks:
+            return
+        lines = [f"a loop was blocked for longer than {format_ns(self._limit_ns)}:"]
+        lines += [
+            f"  {format_ns(block.end_ns - block.begin_ns)} by {block.where()}"
+            for block in blocks[:5]
+        ]
+        if len(blocks) > 5:
+            lines.append(f"  and {len(blocks) - 5} more times")
+        self._segment.fail(*lines)
+
+
+class PendingTasks:
+    """Finds the tasks that a test makes and leaves behind, also those asyncio cancels for it.
+
+    Args:
+        segment: The test's recording.
+    """
+
+    def __init__(self, segment: Segment) -> None:
+        self._segment = segment
+        self._before = alive_tasks()
+        self._left: dict[Any, str] = {}
+        self._cancel_all: Callable[[Any], None] | None = None
+
+    def watch(self) -> None:
+        """Take note of the tasks that are left when a loop is closed."""
+        self._before = alive_tasks()
+        runners: Any = asyncio.runners
+        self._cancel_all = cancel_all = runners._cancel_all_tasks  # noqa: SLF001 - nothing public tells
+
+        def note_and_cancel(loop: asyncio.AbstractEventLoop) -> None:
+            self._left |= self._waits(asyncio.all_tasks(loop))
+            cancel_all(loop)
+
+        runners._cancel_all_tasks = note_and_cancel  # noqa: SLF001 - as above
+
+    def watch_no_more(self) -> None:
+        """Put back what `watch` replaced."""
+        if self._cancel_all is not None:
+            asyncio.runners._cancel_all_tasks = self._cancel_all  # type: ignore[attr-defined] # noqa: SLF001 - as above
+            self._cancel_all = None
+
+    def check(self) -> None:
+        """Fail the test if a task that it made has not ended, but for the one that asks."""
+        try:
+            asking = {asyncio.current_task()}
+        except RuntimeError:
+            asking = set()
+        pending = self._left | self._waits(alive_tasks() - asking)
+        if not pending:
+            return
+        sites = self._segment.sites()
+        count = len(pending)
+        lines = ["a task is still pending:" if count == 1 else f"{count} tasks are still pending:"]
+        for task, waits in list(pending.items())[:10]:
+            coroutine = task.get_coro()
+            name = coroutine.__qualname__
+            site = sites.get(_recorder.task_number(coroutine), name)
+            lines.append(f"  {task.get_name()}, {site}{waits}")
+        if count > 10:
+            lines.append(f"  and {count - 10} more")
+        self._segment.fail(*lines)
+
+    def _waits(self, tasks: set[Any]) -> dict[Any, str]:
+        """Return those of the tasks that the test made, and where each of them waits."""
+        waits = {}
+        for task in tasks - self._before:
+            code = getattr(task.get_coro(), "cr_code", None)
+            file = code.co_filename.replace("\\", "/") if code is not None else ""
+            if not any(part in file for part in _RUNNERS):
+                frames = task.get_stack(limit=1)
+                waits[task] = f", waits at {_place(frames[0])}" if frames else ""
+        return waits
+
+
+def _place(frame: FrameType) -> str:
+    return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"

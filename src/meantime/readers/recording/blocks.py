@@ -1,0 +1,40 @@
+"""Times in which an event loop did one thing, and nothing else could run."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = ["NEVER_NS", "Block"]
+
+NEVER_NS = 2**63 - 1
+
+
+class Block(NamedTuple):
+    """A time in which a loop did one thing: a step of a task, or callbacks.
+
+    Attributes:
+        begin_ns: From when, counted from the recording's origin.
+        end_ns: Until when.
+        stream: Index of the loop's stream.
+        task: The path of the task; None if it was none.
+        resumed: Where the task had waited before, as `app.py:12`; empty if it began.
+        paused: Where it waited next; empty if it ended.
+    """
+
+    begin_ns: int
+    end_ns: int
+    stream: int
+    task: tuple[str, ...] | None
+    resumed: str
+    paused: str
+
+    def where(self) -> str:
+        """Return what ran, and between which lines."""
+        if self.task is None:
+            return "callbacks of the loop"
+        between = [place for place in (self.resumed, self.paused) if place]
+        if len(between) == 2:
+            return f"{self.task[1]}, between {between[0]} and {between[1]}"
+        if self.resumed:
+            return f"{self.task[1]}, after {self.resumed}"
+        return f"{self.task[1]}, before {self.paused}" if self.paused else self.task[1]

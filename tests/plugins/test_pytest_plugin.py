@@ -1,0 +1,216 @@
+"""The pytest plugin records tests, and asserts of their loops what it is asked to."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import meantime
+
+TESTS = """
+import asyncio
+import sys
+import time
+
+import pytest
+
+
+async def worker(queue):
+    await queue.get()
+
+
+def test_plain():
+    assert ("meantime.collect" in sys.modules) == RECORDED
+
+
+def test_all_is_well(max_blocked, no_pending_tasks):
+    max_blocked("10s")
+    asyncio.run(asyncio.sleep(0.001))
+
+
+def test_a_step_is_too_long(max_blocked):
+    async def main():
+        await asyncio.sleep(0)
+        time.sleep(0.03)
+        await asyncio.sleep(0)
+
+    max_blocked("20ms")
+    asyncio.run(main())
+
+
+def test_a_step_of_the_block_is_too_long(max_blocked):
+    async def main():
+        time.sleep(0.03)
+        with max_blocked("20ms"):
+            await asyncio.sleep(0)
+        with max_blocked("20ms"):
+            time.sleep(0.03)
+
+    asyncio.run(main())
+
+
+def test_a_callback_is_too_long(max_blocked):
+    async def main():
+        asyncio.get_running_loop().call_soon(time.sleep, 0.03)
+        await asyncio.sleep(0)
+
+    max_blocked("20ms")
+    asyncio.run(main())
+
+
+def test_a_task_is_left(no_pending_tasks):
+    async def main():
+        left = asyncio.create_task(worker(asyncio.Queue()), name="left one")
+        await asyncio.sleep(0)
+
+    asyncio.run(main())
+
+
+def test_a_task_is_left_just_now(no_pending_tasks):
+    async def main():
+        task = asyncio.create_task(worker(asyncio.Queue()))
+        await asyncio.sleep(0)
+        with pytest.raises(pytest.fail.Exception, match="a task is still pending"):
+            no_pending_tasks()
+        task.cancel()
+        await asyncio.wait([task])
+        no_pending_tasks()
+
+    asyncio.run(main())
+
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+
+@pytest.fixture
+async def server():
+    serving = asyncio.create_task(asyncio.sleep(100))
+    yield
+    serving.cancel()
+
+
+@pytest.mark.anyio
+async def test_with_anyio(server, max_blocked, no_pending_tasks):
+    max_blocked("10s")
+    await asyncio.sleep(0.001)
+
+
+@pytest.mark.anyio
+async def test_a_task_is_left_with_anyio(server, no_pending_tasks):
+    global left
+    left = asyncio.create_task(worker(asyncio.Queue()))
+    await asyncio.sleep(0)
+"""
+FAIL = {
+    "test_a_step_is_too_long": "by test_a_step_is_too_long.<locals>.main (test_app.py:28), "
+    "between test_app.py:23 and test_app.py:25",
+    "test_a_step_of_the_block_is_too_long": "main (test_app.py:39), after test_app.py:35",
+    "test_a_callback_is_too_long": "by callbacks of the loop",
+    "test_a_task_is_left": "left one, worker (test_app.py:53), waits at test_app.py:9",
+    "test_a_task_is_left_with_anyio": "worker (test_app.py:93), waits at test_app.py:9",
+}
+PASS = {
+    "test_plain",
+    "test_all_is_well",
+    "test_a_task_is_left_just_now",
+    "test_with_anyio",
+}
+
+
+def _pytest(folder: Path, *words: str, recorded: bool = False, before: tuple[str, ...] = ()) -> str:
+    (folder / "test_app.py").write_text(TESTS.replace("RECORDED", str(recorded)).lstrip())
+    command = [sys.executable, "-m", "pytest", "-rA", *words]
+    for plugin in ("meantime.plugins.pytest_plugin", "anyio.pytest_plugin"):
+        command += ["-p", plugin]
+    done = subprocess.run(
+        [*before, *command],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=folder,
+        env=os.environ
+        | {
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+            "PYTHONPATH": str(Path(meantime.__file__).parents[1]),
+        },
+    )
+    return done.stdout + done.stderr
+
+
+def _outcomes(output: str, word: str) -> set[str]:
+    return set(re.findall(rf"^{word} test_app.py::(\w+)", output, re.MULTILINE))
+
+
+def test_what_a_test_asks_for_is_asserted(tmp_path: Path) -> None:
+    output = _pytest(tmp_path)
+
+    assert _outcomes(output, "PASSED") == PASS, output
+    assert _outcomes(output, "FAILED") == set(FAIL), output
+    for message in FAIL.values():
+        assert message in output
+    assert "run with --meantime DIR to keep the recording" in output
+
+
+def test_each_test_has_its_recording(tmp_path: Path) -> None:
+    for _ in range(2):
+        output = _pytest(tmp_path, "--meantime", "rec", recorded=True)
+
+    names = {path.name for path in (tmp_path / "rec").iterdir()}
+    history = meantime.open(tmp_path / "rec" / "test_app.py-test_all_is_well.mtr")
+    assert _outcomes(output, "PASSED") == PASS, output
+    assert names == {f"test_app.py-{name}.mtr" for name in PASS | FAIL.keys()}
+    assert len(history.quarks("Tasks/*/*")) > 0
+    assert "recorded; see meantime statemap rec/test_app.py-test_a_task_is_left.mtr" in output
+    assert "recording each test into rec" in output
+
+
+def test_a_run_that_is_recorded_as_a_whole_is_asserted_test_by_test(tmp_path: Path) -> None:
+    record = (sys.executable, "-m", "meantime", "record", "-q", "-o", "all.mtr", "--")
+
+    output = _pytest(tmp_path, recorded=True, before=record)
+
+    assert _outcomes(output, "PASSED") == PASS, output
+    assert _outcomes(output, "FAILED") == set(FAIL), output
+
+
+def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    output = _pytest(tmp_path, "--meantime", "file/rec")
+
+    assert "--meantime file/rec: Not a directory" in output
+    assert "Traceback" not in output
+
+
+def test_pytest_finds_the_plugin(root: Path) -> None:
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    (module,) = project["entry-points"]["pytest11"].values()
+
+    assert callable(import_module(module).pytest_addoption)
+
+
+@pytest.mark.parametrize("name", ["numpy", "asyncio", "meantime.collect"])
+def test_the_plugin_loads_nothing_that_is_not_asked_for(name: str) -> None:
+    # pytest itself may load some of them: what counts is what the plugin adds
+    code = (
+        "import pytest, sys; before = set(sys.modules); import meantime.plugins.pytest_plugin; "
+        f"print({name!r} in set(sys.modules) - before)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | {"PYTHONPATH": str(Path(meantime.__file__).parents[1])},
+    )
+
+    assert done.stdout == "False\n"
