@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from meantime.readers.recording.facts import Facts
-    from meantime.readers.recording.files import RecordingFiles
     from meantime.readers.recording.merge import Payload, Records
     from meantime.readers.recording.places import Place
     from meantime.trace import Batch
