@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from itertools import pairwise
+from itertools import accumulate, pairwise
+from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -199,7 +201,45 @@ def check_shares(
                 changed[interval.quark, part] += 1
 
     shares = history.shares(quarks, edges[0], edges[-1], len(edges) - 1)
-    rows = zip(shares.quark, shares.bin, map(repr, shares.value.to_list()), strict=True)
+    rows = list(zip(shares.quark, shares.bin, map(repr, shares.value.to_list()), strict=True))
     assert dict(zip(rows, shares.ns, strict=True)) == dict(expected)
     cells = zip(shares.changes_quark, shares.changes_bin, strict=True)
     assert dict(zip(cells, shares.changes, strict=True)) == dict(changed)
+    longest: dict[tuple[int, int], tuple[str, int]] = {}
+    for (quark, part, value), ns in zip(rows, shares.ns.tolist(), strict=True):
+        before = longest.get((quark, part), ("None", 0))
+        if ns > before[1] or (ns == before[1] and before[0] == "None"):
+            longest[quark, part] = (value, ns)
+    for dominant in (
+        history.dominant(quarks, edges[0], edges[-1], len(edges) - 1),
+        shares.dominant,
+    ):
+        found = zip(map(repr, dominant.value.to_list()), dominant.ns.tolist(), strict=True)
+        where = zip(dominant.quark.tolist(), dominant.bin.tolist(), strict=True)
+        assert dict(zip(where, found, strict=True)) == longest
+        assert dominant.changes.tolist() == shares.changes.tolist()
+
+
+@pytest.mark.parametrize("different", [60, 300, 5000])
+@pytest.mark.parametrize("kind", [str, int, float])
+def test_shares_of_many_values_are_in_their_order(different: int, kind: type) -> None:
+    random = Random(different)  # noqa: S311 - the same example each time
+    builder = HistoryBuilder()
+    quark = builder.quark("a")
+    builder.codes([f"{value:05}" for value in range(different)])
+    numbers = [random.randrange(-different // 2, different // 2) for _ in range(3000)]
+    values = [f"{n + different // 2:05}" if kind is str else kind(n * 2**40) for n in numbers]
+    ends = list(accumulate(random.randrange(1, 9) for _ in values))
+    for time_ns, value in zip([0, *ends], values, strict=False):
+        builder.modify(time_ns, quark, value)
+    history = builder.close(ends[-1])
+    edges = [bin_edge(0, ends[-1], 3, index) for index in range(4)]
+    expected: Counter[tuple[int, Value]] = Counter()
+    for value, start, end in zip(values, [0, *ends], ends, strict=False):
+        for part, (low, high) in enumerate(pairwise(edges)):
+            expected[part, value] += max(0, min(end, high) - max(start, low))
+
+    shares = history.shares([quark], bins=3)
+
+    rows = zip(shares.bin.tolist(), shares.value.to_list(), strict=True)
+    assert list(zip(rows, shares.ns.tolist(), strict=True)) == sorted((+expected).items())

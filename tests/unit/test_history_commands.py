@@ -58,8 +58,8 @@ def test_a_history_answers_on_the_command_line(path: Path) -> None:
     assert [(row["bin"], row["value"], row["ns"]) for row in shares] == [
         (0, "idle", 2),
         (0, "busy", 2),
-        (1, "busy", 2),
         (1, "idle", 1),
+        (1, "busy", 2),
     ]
     assert [row["path"] for row in tree] == ["disks", "disks/0"]
     assert "disks/0" in meantime("query", path, "tree").stdout

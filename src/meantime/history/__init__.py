@@ -10,8 +10,8 @@ from meantime.history.results import (
     Intervals,
     Points,
     Sample,
-    Shares,
 )
+from meantime.history.shares import Shares
 from meantime.history.structures import AttributePool, AttributeQueue
 
 __all__ = [

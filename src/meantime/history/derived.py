@@ -197,7 +197,7 @@ class Stacked:
     ) -> None:
         """Write the value of each attribute at each time, attribute after attribute."""
         times = len(times_ns)
-        for first, last, ours in self._runs(quarks):
+        for first, last, ours in self.runs(quarks):
             part = slice(first * times, last * times)
             if ours:
                 asked = self._numbers(quarks[first:last])
@@ -207,7 +207,7 @@ class Stacked:
 
     def count(self, quarks: Int32s, start_ns: int, end_ns: int, counts: Int64s) -> None:
         """Write how many intervals of each attribute meet a range, at most."""
-        for first, last, ours in self._runs(quarks):
+        for first, last, ours in self.runs(quarks):
             part = counts[first:last]
             if ours:
                 self._intervals().count(self._numbers(quarks[first:last]), start_ns, end_ns, part)
@@ -231,7 +231,7 @@ class Stacked:
         """Write the intervals that meet a range, quark by quark; return how many."""
         columns = (out_quark, out_start, out_end, out_code, out_word, out_meta, out_tag)
         rows = 0
-        for first, last, ours in self._runs(quarks):
+        for first, last, ours in self.runs(quarks):
             asked = quarks[first:last]
             rest: list[Any] = [None if column is None else column[rows:] for column in columns]
             if ours:
@@ -242,7 +242,7 @@ class Stacked:
                 rows += self.stored.gather(asked, start_ns, end_ns, resolution_ns, *rest)
         return rows
 
-    def _runs(self, quarks: Int32s) -> list[tuple[int, int, bool]]:
+    def runs(self, quarks: Int32s) -> list[tuple[int, int, bool]]:
         """Return the runs of attributes that are answered alike: first, behind the last, ours."""
         if not len(quarks):
             return []

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from meantime.columns import Coded
 from meantime.history import operations
 from meantime.history.derived import with_stacks
-from meantime.history.results import IntervalBatches, Shares
-from meantime.kernels import aggregate
+from meantime.history.results import IntervalBatches
+from meantime.history.shares import shares
 from meantime.trace import LaneDeclaration
 
 if TYPE_CHECKING:
@@ -22,17 +21,16 @@ if TYPE_CHECKING:
     from meantime.anomalies import Anomalies
     from meantime.attributes import Attributes, Pattern
     from meantime.clocks import Clock
-    from meantime.columns import Int32s, Int64s, Values
+    from meantime.columns import Int32s, Int64s
     from meantime.history.present import Present
     from meantime.history.results import Flows, Interval, Intervals, Points, Sample
     from meantime.history.samples import SampleTable
+    from meantime.history.shares import Shares
     from meantime.history.spans import SpanTable
 
 __all__ = ["History", "Lane"]
 
 _BATCH_ROWS = 2**19
-# Few enough that the memory of one group serves the next: clearing pages is what takes time.
-_SHARES_ROWS = 2**16
 _LOOK_EVERY_S = 0.02
 # Lanes of other kinds are made of the attributes below theirs.
 _FLAT = {"state", "counter"}
@@ -319,21 +317,33 @@ class History:
             raise ValueError(f"bins is {bins}: there must be at least one")
         now = self._asked()
         asked, range_ns = now.query(quarks, start_ns, end_ns)
-        edges_ns = aggregate.bin_edges(*range_ns, bins)
-        groups = list(now.groups(asked, range_ns, _SHARES_ROWS, extra=bins)) or [(0, 0, None)]
-        parts = [
-            now.shares(now.gather(asked[first:last], range_ns, counts=counts), edges_ns)
-            for first, last, counts in groups
-        ]
-        quark, part, word, null, ns, changes_quark, changes_bin, changes = (
-            np.concatenate(columns) for columns in zip(*parts, strict=True)
-        )
-        value: Values = (
-            Coded(word, now.facts.strings)
-            if now.is_text(asked)
-            else now.column(quark, word, null, text=False)
-        )
-        return Shares(quark, part, value, ns, edges_ns, changes_quark, changes_bin, changes)
+        return shares(now, asked, range_ns, bins, longest=False)
+
+    def dominant(
+        self,
+        quarks: Sequence[int] | Int32s,
+        start_ns: int | None = None,
+        end_ns: int | None = None,
+        bins: int = 1,
+    ) -> Shares:
+        """Return what `shares` does, but of each part only the value that lasted longest.
+
+        If several did, the first of them that is not None, in the order of the rows of `shares`.
+
+        >>> from meantime.testing import history_from_picture
+        >>> history_from_picture("disk0  aab.").dominant([0], bins=2).value.to_list()
+        ['a', 'b']
+
+        Raises:
+            QuarkError: If there is no such attribute.
+            TimeRangeError: If the range is empty or starts outside the history.
+            ValueError: If there is not at least one bin.
+        """
+        if bins < 1:
+            raise ValueError(f"bins is {bins}: there must be at least one")
+        now = self._asked()
+        asked, range_ns = now.query(quarks, start_ns, end_ns)
+        return shares(now, asked, range_ns, bins, longest=True)
 
     def sample(self, quarks: Sequence[int] | Int32s, times_ns: Sequence[int] | Int64s) -> Sample:
         r"""Return the value of each attribute at each time.

@@ -13,7 +13,6 @@ from meantime.columns import Coded, Mixed
 from meantime.errors import NotKeptError, QuarkError, TimeRangeError
 from meantime.history.results import Interval, Intervals, Sample
 from meantime.history.values import value_of
-from meantime.kernels import aggregate
 from meantime.kernels.tail import FLOAT, INT, STR, UNTYPED
 
 if TYPE_CHECKING:
@@ -294,57 +293,6 @@ class Present:
             tag[:rows],
             range_ns,
             self.ongoing_end_ns(),
-        )
-
-    def shares(self, intervals: Intervals, edges_ns: Int64s) -> tuple[npt.NDArray[Any], ...]:
-        """Return quark, bin, word, null and ns of the time per value, and of changes per cell.
-
-        Where all is text a word is its code, -1 is null, and null is empty.
-        """
-        value = intervals.value
-        if isinstance(value, Coded):
-            codes, words = value.codes, None
-            different = len(value.names)
-        else:
-            words, places = np.unique(value.words, return_inverse=True)
-            codes = np.where(value.kinds == 0, -1, places).astype(np.int32)
-            different = len(words)
-        quarks = 1 + int(np.count_nonzero(np.diff(intervals.quark)))
-        room = len(intervals) + quarks * (len(edges_ns) - 1)
-        quark, part, code = (np.empty(room, np.int32) for _ in range(3))
-        ns = np.empty(room, np.int64)
-        changes_quark, changes_bin = (np.empty(len(intervals), np.int32) for _ in range(2))
-        changes = np.empty(len(intervals), np.int64)
-        rows, changed = aggregate.shares(
-            intervals.quark,
-            intervals.start_ns,
-            intervals.end_ns,
-            codes,
-            edges_ns,
-            np.array([self.segments.start_ns]),
-            np.zeros(different + 1, np.int64),
-            np.empty(different + 1, np.int32),
-            quark,
-            part,
-            code,
-            ns,
-            changes_quark,
-            changes_bin,
-            changes,
-        )
-        word: npt.NDArray[Any] = code[:rows].copy()
-        null = np.empty(0, np.bool_)
-        if words is not None:
-            null = word < 0
-            word = words[np.where(null, 0, word)]
-        cells = (changes_quark, changes_bin, changes)
-        return (
-            quark[:rows].copy(),
-            part[:rows].copy(),
-            word,
-            null,
-            ns[:rows].copy(),
-            *(column[:changed].copy() for column in cells),
         )
 
     def ongoing_end_ns(self) -> int | None:

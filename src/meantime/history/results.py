@@ -18,7 +18,16 @@ if TYPE_CHECKING:
     from meantime.columns import Int32s, Int64s, Value, Values
     from meantime.tabular import Column
 
-__all__ = ["Flows", "Interval", "IntervalBatches", "Intervals", "Points", "Sample", "Shares"]
+__all__ = [
+    "Flows",
+    "Interval",
+    "IntervalBatches",
+    "Intervals",
+    "Points",
+    "Sample",
+    "listed",
+    "shown",
+]
 
 _SHOWN_ROWS = 10
 _STR = 1  # of `Mixed.kinds`: what is below is no value, what is above a number
@@ -106,9 +115,9 @@ class Intervals(Tabular):
         lines = [
             f"  {quark}: [{start_ns}, {end_ns}) {value!r}"
             + (f" tag {tag}" if tag is not None else "")
-            for quark, start_ns, end_ns, value, tag, _ in map(self.__getitem__, _shown(len(self)))
+            for quark, start_ns, end_ns, value, tag, _ in map(self.__getitem__, shown(len(self)))
         ]
-        return _listed(
+        return listed(
             f"Intervals: {len(self):,} in [{self.range_ns[0]}, {self.range_ns[1]})",
             lines,
             len(self),
@@ -153,56 +162,6 @@ class IntervalBatches(Tabular):
 
     def _reader(self) -> Any:
         return self._table.arrow_batches()
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Shares(Tabular):
-    """How long each value lasted in each bin, and how often it changed there.
-
-    Bin i is [edges_ns[i], edges_ns[i + 1]); the times of an attribute in a bin sum to its width,
-    since no state counts as None.
-
-    Attributes:
-        quark: int32, one row per attribute, bin and value that lasted in it.
-        bin: int32.
-        value: As in `Intervals`.
-        ns: int64, above 0.
-        edges_ns: int64, bins + 1.
-        changes_quark: int32, one row per attribute and bin with a change in it.
-        changes_bin: int32.
-        changes: int64, how many states began in that bin.
-    """
-
-    quark: Int32s
-    bin: Int32s
-    value: Values
-    ns: Int64s
-    edges_ns: Int64s
-    changes_quark: Int32s
-    changes_bin: Int32s
-    changes: Int64s
-
-    def columns(self) -> dict[str, Column]:
-        """Return quark, bin, value and ns."""
-        return {"quark": self.quark, "bin": self.bin, "value": self.value, "ns": self.ns}
-
-    def __len__(self) -> int:
-        return len(self.quark)
-
-    def cell(self, quark: int, part: int) -> dict[Value, int]:
-        """Return the time per value of one attribute in one bin; the longest first."""
-        rows = np.flatnonzero((self.quark == quark) & (self.bin == part))
-        rows = rows[np.argsort(-self.ns[rows], kind="stable")]
-        return {self.value[row]: int(self.ns[row]) for row in rows.tolist()}
-
-    def __repr__(self) -> str:
-        lines = [
-            f"  {self.quark[row]}: bin {self.bin[row]} {self.value[row]!r} {self.ns[row]} ns"
-            for row in _shown(len(self))
-        ]
-        return _listed(
-            f"Shares: {len(self):,} in {len(self.edges_ns) - 1:,} bins", lines, len(self)
-        )
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -261,9 +220,9 @@ class Points(Tabular):
     def __repr__(self) -> str:
         lines = [
             f"  {self.time_ns[row]}: {self.quark[row]} {self.name[row]!r}"
-            for row in _shown(len(self))
+            for row in shown(len(self))
         ]
-        return _listed(f"Points: {len(self):,}", lines, len(self))
+        return listed(f"Points: {len(self):,}", lines, len(self))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -301,16 +260,18 @@ class Flows(Tabular):
         lines = [
             f"  {self.from_quark[row]} at {self.from_ns[row]} -> {self.to_quark[row]} at"
             f" {self.to_ns[row]} {self.name[row]!r}"
-            for row in _shown(len(self))
+            for row in shown(len(self))
         ]
-        return _listed(f"Flows: {len(self):,}", lines, len(self))
+        return listed(f"Flows: {len(self):,}", lines, len(self))
 
 
-def _shown(rows: int) -> range:
+def shown(rows: int) -> range:
+    """Return the first rows, which a repr shows."""
     return range(min(rows, _SHOWN_ROWS))
 
 
-def _listed(title: str, lines: list[str], rows: int) -> str:
+def listed(title: str, lines: list[str], rows: int) -> str:
+    """Return a title and the lines of the first rows, and how many more there are."""
     if rows > _SHOWN_ROWS:
         lines.append(f"  ... {rows - _SHOWN_ROWS:,} more")
     return "\n".join([title, *lines])

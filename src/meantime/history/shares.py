@@ -1,0 +1,214 @@
+"""How long each value lasted in each part of a range: the result, and how it is made."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from meantime.columns import Coded, Mixed
+from meantime.history.results import listed, shown
+from meantime.kernels import aggregate
+from meantime.kernels.search import Segments
+from meantime.kernels.shares import Tally
+from meantime.tabular import Tabular
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from meantime.columns import Int32s, Int64s, Value, Values
+    from meantime.history.derived import Stacked
+    from meantime.history.present import Present
+    from meantime.tabular import Column
+
+__all__ = ["Shares", "shares"]
+
+# What is written for each cell is no more than is needed: most of the time is spent on new memory.
+_SLOTS_OF_A_BYTE = 2**8
+_NS_OF_4_BYTES = 2**32
+# Few enough that the memory of one group serves the next.
+_GROUP_ROWS = 2**16
+
+
+class Shares(Tabular):
+    """How long each value lasted in each bin, and how often it changed there.
+
+    Bin i is [edges_ns[i], edges_ns[i + 1]); the times of an attribute in a bin sum to its width,
+    since no state counts as None. Rows are in the order of the attributes asked for, then of bins,
+    then of values: None first, strings in the order in which the history first had them, numbers
+    from the least. Columns are made when they are first asked for.
+    """
+
+    def __init__(
+        self,
+        quarks: Int32s,
+        edges_ns: Int64s,
+        cells: tuple[Int32s, Int32s],
+        rows: tuple[npt.NDArray[Any], npt.NDArray[Any]],
+        values: tuple[npt.NDArray[np.uint8], Int64s | None, Sequence[str]],
+    ) -> None:
+        """Of each attribute and bin the rows and the changes; of each row the slot and the time."""
+        self.edges_ns = edges_ns
+        self._quarks = quarks
+        self._cell_rows, self._cell_changes = cells
+        self._slot, self._ns = rows
+        self._kinds, self._words, self._strings = values
+
+    @cached_property
+    def quark(self) -> Int32s:
+        """Int32, one row per attribute, bin and value that lasted in it."""
+        return np.repeat(self._quarks, self._cell_rows.sum(axis=1))
+
+    @cached_property
+    def bin(self) -> Int32s:
+        """Int32."""
+        bins = np.arange(len(self.edges_ns) - 1, dtype=np.int32)
+        return np.repeat(np.tile(bins, len(self._quarks)), self._cell_rows.ravel())
+
+    @cached_property
+    def value(self) -> Values:
+        """`Coded` where all attributes asked for hold strings (or nothing), else `Mixed`."""
+        place = self._slot.astype(np.int32) - 1
+        if self._words is None:
+            return Coded(place, self._strings)
+        lane = np.repeat(np.arange(len(self._quarks)), self._cell_rows.sum(axis=1))
+        kinds = np.where(place < 0, np.uint8(0), self._kinds[lane])
+        # Null is the last word: a place of -1 takes it.
+        return Mixed(kinds, np.append(self._words, 0)[place], self._strings)
+
+    @cached_property
+    def ns(self) -> Int64s:
+        """Int64, above 0."""
+        return self._ns.astype(np.int64)
+
+    @cached_property
+    def _changed(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+        lanes, bins = np.nonzero(self._cell_changes)
+        return lanes, bins
+
+    @cached_property
+    def changes_quark(self) -> Int32s:
+        """Int32, one row per attribute and bin with a change in it."""
+        return self._quarks[self._changed[0]]
+
+    @cached_property
+    def changes_bin(self) -> Int32s:
+        """Int32."""
+        return self._changed[1].astype(np.int32)
+
+    @cached_property
+    def changes(self) -> Int64s:
+        """Int64, how many states began in that bin."""
+        return self._cell_changes[self._changed].astype(np.int64)
+
+    @cached_property
+    def dominant(self) -> Shares:
+        """Of each attribute and bin the row with the longest time.
+
+        If several are the longest, the first of them that is not None. `History.dominant` finds
+        them alone, faster.
+        """
+        counts = self._cell_rows.ravel()
+        ends = np.cumsum(counts)
+        begins = (ends - counts)[counts > 0]
+        if not len(begins):
+            return self
+        longest = np.maximum.reduceat(self._ns, begins)
+        most = self._ns == np.repeat(longest, counts[counts > 0])
+        # Null is the first row of its cell, so it gives way if the next of the longest is another.
+        rows = np.flatnonzero(most)
+        cell = np.repeat(np.arange(len(begins)), counts[counts > 0])[rows]
+        by_choice = np.lexsort((rows, self._slot[rows] == 0, cell))
+        first = np.unique(cell[by_choice], return_index=True)[1]
+        chosen = rows[by_choice[first]]
+        return Shares(
+            self._quarks,
+            self.edges_ns,
+            ((self._cell_rows > 0).astype(np.int32), self._cell_changes),
+            (self._slot[chosen], self._ns[chosen]),
+            (self._kinds, self._words, self._strings),
+        )
+
+    def columns(self) -> dict[str, Column]:
+        """Return quark, bin, value and ns."""
+        return {"quark": self.quark, "bin": self.bin, "value": self.value, "ns": self.ns}
+
+    def __len__(self) -> int:
+        return len(self._slot)
+
+    def cell(self, quark: int, part: int) -> dict[Value, int]:
+        """Return the time per value of one attribute in one bin; the longest first."""
+        rows = np.flatnonzero((self.quark == quark) & (self.bin == part))
+        rows = rows[np.lexsort((rows, self._slot[rows] == 0, -self.ns[rows]))]
+        return {self.value[row]: int(self.ns[row]) for row in rows.tolist()}
+
+    def __repr__(self) -> str:
+        lines = [
+            f"  {self.quark[row]}: bin {self.bin[row]} {self.value[row]!r} {self.ns[row]} ns"
+            for row in shown(len(self))
+        ]
+        bins = len(self.edges_ns) - 1
+        return listed(f"Shares: {len(self):,} in {bins:,} bins", lines, len(self))
+
+
+def shares(
+    present: Present, quarks: Int32s, range_ns: tuple[int, int], bins: int, *, longest: bool
+) -> Shares:
+    """Return the time per value and bin of attributes; of the longest value alone, if so asked."""
+    edges_ns = aggregate.bin_edges(*range_ns, bins)
+    strings = present.facts.strings
+    text = present.is_text(quarks)
+    kinds = present.facts.kinds[quarks]
+    rows = len(quarks) * bins
+    if not longest:
+        counts = np.empty(len(quarks), np.int64)
+        present.segments.count(quarks, *range_ns, counts)
+        most = rows + int(counts.sum())
+        # A cell has no value twice.
+        rows = min(most, rows * (len(strings) + 1)) if text else most
+    byte = text and len(strings) < _SLOTS_OF_A_BYTE
+    slot: npt.NDArray[Any] = np.empty(rows, np.uint8 if byte else np.int32)
+    short = int(np.diff(edges_ns).max()) < _NS_OF_4_BYTES
+    ns: npt.NDArray[Any] = np.empty(rows, np.uint32 if short else np.int64)
+    cell_rows, cell_changes = (np.empty((len(quarks), bins), np.int32) for _ in range(2))
+    tally = Tally(edges_ns, len(strings), not text, longest, slot, ns, cell_rows, cell_changes)
+    _take(tally, present, present.segments, quarks, range_ns)
+    return Shares(
+        quarks,
+        edges_ns,
+        (cell_rows, cell_changes),
+        (slot[: tally.rows], ns[: tally.rows]),
+        (kinds, None if text else tally.words, strings),
+    )
+
+
+def _take(
+    tally: Tally,
+    present: Present,
+    segments: Segments | Stacked,
+    quarks: Int32s,
+    range_ns: tuple[int, int],
+) -> None:
+    """Take the next attributes: from their rows, or what has none, from its intervals."""
+    if isinstance(segments, Segments):
+        tally.take_segments(segments, quarks, present.facts.kinds[quarks])
+        return
+    for first, last, derived in segments.runs(quarks):
+        run = quarks[first:last]
+        if not derived:
+            _take(tally, present, segments.stored, run, range_ns)
+            continue
+        for begin, end, counts in present.groups(run, range_ns, _GROUP_ROWS):
+            intervals = present.gather(run[begin:end], range_ns, counts=counts)
+            value = intervals.value
+            assert isinstance(value, Coded)
+            tally.take_intervals(
+                present.segments.start_ns,
+                intervals.quark,
+                intervals.start_ns,
+                intervals.end_ns,
+                value.codes,
+            )

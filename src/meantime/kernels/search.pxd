@@ -1,0 +1,129 @@
+"""What other kernels need to read the rows of sealed segments; see `search.pyx`."""
+
+from cython cimport final
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+
+cdef extern from "rows.h":
+    uint64_t load_row(const uint8_t*, int64_t, int, uint64_t) noexcept nogil
+    int64_t double_bits(double) noexcept nogil
+
+
+cdef struct Segment:
+    int64_t base_ns
+    Py_ssize_t runs
+    int width
+    int code_bits
+    int payload_bits
+    bint full
+    bint dense
+    uint64_t row_mask
+    uint64_t payload_mask
+    uint64_t code_mask
+    const int32_t* quarks
+    const uint32_t* offsets
+    const int64_t* carry_start
+    const int64_t* carry_word
+    const uint32_t* carry_meta
+    const uint8_t* form
+    const int64_t* origin
+    const uint8_t* rows
+    const uint64_t* payload
+    const int64_t* numbers
+
+
+cdef struct State:
+    int64_t start
+    int64_t word
+    uint32_t meta
+
+
+cdef struct Place:
+    # The next change after a time: row `row` of run `run` of segment `segment`; a run of -1 stands
+    # for no row of that segment.
+    Py_ssize_t segment
+    Py_ssize_t run
+    Py_ssize_t row
+
+
+cdef inline int64_t row_time(const Segment* s, Py_ssize_t row) noexcept nogil:
+    cdef uint64_t packed = load_row(s.rows, row, s.width, s.row_mask)
+    # A payload of 64 bits is never inline, so the shift is defined.
+    return <int64_t>(<uint64_t>s.base_ns + (packed >> s.payload_bits))
+
+
+cdef inline void row_state(
+    const Segment* s, Py_ssize_t run, Py_ssize_t row, State* state
+) noexcept nogil:
+    cdef uint64_t packed = load_row(s.rows, row, s.width, s.row_mask)
+    cdef uint64_t payload = packed & s.payload_mask
+    cdef uint64_t field
+    state.start = <int64_t>(<uint64_t>s.base_ns + (packed >> s.payload_bits))
+    if s.payload != NULL:
+        payload = s.payload[row]
+    field = payload & s.code_mask
+    state.meta = (<uint32_t>(payload >> s.code_bits)) << 1
+    if field == 0:
+        state.word = 0
+        state.meta |= 1
+    elif s.form == NULL or s.form[run] == 0:
+        state.word = <int64_t>(field - 1)
+    elif s.form[run] == 1:
+        state.word = <int64_t>(<uint64_t>s.origin[run] + (field - 1))
+    elif s.form[run] == 2:
+        state.word = double_bits(<double>(s.origin[run] + <int64_t>(field - 1)))
+    else:
+        state.word = s.numbers[row + s.origin[run]]
+
+
+cdef inline Py_ssize_t find_run(const Segment* s, int32_t quark, Py_ssize_t near) noexcept nogil:
+    """The run of a quark, or -1; `near` is where it probably is."""
+    cdef Py_ssize_t low, length, half
+    if s.dense:
+        return quark if quark < s.runs else -1
+    if near < s.runs and s.quarks[near] == quark:
+        return near
+    if near + 1 < s.runs and s.quarks[near + 1] == quark:
+        return near + 1
+    low = 0
+    length = s.runs
+    while length > 0:
+        half = length >> 1
+        if s.quarks[low + half] < quark:
+            low += half + 1
+            length -= half + 1
+        else:
+            length = half
+    return low if low < s.runs and s.quarks[low] == quark else -1
+
+
+cdef inline Py_ssize_t first_after(
+    const Segment* s, Py_ssize_t low, Py_ssize_t high, int64_t time
+) noexcept nogil:
+    """The first row of [low, high) whose time is after `time`, which is not before the segment."""
+    cdef uint64_t relative = <uint64_t>time - <uint64_t>s.base_ns
+    cdef Py_ssize_t length = high - low, half
+    while length > 0:
+        half = length >> 1
+        if (load_row(s.rows, low + half, s.width, s.row_mask) >> s.payload_bits) <= relative:
+            low += half + 1
+            length -= half + 1
+        else:
+            length = half
+    return low
+
+
+@final
+cdef class Segments:
+    cdef Segment* _segments
+    cdef Py_ssize_t _count, _room
+    cdef list _kept
+    cdef public int64_t start_ns, end_ns
+    cdef object _first_array, _last_array
+    cdef int32_t[::1] _first, _last
+
+    cdef _know(self, Py_ssize_t quarks)
+    cdef Py_ssize_t segment_at(self, int64_t time) noexcept nogil
+    cdef void locate(
+        self, int32_t quark, int64_t time, State* state, Place* place
+    ) noexcept nogil
+    cdef bint next_change(self, int32_t quark, Place* place, int64_t* time) noexcept nogil

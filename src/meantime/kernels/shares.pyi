@@ -1,0 +1,29 @@
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from meantime.columns import Int32s, Int64s
+from meantime.kernels.search import Segments
+
+UInt8s: TypeAlias = npt.NDArray[np.uint8]
+
+class Tally:
+    rows: int
+    words: Int64s
+
+    def __init__(
+        self,
+        edges: Int64s,
+        strings: int,
+        numbers: bool,
+        longest: bool,
+        slot: UInt8s | Int32s,
+        ns: npt.NDArray[np.uint32] | Int64s,
+        cell_rows: Int32s,
+        cell_changes: Int32s,
+    ) -> None: ...
+    def take_segments(self, segments: Segments, quarks: Int32s, kinds: UInt8s) -> None: ...
+    def take_intervals(
+        self, birth: int, quark: Int32s, start: Int64s, end: Int64s, code: Int32s
+    ) -> None: ...

@@ -1,0 +1,594 @@
+"""Time per value and part of a range, read from the rows of segments; exact."""
+
+from cython cimport final
+from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.string cimport memset
+
+import numpy as np
+
+from meantime.kernels.search cimport (
+    Place,
+    Segment,
+    Segments,
+    State,
+    find_run,
+    first_after,
+    load_row,
+    row_state,
+)
+
+cdef extern from *:
+    """
+    #define lowest_bit(word) __builtin_ctzll(word)
+    #define hash_factor 0x9E3779B97F4A7C15u
+    """
+    int lowest_bit(uint64_t) noexcept nogil
+    uint64_t hash_factor
+
+# How the slots with time in a bin are known: as the bits of a word; as bits of many, with bits above
+# them for each word that is not zero, and again above these; or in a list, which is to be sorted.
+cdef enum Used:
+    WORD = 0
+    BITS = 1
+    LIST = 2
+
+cdef enum:
+    STR = 1
+    FLOAT = 3
+    # How many different numbers there is room for at first.
+    _WORDS = 64
+
+
+cdef struct Words:
+    # The different words of numbers, each with the slot that it is counted in; slot 0 is null.
+    int64_t* of
+    int32_t* table
+    uint64_t mask
+    int32_t count
+    int32_t room
+
+
+cdef struct Work:
+    # A bin's time per slot and which slots have some, and where it goes when the bin is full.
+    int64_t* ns
+    uint64_t few
+    uint64_t* bits
+    uint64_t* words_used
+    uint64_t* tops_used
+    int32_t tops
+    int32_t* touched
+    int32_t touched_count
+    int32_t slots
+    int32_t slot
+    bint floats
+    bint longest
+    bint failed
+    int64_t at
+    int64_t stop
+    int32_t changes
+    Py_ssize_t bin
+    Py_ssize_t bins
+    const int64_t* edges
+    uint8_t* slot8
+    int32_t* slot32
+    uint32_t* ns32
+    int64_t* ns64
+    Py_ssize_t rows
+    int32_t* cell_rows
+    int32_t* cell_changes
+    Words words
+
+
+cdef inline int64_t ordered(const Work* w, int32_t slot) noexcept nogil:
+    """What the slots of numbers are sorted by."""
+    cdef int64_t word
+    word = w.words.of[slot]
+    if w.floats and word < 0:
+        # The bits of negative doubles grow as these fall.
+        word ^= INT64_MAX
+    return word
+
+
+cdef inline bint before(const Work* w, int32_t one, int32_t other) noexcept nogil:
+    if one == 0 or other == 0:
+        return one == 0
+    return ordered(w, one) < ordered(w, other)
+
+
+cdef void sift(
+    const Work* w, int32_t* heap, Py_ssize_t root, Py_ssize_t count
+) noexcept nogil:
+    cdef int32_t slot = heap[root]
+    cdef Py_ssize_t child
+    while 2 * root + 1 < count:
+        child = 2 * root + 1
+        if child + 1 < count and before(w, heap[child], heap[child + 1]):
+            child += 1
+        if not before(w, slot, heap[child]):
+            break
+        heap[root] = heap[child]
+        root = child
+    heap[root] = slot
+
+
+cdef void sort_touched(Work* w) noexcept nogil:
+    cdef Py_ssize_t i, j, count = w.touched_count
+    cdef int32_t slot
+    if count <= 24:
+        for i in range(1, count):
+            slot = w.touched[i]
+            j = i
+            while j > 0 and before(w, slot, w.touched[j - 1]):
+                w.touched[j] = w.touched[j - 1]
+                j -= 1
+            w.touched[j] = slot
+        return
+    for i in range(count // 2 - 1, -1, -1):
+        sift(w, w.touched, i, count)
+    for i in range(count - 1, 0, -1):
+        slot = w.touched[0]
+        w.touched[0] = w.touched[i]
+        w.touched[i] = slot
+        sift(w, w.touched, 0, i)
+
+
+cdef inline void mark(Work* w, int32_t slot) noexcept nogil:
+    w.bits[slot >> 6] |= <uint64_t>1 << (slot & 63)
+    w.words_used[slot >> 12] |= <uint64_t>1 << ((slot >> 6) & 63)
+    w.tops_used[slot >> 18] |= <uint64_t>1 << ((slot >> 12) & 63)
+
+
+cdef inline void add(Work* w, int32_t slot, int64_t ns, Used used) noexcept nogil:
+    if used == WORD:
+        w.few |= <uint64_t>1 << slot
+    elif used == BITS:
+        mark(w, slot)
+    elif w.ns[slot] == 0:
+        w.touched[w.touched_count] = slot
+        w.touched_count += 1
+    w.ns[slot] += ns
+
+
+cdef inline void emit(Work* w, int32_t slot, int64_t ns) noexcept nogil:
+    if w.slot8 != NULL:
+        w.slot8[w.rows] = <uint8_t>slot
+    else:
+        w.slot32[w.rows] = slot
+    if w.ns32 != NULL:
+        w.ns32[w.rows] = <uint32_t>ns
+    else:
+        w.ns64[w.rows] = ns
+    w.rows += 1
+
+
+cdef struct Longest:
+    int32_t slot
+    int64_t ns
+
+
+cdef inline void take(
+    Work* w, int32_t slot, Used used, Longest* longest
+) noexcept nogil:
+    """Write a slot and its time, or see whether it has the most; null is seen to elsewhere."""
+    cdef int64_t ns = w.ns[slot]
+    w.ns[slot] = 0
+    if longest == NULL:
+        emit(w, slot, ns)
+    else:
+        if used == LIST and ns == longest.ns and ns and before(w, slot, longest.slot):
+            longest.slot = slot
+        longest.slot = slot if ns > longest.ns else longest.slot
+        longest.ns = ns if ns > longest.ns else longest.ns
+
+
+cdef inline void take_all(Work* w, Used used, Longest* longest) noexcept nogil:
+    """Take the slots with time, in order."""
+    cdef Py_ssize_t i
+    cdef uint64_t bits = w.few, words, tops
+    cdef int32_t word, top
+    if used == WORD:
+        while bits:
+            take(w, lowest_bit(bits), used, longest)
+            bits &= bits - 1
+        w.few = 0
+    elif used == BITS:
+        for i in range(w.tops):
+            tops = w.tops_used[i]
+            w.tops_used[i] = 0
+            while tops:
+                top = <int32_t>(64 * i) + lowest_bit(tops)
+                tops &= tops - 1
+                words = w.words_used[top]
+                w.words_used[top] = 0
+                while words:
+                    word = 64 * top + lowest_bit(words)
+                    words &= words - 1
+                    bits = w.bits[word]
+                    w.bits[word] = 0
+                    while bits:
+                        take(w, 64 * word + lowest_bit(bits), used, longest)
+                        bits &= bits - 1
+    else:
+        if longest == NULL:
+            sort_touched(w)
+        for i in range(w.touched_count):
+            take(w, w.touched[i], used, longest)
+        w.touched_count = 0
+
+
+cdef inline void flush(Work* w, Used used) noexcept nogil:
+    """Write the cell of the present bin."""
+    cdef Py_ssize_t rows = w.rows
+    cdef Longest longest
+    cdef int64_t null = w.ns[0]
+    if w.longest:
+        w.ns[0] = 0
+        longest.slot = 0
+        longest.ns = 0
+        take_all(w, used, &longest)
+        if null > longest.ns:
+            emit(w, 0, null)
+        elif longest.ns:
+            emit(w, longest.slot, longest.ns)
+    else:
+        take_all(w, used, NULL)
+    w.cell_rows[w.bin] = <int32_t>(w.rows - rows)
+    w.cell_changes[w.bin] = w.changes
+    w.changes = 0
+
+
+cdef void advance(Work* w, int64_t time, Used used) noexcept nogil:
+    """Write the cells of all bins that end at `time` or before; there is at least one."""
+    cdef int64_t edge
+    if w.stop > w.at:
+        add(w, w.slot, w.stop - w.at, used)
+    flush(w, used)
+    w.bin += 1
+    w.at = w.stop
+    while w.bin < w.bins:
+        edge = w.edges[w.bin + 1]
+        if edge > time:
+            w.stop = edge
+            return
+        w.cell_changes[w.bin] = 0
+        w.cell_rows[w.bin] = edge > w.at
+        if edge > w.at:
+            emit(w, w.slot, edge - w.at)
+        w.at = edge
+        w.bin += 1
+
+
+cdef inline uint64_t hashed(int64_t word) noexcept nogil:
+    cdef uint64_t h = <uint64_t>word * hash_factor
+    return h ^ (h >> 29)
+
+
+cdef bint grow(Work* w) noexcept nogil:
+    """Make room for twice as many words."""
+    cdef Words* words = &w.words
+    cdef int32_t room = 2 * words.room, slot
+    cdef uint64_t place, mask = 2 * <uint64_t>room - 1
+    cdef int64_t* of = <int64_t*>realloc(words.of, room * sizeof(int64_t))
+    if of != NULL:
+        words.of = of
+    cdef int64_t* ns = <int64_t*>realloc(w.ns, room * sizeof(int64_t))
+    if ns != NULL:
+        w.ns = ns
+    cdef int32_t* touched = <int32_t*>realloc(w.touched, room * sizeof(int32_t))
+    if touched != NULL:
+        w.touched = touched
+    cdef int32_t* table = <int32_t*>calloc(mask + 1, sizeof(int32_t))
+    if of == NULL or ns == NULL or touched == NULL or table == NULL:
+        free(table)
+        return False
+    for slot in range(words.room, room):
+        w.ns[slot] = 0
+    for slot in range(1, words.count):
+        place = hashed(words.of[slot]) & mask
+        while table[place]:
+            place = (place + 1) & mask
+        table[place] = slot
+    free(words.table)
+    words.table = table
+    words.mask = mask
+    words.room = room
+    return True
+
+
+cdef inline int32_t slot_of(Work* w, const State* state) noexcept nogil:
+    """The slot of a state's value: null, a code, or a word's, a new one if need be."""
+    cdef Words* words = &w.words
+    cdef uint64_t place
+    if state.meta & 1:
+        return 0
+    if words.of == NULL:
+        return <int32_t>state.word + 1
+    place = hashed(state.word) & words.mask
+    while words.table[place]:
+        if words.of[words.table[place]] == state.word:
+            return words.table[place]
+        place = (place + 1) & words.mask
+    if words.count == words.room:
+        if not grow(w):
+            w.failed = True
+            return 0
+        return slot_of(w, state)
+    words.of[words.count] = state.word
+    words.table[place] = words.count
+    words.count += 1
+    return words.count - 1
+
+
+cdef inline void walk(
+    Work* w, const Segment* s, Py_ssize_t run, Py_ssize_t low, Py_ssize_t high,
+    Used used, bint inline_codes,
+) noexcept nogil:
+    """Take the changes of rows [low, high) of a run."""
+    cdef Py_ssize_t row
+    cdef uint64_t packed, few = w.few
+    cdef int64_t time, at = w.at, stop = w.stop
+    cdef int64_t* tally = w.ns
+    cdef int32_t slot = w.slot, next_slot, changes = w.changes
+    cdef State state
+    for row in range(low, high):
+        if inline_codes:
+            packed = load_row(s.rows, row, s.width, s.row_mask)
+            time = <int64_t>(<uint64_t>s.base_ns + (packed >> s.payload_bits))
+            next_slot = <int32_t>(packed & s.payload_mask & s.code_mask)
+        else:
+            row_state(s, run, row, &state)
+            time = state.start
+            next_slot = slot_of(w, &state)
+            tally = w.ns
+        if time >= stop:
+            w.at = at
+            w.slot = slot
+            w.changes = changes
+            w.few = few
+            advance(w, time, used)
+            at = w.at
+            stop = w.stop
+            few = 0
+            changes = 0
+            if time == at:
+                changes = 1
+                slot = next_slot
+                continue
+        if time > at:
+            if used == WORD:
+                few |= <uint64_t>1 << slot
+            elif used == BITS:
+                mark(w, slot)
+            elif tally[slot] == 0:
+                w.touched[w.touched_count] = slot
+                w.touched_count += 1
+            tally[slot] += time - at
+            changes += 1
+        # Else it replaces the change before, which had no length.
+        at = time
+        slot = next_slot
+    w.at = at
+    w.slot = slot
+    w.changes = changes
+    w.few = few
+
+
+cdef void lane(
+    Work* w, Segments segments, int32_t quark, Py_ssize_t first, Py_ssize_t last, Used used
+) noexcept nogil:
+    """Write all cells of one attribute."""
+    cdef State state
+    cdef Place place
+    cdef Segment* s
+    cdef Py_ssize_t k, run, low, high, near = 0, end_segment = last
+    cdef int64_t start = w.edges[0], end = w.edges[w.bins]
+    segments.locate(quark, start, &state, &place)
+    w.slot = slot_of(w, &state)
+    w.at = start
+    w.bin = 0
+    w.stop = w.edges[1]
+    w.changes = state.start == start and not (state.meta & 1 and start == segments.start_ns)
+    if quark < segments._first.shape[0] and segments._first[quark] >= 0:
+        first = max(first, segments._first[quark])
+        last = min(last, segments._last[quark])
+    else:
+        last = first - 1
+    for k in range(first, last + 1):
+        s = &segments._segments[k]
+        run = find_run(s, quark, near)
+        if run < 0:
+            continue
+        near = run
+        low = s.offsets[run]
+        high = s.offsets[run + 1]
+        if low == high:
+            continue
+        if start >= s.base_ns:
+            low = first_after(s, low, high, start)
+        if k == end_segment:
+            high = first_after(s, low, high, end - 1)
+        if used == LIST:
+            walk(w, s, run, low, high, LIST, False)
+        elif s.payload != NULL:
+            walk(w, s, run, low, high, used, False)
+        elif used == WORD:
+            walk(w, s, run, low, high, WORD, True)
+        else:
+            walk(w, s, run, low, high, BITS, True)
+        if w.failed:
+            return
+    advance(w, end, used)
+
+
+@final
+cdef class Tally:
+    """Sums the time per value within each bin of each attribute, attribute after attribute.
+
+    Rows go to `slot` (uint8 or int32) and `ns` (uint32 or int64), cell by cell; how many each cell
+    has, to `cell_rows`, and how many changes, to `cell_changes`. There is room for one row per
+    interval and one per cell. Those of a cell are in order of their values, null first. With
+    `longest` there is only the one with the most time; if several have it, the first of them that
+    is not null. Slot 0 is null; the others are the code of a string, of which there are `strings`,
+    plus one. With `numbers`, a slot is one above an index into `words`.
+
+    Attributes:
+        rows: How many rows were written.
+    """
+
+    cdef Work w
+    cdef Used used
+    cdef const int64_t[::1] _edges
+    cdef object _slot, _ns
+    cdef int32_t[:, ::1] _cell_rows, _cell_changes
+    cdef Py_ssize_t _lanes
+
+    def __cinit__(self):
+        memset(&self.w, 0, sizeof(Work))
+
+    def __init__(
+        self,
+        const int64_t[::1] edges,
+        Py_ssize_t strings,
+        bint numbers,
+        bint longest,
+        slot,
+        ns,
+        int32_t[:, ::1] cell_rows,
+        int32_t[:, ::1] cell_changes,
+    ):
+        cdef Work* w = &self.w
+        cdef uint8_t[::1] slot8
+        cdef int32_t[::1] slot32
+        cdef uint32_t[::1] ns32
+        cdef int64_t[::1] ns64
+        self._edges = edges
+        self._slot = slot
+        self._ns = ns
+        self._cell_rows = cell_rows
+        self._cell_changes = cell_changes
+        self._lanes = 0
+        if len(slot) and slot.dtype == np.uint8:
+            slot8 = slot
+            w.slot8 = &slot8[0]
+        elif len(slot):
+            slot32 = slot
+            w.slot32 = &slot32[0]
+        if len(ns) and ns.dtype == np.uint32:
+            ns32 = ns
+            w.ns32 = &ns32[0]
+        elif len(ns):
+            ns64 = ns
+            w.ns64 = &ns64[0]
+        w.longest = longest
+        w.bins = edges.shape[0] - 1
+        w.edges = &edges[0]
+        w.slots = _WORDS if numbers else <int32_t>strings + 1
+        self.used = LIST if numbers else WORD if w.slots <= 64 else BITS
+        w.tops = (w.slots >> 18) + 1
+        w.ns = <int64_t*>calloc(w.slots, sizeof(int64_t))
+        w.touched = <int32_t*>malloc(w.slots * sizeof(int32_t))
+        w.tops_used = <uint64_t*>calloc(w.tops, sizeof(uint64_t))
+        w.words_used = <uint64_t*>calloc(64 * w.tops, sizeof(uint64_t))
+        w.bits = <uint64_t*>calloc((w.slots >> 6) + 1, sizeof(uint64_t))
+        if numbers:
+            w.words.room = _WORDS
+            w.words.count = 1
+            w.words.mask = 2 * _WORDS - 1
+            w.words.of = <int64_t*>malloc(_WORDS * sizeof(int64_t))
+            w.words.table = <int32_t*>calloc(2 * _WORDS, sizeof(int32_t))
+        if (
+            w.ns == NULL or w.touched == NULL or w.tops_used == NULL or w.words_used == NULL
+            or w.bits == NULL or (numbers and (w.words.of == NULL or w.words.table == NULL))
+        ):
+            raise MemoryError
+
+    def __dealloc__(self):
+        free(self.w.words.of)
+        free(self.w.words.table)
+        free(self.w.ns)
+        free(self.w.touched)
+        free(self.w.tops_used)
+        free(self.w.words_used)
+        free(self.w.bits)
+
+    @property
+    def rows(self):
+        return self.w.rows
+
+    @property
+    def words(self):
+        """The words of numbers, in order of first appearance."""
+        words = np.empty(max(0, self.w.words.count - 1), np.int64)
+        if len(words):
+            words[:] = <int64_t[:len(words)]>(self.w.words.of + 1)
+        return words
+
+    cdef void begin(self, uint8_t kind) noexcept nogil:
+        """Turn to the next attribute."""
+        self.w.floats = kind == FLOAT
+        self.w.cell_rows = &self._cell_rows[self._lanes, 0]
+        self.w.cell_changes = &self._cell_changes[self._lanes, 0]
+        self._lanes += 1
+
+    def take_segments(
+        self, Segments segments, const int32_t[::1] quarks, const uint8_t[::1] kinds
+    ):
+        """Take the next attributes, whose values are of these types, from segments."""
+        cdef Py_ssize_t i, first, last
+        with nogil:
+            first = segments.segment_at(self.w.edges[0])
+            last = segments.segment_at(self.w.edges[self.w.bins] - 1)
+            if first < 0:
+                first = 0
+            for i in range(quarks.shape[0]):
+                self.begin(kinds[i])
+                lane(&self.w, segments, quarks[i], first, last, self.used)
+                if self.w.failed:
+                    break
+        if self.w.failed:
+            raise MemoryError
+
+    def take_intervals(
+        self,
+        int64_t birth,
+        const int32_t[::1] quark,
+        const int64_t[::1] start,
+        const int64_t[::1] end,
+        const int32_t[::1] code,
+    ):
+        """Take the next attributes, of strings, from their intervals.
+
+        They are attribute by attribute, in order of time, without holes. A code of -1 is null; one
+        that is null and begins at `birth` is what was before all changes.
+        """
+        cdef Py_ssize_t i, n = quark.shape[0]
+        cdef int64_t begin = self.w.edges[0], stop = self.w.edges[self.w.bins]
+        cdef State state
+        cdef Work* w = &self.w
+        with nogil:
+            for i in range(n):
+                if i == 0 or quark[i] != quark[i - 1] or start[i] != end[i - 1]:
+                    if i:
+                        advance(w, stop, self.used)
+                    self.begin(STR)
+                    w.at = begin
+                    w.bin = 0
+                    w.stop = w.edges[1]
+                    w.changes = start[i] == begin and not (code[i] < 0 and begin == birth)
+                else:
+                    if start[i] >= w.stop:
+                        advance(w, start[i], self.used)
+                    if start[i] > w.at:
+                        add(w, w.slot, start[i] - w.at, self.used)
+                    w.at = start[i]
+                    w.changes += 1
+                state.word = code[i]
+                state.meta = code[i] < 0
+                w.slot = slot_of(w, &state)
+                if w.failed:
+                    break
+            if n and not w.failed:
+                advance(w, stop, self.used)
+        if w.failed:
+            raise MemoryError
