@@ -98,13 +98,27 @@ def _ask(history: History, random: np.random.Generator) -> None:
         for time_ns in times_ns[:20]:
             history.at(time_ns)
 
+    spread_ns = np.linspace(history.start_ns, history.end_ns - 1, 1000).astype(np.int64)
+
+    def batch() -> None:
+        history.states(where, times_ns)
+
+    def sample() -> None:
+        history.sample(quarks[:1000], spread_ns)
+
     def shares() -> None:
         history.shares(quarks[:1000], bins=2000)
 
+    def dominant() -> None:
+        history.dominant(quarks[:1000], bins=2000)
+
     print(f"one state: {format_ns(int(measure.best_cpu_s(states) / ASKED * 1e9))}")
     print(f"all states at a time: {format_ns(int(measure.best_cpu_s(full) / 20 * 1e9))}")
-    seconds = measure.best_cpu_s(shares, times=1)
-    print(f"shares of {min(attributes, 1000):,} attributes in 2,000 bins: {seconds * 1e3:.0f} ms")
+    print(f"one of a batch: {format_ns(int(measure.best_cpu_s(batch) / ASKED * 1e9))}")
+    asked = f"{min(attributes, 1000):,} attributes"
+    print(f"{asked} at 1,000 times: {measure.best_cpu_s(sample) * 1e3:.0f} ms")
+    print(f"shares of {asked} in 2,000 bins: {measure.best_cpu_s(shares) * 1e3:.0f} ms")
+    print(f"their longest alone: {measure.best_cpu_s(dominant) * 1e3:.0f} ms")
 
 
 if __name__ == "__main__":

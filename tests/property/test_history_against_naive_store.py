@@ -158,7 +158,11 @@ def check_operations(
     whole: dict[int, list[Interval]],
 ) -> None:
     start_ns, end_ns = range_ns
-    times = [end_ns - 1, start_ns]
+    times = [end_ns - 1, start_ns, (start_ns + end_ns) // 2]
+    rows = [(quark, time) for time in times for quark in quarks]
+    held = [next(i for i in whole[q] if i.start_ns <= t < i.end_ns) for q, t in rows]
+    asked = [[row[column] for row in rows] for column in (0, 1)]
+    assert shown(history.states(*asked)) == shown(held)
     for quark, row in zip(quarks, history.sample(quarks, times).rows(), strict=True):
         found = [i.value for time in times for i in whole[quark] if i.start_ns <= time < i.end_ns]
         assert repr(row) == repr(found)

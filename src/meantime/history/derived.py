@@ -166,19 +166,19 @@ class Stacked:
         start, end, word = (np.empty(1, np.int64) for _ in range(3))
         meta = np.empty(1, np.uint32)
         asked = self._numbers(np.array([quark], np.int32))
-        self._intervals().at(asked, time_ns, start, end, word, meta)
+        self._intervals().at(asked, np.array([time_ns]), start, end, word, meta)
         return int(start[0]), int(end[0]), int(word[0]), int(meta[0])
 
     def at(  # noqa: PLR0917 - as the segments' own
         self,
         quarks: Int32s,
-        time_ns: int,
+        times_ns: Int64s,
         start: Int64s,
         end: Int64s,
         word: Int64s,
         meta: npt.NDArray[np.uint32],
     ) -> None:
-        """Write the interval of each attribute that holds a time."""
+        """Write the interval of each row's attribute that holds the row's time."""
         for ours in (False, True):
             rows = np.flatnonzero((quarks >= self._stacks.stored) == ours)
             if not len(rows):
@@ -186,9 +186,9 @@ class Stacked:
             columns: list[npt.NDArray[Any]] = [start, end, word, meta]
             found: list[Any] = [column[rows] for column in columns]
             if ours:
-                self._intervals().at(self._numbers(quarks[rows]), time_ns, *found)
+                self._intervals().at(self._numbers(quarks[rows]), times_ns[rows], *found)
             else:
-                self.stored.at(quarks[rows], time_ns, *found)
+                self.stored.at(quarks[rows], times_ns[rows], *found)
             for column, part in zip(columns, found, strict=True):
                 column[rows] = part
 

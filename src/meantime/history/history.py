@@ -232,6 +232,22 @@ class History:
         now = self._asked()
         return now.at(np.arange(len(now.facts.kinds), dtype=np.int32), time_ns)
 
+    def states(self, quarks: Sequence[int] | Int32s, times_ns: Sequence[int] | Int64s) -> Intervals:
+        r"""Return many answers of `state` at once: row i is of attribute i at time i.
+
+        >>> from meantime.testing import history_from_picture
+        >>> history_from_picture("a  xy.\nb  .zz").states([1, 0], [2, 1])
+        Intervals: 2 in [1, 3)
+          1: [1, 3) 'z'
+          0: [1, 2) 'y'
+
+        Raises:
+            QuarkError: If there is no such attribute.
+            TimeRangeError: If a time lies outside the history.
+            ValueError: If there are not as many times as attributes.
+        """
+        return self._asked().states(quarks, times_ns)
+
     def intervals(
         self,
         quarks: Sequence[int] | Int32s,

@@ -133,20 +133,47 @@ class Present:
         """Return the interval of each attribute that holds a time."""
         self.check_time(time_ns)
         self.check_known(quarks, time_ns)
+        return self._holding(quarks, np.full(len(quarks), time_ns), (time_ns, time_ns + 1))
+
+    def states(self, quarks: Sequence[int] | Int32s, times_ns: Sequence[int] | Int64s) -> Intervals:
+        """Return of each row's attribute the interval that holds the row's time."""
+        times = np.ascontiguousarray(times_ns, np.int64)
+        asked = self._checked_quarks(quarks)
+        if len(asked) != len(times):
+            raise ValueError(
+                f"there are {len(asked):,} attributes and {len(times):,} times: each attribute has"
+                " one time"
+            )
+        if not len(times):
+            return self._holding(asked, times, (self.segments.start_ns, self.segments.start_ns))
+        earliest_ns, latest_ns = int(times.min()), int(times.max())
+        self.check_time(earliest_ns)
+        self.check_time(latest_ns)
+        self.check_known(asked, times)
+        return self._holding(asked, times, (earliest_ns, latest_ns + 1))
+
+    def _holding(self, quarks: Int32s, times_ns: Int64s, range_ns: tuple[int, int]) -> Intervals:
         if self.verify:
-            self.verify(time_ns, time_ns + 1)
+            self.verify(*range_ns)
         start_ns, end_ns, word = (np.empty(len(quarks), np.int64) for _ in range(3))
         meta = np.empty(len(quarks), np.uint32)
-        self.segments.at(quarks, time_ns, start_ns, end_ns, word, meta)
+        self.segments.at(quarks, times_ns, start_ns, end_ns, word, meta)
         return Intervals(
             quarks,
             start_ns,
             end_ns,
             self.column(quarks, word, (meta & 1) != 0, text=self.is_text(quarks)),
             (meta >> 1).astype(np.int32) - 1,
-            (time_ns, time_ns + 1),
+            range_ns,
             self.ongoing_end_ns(),
         )
+
+    def _checked_quarks(self, quarks: Sequence[int] | Int32s) -> Int32s:
+        asked = np.asarray(quarks, np.int64)
+        if len(asked):
+            self.check_quark(int(asked.min()))
+            self.check_quark(int(asked.max()))
+        return asked.astype(np.int32)
 
     def check_quark(self, quark: int) -> None:
         """Raise `QuarkError` unless there is such an attribute."""
@@ -164,38 +191,45 @@ class Present:
                 f" [{self.segments.start_ns}, {self.segments.end_ns})"
             )
 
-    def check_known(self, quarks: Int32s | Int64s, time_ns: int) -> None:
+    def check_known(self, quarks: Int32s | Int64s, time_ns: int | Int64s) -> None:
         """Raise `NotKeptError` if the state of one of these attributes is not kept of a time."""
         if self.known_from_ns is None:
             return
-        unknown = quarks[self.known_from_ns[quarks] > time_ns]
+        unknown = np.flatnonzero(self.known_from_ns[quarks] > time_ns)
         if len(unknown):
-            name = self.facts.attributes.text(int(unknown[0]))
-            from_ns = int(self.known_from_ns[unknown[0]])
+            quark = int(quarks[unknown[0]])
+            from_ns, asked_ns = int(self.known_from_ns[quark]), time_ns
+            if isinstance(asked_ns, np.ndarray):
+                asked_ns = int(asked_ns[unknown[0]])
             raise NotKeptError(
-                f"{name}: what was before {from_ns} ns is not kept, and {time_ns} ns is asked for:"
+                f"{self.facts.attributes.text(quark)}: what was before {from_ns} ns is not kept,"
+                f" and {asked_ns} ns is asked for:"
                 " a history made with keep='ongoing' has only the present"
             )
 
     def sample(self, quarks: Sequence[int] | Int32s, times_ns: Sequence[int] | Int64s) -> Sample:
         """Return the value of each attribute at each time."""
         times = np.asarray(times_ns, np.int64)
-        asked = np.asarray(quarks, np.int32)
+        asked = self._checked_quarks(quarks)
         if len(times):
             self.check_time(int(times.min()))
             self.check_time(int(times.max()))
+            self.check_known(asked, int(times.min()))
             if self.verify:
                 self.verify(int(times.min()), int(times.max()) + 1)
-        for quark in (int(asked.min()), int(asked.max())) if len(asked) else ():
-            self.check_quark(quark)
-        if len(times):
-            self.check_known(asked, int(times.min()))
         word = np.empty(len(asked) * len(times), np.int64)
         meta = np.empty(len(word), np.uint32)
-        self.segments.sample(asked, times, word, meta)
-        null = (meta & 1) != 0
-        value = self.column(np.repeat(asked, len(times)), word, null, text=self.is_text(asked))
-        return Sample(asked, times, value)
+        if (times[1:] >= times[:-1]).all():
+            self.segments.sample(asked, times, word, meta)
+        else:
+            order = np.argsort(times, kind="stable")
+            self.segments.sample(asked, times[order], word, meta)
+            for column in (word, meta):
+                rows = column.reshape(len(asked), len(times))
+                rows[:, order] = rows.copy()
+        text = self.is_text(asked)
+        where = asked if text else np.repeat(asked, len(times))
+        return Sample(asked, times, self.column(where, word, (meta & 1) != 0, text=text))
 
     def undeclared(self, declared: Sequence[Int32s]) -> tuple[Int32s, Int32s, Int32s]:
         """Return the attributes not declared that hold strings, small integers, other numbers."""
@@ -231,12 +265,9 @@ class Present:
             raise TimeRangeError(f"the range [{start_ns}, {end_ns}) is empty")
         if self.verify:
             self.verify(start_ns, end_ns)
-        asked = np.asarray(quarks, np.int64)
-        if len(asked):
-            self.check_quark(int(asked.min()))
-            self.check_quark(int(asked.max()))
-            self.check_known(asked, start_ns)
-        return asked.astype(np.int32), (start_ns, min(end_ns, self.segments.end_ns))
+        asked = self._checked_quarks(quarks)
+        self.check_known(asked, start_ns)
+        return asked, (start_ns, min(end_ns, self.segments.end_ns))
 
     def groups(
         self, quarks: Int32s, range_ns: tuple[int, int], rows: int, *, extra: int = 0

@@ -479,7 +479,7 @@ def _carry_after(segments: list[Segment], quarks: int) -> Carry:
         ends_ns = np.empty(quarks, np.int64)
         searched.at(
             np.arange(quarks, dtype=np.int32),
-            segments[-1].head.last_ns,
+            np.full(quarks, segments[-1].head.last_ns),
             carry.start_ns,
             ends_ns,
             carry.word,

@@ -39,7 +39,7 @@ class Segments:
     def at(
         self,
         quarks: Int32s,
-        time: int,
+        times: Int64s,
         start: Int64s,
         end: Int64s,
         word: Int64s,

@@ -201,19 +201,19 @@ cdef class Segments:
     def at(
         self,
         const int32_t[::1] quarks,
-        int64_t time,
+        const int64_t[::1] times,
         int64_t[::1] start,
         int64_t[::1] end,
         int64_t[::1] word,
         uint32_t[::1] meta,
     ):
-        """Find the interval of each quark that holds a time."""
+        """Find the interval of each row's quark that holds the row's time."""
         cdef Py_ssize_t i
         cdef State state
         cdef Place place
         with nogil:
             for i in range(quarks.shape[0]):
-                self.locate(quarks[i], time, &state, &place)
+                self.locate(quarks[i], times[i], &state, &place)
                 start[i] = state.start
                 word[i] = state.word
                 meta[i] = state.meta
@@ -227,17 +227,66 @@ cdef class Segments:
         int64_t[::1] word,
         uint32_t[::1] meta,
     ):
-        """Find the value of each quark at each time, quark after quark."""
-        cdef Py_ssize_t i, j, n = 0
+        """Find the value of each quark at each of the times, which ascend, quark after quark."""
+        cdef Py_ssize_t i, j, last, count = times.shape[0], k, run, row, low, high, step
+        cdef int64_t* to_word
+        cdef uint32_t* to_meta
         cdef State state
         cdef Place place
+        cdef Segment* s
+        if not count:
+            return
+        behind_array = np.empty(count, np.intp)
+        cdef Py_ssize_t[::1] behind = behind_array
         with nogil:
+            # By time, the first one of a later segment.
+            j = 0
+            while j < count:
+                k = self.segment_at(times[j])
+                last = count
+                if k + 1 < self._count:
+                    last = j + 1
+                    while last < count and times[last] < self._segments[k + 1].base_ns:
+                        last += 1
+                for row in range(j, last):
+                    behind[row] = last
+                j = last
             for i in range(quarks.shape[0]):
-                for j in range(times.shape[0]):
+                to_word = &word[i * count]
+                to_meta = &meta[i * count]
+                j = 0
+                while j < count:
+                    last = behind[j]
                     self.locate(quarks[i], times[j], &state, &place)
-                    word[n] = state.word
-                    meta[n] = state.meta
-                    n += 1
+                    to_word[j] = state.word
+                    to_meta[j] = state.meta
+                    j += 1
+                    run = place.run
+                    if run < 0:
+                        # Nothing changes in this segment.
+                        while j < last:
+                            to_word[j] = state.word
+                            to_meta[j] = state.meta
+                            j += 1
+                        continue
+                    s = &self._segments[place.segment]
+                    row = place.row
+                    high = s.offsets[run + 1]
+                    while j < last:
+                        low = row
+                        step = 8
+                        while low + step < high and row_time(s, low + step) <= times[j]:
+                            low += step
+                            step *= 2
+                        row = first_after(
+                            s, low, high if low + step >= high else low + step, times[j]
+                        )
+                        if row > s.offsets[run] and row > place.row:
+                            row_state(s, run, row - 1, &state)
+                            place.row = row
+                        to_word[j] = state.word
+                        to_meta[j] = state.meta
+                        j += 1
 
     def count(
         self, const int32_t[::1] quarks, int64_t start_ns, int64_t end_ns, int64_t[::1] counts

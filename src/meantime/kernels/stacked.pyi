@@ -37,7 +37,7 @@ class StackIntervals:
     def at(
         self,
         attributes: Int32s,
-        time_ns: int,
+        times_ns: Int64s,
         start: Int64s,
         end: Int64s,
         word: Int64s,

@@ -117,13 +117,13 @@ cdef class StackIntervals:
         end[0] = self.end[self.rows[place]]
         return self.name[self.rows[place]]
 
-    def at(self, const int32_t[::1] attributes, int64_t time_ns, int64_t[::1] start,
+    def at(self, const int32_t[::1] attributes, const int64_t[::1] times_ns, int64_t[::1] start,
            int64_t[::1] end, int64_t[::1] word, uint32_t[::1] meta):
-        """Write the interval of each attribute that holds a time, as `Segments.at` does."""
+        """Write the interval of each row's attribute that holds its time, as `Segments.at` does."""
         cdef Py_ssize_t i
         with nogil:
             for i in range(attributes.shape[0]):
-                word[i] = self.around(attributes[i], time_ns, &start[i], &end[i])
+                word[i] = self.around(attributes[i], times_ns[i], &start[i], &end[i])
                 meta[i] = word[i] < 0
 
     def sample(self, const int32_t[::1] attributes, const int64_t[::1] times_ns,
