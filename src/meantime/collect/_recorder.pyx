@@ -1,10 +1,12 @@
 """The recorder inside a program: start and stop, and the hooks that `hooks` installs."""
 
 from cpython.object cimport PyObject
+from cpython.ref cimport Py_DECREF
 from libc.errno cimport errno
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
+import gc
 import os
 import sys
 from contextvars import Context
@@ -64,6 +66,11 @@ cdef extern from "hooks.h":
     int start_recording(const char *, int, uint32_t, uint64_t, uint64_t)
     void stop_recording()
     uint32_t number_of(PyObject *)
+    PyObject *adopt_coroutine(PyObject *, PyObject *, PyObject *, int)
+    PyObject *release_coroutine(PyObject *)
+    int set_task_coroutine "set_coroutine"(object, object)
+    void end_unseen_step "end_unseen"()
+    void forget_unseen()
     void forget_places()
     void dump_rings()
     void put(uint8_t, uint32_t, uint32_t)
@@ -78,6 +85,7 @@ cdef extern from "hooks.h":
     PyObject *call_select(void *, PyObject **, size_t, PyObject *)
     PyObject *call_run_forever(void *, PyObject **, size_t, PyObject *)
     size_t (*name_of)(PyObject *, char *, size_t) noexcept
+    void tell_name(PyObject *)
     PyObject *call_thread_begin(void *, PyObject **, size_t, PyObject *)
     void (*trio_begins)(PyObject *) noexcept
     PyObject *call_trio_reschedule(void *, PyObject **, size_t, PyObject *)
@@ -90,9 +98,13 @@ cdef extern from "hooks.h":
 
 cdef extern from "waits.h":
     """
-    static int watch_waits(void) { return install_waits((void *)PyThreadState_Get); }
+    static int watch_thread_waits(void) { return install_thread_waits((void *)PyThreadState_Get); }
+    static int watch_event_waits(PyObject *type) {
+        return install_event_waits((void *)((PyTypeObject *)type)->tp_dealloc);
+    }
     """
-    int watch_waits()
+    int watch_thread_waits()
+    int watch_event_waits(object)
     void remove_waits()
 
 cdef extern from "sampler.h":
@@ -151,6 +163,7 @@ def stop():
     blocked_limit_ns = 0
     remove_waits()
     stop_sampler()
+    forget_unseen()
     stop_recording()
     forget_places()
     _named_places.clear()
@@ -168,7 +181,15 @@ def watch_threads():
         return False
     # the calling thread gets its stream and its name while it can be asked for it
     put(KIND_RESUMED, 0, 0)
-    return watch_waits() > 0
+    return watch_thread_waits() > 0
+
+
+def watch_events(loop_type):
+    """Begin to record when loops of a compiled type wait for events; return whether that is so.
+
+    It can be where the module that has the type calls the C library through a table.
+    """
+    return watch_event_waits(loop_type) > 0
 
 
 def sample_threads(period_ns: int):
@@ -300,6 +321,51 @@ def current():
     return current_task
 
 
+def instances(kind):
+    """Return the objects of a type that the garbage collector knows."""
+    cdef list everything = gc.get_objects(), found = []
+    cdef object each
+    for each in everything:
+        if issubclass(type(each), kind):
+            found.append(each)
+    return found
+
+
+def adopt(coroutine, task, waiter, ready: bool):
+    """Take a task that is there already into the recording, and say in which state it is.
+
+    Returns what is to be its coroutine from now on, or None if it stays as it is.
+    """
+    cdef PyObject *stands_in = adopt_coroutine(
+        <PyObject *>coroutine, <PyObject *>task, <PyObject *>waiter, ready
+    )
+    return _owned(stands_in)
+
+
+def release(coroutine):
+    """Return the coroutine that a recorded task had, or None if it is recorded no more, or runs."""
+    return _owned(release_coroutine(<PyObject *>coroutine))
+
+
+def set_coroutine(task, coroutine):
+    """Give a task of the interpreter's own type another coroutine."""
+    set_task_coroutine(task, coroutine)
+
+
+def end_unseen():
+    """Find out what became of the task that ran when the recording began."""
+    end_unseen_step()
+
+
+cdef object _owned(PyObject *pointer):
+    cdef object found
+    if pointer == NULL:
+        return None
+    found = <object>pointer
+    Py_DECREF(found)
+    return found
+
+
 def task_number(coroutine):
     """Return the number of a task by its coroutine, or 0 if it is not recorded."""
     return number_of(<PyObject *>coroutine)
@@ -354,6 +420,7 @@ cdef size_t _name_of_thread(char *buffer, size_t size) noexcept:
 
 
 cdef void _loop_begins(PyObject *loop) noexcept:
+    tell_name(NULL)
     if _watch_workers:
         put(KIND_LOOP_BEGIN, _place_of_name(type(<object>loop).__name__), 0)
     _on_loop_begin(<object>loop)

@@ -108,16 +108,21 @@ static PyType_Spec hook_spec = {
 
 static size_t (*name_of)(PyObject *thread, char *buffer, size_t size) = NULL;
 
+/* A thread that waited before, without the GIL, could not be asked for its name. */
+static void tell_name(PyObject *thread) {
+    stream *s = stream_of_thread();
+    if (!s || s->name_length) return;
+    s->name_length = (uint32_t)(thread ? name_of(thread, s->thread_name, MAX_THREAD_NAME)
+                                       : name_of_thread(s->thread_name, MAX_THREAD_NAME));
+    if (!s->name_length) return;
+    s->tell_thread = 1;
+    report_thread(s);
+    if (s->cursor == s->limit) turn(s);
+}
+
 static PyObject *call_thread_begin(hook *h, PyObject *const *args, size_t nargsf,
                                    PyObject *names) {
-    stream *s = stream_of_thread();
-    /* a thread that waited for the GIL before could not be asked for its name */
-    if (s && !s->name_length && PyVectorcall_NARGS(nargsf)) {
-        s->name_length = (uint32_t)name_of(args[0], s->thread_name, MAX_THREAD_NAME);
-        s->tell_thread = 1;
-        report_thread(s);
-        if (s->cursor == s->limit) turn(s);
-    }
+    if (PyVectorcall_NARGS(nargsf)) tell_name(args[0]);
     return PyObject_Vectorcall(h->wrapped, args, nargsf, names);
 }
 
@@ -222,6 +227,7 @@ static PyObject *call_call_soon(hook *h, PyObject *const *args, size_t nargsf, P
         PyObject *task = PyMethod_Check(args[0]) ? task_of_method(args[0])
                                                  : task_of_callback(args[0]);
         uint32_t id = task ? id_of_task(task) : 0;
+        if (unlikely(unseen)) end_unseen();
         if (id) put(KIND_WAKE, id, current_task);
     }
     return PyObject_Vectorcall(h->wrapped, args, nargsf, names);

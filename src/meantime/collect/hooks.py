@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from meantime.collect import _recorder
@@ -48,10 +49,17 @@ class Hooks:
         if threads:
             callbacks["threading"] = self._threads
         self._watch = ImportWatch(callbacks)
+        self._release: list[Callable[[], None]] = []
+        self._removed = False
+        if tasks or workers:
+            self._take_over()
 
     def remove(self) -> None:
         """Put everything back as it was."""
+        self._removed = True
         self._watch.remove()
+        for release in self._release:
+            release()
         for loop, _ in list(self._loops.values()):
             self._loop_ends(loop)
         for owner, name, original in reversed(self._undo):
@@ -75,15 +83,51 @@ class Hooks:
         self._replace(loop_class, "run_forever", "run_forever")
         if self._tasks:
             self._replace(loop_class, "create_task", "create_task")
-        running = asyncio._get_running_loop()  # noqa: SLF001 - get_running_loop raises instead
-        if running is not None:
-            _recorder.begin_loop(running)
+
+    def _take_over(self) -> None:
+        """Begin with the loops that run already, and the tasks that there are."""
+        asyncio = sys.modules.get("asyncio")
+        if asyncio is not None and hasattr(asyncio, "run"):
+            # it is whole, and so is what this imports of it
+            from meantime.collect import adopting, alive  # noqa: PLC0415 - for asyncio only
+
+            here = asyncio._get_running_loop()  # noqa: SLF001 - get_running_loop raises instead
+            elsewhere = adopting.running_loops()
+            if here is not None:
+                _recorder.begin_loop(here)
+            if self._tasks:
+                adopting.adopt_tasks(
+                    task for task in alive.alive_tasks() if task.get_loop() not in elsewhere
+                )
+                # tasks that have been recorded are told apart by what they are, so all are asked
+                self._release.append(adopting.release_tasks)
+            for loop in elsewhere:
+                # another thread's loop is in the middle of something, until it says it is not
+                with suppress(RuntimeError):
+                    loop.call_soon_threadsafe(self._take_over_loop, loop)
+        if self._tasks and (trio := sys.modules.get("trio")) is not None:
+            from meantime.collect import adopting  # noqa: PLC0415 - for a running trio only
+
+            if (release := adopting.adopt_trio_tasks(trio)) is not None:
+                self._release.append(release)
+
+    def _take_over_loop(self, loop: Any) -> None:
+        if self._removed:
+            return
+        from meantime.collect import adopting  # noqa: PLC0415 - for asyncio only
+
+        _recorder.begin_loop(loop)
+        if self._tasks:
+            adopting.adopt_tasks(sys.modules["asyncio"].all_tasks(loop))
 
     def _uvloop(self, uvloop: ModuleType) -> None:
         self._add_library(uvloop)
         self._replace(uvloop.Loop, "run_forever", "run_forever")
         if self._tasks:
             self._replace(uvloop.Loop, "create_task", "create_task")
+        if self._workers:
+            # its loops wait in compiled code
+            _recorder.watch_events(sys.modules["uvloop.loop"].Loop)
 
     def _trio(self, trio: ModuleType) -> None:
         self._add_library(trio)

@@ -30,7 +30,8 @@
 
 enum leaf { LEAF_NONE = 0, LEAF_FUTURE = 1, LEAF_TASK = 2, LEAF_OTHER = 3, LEAF_SPAWN = 4, LEAF_NAME = 5 };
 /* a trap is how a library suspends a task, whatever for */
-enum { CODE_LIBRARY = 1, CODE_TRAP = 2 };
+/* and a handle runs what a loop was asked to: who asked is not on the stack */
+enum { CODE_LIBRARY = 1, CODE_TRAP = 2, CODE_HANDLE = 4 };
 
 typedef struct {
     PyObject *code, *subject;
@@ -110,6 +111,9 @@ static uint32_t classify_code(PyCodeObject *code) {
     if (flags && (ends_with(file, length, "/trio/_core/_traps.py") ||
                   ends_with(file, length, "/trio/_core/_parking_lot.py")))
         flags |= CODE_TRAP;
+    if (flags && ends_with(file, length, "/asyncio/events.py") &&
+        PyUnicode_CompareWithASCIIString(code->co_qualname, "Handle._run") == 0)
+        flags |= CODE_HANDLE;
     return flags;
 }
 
@@ -227,7 +231,10 @@ static uint32_t spawn_site(PyObject *subject) {
     for (; frame && frame != loop_frame; frame = frame->previous) {
         if (_PyFrame_IsIncomplete(frame)) continue;
         if (!first) first = frame;
-        if (!(flags_of_code(FRAME_CODE(frame)) & CODE_LIBRARY)) break;
+        uint32_t flags = flags_of_code(FRAME_CODE(frame));
+        if (!(flags & CODE_LIBRARY)) break;
+        if (flags & CODE_HANDLE) frame = loop_frame;
+        if (frame == loop_frame) break;
     }
     if (!frame || frame == loop_frame) frame = first;
     if (!frame) return place_id(NULL, -1, subject, LEAF_SPAWN);

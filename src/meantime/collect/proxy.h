@@ -156,6 +156,49 @@ static void suspend(proxy *p, PyObject *yielded) {
     put(kind, p->id, place);
 }
 
+/* A task that ran when the recording began: the end of that step is not seen, but found out. */
+THREAD_LOCAL proxy *unseen = NULL;
+THREAD_LOCAL PyObject *unseen_task = NULL;
+
+static void forget_unseen(void) {
+    if (!unseen) return;
+    if (current_task == unseen->id) current_task = 0;
+    Py_CLEAR(unseen);
+    Py_CLEAR(unseen_task);
+}
+
+/* Returns whether a method of the task that ran says yes. */
+static int unseen_was(const char *method) {
+    PyObject *answer = PyObject_CallMethod(unseen_task, method, NULL);
+    int yes = answer && answer != Py_None && PyObject_IsTrue(answer) == 1;
+    if (!answer) PyErr_Clear();
+    Py_XDECREF(answer);
+    return yes;
+}
+
+static __attribute__((noinline)) void end_unseen(void) {
+    PyObject *type, *value, *traceback;
+    if (!unseen || unseen->epoch != epoch) {
+        forget_unseen();
+        return;
+    }
+    int state = ((PyGenObject *)unseen->coroutine)->gi_frame_state;
+    if (state == FRAME_EXECUTING) return;
+    PyErr_Fetch(&type, &value, &traceback);
+    if (state < FRAME_EXECUTING) {
+        PyObject *waiter = PyObject_GetAttrString(unseen_task, "_fut_waiter");
+        if (!waiter) PyErr_Clear();
+        put(KIND_WAIT, unseen->id, wait_place(unseen->coroutine, waiter ? waiter : Py_None));
+        Py_XDECREF(waiter);
+    } else {
+        int cancelled = unseen_was("cancelled");
+        int failed = !cancelled && unseen_was("done") && unseen_was("exception");
+        finish(unseen, cancelled ? KIND_CANCELLED : failed ? KIND_FAILED : KIND_COMPLETED);
+    }
+    forget_unseen();
+    PyErr_Restore(type, value, traceback);
+}
+
 static void check_blocked(uint64_t begin_ns) {
     if (now_ns() - begin_ns < blocked_limit_ns) return;
     put(KIND_DUMP, current_task, 0);
@@ -165,6 +208,7 @@ static void check_blocked(uint64_t begin_ns) {
 static PySendResult proxy_am_send(PyObject *self, PyObject *value, PyObject **result) {
     proxy *p = (proxy *)self;
     if (unlikely(!recording_on)) return PyIter_Send(p->coroutine, value, result);
+    if (unlikely(unseen)) end_unseen();
     uint32_t before = current_task;
     uint64_t begin_ns = begin_step(p, KIND_START);
     PySendResult sent = PyIter_Send(p->coroutine, value, result);
@@ -204,6 +248,7 @@ static PyObject *proxy_throw(PyObject *self, PyObject *const *args, Py_ssize_t c
     memcpy(forward + 1, args, (size_t)count * sizeof *args);
     size_t forwarded = (size_t)count + 1;
     if (!recording_on) return PyObject_VectorcallMethod(text_throw, forward, forwarded, NULL);
+    if (unlikely(unseen)) end_unseen();
     uint32_t before = current_task;
     if (count && is_cancellation(args[0])) p->cancelled = 1;
     uint64_t begin_ns = begin_step(p, KIND_THROW);
@@ -321,26 +366,34 @@ static int prepare_proxies(void) {
     return proxy_type && coroutine_await ? 0 : -1;
 }
 
-/* Wraps a coroutine about to become a task's, in `context` or, if that is NULL, the current one. */
-static proxy *wrap_coroutine(PyObject *coroutine, PyObject *context) {
+static proxy *new_proxy(PyObject *coroutine) {
     proxy *p = PyObject_GC_New(proxy, proxy_type);
     if (!p) return NULL;
-    PyObject *subject = (PyObject *)Py_TYPE(coroutine);
     p->coroutine = Py_NewRef(coroutine);
     p->weak_references = p->task = p->last_name = p->label = NULL;
     p->id = next_task++;
     p->finished = p->cancelled = p->stepped = 0;
     p->epoch = 0;
-    if (PyCoro_CheckExact(coroutine)) {
+    return p;
+}
+
+/* What a coroutine is of: its code, or else its type. */
+static PyObject *subject_of(PyObject *coroutine) {
+    if (!PyCoro_CheckExact(coroutine)) return (PyObject *)Py_TYPE(coroutine);
 #if PY_VERSION_HEX >= 0x030C0000
-        PyCodeObject *code = PyGen_GetCode((PyGenObject *)coroutine);
-        Py_DECREF(code); /* the coroutine holds it */
-        subject = (PyObject *)code;
+    PyCodeObject *code = PyGen_GetCode((PyGenObject *)coroutine);
+    Py_DECREF(code); /* the coroutine holds it */
+    return (PyObject *)code;
 #else
-        subject = (PyObject *)((PyGenObject *)coroutine)->gi_code;
+    return (PyObject *)((PyGenObject *)coroutine)->gi_code;
 #endif
-    }
-    p->site = spawn_site(subject);
+}
+
+/* Wraps a coroutine about to become a task's, in `context` or, if that is NULL, the current one. */
+static proxy *wrap_coroutine(PyObject *coroutine, PyObject *context) {
+    proxy *p = new_proxy(coroutine);
+    if (!p) return NULL;
+    p->site = spawn_site(subject_of(coroutine));
     stream *s = stream_of_thread();
     uint64_t time_ns = now_ns();
     if (likely(s)) put_at(s, time_ns, KIND_SPAWN, p->id, p->site);
@@ -358,19 +411,88 @@ static Py_ssize_t offset_of(PyObject *object, PyTypeObject *type, PyObject *memb
     return 0;
 }
 
-/* Ties a new task to its wrapped coroutine; what it learns of the type it learns once. */
-static void bind_task(proxy *p, PyObject *task) {
-    if (!task_type || !PyObject_TypeCheck(task, task_type)) return;
-    if (!coroutine_offset) coroutine_offset = offset_of(task, task_type, (PyObject *)p);
+/* Learns once where a task of the interpreter's own has its coroutine and its name. */
+static void learn_offsets(PyObject *task, PyObject *coroutine) {
+    if (!coroutine_offset) coroutine_offset = offset_of(task, task_type, coroutine);
     if (!name_offset) {
         PyObject *name = PyObject_CallMethodNoArgs(task, text_get_name);
         if (name) name_offset = offset_of(task, task_type, name);
         else PyErr_Clear();
         Py_XDECREF(name);
     }
+}
+
+/* Ties a new task to its wrapped coroutine. */
+static void bind_task(proxy *p, PyObject *task) {
+    if (!task_type || !PyObject_TypeCheck(task, task_type)) return;
+    learn_offsets(task, (PyObject *)p);
     p->task = task;
     if (p->stepped) note_name(p); /* it began inside create_task: an eager one */
     if (p->finished) p->task = NULL;
+}
+
+/* -- tasks that are there when a recording begins, and when it ends -- */
+
+static int frame_state(PyObject *coroutine) {
+    return ((PyGenObject *)coroutine)->gi_frame_state;
+}
+
+/* Takes a task's coroutine into the recording, and says in which state the task is. `waiter` is
+   what it waits for, or None; `ready` says whether it only waits for its turn. Returns what is to
+   be the task's coroutine, or NULL without an error if it stays as it is. */
+static PyObject *adopt_coroutine(PyObject *coroutine, PyObject *task, PyObject *waiter, int ready) {
+    proxy *p;
+    int learns = task_type && PyObject_TypeCheck(task, task_type);
+    if (learns) learn_offsets(task, coroutine);
+    if (Py_IS_TYPE(coroutine, proxy_type)) p = (proxy *)Py_NewRef(coroutine);
+    else if (PyCoro_CheckExact(coroutine)) p = new_proxy(coroutine);
+    else return NULL;
+    if (!p) return NULL;
+    if (!Py_IS_TYPE(coroutine, proxy_type)) PyObject_GC_Track((PyObject *)p);
+    stream *s = stream_of_thread();
+    if (p->epoch == epoch || !s || !PyCoro_CheckExact(p->coroutine)) {
+        Py_DECREF(p);
+        return NULL;
+    }
+    p->epoch = epoch;
+    p->generation = s->generation;
+    p->site = place_id(NULL, -1, subject_of(p->coroutine), LEAF_SPAWN);
+    p->task = learns ? task : NULL;
+    p->last_name = NULL;
+    if (frame_state(p->coroutine) == FRAME_CREATED) {
+        put(KIND_SPAWN, p->id, p->site);
+        return (PyObject *)p;
+    }
+    p->stepped = 1;
+    put(KIND_KNOWN, p->id, p->site);
+    note_name(p);
+    if (frame_state(p->coroutine) == FRAME_EXECUTING) {
+        put(KIND_START, p->id, p->site);
+        current_task = p->id;
+        Py_XSETREF(unseen, (proxy *)Py_NewRef(p));
+        Py_XSETREF(unseen_task, Py_NewRef(task));
+    } else {
+        put(KIND_WAIT, p->id, wait_place(p->coroutine, waiter));
+        if (ready) put(KIND_WAKE, p->id, 0);
+    }
+    return (PyObject *)p;
+}
+
+/* Returns what was wrapped, if no step of it is going on; else NULL. */
+static PyObject *release_coroutine(PyObject *coroutine) {
+    proxy *p = (proxy *)coroutine;
+    if (!Py_IS_TYPE(coroutine, proxy_type) || !PyCoro_CheckExact(p->coroutine) ||
+        frame_state(p->coroutine) == FRAME_EXECUTING)
+        return NULL;
+    p->epoch = 0; /* that nobody has it any more is no end of the task */
+    return Py_NewRef(p->coroutine);
+}
+
+static int set_coroutine(PyObject *task, PyObject *coroutine) {
+    if (!task_type || !coroutine_offset || !PyObject_TypeCheck(task, task_type)) return -1;
+    PyObject **at = (PyObject **)((char *)task + coroutine_offset);
+    Py_XSETREF(*at, Py_NewRef(coroutine));
+    return 0;
 }
 
 static uint32_t number_of(PyObject *coroutine) {

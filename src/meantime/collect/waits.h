@@ -2,7 +2,8 @@
 
    Each object that calls a shared function does so through an entry of its global offset table.
    The entries of the interpreter for the few functions in which a thread waits for the GIL or for
-   a lock are made to point here; no other object's are touched, and all are put back. */
+   a lock are made to point here, and those of uvloop for the one in which its loop waits; no other
+   object's are touched, and all are put back. */
 
 #ifndef MEANTIME_WAITS_H
 #define MEANTIME_WAITS_H
@@ -14,6 +15,7 @@
 #include <dlfcn.h>
 #include <link.h>
 #include <semaphore.h>
+#include <sys/epoll.h>
 
 #ifdef __x86_64__
 #define RELOCATION_GLOBAL R_X86_64_GLOB_DAT
@@ -32,6 +34,7 @@ typedef struct {
 static struct {
     void **slot;
     void *original;
+    int read_only;
 } replaced[MAX_SLOTS];
 static int replaced_count = 0;
 
@@ -39,6 +42,8 @@ static int (*real_cond_timedwait)(pthread_cond_t *, pthread_mutex_t *, const str
 static int (*real_cond_wait)(pthread_cond_t *, pthread_mutex_t *);
 static int (*real_sem_wait)(sem_t *);
 static int (*real_sem_clockwait)(sem_t *, clockid_t, const struct timespec *);
+static int (*real_epoll_wait)(int, struct epoll_event *, int, int);
+static int (*real_epoll_pwait)(int, struct epoll_event *, int, int, const sigset_t *);
 
 /* Where the stream stood after a wait for the GIL that timed out: if nothing has been written
    since, the next wait is the same one going on. */
@@ -97,30 +102,68 @@ static int wait_for_lock_until(sem_t *s, clockid_t clock, const struct timespec 
     return result;
 }
 
-static const waited wait_functions[] = {
+/* A loop's wait for events: with the time 0 it only looks. */
+static int wait_for_events(int fd, struct epoll_event *events, int most, int timeout_ms) {
+    if (!recording_on || inside_stream || !timeout_ms)
+        return real_epoll_wait(fd, events, most, timeout_ms);
+    put(KIND_PARK, 0, 0);
+    int ready = real_epoll_wait(fd, events, most, timeout_ms), error = errno;
+    put(KIND_UNPARK, ready > 0 ? (uint32_t)ready : 0, 0);
+    errno = error;
+    return ready;
+}
+
+static int wait_for_events_masked(int fd, struct epoll_event *events, int most, int timeout_ms,
+                                  const sigset_t *mask) {
+    if (!recording_on || inside_stream || !timeout_ms)
+        return real_epoll_pwait(fd, events, most, timeout_ms, mask);
+    put(KIND_PARK, 0, 0);
+    int ready = real_epoll_pwait(fd, events, most, timeout_ms, mask), error = errno;
+    put(KIND_UNPARK, ready > 0 ? (uint32_t)ready : 0, 0);
+    errno = error;
+    return ready;
+}
+
+static const waited thread_waits[] = {
     {"pthread_cond_timedwait", wait_for_gil, (void **)&real_cond_timedwait},
     {"pthread_cond_wait", wait_for_handoff, (void **)&real_cond_wait},
     {"sem_wait", wait_for_lock, (void **)&real_sem_wait},
     {"sem_clockwait", wait_for_lock_until, (void **)&real_sem_clockwait},
+    {NULL},
 };
 
-static int set_slot(void **slot, void *value) {
+static const waited event_waits[] = {
+    {"epoll_wait", wait_for_events, (void **)&real_epoll_wait},
+    {"epoll_pwait", wait_for_events_masked, (void **)&real_epoll_pwait},
+    {NULL},
+};
+
+/* What is to be replaced in the object that holds an address, and where that is read-only. */
+typedef struct {
+    const waited *functions;
+    void *within;
+    uintptr_t read_only_begin, read_only_end;
+} replacing;
+
+static int set_slot(void **slot, void *value, int read_only) {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    uintptr_t first = (uintptr_t)slot & ~(page - 1);
-    if (mprotect((void *)first, page, PROT_READ | PROT_WRITE) < 0) return -1;
+    void *first = (void *)((uintptr_t)slot & ~(page - 1));
+    if (mprotect(first, page, PROT_READ | PROT_WRITE) < 0) return -1;
     __atomic_store_n(slot, value, __ATOMIC_RELEASE);
+    if (read_only) mprotect(first, page, PROT_READ);
     return 0;
 }
 
-static void replace_slot(void **slot, const char *name) {
-    for (size_t i = 0; i < sizeof wait_functions / sizeof *wait_functions; i++) {
-        const waited *w = &wait_functions[i];
+static void replace_slot(const replacing *r, void **slot, const char *name) {
+    for (const waited *w = r->functions; w->name; w++) {
         if (strcmp(w->name, name) || !*w->original || *slot == w->replacement) continue;
         if (replaced_count == MAX_SLOTS) return;
         void *before = *slot;
-        if (set_slot(slot, w->replacement) == 0) {
+        int read_only = (uintptr_t)slot >= r->read_only_begin && (uintptr_t)slot < r->read_only_end;
+        if (set_slot(slot, w->replacement, read_only) == 0) {
             replaced[replaced_count].slot = slot;
-            replaced[replaced_count++].original = before;
+            replaced[replaced_count].original = before;
+            replaced[replaced_count++].read_only = read_only;
         }
     }
 }
@@ -130,7 +173,8 @@ static void *address(const struct dl_phdr_info *object, ElfW(Addr) value) {
     return (void *)(value < object->dlpi_addr ? value + object->dlpi_addr : value);
 }
 
-static void replace_in(const struct dl_phdr_info *object, const ElfW(Dyn) * dynamic) {
+static void replace_in(const replacing *r, const struct dl_phdr_info *object,
+                       const ElfW(Dyn) * dynamic) {
     const ElfW(Sym) *symbols = NULL;
     const char *names = NULL;
     const ElfW(Rela) *tables[2] = {NULL, NULL};
@@ -146,14 +190,15 @@ static void replace_in(const struct dl_phdr_info *object, const ElfW(Dyn) * dyna
     if (!symbols || !names) return;
     for (int t = 0; t < 2; t++)
         for (size_t i = 0; tables[t] && i < sizes[t] / sizeof(ElfW(Rela)); i++) {
-            const ElfW(Rela) *r = &tables[t][i];
-            if (t == 1 && ELF64_R_TYPE(r->r_info) != RELOCATION_GLOBAL) continue;
-            replace_slot((void **)(object->dlpi_addr + r->r_offset),
-                         names + symbols[ELF64_R_SYM(r->r_info)].st_name);
+            const ElfW(Rela) *entry = &tables[t][i];
+            if (t == 1 && ELF64_R_TYPE(entry->r_info) != RELOCATION_GLOBAL) continue;
+            replace_slot(r, (void **)(object->dlpi_addr + entry->r_offset),
+                         names + symbols[ELF64_R_SYM(entry->r_info)].st_name);
         }
 }
 
-static int visit_object(struct dl_phdr_info *object, size_t size, void *interpreter) {
+static int visit_object(struct dl_phdr_info *object, size_t size, void *data) {
+    replacing *r = data;
     const ElfW(Dyn) *dynamic = NULL;
     int holds = 0;
     (void)size;
@@ -161,12 +206,19 @@ static int visit_object(struct dl_phdr_info *object, size_t size, void *interpre
         const ElfW(Phdr) *part = &object->dlpi_phdr[i];
         ElfW(Addr) begin = object->dlpi_addr + part->p_vaddr;
         if (part->p_type == PT_DYNAMIC) dynamic = (const void *)begin;
-        if (part->p_type == PT_LOAD && (ElfW(Addr))interpreter >= begin &&
-            (ElfW(Addr))interpreter < begin + part->p_memsz)
+        if (part->p_type == PT_GNU_RELRO) {
+            r->read_only_begin = begin;
+            r->read_only_end = begin + part->p_memsz;
+        }
+        if (part->p_type == PT_LOAD && (ElfW(Addr))r->within >= begin &&
+            (ElfW(Addr))r->within < begin + part->p_memsz)
             holds = 1;
     }
-    if (!holds || !dynamic) return 0;
-    replace_in(object, dynamic);
+    if (!holds || !dynamic) {
+        r->read_only_begin = r->read_only_end = 0;
+        return 0;
+    }
+    replace_in(r, object, dynamic);
     return 1;
 }
 
@@ -180,23 +232,33 @@ static void *find_function(const char *name) {
 static void remove_waits(void) {
     while (replaced_count) {
         replaced_count--;
-        set_slot(replaced[replaced_count].slot, replaced[replaced_count].original);
+        set_slot(replaced[replaced_count].slot, replaced[replaced_count].original,
+                 replaced[replaced_count].read_only);
     }
 }
 
-/* Returns how many entries were replaced; `interpreter` is any address within it. */
-static int install_waits(void *interpreter) {
-    for (size_t i = 0; i < sizeof wait_functions / sizeof *wait_functions; i++)
-        *wait_functions[i].original = find_function(wait_functions[i].name);
-    dl_iterate_phdr(visit_object, interpreter);
-    return replaced_count;
+static int install(const waited *functions, void *within) {
+    int before = replaced_count;
+    replacing r = {functions, within, 0, 0};
+    for (const waited *w = functions; w->name; w++) *w->original = find_function(w->name);
+    dl_iterate_phdr(visit_object, &r);
+    return replaced_count - before;
 }
+
+/* Return how many entries were replaced in the object that holds the address. */
+static int install_thread_waits(void *interpreter) { return install(thread_waits, interpreter); }
+
+static int install_event_waits(void *within) { return install(event_waits, within); }
 
 #else
 #define MEANTIME_HAS_WAITS 0
 static void remove_waits(void) {}
-static int install_waits(void *interpreter) {
+static int install_thread_waits(void *interpreter) {
     (void)interpreter;
+    return 0;
+}
+static int install_event_waits(void *within) {
+    (void)within;
     return 0;
 }
 #endif

@@ -1,0 +1,80 @@
+"""Tasks and loops that are there when a recording begins, and those that are left at its end."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import TYPE_CHECKING, Any
+
+from meantime.collect import _recorder
+from meantime.collect.alive import alive_tasks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+__all__ = ["adopt_tasks", "adopt_trio_tasks", "release_tasks", "running_loops"]
+
+
+def running_loops() -> list[asyncio.AbstractEventLoop]:
+    """Return the loops that run in other threads; there is no list of them to ask."""
+    threading = sys.modules.get("threading")
+    if threading is None or threading.active_count() == 1:
+        return []
+    here = asyncio._get_running_loop()  # noqa: SLF001 - get_running_loop raises instead
+    loops = _recorder.instances(asyncio.AbstractEventLoop)
+    return [loop for loop in loops if loop is not here and _runs(loop)]
+
+
+def _runs(loop: asyncio.AbstractEventLoop) -> bool:
+    try:
+        return loop.is_running()
+    except Exception:  # noqa: BLE001 - half made, or a stand-in in a test: it may do anything
+        return False
+
+
+def adopt_tasks(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    """Record these tasks from now on; none of them runs now, but perhaps the one that calls."""
+    for task in tasks:
+        coroutine = task.get_coro()
+        waiter = getattr(task, "_fut_waiter", None)
+        stands_in = _recorder.adopt(coroutine, task, waiter, waiter is None or waiter.done())
+        _set(task, stands_in)
+    if (loop := asyncio._get_running_loop()) is not None:  # noqa: SLF001 - as above
+        # when the step that is going on now has come to its end, nothing else may tell
+        loop.call_soon(_recorder.end_unseen)
+
+
+def release_tasks() -> None:
+    """Give all tasks their own coroutines back, but those that are in the middle of a step."""
+    for task in alive_tasks():
+        _set(task, _recorder.release(task.get_coro()))
+
+
+def adopt_trio_tasks(trio: Any) -> Callable[[], None] | None:
+    """Record the tasks of the trio that runs in this thread; return what releases them again."""
+    context = sys.modules["trio._core._run"].GLOBAL_RUN_CONTEXT
+    runner = getattr(context, "runner", None)
+    if runner is None or not trio.lowlevel.in_trio_run():
+        return None
+    for task in list(runner.tasks):
+        ready = task._next_send_fn is not None  # noqa: SLF001 - the run queue is not public
+        stands_in = _recorder.adopt(task.coro, task, None, ready)
+        if stands_in is not None:
+            task.coro = stands_in
+
+    def release() -> None:
+        for task in list(runner.tasks):
+            coroutine = _recorder.release(task.coro)
+            if coroutine is not None:
+                task.coro = coroutine
+
+    return release
+
+
+def _set(task: asyncio.Task[Any], coroutine: object | None) -> None:
+    if coroutine is None:
+        return
+    if isinstance(task, asyncio.tasks._PyTask):  # type: ignore[attr-defined] # noqa: SLF001 - tasks written in Python
+        task._coro = coroutine  # noqa: SLF001 - as above
+    else:
+        _recorder.set_coroutine(task, coroutine)
