@@ -90,3 +90,69 @@ def test_keys_change_how_it_is_drawn(page: Page) -> None:
     assert page.locator("canvas.map").screenshot() != before
     page.keyboard.press("r")
     assert page.get_by_text("Linear").count() == 1
+
+
+def test_time_is_folded_by_another_period(page: Page) -> None:
+    page.fill('input[aria-label^="Period"]', "2s")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("text=each column 2 s, each of its 50 rows 40 ms")
+    box = page.locator("canvas.map").bounding_box()
+    assert box
+    plot = (box["width"] - 76, box["height"] - 38)
+    # column 3 of 10, row 30 of 50, which is at 1.2 s of 2 s
+    page.mouse.click(box["x"] + 64 + plot[0] * 3.5 / 10, box["y"] + 8 + plot[1] * (1 - 30.5 / 50))
+
+    page.wait_for_selector(".command code")
+    assert "6 s" in page.locator(".details").inner_text()
+    assert "1.2 s to 1.24 s" in page.locator(".details").inner_text()
+    assert page.locator(".details td").all_inner_texts() == [
+        *("work", "1", "50.0 %"),
+        *("tick", "1", "50.0 %"),
+    ]
+
+
+def test_a_period_that_the_cells_do_not_make_is_refused_in_words(page: Page) -> None:
+    page.fill('input[aria-label^="Period"]', "1.01s")
+    page.keyboard.press("Enter")
+
+    assert page.locator(".wrong").inner_text() == "a period must be whole cells of 20ms"
+
+
+def test_a_selection_says_the_command_that_draws_its_stacks(page: Page) -> None:
+    box = page.locator("canvas.map").bounding_box()
+    assert box
+    plot = (box["width"] - 76, box["height"] - 38)
+    left, bottom = box["x"] + 64, box["y"] + 8 + plot[1]
+    page.mouse.move(left + plot[0] * 3.2 / 20, bottom - plot[1] * 10.3 / 50)
+    page.mouse.down()
+    page.mouse.move(left + plot[0] * 5.8 / 20, bottom - plot[1] * 12.7 / 50, steps=3)
+    page.mouse.up()
+
+    page.wait_for_selector(".command code")
+    command = page.locator(".command code").inner_text()
+    assert command.startswith("meantime flame ")
+    assert command.endswith("--from 3s --to 6s --offset 200ms..260ms -o flame.svg")
+
+
+def test_a_colour_is_explained(page: Page) -> None:
+    page.wait_for_selector(".key .swatch")
+
+    assert page.locator(".key").inner_text().split() == ["1"]
+
+
+def test_columns_finer_than_the_screen_are_drawn_as_one(browser: Browser, tmp_path: Path) -> None:
+    lines = [f"tick 8 [000] {second}.500000: x: \n\n" for second in range(8000)]
+    (tmp_path / "perf.txt").write_text("".join(lines))
+    out = tmp_path / "page.svg"
+    with pytest.raises(SystemExit):
+        main(["heatmap", str(tmp_path / "perf.txt"), "-o", str(out)])
+    page = browser.new_page(viewport={"width": 1000, "height": 600})
+    page.goto(out.as_uri())
+    page.wait_for_selector(".key .swatch")
+
+    assert "16 columns are drawn as one" in page.locator("header").inner_text()
+    assert page.locator(".key").inner_text().split() == ["16"]
+    page.keyboard.press("+")
+    page.keyboard.press("+")
+    page.wait_for_function("document.querySelector('header').innerText.includes('8 columns are')")
+    page.close()

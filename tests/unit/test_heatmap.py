@@ -67,11 +67,35 @@ def test_the_json_has_every_cell_by_column_then_row(tmp_path: Path) -> None:
 
     found = document(path)
 
+    assert list(found) == [
+        "origin_ns",
+        "period_ns",
+        "rows",
+        "value",
+        "columns",
+        "cells",
+        "by",
+        "recorded",
+        "anomalies",
+    ]
     assert found["origin_ns"] == 4 * S
     assert found["cells"] == [[0, 25, 1], [0, 49, 1], [1, 1, 2]]
     assert found["by"] == {"a": [[0, 25, 1], [0, 49, 1], [1, 1, 1]], "b": [[1, 1, 1]]}
     assert (found["columns"], found["recorded"]) == ([0, 1], [[0, 1]])
     assert (found["period_ns"], found["rows"], found["value"]) == (S, 50, "count")
+
+
+def test_the_json_holds_what_is_selected(tmp_path: Path) -> None:
+    path = perf(tmp_path, ("a", 4.5), ("b", 4.5), ("c", 4.52))
+
+    alone = document(path, "--isolate", "b")
+    others = document(path, "--exclude", "b")
+    highlighted = document(path, "--highlight", "b")
+
+    assert (alone["cells"], alone["by"]) == ([[0, 25, 1]], {"b": [[0, 25, 1]]})
+    assert others["cells"] == [[0, 25, 1], [0, 26, 1]]
+    assert list(others["by"]) == ["a", "c"]
+    assert highlighted["cells"] == [[0, 25, 2], [0, 26, 1]]
 
 
 @pytest.mark.parametrize(
@@ -129,6 +153,7 @@ def test_inputs_add_up_and_say_how_many_there_are(
     assert (found["origin_ns"], found["cells"]) == (0, [[0, 25, 1], [1, 25, 2], [3, 25, 1]])
     assert found["by"] == {"one": [[1, 25, 1], [3, 25, 1]], "two": [[0, 25, 1], [1, 25, 1]]}
     assert [source["name"] for source in found["sources"]] == ["one", "two"]
+    assert found["reporting"] == [[0, 0, 1], [1, 1, 2], [2, 3, 1]]
     assert json.loads((tmp_path / "j.json").read_text())["cells"] == [
         [0, 25, 3],
         [1, 25, 2],
@@ -250,7 +275,13 @@ def test_the_terminal_gets_text(root: Path, capfdbinary: pytest.CaptureFixture[b
         (["--rows", "0"], 2, "0 rows"),
         (["--period", "fast"], 2, "'fast' is not a time"),
         (["--isolate", "a", "--exclude", "b"], 2, "cannot be drawn together"),
-        (["--isolate", "nobody", "-o", "x.svg"], 2, "there is no 'nobody' to select"),
+        (
+            ["--isolate", "nobody", "-o", "x.svg"],
+            1,
+            "there is no 'nobody' to select; there is: 'a'",
+        ),
+        (["--exclude", "nobody", "-o", "x.json"], 1, "there is no 'nobody' to select"),
+        (["--state", "idle"], 1, "nothing is ever in a state that --state idle means"),
         (["-o", "x.jpg"], 2, "say what to write with --to-format"),
         (["--scale", "big"], 2, "is no scale"),
         (["--event", "z"], 1, "there is no event 'z': x (1)"),

@@ -7,12 +7,23 @@ export function readHead<T>(): T {
 
 /** The bytes of a block; empty if the page has none of that name. */
 export function readBlock(name: string): Uint8Array {
-  const decoded = pieces(name).map(atob);
-  const bytes = new Uint8Array(decoded.reduce((sum, text) => sum + text.length, 0));
+  const decoded = pieces(name).map(fromBase64);
+  const bytes = new Uint8Array(decoded.reduce((sum, piece) => sum + piece.length, 0));
   let at = 0;
-  for (const text of decoded) {
-    for (let i = 0; i < text.length; i++) bytes[at++] = text.charCodeAt(i);
+  for (const piece of decoded) {
+    bytes.set(piece, at);
+    at += piece.length;
   }
+  return bytes;
+}
+
+/** Newer browsers decode into bytes themselves, several times as fast. */
+function fromBase64(text: string): Uint8Array {
+  const native = (Uint8Array as { fromBase64?: (text: string) => Uint8Array }).fromBase64;
+  if (native) return native.call(Uint8Array, text);
+  const decoded = atob(text);
+  const bytes = new Uint8Array(decoded.length);
+  for (let i = 0; i < decoded.length; i++) bytes[i] = decoded.charCodeAt(i);
   return bytes;
 }
 

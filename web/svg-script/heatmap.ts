@@ -7,7 +7,7 @@ import { Help, Theme, openPage } from "../shared/page";
 import { exact } from "../shared/time";
 import { Tooltip } from "../shared/tooltip";
 import style from "./heatmap/heatmap.css?inline";
-import { type Mode, Model } from "./heatmap/model";
+import { type Mode, Model, parsed, plain } from "./heatmap/model";
 import { Session } from "./heatmap/session";
 import { Side } from "./heatmap/side";
 import { Stage } from "./heatmap/stage";
@@ -28,15 +28,17 @@ function start(model: Model, body: HTMLElement): void {
   const isDark = () => theme.dark;
   const side = new Side(session, isDark);
 
-  const describe = (column: number, row: number): Node[] => {
-    const sums = model.within(column, column, row, row);
+  const describe = (from: number, to: number, row: number): Node[] => {
+    const [first, last] = model.between(from, to)!;
+    const sums = model.within(from, to, row, row);
     const all = sums.reduce((sum, value) => sum + value, 0);
     const rows = sums
       .map((value, at) => ({ value, at }))
       .filter(({ value }) => value > 0)
       .sort((a, b) => b.value - a.value);
+    const when = first === last ? exact(model.timeNs(first, 0)) : `${exact(model.timeNs(first, 0))} to ${exact(model.timeNs(last + 1, 0))}`;
     return [
-      h("div", {}, h("b", {}, exact(model.timeNs(column, 0))), ` + ${exact(model.offsetNs(row))} to ${exact(model.offsetNs(row + 1))}`),
+      h("div", {}, h("b", {}, when), ` + ${exact(model.offsetNs(row))} to ${exact(model.offsetNs(row + 1))}`),
       h("div", { class: "muted" }, all ? side.amount(all) : "nothing"),
       h("table", {}, ...rows.slice(0, 6).map(({ value, at }) => h("tr", {}, h("td", {}, name(model.names[at] || "all")), h("td", {}, side.amount(value))))),
     ];
@@ -63,6 +65,26 @@ function start(model: Model, body: HTMLElement): void {
     session.changed("cells");
   };
   const reset = () => session.zoom(Infinity, 0);
+  const field = (label: string, width: string) =>
+    h("input", { class: "fold", style: `width:${width}`, title: label, attributes: { type: "text", "aria-label": label, spellcheck: "false" } });
+  const period = field("Period of a column, such as 1.1s", "70px");
+  const rows = field("Rows of a column", "46px");
+  const wrong = h("div", { class: "wrong", attributes: { role: "status" } });
+  const showFold = () => {
+    period.value = plain(model.periodNs);
+    rows.value = String(model.rows);
+    wrong.textContent = "";
+    for (const input of [period, rows]) input.removeAttribute("aria-invalid");
+  };
+  const refold = (withRows: boolean) => {
+    const ns = parsed(period.value);
+    const message = ns === null ? "write a number and one of ns, us, ms, s, m, h or d" : session.refold(ns, withRows ? Math.floor(Number(rows.value)) || 0 : undefined);
+    if (message === null) return showFold();
+    (withRows ? rows : period).setAttribute("aria-invalid", "true");
+    wrong.textContent = message;
+  };
+  period.addEventListener("change", () => refold(false));
+  rows.addEventListener("change", () => refold(true));
   const keys: Key[] = [
     { keys: ["j", "ArrowDown"], label: "j / ↓", help: "select the next name", action: () => side.step(1) },
     { keys: ["k", "ArrowUp"], label: "k / ↑", help: "select the name before", action: () => side.step(-1) },
@@ -77,6 +99,7 @@ function start(model: Model, body: HTMLElement): void {
     { keys: ["0", "Home"], label: "0", help: "all of the time", action: reset },
     { keys: ["ArrowLeft"], label: "←", help: "earlier", action: () => session.pan(-0.2) },
     { keys: ["ArrowRight"], label: "→", help: "later", action: () => session.pan(0.2) },
+    { keys: ["p"], help: "fold by another period", action: () => period.select() },
     { keys: ["t"], help: "light or dark", action: () => theme.toggle() },
     { keys: ["?"], help: "this help", action: () => help.toggle() },
     { keys: ["Escape"], help: "select nothing", action: clear },
@@ -99,13 +122,30 @@ function start(model: Model, body: HTMLElement): void {
   };
   session.listen(pressed);
   pressed();
+  const subtitle = h("div", { class: "muted" });
+  const key = h("div", { class: "key muted" });
+  const tell = () => {
+    const { group } = stage;
+    const text = model.isRefolded ? `each column ${exact(model.periodNs)}, each of its ${model.rows} rows ${exact(model.offsetNs(1))}` : shown(model.head.subtitle);
+    subtitle.textContent = group > 1 ? `${text}; ${group} columns are drawn as one` : text;
+    key.replaceChildren(...stage.key().map(({ value, color }) => h("span", {}, h("span", { class: "swatch", style: `background:${color}` }), side.amount(value))));
+  };
+  let telling = 0;
+  const tellSoon = () => {
+    cancelAnimationFrame(telling);
+    telling = requestAnimationFrame(tell);
+  };
+  session.listen(tellSoon);
+  new ResizeObserver(tellSoon).observe(stage.element);
   const header = h(
     "header",
     {},
-    h("div", { class: "titles" }, h("h1", {}, name(model.head.title)), h("div", { class: "muted" }, shown(model.head.subtitle))),
+    h("div", { class: "titles" }, h("h1", {}, name(model.head.title)), subtitle, wrong),
     h(
       "div",
       { class: "controls" },
+      h("label", { class: "muted" }, "Period ", period),
+      h("label", { class: "muted" }, "Rows ", rows),
       h("span", { class: "group" }, ...modes.map(({ made }) => made)),
       method,
       lock,
@@ -120,11 +160,13 @@ function start(model: Model, body: HTMLElement): void {
       button(icon("help"), "Keys and gestures (?)", () => help.toggle()),
     ),
   );
-  body.prepend(header, h("main", {}, stage.element, side.element));
+  body.prepend(header, h("main", {}, h("div", { class: "plot" }, stage.element, key), side.element));
   listen(keys);
+  showFold();
   redraw = () => {
     stage.repaint();
     side.fill();
+    tellSoon();
   };
   redraw();
 }

@@ -13,7 +13,7 @@ import click
 from meantime.cli.inputs import refuse_anomalies
 from meantime.cli.options import once
 from meantime.cli.output import write
-from meantime.errors import UsageError
+from meantime.errors import InputError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -98,7 +98,9 @@ _VALUES = ["count", "ns", "weight", "starts", "ends", "concurrency", "utilisatio
     help="Add a time to those of an input.",
 )
 @click.option(
-    "--assume-aligned", is_flag=True, help="Add maps of clocks that nothing aligns, start on start."
+    "--assume-aligned",
+    is_flag=True,
+    help="Take the times of clocks that nothing aligns as they are.",
 )
 @once(
     "-j",
@@ -116,8 +118,14 @@ def command(**options: Any) -> None:
     form = _form(options["output"], options["to_format"])
     look, selection = _look(options), _selection(options)
     from meantime.cli.heatmap_inputs import Request, added  # noqa: PLC0415 - NumPy is not for --help
+    from meantime.views.heatmap.selection import check  # noqa: PLC0415 - as above
 
-    found = added(Request.of(options, names=bool(selection.names) or selection.mode == "decompose"))
+    found = added(Request.of(options))
+    try:
+        check(found, selection)
+    except UsageError as error:
+        # What names there are is in the file.
+        raise InputError(options["inputs"][0], str(error)) from None
     if options["strict"]:
         refuse_anomalies(options["inputs"][0], found.anomalies)
     if options["find"]:
@@ -129,16 +137,16 @@ def command(**options: Any) -> None:
         from meantime.views.heatmap.document import document, text  # noqa: PLC0415 - as above
 
         ratio = options["value"] if options["value"] in {"concurrency", "utilisation"} else None
-        chunks: Iterable[bytes] = text(document(found, ratio))
+        chunks: Iterable[bytes] = text(document(found, ratio, selection=selection))
     else:
         if not options["idle"]:
             selection = replace(selection, hidden=tuple(name for name in _idle(found)))
-        chunks = _drawn(found, selection, look, options["title"] or _title(options["inputs"]), form)
+        chunks = _drawn(found, selection, look, options, form)
     write(options["output"] or "-", chunks)
 
 
 def _drawn(
-    found: OffsetMap, selection: Selection, look: Look, title: str, form: str
+    found: OffsetMap, selection: Selection, look: Look, options: dict[str, Any], form: str
 ) -> Iterable[bytes]:
     from meantime.views.heatmap.figure import draw  # noqa: PLC0415 - as above
 
@@ -147,14 +155,14 @@ def _drawn(
 
         width, _ = get_terminal_size()
         return terminal(found, selection, look, width=width, color=sys.stdout.isatty())
-    figure = draw(found, selection, look, title=title)
+    figure = draw(found, selection, look, title=options["title"] or _title(options["inputs"]))
     if form == "png":
         from meantime.views.heatmap.image import figure_png  # noqa: PLC0415 - as above
 
         return [figure_png(figure)]
     from meantime.views.heatmap.svg import figure_page, html  # noqa: PLC0415 - as above
 
-    page = figure_page(figure, found, selection, look)
+    page = figure_page(figure, found, selection, look, inputs=options["inputs"])
     return [html(page) if form == "html" else page.document()]
 
 

@@ -10,10 +10,12 @@ from operator import add
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
+
 from meantime.cli.inputs import load, resolve
 from meantime.cli.progress import progress_bar
 from meantime.clocks import align
-from meantime.errors import InputError, UsageError
+from meantime.errors import InputError, TimeRangeError, UsageError
 from meantime.history import build
 from meantime.query.offsets import Choice, Fold, events, kind_of, offset_map
 from meantime.readers import perf, recognise
@@ -41,7 +43,6 @@ class Request:
     rows: int
     origin: str | None
     choice: Choice
-    names: bool
     range_text: tuple[str | None, str | None]
     offsets_ns: dict[str, int]
     assume_aligned: bool
@@ -49,8 +50,8 @@ class Request:
     jobs: int
 
     @classmethod
-    def of(cls, options: dict[str, Any], *, names: bool) -> Request:
-        """Return what the options ask for; `names` is whether something needs maps by name.
+    def of(cls, options: dict[str, Any]) -> Request:
+        """Return what the options ask for.
 
         Raises:
             UsageError: If they contradict each other.
@@ -82,7 +83,6 @@ class Request:
                 event=options["event"],
                 states=tuple(options["states"]),
             ),
-            names,
             (options["from_"], options["to"]),
             offsets_ns,
             options["assume_aligned"],
@@ -120,6 +120,9 @@ def added(request: Request) -> OffsetMap:
     else:
         found += [_read(path, request, reference) for path in others]
     together = reduce(add, found)
+    if request.choice.states and not len(together.total.number):
+        patterns = ", ".join(request.choice.states)
+        raise InputError(first, f"nothing is ever in a state that --state {patterns} means")
     return together if request.origin is not None else together.from_first_column()
 
 
@@ -172,6 +175,10 @@ def _chosen(history: History, choice: Choice, request: Request) -> Choice:
     if kind == "samples" and choice.event is not None and choice.event not in counts:
         listed = ", ".join(f"{name} ({count:,})" for name, count in counts.items())
         raise InputError(request.inputs[0], f"there is no event {choice.event!r}: {listed}")
+    if kind == "spans" and choice.event is not None:
+        names = history.spans().name
+        if not any(names.names[code] == choice.event for code in np.unique(names.codes).tolist()):
+            raise InputError(request.inputs[0], f"there is no span {choice.event!r}")
     if len(counts) > 1 and choice.event is None and by != "event":
         listed = ", ".join(f"{name} ({count:,})" for name, count in counts.items())
         raise InputError(
@@ -216,4 +223,7 @@ def _mapped(path: str, history: History, request: Request, reference: _Reference
     if window is not None:
         choice = replace(choice, window=(window[0] - offset_ns, window[1] - offset_ns))
     name = clock.host or (path if path == "-" else Path(path).name.partition(".")[0])
-    return offset_map(history, reference.fold, choice, source=name, offset_ns=offset_ns)
+    try:
+        return offset_map(history, reference.fold, choice, source=name, offset_ns=offset_ns)
+    except TimeRangeError as error:
+        raise InputError(path, str(error)) from None

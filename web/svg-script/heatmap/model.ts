@@ -1,6 +1,7 @@
-/** What the page holds: the cells of each name, and which columns are shown. */
+/** What the page holds: the cells of each name, how time is cut, and which columns are shown. */
 
-import { Varints, readBlock, readHead } from "../../shared/blocks";
+import { readBlock, readHead } from "../../shared/blocks";
+import { type Cells, joined, lowerBound, moved, readCells } from "./cells";
 
 interface Shade {
   empty: [number, number, number];
@@ -10,10 +11,13 @@ interface Shade {
 
 export type Mode = "highlight" | "isolate" | "exclude" | "decompose";
 export type Method = "rank" | "linear";
+type Range = [first: number, last: number];
 
 interface Head {
   title: string;
   subtitle: string;
+  inputs: string[];
+  samples: boolean;
   origin_ns: string;
   period_ns: string;
   rows: number;
@@ -26,18 +30,11 @@ interface Head {
   method: Method;
   lock: boolean;
   runs: [number, number][];
-  recorded: [number, number][];
-  lost: [number, number][];
+  recorded: Range[];
+  lost: Range[];
   palette: { light: Shade; dark: Shade };
   notes: string[];
   findings: string[];
-}
-
-/** Cells that are not zero, in order of their numbers: column * rows + row. */
-export interface Cells {
-  numbers: Float64Array;
-  values: Float64Array;
-  total: number;
 }
 
 export interface Colors {
@@ -47,40 +44,77 @@ export interface Colors {
 }
 
 const BREAK_COLUMNS = 3;
+const MOST_ROWS = 400;
+const MOST_PLACES = 2 ** 20;
 
 export class Model {
   readonly head = readHead<Head>();
-  readonly rows = this.head.rows;
-  readonly originNs = BigInt(this.head.origin_ns);
-  readonly periodNs = BigInt(this.head.period_ns);
   readonly names = this.head.names;
-  readonly cells: Cells[];
-  /** The column that stands at each place, or -1 where some are left out. */
-  readonly columns: Float64Array;
   readonly light = colors(this.head.palette.light);
   readonly dark = colors(this.head.palette.dark);
-  private readonly starts: number[] = [];
+  /** How time is cut now. */
+  periodNs = BigInt(this.head.period_ns);
+  originNs = BigInt(this.head.origin_ns);
+  rows = this.head.rows;
+  /** The column that stands at each place, or -1 where some are left out. */
+  columns = new Float64Array();
+  /** Of each name, numbered place * rows + row. */
+  cells: Cells[] = [];
+  /** Ranges of places * rows + row, first and last. */
+  recorded: Range[] = [];
+  lost: Range[] = [];
+  private readonly read = readCells(readBlock("cells"), this.names.length);
 
   constructor() {
-    const numbers = new Varints(readBlock("cells"));
-    this.cells = this.names.map(() => readCells(numbers));
-    const shown: number[] = [];
-    this.head.runs.forEach(([first, count], run) => {
-      if (run) for (let i = 0; i < BREAK_COLUMNS; i++) shown.push(-1);
-      this.starts.push(shown.length);
-      for (let i = 0; i < count; i++) shown.push(first + i);
-    });
-    this.columns = Float64Array.from(shown);
+    this.lay(this.read, this.head.runs, this.head.recorded, this.head.lost);
   }
 
-  /** Where a column stands; -1 if it is left out. */
-  place(column: number): number {
-    const { runs } = this.head;
-    for (let run = 0; run < runs.length; run++) {
-      const [first, count] = runs[run]!;
-      if (column >= first && column < first + count) return this.starts[run]! + column - first;
+  get isRefolded(): boolean {
+    return this.periodNs !== BigInt(this.head.period_ns) || this.rows !== this.head.rows;
+  }
+
+  /**
+   * Cuts time into other columns, of which each row is whole cells of the file.
+   *
+   * @param rows How many; undefined takes what is nearest to the file's.
+   * @returns What is wrong, or null if it is done.
+   */
+  refold(periodNs: bigint, rows?: number): string | null {
+    const { head } = this;
+    const fileRows = BigInt(head.rows);
+    const filePeriodNs = BigInt(head.period_ns);
+    if (filePeriodNs % fileRows) {
+      return `the cells are ${head.period_ns}/${head.rows} ns, which is no whole number`;
     }
-    return -1;
+    const binNs = filePeriodNs / fileRows;
+    if (periodNs <= 0n || periodNs % binNs) return `a period must be whole cells of ${plain(binNs)}`;
+    const bins = periodNs / binNs;
+    const chosen = rows ?? nearest(bins, head.rows);
+    if (chosen < 1 || chosen > MOST_ROWS || bins % BigInt(chosen)) {
+      return `${plain(periodNs)} is ${bins} cells of ${plain(binNs)}: give a number of rows that divides that`;
+    }
+    const by = Number(bins / BigInt(chosen));
+    const fileOriginNs = BigInt(head.origin_ns);
+    // Whole periods of the clock where they begin at cells, else from where the file begins.
+    const back = ((fileOriginNs % periodNs) + periodNs) % periodNs;
+    const shift = back % binNs ? 0 : Number(back / binNs);
+    const number = (bin: number) => Math.floor((bin + shift) / by);
+    const runs: [number, number][] = [];
+    for (const [first, count] of head.runs) {
+      const from = Math.floor(number(first * head.rows) / chosen);
+      const to = Math.floor(number((first + count) * head.rows - 1) / chosen);
+      const last = runs[runs.length - 1];
+      if (last && from < last[0] + last[1]) last[1] = to + 1 - last[0];
+      else runs.push([from, to + 1 - from]);
+    }
+    if (runs.reduce((sum, [, count]) => sum + count, 0) > MOST_PLACES) return "that is too many columns";
+    this.periodNs = periodNs;
+    this.originNs = fileOriginNs - BigInt(shift) * binNs;
+    this.rows = chosen;
+    const ranges = (each: Range[]): Range[] => each.map(([first, last]) => [number(first), number(last)]);
+    const cells = by === 1 && !shift ? this.read : this.read.map((each) => joined(each, by, shift));
+    this.lay(cells, runs, ranges(head.recorded), ranges(head.lost));
+    return null;
   }
 
   /** When a cell begins, from the clock's zero; row may be `rows`. */
@@ -93,45 +127,83 @@ export class Model {
     return (BigInt(row) * this.periodNs + rows - 1n) / rows;
   }
 
-  /** Adds up what lies in columns [c0, c1] and rows [r0, r1], by name. */
-  within(c0: number, c1: number, r0: number, r1: number): number[] {
+  /** The first and the last column at these places; null if there are only some left out. */
+  between(first: number, last: number): Range | null {
+    while (first <= last && this.columns[first]! < 0) first++;
+    while (last >= first && this.columns[last]! < 0) last--;
+    return first <= last ? [this.columns[first]!, this.columns[last]!] : null;
+  }
+
+  /** Adds up what lies at places [p0, p1] and rows [r0, r1], by name. */
+  within(p0: number, p1: number, r0: number, r1: number): number[] {
+    const { rows } = this;
+    const whole = r0 === 0 && r1 === rows - 1;
     return this.cells.map(({ numbers, values }) => {
       let sum = 0;
-      const end = (c1 + 1) * this.rows;
-      for (let i = lowerBound(numbers, c0 * this.rows); i < numbers.length && numbers[i]! < end; i++) {
-        const row = numbers[i]! % this.rows;
-        if (row >= r0 && row <= r1) sum += values[i]!;
+      const end = (p1 + 1) * rows;
+      let start = p0 * rows;
+      for (let i = lowerBound(numbers, start); i < numbers.length && numbers[i]! < end; i++) {
+        if (!whole) {
+          const ahead = numbers[i]! - start;
+          if (ahead >= rows) start += ahead - (ahead % rows);
+          const row = numbers[i]! - start;
+          if (row < r0 || row > r1) continue;
+        }
+        sum += values[i]!;
       }
       return sum;
     });
   }
+
+  /** Lays the runs of columns side by side. */
+  private lay(cells: Cells[], runs: [number, number][], recorded: Range[], lost: Range[]): void {
+    const { rows } = this;
+    const shown: number[] = [];
+    const moves: [number, number, number][] = runs.map(([first, count], run) => {
+      if (run) for (let i = 0; i < BREAK_COLUMNS; i++) shown.push(-1);
+      const less = first - shown.length;
+      for (let i = 0; i < count; i++) shown.push(first + i);
+      return [first * rows, (first + count) * rows, less * rows];
+    });
+    const inPlaces = (ranges: Range[]): Range[] =>
+      ranges.flatMap(([first, last]) =>
+        moves
+          .filter(([from, end]) => first < end && last >= from)
+          .map(([from, end, less]): Range => [Math.max(first, from) - less, Math.min(last, end - 1) - less]),
+      );
+    this.columns = Float64Array.from(shown);
+    this.cells = cells.map((each) => moved(each, moves));
+    this.recorded = inPlaces(recorded);
+    this.lost = inPlaces(lost);
+  }
 }
 
-export function lowerBound(numbers: Float64Array, wanted: number): number {
-  let low = 0;
-  let high = numbers.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (numbers[middle]! < wanted) low = middle + 1;
-    else high = middle;
+/** The divisor of a number of cells that is nearest to the rows there were. */
+function nearest(bins: bigint, rows: number): number {
+  let best = 1;
+  for (let each = 1; each <= MOST_ROWS; each++) {
+    if (bins % BigInt(each) === 0n && Math.abs(each - rows) <= Math.abs(best - rows)) best = each;
   }
-  return low;
+  return best;
 }
 
-function readCells(from: Varints): Cells {
-  const count = from.small();
-  const numbers = new Float64Array(count);
-  const values = new Float64Array(count);
-  let at = 0;
-  let total = 0;
-  for (let i = 0; i < count; i++) {
-    from.next();
-    at += from.hi * 2 ** 32 + from.lo;
-    numbers[i] = at;
-    from.next();
-    total += values[i] = from.hi * 2 ** 32 + from.lo;
-  }
-  return { numbers, values, total };
+/** A time as the command line takes it, to the nanosecond: `20ms`, `1.1s`. */
+export function plain(ns: bigint): string {
+  const size = ns < 0n ? -ns : ns;
+  const [scale, unit] = ([[1_000_000_000n, "s"], [1_000_000n, "ms"], [1_000n, "us"]] as const).find(([each]) => size >= each) ?? [1n, size ? "ns" : "s"];
+  const digits = scale.toString().length - 1;
+  const rest = (size % scale).toString().padStart(digits, "0").replace(/0+$/, "");
+  return `${ns < 0n ? "-" : ""}${size / scale}${digits && rest ? `.${rest}` : ""}${unit}`;
+}
+
+const SCALES: Record<string, number> = { ns: 1, us: 1e3, "μs": 1e3, "µs": 1e3, ms: 1e6, s: 1e9, m: 6e10, min: 6e10, h: 36e11, d: 864e11 };
+
+/** The nanoseconds of a duration such as `1.1s`; null if it is none. */
+export function parsed(text: string): bigint | null {
+  const match = /^\s*(\d+(?:\.\d+)?)\s*([a-zμµ]+)\s*$/.exec(text);
+  const scale = match && SCALES[match[2]!];
+  if (!match || !scale) return null;
+  return BigInt(Math.round(Number(match[1]) * scale));
 }
 
 function colors(shade: Shade): Colors {

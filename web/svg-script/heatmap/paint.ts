@@ -1,146 +1,261 @@
-/** Colours for all cells: values become ranks or proportions, those become colours, and mix. */
+/**
+ * Colours for the cells in view: values become ranks or proportions, those become colours, and mix.
+ *
+ * Where columns are finer than the screen, each column drawn is several added up, as in the picture
+ * that `meantime heatmap` draws; and only tiles that come into view are painted.
+ */
 
-import type { Colors } from "./model";
+import { type Cells, grouped, lowerBound } from "./cells";
+import type { Colors, Model } from "./model";
 import type { Session } from "./session";
 
-export const TILE_COLUMNS = 4096;
+export const TILE_COLUMNS = 512;
 
-/** Paints every cell into tiles of one pixel a cell. */
-export function paint(session: Session, colors: Colors): HTMLCanvasElement[] {
-  const { model } = session;
-  const { rows } = model;
-  const size = model.columns.length * rows;
-  const strength = new Float32Array(size);
-  const mixed = new Float32Array(size * 3);
-  const layers = drawn(session);
-  const norm = scale(session, session.lock ? [total(session, new Set())] : layers.map(({ grid }) => grid));
-  const several = layers.length > 1 || session.selected.length > 0;
-  for (const { grid, index } of layers) {
-    const ramp = several ? colors.ramps[index < colors.ramps.length ? index : 1 + ((index - 1) % (colors.ramps.length - 1))]! : colors.alone;
-    grid.forEach((at, value) => {
-      const part = norm(value);
-      const step = 3 * Math.round(part * 255);
-      strength[at]! += part;
-      mixed[3 * at]! += ramp[step]! * part;
-      mixed[3 * at + 1]! += ramp[step + 1]! * part;
-      mixed[3 * at + 2]! += ramp[step + 2]! * part;
+const KEY = [0.02, 0.2, 0.4, 0.6, 0.8, 1];
+
+/** How strong the colour of a value is, and which value has a strength. */
+interface Scale {
+  norm(value: number): number;
+  at(strength: number): number;
+}
+
+interface Layer {
+  index: number;
+  cells: Cells;
+}
+
+export class Painter {
+  private group = 0;
+  private layers: Layer[] = [];
+  private scale: Scale = { norm: () => 0, at: () => 0 };
+  private known = new Uint8Array();
+  private tiles = new Map<number, HTMLCanvasElement>();
+  private readonly totals = new Map<number, Float64Array>();
+  private cacheGroup = 0;
+  private readonly cache = new Map<number, Cells>();
+
+  constructor(
+    private readonly session: Session,
+    private readonly colors: () => Colors,
+  ) {}
+
+  /** How many columns drawn there are, at this many columns in each. */
+  count(group: number): number {
+    return Math.ceil(this.session.model.columns.length / group);
+  }
+
+  /** Forgets what was painted, as what is selected or how it is coloured has changed. */
+  repaint(): void {
+    this.group = 0;
+  }
+
+  /** Forgets all, as time is cut otherwise. */
+  refold(): void {
+    this.totals.clear();
+    this.cache.clear();
+    this.repaint();
+  }
+
+  /** Returns a tile of one pixel a cell, painted when it is first asked for. */
+  tile(number: number, group: number): HTMLCanvasElement {
+    if (group !== this.group) this.prepare(group);
+    let tile = this.tiles.get(number);
+    if (!tile) this.tiles.set(number, (tile = this.painted(number)));
+    return tile;
+  }
+
+  /** Returns values and their colours, from the least to the most, of what is selected first. */
+  key(group: number): { value: number; color: string }[] {
+    if (group !== this.group) this.prepare(group);
+    const { norm, at } = this.scale;
+    const layer = this.layers[1] ?? this.layers[0];
+    if (!layer?.cells.values.length) return [];
+    const ramp = this.ramp(layer);
+    const values = new Set(KEY.map(at));
+    return [...values].map((value) => {
+      const from = 3 * Math.round(norm(value) * 255);
+      return { value, color: `rgb(${ramp.slice(from, from + 3).join(" ")})` };
     });
   }
-  const known = recorded(session);
-  const tiles = [];
-  for (let first = 0; first < model.columns.length; first += TILE_COLUMNS) {
-    const width = Math.min(TILE_COLUMNS, model.columns.length - first);
+
+  private ramp({ index }: Layer): Uint8Array {
+    const { alone, ramps } = this.colors();
+    if (this.layers.length === 1 && !this.session.selected.length) return alone;
+    return ramps[index < ramps.length ? index : 1 + ((index - 1) % (ramps.length - 1))]!;
+  }
+
+  private prepare(group: number): void {
+    const { session } = this;
+    if (this.cacheGroup !== group) this.cache.clear();
+    this.cacheGroup = group;
+    this.group = group;
+    this.tiles = new Map();
+    this.layers = this.drawn(group);
+    const measured = session.lock ? [sparse(this.total(group))] : this.layers.map(({ cells }) => cells);
+    this.scale = session.method === "linear" ? proportion(measured) : rank(measured);
+    this.known = recorded(session.model, group, this.count(group));
+  }
+
+  private drawn(group: number): Layer[] {
+    const { session } = this;
+    const own = [...session.colored].map(([name, index]) => ({ index, cells: this.of(name, group) }));
+    if (session.mode === "decompose" || (session.mode === "isolate" && own.length)) return own;
+    const rest = this.total(group).slice();
+    for (const name of new Set([...session.hidden, ...session.selected])) {
+      const { numbers, values } = this.of(name, group);
+      for (let i = 0; i < numbers.length; i++) rest[numbers[i]!]! -= values[i]!;
+    }
+    const left = { index: 0, cells: sparse(rest) };
+    return session.mode === "exclude" ? [left] : [left, ...own];
+  }
+
+  private of(name: number, group: number): Cells {
+    let cells = this.cache.get(name);
+    if (!cells) this.cache.set(name, (cells = grouped(this.session.model.cells[name]!, this.session.model.rows, group)));
+    return cells;
+  }
+
+  /** All cells of all names. */
+  private total(group: number): Float64Array {
+    let total = this.totals.get(group);
+    if (total) return total;
+    const { model } = this.session;
+    const { rows } = model;
+    total = new Float64Array(this.count(group) * rows);
+    const finest = this.totals.get(1);
+    if (group > 1 && finest) {
+      for (let column = 0, at = 0; at < finest.length; column++) {
+        const to = Math.floor(column / group) * rows;
+        for (let row = 0; row < rows; row++) total[to + row]! += finest[at++]!;
+      }
+    } else if (group > 1) {
+      this.total(1);
+      return this.total(group);
+    } else {
+      for (const { numbers, values } of model.cells) {
+        for (let i = 0; i < numbers.length; i++) total[numbers[i]!]! += values[i]!;
+      }
+    }
+    this.totals.set(group, total);
+    return total;
+  }
+
+  private painted(number: number): HTMLCanvasElement {
+    const { layers, known } = this;
+    const { norm } = this.scale;
+    const { rows } = this.session.model;
+    const colors = this.colors();
+    const first = number * TILE_COLUMNS;
+    const width = Math.max(1, Math.min(TILE_COLUMNS, this.count(this.group) - first));
+    const [from, to] = [first * rows, (first + width) * rows];
+    const strength = new Float32Array(width * rows);
+    const mixed = new Float32Array(width * rows * 3);
+    for (const layer of layers) {
+      const ramp = this.ramp(layer);
+      const { numbers, values } = layer.cells;
+      for (let i = lowerBound(numbers, from); i < numbers.length && numbers[i]! < to; i++) {
+        const at = numbers[i]! - from;
+        const part = norm(values[i]!);
+        const step = 3 * Math.round(part * 255);
+        strength[at]! += part;
+        mixed[3 * at]! += ramp[step]! * part;
+        mixed[3 * at + 1]! += ramp[step + 1]! * part;
+        mixed[3 * at + 2]! += ramp[step + 2]! * part;
+      }
+    }
     const image = new ImageData(width, rows);
     for (let x = 0; x < width; x++) {
       for (let row = 0; row < rows; row++) {
-        const at = (first + x) * rows + row;
-        const to = 4 * ((rows - 1 - row) * width + x);
-        if (!known[at] && !strength[at]) continue;
+        const at = x * rows + row;
+        if (!known[from + at] && !strength[at]) continue;
+        const pixel = 4 * ((rows - 1 - row) * width + x);
         for (let c = 0; c < 3; c++) {
-          image.data[to + c] = strength[at] ? mixed[3 * at + c]! / strength[at]! : colors.empty[c]!;
+          image.data[pixel + c] = strength[at] ? mixed[3 * at + c]! / strength[at]! : colors.empty[c]!;
         }
-        image.data[to + 3] = 255;
+        image.data[pixel + 3] = 255;
       }
     }
     const tile = document.createElementNS("http://www.w3.org/1999/xhtml", "canvas") as HTMLCanvasElement;
     tile.width = width;
     tile.height = rows;
     tile.getContext("2d")!.putImageData(image, 0, 0);
-    tiles.push(tile);
-  }
-  return tiles;
-}
-
-class Grid {
-  constructor(
-    private readonly places: Float64Array | null,
-    private readonly values: Float64Array,
-  ) {}
-
-  forEach(visit: (at: number, value: number) => void): void {
-    for (let i = 0; i < this.values.length; i++) {
-      const at = this.places ? this.places[i]! : i;
-      if (this.values[i]! > 0 && at >= 0) visit(at, this.values[i]!);
-    }
+    return tile;
   }
 }
 
-function placed(session: Session, name: number): Float64Array {
-  const { rows, cells } = session.model;
-  const { numbers } = cells[name]!;
-  const places = new Float64Array(numbers.length);
-  let column = -1;
-  let place = -1;
-  for (let i = 0; i < numbers.length; i++) {
-    const at = Math.floor(numbers[i]! / rows);
-    if (at !== column) place = session.model.place((column = at));
-    places[i] = place < 0 ? -1 : place * rows + (numbers[i]! - at * rows);
-  }
-  return places;
-}
-
-/** All cells, without those of some names. */
-function total(session: Session, without: Set<number>): Grid {
-  const { model } = session;
-  const sum = new Float64Array(model.columns.length * model.rows);
-  model.cells.forEach(({ values }, name) => {
-    if (without.has(name)) return;
-    const places = placed(session, name);
-    for (let i = 0; i < values.length; i++) if (places[i]! >= 0) sum[places[i]!]! += values[i]!;
-  });
-  return new Grid(null, sum);
-}
-
-function drawn(session: Session): { grid: Grid; index: number }[] {
-  const own = [...session.colored].map(([name, index]) => ({
-    grid: new Grid(placed(session, name), session.model.cells[name]!.values),
-    index,
-  }));
-  if (session.mode === "decompose" || (session.mode === "isolate" && own.length)) return own;
-  const rest = { grid: total(session, new Set([...session.hidden, ...session.selected])), index: 0 };
-  return session.mode === "exclude" ? [rest] : [rest, ...own];
-}
-
-function scale(session: Session, grids: Grid[]): (value: number) => number {
-  let largest = 1;
+function sparse(grid: Float64Array): Cells {
   let count = 0;
-  for (const grid of grids)
-    grid.forEach((_, value) => {
-      largest = Math.max(largest, value);
-      count++;
-    });
-  if (session.method === "linear") return (value) => Math.min(1, value / largest);
+  for (let i = 0; i < grid.length; i++) if (grid[i]! > 0) count++;
+  const numbers = new Uint32Array(count);
   const values = new Float64Array(count);
-  let i = 0;
-  for (const grid of grids) grid.forEach((_, value) => (values[i++] = value));
-  values.sort();
-  const ranks = new Map<number, number>();
-  for (let at = 0; at < count; at++) ranks.set(values[at]!, (at + 1) / count);
-  return (value) => ranks.get(value) ?? Math.max(1 / count, upper(values, value) / count);
-}
-
-function upper(values: Float64Array, wanted: number): number {
-  let low = 0;
-  let high = values.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (values[middle]! <= wanted) low = middle + 1;
-    else high = middle;
+  count = 0;
+  for (let i = 0; i < grid.length; i++) {
+    if (grid[i]! <= 0) continue;
+    numbers[count] = i;
+    values[count++] = grid[i]!;
   }
-  return low;
+  return { numbers, values, total: 0 };
 }
 
-function recorded(session: Session): Uint8Array {
-  const { model } = session;
-  const { rows } = model;
-  const known = new Uint8Array(model.columns.length * rows);
-  for (const [first, last] of model.head.recorded) {
-    model.columns.forEach((column, place) => {
-      if (column < 0) return;
-      const low = Math.max(first - column * rows, 0);
-      const high = Math.min(last - column * rows, rows - 1);
-      if (low <= high) known.fill(1, place * rows + low, place * rows + high + 1);
-    });
+function proportion(maps: Cells[]): Scale {
+  let largest = 1;
+  for (const { values } of maps) for (let i = 0; i < values.length; i++) if (values[i]! > largest) largest = values[i]!;
+  return { norm: (value) => Math.min(1, value / largest), at: (strength) => Math.max(1, Math.round(strength * largest)) };
+}
+
+const word = new Float32Array(1);
+const bits = new Uint32Array(word.buffer);
+
+/** A place among 2^19 that grows with a value; whole numbers have their own up to 4096. */
+function step(value: number): number {
+  word[0] = value;
+  return bits[0]! >>> 12;
+}
+
+/** The part of all cells that hold no more. */
+function rank(maps: Cells[]): Scale {
+  const counts = new Uint32Array(2 ** 19);
+  let count = 0;
+  for (const { values } of maps) {
+    for (let i = 0; i < values.length; i++) counts[step(values[i]!)]!++;
+    count += values.length;
+  }
+  for (let i = 1; i < counts.length; i++) counts[i]! += counts[i - 1]!;
+  return {
+    norm: (value) => (count ? Math.max(1, counts[step(value)]!) / count : 0),
+    at: (strength) => {
+      const wanted = Math.max(1, Math.ceil(strength * count));
+      let low = 0;
+      let high = counts.length - 1;
+      while (low < high) {
+        const middle = (low + high) >> 1;
+        if (counts[middle]! < wanted) low = middle + 1;
+        else high = middle;
+      }
+      bits[0] = low << 12;
+      return Math.round(word[0]!);
+    },
+  };
+}
+
+/** Of which cells drawn a part was recorded. */
+function recorded({ recorded, rows }: Model, group: number, count: number): Uint8Array<ArrayBuffer> {
+  const known = new Uint8Array(count * rows);
+  const mark = (column: number, low: number, high: number) => {
+    const at = Math.floor(column / group) * rows;
+    known.fill(1, at + low, at + high + 1);
+  };
+  for (const [first, last] of recorded) {
+    const from = Math.floor(first / rows);
+    const to = Math.floor(last / rows);
+    const low = first - from * rows;
+    const high = last - to * rows;
+    if (from === to) mark(from, low, high);
+    else {
+      mark(from, low, rows - 1);
+      if (to > from + 1) known.fill(1, Math.floor((from + 1) / group) * rows, (Math.floor((to - 1) / group) + 1) * rows);
+      mark(to, 0, high);
+    }
   }
   return known;
 }

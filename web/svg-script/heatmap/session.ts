@@ -9,7 +9,7 @@ export interface Box {
   r1: number;
 }
 
-type Change = "cells" | "view" | "box";
+type Change = "fold" | "cells" | "view" | "box";
 
 export class Session {
   selected: number[];
@@ -17,7 +17,7 @@ export class Session {
   method: Method;
   lock: boolean;
   readonly hidden: Set<number>;
-  /** The part of the columns in view, in places: [start, start + span). */
+  /** What is in view, in places: [start, start + span). */
   start = 0;
   span: number;
   box: Box | null = null;
@@ -48,6 +48,18 @@ export class Session {
       return new Map(shown.map((at, index) => [at, index]));
     }
     return new Map(this.selected.map((at, index) => [at, index + 1]));
+  }
+
+  /** Cuts time otherwise; returns what is wrong, or null. */
+  refold(periodNs: bigint, rows?: number): string | null {
+    const wrong = this.model.refold(periodNs, rows);
+    if (wrong) return wrong;
+    this.start = 0;
+    this.span = Math.max(1, this.model.columns.length);
+    this.box = null;
+    this.changed("fold");
+    this.changed("box");
+    return null;
   }
 
   select(name: number, more: boolean): void {

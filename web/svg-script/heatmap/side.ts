@@ -1,7 +1,8 @@
 /** Beside the map: the names, which are the legend, and what lies in the box. */
 
-import { button, h, name } from "../../shared/dom";
+import { button, h, name, shown } from "../../shared/dom";
 import { exact, short } from "../../shared/time";
+import { plain } from "./model";
 import type { Session } from "./session";
 
 const MOST_ROWS = 300;
@@ -16,6 +17,7 @@ export class Side {
   });
   /** Names from the most to the least. */
   private readonly order: number[];
+  private pending = 0;
 
   constructor(
     private readonly session: Session,
@@ -36,7 +38,9 @@ export class Side {
     );
     session.listen((change) => {
       if (change === "cells") this.fill();
-      if (change !== "view") this.tell();
+      // A drag changes the box more often than a screen is drawn.
+      cancelAnimationFrame(this.pending);
+      if (change !== "view") this.pending = requestAnimationFrame(() => this.tell());
     });
   }
 
@@ -99,10 +103,13 @@ export class Side {
       this.details.replaceChildren();
       return;
     }
-    const columns = [...model.columns.slice(box.c0, box.c1 + 1)].filter((column) => column >= 0);
-    const first = columns[0] ?? 0;
-    const last = columns[columns.length - 1] ?? 0;
-    const sums = model.within(first, last, box.r0, box.r1);
+    const columns = model.between(box.c0, box.c1);
+    if (!columns) {
+      this.details.replaceChildren();
+      return;
+    }
+    const [first, last] = columns;
+    const sums = model.within(box.c0, box.c1, box.r0, box.r1);
     const all = sums.reduce((sum, value) => sum + value, 0);
     const rows = sums
       .map((value, at) => ({ value, at }))
@@ -113,12 +120,19 @@ export class Side {
     const band = `${exact(model.offsetNs(box.r0))} to ${exact(model.offsetNs(box.r1 + 1))}`;
     const save = () => {
       const quoted = (text: string) => `"${text.replaceAll('"', '""')}"`;
-      const lines = ["name,value", ...rows.map(({ value, at }) => `${quoted(model.names[at]!)},${value}`)];
-      const url = URL.createObjectURL(new Blob([lines.join("\n") + "\n"], { type: "text/csv" }));
+      const place = [model.timeNs(first, 0), model.timeNs(last + 1, 0), model.offsetNs(box.r0), model.offsetNs(box.r1 + 1)].join();
+      const lines = rows.map(({ value, at }) => `${place},${quoted(model.names[at]!)},${value}`);
+      const text = ["from_ns,to_ns,from_offset_ns,to_offset_ns,name,value", ...lines, ""].join("\n");
+      const url = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
       const link = h("a", { attributes: { href: url, download: "selection.csv" } });
       link.click();
       URL.revokeObjectURL(url);
     };
+    const command = this.flame(first, last, box.r0, box.r1);
+    const copy = button("Copy", "Copy the command that draws the flame graph of the selection", () => {
+      void navigator.clipboard?.writeText(command ?? "");
+      copy.textContent = "Copied";
+    }, { class: "small" });
     this.details.replaceChildren(
       h(
         "div",
@@ -143,6 +157,27 @@ export class Side {
         ),
       ),
       rows.length > 40 ? h("p", { class: "muted" }, `and ${rows.length - 40} more`) : "",
+      command ? h("div", { class: "command" }, h("div", { class: "details-head" }, h("h2", {}, "Flame graph"), copy), h("code", {}, shown(command))) : "",
     );
+  }
+
+  /** The command that draws the stacks of a part of the map; null if it is not of samples. */
+  private flame(first: number, last: number, r0: number, r1: number): string | null {
+    const { model } = this.session;
+    const { head } = model;
+    const file = head.inputs[0];
+    if (!head.samples || head.inputs.length !== 1 || file === undefined) return null;
+    const parts = ["meantime flame", /^[\w./+-]+$/.test(file) ? file : `'${file.replaceAll("'", "'\\''")}'`];
+    const is = { from: model.timeNs(first, 0), to: model.timeNs(last + 1, 0) };
+    if (first !== last || r1 - r0 + 1 === model.rows) {
+      parts.push(`--from ${plain(is.from)} --to ${plain(is.to)}`);
+      if (r1 - r0 + 1 < model.rows) {
+        const { periodNs } = model;
+        const offset = (row: number) => (((model.originNs + model.offsetNs(row)) % periodNs) + periodNs) % periodNs;
+        parts.push(`--offset ${plain(offset(r0))}..${plain(offset(r1 + 1) || periodNs)}`);
+        if (periodNs !== 1_000_000_000n) parts.push(`--period ${plain(periodNs)}`);
+      }
+    } else parts.push(`--from ${plain(model.timeNs(first, r0))} --to ${plain(model.timeNs(first, r1 + 1))}`);
+    return [...parts, "-o flame.svg"].join(" ");
   }
 }

@@ -4,7 +4,7 @@ import { h } from "../../shared/dom";
 import { themeColor } from "../../shared/page";
 import { ticks } from "../../shared/time";
 import type { Tooltip } from "../../shared/tooltip";
-import { TILE_COLUMNS, paint } from "./paint";
+import { Painter, TILE_COLUMNS } from "./paint";
 import type { Session } from "./session";
 
 const LEFT = 64;
@@ -16,17 +16,18 @@ export class Stage {
     class: "map",
     attributes: { tabindex: "0", role: "img", "aria-label": "Heat map: time to the right, offset upwards" },
   });
-  private tiles: HTMLCanvasElement[] = [];
+  private readonly painter: Painter;
   private pending = 0;
   private down: { x: number; y: number } | null = null;
 
   constructor(
     private readonly session: Session,
     private readonly tooltip: Tooltip,
-    private readonly isDark: () => boolean,
-    private readonly describe: (column: number, row: number) => Node[],
+    isDark: () => boolean,
+    private readonly describe: (first: number, last: number, row: number) => Node[],
   ) {
     const { element } = this;
+    this.painter = new Painter(session, () => (isDark() ? session.model.dark : session.model.light));
     element.addEventListener("pointermove", (event) => this.move(event));
     element.addEventListener("pointerleave", () => tooltip.hide());
     element.addEventListener("pointerdown", (event) => {
@@ -36,14 +37,31 @@ export class Stage {
     });
     element.addEventListener("pointerup", (event) => this.up(event));
     element.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
-    session.listen((change) => (change === "cells" ? this.repaint() : this.draw()));
+    session.listen((change) => {
+      if (change === "fold") {
+        this.painter.refold();
+        tooltip.hide();
+      }
+      if (change === "cells") this.painter.repaint();
+      this.draw();
+    });
     new ResizeObserver(() => this.draw()).observe(element);
   }
 
+  /** Values and their colours. */
+  key(): { value: number; color: string }[] {
+    return this.painter.key(this.group);
+  }
+
   repaint(): void {
-    const { model } = this.session;
-    this.tiles = paint(this.session, this.isDark() ? model.dark : model.light);
+    this.painter.repaint();
     this.draw();
+  }
+
+  /** How many columns are drawn as one: no more are drawn than the screen has dots. */
+  get group(): number {
+    const dots = this.plot.width * (devicePixelRatio || 1);
+    return 2 ** Math.max(0, Math.ceil(Math.log2(this.session.span / dots)));
   }
 
   private draw(): void {
@@ -71,31 +89,43 @@ export class Stage {
     pen.clip();
     this.hatch(pen, themeColor("--none"));
     const px = width / session.span;
-    pen.imageSmoothingEnabled = px * ratio < 1;
-    pen.imageSmoothingQuality = "high";
-    this.tiles.forEach((tile, number) => {
-      const x = LEFT + (number * TILE_COLUMNS - session.start) * px;
-      if (x > LEFT + width || x + tile.width * px < LEFT) return;
-      // Whole device pixels where cells are large: else columns are of two widths that shimmer.
-      pen.drawImage(tile, x, top, tile.width * px, height);
-    });
-    for (const [first, last] of model.head.lost) {
-      for (let column = Math.floor(first / model.rows); column <= Math.floor(last / model.rows); column++) {
-        const place = model.place(column);
-        if (place < 0) continue;
-        const low = Math.max(0, first - column * model.rows);
-        const high = Math.min(model.rows - 1, last - column * model.rows);
-        pen.save();
-        pen.beginPath();
-        pen.rect(LEFT + (place - session.start) * px, top + height * (1 - (high + 1) / model.rows), px, (height * (high - low + 1)) / model.rows);
-        pen.clip();
-        this.hatch(pen, null);
-        pen.restore();
-      }
+    pen.imageSmoothingEnabled = false;
+    const { group } = this;
+    const size = group * TILE_COLUMNS;
+    const last = Math.min(model.columns.length - 1, session.start + session.span);
+    for (let number = Math.floor(session.start / size); number * size <= last; number++) {
+      const tile = this.painter.tile(number, group);
+      pen.drawImage(tile, LEFT + (number * size - session.start) * px, top, tile.width * group * px, height);
     }
+    this.drawLost(pen, px);
     this.drawBox(pen);
     pen.restore();
     this.axes(pen);
+  }
+
+  /** Hatches the cells of which some part was lost. */
+  private drawLost(pen: CanvasRenderingContext2D, px: number): void {
+    const { session } = this;
+    const { rows, lost } = session.model;
+    const { height, top } = this.plot;
+    const path = new Path2D();
+    const cells = (column: number, columns: number, low: number, high: number) =>
+      path.rect(LEFT + (column - session.start) * px, top + height * (1 - (high + 1) / rows), columns * px, (height * (high - low + 1)) / rows);
+    for (const [first, last] of lost) {
+      const from = Math.floor(first / rows);
+      const to = Math.floor(last / rows);
+      if (to < session.start || from > session.start + session.span) continue;
+      if (from === to) cells(from, 1, first - from * rows, last - to * rows);
+      else {
+        cells(from, 1, first - from * rows, rows - 1);
+        if (to > from + 1) cells(from + 1, to - from - 1, 0, rows - 1);
+        cells(to, 1, 0, last - to * rows);
+      }
+    }
+    pen.save();
+    pen.clip(path);
+    this.hatch(pen, null);
+    pen.restore();
   }
 
   private hatch(pen: CanvasRenderingContext2D, ground: string | null): void {
@@ -175,15 +205,18 @@ export class Stage {
     return { x: event.clientX - left, y: event.clientY - top };
   }
 
-  /** The place and row at a point of the canvas, the nearest if it is outside. */
-  private cell({ x, y }: { x: number; y: number }): { place: number; row: number; inside: boolean } {
+  /** The places and the row of the cell drawn at a point of the canvas, the nearest if it is outside. */
+  private cell({ x, y }: { x: number; y: number }): { first: number; last: number; row: number; inside: boolean } {
     const { session } = this;
     const { width, height, top } = this.plot;
     const inside = x >= LEFT && x < LEFT + width && y >= top && y < top + height;
     const place = Math.floor(session.start + ((x - LEFT) / width) * session.span);
     const row = session.model.rows - 1 - Math.floor(((y - top) / height) * session.model.rows);
     const fit = (value: number, most: number) => Math.min(most, Math.max(0, value));
-    return { place: fit(place, session.model.columns.length - 1), row: fit(row, session.model.rows - 1), inside };
+    const { group } = this;
+    const most = session.model.columns.length - 1;
+    const first = Math.floor(fit(place, most) / group) * group;
+    return { first, last: Math.min(first + group - 1, most), row: fit(row, session.model.rows - 1), inside };
   }
 
   private move(event: PointerEvent): void {
@@ -194,16 +227,15 @@ export class Stage {
       const whole = event.shiftKey;
       const band = event.altKey;
       this.session.box = {
-        c0: band ? 0 : Math.min(from.place, at.place),
-        c1: band ? this.session.model.columns.length - 1 : Math.max(from.place, at.place),
+        c0: band ? 0 : Math.min(from.first, at.first),
+        c1: band ? this.session.model.columns.length - 1 : Math.max(from.last, at.last),
         r0: whole ? 0 : Math.min(from.row, at.row),
         r1: whole ? this.session.model.rows - 1 : Math.max(from.row, at.row),
       };
       this.session.changed("box");
     }
-    const column = this.session.model.columns[at.place] ?? -1;
-    if (!at.inside || column < 0) this.tooltip.hide();
-    else this.tooltip.show(event.clientX, event.clientY, this.describe(column, at.row));
+    if (!at.inside || !this.session.model.between(at.first, at.last)) this.tooltip.hide();
+    else this.tooltip.show(event.clientX, event.clientY, this.describe(at.first, at.last, at.row));
   }
 
   private up(event: PointerEvent): void {
@@ -212,8 +244,8 @@ export class Stage {
     if (!from) return;
     const point = this.local(event);
     if (Math.hypot(point.x - from.x, point.y - from.y) >= FEWEST_PX) return;
-    const { place, row, inside } = this.cell(point);
-    this.session.box = inside ? { c0: place, c1: place, r0: row, r1: row } : null;
+    const { first, last, row, inside } = this.cell(point);
+    this.session.box = inside ? { c0: first, c1: last, r0: row, r1: row } : null;
     this.session.changed("box");
   }
 

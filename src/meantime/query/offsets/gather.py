@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -24,12 +24,10 @@ if TYPE_CHECKING:
     from meantime.history import History
     from meantime.history.spans import SpanTable
     from meantime.query.offsets.fold import Fold
-    from meantime.query.offsets.map import Value
+    from meantime.query.offsets.map import Kind, Value
     from meantime.query.offsets.ranges import Range
 
-__all__ = ["BY", "Choice", "Kind", "events", "kind_of", "offset_map"]
-
-Kind: TypeAlias = Literal["samples", "spans", "states"]
+__all__ = ["BY", "Choice", "events", "kind_of", "offset_map"]
 
 BY = ("name", "thread", "process", "cpu", "event", "host", "state", "tag:FIELD")
 
@@ -143,6 +141,7 @@ def offset_map(
                 ),
                 _entities(history, kind),
                 sampling_interval_ns(history.samples()) if kind == "samples" else None,
+                kind,
             )
         ],
         anomalies=history.anomalies,

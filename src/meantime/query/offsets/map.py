@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -19,8 +20,9 @@ if TYPE_CHECKING:
     from meantime.query.offsets.fold import Fold
     from meantime.query.offsets.ranges import Range
 
-__all__ = ["OffsetMap", "Source", "Value"]
+__all__ = ["Kind", "OffsetMap", "Source", "Value"]
 
+Kind: TypeAlias = Literal["samples", "spans", "states"]
 Value: TypeAlias = Literal["count", "ns", "weight", "starts", "ends"]
 
 
@@ -34,6 +36,7 @@ class Source:
         lost: The ranges in which it lost some of what happened.
         entities: How many things it measures at a time: attributes with states, threads with spans.
         interval_ns: The time from a sample to the next, where they were taken by the clock.
+        kind: What of it was mapped.
     """
 
     name: str
@@ -41,6 +44,7 @@ class Source:
     lost: tuple[Range, ...] = ()
     entities: int = 1
     interval_ns: int | None = None
+    kind: Kind = "samples"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +127,29 @@ class OffsetMap:
             any(start_ns < finish_ns and end_ns > begin_ns for start_ns, end_ns in source.recorded)
             for source in self.sources
         )
+
+    def reporting_runs(self) -> list[tuple[int, int, int]]:
+        """Return runs of columns, each as first, last, and how many sources were recording then."""
+        first, last = self.columns
+        steps: dict[int, int] = {first: 0, last + 1: 0}
+        for source in self.sources:
+            runs = union(
+                (self.fold.column(start_ns), self.fold.column(end_ns - 1) + 1)
+                for start_ns, end_ns in source.recorded
+            )
+            for begin, end in runs:
+                steps[begin] = steps.get(begin, 0) + 1
+                steps[end] = steps.get(end, 0) - 1
+        found: list[tuple[int, int, int]] = []
+        count = 0
+        edges = sorted(steps)
+        for begin, end in itertools.pairwise(edges):
+            count += steps[begin]
+            if found and found[-1][2] == count:
+                found[-1] = (found[-1][0], end - 1, count)
+            else:
+                found.append((begin, end - 1, count))
+        return found
 
     def grid(self, cells: Cells) -> Int64s:
         """Return cells as an array of all the map's columns x rows, also those that are empty."""

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from meantime.views.heatmap.selection import Selection, chosen
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -15,13 +17,16 @@ if TYPE_CHECKING:
 __all__ = ["document", "text"]
 
 
-def document(found: OffsetMap, value: str | None = None) -> dict[str, Any]:
+def document(
+    found: OffsetMap, value: str | None = None, *, selection: Selection | None = None
+) -> dict[str, Any]:
     """Return a map as JSON values: its cells as [column, row, value], by column, then row.
 
     Args:
         found: The map.
         value: `concurrency` turns nanoseconds into ratios to the cell's width, `utilisation` into
             ratios to that of all entities of all sources.
+        selection: Names that stand alone are all there is, names left out are not there.
     """
     rows = found.fold.rows
     per = None
@@ -37,22 +42,27 @@ def document(found: OffsetMap, value: str | None = None) -> dict[str, Any]:
             for *place, each in zip(column.tolist(), row.tolist(), values.tolist(), strict=True)
         ]
 
-    return {
+    total, by = chosen(found, selection or Selection())
+    content = {
         "origin_ns": found.fold.origin_ns,
         "period_ns": found.fold.period_ns,
         "rows": rows,
         "value": value or found.value,
         "columns": list(found.columns),
-        "cells": listed(found.total),
-        "by": {name: listed(cells) for name, cells in found.by.items()},
+        "cells": listed(total),
+        "by": {name: listed(cells) for name, cells in by.items()},
         "recorded": [list(run) for run in found.recorded_columns()],
-        "lost_ns": [list(span) for span in found.lost],
-        "sources": [
-            {"name": source.name, "recorded_ns": [list(span) for span in source.recorded]}
-            for source in found.sources
-        ],
         "anomalies": dict(found.anomalies),
     }
+    if found.lost:
+        content["lost_ns"] = [list(span) for span in found.lost]
+    if len(found.sources) > 1:
+        content["sources"] = [
+            {"name": source.name, "recorded_ns": [list(span) for span in source.recorded]}
+            for source in found.sources
+        ]
+        content["reporting"] = [list(run) for run in found.reporting_runs()]
+    return content
 
 
 def text(content: dict[str, Any]) -> Iterator[bytes]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from meantime.units import format_ns
 from meantime.views.axis import Tick, ticks
 from meantime.views.heatmap.color import Scale
 from meantime.views.heatmap.grid import Grid, paint
+from meantime.views.heatmap.legend import entries, keys
 from meantime.views.heatmap.palette import palette
 from meantime.views.heatmap.selection import layers
 
@@ -21,10 +22,11 @@ if TYPE_CHECKING:
 
     from meantime.query.offsets import OffsetMap
     from meantime.views.heatmap.color import Colors, Method
+    from meantime.views.heatmap.legend import Entry, Key
     from meantime.views.heatmap.palette import Palette
     from meantime.views.heatmap.selection import Layer, Selection
 
-__all__ = ["Figure", "Look", "draw"]
+__all__ = ["Figure", "Look", "draw", "reporting"]
 
 LEFT_PX, TOP_PX, RIGHT_PX = 78, 72, 24
 _PLOT_PX = (1080, 450)
@@ -50,15 +52,6 @@ class Look:
     largest: float | None = None
 
 
-class Entry(NamedTuple):
-    """A line of the legend: a colour, a name, and how much of it there is."""
-
-    color: tuple[int, int, int]
-    dark_color: tuple[int, int, int]
-    name: str
-    amount: str
-
-
 @dataclass(frozen=True, slots=True)
 class Figure:
     """What a picture shows and where.
@@ -76,6 +69,7 @@ class Figure:
         times: Ticks below, as (x, label).
         offsets: Ticks at the left, as (y, label).
         entries: The legend.
+        key: Some values, ascending, and the colours they have in the map selected first.
         notes: What else is to be known.
     """
 
@@ -91,6 +85,7 @@ class Figure:
     times: Sequence[tuple[float, str]]
     offsets: Sequence[tuple[float, str]]
     entries: Sequence[Entry]
+    key: Sequence[Key]
     notes: Sequence[str]
 
     def colors(self, *, dark: bool = False) -> Colors:
@@ -128,7 +123,8 @@ def draw(found: OffsetMap, selection: Selection, look: Look, *, title: str) -> F
             (height - tick.time_ns * height / found.fold.period_ns, tick.label)
             for tick in ticks(0, found.fold.period_ns, 6)[1]
         ],
-        entries=_entries(found, drawn, colors),
+        entries=entries(found, drawn, colors),
+        key=keys(found, scale, colors, drawn),
         notes=_notes(found, selection, grid),
     )
 
@@ -172,23 +168,6 @@ def _labelled(start_ns: int, end_ns: int, most: int) -> list[Tick]:
     return marks
 
 
-def _entries(found: OffsetMap, drawn: Sequence[Layer], colors: Palette) -> list[Entry]:
-    if len(drawn) == 1 and drawn[0].name is None:
-        return []
-    total = int(found.total.value.sum()) or 1
-    entries = []
-    for layer in drawn:
-        amount = int(layer.cells.value.sum())
-        shown = format_ns(amount) if found.value == "ns" else f"{amount:,}"
-        light, dark = (
-            tuple(int(channel) for channel in colors.ramp(layer.index, dark=dark)[210])
-            for dark in (False, True)
-        )
-        name = layer.name or ("all others" if len(drawn) > 1 else "all")
-        entries.append(Entry(light, dark, name, f"{shown}  {amount / total:.1%}"))  # type: ignore[arg-type]
-    return entries[:24]
-
-
 def _notes(found: OffsetMap, selection: Selection, grid: Grid) -> list[str]:
     notes = []
     if grid.group > 1:
@@ -198,11 +177,17 @@ def _notes(found: OffsetMap, selection: Selection, grid: Grid) -> list[str]:
     hidden = sum(int(found.by[name].value.sum()) for name in selection.hidden if name in found.by)
     if hidden:
         notes.append(f"{hidden:,} of the idle task are hidden; --idle draws them.")
-    if len(found.sources) > 1:
-        first, last = found.columns
-        counts = [found.reporting(column) for column in range(first, min(last + 1, first + 10_000))]
-        notes.append(
+    return notes + reporting(found) + found.anomalies.lines()
+
+
+def reporting(found: OffsetMap) -> list[str]:
+    """Return a line that says how many sources are in a map, where there are several."""
+    if len(found.sources) < 2:
+        return []
+    counts = [count for *_, count in found.reporting_runs()]
+    return [
+        (
             f"{len(found.sources)} sources added up; between {min(counts)} and {max(counts)} "
             "were recording in each column."
         )
-    return notes + found.anomalies.lines()
+    ]

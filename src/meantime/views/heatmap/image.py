@@ -73,6 +73,12 @@ def figure_png(figure: Figure) -> bytes:
     title, text = ImageFont.load_default(18), ImageFont.load_default(12)
     pen.text((24, 16), figure.title, _INK, font=title)
     pen.text((24, 42), figure.subtitle, _MUTED, font=text)
+    right = LEFT_PX + max(width, 560)
+    for key in reversed(figure.key):
+        pen.text((right, 49), key.amount, _MUTED, font=text, anchor="rm")
+        right -= round(text.getlength(key.amount)) + 17
+        pen.rectangle((right, 44, right + 11, 55), fill=key.color, outline=_LINE)
+        right -= 10
     canvas.paste(Image.fromarray(scaled(figure)), (LEFT_PX, TOP_PX))
     pen.rectangle((LEFT_PX - 1, TOP_PX - 1, LEFT_PX + width, TOP_PX + height), outline=_LINE)
     for x, label in figure.times:

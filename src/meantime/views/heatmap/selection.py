@@ -13,7 +13,7 @@ from meantime.query.offsets import Cells, merge_cells
 if TYPE_CHECKING:
     from meantime.query.offsets import OffsetMap
 
-__all__ = ["Layer", "Selection", "layers"]
+__all__ = ["Layer", "Selection", "check", "chosen", "layers"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +53,7 @@ def layers(found: OffsetMap, selection: Selection) -> list[Layer]:
     Raises:
         UsageError: If a name is not in the map.
     """
-    unknown = [name for name in selection.names if name not in found.by]
-    if unknown:
-        some = ", ".join(sorted(found.by, key=lambda name: -int(found.by[name].value.sum()))[:8])
-        raise UsageError(f"there is no {unknown[0]!r} to select; there is: {some or 'nothing'}")
+    check(found, selection)
     hidden = [found.by[name] for name in selection.hidden if name in found.by]
     if selection.mode == "decompose":
         names = [name for name in sorted(found.by) if name not in selection.hidden]
@@ -70,6 +67,35 @@ def layers(found: OffsetMap, selection: Selection) -> list[Layer]:
         return selected
     rest = Layer(None, 0, minus(found.total, [*hidden, *chosen]))
     return [rest] if selection.mode == "exclude" else [rest, *selected]
+
+
+def chosen(found: OffsetMap, selection: Selection) -> tuple[Cells, dict[str, Cells]]:
+    """Return the cells, altogether and by name, of the names that stand alone or are not left out.
+
+    Raises:
+        UsageError: If a name is not in the map.
+    """
+    check(found, selection)
+    if selection.mode == "isolate":
+        by = {name: found.by[name] for name in selection.names}
+        return merge_cells(list(by.values())), by
+    if selection.mode == "exclude":
+        rest = {name: cells for name, cells in found.by.items() if name not in selection.names}
+        return minus(found.total, [found.by[name] for name in selection.names]), rest
+    return found.total, dict(found.by)
+
+
+def check(found: OffsetMap, selection: Selection) -> None:
+    """Fail if a name is selected that is not in the map.
+
+    Raises:
+        UsageError: With the names that have most.
+    """
+    unknown = [name for name in selection.names if name not in found.by]
+    if unknown:
+        most = sorted(found.by, key=lambda name: -int(found.by[name].value.sum()))[:8]
+        some = ", ".join(repr(name) for name in most)
+        raise UsageError(f"there is no {unknown[0]!r} to select; there is: {some or 'nothing'}")
 
 
 def minus(cells: Cells, others: list[Cells]) -> Cells:

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from meantime.query.offsets import find
-from meantime.views.heatmap.figure import LEFT_PX, RIGHT_PX, TOP_PX
+from meantime.views.heatmap.figure import LEFT_PX, RIGHT_PX, TOP_PX, reporting
 from meantime.views.heatmap.image import cells_png
 from meantime.views.heatmap.palette import palette
 from meantime.views.page import Page, header, lines
 from meantime.views.svg import element, escape
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import numpy.typing as npt
 
@@ -32,8 +32,23 @@ _ENTRY_PX = 20
 _RAMPS = 7
 
 
-def figure_page(figure: Figure, found: OffsetMap, selection: Selection, look: Look) -> Page:
-    """Return the picture of a figure, with all that its page can show."""
+def figure_page(
+    figure: Figure,
+    found: OffsetMap,
+    selection: Selection,
+    look: Look,
+    *,
+    inputs: Sequence[str] = (),
+) -> Page:
+    """Return the picture of a figure, with all that its page can show.
+
+    Args:
+        figure: What is drawn.
+        found: All that there is.
+        selection: What is selected at first.
+        look: How it is coloured at first.
+        inputs: The files, as commands take them that the page proposes.
+    """
     width, height = figure.plot_px
     legend_px = _LEGEND_PX if figure.entries else 0
     tall = max(height, _ENTRY_PX * len(figure.entries))
@@ -43,7 +58,7 @@ def figure_page(figure: Figure, found: OffsetMap, selection: Selection, look: Lo
         height_px=TOP_PX + tall + 48 + 16 * len(figure.notes),
         picture=[part.encode() for part in _picture(figure, tall)],
         script="heatmap",
-        head=_head(figure, found, selection, look),
+        head={"inputs": list(inputs), **_head(figure, found, selection, look)},
         blocks={"cells": _packed(found)},
     )
 
@@ -81,6 +96,7 @@ def _picture(figure: Figure, tall: int) -> Iterator[str]:
                 "href": f"data:image/png;base64,{data}",
             },
         )
+    yield from _key(figure)
     yield from _masked(figure)
     frame = {"x": LEFT_PX, "y": TOP_PX, "width": width, "height": height, "class": "frame"}
     yield element("rect", frame)
@@ -102,6 +118,20 @@ def _picture(figure: Figure, tall: int) -> Iterator[str]:
         place = {"x": left + 232, "y": top + 11, "text-anchor": "end"}
         yield element("text", {**place, "class": "muted"}, text=entry.amount)
     yield lines(figure.notes, TOP_PX + tall + 36)
+
+
+def _key(figure: Figure) -> Iterator[str]:
+    """Draw what the colours mean, from the right edge of the plot to the left."""
+    right = LEFT_PX + max(figure.plot_px[0], 560)
+    for key in reversed(figure.key):
+        place = {"x": right, "y": TOP_PX - 18, "text-anchor": "end", "class": "muted"}
+        yield element("text", place, text=key.amount)
+        right -= 8 * len(key.amount) + 18
+        for name, color in (("day", key.color), ("night", key.dark_color)):
+            box = {"x": right, "y": TOP_PX - 28, "width": 12, "height": 12, "rx": 2}
+            fill = f"#{bytes(color).hex()}"
+            yield element("rect", {**box, "class": f"{name} swatch", "fill": fill})
+        right -= 10
 
 
 def _tick(x: float, y: float, dx: int, dy: int) -> str:
@@ -152,6 +182,7 @@ def _head(figure: Figure, found: OffsetMap, selection: Selection, look: Look) ->
         "origin_ns": str(found.fold.edge_ns(first)),
         "period_ns": str(found.fold.period_ns),
         "rows": found.fold.rows,
+        "samples": any(source.kind == "samples" for source in found.sources),
         "columns": last - first + 1,
         "value": found.value,
         "names": list(found.by) or [""],
@@ -171,7 +202,7 @@ def _head(figure: Figure, found: OffsetMap, selection: Selection, look: Look) ->
             }
             for shade, dark in (("light", False), ("dark", True))
         },
-        "notes": [note for note in figure.notes if "--idle" not in note],
+        "notes": found.anomalies.lines() + reporting(found),
         "findings": [finding.sentence for finding in find(found)],
     }
 

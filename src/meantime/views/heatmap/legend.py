@@ -1,0 +1,76 @@
+"""What stands beside a heat map: the names with their colours, and what a colour means."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from meantime.units import format_ns
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from meantime.query.offsets import OffsetMap
+    from meantime.views.heatmap.color import Scale
+    from meantime.views.heatmap.palette import Palette
+    from meantime.views.heatmap.selection import Layer
+
+__all__ = ["Entry", "Key", "entries", "keys"]
+
+
+class Key(NamedTuple):
+    """What a colour means: how much there is in a cell of it."""
+
+    color: tuple[int, int, int]
+    dark_color: tuple[int, int, int]
+    amount: str
+
+
+class Entry(NamedTuple):
+    """A line of the legend: a colour, a name, and how much of it there is."""
+
+    color: tuple[int, int, int]
+    dark_color: tuple[int, int, int]
+    name: str
+    amount: str
+
+
+def entries(found: OffsetMap, drawn: Sequence[Layer], colors: Palette) -> list[Entry]:
+    """Return a line for each map drawn, unless there is but one without a name."""
+    if len(drawn) == 1 and drawn[0].name is None:
+        return []
+    total = int(found.total.value.sum()) or 1
+    listed = []
+    for layer in drawn:
+        amount = int(layer.cells.value.sum())
+        light, dark = (
+            tuple(int(channel) for channel in colors.ramp(layer.index, dark=dark)[210])
+            for dark in (False, True)
+        )
+        name = layer.name or ("all others" if len(drawn) > 1 else "all")
+        listed.append(Entry(light, dark, name, f"{_amount(found, amount)}  {amount / total:.1%}"))  # type: ignore[arg-type]
+    return listed[:24]
+
+
+def keys(found: OffsetMap, scale: Scale, colors: Palette, drawn: Sequence[Layer]) -> list[Key]:
+    """Return values from the least to the most, and the colours of the map selected first."""
+    if not len(scale.values):
+        return []
+    at = np.array([0.02, 0.2, 0.4, 0.6, 0.8, 1])
+    if scale.method == "rank":
+        places = np.ceil(at * len(scale.values)).astype(np.int64) - 1
+        values = np.unique(np.rint(scale.values[np.maximum(places, 0)]))
+    else:
+        values = np.unique(np.maximum(1, np.rint(at * scale.largest)))
+    index = drawn[1 if len(drawn) > 1 else 0].index
+    norm = scale.norm(values)
+    light, dark = (colors.colors(norm, index, dark=dark).tolist() for dark in (False, True))
+    return [
+        Key(tuple(day), tuple(night), _amount(found, int(value)))
+        for day, night, value in zip(light, dark, values.tolist(), strict=True)
+    ]
+
+
+def _amount(found: OffsetMap, value: int) -> str:
+    return format_ns(value) if found.value == "ns" else f"{value:,}"
