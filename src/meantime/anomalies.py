@@ -80,6 +80,17 @@ CATALOGUE: dict[str, Anomaly] = {
             "events far behind their place were left out; sort the input by time",
         ),
         Anomaly(
+            "incomplete_change",
+            "note",
+            "changes that need a field that their event lacks, or a state that is not there, were"
+            " left out",
+        ),
+        Anomaly(
+            "past_change",
+            "data_loss",
+            "changes put off to a time before their event were left out",
+        ),
+        Anomaly(
             "event_without_phase",
             "note",
             "events that do not say what they are were left out",

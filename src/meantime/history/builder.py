@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from meantime.anomalies import Anomalies
     from meantime.attributes import Attributes, Pattern
     from meantime.columns import Int32s, Int64s, Value
     from meantime.history.changes import Changes
@@ -531,6 +532,11 @@ class HistoryBuilder:
         self.catalogue.declarations.append(
             LaneDeclaration(text, kind, entity_kind, label, tuple(states), unit)
         )
+
+    @property
+    def anomalies(self) -> Anomalies:
+        """What was odd, to be counted; see `History.anomalies`."""
+        return self.catalogue.anomalies
 
     @property
     def history(self) -> History:

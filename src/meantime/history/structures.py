@@ -158,6 +158,18 @@ class AttributePool:
         self._taken.add(child)
         return child
 
+    def save(self) -> tuple[int, list[int], list[int]]:
+        """Return how many children were made, the free ones, and those that are taken."""
+        return self._made, [*self._lowest, *self._free], sorted(self._taken)
+
+    def restore(self, saved: tuple[int, list[int], list[int]]) -> None:
+        """Know what `save` returned."""
+        self._made, free, taken = saved
+        self._lowest, self._free = (
+            (list(free), deque()) if self._lowest_first else ([], deque(free))
+        )
+        self._taken = set(taken)
+
     def recycle(self, time_ns: int, quark: int) -> None:
         """Give a child back; it and all below it have no state from `time_ns` on.
 

@@ -31,7 +31,9 @@ def load_provider(path: str | PathLike[str]) -> StateProvider:
     except OSError as error:
         raise ProviderError(f"{name}: cannot be read: {error.strerror}") from None
     if name.endswith(".toml"):
-        raise ProviderError(name)
+        from meantime.providers.declared import declare  # noqa: PLC0415 - only for who needs it
+
+        return declare(text, name)
     if not name.endswith(".py"):
         raise ProviderError(f"{name}: a provider is declared in a .toml file, or is in a .py file")
     provider = _in_python(name)

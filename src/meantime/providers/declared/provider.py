@@ -1,0 +1,227 @@
+"""A provider as its declaration says it."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+
+from meantime.attributes import parse_pattern
+from meantime.errors import ProviderError, UsageError
+from meantime.providers.base import StateProvider
+from meantime.providers.declared.changes import changes
+from meantime.providers.declared.conditions import condition
+from meantime.providers.declared.nodes import Node
+from meantime.providers.declared.positions import lines_of
+from meantime.providers.declared.values import Pool, Values
+from meantime.trace import LaneKind, State
+
+if TYPE_CHECKING:
+    from meantime.events import Event
+    from meantime.history import HistoryBuilder
+    from meantime.providers.declared.changes import Change
+
+__all__ = ["DeclaredProvider", "declare"]
+
+_TOP = ("name", "version", "lanes", "mappings", "pools", "define", "on")
+_COLOR = re.compile(r"#[0-9a-fA-F]{6}")
+
+
+class _Lane(NamedTuple):
+    pattern: str
+    options: dict[str, Any]
+
+
+class _Handler(NamedTuple):
+    names: re.Pattern[str]
+    change: Change
+
+
+class DeclaredProvider(StateProvider):
+    """What a TOML file declares; made by `declare`."""
+
+    def __init__(self, root: Node, name: str) -> None:
+        root.table(*_TOP)
+        self._name = root["name"].text() if "name" in root else name
+        self.version = _version(root.get("version"))
+        values = Values()
+        self._pools = values.pools
+        _read_tables(root, values)
+        self._lanes = [_lane(node) for node in _items(root, "lanes")]
+        self._handlers = [
+            _handler(node, values)
+            for node in root.needed("on", "a table [[on]] says what an event changes").items()
+        ]
+        # By event name, what it changes.
+        self._changes: dict[str, list[Change]] = {}
+
+    @property
+    def name(self) -> str:
+        """What the declaration calls itself, or else its file's name."""
+        return self._name
+
+    def begin(self, state: HistoryBuilder) -> None:
+        """Declare the lanes."""
+        for pool in self._pools.values():
+            pool.forget()
+        for lane in self._lanes:
+            state.lanes(lane.pattern, **lane.options)
+
+    def handle(self, event: Event, state: HistoryBuilder) -> None:
+        """Do what the declaration says of events of this name."""
+        found = self._changes.get(event.name)
+        if found is None:
+            found = self._changes[event.name] = [
+                handler.change for handler in self._handlers if handler.names.fullmatch(event.name)
+            ]
+        for change in found:
+            change(event, state)
+
+    def save(self) -> Any:
+        """Return who has what of the pools."""
+        return {name: pool.save() for name, pool in self._pools.items()}
+
+    def restore(self, saved: Any) -> None:
+        """Know what `save` returned."""
+        for name, pool in self._pools.items():
+            pool.restore(saved[name])
+
+
+def declare(text: bytes, source: str) -> DeclaredProvider:
+    """Return the provider that a TOML text declares.
+
+    Raises:
+        ProviderError: If something in it is wrong; the message has the line and what to do.
+    """
+    try:
+        decoded = text.decode("utf-8-sig").replace("\r\n", "\n")
+        value = tomllib.loads(decoded)
+    except UnicodeDecodeError as error:
+        raise ProviderError(f"{source}: byte {error.start}: is not UTF-8") from None
+    except tomllib.TOMLDecodeError as error:
+        reason, line = _syntax(str(error), text)
+        raise ProviderError(f"{source}:{line}: is not TOML: {reason}") from None
+    except RecursionError:
+        raise ProviderError(f"{source}: is nested too deeply") from None
+    provider = DeclaredProvider(Node(value, source, lines_of(decoded)), Path(source).stem)
+    provider.definition = hashlib.blake2b(text, digest_size=8).hexdigest()
+    return provider
+
+
+def _syntax(message: str, text: bytes) -> tuple[str, int]:
+    match = re.fullmatch(r"(.*) \(at line (\d+), column \d+\)", message)
+    if match is None:
+        return message.removesuffix(" (at end of document)"), text.count(b"\n") + 1
+    reason = match[1]
+    if "key" in reason:
+        reason += "; a table in { } stands on one line, but for what is inside [ ]"
+    return reason, int(match[2])
+
+
+def _version(node: Node | None) -> int | str:
+    if node is None:
+        return 1
+    if isinstance(node.value, bool) or not isinstance(node.value, int | str):
+        node.fail(f"{node.value!r} is no version: it is an integer or a string")
+    return node.value
+
+
+def _items(root: Node, key: str) -> list[Node]:
+    return list(root[key].items()) if key in root else []
+
+
+def _tables(root: Node, key: str) -> list[tuple[str, Node]]:
+    if key not in root:
+        return []
+    node = root[key]
+    if not isinstance(node.value, dict):
+        node.fail(f"{key!r} is a table: write [{key}.NAME]")
+    return [(name, node[name]) for name in node]
+
+
+def _read_tables(root: Node, values: Values) -> None:
+    for name, node in _tables(root, "mappings"):
+        if not isinstance(node.value, dict):
+            node.fail(f"a mapping is a table: write [mappings.{name}]")
+        for key in node:
+            if not isinstance(node.value[key], str | int | float):
+                node[key].fail(f"{node.value[key]!r} is no state: it is a number or a string")
+            values.value(node[key])
+        values.mappings[name] = dict(node.value)
+    for name, node in _tables(root, "pools"):
+        node.table("path", "lowest_first")
+        path = node.needed("path", "the attribute that the pool's are below of")
+        lowest_first = node.value.get("lowest_first", False)
+        if not isinstance(lowest_first, bool):
+            node["lowest_first"].fail("must be true or false")
+        values.pools[name] = Pool(_constant_path(path), lowest_first=lowest_first)
+    for name, node in _tables(root, "define"):
+        values.definitions[name] = values.value(node)
+
+
+def _constant_path(node: Node) -> tuple[str, ...]:
+    try:
+        elements = parse_pattern(node.text())
+    except UsageError as error:
+        node.fail(str(error))
+    names = tuple(element for element in elements if isinstance(element, str))
+    if len(names) != len(elements) or "{" in node.value:
+        node.fail("a pool's path has names only")
+    return names
+
+
+def _lane(node: Node) -> _Lane:
+    node.table("pattern", "kind", "entity_kind", "label", "unit", "states")
+    pattern = node.needed("pattern", "which attributes can be drawn")
+    try:
+        parse_pattern(pattern.text())
+    except UsageError as error:
+        pattern.fail(str(error))
+    options: dict[str, Any] = {
+        key: node[key].text() for key in ("entity_kind", "label", "unit") if key in node
+    }
+    if "kind" in node:
+        options["kind"] = node["kind"].choice(*get_args(LaneKind))
+    if "states" in node:
+        options["states"] = [_state(state, row) for row, state in enumerate(node["states"].items())]
+    return _Lane(pattern.value, options)
+
+
+def _state(node: Node, row: int) -> State:
+    if isinstance(node.value, str):
+        return State(node.text(), row)
+    node.table("name", "color")
+    color = node.get("color")
+    if color is not None and not _COLOR.fullmatch(color.text()):
+        color.fail(f"{color.value!r} is no color: write it as #rrggbb")
+    name = node.needed("name", "what the state is called")
+    return State(name.text(), row, None if color is None else color.value)
+
+
+def _handler(node: Node, values: Values) -> _Handler:
+    node.table("event", "if", "change")
+    event = node.needed(
+        "event", "the name of the event, or an array of names; * is any part of one"
+    )
+    names = [event] if isinstance(event.value, str) else list(event.items())
+    if not names:
+        event.fail("there is no event in it")
+    pattern = "|".join(_pattern(name.text()) for name in names)
+    change = changes(node.needed("change", "what the event changes"), values)
+    if "if" in node:
+        change = _guarded(condition(node["if"], values), change)
+    return _Handler(re.compile(pattern, re.DOTALL), change)
+
+
+def _pattern(name: str) -> str:
+    return ".*".join(map(re.escape, name.split("*")))
+
+
+def _guarded(holds: Any, change: Change) -> Change:
+    def guarded(event: Event, state: HistoryBuilder) -> None:
+        if holds(event, state):
+            change(event, state)
+
+    return guarded

@@ -1,0 +1,375 @@
+from __future__ import annotations
+
+import json
+import tomllib
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import meantime
+from meantime.errors import ProviderError
+from meantime.events import Event
+from meantime.providers.declared import declare
+from meantime.providers.declared.positions import lines_of
+from meantime.testing import picture
+
+if TYPE_CHECKING:
+    from meantime.history import History
+
+
+def history_of(toml: str, events: list[Event]) -> History:
+    return meantime.build(events, declare(toml.encode(), "x.toml"))
+
+
+def of_change(change: str, *events: dict[str, Any], name: str = "e") -> History:
+    """Return the history of a declaration with one change, its events a nanosecond apart."""
+    told = [Event(time_ns, name, fields) for time_ns, fields in enumerate(events)]
+    return history_of(f'[[on]]\nevent = "{name}"\nchange = [{change}]\n', told)
+
+
+def states(history: History, *path: str) -> list[Any]:
+    quark = history.quark(*path)
+    return [
+        interval.value
+        for interval in history.iterate(quark, history.start_ns)
+        if interval.value is not None
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "fields", "shown"),
+    [
+        ('{ path = "a", set = "x" }', [{}, {}], "a xx"),
+        ('{ path = "{f}", set = "x" }', [{"f": "a"}, {"f": "b"}], "a xx\nb .x"),
+        ('{ path = "{f}/b", set = "{name}" }', [{"f": "a"}], "a .\na/b e"),
+        ('{ path = ["{f}", "b/c"], set = "x" }', [{"f": "a"}], "a .\na/b\\/c x"),
+        (r"{ path = 'a\/b/{{{f}}}', set = 'x' }", [{"f": 1}], "a\\/b .\na\\/b/{1} x"),
+        ('{ path = "a", set = { field = "f", default = "d" } }', [{"f": "x"}, {}], "a xd"),
+        ('{ path = "a", set = { text = "{f}{g}", default = "d" } }', [{"f": 1, "g": 2}, {}], "a 1d"),  # noqa: E501 - one case a line
+        ('{ path = "a", set = "{f}" }, { path = "a", clear = true }', [{"f": "x"}], "a ."),
+        ('{ path = "a", set = "{f}", if = { field = "f", ne = 2 } }', [{"f": 1}, {"f": 2}], "a 11"),
+        ('{ path = "a", increment = "{f}" }', [{"f": 2}, {"f": 3}, {"f": -4}], "a 251"),
+        ('{ path = "a", set = "{f}" }, { path = "a", update = "z" }', [{"f": "x"}], "a z"),
+        ('{ path = "a", push = "{f}" }', [{"f": "x"}, {"f": "y"}], "a 12\na/1 xx\na/2 .y"),
+        ('{ path = "a/b", set = "x" }, { path = "a", remove = true }', [{}], "a .\na/b ."),
+        ('{ path = "a", set = "{f}" }, { path = "b", set = { query = "a" } }', [{"f": "x"}], "a x\nb x"),  # noqa: E501 - one case a line
+        ('{ path = "a", set = { query = "none/{f}", default = "d" } }', [{}, {"f": "x"}], "a dd"),
+        ('{ path = "a", set = "x", after_ns = 2 }', [{}], "a ..x"),
+        ('{ path = "a", set = "x", at_ns = "{f}" }', [{"f": "3"}], "a ...x"),
+        ('{ path = "a", increment = 1, after_ns = 1 }', [{}, {}], "a .12"),
+        ('{ path = "a", push = "x" }, { path = "a", pop = true, after_ns = 2 }', [{}, {}], "a 121."),  # noqa: E501 - one case a line
+        ('{ path = "a", set = "{f}" }', [{"f": True}, {"f": None}, {"f": False}], "a t.f"),
+    ],
+)  # fmt: skip
+def test_a_change_does_what_it_says(change: str, fields: list[dict[str, Any]], shown: str) -> None:
+    lines = picture(of_change(change, *fields)).split("\n")
+
+    expected = [line.split() for line in shown.split("\n")]
+    assert [line.split() for line in lines][: len(expected)] == expected
+
+
+def test_stacks_are_pushed_popped_emptied_and_looked_at() -> None:
+    history = history_of(
+        """
+        [[on]]
+        event = "call"
+        change = [{ path = "s", push = "{f}" }, { path = "top", set = { top = "s" } }]
+        [[on]]
+        event = "return"
+        change = [{ path = "s", pop = true }, { path = "top", set = { top = "s" } }]
+        [[on]]
+        event = "throw"
+        change = [{ path = "s", pop_all = true }, { path = "top", set = { top = "s" } }]
+        """,
+        [
+            Event(0, "call", {"f": "a"}),
+            Event(1, "call", {"f": "b"}),
+            Event(2, "return"),
+            Event(3, "call", {"f": "c"}),
+            Event(4, "throw"),
+            Event(5, "return"),
+        ],
+    )
+
+    assert picture(history).split() == [
+        "s", "1212..", "s/1", "aaaa..", "top", "abac..", "s/2", ".b.c..",
+    ]  # fmt: skip
+
+
+def test_mappings_translate_and_types_are_forced() -> None:
+    toml = """
+        [mappings.kinds]
+        0 = "file"
+        true = 2.5
+        [[on]]
+        event = "e"
+        change = [
+          { path = "a", set = { map = "kinds", of = "{kind}", default = "other" }, as = "str" },
+          { path = "b", set = "{n}", as = "int" },
+          { path = "c", set = "{n}", as = "float" },
+        ]
+        """
+    told: list[dict[str, Any]] = [
+        {"kind": 0, "n": "0x1f"},
+        {"kind": "0", "n": 2.0},
+        {"kind": True, "n": True},
+        {"kind": 9},
+    ]
+
+    with pytest.raises(ProviderError, match=r"x.toml:10: '0x1f' is no float \(at the event 'e'"):
+        history_of(toml, [Event(0, "e", told[0])])
+    told[0]["n"] = "31"
+    history = history_of(toml, [Event(time, "e", fields) for time, fields in enumerate(told)])
+
+    assert states(history, "a") == ["file", "2.5", "other"]
+    assert states(history, "b") == [31, 2, 1]
+    assert states(history, "c") == [31.0, 2.0, 1.0]
+    assert dict(history.anomalies) == {"incomplete_change": 2}
+
+
+def test_pools_give_attributes_and_take_them_back() -> None:
+    toml = """
+        [pools.free]
+        path = "p"
+        [[on]]
+        event = "take"
+        change = [{ path = [{ pool = "free", key = "{k}" }, "who"], set = "{k}" }]
+        [[on]]
+        event = "give"
+        change = [{ recycle = { pool = "free", key = "{k}" } }]
+        """
+    names = ["take a", "take b", "give a", "give b", "take c", "take d", "give x"]
+    events = [
+        Event(time, name.split()[0], {"k": name.split()[1]}) for time, name in enumerate(names)
+    ]
+
+    lowest = toml.replace('path = "p"', 'path = "p"\nlowest_first = true').replace("give a", "x")
+    history = history_of(toml, events)
+
+    assert picture(history).split("\n")[2::2] == ["p/0/who aa..ccc", "p/1/who .bb..dd"]
+    assert dict(history.anomalies) == {"incomplete_change": 1}
+    events[2].fields["k"], events[3].fields["k"] = "b", "a"
+    shown = [picture(history_of(text, events)).split("\n")[2::2] for text in (toml, lowest)]
+    assert shown == [
+        ["p/0/who aaa..dd", "p/1/who .b..ccc"],
+        ["p/0/who aaa.ccc", "p/1/who .b...dd"],
+    ]
+
+
+CONDITIONS = {
+    '{ field = "f", eq = 3 }': [{"f": 3}, {"f": 3.0}],
+    '{ field = "f", eq = "3" }': [{"f": "3"}],
+    '{ field = "f", eq = true }': [{"f": True}],
+    '{ field = "f", eq = "{g}" }': [{"f": 1, "g": 1}],
+    '{ field = "f", ne = 3 }': [
+        {"f": 4},
+        {"f": "3"},
+        {},
+        {"f": None},
+        {"f": True},
+        {"f": 1, "g": 1},
+    ],
+    '{ field = "f", gt = 3 }': [{"f": 4}],
+    '{ field = "f", ge = 3 }': [{"f": 3}, {"f": 3.0}, {"f": 4}],
+    '{ field = "f", lt = 3 }': [{"f": 1, "g": 1}],
+    '{ field = "f", le = 3 }': [{"f": 3}, {"f": 3.0}, {"f": 1, "g": 1}],
+    '{ field = "f", in = [4, true, "3"] }': [{"f": "3"}, {"f": 4}, {"f": True}],
+    '{ field = "f", present = true }': "all but {} and None",
+    '{ field = "f", present = false }': [{}, {"f": None}],
+    '{ and = [{ field = "f", ge = 1 }, { field = "g", eq = 1 }] }': [{"f": 1, "g": 1}],
+    '{ or = [{ field = "f", eq = 4 }, { field = "g", eq = 1 }] }': [{"f": 4}, {"f": 1, "g": 1}],
+    '{ not = { field = "f", present = true } }': [{}, {"f": None}],
+    '{ query = "before", eq = "x" }': "all",
+    '{ top = "before", present = true }': [],
+    '{ text = "{f}-{g}", eq = "1-1" }': [{"f": 1, "g": 1}],
+}
+FIELDS: list[dict[str, Any]] = [
+    {"f": 3}, {"f": 3.0}, {"f": "3"}, {"f": 4}, {}, {"f": None}, {"f": True}, {"f": 1, "g": 1},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("condition", "expected"), CONDITIONS.items())
+def test_a_condition_holds_where_it_says(condition: str, expected: Any) -> None:
+    if expected == "all":
+        expected = FIELDS
+    if expected == "all but {} and None":
+        expected = [fields for fields in FIELDS if fields.get("f") is not None]
+    ordered = any(f" {test} = " in condition for test in ("gt", "ge", "lt", "le"))
+    asked = [f for f in FIELDS if not (ordered and isinstance(f.get("f"), str | bool))]
+    before = "" if "top" in condition else '{ path = "before", set = "x" },'
+    change = f'{before} {{ if = {condition}, then = [{{ path = "n", increment = 1 }}] }}'
+
+    found = [fields for fields in asked if of_change(change, fields).find("n") is not None]
+
+    assert sorted(map(repr, found)) == sorted(repr(f) for f in expected if f in asked)
+
+
+def test_else_is_done_where_the_condition_does_not_hold() -> None:
+    branch = """{ if = { field = "f", gt = 1 }, then = [{ path = "a", set = "more" }],
+        else = [{ path = "a", set = "less" }] }""".replace("\n", " ")
+
+    assert states(of_change(branch, {"f": 1}, {"f": 2}, {}), "a") == ["less", "more", "less"]
+    assert states(of_change(branch.replace("then", "other").replace("else", "then").replace(
+        "other", "else"), {"f": 1}), "a") == ["more"]  # fmt: skip
+
+
+def test_events_are_meant_by_name_by_several_and_by_wildcard() -> None:
+    toml = """
+        [[on]]
+        event = ["a", "sys_*_exit"]
+        change = [{ path = "one", increment = 1 }]
+        [[on]]
+        event = "*"
+        if = { text = "{name}", ne = "b" }
+        change = [{ path = "{name}", set = "{time_ns}" }, { path = "cpu", set = "{cpu}" }]
+        """
+    names = ["a", "sys_read_exit", "sys_exit", "a.b", "b"]
+
+    history = history_of(toml, [Event(time, name, {}, 7) for time, name in enumerate(names)])
+
+    assert states(history, "one") == [1, 2]
+    assert states(history, "a.b") == [3]
+    assert history.find("b") is None
+    assert states(history, "cpu") == [7]
+
+
+def test_what_is_missing_leaves_the_change_out_and_is_counted() -> None:
+    change = """{ path = "a/{f}", set = "x" }, { path = "b", set = "{f}" },
+      { path = "c", increment = "{f}" }, { path = ["d", { query = "none" }], set = "x" },
+      { path = "e", set = "x", at_ns = -5 }, { path = "e", set = "x", after_ns = "{f}" }"""
+
+    history = of_change(change.replace("\n", " "), {})
+
+    assert len(history.attributes) == 0
+    assert dict(history.anomalies) == {"incomplete_change": 5, "past_change": 1}
+
+
+BAD = {
+    "name = ": "1: is not TOML",
+    "x = 1": "1: 'x' is not known here: known are name, version",
+    "[[onn]]": "1: 'onn' is not known here: did you mean 'on'?",
+    "name = 1": "1: 1 must be a string",
+    "version = 1.5": "1: 1.5 is no version",
+    "": r"1: 'on' is missing: a table \[\[on\]\] says",
+    "[[on]]": "1: 'event' is missing",
+    '[[on]]\nevent = ""': "2: '' must be a string that is not empty",
+    '[[on]]\nevent = "e"': "1: 'change' is missing",
+    "[[on]]\nevent = []\nchange=[]": "2: there is no event in it",
+    '[[on]]\nevent = "e"\nchange = []': "3: there is no change in it",
+    '[[on]]\nevent = "e"\nchange = {}': r"3: {} must be an array: write \[ \] around it",
+    '[[on]]\nevent = "e"\nchange = [\n 1]': "4: 1 is no change",
+    "CHANGE {}": "5: 'path' is missing",
+    'CHANGE { path = "a" }': "5: a change has one of set, push, increment",
+    'CHANGE { path = "a", set = 1, pop = true }': "5: a change has one of .*; this has set, pop",
+    'CHANGE { path = "a", pop = false }': "5: can only be true",
+    'CHANGE { path = "a", set = true }': '5: true is no state: write "true"',
+    'CHANGE { path = "a", set = 9223372036854775808 }': "5: 9223372036854775808 does not fit",
+    'CHANGE { path = "a", set = 2020-01-01 }': "5: .* is no value",
+    'CHANGE { path = "a", set = "{" }': "5: '{' has a lone {: write it twice",
+    'CHANGE { path = "a", set = "{}" }': "5: {} names no field",
+    "CHANGE { path = [], set = 1 }": "5: a path needs at least one name",
+    "CHANGE { path = 1, set = 1 }": "5: 1 must be an array",
+    'CHANGE { path = "a", seet = 1 }': "5: 'seet' is not known here: did you mean 'set'?",
+    'CHANGE { path = "a", set = { } }': "5: a value that is a table has one of field, query",
+    'CHANGE { path = "a", set = { map = "m", of = 1 } }': r"5: there is no table \[mappings.m\]",
+    'CHANGE { path = "a", set = "x", as = "bool" }': "5: 'bool' must be one of int, float, str",
+    'CHANGE { path = "a", pop = true, as = "int" }': "5: 'pop' has no value",
+    'CHANGE { path = "a", update = 1, at_ns = 1 }': "5: 'update' cannot be put off",
+    'CHANGE { path = "a", set = 1, at_ns = 1, after_ns = 1 }': "5: a change has a time",
+    'CHANGE { path = "a", set = 1, if = 1 }': "5: 1 is no condition",
+    'CHANGE { path = "a", set = 1, if = { field = "f" } }': "5: a condition has one of eq, ne",
+    'CHANGE { path = "a", set = 1, if = { eq = 1 } }': "5: a condition tests one of field",
+    'CHANGE { path = "a", set = 1, if = { or = [] } }': "5: 'or' joins no conditions",
+    'CHANGE { path = "a", set = 1, if = { or = [], eq = 1 } }': "5: 'eq' is not known here",
+    'CHANGE { path = "a", set = 1, if = { field = "f", gt = true } }': "5: true and false are",
+    'CHANGE { path = "a", set = 1, if = { field = "f", present = 1 } }': "5: must be true or false",
+    "CHANGE { then = [] }": "5: 'if' is missing",
+    'CHANGE { recycle = { pool = "p", key = 1 } }': r"5: there is no table \[pools.p\]",
+    "[mappings]\nm = 1": "2: a mapping is a table",
+    "[mappings.m]\na = []": r"2: \[\] is no state",
+    "[mappings.m]\na = true": "2: true is no state",
+    "pools = 1": "1: 'pools' is a table",
+    "[pools.p]": "1: 'path' is missing",
+    '[pools.p]\npath = "a/*"': "2: a pool's path has names only",
+    '[pools.p]\npath = "a"\nlowest_first = 1': "3: must be true or false",
+    "[[lanes]]": "1: 'pattern' is missing",
+    '[[lanes]]\npattern = "a*"': "2: in the pattern 'a\\*'",
+    '[[lanes]]\npattern = "a"\nkind = "bar"': "3: 'bar' must be one of state, stack",
+    '[[lanes]]\npattern = "a"\nstates = [\n{ name = "a", color = "red" }]': "4: 'red' is no color",
+}
+
+
+@pytest.mark.parametrize(("toml", "complaint"), BAD.items())
+def test_what_is_wrong_is_told_with_its_line(toml: str, complaint: str) -> None:
+    if toml.startswith("CHANGE "):
+        toml = '[[on]]\nevent = "e"\nchange = [\n\n' + toml.removeprefix("CHANGE ") + "]"
+
+    with pytest.raises(ProviderError, match=rf"x\.toml:{complaint}"):
+        declare(toml.encode(), "x.toml")
+
+
+def test_text_and_numbers_are_not_compared() -> None:
+    change = '{ path = "a", set = 1, if = { field = "f", gt = 1 } }'
+
+    with pytest.raises(ProviderError, match=r"x\.toml:3: 'x' and 1 cannot be compared.*'e', 0 ns"):
+        of_change(change, {"f": "x"})
+
+
+def test_a_file_that_is_no_text_is_refused() -> None:
+    with pytest.raises(ProviderError, match=r"x\.toml: byte 0: is not UTF-8"):
+        declare(b"\xff", "x.toml")
+
+
+TABLES = st.recursive(
+    st.integers() | st.text() | st.booleans(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=9,
+)
+
+
+@given(
+    st.dictionaries(st.text(min_size=1), TABLES, max_size=4), st.sampled_from([" ", "\n# x ]\n"])
+)
+def test_every_value_of_a_declaration_has_a_line(value: dict[str, Any], blank: str) -> None:
+    text = "".join(f"{quoted(key)} = {toml(inner, blank)}\n" for key, inner in value.items())
+    assert tomllib.loads(text) == value
+
+    lines = lines_of(text)
+
+    assert set(lines) == set(places((), value))
+    for place, line in lines.items():
+        if isinstance(place[-1], str):
+            assert quoted(place[-1]) in text.split("\n")[line - 1]
+
+
+def quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def toml(value: Any, blank: str) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{quoted(k)} = {toml(v, blank)}" for k, v in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + f",{blank}".join(toml(part, blank) for part in value) + blank + "]"
+    return quoted(value) if isinstance(value, str) else json.dumps(value)
+
+
+def places(place: tuple[Any, ...], value: Any) -> list[tuple[Any, ...]]:
+    parts = value.items() if isinstance(value, dict) else enumerate(value)
+    found = []
+    for key, inner in parts:
+        found.append((*place, key))
+        if isinstance(inner, dict | list):
+            found += places((*place, key), inner)
+    return found
+
+
+def test_an_edited_declaration_is_another_provider() -> None:
+    one, other = (
+        declare(f'[[on]]\nevent = "e"\nchange = [{{ path = "a", set = {n} }}]'.encode(), "x.toml")
+        for n in (1, 2)
+    )
+
+    assert one.definition != other.definition
