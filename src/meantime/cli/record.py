@@ -55,6 +55,7 @@ _SUMMARY_BYTES = 400_000_000
 )
 @once("--max-size", metavar="SIZE", help="Take the oldest away beyond this, as in 2G.")
 @once("--ring-size", metavar="SIZE", default="4M", help="How much a ring holds a thread.  [4M]")
+@once("--ring-time", metavar="TIME", help="Write only so much of a ring out.  [all]")
 @once("--blocked", metavar="TIME", help="Write a ring out when a task blocks its loop so long.")
 @once("--for", "duration", metavar="TIME", help="Stop recording after this time.")
 @click.option("--no-follow", is_flag=True, help="Leave out what the command itself starts.")
@@ -76,6 +77,7 @@ def command(*, words: tuple[str, ...], **given: Any) -> None:
         ring_bytes=_size(given["ring_size"]),
         duration_ns=_duration(given["duration"]),
         blocked_ns=_duration(given["blocked"]),
+        ring_ns=_duration(given["ring_time"]),
         threads=given["threads"],
         samples=given["samples"] or 0,
     )

@@ -63,7 +63,7 @@ cdef extern from "hooks.h":
     void set_label_variable(object)
     void clear_library()
     int add_library(const char *, size_t)
-    int start_recording(const char *, int, uint32_t, uint64_t, uint64_t)
+    int start_recording(const char *, int, uint32_t, uint64_t, uint64_t, uint64_t)
     void stop_recording()
     uint32_t number_of(PyObject *)
     PyObject *adopt_coroutine(PyObject *, PyObject *, PyObject *, int)
@@ -72,7 +72,13 @@ cdef extern from "hooks.h":
     void end_unseen_step "end_unseen"()
     void forget_unseen()
     void forget_places()
-    void dump_rings()
+    void dump_rings(int)
+    int dump_on_signal(int)
+    int start_dumper_thread()
+    int DUMP_ASKED
+    ctypedef struct dumper_state:
+        bint running
+    dumper_state dumper
     void put(uint8_t, uint32_t, uint32_t)
     void put_text(uint8_t, uint32_t, const char *, size_t)
     void write_fact(uint8_t, uint32_t, const void *, uint32_t)
@@ -91,9 +97,10 @@ cdef extern from "hooks.h":
     PyObject *call_trio_reschedule(void *, PyObject **, size_t, PyObject *)
     PyObject *call_trio_get_events(void *, PyObject **, size_t, PyObject *)
     PyObject *call_trio_close(void *, PyObject **, size_t, PyObject *)
+    PyObject *call_unhandled(void *, PyObject **, size_t, PyObject *)
     PyObject *call_item_init(void *, PyObject **, size_t, PyObject *)
     PyObject *call_item_run(void *, PyObject **, size_t, PyObject *)
-    int KIND_LOOP_BEGIN, KIND_LOOP_END, KIND_SUBMIT, KIND_ITEM_BEGIN, KIND_PLACE, KIND_DUMP, KIND_RESUMED
+    int KIND_LOOP_BEGIN, KIND_LOOP_END, KIND_SUBMIT, KIND_ITEM_BEGIN, KIND_PLACE, KIND_RESUMED
     int KIND_THREAD, KIND_LABEL
 
 cdef extern from "waits.h":
@@ -129,6 +136,7 @@ cdef dict _hooks = {
     "trio_reschedule": <size_t>call_trio_reschedule,
     "trio_get_events": <size_t>call_trio_get_events,
     "trio_close": <size_t>call_trio_close,
+    "unhandled": <size_t>call_unhandled,
     "item_init": <size_t>call_item_init,
     "item_run": <size_t>call_item_run,
 }
@@ -144,7 +152,7 @@ cdef bint _follows_forks = False
 
 def start(
     directory: bytes, *, policy: int, chunks: int, max_bytes: int, duration_ns: int,
-    blocked_ns: int,
+    blocked_ns: int, ring_ns: int,
 ):
     """Begin to record into an existing directory.
 
@@ -152,7 +160,7 @@ def start(
         OSError: If its files cannot be written.
     """
     global blocked_limit_ns
-    if start_recording(directory, policy, chunks, max_bytes, duration_ns) < 0:
+    if start_recording(directory, policy, chunks, max_bytes, duration_ns, ring_ns) < 0:
         raise OSError(errno or rec.failed_errno, os.strerror(errno or rec.failed_errno))
     blocked_limit_ns = blocked_ns
 
@@ -197,18 +205,25 @@ def sample_threads(period_ns: int):
 
     In processes that are forked it goes on.
     """
-    global _follows_forks
     if start_sampler(period_ns) < 0:
         return False
-    if not _follows_forks:
-        # it cannot be taken back, and does nothing while no samples are taken
-        os.register_at_fork(after_in_child=_restart_sampler)
-        _follows_forks = True
+    _follow_forks()
     return True
 
 
-def _restart_sampler():
-    restart_sampler()
+cdef _follow_forks():
+    global _follows_forks
+    if not _follows_forks:
+        # it cannot be taken back, and does nothing while there is nothing to go on with
+        os.register_at_fork(after_in_child=_restart_threads)
+        _follows_forks = True
+
+
+def _restart_threads():
+    if recording_on:
+        restart_sampler()
+        if dumper.running:
+            start_dumper_thread()
 
 
 def tell_thread(tid: int, name: str):
@@ -235,8 +250,21 @@ def base_ns():
 def dump():
     """Write what the rings hold into the recording."""
     if recording_on:
-        put(KIND_DUMP, current_task, 0)
-        dump_rings()
+        dump_rings(DUMP_ASKED)
+
+
+def dump_upon(signal_number: int):
+    """Write the rings out whenever this signal comes, unless the program has a use for it.
+
+    It works also while the program is in the middle of something that lets no Python run. In
+    processes that are forked it goes on.
+
+    Raises:
+        OSError: If the thread that waits for it cannot be started.
+    """
+    if dump_on_signal(signal_number) < 0:
+        raise OSError(errno, os.strerror(errno))
+    _follow_forks()
 
 
 def hook(name, function):

@@ -242,13 +242,22 @@ static int waits(PyObject *timeout) {
     return 1;
 }
 
-static PyObject *call_select(hook *h, PyObject *const *args, size_t nargsf, PyObject *names) {
-    if (PyVectorcall_NARGS(nargsf) && !waits(args[0]))
-        return PyObject_Vectorcall(h->wrapped, args, nargsf, names);
-    put(KIND_PARK, 0, 0);
+THREAD_LOCAL uint64_t polled_ns = 0; /* when this thread's loop last looked for events, or began */
+
+static PyObject *poll_events(hook *h, PyObject *const *args, size_t nargsf, PyObject *names,
+                             int may_wait) {
+    if (unlikely(blocked_limit_ns) && polled_ns >= (uint64_t)rec.base_ns) check_blocked(polled_ns);
+    if (may_wait) put(KIND_PARK, 0, 0);
     PyObject *ready = PyObject_Vectorcall(h->wrapped, args, nargsf, names);
-    put(KIND_UNPARK, ready && PyList_Check(ready) ? (uint32_t)PyList_GET_SIZE(ready) : 0, 0);
+    if (may_wait)
+        put(KIND_UNPARK, ready && PyList_Check(ready) ? (uint32_t)PyList_GET_SIZE(ready) : 0, 0);
+    if (unlikely(blocked_limit_ns)) polled_ns = clock_ns(CLOCK_MONOTONIC);
     return ready;
+}
+
+static PyObject *call_select(hook *h, PyObject *const *args, size_t nargsf, PyObject *names) {
+    int may_wait = !PyVectorcall_NARGS(nargsf) || waits(args[0]);
+    return poll_events(h, args, nargsf, names, may_wait);
 }
 
 /* -- run_forever(self), of a class -- */
@@ -264,9 +273,11 @@ static PyObject *call_run_forever(hook *h, PyObject *const *args, size_t nargsf,
     PyObject *type, *value, *traceback;
     loop_frame = TOP_FRAME(PyThreadState_Get());
     loop_begins(args[0]);
+    if (blocked_limit_ns) polled_ns = clock_ns(CLOCK_MONOTONIC);
     PyObject *result = PyObject_Vectorcall(h->wrapped, args, nargsf, names);
     PyErr_Fetch(&type, &value, &traceback);
     loop_ends(args[0]);
+    polled_ns = 0;
     PyErr_Restore(type, value, traceback);
     loop_frame = outer;
     return result;
@@ -305,12 +316,8 @@ static PyObject *call_trio_reschedule(hook *h, PyObject *const *args, size_t nar
 /* get_events(self, timeout), of trio's I/O manager */
 static PyObject *call_trio_get_events(hook *h, PyObject *const *args, size_t nargsf,
                                       PyObject *names) {
-    if (PyVectorcall_NARGS(nargsf) < 2 || !waits(args[1]))
-        return PyObject_Vectorcall(h->wrapped, args, nargsf, names);
-    put(KIND_PARK, 0, 0);
-    PyObject *ready = PyObject_Vectorcall(h->wrapped, args, nargsf, names);
-    put(KIND_UNPARK, ready && PyList_Check(ready) ? (uint32_t)PyList_GET_SIZE(ready) : 0, 0);
-    return ready;
+    int may_wait = PyVectorcall_NARGS(nargsf) > 1 && waits(args[1]);
+    return poll_events(h, args, nargsf, names, may_wait);
 }
 
 /* Runner.close(self) */
@@ -318,6 +325,13 @@ static PyObject *call_trio_close(hook *h, PyObject *const *args, size_t nargsf, 
     PyObject *result = PyObject_Vectorcall(h->wrapped, args, nargsf, names);
     if (recording_on) put(KIND_LOOP_END, 0, 0);
     return result;
+}
+
+/* -- excepthook(...), call_exception_handler(self, context): nobody handles an exception -- */
+
+static PyObject *call_unhandled(hook *h, PyObject *const *args, size_t nargsf, PyObject *names) {
+    dump_rings(DUMP_ERROR);
+    return PyObject_Vectorcall(h->wrapped, args, nargsf, names);
 }
 
 /* -- _WorkItem.__init__(self, future, fn, ...) and .run(self), of a class -- */

@@ -26,18 +26,21 @@ class Hooks:
         tasks: Whether to record tasks.
         workers: Whether to record event loops and pool threads.
         threads: Whether to learn the names of all threads.
+        errors: Whether to write rings out when an exception is not handled.
     """
 
-    def __init__(self, *, tasks: bool, workers: bool, threads: bool) -> None:
+    def __init__(self, *, tasks: bool, workers: bool, threads: bool, errors: bool) -> None:
         self._tasks = tasks
         self._workers = workers
+        self._errors = errors
+        self._see_names = threads
         self._undo: list[tuple[Any, str, object]] = []
         self._loops: dict[int, tuple[Any, Any]] = {}
         self._library: list[str] = []
         self._cancellations: list[type[BaseException]] = []
         _recorder.configure_loops(self._loop_begins, self._loop_ends, workers=workers)
         callbacks: dict[str, Callable[[ModuleType], None]] = {}
-        if tasks or workers:
+        if tasks or workers or errors:
             callbacks = {
                 "asyncio": self._asyncio,
                 "uvloop": self._uvloop,
@@ -46,7 +49,9 @@ class Hooks:
             }
         if workers:
             callbacks["concurrent.futures.thread"] = self._pools
-        if threads:
+        if errors:
+            self._replace(sys, "excepthook", "unhandled")
+        if threads or errors:
             callbacks["threading"] = self._threads
         self._watch = ImportWatch(callbacks)
         self._release: list[Callable[[], None]] = []
@@ -63,6 +68,9 @@ class Hooks:
         for loop, _ in list(self._loops.values()):
             self._loop_ends(loop)
         for owner, name, original in reversed(self._undo):
+            if type(vars(owner).get(name)).__name__ != "Hook":
+                # the program has put its own there in the meantime
+                continue
             if original is _MISSING:
                 delattr(owner, name)
             else:
@@ -83,6 +91,8 @@ class Hooks:
         self._replace(loop_class, "run_forever", "run_forever")
         if self._tasks:
             self._replace(loop_class, "create_task", "create_task")
+        if self._errors:
+            self._replace(loop_class, "call_exception_handler", "unhandled")
 
     def _take_over(self) -> None:
         """Begin with the loops that run already, and the tasks that there are."""
@@ -128,6 +138,8 @@ class Hooks:
         if self._workers:
             # its loops wait in compiled code
             _recorder.watch_events(sys.modules["uvloop.loop"].Loop)
+        if self._errors:
+            self._replace(uvloop.Loop, "call_exception_handler", "unhandled")
 
     def _trio(self, trio: ModuleType) -> None:
         self._add_library(trio)
@@ -141,7 +153,10 @@ class Hooks:
                 self._replace(epoll.EpollIOManager, "get_events", "trio_get_events")
 
     def _threads(self, threading: ModuleType) -> None:
-        self._replace(threading.Thread, "_bootstrap_inner", "thread_begin")
+        if self._see_names:
+            self._replace(threading.Thread, "_bootstrap_inner", "thread_begin")
+        if self._errors:
+            self._replace(threading, "excepthook", "unhandled")
 
     def _pools(self, thread: ModuleType) -> None:
         item = thread._WorkItem  # noqa: SLF001 - what a pool's threads run has no public name

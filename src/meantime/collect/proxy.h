@@ -11,6 +11,7 @@
 #include <structmember.h>
 
 #include "places.h"
+#include "recording.h"
 
 typedef struct {
     PyObject_HEAD
@@ -28,7 +29,7 @@ enum { CANCEL_TYPES = 4 };
 static PyTypeObject *proxy_type = NULL;
 static PyTypeObject *python_task_type = NULL;
 static uint32_t next_task = 1;
-static uint64_t blocked_limit_ns = 0; /* of a ring: a longer step is worth a dump */
+static uint64_t blocked_limit_ns = 0; /* of a ring: a longer time without a poll is worth a dump */
 static PyObject *cancel_types[CANCEL_TYPES];
 static Py_ssize_t coroutine_offset = 0, name_offset = 0;
 static PyObject *text_throw, *text_close, *text_coroutine, *text_cancelling, *text_get_name;
@@ -200,9 +201,9 @@ static __attribute__((noinline)) void end_unseen(void) {
 }
 
 static void check_blocked(uint64_t begin_ns) {
-    if (now_ns() - begin_ns < blocked_limit_ns) return;
-    put(KIND_DUMP, current_task, 0);
-    dump_rings();
+    /* what has been written out since is not written again */
+    if (last_dump_ns < begin_ns && clock_ns(CLOCK_MONOTONIC) - begin_ns >= blocked_limit_ns)
+        dump_rings(DUMP_BLOCKED);
 }
 
 static PySendResult proxy_am_send(PyObject *self, PyObject *value, PyObject **result) {
@@ -216,7 +217,7 @@ static PySendResult proxy_am_send(PyObject *self, PyObject *value, PyObject **re
         if (sent == PYGEN_NEXT) suspend(p, *result);
         else if (sent == PYGEN_RETURN) finish(p, KIND_COMPLETED);
         else finish(p, is_cancellation(PyErr_Occurred()) ? KIND_CANCELLED : KIND_FAILED);
-        if (unlikely(blocked_limit_ns)) check_blocked(begin_ns);
+        if (unlikely(blocked_limit_ns)) check_blocked((uint64_t)rec.base_ns + begin_ns);
     }
     current_task = before;
     return sent;
@@ -257,7 +258,7 @@ static PyObject *proxy_throw(PyObject *self, PyObject *const *args, Py_ssize_t c
         if (result) suspend(p, result);
         else if (PyErr_ExceptionMatches(PyExc_StopIteration)) finish(p, KIND_COMPLETED);
         else finish(p, is_cancellation(PyErr_Occurred()) ? KIND_CANCELLED : KIND_FAILED);
-        if (blocked_limit_ns) check_blocked(begin_ns);
+        if (blocked_limit_ns) check_blocked((uint64_t)rec.base_ns + begin_ns);
     }
     current_task = before;
     return result;

@@ -42,6 +42,7 @@ class Options(NamedTuple):
             in memory and writes it when asked to.
         max_bytes: How large the recording may grow before its oldest parts go; 0 is unlimited.
         ring_bytes: How much a `ring` holds for each thread.
+        ring_ns: How much of that is written out when the time comes; 0 is all.
         duration_ns: How long to record; 0 is until the end.
         blocked_ns: How long a task may keep its loop from running before a `ring` is written out;
             0 is forever.
@@ -54,6 +55,7 @@ class Options(NamedTuple):
     policy: Policy = "block"
     max_bytes: int = 0
     ring_bytes: int = 4_000_000
+    ring_ns: int = 0
     duration_ns: int = 0
     blocked_ns: int = 0
     threads: bool = False
@@ -76,6 +78,13 @@ class Options(NamedTuple):
             )
         if self.blocked_ns and self.policy != "ring":
             raise UsageError("a blocked loop is dumped by policy ring only")
+        if self.ring_bytes > _MAX_CHUNKS * _CHUNK_BYTES:
+            raise UsageError(
+                f"ring size is {format_bytes(self.ring_bytes)}: a thread's ring holds at most "
+                f"{format_bytes(_MAX_CHUNKS * _CHUNK_BYTES)}"
+            )
+        if self.ring_ns and self.policy != "ring":
+            raise UsageError("how much of a ring is written out goes with policy ring only")
 
     @property
     def period_ns(self) -> int:
@@ -86,7 +95,7 @@ class Options(NamedTuple):
     def chunks(self) -> int:
         """How many chunks a thread's tail has."""
         if self.policy == "ring":
-            return max(2, min(_MAX_CHUNKS, -(-self.ring_bytes // _CHUNK_BYTES)))
+            return max(2, -(-self.ring_bytes // _CHUNK_BYTES))
         return _CHUNKS[self.policy]
 
 
@@ -134,14 +143,18 @@ def begin(path: str, options: Options, *, fresh: bool) -> None:
             max_bytes=options.max_bytes,
             duration_ns=options.duration_ns,
             blocked_ns=options.blocked_ns,
+            ring_ns=options.ring_ns,
         )
         _write_process_facts(path)
+        if options.policy == "ring":
+            _recorder.dump_upon(_dump_signal())
     except OSError as error:
         raise OutputError(f"{path}: {error.strerror}") from error
     hooks = Hooks(
         tasks=options.trace in ("tasks", "both"),
         workers=options.trace in ("workers", "both"),
         threads=options.threads or options.samples > 0,
+        errors=options.policy == "ring",
     )
     if options.threads and not _recorder.watch_threads():
         warnings.warn(
@@ -150,13 +163,7 @@ def begin(path: str, options: Options, *, fresh: bool) -> None:
             stacklevel=3,
         )
     if options.samples:
-        _tell_threads()
-        if not _recorder.sample_threads(options.period_ns):
-            warnings.warn(
-                "meantime: no samples are taken: this interpreter's frames cannot be read",
-                RuntimeWarning,
-                stacklevel=3,
-            )
+        _begin_samples(options.period_ns)
     _session = _Session(path, hooks)
     atexit.register(stop)
 
@@ -249,12 +256,24 @@ class record:  # noqa: N801 - used as a function: with meantime.record(...)
         self.__exit__(kind, error, traceback)
 
 
-def _tell_threads() -> None:
-    """Say what the threads are called that run already: a sampler cannot ask them."""
+def _dump_signal() -> int:
+    import signal  # noqa: PLC0415 - the program may not have imported it
+
+    return signal.SIGUSR2
+
+
+def _begin_samples(period_ns: int) -> None:
+    # the sampler cannot ask the threads that run already what they are called
     threading = sys.modules.get("threading")
     for thread in [] if threading is None else threading.enumerate():
         if thread.native_id is not None:
             _recorder.tell_thread(thread.native_id, thread.name)
+    if not _recorder.sample_threads(period_ns):
+        warnings.warn(
+            "meantime: no samples are taken: this interpreter's frames cannot be read",
+            RuntimeWarning,
+            stacklevel=4,
+        )
 
 
 def _write_process_facts(path: str) -> None:

@@ -104,7 +104,9 @@ typedef struct {
     uint64_t overwritten; /* events that the ring has passed over */
     uint64_t dumped_seq, dumped_slots; /* of a ring: what is in segment files too */
     uint64_t policy;
-    uint64_t reserved[4];
+    uint64_t reported; /* of `overwritten`, those that the segment files tell of */
+    uint64_t dumped_ns; /* of a ring: until when the segment files go */
+    uint64_t reserved[2];
     uint64_t written[MAX_CHUNKS]; /* by flushed % chunks: slots in the segment files by then */
 } tail_header;
 
@@ -139,7 +141,7 @@ typedef struct stream {
     uint64_t opened_ns;
     uint64_t unreported, unreported_from, unreported_to;
     uint64_t flush_ns;
-    uint64_t dumped_ns, dumped_events, reported_overwritten;
+    uint64_t dumped_events; /* of the ring's chunk dumped_seq, those in segment files */
     struct stream *next, *next_free;
 } stream;
 
@@ -155,6 +157,7 @@ typedef struct {
     uint32_t chunks;
     uint64_t max_bytes, segment_bytes;
     int64_t deadline_ns;
+    uint64_t ring_ns; /* how much of a ring is written out; 0 is all */
     uint32_t pid, incarnation, parent_pid, parent_incarnation;
     int64_t base_ns;
     int facts_fd;
@@ -175,6 +178,8 @@ static uint32_t epoch = 1;
 static pthread_mutex_t rec_mutex = PTHREAD_MUTEX_INITIALIZER;
 /* innermost: the facts are written from threads with and without the GIL */
 static pthread_mutex_t facts_mutex = PTHREAD_MUTEX_INITIALIZER;
+/* between the thread whose ring it is and one that writes it out; held for microseconds */
+static pthread_mutex_t ring_mutex = PTHREAD_MUTEX_INITIALIZER;
 static uint32_t forked_tid = 0; /* the thread that forked, by the number it had there */
 static pthread_cond_t helper_wake = PTHREAD_COND_INITIALIZER;
 static pthread_key_t thread_key;
@@ -514,6 +519,7 @@ static void turn_dropping(stream *s, uint64_t seq) {
 }
 
 static void turn_ring(stream *s, uint64_t seq) {
+    pthread_mutex_lock(&ring_mutex);
     if (seq + 1 >= rec.chunks) {
         uint64_t passed = seq + 1 - rec.chunks, events = s->chunk_events[passed % rec.chunks];
         if (passed == s->tail->dumped_seq) events -= s->dumped_events;
@@ -522,6 +528,7 @@ static void turn_ring(stream *s, uint64_t seq) {
     /* a task says who it is again at least twice in the time the ring holds */
     if (seq % ((rec.chunks + 3) / 4) == 0) new_generation(s);
     advance(s);
+    pthread_mutex_unlock(&ring_mutex);
 }
 
 static __attribute__((noinline)) void turn(stream *s) {
@@ -692,215 +699,6 @@ static void put_text(uint8_t kind, uint32_t id, const char *text, size_t length)
     if (length > MAX_TEXT - 16) length = MAX_TEXT - 16;
     put_payload(s, time_ns, kind, id, text, (uint32_t)length, 0);
     if (s->cursor == s->limit) turn(s);
-}
-
-/* -- the recording as a whole -- */
-
-static void before_fork(void) {
-    pthread_mutex_lock(&rec_mutex);
-    pthread_mutex_lock(&facts_mutex);
-    forked_tid = (uint32_t)syscall(SYS_gettid);
-}
-
-static void after_fork_in_parent(void) {
-    pthread_mutex_unlock(&facts_mutex);
-    pthread_mutex_unlock(&rec_mutex);
-}
-
-static void after_fork_in_child(void) {
-    pthread_mutex_init(&rec_mutex, NULL);
-    pthread_mutex_init(&facts_mutex, NULL);
-    if (!recording_on && rec.facts_fd < 0) return;
-    epoch++;
-    my_stream = NULL;
-    current_task = 0;
-    pthread_cond_init(&helper_wake, NULL);
-    size_t size = TAIL_HEADER_BYTES + (size_t)rec.chunks * CHUNK_BYTES;
-    /* the parent goes on writing to these: the child must not */
-    for (stream *s = rec.streams, *next; s; s = next) {
-        next = s->next;
-        munmap(s->tail, size);
-        close(s->tail_fd);
-        if (s->fd >= 0) close(s->fd);
-        s->next = spare_streams;
-        spare_streams = s;
-    }
-    rec.streams = rec.free_streams = NULL;
-    rec.stream_count = 0;
-    rec.oldest = rec.newest = NULL;
-    rec.helper_running = 0;
-    rec.lost_without_stream = 0;
-    if (rec.facts_fd >= 0) close(rec.facts_fd);
-    rec.facts_fd = -1;
-    rec.parent_pid = rec.pid;
-    rec.parent_incarnation = rec.incarnation;
-}
-
-/* Stops the helper; the mutex is not held. */
-static void stop_helper(void) {
-    if (!rec.helper_running) return;
-    pthread_mutex_lock(&rec_mutex);
-    rec.helper_stop = 1;
-    pthread_cond_signal(&helper_wake);
-    pthread_mutex_unlock(&rec_mutex);
-    pthread_join(rec.helper, NULL);
-    rec.helper_running = 0;
-}
-
-/* Says in the segment file what the ring passed over since it was last written. */
-static void write_gap(stream *s, uint64_t first) {
-    uint64_t events = s->tail->overwritten - s->reported_overwritten;
-    const slot *at = s->chunk[first % rec.chunks];
-    slot gap[3];
-    if (!events) return;
-    gap[0].w0 = (at->w0 >> 8) << 8 | KIND_LOST;
-    gap[0].w1 = (uint64_t)s->number | (uint64_t)32 << 32;
-    gap[1].w0 = events;
-    gap[1].w1 = s->dumped_ns;
-    gap[2].w0 = at->w0 >> 8;
-    gap[2].w1 = 0;
-    if (write_slots(s, gap, 3) == 0) s->reported_overwritten = s->tail->overwritten;
-}
-
-/* Writes what the ring of a stream holds and has not been written before. */
-static void dump_stream(stream *s) {
-    uint64_t seq = s->tail->seq, first = seq + 1 >= rec.chunks ? seq + 1 - rec.chunks : 0;
-    s->chunk_slots[seq % rec.chunks] = chunk_used(s);
-    s->chunk_events[seq % rec.chunks] = chunk_used(s) - s->overhead;
-    if (first < s->tail->dumped_seq) first = s->tail->dumped_seq;
-    write_gap(s, first);
-    for (uint64_t q = first; q <= seq; q++) {
-        uint32_t at = (uint32_t)(q % rec.chunks);
-        uint32_t skip = q == s->tail->dumped_seq ? s->tail->dumped_slots : 0;
-        if (skip >= s->chunk_slots[at]) continue;
-        if (write_slots(s, s->chunk[at] + skip, s->chunk_slots[at] - skip) < 0) {
-            rec.failed_errno = errno;
-            s->tail->lost += s->chunk_events[at];
-        }
-    }
-    s->tail->dumped_seq = seq;
-    s->tail->dumped_slots = s->chunk_slots[seq % rec.chunks];
-    s->dumped_events = s->chunk_events[seq % rec.chunks];
-    s->dumped_ns = now_ns();
-}
-
-static void dump_rings(void) {
-    inside_stream++;
-    for (stream *s = rec.streams; s; s = s->next) dump_stream(s);
-    inside_stream--;
-}
-
-static void forget_ended_streams(void) {
-    for (stream *s = ended_streams, *next; s; s = next) {
-        next = s->next;
-        munmap(s->tail, TAIL_HEADER_BYTES + (size_t)s->tail->chunks * CHUNK_BYTES);
-        s->next = spare_streams;
-        spare_streams = s;
-    }
-    ended_streams = NULL;
-}
-
-static int prepare_process(void) {
-    if (pthread_key_create(&thread_key, release_stream)) return -1;
-    return pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
-}
-
-static int start_recording(const char *directory, int policy, uint32_t chunks, uint64_t max_bytes,
-                           uint64_t duration_ns) {
-    char path[PATH_MAX];
-    if (strlen(directory) >= sizeof rec.directory) {
-        errno = ENAMETOOLONG;
-        return -1;
-    }
-    if (rec.usage) munmap(rec.usage, 4096);
-    forget_ended_streams();
-    memset(&rec, 0, sizeof rec);
-    rec.facts_fd = -1;
-    strcpy(rec.directory, directory);
-    rec.policy = policy;
-    rec.chunks = chunks;
-    rec.max_bytes = max_bytes;
-    rec.segment_bytes = max_bytes / 8;
-    if (rec.segment_bytes > 64u << 20) rec.segment_bytes = 64u << 20;
-    snprintf(path, sizeof path, "%s/usage", directory);
-    int fd = open(path, O_CREAT | O_RDWR | O_CLOEXEC, 0644);
-    if (fd < 0) return -1;
-    int error = posix_fallocate(fd, 0, 4096);
-    rec.usage = error ? MAP_FAILED
-                      : mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (rec.usage == MAP_FAILED) {
-        if (!error) error = errno;
-        rec.usage = NULL;
-        close(fd);
-        errno = error;
-        return -1;
-    }
-    close(fd);
-    rec.base_ns = (int64_t)clock_ns(CLOCK_MONOTONIC);
-    rec.deadline_ns = duration_ns ? (int64_t)duration_ns : INT64_MAX >> 8;
-    epoch++;
-    if (open_process() < 0) return -1;
-    recording_on = 1;
-    return 0;
-}
-
-/* Ends the recording: what the tails hold goes into segment files, and the tails go if it could. */
-static void stop_recording(void) {
-    char path[PATH_MAX];
-    size_t size = TAIL_HEADER_BYTES + (size_t)rec.chunks * CHUNK_BYTES;
-    uint64_t lost = 0, overwritten = 0, flush_ns = 0;
-    recording_on = 0;
-    stop_helper();
-    epoch++;
-    pthread_mutex_lock(&rec_mutex);
-    for (stream *s = rec.streams, *next; s; s = next) {
-        int written = 1;
-        next = s->next;
-        if (rec.policy != POLICY_RING) {
-            uint64_t seq;
-            report_lost(s);
-            seq = s->tail->seq;
-            s->chunk_slots[seq % rec.chunks] = chunk_used(s);
-            pthread_mutex_unlock(&rec_mutex);
-            for (uint64_t q = s->tail->flushed; q <= seq && written; q++)
-                if (s->chunk_slots[q % rec.chunks])
-                    written = write_slots(s, s->chunk[q % rec.chunks],
-                                          s->chunk_slots[q % rec.chunks]) == 0;
-            pthread_mutex_lock(&rec_mutex);
-            if (!written) rec.failed_errno = errno;
-        } else {
-            dump_stream(s);
-        }
-        lost += s->tail->lost;
-        overwritten += s->tail->overwritten;
-        flush_ns += s->flush_ns;
-        if (s->fd >= 0) close(s->fd);
-        close(s->tail_fd);
-        if (written) {
-            snprintf(path, sizeof path, "%s/%u.%u.%u.tail", rec.directory, rec.pid,
-                     rec.incarnation, s->number);
-            unlink(path);
-        }
-        /* a hook of another thread may still be inside put_at: its write must land somewhere */
-        mmap(s->tail, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
-             0);
-        s->tail->chunks = rec.chunks;
-        s->next = ended_streams;
-        ended_streams = s;
-    }
-    rec.streams = rec.free_streams = NULL;
-    while (rec.oldest) {
-        closed_segment *c = rec.oldest;
-        rec.oldest = c->next;
-        free(c);
-    }
-    rec.newest = NULL;
-    uint64_t payload[5] = {lost + rec.lost_without_stream, overwritten, flush_ns,
-                           rec.lost_without_stream, clock_ns(CLOCK_REALTIME)};
-    write_fact(KIND_CLOSED, 0, payload, sizeof payload);
-    if (rec.facts_fd >= 0) close(rec.facts_fd);
-    rec.facts_fd = -1;
-    pthread_mutex_unlock(&rec_mutex);
 }
 
 #endif

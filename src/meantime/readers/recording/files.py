@@ -39,11 +39,12 @@ VERSION = 1
 
 _HEADER = struct.Struct("<8s4Iq4IQq")
 _HEADER_BYTES = 64
-_TAIL = struct.Struct("<8s4Iq2I7Q")
+_TAIL = struct.Struct("<8s4Iq2I9Q")
 _TAIL_HEADER_BYTES = 4096
 _WRITTEN_BYTES = 128
 _NAME = re.compile(r"(\d+)\.(\d+)\.(facts|json|(\d+)\.(?:tail|(\d+)\.ev))")
 _RING = 2
+_LOST = 134
 _ATTEMPTS = 8
 _SEQ_BYTES = 40
 _MAX_WRITTEN = 2**63
@@ -244,9 +245,10 @@ def _read_tail(path: Path) -> _Tail | None:
         data = path.read_bytes()
         if len(data) < _TAIL_HEADER_BYTES or data[:8] != b"mtrtail1":
             return None
-        base_ns, chunk_bytes, chunks, seq, flushed, lost, _, dumped_seq, dumped_slots, policy = (
-            _TAIL.unpack_from(data)[5:]
-        )
+        base_ns, chunk_bytes, chunks, seq, flushed, lost, passed, *dumped = _TAIL.unpack_from(data)[
+            5:
+        ]
+        dumped_seq, dumped_slots, policy, reported, dumped_ns = dumped
         ring = policy == _RING
         first = max(0, seq + 1 - chunks, dumped_seq) if ring else flushed
         # a chunk that its writer came back to while it was copied must be copied again
@@ -258,10 +260,18 @@ def _read_tail(path: Path) -> _Tail | None:
         words = np.frombuffer(data, np.uint64, chunk_bytes // 8, begin)
         skip = dumped_slots * 2 if ring and number == dumped_seq else 0
         pieces.append(words[skip : count(words, len(words))[2]])
+    if ring and passed > reported:
+        pieces.insert(0, _gap(pieces, passed - reported, dumped_ns))
     written = _MAX_WRITTEN
     if not ring:
         (written,) = struct.unpack_from("<Q", data, _WRITTEN_BYTES + flushed % chunks * 8)
     return _Tail(pieces, base_ns, written, lost)
+
+
+def _gap(pieces: list[npt.NDArray[np.uint64]], events: int, from_ns: int) -> npt.NDArray[np.uint64]:
+    """Return the record that says what a ring passed over and never came to say itself."""
+    until_ns = next((int(words[0]) >> 8 for words in pieces if len(words)), from_ns)
+    return np.array([until_ns << 8 | _LOST, 32 << 32, events, from_ns, until_ns, 0], np.uint64)
 
 
 def _seq_now(path: Path) -> int:

@@ -1,0 +1,181 @@
+/* The recording as a whole: its beginning and end, and what becomes of it in a forked process. */
+
+#ifndef MEANTIME_RECORDING_H
+#define MEANTIME_RECORDING_H
+
+#include "ring.h"
+
+static void before_fork(void) {
+    pthread_mutex_lock(&rec_mutex);
+    pthread_mutex_lock(&facts_mutex);
+    pthread_mutex_lock(&ring_mutex);
+    forked_tid = (uint32_t)syscall(SYS_gettid);
+}
+
+static void after_fork_in_parent(void) {
+    pthread_mutex_unlock(&ring_mutex);
+    pthread_mutex_unlock(&facts_mutex);
+    pthread_mutex_unlock(&rec_mutex);
+}
+
+static void after_fork_in_child(void) {
+    pthread_mutex_init(&rec_mutex, NULL);
+    pthread_mutex_init(&facts_mutex, NULL);
+    pthread_mutex_init(&ring_mutex, NULL);
+    pthread_mutex_init(&dump_mutex, NULL);
+    last_dump_ns = 0;
+    if (!recording_on && rec.facts_fd < 0) return;
+    epoch++;
+    my_stream = NULL;
+    current_task = 0;
+    pthread_cond_init(&helper_wake, NULL);
+    size_t size = TAIL_HEADER_BYTES + (size_t)rec.chunks * CHUNK_BYTES;
+    /* the parent goes on writing to these: the child must not */
+    for (stream *s = rec.streams, *next; s; s = next) {
+        next = s->next;
+        munmap(s->tail, size);
+        close(s->tail_fd);
+        if (s->fd >= 0) close(s->fd);
+        s->next = spare_streams;
+        spare_streams = s;
+    }
+    rec.streams = rec.free_streams = NULL;
+    rec.stream_count = 0;
+    rec.oldest = rec.newest = NULL;
+    rec.helper_running = 0;
+    rec.lost_without_stream = 0;
+    if (rec.facts_fd >= 0) close(rec.facts_fd);
+    rec.facts_fd = -1;
+    rec.parent_pid = rec.pid;
+    rec.parent_incarnation = rec.incarnation;
+}
+
+/* Stops the helper; the mutex is not held. */
+static void stop_helper(void) {
+    if (!rec.helper_running) return;
+    pthread_mutex_lock(&rec_mutex);
+    rec.helper_stop = 1;
+    pthread_cond_signal(&helper_wake);
+    pthread_mutex_unlock(&rec_mutex);
+    pthread_join(rec.helper, NULL);
+    rec.helper_running = 0;
+}
+
+static void forget_ended_streams(void) {
+    for (stream *s = ended_streams, *next; s; s = next) {
+        next = s->next;
+        munmap(s->tail, TAIL_HEADER_BYTES + (size_t)s->tail->chunks * CHUNK_BYTES);
+        s->next = spare_streams;
+        spare_streams = s;
+    }
+    ended_streams = NULL;
+}
+
+static int prepare_process(void) {
+    if (pthread_key_create(&thread_key, release_stream)) return -1;
+    return pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+}
+
+static int start_recording(const char *directory, int policy, uint32_t chunks, uint64_t max_bytes,
+                           uint64_t duration_ns, uint64_t ring_ns) {
+    char path[PATH_MAX];
+    if (strlen(directory) >= sizeof rec.directory) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    if (rec.usage) munmap(rec.usage, 4096);
+    forget_ended_streams();
+    memset(&rec, 0, sizeof rec);
+    rec.facts_fd = -1;
+    strcpy(rec.directory, directory);
+    rec.policy = policy;
+    rec.chunks = chunks;
+    rec.max_bytes = max_bytes;
+    rec.ring_ns = ring_ns;
+    rec.segment_bytes = max_bytes / 8;
+    if (rec.segment_bytes > 64u << 20) rec.segment_bytes = 64u << 20;
+    snprintf(path, sizeof path, "%s/usage", directory);
+    int fd = open(path, O_CREAT | O_RDWR | O_CLOEXEC, 0644);
+    if (fd < 0) return -1;
+    int error = posix_fallocate(fd, 0, 4096);
+    rec.usage = error ? MAP_FAILED
+                      : mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (rec.usage == MAP_FAILED) {
+        if (!error) error = errno;
+        rec.usage = NULL;
+        close(fd);
+        errno = error;
+        return -1;
+    }
+    close(fd);
+    rec.base_ns = (int64_t)clock_ns(CLOCK_MONOTONIC);
+    rec.deadline_ns = duration_ns ? (int64_t)duration_ns : INT64_MAX >> 8;
+    epoch++;
+    if (open_process() < 0) return -1;
+    recording_on = 1;
+    return 0;
+}
+
+/* Ends the recording: what the tails hold goes into segment files, and the tails go if it could. */
+static void stop_recording(void) {
+    char path[PATH_MAX];
+    size_t size = TAIL_HEADER_BYTES + (size_t)rec.chunks * CHUNK_BYTES;
+    uint64_t lost = 0, overwritten = 0, flush_ns = 0;
+    recording_on = 0;
+    stop_helper();
+    stop_dumper();
+    epoch++;
+    pthread_mutex_lock(&rec_mutex);
+    for (stream *s = rec.streams, *next; s; s = next) {
+        int written = 1;
+        next = s->next;
+        if (rec.policy != POLICY_RING) {
+            uint64_t seq;
+            report_lost(s);
+            seq = s->tail->seq;
+            s->chunk_slots[seq % rec.chunks] = chunk_used(s);
+            pthread_mutex_unlock(&rec_mutex);
+            for (uint64_t q = s->tail->flushed; q <= seq && written; q++)
+                if (s->chunk_slots[q % rec.chunks])
+                    written = write_slots(s, s->chunk[q % rec.chunks],
+                                          s->chunk_slots[q % rec.chunks]) == 0;
+            pthread_mutex_lock(&rec_mutex);
+            if (!written) rec.failed_errno = errno;
+        } else {
+            pthread_mutex_unlock(&rec_mutex);
+            dump_stream(s);
+            pthread_mutex_lock(&rec_mutex);
+        }
+        lost += s->tail->lost;
+        overwritten += s->tail->overwritten;
+        flush_ns += s->flush_ns;
+        if (s->fd >= 0) close(s->fd);
+        close(s->tail_fd);
+        if (written) {
+            snprintf(path, sizeof path, "%s/%u.%u.%u.tail", rec.directory, rec.pid,
+                     rec.incarnation, s->number);
+            unlink(path);
+        }
+        /* a hook of another thread may still be inside put_at: its write must land somewhere */
+        mmap(s->tail, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+             0);
+        s->tail->chunks = rec.chunks;
+        s->next = ended_streams;
+        ended_streams = s;
+    }
+    rec.streams = rec.free_streams = NULL;
+    while (rec.oldest) {
+        closed_segment *c = rec.oldest;
+        rec.oldest = c->next;
+        free(c);
+    }
+    rec.newest = NULL;
+    uint64_t payload[5] = {lost + rec.lost_without_stream, overwritten, flush_ns,
+                           rec.lost_without_stream, clock_ns(CLOCK_REALTIME)};
+    write_fact(KIND_CLOSED, 0, payload, sizeof payload);
+    if (rec.facts_fd >= 0) close(rec.facts_fd);
+    rec.facts_fd = -1;
+    pthread_mutex_unlock(&rec_mutex);
+}
+
+#endif

@@ -1,0 +1,193 @@
+/* Rings, written out: a thread's newest records go from its tail into its segment file.
+
+   The thread whose ring it is goes on meanwhile, and another may be the one that writes. */
+
+#ifndef MEANTIME_RING_H
+#define MEANTIME_RING_H
+
+#include <semaphore.h>
+
+#include "stream.h"
+
+enum dump_reason { DUMP_ASKED = 0, DUMP_SIGNAL = 1, DUMP_ERROR = 2, DUMP_BLOCKED = 3 };
+
+static pthread_mutex_t dump_mutex = PTHREAD_MUTEX_INITIALIZER; /* one dump at a time */
+THREAD_LOCAL uint64_t last_dump_ns = 0; /* CLOCK_MONOTONIC of this thread's, in whatever recording */
+
+static struct {
+    int running, signal;
+    volatile sig_atomic_t stop;
+    sem_t wanted;
+    pthread_t thread;
+    struct sigaction before;
+} dumper;
+
+typedef struct {
+    uint32_t slots, events;
+    uint64_t first_ns, last_ns;
+} chunk_content;
+
+static int is_event(uint8_t kind) {
+    return kind != KIND_THREAD_END && kind != KIND_FLUSH && kind != KIND_CLOCK &&
+           kind != KIND_THREAD && kind != KIND_LOST;
+}
+
+/* Says what is in a copy of a chunk from slot `begin` on. */
+static chunk_content content_of(const slot *chunk, uint32_t begin) {
+    chunk_content c = {begin, 0, 0, 0};
+    while (c.slots < CHUNK_SLOTS && chunk[c.slots].w0) {
+        uint64_t w0 = chunk[c.slots].w0;
+        uint32_t bytes = (w0 & 255) >= KIND_NAME ? (uint32_t)(chunk[c.slots].w1 >> 32) : 0;
+        if (c.slots == begin) c.first_ns = w0 >> 8;
+        c.last_ns = w0 >> 8;
+        c.events += is_event((uint8_t)w0);
+        c.slots += 1 + (bytes + 15) / 16;
+    }
+    return c;
+}
+
+/* Takes what is new of chunk `q`, and from then on it counts as written out. Returns the slot where
+   that begins, or -1 if the chunk has been passed over meanwhile. */
+static int64_t take_chunk(stream *s, uint64_t q, slot *copy, chunk_content *content) {
+    tail_header *t = s->tail;
+    int64_t begin = -1;
+    pthread_mutex_lock(&ring_mutex);
+    if (t->seq < q + rec.chunks) {
+        begin = q == t->dumped_seq ? (int64_t)t->dumped_slots : 0;
+        memcpy(copy, s->chunk[q % rec.chunks], CHUNK_BYTES);
+        *content = content_of(copy, (uint32_t)begin);
+        s->dumped_events = content->events + (begin ? s->dumped_events : 0);
+        t->dumped_seq = q;
+        t->dumped_slots = content->slots;
+    }
+    pthread_mutex_unlock(&ring_mutex);
+    return begin;
+}
+
+/* Says in the segment file what the ring passed over since it was last written out. */
+static void write_gap(stream *s, uint64_t until_ns) {
+    tail_header *t = s->tail;
+    uint64_t passed = __atomic_load_n(&t->overwritten, __ATOMIC_RELAXED);
+    slot gap[3];
+    if (passed == t->reported) return;
+    gap[0].w0 = until_ns << 8 | KIND_LOST;
+    gap[0].w1 = (uint64_t)s->number | (uint64_t)32 << 32;
+    gap[1].w0 = passed - t->reported;
+    gap[1].w1 = t->dumped_ns;
+    gap[2].w0 = until_ns;
+    gap[2].w1 = 0;
+    if (write_slots(s, gap, 3) == 0) t->reported = passed;
+}
+
+/* Passes over what is older than the ring is to keep, and returns the first chunk to write. */
+static uint64_t first_to_dump(stream *s) {
+    tail_header *t = s->tail;
+    uint64_t now = now_ns(), oldest_ns = rec.ring_ns && rec.ring_ns < now ? now - rec.ring_ns : 0;
+    pthread_mutex_lock(&ring_mutex);
+    uint64_t first = t->seq + 1 >= rec.chunks ? t->seq + 1 - rec.chunks : 0;
+    if (first < t->dumped_seq) first = t->dumped_seq;
+    while (first < t->seq && s->chunk[(first + 1) % rec.chunks]->w0 >> 8 <= oldest_ns) {
+        uint64_t events = s->chunk_events[first % rec.chunks];
+        if (first == t->dumped_seq) events -= s->dumped_events;
+        t->overwritten += events;
+        t->dumped_seq = ++first;
+        t->dumped_slots = s->dumped_events = 0;
+    }
+    pthread_mutex_unlock(&ring_mutex);
+    return first;
+}
+
+/* Writes what the ring of a stream holds and has not been written before. */
+static void dump_stream(stream *s) {
+    static slot copy[CHUNK_SLOTS];
+    chunk_content content;
+    uint64_t first = first_to_dump(s), last = __atomic_load_n(&s->tail->seq, __ATOMIC_ACQUIRE);
+    for (uint64_t q = first; q <= last; q++) {
+        int64_t begin = take_chunk(s, q, copy, &content);
+        if (begin < 0 || content.slots == (uint32_t)begin) continue;
+        write_gap(s, content.first_ns);
+        if (write_slots(s, copy + begin, content.slots - (uint32_t)begin) < 0) {
+            rec.failed_errno = errno;
+            s->tail->lost += content.events;
+        }
+        s->tail->dumped_ns = content.last_ns;
+    }
+}
+
+static void dump_all(void) {
+    inside_stream++;
+    pthread_mutex_lock(&dump_mutex);
+    /* streams are only ever added, at the front */
+    pthread_mutex_lock(&rec_mutex);
+    stream *first = rec.streams;
+    pthread_mutex_unlock(&rec_mutex);
+    for (stream *s = first; s; s = s->next) dump_stream(s);
+    pthread_mutex_unlock(&dump_mutex);
+    inside_stream--;
+}
+
+/* Writes all rings out, from a thread of the program; how long that took is recorded. */
+static void dump_rings(enum dump_reason reason) {
+    if (rec.policy != POLICY_RING) return;
+    put(KIND_DUMP, current_task, reason);
+    uint64_t begin = clock_ns(CLOCK_MONOTONIC);
+    dump_all();
+    last_dump_ns = clock_ns(CLOCK_MONOTONIC);
+    stream *s = stream_of_thread();
+    if (!s) return;
+    put_own(s, now_ns(), KIND_FLUSH, last_dump_ns - begin);
+    if (s->cursor == s->limit) turn(s);
+}
+
+/* -- a signal, upon which rings are written out even if no thread of the program can run -- */
+
+static void on_dump_signal(int number) {
+    int error = errno;
+    (void)number;
+    sem_post(&dumper.wanted);
+    errno = error;
+}
+
+static void *dump_when_wanted(void *unused) {
+    (void)unused;
+    for (;;) {
+        while (sem_wait(&dumper.wanted) < 0) {
+        }
+        if (dumper.stop) return NULL;
+        dump_all();
+    }
+}
+
+static int start_dumper_thread(void) {
+    sigset_t all, before;
+    dumper.stop = 0;
+    sem_init(&dumper.wanted, 0, 0);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* the program's signals are not for this thread */
+    dumper.running = pthread_create(&dumper.thread, NULL, dump_when_wanted, NULL) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return dumper.running ? 0 : -1;
+}
+
+/* From here on the signal writes the rings out; not if the program does something with it. */
+static int dump_on_signal(int number) {
+    struct sigaction ours = {.sa_handler = on_dump_signal, .sa_flags = SA_RESTART};
+    if (sigaction(number, NULL, &dumper.before) < 0) return -1;
+    if (dumper.before.sa_handler != SIG_DFL) return 0;
+    if (start_dumper_thread() < 0) return -1;
+    dumper.signal = number;
+    return sigaction(number, &ours, NULL);
+}
+
+static void stop_dumper(void) {
+    struct sigaction now;
+    if (!dumper.running) return;
+    if (sigaction(dumper.signal, NULL, &now) == 0 && now.sa_handler == on_dump_signal)
+        sigaction(dumper.signal, &dumper.before, NULL);
+    dumper.stop = 1;
+    sem_post(&dumper.wanted);
+    pthread_join(dumper.thread, NULL);
+    dumper.running = 0;
+}
+
+#endif
