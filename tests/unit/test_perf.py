@@ -54,6 +54,8 @@ HEADERS = {
     "io 12 [000] 7 [001] 12.345678: 10101010 cpu-clock:ppp: ": ("io 12 [000]", "7", 1),
     "99 1.5: a: 7 [001] 12.345678: 10101010 cpu-clock:ppp: ": ("99 1.5: a:", "7", 1),
     "tab\there 7 [001] 12.345678: 10101010 cpu-clock:ppp: ": ("tab\there", "7", 1),
+    "[x] 7 [001] 12.345678: 10101010 cpu-clock:ppp: ": ("[x]", "7", 1),
+    "<...> 7 [001] 12.345678: 10101010 cpu-clock:ppp: ": ("<...>", "7", 1),
     "metronome:0 7 [001] 12.345678: 10101010 cpu-clock:ppp: ": ("metronome:0", "7", 1),
     ":20557 20557 [001] 12.345678: 10101010 cpu-clock:ppp: ": (":20557", "20557", 1),
     "swapper -1 [001] 12.345678: 10101010 cpu-clock:ppp: ": ("swapper", "-1", 1),
@@ -108,6 +110,28 @@ def test_the_time_nearest_to_the_others_is_the_time(tmp_path: Path) -> None:
         (5_000_001_000, "java"),
         (5_000_002_000, "a 1 1.000000:"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("others", "hostile", "time_ns"),
+    [
+        ("java 7 1.000000000: 1 x: ", "a 1 1.000001: 8 1.000002000: 1 x: ", 1_000_002_000),
+        ("java 7 1.000000: 1 x: ", "a 1 1.000000001: 8 1.000002: 1 x: ", 1_000_002_000),
+        (
+            "java 7 2026-11-21 08:15:44.978 1.000000: 1 x: ",
+            "a 1 1.000001: 8 2026-11-21 08:15:44.978 1.000002: 1 x: ",
+            1_000_002_000,
+        ),
+        ("java 7 1.000005: 1 x: ", "a 1 1.000003: 8 1.000009: 1 x: ", 1_000_009_000),
+    ],
+)
+def test_a_comm_that_looks_like_a_header_is_told_by_how_the_others_are(
+    tmp_path: Path, others: str, hostile: str, time_ns: int
+) -> None:
+    found = rows(read(tmp_path, f"{others}\n\n{hostile}\n\n"))
+
+    assert found[1][0] == time_ns
+    assert found[1][1] == hostile.split(": ")[0] + ":"
 
 
 def test_bytes_that_are_not_utf8_are_escaped(tmp_path: Path) -> None:

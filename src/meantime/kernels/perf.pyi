@@ -5,6 +5,7 @@ CPU: int
 MISC: int
 DATE: int
 UNPADDED: int
+NANOS: int
 
 class PerfText:
     records: int

@@ -30,6 +30,7 @@ cdef extern from "perf_text.h" nogil:
         PERF_MISC
         PERF_DATE
         PERF_UNPADDED
+        PERF_NANOS
     ctypedef struct perf_header:
         const char *begin
         uint32_t comm_bytes
@@ -58,6 +59,7 @@ CPU = PERF_CPU
 MISC = PERF_MISC
 DATE = PERF_DATE
 UNPADDED = PERF_UNPADDED
+NANOS = PERF_NANOS
 
 cdef enum:
     NOTHING

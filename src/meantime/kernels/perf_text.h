@@ -18,6 +18,7 @@ enum {
     PERF_MISC = 4, /* flags such as K or U do */
     PERF_DATE = 8, /* a date and a time of day do */
     PERF_UNPADDED = 16, /* microseconds stand without leading zeros, as Android's simpleperf has it */
+    PERF_NANOS = 32, /* times have nine decimals */
     PERF_COMM_BYTES = 15,
 };
 
@@ -27,6 +28,7 @@ typedef struct {
     uint32_t bytes; /* from `begin` to the end of the ids, or of the comm if there are none */
     int64_t time_ns; /* -1 if it is beyond 64 bits */
     int32_t cpu;     /* -1 if there is none */
+    int is_nanos;    /* its time has nine decimals */
     const char *rest;
 } perf_header;
 
@@ -128,6 +130,7 @@ static inline const char *perf_time(const char *begin, const char *dot, const ch
         last++;
     if (last - dot != 7 && last - dot != 10 && (last - dot > 7 || !(layout & PERF_UNPADDED)))
         return NULL;
+    header->is_nanos = last - dot == 10;
     if (last - dot == 1 || last == end || *last != ':')
         return NULL;
     if (last + 1 < end && !perf_blank(last[1]))
@@ -144,22 +147,36 @@ static inline const char *perf_time(const char *begin, const char *dot, const ch
     return first;
 }
 
-/* Reads a header of this layout. If several places could be its time, the one nearest to the last
- * sample's is taken. Returns 0 if the line is none. */
+/* How far a time is from the last sample's: it should be later, so earlier ones count as farther. */
+static inline int64_t perf_distance(int64_t time_ns, int64_t last_ns)
+{
+    if (time_ns >= last_ns)
+        return time_ns - last_ns;
+    return last_ns - time_ns < INT64_MAX / 16 ? 16 * (last_ns - time_ns) : INT64_MAX;
+}
+
+/* Reads a header of this layout. If several places could be its time, the one is taken that has the
+ * layout's decimals and date, and then the one nearest to the last sample's. Returns 0 if the line
+ * is none. */
 static inline int perf_read_header(const char *line, const char *end, int layout, int64_t last_ns,
                                    perf_header *header)
 {
     const char *begin = perf_skip(line, end), *dot = begin;
-    perf_header found = {begin, 0, 0, 0, -1, NULL};
+    perf_header found = {begin, 0, 0, 0, -1, 0, NULL};
     int64_t nearest = -1;
+    int fits = 0;
     while ((dot = memchr(dot, '.', (size_t)(end - dot)))) {
         const char *at = perf_time(begin, dot++, end, layout, &found), *field;
         if (!at)
             continue;
+        int as_others = found.is_nanos == !!(layout & PERF_NANOS);
         found.cpu = -1;
         at = perf_back(begin, at);
-        if (layout & PERF_DATE)
-            at = perf_back(begin, perf_back_date(begin, at));
+        if (layout & PERF_DATE) {
+            field = perf_back_date(begin, at);
+            as_others &= field < at;
+            at = perf_back(begin, field);
+        }
         if (layout & PERF_MISC)
             at = perf_back(begin, perf_back_misc(begin, at));
         if (layout & PERF_CPU) {
@@ -184,9 +201,12 @@ static inline int perf_read_header(const char *line, const char *end, int layout
             }
             break;
         }
-        int64_t distance = found.time_ns > last_ns ? found.time_ns - last_ns : last_ns - found.time_ns;
-        if (nearest < 0 || (last_ns >= 0 && distance < nearest)) {
+        if (as_others < fits)
+            continue;
+        int64_t distance = perf_distance(found.time_ns, last_ns);
+        if (nearest < 0 || as_others > fits || (last_ns >= 0 && distance < nearest)) {
             nearest = distance;
+            fits = as_others;
             *header = found;
         }
     }

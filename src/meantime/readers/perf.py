@@ -40,12 +40,18 @@ _HEADER = re.compile(
     rb"(?:(?P<cpu>\[\d{3,9}\])[ \t]+)?"
     rb"(?:(?P<misc>[KUHGgMESPp?]+)[ \t]+)?"
     rb"(?:(?P<date>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+)[ \t]+)?"
-    rb"\d{1,10}\.(?:\d{6}|\d{9}):(?P<rest>[ \t].*)?",
+    rb"\d{1,10}\.\d{6}(?P<nanos>\d{3})?:(?P<rest>[ \t].*)?",
     re.DOTALL,
 )
 _TIMELESS = re.compile(rb"\S.{0,14}?[ \t]+-?\d+(?:/-?\d+)?(?:[ \t]+\[\d{3,}\])?[ \t]+\S+:[ \t]*")
 _FRAME = re.compile(rb"[ \t]*[0-9a-f]+[ \t]+\S.*")
-_FLAGS = {"ids": perf.IDS, "cpu": perf.CPU, "misc": perf.MISC, "date": perf.DATE}
+_FLAGS = {
+    "ids": perf.IDS,
+    "cpu": perf.CPU,
+    "misc": perf.MISC,
+    "date": perf.DATE,
+    "nanos": perf.NANOS,
+}
 _CLOCKS: dict[bytes, Kind] = {
     b"realtime": "realtime",
     b"monotonic": "monotonic",
@@ -56,9 +62,12 @@ _CLOCKS: dict[bytes, Kind] = {
 def recognises(head: bytes, name: str) -> bool:
     """Return whether a text begins like `perf script`'s, also if it lacks the times we need."""
     del name
-    if head.startswith((b"{", b"[", b"<")) or b"# tracer:" in head or b"\0" in head[:4096]:
+    if b"# tracer:" in head or b"\0" in head[:4096]:
         return False
     lines = _lines(head)
+    # JSON and XML, unless it is a comm such as `[x]`.
+    if head.startswith((b"{", b"[", b"<")) and not _HEADER.fullmatch(lines[0]):
+        return False
     return (
         b"# captured on" in head[:4096]
         or any(_HEADER.fullmatch(line) for line in lines[:50])
