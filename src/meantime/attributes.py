@@ -179,13 +179,13 @@ class Attributes:
         other._quarks = self._quarks.copy()
         return other
 
-    def add(self, path: Iterable[str], parent: int = ROOT) -> int:
+    def add(self, path: Iterable[str], parent: int | None = None) -> int:
         """Return the quark of a path below `parent`, creating what is missing of it.
 
         Raises:
             QuarkError: If the path is empty, or there is no such parent.
         """
-        quark = parent if parent == ROOT else self._checked(parent)
+        quark = self._start(parent)
         empty = True
         for name in path:
             empty = False
@@ -232,9 +232,9 @@ class Attributes:
             self._name.append(code)
         return quark
 
-    def find(self, *path: str, parent: int = ROOT) -> int | None:
+    def find(self, *path: str, parent: int | None = None) -> int | None:
         """Return the quark of a path below `parent`, or None where there is none."""
-        quark = parent if parent == ROOT else self._checked(parent)
+        quark = self._start(parent)
         for name in path:
             code = self._name_codes.get(name)
             child = None if code is None else self._quarks.get((quark + 1) << 32 | code)
@@ -243,13 +243,13 @@ class Attributes:
             quark = child
         return quark
 
-    def quark(self, *path: str, parent: int = ROOT) -> int:
+    def quark(self, *path: str, parent: int | None = None) -> int:
         """Return the quark of a path below `parent`.
 
         Raises:
             AttributeNotFound: If there is none; the message lists the nearest names.
         """
-        quark = parent
+        quark = self._start(parent)
         for depth, name in enumerate(path):
             child = self.find(name, parent=quark)
             if child is None:
@@ -276,8 +276,8 @@ class Attributes:
         return [self.name(int(quark)) for quark in quarks]
 
     def parent(self, quark: int) -> int:
-        """Return the quark of an attribute's parent; `ROOT` (-1) for one at the top."""
-        return self._parent[self._checked(quark)]
+        """Return the quark of an attribute's parent; `ROOT` (-1) at the top, and of `ROOT`."""
+        return ROOT if quark == ROOT else self._parent[self._checked(quark)]
 
     def path(self, quark: int) -> Path:
         """Return the names from the top down to an attribute."""
@@ -319,7 +319,7 @@ class Attributes:
         assert self._first is not None
         return self._order[self._first[quark + 1] : self._first[quark + 2]]
 
-    def quarks(self, pattern: Pattern, parent: int = ROOT) -> Int32s:
+    def quarks(self, pattern: Pattern, parent: int | None = None) -> Int32s:
         r"""Return the attributes that a pattern below `parent` means, each once, in tree order.
 
         A text is read as by `parse_pattern`; a sequence holds names as they are, and `ANY`,
@@ -334,9 +334,7 @@ class Attributes:
             QuarkError: If there is no such parent.
             UsageError: If the text is not a pattern.
         """
-        if parent != ROOT:
-            self._checked(parent)
-        found: dict[int, None] = {parent: None}
+        found: dict[int, None] = {self._start(parent): None}
         for element in parse_pattern(pattern) if isinstance(pattern, str) else pattern:
             found = dict.fromkeys(self._step(found, element))
         found.pop(ROOT, None)
@@ -355,6 +353,10 @@ class Attributes:
                 isinstance(element, str) and (child := self.find(element, parent=quark)) is not None
             ):
                 yield child
+
+    def _start(self, parent: int | None) -> int:
+        """Return where a path begins: below an attribute, or at the top."""
+        return ROOT if parent is None or parent == ROOT else self._checked(parent)
 
     def _checked(self, quark: int) -> int:
         if not 0 <= quark < len(self._parent):

@@ -116,10 +116,12 @@ def test_a_missing_path_tells_the_nearest_names(attributes: Attributes) -> None:
 
 @pytest.mark.parametrize("quark", [-2, -1, 99])
 def test_a_bad_quark_is_an_error_everywhere(attributes: Attributes, quark: int) -> None:
-    for ask in (attributes.name, attributes.path, attributes.parent, attributes.text):
+    for ask in (attributes.name, attributes.path, attributes.text):
         with pytest.raises(QuarkError):
             ask(quark)
     if quark != ROOT:
+        with pytest.raises(QuarkError):
+            attributes.parent(quark)
         with pytest.raises(QuarkError):
             attributes.children(quark)
         with pytest.raises(QuarkError):
@@ -154,3 +156,10 @@ def test_the_text_form_of_a_path_means_that_path(path: list[str]) -> None:
 def test_a_name_that_text_cannot_say_is_refused_in_a_text_pattern() -> None:
     with pytest.raises(UsageError, match=r"'\.\.'"):
         format_pattern(["a", ".."])
+
+
+def test_the_root_is_its_own_parent_and_the_start_of_paths(attributes: Attributes) -> None:
+    assert attributes.parent(ROOT) == ROOT
+    assert attributes.find() == attributes.quark() == ROOT
+    assert attributes.find("CPUs", parent=None) == attributes.find("CPUs", parent=ROOT)
+    assert attributes.find("0", parent=attributes.quark("CPUs")) == attributes.quark("CPUs", "0")

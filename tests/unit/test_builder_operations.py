@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from meantime.columns import Coded
-from meantime.errors import HistoryError, QuarkError, StateTypeError, TimeOrderError
+from meantime.errors import HistoryError, QuarkError, StateTypeError, TimeOrderError, TimeRangeError
 from meantime.history import AttributePool, AttributeQueue, HistoryBuilder, structures
 from meantime.history.store import Store
 from meantime.testing import picture
@@ -232,3 +232,79 @@ def test_a_history_can_be_asked_while_it_is_built(builder: HistoryBuilder) -> No
     assert builder.close(9) is history
     assert history.built
     assert history.state(one, 8) == (one, 5, 9, "b", None, False)
+
+
+@pytest.mark.parametrize("quark", [-2, -1, 1, 2**31, 2**40, -(2**40)])
+def test_a_bad_quark_is_refused_by_every_operation(builder: HistoryBuilder, quark: int) -> None:
+    builder.quark("only")
+
+    for operation in (
+        lambda: builder.modify(1, quark, 1),
+        lambda: builder.modify_many([1], [quark], [1]),
+        lambda: builder.update_ongoing(quark, 1),
+        lambda: builder.push(1, quark, 1),
+        lambda: builder.pop(1, quark),
+        lambda: builder.increment(1, quark),
+        lambda: builder.remove(1, quark),
+        lambda: builder.later(1, quark, 1),
+        lambda: builder.ongoing(quark),
+        lambda: builder.ongoing_start(quark),
+    ):
+        with pytest.raises(QuarkError):
+            operation()
+
+
+def test_a_time_is_a_whole_number_that_fits(builder: HistoryBuilder) -> None:
+    quark = builder.quark("a")
+
+    for time_ns in (2**63, 2**63 - 1, -(2**63)):
+        with pytest.raises(TimeRangeError):
+            builder.modify(time_ns, quark, 1)
+        with pytest.raises(TimeRangeError):
+            builder.later(time_ns, quark, 1)
+    for bad in (1.5, "1", None):
+        with pytest.raises(TypeError):
+            builder.modify(bad, quark, 1)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="float64"):
+        builder.modify_many(np.array([1.0]), [quark], [1])  # type: ignore[arg-type]
+    with pytest.raises(TimeRangeError):
+        builder.modify_many(np.array([2**63 + 5], np.uint64), [quark], [1])  # type: ignore[arg-type]
+    builder.modify(np.int64(3), quark, np.int8(4))  # type: ignore[arg-type]
+    assert builder.ongoing(quark) == 4
+
+
+def test_what_cannot_be_put_off_is_refused_at_once(builder: HistoryBuilder) -> None:
+    with pytest.raises(ValueError, match="'update' is not an action"):
+        builder.later(1, builder.quark("a"), 1, action="update")  # type: ignore[arg-type]
+    builder.later(3, builder.quark("a"), 2, action="increment")
+    builder.later(4, builder.quark("a"), action="remove")
+
+    assert picture(builder.close(6)).split() == ["a", "...2.."]
+
+
+def test_there_and_back_in_one_instant_leaves_two_equal_intervals(builder: HistoryBuilder) -> None:
+    quark = builder.quark("a", parent=None)
+    for time_ns, value in ((0, "A"), (5, "B"), (5, "A")):
+        builder.modify(time_ns, quark, value)
+
+    history = builder.close(9)
+
+    assert [tuple(interval)[1:4] for interval in history.iterate(quark, 0)] == [
+        (0, 5, "A"),
+        (5, 9, "A"),
+    ]
+
+
+def test_over_an_instant_a_number_is_what_it_is_then(builder: HistoryBuilder) -> None:
+    quark = builder.quark("n")
+    builder.modify_many([2, 4], [quark] * 2, [10, 20])
+    history = builder.close(9)
+
+    assert [history.average(quark, time_ns, time_ns) for time_ns in (0, 3, 4)] == [0.0, 10.0, 20.0]
+    assert [history.maximum(quark, time_ns, time_ns) for time_ns in (0, 3)] == [None, 10]
+    with pytest.raises(TimeRangeError):
+        history.average(quark, 4, 3)
+    with pytest.raises(TimeRangeError):
+        history.average(quark, 9, 9)
+    with pytest.raises(TimeRangeError):
+        history.sample([quark], [2**70])

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from heapq import heappop, heappush
 from itertools import count
+from operator import index
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
-from meantime.attributes import ROOT, format_pattern
+from meantime.attributes import format_pattern
 from meantime.clocks import Clock
 from meantime.columns import Coded
 from meantime.errors import (
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
 
 __all__ = ["HistoryBuilder"]
 
+_INT32 = np.iinfo(np.int32)
 _INT64 = np.iinfo(np.int64)
 
 
@@ -227,7 +229,7 @@ class HistoryBuilder:
         else:
             self.flush()
 
-    def quark(self, *path: str, parent: int = ROOT) -> int:
+    def quark(self, *path: str, parent: int | None = None) -> int:
         """Return the quark of a path, creating what is missing of it.
 
         Raises:
@@ -253,10 +255,14 @@ class HistoryBuilder:
             if self._later:
                 self._do_due(time_ns)
         word, null, kind = word_of(value, self.catalogue.strings)
-        if not _INT64.min < time_ns < _INT64.max:
-            raise TimeRangeError(f"{time_ns} ns does not fit a history")
+        if type(time_ns) is not int or not _INT64.min < time_ns < _INT64.max:
+            time_ns = _checked_time(time_ns)
         meta = (0 if tag is None else self._checked_tag(tag) + 1) << 1 | null
-        self._open_store().put_one(time_ns, quark, word, meta, kind)
+        try:
+            self._open_store().put_one(time_ns, quark, word, meta, kind)
+        except OverflowError:
+            self._checked_quark(quark)
+            raise
 
     def modify_many(
         self,
@@ -276,8 +282,8 @@ class HistoryBuilder:
         Raises:
             HistoryError: As `modify` does; the rows before the one at fault were taken.
         """
-        times = np.ascontiguousarray(times_ns, np.int64)
-        where = np.ascontiguousarray(quarks, np.int32)
+        times = _whole(times_ns, "a time")
+        where = self._quarks(_whole(quarks, "a quark"))
         tag = None if tags is None else np.ascontiguousarray(tags, np.int32)
         columns = (times, where, values) if tag is None else (times, where, values, tag)
         if len({len(column) for column in columns}) != 1:
@@ -333,7 +339,9 @@ class HistoryBuilder:
         if not self._begin():
             return
         word, null, kind = word_of(value, self.catalogue.strings)
-        self._open_store().amend(quark, word, null, kind, self.catalogue.start_ns)
+        self._open_store().amend(
+            self._checked_quark(quark), word, null, kind, self.catalogue.start_ns
+        )
 
     def push(self, time_ns: int, quark: int, value: Value) -> None:
         """Put a value on an attribute's stack: its depth goes up, child DEPTH takes the value.
@@ -395,12 +403,14 @@ class HistoryBuilder:
 
         Raises:
             QuarkError: If there is no such attribute.
+            TimeRangeError: If the time does not fit.
             ValueError: If there is no such action.
         """
         if action not in structures.ACTIONS:
             actions = ", ".join(structures.ACTIONS)
             raise ValueError(f"{action!r} is not an action: it is one of {actions}")
         self._checked_quark(quark)
+        time_ns = _checked_time(time_ns)
         if self._begin():
             self.put_off(time_ns, quark, value, action)
 
@@ -643,6 +653,14 @@ class HistoryBuilder:
             )
         return quark
 
+    def _quarks(self, quarks: Int64s) -> Int32s:
+        """Return quarks as the store takes them; it refuses those that are none."""
+        if len(quarks):
+            for quark in (int(quarks.min()), int(quarks.max())):
+                if not _INT32.min <= quark <= _INT32.max:
+                    self._checked_quark(quark)
+        return quarks.astype(np.int32)
+
     def _checked_tag(self, tag: int) -> int:
         if not 0 <= tag < len(self.catalogue.tags):
             raise QuarkError(f"{tag} is not a tag: {len(self.catalogue.tags):,} are defined")
@@ -661,3 +679,21 @@ class HistoryBuilder:
             )
         has = KIND_NAMES[self._store.kind(quark)]
         raise StateTypeError(f"{name} holds {has}: it cannot be set to {KIND_NAMES[kind]}")
+
+
+def _checked_time(time_ns: int) -> int:
+    """Return a time as an int that fits; a float is refused."""
+    whole = index(time_ns)
+    if not _INT64.min < whole < _INT64.max:
+        raise TimeRangeError(f"{whole} ns does not fit a history")
+    return whole
+
+
+def _whole(column: Sequence[int] | Int64s | Int32s, what: str) -> Int64s:
+    """Return a column of integers as int64; floats are refused, for they are not exact."""
+    numbers = np.asarray(column)
+    if len(numbers) and numbers.dtype.kind not in "iu":
+        raise TypeError(f"{what} is an integer, and these are {numbers.dtype}")
+    if numbers.dtype == np.uint64 and len(numbers) and int(numbers.max()) > _INT64.max:
+        raise TimeRangeError(f"{what} is {int(numbers.max())}: it does not fit into 64 bits")
+    return np.ascontiguousarray(numbers, np.int64)

@@ -76,13 +76,13 @@ class History:
         """The attribute tree."""
         return self._asked().facts.attributes
 
-    def wait_built(self, timeout_s: float | None = None) -> bool:
+    def wait_built(self, timeout: float | None = None) -> bool:
         """Wait until the history is built by another thread or process; return whether it is.
 
         Args:
-            timeout_s: How long to wait; 0 only looks, None waits for ever.
+            timeout: How many seconds to wait; 0 only looks, None waits for ever.
         """
-        until_s = None if timeout_s is None else time.monotonic() + timeout_s
+        until_s = None if timeout is None else time.monotonic() + timeout
         while not self.built:
             if until_s is not None and time.monotonic() >= until_s:
                 return False
@@ -193,21 +193,21 @@ class History:
         """Return of each attribute whether it ever had a value."""
         return self._asked().facts.kinds[quarks] > 0
 
-    def quark(self, *path: str) -> int:
-        """Return the quark of a path.
+    def quark(self, *path: str, parent: int | None = None) -> int:
+        """Return the quark of a path, below an attribute or from the top.
 
         Raises:
             AttributeNotFound: If there is none; the message lists the nearest names.
         """
-        return self.attributes.quark(*path)
+        return self.attributes.quark(*path, parent=parent)
 
-    def find(self, *path: str) -> int | None:
+    def find(self, *path: str, parent: int | None = None) -> int | None:
         """Return the quark of a path, or None where there is none."""
-        return self.attributes.find(*path)
+        return self.attributes.find(*path, parent=parent)
 
-    def quarks(self, pattern: Pattern) -> Int32s:
+    def quarks(self, pattern: Pattern, parent: int | None = None) -> Int32s:
         """Return the attributes that a pattern means; see `Attributes.quarks`."""
-        return self.attributes.quarks(pattern)
+        return self.attributes.quarks(pattern, parent)
 
     def state(self, quark: int, time_ns: int) -> Interval:
         """Return the interval of an attribute that holds a time.
@@ -391,21 +391,24 @@ class History:
     def maximum(self, quark: int, start_ns: int, end_ns: int) -> int | float | None:
         """Return the greatest number an attribute had in [start_ns, end_ns); None if none.
 
+        Where the two are equal it is the number at that time.
+
         Raises:
             QuarkError: If there is no such attribute.
             StateTypeError: If it holds strings.
-            TimeRangeError: If the range is empty or starts outside the history.
+            TimeRangeError: If the range is reversed or starts outside the history.
         """
-        return operations.extreme(self, quark, start_ns, end_ns, greatest=True)
+        return operations.extreme(self, quark, *_range(start_ns, end_ns), greatest=True)
 
     def minimum(self, quark: int, start_ns: int, end_ns: int) -> int | float | None:
         """Return the least number an attribute had in [start_ns, end_ns); see `maximum`."""
-        return operations.extreme(self, quark, start_ns, end_ns, greatest=False)
+        return operations.extreme(self, quark, *_range(start_ns, end_ns), greatest=False)
 
     def average(self, quark: int, start_ns: int, end_ns: int) -> float:
         """Return an attribute's mean over the time in [start_ns, end_ns), exact for integers.
 
-        No state counts as 0, also beyond the history's end. Raises as `maximum` does.
+        No state counts as 0, also beyond the history's end. Where the two times are equal it is the
+        number at that time. Raises as `maximum` does.
 
         >>> from meantime import HistoryBuilder
         >>> builder = HistoryBuilder()
@@ -415,7 +418,7 @@ class History:
         >>> builder.close(4).average(queue, 1, 5)
         3.0
         """
-        return operations.average(self, quark, start_ns, end_ns)
+        return operations.average(self, quark, *_range(start_ns, end_ns))
 
     def stack_top(self, quark: int, time_ns: int) -> Interval | None:
         """Return the interval of the value on top of a stack at a time; None if it is empty.
@@ -464,3 +467,8 @@ class History:
             f"<History{title}: {len(self.attributes):,} attributes"
             f" over [{self.start_ns}, {self.end_ns}) ns>"
         )
+
+
+def _range(start_ns: int, end_ns: int) -> tuple[int, int]:
+    """Return the range that two times mean: an instant if they are equal."""
+    return start_ns, end_ns + (start_ns == end_ns)

@@ -175,6 +175,14 @@ class Present:
             self.check_quark(int(asked.max()))
         return asked.astype(np.int32)
 
+    def _times(self, times_ns: Sequence[int] | Int64s) -> Int64s:
+        try:
+            return np.asarray(times_ns, np.int64)
+        except OverflowError:
+            for time_ns in times_ns:
+                self.check_time(int(time_ns))
+            raise
+
     def check_quark(self, quark: int) -> None:
         """Raise `QuarkError` unless there is such an attribute."""
         if not 0 <= quark < len(self.facts.kinds):
@@ -209,7 +217,7 @@ class Present:
 
     def sample(self, quarks: Sequence[int] | Int32s, times_ns: Sequence[int] | Int64s) -> Sample:
         """Return the value of each attribute at each time."""
-        times = np.asarray(times_ns, np.int64)
+        times = self._times(times_ns)
         asked = self._checked_quarks(quarks)
         if len(times):
             self.check_time(int(times.min()))
