@@ -35,6 +35,8 @@ __all__ = [
 ]
 
 _HOMES = {
+    "load_ipython_extension": ("meantime.plugins.jupyter", "load_ipython_extension"),
+    "unload_ipython_extension": ("meantime.plugins.jupyter", "unload_ipython_extension"),
     "History": ("meantime.history", "History"),
     "HistoryBuilder": ("meantime.history", "HistoryBuilder"),
     "MeantimeError": ("meantime.errors", "MeantimeError"),

@@ -182,6 +182,12 @@ def test_a_run_that_is_recorded_as_a_whole_is_asserted_test_by_test(tmp_path: Pa
     assert _outcomes(output, "FAILED") == set(FAIL), output
 
 
+def test_the_example_runs(tmp_path: Path, root: Path) -> None:
+    output = _pytest(tmp_path, str(root / "examples" / "test_shop.py"))
+
+    assert "1 passed" in output
+
+
 def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
 

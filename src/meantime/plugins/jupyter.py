@@ -1,0 +1,161 @@
+"""Notebooks: `%load_ext meantime`, then `%%statemap` records a cell and shows what it did."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import sys
+import tempfile
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NoReturn
+
+from meantime.errors import MeantimeError
+
+__all__ = ["load_ipython_extension", "unload_ipython_extension"]
+
+_MAGIC = re.compile(r"%%statemap(?:[ \t]+(.*?))?\s*$")
+_USAGE = "%%statemap [-o NAME.mtr]: record what the tasks and loops of a cell do, and show it"
+_NOTHING = "meantime: the cell ran no task, no event loop, and nothing in a pool of threads"
+# what a notebook's own kernel does beside the cell
+_KERNEL = re.compile(r"[\\/](?:ipykernel|tornado|zmq|jupyter_client|IPython)[\\/]")
+_KERNEL_THREADS = ("Control", "Heartbeat", "IOPub", "Shell channel", "Subshell")
+_NAME = 128  # a task's name, in docs/reference/recording-format.md
+
+
+class _Cell:
+    """The recording of the cell that runs."""
+
+    def __init__(self) -> None:
+        self._folder: str | None = None
+        self._path: str | None = None
+        self._kernel: set[str] = set()
+        self._number = 0
+
+    def begin(self, arguments: str) -> None:
+        """Begin to record, as the first thing that a cell does."""
+        from meantime.collect import _recorder, session  # noqa: PLC0415 - not before a cell is recorded
+
+        path = _output(arguments)
+        if session.recording_path() is not None:
+            _refuse("this notebook is being recorded already")
+        if path is None:
+            self._folder = tempfile.mkdtemp(prefix="meantime-")
+            path = str(Path(self._folder) / "cell.mtr")
+        self._kernel = _tasks_of_kernel()
+        try:
+            session.create(path, ["%%statemap"])
+            session.begin(path, session.Options(), fresh=False)
+        except OSError as error:
+            _refuse(f"{path}: {error.strerror}")
+        except MeantimeError as error:
+            _refuse(str(error))
+        self._path = path
+        # in a notebook the cell is a part of one of the kernel's tasks
+        self._number = _recorder.current()
+        _recorder.emit_text(_NAME, self._number, "the cell")
+
+    def end(self, _result: object = None) -> None:
+        """Show what was recorded; called after every cell."""
+        if self._path is None:
+            return
+        from meantime.collect import session  # noqa: PLC0415 - as above
+
+        path, self._path = self._path, None
+        self._kernel |= _tasks_of_kernel()
+        session.stop()
+        try:
+            self._show(path)
+        finally:
+            if self._folder is not None:
+                shutil.rmtree(self._folder)
+                self._folder = None
+
+    def _show(self, path: str) -> None:
+        from meantime.opening import open_history  # noqa: PLC0415 - as above
+        from meantime.views.statemap import statemap  # noqa: PLC0415 - as above
+
+        history = open_history(path)
+        hidden = [
+            *(
+                f"Tasks/{re.escape(name)}(?: .*)?/(?!{self._number}$)"
+                for name in sorted(self._kernel)
+            ),
+            *(f"(?:Loops|Workers)/{re.escape(name)}" for name in _KERNEL_THREADS),
+        ]
+        if history.lanes:
+            import_module("IPython.display").display(
+                statemap(history, filter=f"^(?!{'|'.join(hidden)})")
+            )
+        else:
+            print(_NOTHING)  # noqa: T201 - where a cell's output goes
+
+
+def _output(arguments: str) -> str | None:
+    words = shlex.split(arguments)
+    if not words:
+        return None
+    if len(words) != 2 or words[0] != "-o":
+        _refuse(_USAGE)
+    return words[1]
+
+
+def _refuse(message: str) -> NoReturn:
+    raise import_module("IPython.core.error").UsageError(message)
+
+
+def _tasks_of_kernel() -> set[str]:
+    """Return the names of the coroutines in which the notebook's kernel waits for its own."""
+    if "asyncio" not in sys.modules:
+        return set()
+    from meantime.collect.alive import alive_tasks  # noqa: PLC0415 - asyncio is there
+
+    coroutines: list[Any] = [task.get_coro() for task in alive_tasks()]
+    return {
+        coroutine.__qualname__
+        for coroutine in coroutines
+        if _KERNEL.search(getattr(getattr(coroutine, "cr_code", None), "co_filename", ""))
+    }
+
+
+def _transform(lines: list[str]) -> list[str]:
+    """Return a cell that begins with `%%statemap` as one that begins to be recorded.
+
+    So it runs as any other, with `await` at its top and its last value shown.
+    """
+    match = _MAGIC.match(lines[0]) if lines else None
+    if match is None:
+        return lines
+    first = f"get_ipython().run_line_magic('_statemap_begin', {match[1] or ''!r})\n"
+    return [first, *lines[1:]]
+
+
+_cells: dict[int, _Cell] = {}
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """Add `%%statemap` to IPython."""
+    cell = _cells[id(shell)] = _Cell()
+
+    def statemap(line: str, body: str) -> None:
+        cell.begin(line)
+        try:
+            shell.run_cell(body)
+        finally:
+            cell.end()
+
+    statemap.__doc__ = _USAGE
+    shell.register_magic_function(cell.begin, "line", "_statemap_begin")
+    shell.register_magic_function(statemap, "cell", "statemap")
+    shell.input_transformers_cleanup.append(_transform)
+    shell.events.register("post_run_cell", cell.end)
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """Take `%%statemap` away again."""
+    cell = _cells.pop(id(shell))
+    shell.input_transformers_cleanup.remove(_transform)
+    shell.events.unregister("post_run_cell", cell.end)
+    del shell.magics_manager.magics["line"]["_statemap_begin"]
+    del shell.magics_manager.magics["cell"]["statemap"]
