@@ -53,10 +53,13 @@ class Changes(NamedTuple):
         """Return columns that do not change with these."""
         return Changes(self.time_ns.copy(), self.quark.copy(), self.word.copy(), self.meta.copy())
 
+    def taken(self, rows: npt.NDArray[np.int32] | npt.NDArray[np.intp]) -> Changes:
+        """Return these rows, in this order."""
+        return Changes(self.time_ns[rows], self.quark[rows], self.word[rows], self.meta[rows])
+
     def in_order(self) -> Changes:
         """Return these in order of time, those of one time in the order they were in."""
-        order = np.argsort(self.time_ns, kind="stable")
-        return Changes(self.time_ns[order], self.quark[order], self.word[order], self.meta[order])
+        return self.taken(np.argsort(self.time_ns, kind="stable"))
 
 
 class TypedChanges(NamedTuple):

@@ -152,7 +152,7 @@ class Segment:
 
 
 def seal(tail: Tail, rows: int, before: Carry, *, full: bool) -> Segment:
-    """Return the segment of the first `rows` changes of a tail that is in order of time.
+    """Return the segment of the first `rows` changes of a tail, those of a quark in order of time.
 
     `before` is the state where the segment begins, and is brought to where it ends.
     """
@@ -176,7 +176,7 @@ def seal(tail: Tail, rows: int, before: Carry, *, full: bool) -> Segment:
     )
     if numbers is not None:
         code_bits = max(code_bits, numbers.bits)
-    base_ns, last_ns = int(time_ns[0]), int(time_ns[-1])
+    base_ns, last_ns = int(time_ns.min()), int(time_ns.max())
     time_bits = (last_ns - base_ns).bit_length()
     payload_bits = code_bits + highest_tag.bit_length()
     wide = time_bits + payload_bits > 64

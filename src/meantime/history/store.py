@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 import numpy as np
 
 from meantime.history.changes import Changes, TypedChanges
+from meantime.history.late import SPILL_ROWS, dealt, grouped, pieces, spilled
 from meantime.history.reorder import Reorder
 from meantime.history.segment import SEGMENT_CHANGES, Carry, seal
 from meantime.history.values import value_of
@@ -15,6 +16,7 @@ from meantime.kernels.tail import DONE, FULL, STR, UNTYPED, Tail
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
 
     import numpy.typing as npt
 
@@ -40,6 +42,8 @@ Refuse: TypeAlias = "Callable[[int, int, int, int], None]"
 
 class Sink(Protocol):
     """Where a store's segments and the changes that are in none are kept."""
+
+    path: Path
 
     def seal(self, segment: Segment, store: Store) -> Segment:
         """Keep the next segment, and return the one to be used in its place."""
@@ -79,7 +83,7 @@ class Store:
         self._carry = Carry.empty()
         self._since_full = 0
         self._late: list[Changes] = []
-        self._late_logged = 0
+        self._late_logged = self._late_spilled = 0
         self._replaced = 0
         self.batch_rows = 0
         self.log_anew = False
@@ -208,14 +212,10 @@ class Store:
             self.put_one(self.start_ns(start_ns), quark, word, null, kind)
             return
         meta = int(self._tail.now_meta[quark]) & ~1 | null
-        late = self._tail.late_rows
         status = self._tail.amend(quark, word, meta, kind)
         while status == FULL:
             self._make_room(whole=False)
-            late = self._tail.late_rows
             status = self._tail.amend(quark, word, meta, kind)
-        # When late changes are merged this one is taken for a state of no length.
-        self._replaced -= self._tail.late_rows - late
         if status != DONE:
             self._refuse(status, int(self._tail.start_ns[quark]), quark, kind)
 
@@ -304,8 +304,15 @@ class Store:
         tail.logged_rows, tail.redo_rows = tail.rows, 0
         late = self._late[self._late_logged :]
         self._late_logged = len(self._late)
+        self._spill_late()
         waiting = Changes(tail.time_ns[rows], tail.quark[rows], tail.word[rows], tail.meta[rows])
         return waiting, Changes.joined([Changes.room(0), *late])
+
+    def _spill_late(self) -> None:
+        held = self._late[self._late_spilled :]
+        if self.sink and sum(len(part.time_ns) for part in held) >= SPILL_ROWS:
+            self._late[self._late_spilled :] = [spilled(Changes.joined(held), self.sink.path)]
+            self._late_spilled = self._late_logged = len(self._late)
 
     def keep_in(self, sink: Sink) -> None:
         """Keep the segments and what waits for one in a sink too, from now on."""
@@ -404,6 +411,12 @@ class Store:
             self.log_anew = True
             tail.grow(2 * max(tail.rows, tail.capacity))
             return
+        self._seal_rows(rows)
+
+    def _seal_rows(self, rows: int) -> None:
+        """Seal the first changes of the tail, of which those of each quark are in order of time."""
+        tail = self._tail
+        tail.logged_rows = tail.redo_rows = 0
         self._carry.reserve(tail.quarks)
         changed = int(np.count_nonzero(self._carry.start_ns != _INT64.min))
         full = not self.segments or self._since_full > _CHANGES_PER_FULL_RUN * changed
@@ -411,7 +424,7 @@ class Store:
         self._limit(tail)
         self._since_full = rows if full else self._since_full + rows
         left = rows < tail.rows
-        tail.drop(rows, int(tail.time_ns[rows]) if left else tail.latest_ns + 1)
+        tail.drop(rows, int(tail.time_ns[rows]) if left else segment.head.last_ns + 1)
         if self.sink:
             segment = self.sink.seal(segment, self)
         self.segments.append(segment)
@@ -427,14 +440,14 @@ class Store:
 
     def _merge_late(self) -> None:
         """Seal anew from the segment on that the earliest late change belongs to."""
-        late = Changes.joined(self._late).in_order()
+        late, self._late = self._late, []
+        self._late_logged = self._late_spilled = 0
         bases_ns = [segment.head.base_ns for segment in self.segments]
-        kept = max(0, int(np.searchsorted(bases_ns, late.time_ns[0], side="right")) - 1)
-        merged = _merged(self.segments[kept:], self._tail, late)
+        earliest_ns = min(int(part.time_ns.min()) for part in late)
+        kept = max(0, int(np.searchsorted(bases_ns, earliest_ns, side="right")) - 1)
         old = self._tail
-        self._late = []
-        self._replaced = self.replaced
-        self.segments = self.segments[:kept]
+        replaced = self._replaced = self.replaced
+        anew, self.segments = self.segments[kept:], self.segments[:kept]
         if self.sink:
             self.sink.rewind(kept)
         self._carry = _carry_after(self.segments, old.quarks)
@@ -443,28 +456,43 @@ class Store:
         )
         self._tail = self._new_tail(verbatim=True)
         self._tail.resume(old.kind, self._carry.start_ns, self._carry.word, self._carry.meta)
-        for changes in merged:
-            self._put_words(TypedChanges(*changes, old.kind[changes.quark]))
+        for parts, from_ns, to_ns in self._with_late(anew, old, late, earliest_ns):
+            for piece in pieces(parts, from_ns, to_ns, self._tail.capacity, self._folder):
+                changes = grouped(piece, old.quarks)
+                self._put_words(TypedChanges(*changes, old.kind[changes.quark]))
+                self._replaced = replaced - self._tail.replaced  # each was counted when it came
+                if self._tail.rows:
+                    self._seal_rows(self._tail.rows)
         self._tail.first_ns = min(self._tail.first_ns, old.first_ns)
         self._tail.verbatim = False
 
+    @property
+    def _folder(self) -> Path | None:
+        return self.sink.path if self.sink else None
 
-def _merged(segments: list[Segment], tail: Tail, late: Changes) -> Iterator[Changes]:
-    """Yield the changes of segments and tail, with the late ones, in order of time."""
-    searched = Segments()
-    for segment in segments:
-        segment.add_to(searched)
-    taken = 0
-    for index, segment in enumerate(segments):
-        sealed = Changes.room(segment.head.changes)
-        searched.unseal(index, *sealed)
-        last = index + 1 == len(segments)
-        end_ns = tail.boundary_ns if last else segments[index + 1].head.base_ns
-        until = int(np.searchsorted(late.time_ns, end_ns))
-        yield Changes.joined([sealed, late.part(taken, until)]).in_order()
-        taken = until
-    waiting = Changes(tail.time_ns, tail.quark, tail.word, tail.meta).part(0, tail.rows)
-    yield Changes.joined([waiting, late.part(taken, len(late.time_ns))]).in_order()
+    def _with_late(
+        self, segments: list[Segment], tail: Tail, late: list[Changes], earliest_ns: int
+    ) -> Iterator[tuple[list[Changes], int, int]]:
+        """Yield what each segment, then the tail, has now, and its range [from_ns, to_ns)."""
+        searched = Segments()
+        for segment in segments:
+            segment.add_to(searched)
+        edges_ns = [segment.head.base_ns for segment in segments[1:]] + [tail.boundary_ns]
+        hands = []
+        while late:
+            part = late.pop(0)
+            place = np.searchsorted(edges_ns, part.time_ns, side="right").astype(np.uint16)
+            hands.append(dealt(part, place, len(edges_ns) + 1, self._folder))
+            del part
+        first_ns = min([earliest_ns, *(segment.head.base_ns for segment in segments[:1])])
+        edges_ns = [first_ns, *edges_ns, tail.latest_ns + 1]
+        for index, segment in enumerate(segments):
+            sealed = Changes.room(segment.head.changes)
+            searched.unseal(index, *sealed)
+            parts = [sealed, *(hand[index] for hand in hands)]
+            yield parts, edges_ns[index], edges_ns[index + 1]
+        waiting = Changes(tail.time_ns, tail.quark, tail.word, tail.meta).part(0, tail.rows)
+        yield [waiting, *(hand[-1] for hand in hands)], edges_ns[-2], edges_ns[-1]
 
 
 def _carry_after(segments: list[Segment], quarks: int) -> Carry:

@@ -14,6 +14,7 @@ UInt8s: TypeAlias = npt.NDArray[np.uint8]
 UInt32s: TypeAlias = npt.NDArray[np.uint32]
 UInt64s: TypeAlias = npt.NDArray[np.uint64]
 
+def by_quark(time: Int64s, quark: Int32s, ends: Int32s, order: Int32s) -> None: ...
 def measure(
     quark: Int32s, word: Int64s, meta: UInt32s, kind: UInt8s, counts: Int32s
 ) -> tuple[int, int, bool]: ...

@@ -2,6 +2,7 @@
 
 from libc.math cimport floor
 from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc, qsort
 
 cdef extern from "rows.h":
     void store_row(uint8_t*, int64_t, int, uint64_t) noexcept nogil
@@ -11,6 +12,64 @@ CODE = 0
 INT_INLINE = 1
 FLOAT_INLINE = 2
 STORED = 3
+
+
+cdef struct Placed:
+    int64_t time
+    int32_t row
+
+
+cdef int earlier(const void* one, const void* other) noexcept nogil:
+    cdef const Placed* a = <const Placed*>one
+    cdef const Placed* b = <const Placed*>other
+    if a.time != b.time:
+        return -1 if a.time < b.time else 1
+    return -1 if a.row < b.row else 1
+
+
+cdef int put_in_order(
+    const int64_t* time, int32_t* rows, Py_ssize_t length
+) except -1 nogil:
+    cdef Py_ssize_t i = 1
+    cdef Placed* placed
+    while i < length and time[rows[i - 1]] <= time[rows[i]]:
+        i += 1
+    if i >= length:
+        return 0
+    placed = <Placed*>malloc(length * sizeof(Placed))
+    if placed == NULL:
+        raise MemoryError
+    for i in range(length):
+        placed[i].time, placed[i].row = time[rows[i]], rows[i]
+    qsort(placed, length, sizeof(Placed), earlier)
+    for i in range(length):
+        rows[i] = placed[i].row
+    free(placed)
+    return 0
+
+
+def by_quark(
+    const int64_t[::1] time, const int32_t[::1] quark, int32_t[::1] ends, int32_t[::1] order
+):
+    """Write the rows quark by quark, those of one in order of time, then of arrival, to `order`.
+
+    `ends` holds zeros, one more than there are quarks; when it returns, where each one's rows end.
+    """
+    cdef Py_ssize_t i, q, n = quark.shape[0], quarks = ends.shape[0] - 1
+    cdef int32_t first
+    with nogil:
+        for i in range(n):
+            ends[quark[i] + 1] += 1
+        for q in range(quarks):
+            ends[q + 1] += ends[q]
+        for i in range(n):
+            order[ends[quark[i]]] = <int32_t>i
+            ends[quark[i]] += 1
+        first = 0
+        for q in range(quarks):
+            if ends[q] - first > 1:
+                put_in_order(&time[0], &order[first], ends[q] - first)
+            first = ends[q]
 
 
 def measure(

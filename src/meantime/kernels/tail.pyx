@@ -95,6 +95,8 @@ cdef inline Status put(
         o.late_word[row] = word
         o.late_meta[row] = meta
         o.late_rows = row + 1
+        if time == start:
+            o.replaced += 1
     elif time == start:
         row = o.now_row[quark]
         o.word[row] = word

@@ -1,0 +1,120 @@
+"""Changes that came too late for the segment they belong to: kept aside, then cut to pieces.
+
+A piece is what a segment takes: a range of time with at most so many changes. To find the pieces
+nothing is sorted: changes are counted in parts of the range, and dealt out.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from meantime.history.changes import Changes
+from meantime.kernels import seal as kernel
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    import numpy.typing as npt
+
+    from meantime.columns import Int64s
+
+__all__ = ["SPILL_ROWS", "dealt", "grouped", "pieces", "spilled"]
+
+# Late changes in memory, of 24 bytes each, before they go to a file: 64 MB.
+SPILL_ROWS = 2**26 // 24
+_BINS = 2**12
+
+
+def spilled(changes: Changes, folder: Path) -> Changes:
+    """Return the same columns in a file that has no name, so that nothing is left of it.
+
+    Raises:
+        OSError: If it cannot be written.
+    """
+    rows = len(changes.time_ns)
+    with tempfile.TemporaryFile(dir=folder) as file:
+        for column in changes:
+            column.tofile(file)
+        file.flush()
+        place = 0
+        kept = []
+        for column in changes:
+            kept.append(np.memmap(file, column.dtype, "r", place, (rows,)))
+            place += column.nbytes
+        time_ns, quark, word, meta = kept
+        return Changes(time_ns, quark, word, meta)
+
+
+def dealt(
+    part: Changes, group: npt.NDArray[np.uint16], groups: int, folder: Path | None
+) -> list[Changes]:
+    """Return the changes of each group, as they came; in a file if these are in one."""
+    order = np.argsort(group, kind="stable")
+    sorted_part = part.taken(order)
+    if folder is not None and isinstance(part.time_ns, np.memmap):
+        sorted_part = spilled(sorted_part, folder)
+    ends = np.cumsum(np.bincount(group, minlength=groups)).tolist()
+    return [
+        sorted_part.part(first, last) for first, last in zip([0, *ends[:-1]], ends, strict=True)
+    ]
+
+
+def pieces(
+    parts: Sequence[Changes], from_ns: int, to_ns: int, most: int, folder: Path | None
+) -> Iterator[list[Changes]]:
+    """Cut changes of [from_ns, to_ns) where time passes, so that few have more than `most`.
+
+    Yields:
+        The parts of each piece, in order of time; more than `most` only if all are of one instant.
+    """
+    if sum(len(part.time_ns) for part in parts) <= most or to_ns - from_ns <= 1:
+        yield list(parts)
+        return
+    shift = max(0, (to_ns - from_ns).bit_length() - (_BINS.bit_length() - 1))
+    bins = [_bins(part.time_ns, from_ns, shift) for part in parts]
+    counts = np.zeros(_BINS + 1, np.int64)
+    for bin_ in bins:
+        counts += np.bincount(bin_, minlength=_BINS + 1)
+    starts = _starts(counts.tolist(), most)
+    group_of = np.searchsorted(starts, np.arange(_BINS + 1), side="right") - 1
+    hands = [
+        dealt(part, group_of[bin_].astype(np.uint16), len(starts), folder)
+        for part, bin_ in zip(parts, bins, strict=True)
+    ]
+    del bins
+    edges_ns = [from_ns + (start << shift) for start in starts] + [to_ns]
+    for index in range(len(starts)):
+        piece = [hand[index] for hand in hands]
+        yield from pieces(piece, edges_ns[index], edges_ns[index + 1], most, folder)
+
+
+def _bins(time_ns: Int64s, from_ns: int, shift: int) -> npt.NDArray[np.uint16]:
+    # From one end of 64 bits to the other is further than a sign leaves room for.
+    since = time_ns.view(np.uint64) - np.uint64(from_ns % 2**64)
+    return (since >> np.uint64(shift)).astype(np.uint16)
+
+
+def _starts(counts: Sequence[int], most: int) -> list[int]:
+    """Return where groups of neighbours begin, none with more than `most` unless it is one bin.
+
+    A bin that has more stands alone, so that it is cut again.
+    """
+    starts, rows = [0], 0
+    for index, count in enumerate(counts):
+        if index and rows + count > most and (rows or count > most):
+            starts.append(index)
+            rows = 0
+        rows += count
+    return starts
+
+
+def grouped(parts: Sequence[Changes], quarks: int) -> Changes:
+    """Return the changes quark by quark, those of one in order of time, then as they came."""
+    joined = Changes.joined(parts)
+    order = np.empty(len(joined.time_ns), np.int32)
+    kernel.by_quark(joined.time_ns, joined.quark, np.zeros(quarks + 1, np.int32), order)
+    return joined.taken(order)
