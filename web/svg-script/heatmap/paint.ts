@@ -68,7 +68,7 @@ export class Painter {
   key(group: number): { value: number; color: string }[] {
     if (group !== this.group) this.prepare(group);
     const { norm, at } = this.scale;
-    const layer = this.layers[1] ?? this.layers[0];
+    const layer = this.layers.find(({ index }) => index > 0) ?? this.layers[0];
     if (!layer?.cells.values.length) return [];
     const ramp = this.ramp(layer);
     const values = new Set(KEY.map(at));

@@ -83,10 +83,12 @@ def figure_png(figure: Figure) -> bytes:
     pen.rectangle((LEFT_PX - 1, TOP_PX - 1, LEFT_PX + width, TOP_PX + height), outline=_LINE)
     for x, label in figure.times:
         _tick(pen, (LEFT_PX + x, TOP_PX + height + 1), (0, 5))
-        pen.text((LEFT_PX + x, TOP_PX + height + 9), label, _MUTED, font=text, anchor="ma")
+        pen.text(
+            (LEFT_PX + x, TOP_PX + height + 9), _in_font(label), _MUTED, font=text, anchor="ma"
+        )
     for y, label in figure.offsets:
         _tick(pen, (LEFT_PX - 1, TOP_PX + y), (-5, 0))
-        pen.text((LEFT_PX - 9, TOP_PX + y), label, _MUTED, font=text, anchor="rm")
+        pen.text((LEFT_PX - 9, TOP_PX + y), _in_font(label), _MUTED, font=text, anchor="rm")
     for number, entry in enumerate(figure.entries):
         left, top = LEFT_PX + width + 20, TOP_PX + _ENTRY_PX * number
         pen.rectangle((left, top + 2, left + 11, top + 13), fill=entry.color)
@@ -97,6 +99,11 @@ def figure_png(figure: Figure) -> bytes:
     out = BytesIO()
     canvas.save(out, "PNG", compress_level=3)
     return out.getvalue()
+
+
+def _in_font(label: str) -> str:
+    """Return a label in letters that Pillow's own font has."""
+    return label.replace("μ", "u")
 
 
 def _tick(pen: ImageDraw, at: tuple[float, float], along: tuple[int, int]) -> None:

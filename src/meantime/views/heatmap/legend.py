@@ -63,7 +63,7 @@ def keys(found: OffsetMap, scale: Scale, colors: Palette, drawn: Sequence[Layer]
         values = np.unique(np.rint(scale.values[np.maximum(places, 0)]))
     else:
         values = np.unique(np.maximum(1, np.rint(at * scale.largest)))
-    index = drawn[1 if len(drawn) > 1 else 0].index
+    index = next((layer.index for layer in drawn if layer.name is not None), drawn[0].index)
     norm = scale.norm(values)
     light, dark = (colors.colors(norm, index, dark=dark).tolist() for dark in (False, True))
     return [
