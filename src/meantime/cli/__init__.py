@@ -23,6 +23,7 @@ __all__ = ["COMMANDS", "cli", "main"]
 COMMANDS = {
     "statemap": "Draw a statemap of each FILE, one above the other, as an interactive SVG.",
     "record": "Run a command and record what its tasks, event loops and pools do.",
+    "pack": "Pack a recording into one compressed file, which every command takes in its place.",
     "top": "Show what a program that is being recorded is doing.",
     "info": "Tell what a trace is: its format, span, entities, states and anomalies.",
     "heatmap": "Draw what happens at which offset of each second: a subsecond-offset heat map.",

@@ -26,6 +26,7 @@ __all__ = ["open_trace", "recognise"]
 
 # Asked in this order; the first that recognises the beginning reads the input.
 _MODULES = (
+    "meantime.readers.packed",
     "meantime.readers.statemap",
     "meantime.readers.spall",
     "meantime.readers.speedscope",
@@ -71,8 +72,8 @@ def open_trace(
     It is read while its batches are consumed, and closed when they are exhausted.
 
     Args:
-        path: Where it lies; a recording is a directory. Compressed files (gzip, Zstandard, xz)
-            are recognised by their bytes.
+        path: Where it lies; a recording is a directory, or the file it was packed into. Compressed
+            files (gzip, Zstandard, xz) are recognised by their bytes.
         lenient: Count bad records as anomalies and go on, instead of stopping at the first.
         until_ns: Leave out what is later than this, where the format allows that.
         keep: Asked for each entity's name; those it says no to are left out.

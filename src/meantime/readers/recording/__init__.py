@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from meantime.readers.recording.facts import Facts
+    from meantime.readers.recording.files import Piece, RecordingFiles
     from meantime.readers.recording.merge import Payload, Records
     from meantime.readers.recording.places import Place
     from meantime.trace import Batch
@@ -122,7 +123,7 @@ class Reading:
     """One pass over a recording: the tables it needs, and the trace that it fills.
 
     Args:
-        path: The recording's directory.
+        recording: The recording's directory, or what has been opened of it already.
         growing: Whether the program that is recorded still runs, perhaps.
         block_ns: From which length on times are taken note of in which a loop did one thing.
         now_ns: Until when, on CLOCK_MONOTONIC, loops did what they do at the recording's end.
@@ -130,13 +131,15 @@ class Reading:
 
     def __init__(
         self,
-        path: Path,
+        recording: Path | RecordingFiles,
         *,
         growing: bool = False,
         block_ns: int = NEVER_NS,
         now_ns: int | None = None,
     ) -> None:
-        self._files = files = open_recording(path)
+        self._files = files = (
+            open_recording(recording) if isinstance(recording, Path) else recording
+        )
         self._growing = growing
         self._block_ns = block_ns
         self._now_ns = now_ns
@@ -210,7 +213,7 @@ class Reading:
         if streams:
             self.trace.bounds = (0, max(last_ns) + 1 - self.origin_ns)
 
-    def _open_streams(self) -> list[tuple[list[npt.NDArray[np.uint64]], int]]:
+    def _open_streams(self) -> list[tuple[list[Piece], int]]:
         streams = []
         for number, process in enumerate(self._files.processes):
             facts = self._facts[process.pid, process.incarnation]

@@ -6,7 +6,7 @@ import struct
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from meantime.readers.recording.files import read_header, words_of
+from meantime.readers.recording.files import facts_words
 from meantime.readers.recording.merge import Oddities, merged
 from meantime.readers.recording.places import Place
 
@@ -69,13 +69,11 @@ def read_facts(process: Process) -> Facts | None:
     Raises:
         InputError: If the file is something else, or of another format version.
     """
-    if process.facts_path is None:
+    if (found := facts_words(process)) is None:
         return None
-    header = read_header(process.facts_path, b"mtrfacts")
-    if header is None:
-        return None
+    header, pieces = found
     facts = Facts(header.base_ns, header.realtime_ns, header.parent)
-    for item in merged([([words_of(process.facts_path)], 0)]):
+    for item in merged([(pieces, 0)]):
         if isinstance(item, Oddities):
             continue
         for payload in item.payloads:

@@ -10,7 +10,7 @@ import json
 import re
 import struct
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -18,20 +18,24 @@ from meantime.errors import InputError
 from meantime.kernels.records import count
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     import numpy.typing as npt
 
+    Piece: TypeAlias = npt.NDArray[np.uint64] | Callable[[], npt.NDArray[np.uint64]]
+
 __all__ = [
     "DESCRIPTION",
+    "Header",
+    "Piece",
     "Process",
     "RecordingFiles",
     "StreamFiles",
     "StreamWords",
+    "facts_words",
     "open_recording",
-    "read_header",
     "stream_words",
-    "words_of",
 ]
 
 DESCRIPTION = "recording.json"
@@ -69,11 +73,13 @@ class StreamFiles:
         number: The stream's number in its process.
         segments: Segment number to path.
         tail: The crash-safe tail, if it is still there.
+        packed: Its words, in a packed recording, which has no such files.
     """
 
     number: int
     segments: dict[int, Path] = field(default_factory=dict)
     tail: Path | None = None
+    packed: StreamWords | None = None
 
 
 @dataclass(slots=True)
@@ -86,6 +92,7 @@ class Process:
         facts_path: Definitions and other rare records; None if it was lost.
         facts: What it said of itself: `argv`, `python`.
         streams: By number.
+        packed_facts: What the file at `facts_path` would hold, in a packed recording.
     """
 
     pid: int
@@ -93,6 +100,7 @@ class Process:
     facts_path: Path | None = None
     facts: dict[str, Any] = field(default_factory=dict)
     streams: dict[int, StreamFiles] = field(default_factory=dict)
+    packed_facts: tuple[Header, list[Piece]] | None = None
 
 
 @dataclass(slots=True)
@@ -160,7 +168,7 @@ def _read_json(path: Path) -> dict[str, Any]:
     return content
 
 
-def read_header(path: Path, magic: bytes) -> Header | None:
+def _read_header(path: Path, magic: bytes) -> Header | None:
     """Return a file's header; None if its writer was killed before it was whole.
 
     Raises:
@@ -182,7 +190,19 @@ def read_header(path: Path, magic: bytes) -> Header | None:
     return Header(pid, incarnation, base_ns, parent, slots_before, realtime_ns)
 
 
-def words_of(path: Path) -> npt.NDArray[np.uint64]:
+def facts_words(process: Process) -> tuple[Header, list[Piece]] | None:
+    """Return a process's facts: the file's header and its words; None if it was never begun.
+
+    Raises:
+        InputError: If the file is something else, or of another format version.
+    """
+    if process.packed_facts is not None or process.facts_path is None:
+        return process.packed_facts
+    header = _read_header(process.facts_path, b"mtrfacts")
+    return None if header is None else (header, [_words_of(process.facts_path)])
+
+
+def _words_of(path: Path) -> npt.NDArray[np.uint64]:
     """Return the whole slots of a facts or segment file after its header, mapped."""
     slots = max(0, path.stat().st_size - _HEADER_BYTES) // 16
     if not slots:
@@ -194,13 +214,13 @@ class StreamWords(NamedTuple):
     """A stream's words.
 
     Attributes:
-        pieces: In order; a record does not go over the end of one.
+        pieces: In order, as words or what returns them; a record does not go over the end of one.
         base_ns: The CLOCK_MONOTONIC time from which its times count; None if nothing is there.
         missing_slots: How many slots before the first piece are gone.
         lost_events: Events that its writer could not keep, by the tail's count.
     """
 
-    pieces: list[npt.NDArray[np.uint64]]
+    pieces: list[Piece]
     base_ns: int | None
     missing_slots: int
     lost_events: int
@@ -208,19 +228,25 @@ class StreamWords(NamedTuple):
 
 def stream_words(stream: StreamFiles) -> StreamWords:
     """Return what is there of a stream, each record once."""
+    if stream.packed is not None:
+        return stream.packed
     # the tail first: what is flushed meanwhile is then known to be in both places
     tail = None if stream.tail is None else _read_tail(stream.tail)
     base_ns = None if tail is None else tail.base_ns
-    pieces: list[npt.NDArray[np.uint64]] = []
+    pieces: list[Piece] = []
     missing = in_files = 0
     for number in sorted(stream.segments):
-        header = read_header(stream.segments[number], b"mtrevent")
-        if header is None:
+        try:
+            header = _read_header(stream.segments[number], b"mtrevent")
+            if header is None:
+                continue
+            words = _words_of(stream.segments[number])
+        except FileNotFoundError:
+            # taken away since the directory was listed, to keep a growing recording small
             continue
         base_ns = header.base_ns
         if not pieces:
             missing = header.slots_before
-        words = words_of(stream.segments[number])
         pieces.append(words)
         in_files = header.slots_before + len(words) // 2
     if tail is None:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from meantime.columns import Int32s, Int64s
+    from meantime.readers.recording.files import Piece
 
 __all__ = ["Oddities", "Payload", "Records", "merged"]
 
@@ -71,7 +72,7 @@ class _Block(NamedTuple):
 class _Cursor:
     """Reads one stream block by block."""
 
-    def __init__(self, pieces: Sequence[npt.NDArray[np.uint64]], base_ns: int) -> None:
+    def __init__(self, pieces: Sequence[Piece], base_ns: int) -> None:
         self._pieces = list(reversed(pieces))
         self._base_ns = base_ns
         self.block: _Block | None = None
@@ -87,7 +88,8 @@ class _Cursor:
             self.taken = 0
             if not self._pieces:
                 return False
-            words = self._pieces.pop()
+            piece = self._pieces.pop()
+            words = piece() if callable(piece) else piece
             rows, payloads, used = records.count(words, BLOCK_RECORDS)
             if rows:
                 self.block = self._decode(words, rows, payloads)
@@ -121,7 +123,7 @@ class _Cursor:
 
 
 def merged(
-    streams: Sequence[tuple[Sequence[npt.NDArray[np.uint64]], int]],
+    streams: Sequence[tuple[Sequence[Piece], int]],
 ) -> Iterator[Records | Oddities]:
     """Yield the records of streams, given as (pieces, base_ns), in order of time.
 

@@ -1,0 +1,33 @@
+"""`meantime pack`: a recording in one compressed file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from meantime.cli.options import once
+from meantime.errors import UsageError
+from meantime.units import format_bytes
+
+__all__ = ["command"]
+
+
+@click.command("pack", epilog="Example:  meantime pack app.mtr")
+@click.argument("recording", metavar="NAME.mtr")
+@once("-o", "--output", metavar="FILE", help="Where to write it.  [NAME.mtrz]")
+def command(*, recording: str, output: str | None) -> None:
+    """Pack a recording into one compressed file, which every command takes in its place."""
+    path = Path(recording)
+    if not path.is_dir():
+        raise UsageError(f"{recording}: is not a recording: give the directory that was recorded")
+    from meantime.cli.output import write  # noqa: PLC0415 - NumPy is not for --help
+    from meantime.readers.recording.packing import pack  # noqa: PLC0415 - as above
+
+    # the name's own dots are not suffixes: app.v2.mtr becomes app.v2.mtrz
+    packed = output or f"{path.parent / path.name.removesuffix('.mtr')}.mtrz"
+    write(packed, pack(path))
+    if packed != "-":
+        before = sum(file.stat().st_size for file in path.iterdir())
+        after = Path(packed).stat().st_size
+        click.echo(f"{packed}: {format_bytes(after)} of {format_bytes(before)}", err=True)

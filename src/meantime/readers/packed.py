@@ -1,0 +1,36 @@
+"""Packed recordings: what `meantime pack` makes of a recording's directory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from meantime.readers import recording
+from meantime.readers.recording.packing import MAGIC, open_packed
+
+if TYPE_CHECKING:
+    from meantime.readers.contract import ReadOptions
+    from meantime.readers.source import Source
+    from meantime.trace import Trace
+
+__all__ = ["FORMAT", "read", "recognises"]
+
+FORMAT = recording.FORMAT
+
+
+def recognises(head: bytes, name: str) -> bool:
+    """Return whether an input that begins like this is a packed recording."""
+    del name
+    return head.startswith(MAGIC)
+
+
+def read(source: Source, options: ReadOptions) -> Trace:
+    """Return the trace, the same as of the directory.
+
+    Raises:
+        InputError: If it is damaged or ends too early; from the batches, too.
+    """
+    del options
+    with source:
+        data = source.whole()
+    return recording.Reading(open_packed(source.name, data, Path(source.name))).trace
