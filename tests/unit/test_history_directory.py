@@ -187,6 +187,14 @@ def test_what_is_no_manifest_is_refused(path: Path, text: str) -> None:
         open_history(path)
 
 
+def test_a_line_end_that_became_another_byte_is_damage_and_no_killed_build(path: Path) -> None:
+    manifest = built(path) / "manifest"
+    manifest.write_bytes(manifest.read_bytes()[:-1] + b"*")
+
+    with pytest.raises(InputError, match=r"manifest: byte \d+: line \d+ is damaged"):
+        open_history(path)
+
+
 def test_a_missing_segment_is_named_and_what_is_before_it_can_be_saved(path: Path) -> None:
     built(path)
     (path / "segments" / "000000.seg").unlink()

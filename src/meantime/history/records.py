@@ -57,10 +57,12 @@ def read_lines(path: Path, *, salvage: bool = False) -> Lines:
     position = 0
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
-            if not line.endswith(b"\n"):
-                break
             text = line[_CRC_DIGITS + 1 : -1]
-            if line[: _CRC_DIGITS + 1] != b"%08x " % zlib.crc32(text):
+            whole = line[: _CRC_DIGITS + 1] == b"%08x " % zlib.crc32(text)
+            finished = line.endswith(b"\n")
+            if not finished and not whole:
+                break
+            if not finished or not whole:  # a whole line that ends in another byte is damaged too
                 if salvage:
                     break
                 raise InputError(
