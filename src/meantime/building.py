@@ -142,6 +142,8 @@ def why_not(kept: dict[str, str], made_of: dict[str, str]) -> str | None:
         return "the trace is another"
     for part, what in _PARTS.items():
         was, now = kept.get(part), made_of.get(part)
+        if was != now and part == "provider_definition":
+            return "the provider's file has changed"
         if was != now:
             return f"{what} is {now or 'none'}, it was {was or 'none'}"
     return None
@@ -150,7 +152,7 @@ def why_not(kept: dict[str, str], made_of: dict[str, str]) -> str | None:
 _PARTS = {
     "provider": "the provider",
     "provider_version": "the provider's version",
-    "provider_definition": "the provider's file",
+    "provider_definition": "",
     "lenient": "lenient",
 }
 

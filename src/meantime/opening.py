@@ -5,15 +5,21 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from meantime.history import build
+from meantime.building import provider_of
+from meantime.caching import cached
+from meantime.errors import InputError
+from meantime.history import HistoryBuilder
 from meantime.history import opening as directory
+from meantime.history.build import fill
 from meantime.history.opening import is_history
+from meantime.provenance import can_be_read_again
 from meantime.readers import open_trace
 from meantime.trace import Trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from meantime.building import ProviderLike, Tell
     from meantime.history import History
 
 __all__ = ["Opened", "load", "open_history"]
@@ -26,38 +32,67 @@ class Opened(NamedTuple):
     history: History
 
 
-def open_history(path: str | os.PathLike[str], *, lenient: bool = False) -> History:
+def open_history(
+    path: str | os.PathLike[str],
+    *,
+    provider: ProviderLike = None,
+    cache: bool = False,
+    lenient: bool = False,
+    tell: Tell | None = None,
+) -> History:
     """Return the history in a directory, or of the trace in a file of any format that is known.
 
-    The file may be compressed, and `-` is standard input. With `lenient`, records that cannot be
-    read are counted in the history's anomalies; without, the first of them is an error.
+    The file may be compressed, and `-` is standard input.
+
+    Args:
+        path: Where it lies.
+        provider: What makes states of a trace's events; see `meantime.build`.
+        cache: Keep a trace's history in `$XDG_CACHE_HOME/meantime`, or `~/.cache/meantime`, and
+            use it again as long as the trace, the provider and its version are the same.
+        lenient: Count records that cannot be read in the history's anomalies; without, the first of
+            them is an error.
+        tell: Called with a sentence that says why a history that was kept is built anew.
 
     Raises:
         InputError: If the file cannot be read.
+        ProviderError: If the provider fails, or the file it is declared in is wrong.
     """
-    return load(path, lenient=lenient).history
+    return load(path, provider=provider, cache=cache, lenient=lenient, tell=tell).history
 
 
 def load(
     path: str | os.PathLike[str],
     *,
+    provider: ProviderLike = None,
+    cache: bool = False,
     lenient: bool = False,
     until_ns: int | None = None,
     keep: Callable[[str], bool] | None = None,
+    tell: Tell | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Opened:
-    """Return a trace and its history; the options are those of `open_trace`.
+    """Return a trace and its history; the options are those of `open_history` and `open_trace`.
 
     A history's directory has them no more: its trace has facts and no batches.
 
     Raises:
         InputError: If the file cannot be read.
+        ProviderError: If the provider fails, or the file it is declared in is wrong.
     """
+    source = os.fspath(path)
     if is_history(path):
+        if provider is not None:
+            raise InputError(source, "a history has no events any more for a provider")
         history = directory.open_history(path)
-        return Opened(_told_by(os.fspath(path), history), history)
+        return Opened(_told_by(source, history), history)
+    made_by = provider_of(provider)
+    if cache and can_be_read_again(path):
+        history = cached(
+            path, made_by, lenient=lenient, tell=tell or (lambda _: None), progress=progress
+        )
+        return Opened(_told_by(source, history), history)
     trace = open_trace(path, lenient=lenient, until_ns=until_ns, keep=keep, progress=progress)
-    return Opened(trace, build(trace))
+    return Opened(trace, fill(HistoryBuilder(), trace, made_by))
 
 
 def _told_by(source: str, history: History) -> Trace:
@@ -72,6 +107,7 @@ def _told_by(source: str, history: History) -> Trace:
         bounds=history.bounds,
         title=history.title,
         anomalies=history.anomalies,
+        records=int(history.provenance.get("records", 0)),
         facts=history.facts,
         lost=list(history.lost),
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,12 +11,18 @@ from meantime.errors import InputError
 if TYPE_CHECKING:
     import os
 
-__all__ = ["fingerprint"]
+__all__ = ["can_be_read_again", "fingerprint"]
 
 # Smaller inputs are read whole; of larger ones so many blocks, so that asking stays cheap.
 _WHOLE_BYTES = 1 << 26
 _BLOCKS = 256
 _BLOCK_BYTES = 1 << 16
+
+
+def can_be_read_again(path: str | os.PathLike[str]) -> bool:
+    """Return whether an input is a file or a directory, not a pipe."""
+    place = Path(path)
+    return str(path) != "-" and (place.is_file() or place.is_dir())
 
 
 def fingerprint(path: str | os.PathLike[str]) -> str | None:
@@ -29,21 +34,18 @@ def fingerprint(path: str | os.PathLike[str]) -> str | None:
         InputError: If it cannot be read.
     """
     place = Path(path)
-    if str(path) == "-":
-        return None
+    if not can_be_read_again(path):
+        if str(path) == "-" or place.exists():
+            return None
+        raise InputError(str(path), "there is no such file")
     digest = hashlib.blake2b(digest_size=16)
     try:
-        if place.is_dir():
-            for part in sorted(place.rglob("*")):
-                if part.is_file():
-                    digest.update(f"{part.relative_to(place)}\0".encode())
-                    _add(digest, part)
-        elif not stat.S_ISREG(place.stat().st_mode):
-            return None
-        else:
+        parts = sorted(part for part in place.rglob("*") if part.is_file())
+        for part in parts:
+            digest.update(f"{part.relative_to(place)}\0".encode())
+            _add(digest, part)
+        if place.is_file():
             _add(digest, place)
-    except FileNotFoundError:
-        raise InputError(str(path), "there is no such file") from None
     except OSError as error:
         raise InputError(str(path), f"it cannot be read ({error.strerror})") from None
     return digest.hexdigest()

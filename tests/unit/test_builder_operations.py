@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
 
@@ -8,6 +10,9 @@ from meantime.errors import HistoryError, QuarkError, StateTypeError, TimeOrderE
 from meantime.history import AttributePool, AttributeQueue, HistoryBuilder, structures
 from meantime.history.store import Store
 from meantime.testing import picture
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 @pytest.fixture
@@ -238,7 +243,7 @@ def test_a_history_can_be_asked_while_it_is_built(builder: HistoryBuilder) -> No
 def test_a_bad_quark_is_refused_by_every_operation(builder: HistoryBuilder, quark: int) -> None:
     builder.quark("only")
 
-    for operation in (
+    operations: list[Callable[[], object]] = [
         lambda: builder.modify(1, quark, 1),
         lambda: builder.modify_many([1], [quark], [1]),
         lambda: builder.update_ongoing(quark, 1),
@@ -249,7 +254,8 @@ def test_a_bad_quark_is_refused_by_every_operation(builder: HistoryBuilder, quar
         lambda: builder.later(1, quark, 1),
         lambda: builder.ongoing(quark),
         lambda: builder.ongoing_start(quark),
-    ):
+    ]
+    for operation in operations:
         with pytest.raises(QuarkError):
             operation()
 
@@ -266,9 +272,9 @@ def test_a_time_is_a_whole_number_that_fits(builder: HistoryBuilder) -> None:
         with pytest.raises(TypeError):
             builder.modify(bad, quark, 1)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="float64"):
-        builder.modify_many(np.array([1.0]), [quark], [1])  # type: ignore[arg-type]
+        builder.modify_many(np.array([1.0]), [quark], [1])
     with pytest.raises(TimeRangeError):
-        builder.modify_many(np.array([2**63 + 5], np.uint64), [quark], [1])  # type: ignore[arg-type]
+        builder.modify_many(np.array([2**63 + 5], np.uint64), [quark], [1])
     builder.modify(np.int64(3), quark, np.int8(4))  # type: ignore[arg-type]
     assert builder.ongoing(quark) == 4
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from meantime.cli.inputs import import_numpy
-from meantime.cli.options import once
+from meantime.cli.inputs import import_numpy, tell
+from meantime.cli.options import once, provider_option
 from meantime.cli.progress import progress_bar
 from meantime.errors import OutputError
 from meantime.units import format_bytes
@@ -22,7 +22,7 @@ __all__ = ["command", "keep_history"]
 @click.command("build", epilog="Example:  meantime build disks.statemap.gz -o disks.mth")
 @click.argument("trace", metavar="TRACE")
 @once("-o", "--output", metavar="NAME.mth", required=True, help="The directory to make.")
-@once("--provider", metavar="FILE", help="What makes states of events: a TOML or Python file.")
+@provider_option
 @click.option("--lenient", is_flag=True, help="Skip and count what cannot be read.")
 def command(*, trace: str, output: str, provider: str | None, lenient: bool) -> None:
     """Turn a trace into a history on disk, which every command takes in its place."""
@@ -55,10 +55,6 @@ def keep_history(trace: str, output: str, *, provider: str | None, lenient: bool
             path,
             lenient=lenient,
             resume=True,
-            tell=_tell,
+            tell=tell,
             progress=progress,
         )
-
-
-def _tell(sentence: str) -> None:
-    click.echo(sentence, err=True)

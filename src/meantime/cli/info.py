@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from meantime.cli.inputs import load
+from meantime.cli.options import provider_option
 from meantime.cli.tables import Column, print_facts, print_table
 from meantime.units import format_ns, format_utc
 
@@ -24,10 +25,11 @@ _MOST_NAMES = 6
 @click.command("info", epilog="Example:  meantime info pg.statemap.gz")
 @click.argument("file", metavar="FILE")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@provider_option
 @click.option("--lenient", is_flag=True, help="Skip and count what cannot be read.")
-def command(*, file: str, as_json: bool, lenient: bool) -> None:
+def command(*, file: str, as_json: bool, provider: str | None, lenient: bool) -> None:
     """Tell what a trace is: its format, span, entities, states and anomalies."""
-    trace, history = load(file, lenient=lenient)
+    trace, history = load(file, lenient=lenient, provider=provider)
     facts = _facts(trace, history)
     if as_json:
         click.echo(json.dumps(facts))

@@ -6,6 +6,8 @@ import os
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+import click
+
 from meantime.cli.progress import progress_bar
 from meantime.errors import InputError, UsageError
 from meantime.units import format_utc, parse_instant
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from meantime.opening import Opened
     from meantime.units import Instant
 
-__all__ = ["import_numpy", "load", "refuse_anomalies", "resolve", "since_origin"]
+__all__ = ["import_numpy", "load", "refuse_anomalies", "resolve", "since_origin", "tell"]
 
 
 def load(
@@ -27,8 +29,11 @@ def load(
     lenient: bool,
     until_ns: int | None = None,
     keep: Callable[[str], bool] | None = None,
+    provider: str | None = None,
 ) -> Opened:
     """Return a trace and its history, with progress on a terminal.
+
+    The history that a provider makes is kept and used again.
 
     Raises:
         InputError: If the trace cannot be read.
@@ -37,7 +42,21 @@ def load(
     from meantime import opening  # noqa: PLC0415 - NumPy and the core are not for --help
 
     with progress_bar(f"reading {path}") as progress:
-        return opening.load(path, lenient=lenient, until_ns=until_ns, keep=keep, progress=progress)
+        return opening.load(
+            path,
+            provider=provider,
+            cache=provider is not None,
+            lenient=lenient,
+            until_ns=until_ns,
+            keep=keep,
+            tell=tell,
+            progress=progress,
+        )
+
+
+def tell(sentence: str) -> None:
+    """Say something about how a history was come by."""
+    click.echo(sentence, err=True)
 
 
 def import_numpy() -> None:

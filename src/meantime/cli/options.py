@@ -9,7 +9,7 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["Once", "once"]
+__all__ = ["Once", "once", "provider_option"]
 
 F = TypeVar("F", bound="Callable[..., object] | click.Command")
 
@@ -33,3 +33,10 @@ class Once(click.Option):
 def once(*names: str, **attributes: Any) -> Callable[[F], F]:
     """Return a decorator for an option that takes one value, once."""
     return click.option(*names, cls=Once, **attributes)
+
+
+def provider_option(function: F) -> F:
+    """Decorate a command with the option that says what makes states of a trace's events."""
+    return once(
+        "--provider", metavar="FILE", help="What makes states of events: a TOML or Python file."
+    )(function)

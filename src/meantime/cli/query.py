@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from meantime.cli.inputs import load, resolve
-from meantime.cli.options import once
+from meantime.cli.options import once, provider_option
 from meantime.cli.rows import Form, form_options, show
 from meantime.errors import AttributeNotFound, UsageError
 
@@ -32,6 +32,7 @@ _QUESTIONS = {"at": 1, "state": 2, "intervals": 1, "shares": 1, "tree": 0}
 @once("--to", "to", metavar="TIME", help="Where the range ends.")
 @once("--resolution", metavar="TIME", help="Only intervals at multiples of this from the start.")
 @once("--bins", type=click.IntRange(1), default=1, help="How many parts shares have.  [1]")
+@provider_option
 @form_options
 def command(
     *,
@@ -42,6 +43,7 @@ def command(
     to: str | None,
     resolution: str | None,
     bins: int,
+    provider: str | None,
     as_json: bool,
     as_csv: bool,
     arrow: str | None,
@@ -59,7 +61,7 @@ def command(
     least = _QUESTIONS[question]
     if not least <= len(words) <= max(least, 1):
         raise UsageError(f"{question} takes {least} words, not {len(words)}; see --help")
-    _, asked = load(history, lenient=False)
+    _, asked = load(history, lenient=False, provider=provider)
     range_ns = (resolve(from_, asked.clock), resolve(to, asked.clock))
     answers: dict[str, Callable[[], ColumnBatches]] = {
         "at": lambda: _at(asked, words[0]),

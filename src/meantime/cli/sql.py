@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from meantime.cli.inputs import load
+from meantime.cli.options import provider_option
 from meantime.cli.rows import Form, form_options, show
 
 __all__ = ["command"]
@@ -17,11 +18,13 @@ __all__ = ["command"]
 )
 @click.argument("history", metavar="HISTORY")
 @click.argument("statement", metavar="STATEMENT")
+@provider_option
 @form_options
 def command(
     *,
     history: str,
     statement: str,
+    provider: str | None,
     as_json: bool,
     as_csv: bool,
     arrow: str | None,
@@ -31,7 +34,7 @@ def command(
 
     So are spans, samples, points and flows. DuckDB answers; it comes with the extra [sql].
     """
-    _, asked = load(history, lenient=False)
+    _, asked = load(history, lenient=False, provider=provider)
     from meantime.query.sql import answer  # noqa: PLC0415 - NumPy is not for --help
 
     with answer(asked, statement) as rows:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from meantime.cli.inputs import load, refuse_anomalies
-from meantime.cli.options import once
+from meantime.cli.options import once, provider_option
 from meantime.cli.output import write
 from meantime.cli.window import named_time, parse_window
 from meantime.clocks import Clock
@@ -71,6 +71,7 @@ Examples:
     metavar="FILE=TIME",
     help="Shift a stacked file's times by hand.",
 )
+@provider_option
 @click.option("--lenient", is_flag=True, help="Skip and count what cannot be read.")
 @click.option("--strict", is_flag=True, help="Fail if anything in the input is odd.")
 @click.option("-n", "--dry-run", is_flag=True, help="Read only: print the summary, draw nothing.")
@@ -90,6 +91,7 @@ def command(
     from_: str | None,
     to: str | None,
     offsets: tuple[str, ...],
+    provider: str | None,
     lenient: bool,
     strict: bool,
     dry_run: bool,
@@ -111,7 +113,7 @@ def command(
 
     until_ns = None if asked.absolute else asked.window(Clock())[1]
     opened = [
-        _open(file, lenient=lenient, until_ns=None if number else until_ns)
+        _open(file, provider, lenient=lenient, until_ns=None if number else until_ns)
         for number, file in enumerate(files)
     ]
     from meantime.views.statemap import StatemapOptions  # noqa: PLC0415 - NumPy is not for --help
@@ -139,16 +141,16 @@ def command(
             click.echo(f"{name}: {line}", err=True)
 
 
-def _open(file: str, *, lenient: bool, until_ns: int | None) -> Opened:
+def _open(file: str, provider: str | None, *, lenient: bool, until_ns: int | None) -> Opened:
     """Load a file; what comes after the end of the window need not make sense, as in the original.
 
     Raises:
         InputError: If it cannot be read up to there.
     """
     try:
-        return load(file, lenient=lenient)
+        return load(file, lenient=lenient, provider=provider)
     except InputError:
-        if not until_ns or not Path(file).is_file():
+        if provider or not until_ns or not Path(file).is_file():
             raise
     opened = load(file, lenient=lenient, until_ns=until_ns)
     opened.history.anomalies.add("unread_after_end")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from meantime.cli.inputs import load, resolve
-from meantime.cli.options import once
+from meantime.cli.options import once, provider_option
 from meantime.cli.parts import against as compared_with
 from meantime.cli.parts import part_of, thread_option
 from meantime.cli.tables import Column, print_table
@@ -48,6 +48,7 @@ __all__ = ["command"]
 @once("--longest", metavar="NAME", help="The longest spans of this name.")
 @once("--histogram", metavar="NAME", help="How long spans of this name lasted.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@provider_option
 @click.option("--lenient", is_flag=True, help="Skip and count what cannot be read.")
 def command(
     *,
@@ -60,13 +61,14 @@ def command(
     against: str | None,
     tree: bool,
     as_json: bool,
+    provider: str | None,
     lenient: bool,
     **of_name: str | None,
 ) -> None:
     """Tell where the time went: per state or entity, or per name of spans or samples."""
     question = _question(of_name, by=by, against=against, tree=tree)
     compared_to = None if against is None else compared_with(against)
-    _, history = load(file, lenient=lenient)
+    _, history = load(file, lenient=lenient, provider=provider)
     has_stacks = len(history.spans()) + len(history.samples()) > 0
     if by is None:
         by = "name" if has_stacks else "state"

@@ -79,6 +79,8 @@ def fill(builder: HistoryBuilder, trace: Trace, provider: Provider | None = None
             states=lane.states,
             unit=lane.unit,
         )
+    if builder.catalogue.provenance:
+        builder.catalogue.provenance["records"] = str(trace.records)
     builder.catalogue.clock = trace.clock
     builder.catalogue.title = trace.title
     if feeder is None:

@@ -108,7 +108,8 @@ def subjects(history: History, pattern: str | None) -> list[Subject]:
     """
     lanes = [lane for lane in history.lanes if lane.declaration.kind in _ROWS_OF]
     if not lanes:
-        raise MeantimeError("there are no states to draw in this trace")
+        hint = "; a provider makes states of its events" if len(history.points()) else ""
+        raise MeantimeError(f"there are no states to draw in this trace{hint}")
     title = history.title or ""
     made = []
     for lane in lanes:

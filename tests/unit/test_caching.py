@@ -1,0 +1,198 @@
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner
+
+import meantime
+from meantime.caching import cache_directory
+from meantime.cli import cli
+from meantime.errors import InputError
+from meantime.history import loading
+
+if TYPE_CHECKING:
+    from meantime.events import Event
+    from meantime.history import HistoryBuilder
+
+PROVIDER = """
+[[on]]
+event = "*"
+change = [{ path = "State", set = "{name}" }]
+"""
+
+
+class Names(meantime.StateProvider):
+    handled = 0
+
+    def handle(self, event: Event, state: HistoryBuilder) -> None:
+        Names.handled += 1
+        state.modify(event.time_ns, state.quark("State"), event.name)
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(Names, "handled", 0)
+    monkeypatch.setattr(Names, "version", 1)
+    return tmp_path / "cache" / "meantime"
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    file = tmp_path / "x.jsonl"
+    file.write_text('{"ts": 1, "name": "a"}\n{"ts": 3, "name": "b"}\n')
+    return file
+
+
+@pytest.fixture
+def toml(tmp_path: Path) -> Path:
+    file = tmp_path / "states.toml"
+    file.write_text(PROVIDER)
+    return file
+
+
+def opened(trace: Path, provider: Any = Names, **options: Any) -> tuple[list[Any], list[str]]:
+    said: list[str] = []
+    history = meantime.open(trace, provider=provider, cache=True, tell=said.append, **options)
+    return [interval.value for interval in history.iterate(history.quark("State"), 1)], said
+
+
+def test_a_history_is_made_once_and_used_again(trace: Path, cache: Path) -> None:
+    assert opened(trace) == opened(trace) == (["a", "b"], [])
+    assert Names.handled == 2
+    os.utime(trace, (0, 0))
+    assert opened(trace) == (["a", "b"], [])
+    assert Names.handled == 2
+    assert [path.suffix for path in cache.iterdir()] == [".mth"]
+
+
+def test_without_the_cache_nothing_is_kept(trace: Path, cache: Path) -> None:
+    meantime.open(trace, provider=Names)
+    meantime.open(trace, provider=Names)
+
+    assert Names.handled == 4
+    assert not cache.exists()
+
+
+def test_it_is_made_anew_when_the_trace_is_another(trace: Path) -> None:
+    opened(trace)
+    trace.write_text(trace.read_text().replace("b", "c"))
+
+    assert opened(trace) == (["a", "c"], [f"{trace}: built anew: the trace is another"])
+
+
+def test_it_is_made_anew_when_the_provider_s_version_is_another(trace: Path) -> None:
+    opened(trace)
+    Names.version = 2
+
+    assert opened(trace)[1] == [f"{trace}: built anew: the provider's version is 2, it was 1"]
+    assert opened(trace)[1] == []
+
+
+def test_it_is_made_anew_when_the_declaration_was_edited(trace: Path, toml: Path) -> None:
+    assert opened(trace, toml) == opened(trace, toml) == (["a", "b"], [])
+    toml.write_text(PROVIDER.replace("{name}", "{name}!"))
+
+    assert opened(trace, toml) == (
+        ["a!", "b!"],
+        [f"{trace}: built anew: the provider's file has changed"],
+    )
+
+
+def test_it_is_made_anew_when_the_format_is_another(
+    trace: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as later:
+        later.setattr(loading, "VERSION", loading.VERSION + 1)
+        later.setattr("meantime.history.directory.VERSION", loading.VERSION)
+        opened(trace)
+
+    [said] = opened(trace)[1]
+
+    assert f"is of version {loading.VERSION + 1}; this meantime reads up to" in said
+    assert opened(trace)[1] == []
+    assert len(list(cache.iterdir())) == 1
+
+
+def test_one_that_is_damaged_is_made_anew(trace: Path, cache: Path) -> None:
+    opened(trace)
+    [kept] = cache.iterdir()
+    (kept / "manifest").write_bytes(b"x\n")
+
+    values, [said] = opened(trace)
+
+    assert values == ["a", "b"]
+    assert "line 1 is damaged" in said
+
+
+def test_two_providers_and_two_traces_do_not_displace_each_other(
+    trace: Path, toml: Path, cache: Path
+) -> None:
+    other = trace.with_name("y.jsonl")
+    other.write_text(trace.read_text())
+    for provider in (Names, toml):
+        for file in (trace, other):
+            opened(file, provider)
+
+    assert all(opened(f, p)[1] == [] for p in (Names, toml) for f in (trace, other))
+    assert len(list(cache.iterdir())) == 4
+
+
+def test_a_cache_that_cannot_be_written_is_told_and_done_without(
+    trace: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "cache").write_text("a file")
+
+    values, [said] = opened(trace)
+
+    assert values == ["a", "b"]
+    assert "built, and not kept" in said
+
+
+def test_what_fails_leaves_nothing_in_the_cache(trace: Path, cache: Path) -> None:
+    trace.write_text(trace.read_text() + "bad\n")
+
+    with pytest.raises(InputError, match=r"x\.jsonl:3"):
+        opened(trace)
+    assert list(cache.iterdir()) == []
+    assert opened(trace, lenient=True) == (["a", "b"], [])
+
+
+def test_the_cache_is_where_the_system_wants_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    for home in ("", "relative/path"):
+        monkeypatch.setenv("XDG_CACHE_HOME", home)
+        assert cache_directory() == Path.home() / ".cache" / "meantime"
+
+
+def test_a_history_needs_no_provider(trace: Path, tmp_path: Path) -> None:
+    meantime.build(trace, Names, tmp_path / "x.mth")
+
+    with pytest.raises(InputError, match="has no events any more"):
+        meantime.open(tmp_path / "x.mth", provider=Names)
+
+
+def test_commands_take_a_provider_and_keep_what_it_makes(
+    trace: Path, toml: Path, tmp_path: Path
+) -> None:
+    def run(*words: object) -> Any:
+        return CliRunner().invoke(cli, list(map(str, words)), catch_exceptions=False)
+
+    asked = ("query", trace, "state", "State", "2ns", "--provider", toml, "--json")
+    assert json.loads(run(*asked).stdout)["value"] == "a"
+    toml.write_text(PROVIDER.replace("{name}", "{name}!"))
+    again = run(*asked)
+    assert json.loads(again.stdout)["value"] == "a!"
+    assert "the provider's file has changed" in again.stderr
+    told = json.loads(run("info", trace, "--json", "--provider", toml).stdout)
+    assert (told["records"], told["entities"]) == (2, 1)
+    stats = json.loads(run("stats", trace, "--json", "--provider", toml).stdout)
+    assert [(row["key"], row["total_ns"]) for row in stats["rows"]] == [("a!", 2), ("b!", 1)]
+    drawn = run("statemap", trace, "--provider", toml, "-o", tmp_path / "x.svg")
+    assert drawn.exit_code == 0
+    assert "2 records processed, 2 rectangles" in drawn.stderr
+    built = run("build", trace, "--provider", toml, "-o", tmp_path / "x.mth")
+    assert "1 attributes" in built.stdout
