@@ -146,6 +146,10 @@ class ArgumentText:
             return bytes(self._added[behind : behind + length])
         return bytes(self._source[offset : offset + length])
 
+    def told(self, offset: int, length: int) -> str | None:
+        """Return the text at that place; None for a length of 0."""
+        return self.read(offset, length).decode("utf-8", "replace") if length else None
+
 
 class SpanFlag(IntFlag):
     """What is known of a span besides its times.

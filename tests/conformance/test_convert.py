@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -66,13 +67,9 @@ def rest_of(history: History) -> list[list[Any]]:
     path = history.attributes.path
     return [
         sorted(
-            (time_ns, path(quark), name)
-            for time_ns, quark, name in zip(
-                points.time_ns.tolist(),
-                points.quark.tolist(),
-                points.name.to_list(),
-                strict=True,
-            )
+            (int(points.time_ns[row]), path(int(points.quark[row])), points.name[row] or "", told)
+            for row in range(len(points))
+            for told in [json.dumps(arguments(points.arguments(row)))]
         ),
         sorted(
             (int(flows.from_ns[row]), int(flows.to_ns[row]), path(int(flows.to_quark[row])))
@@ -151,7 +148,9 @@ def test_spall_holds_the_spans_of_threads(
 
 
 def test_a_recorded_spall_trace_goes_through_every_format(recordings: Path, tmp_path: Path) -> None:
-    history = build(open_trace(recordings / "spall" / "recorded" / "threads-v3.spall.gz"))
+    with gzip.open(recordings / "spall" / "recorded" / "threads-v3.spall.gz") as recorded:
+        (tmp_path / "part.spall").write_bytes(recorded.read(400_000))
+    history = build(open_trace(tmp_path / "part.spall"))
 
     for target in ("spall", "spall1", "chrome"):
         copy, lost = again(history, target, tmp_path)
@@ -269,7 +268,9 @@ def test_a_history_that_fails_leaves_nothing(
     [
         (["x.json", "out.json"], 2, "does not end like a format: say --to"),
         (["x.json", "out.bin", "--to", "png"], 2, "'png' is not a format that can be written"),
-        (["empty.json", "out.spall"], 1, "there are no spans and no samples"),
+        (["empty.json", "out.spall"], 1, "there are no spans, samples or states"),
+        (["empty.json", "out.statemap"], 1, "there are no states and no spans"),
+        (["empty.json", "out.svg"], 2, "does not end like a format: say --to"),
     ],
 )
 def test_what_cannot_be_converted_is_refused(
@@ -287,3 +288,101 @@ def test_what_cannot_be_converted_is_refused(
     assert found == status
     assert message in said
     assert not (tmp_path / words[1]).exists()
+
+
+def states_of(history: History) -> list[Any]:
+    path, tags = history.attributes.path, history.tags
+    points, flows = history.points(), history.flows()
+    states = [
+        (path(quark), start_ns, end_ns, value, None if tag is None else tags[tag])
+        for quark, start_ns, end_ns, value, tag, _ in history.intervals(list(history.attributes))
+        if value is not None
+    ]
+    return [
+        states,
+        [
+            (int(points.time_ns[row]), path(int(points.quark[row])), points.name[row])
+            for row in range(len(points))
+        ],
+        [
+            (int(flows.from_ns[row]), path(int(flows.from_quark[row])),
+             path(int(flows.to_quark[row])), flows.name[row])
+            for row in range(len(flows))
+        ],
+        {path(quark): text for quark, text in history.descriptions.items()},
+        (history.title, history.clock, history.bounds, history.start_ns, history.end_ns),
+        [lane.declaration for lane in history.lanes],
+    ]  # fmt: skip
+
+
+STATES = """
+{"start":[3,5],"title":"t","host":"h","entityKind":"Disk",
+ "states":{"a":{"value":0},"b":{"value":1,"color":"red"}}}
+{"time":"5","entity":"x/y","state":1,"value":3}
+{"time":"5","entity":"z","state":1,"value":2.5,"tag":"t"}
+{"state":1,"tag":"t","text":"said","n":[1,null]}
+{"time":"7","entity":"x/y","state":1,"value":4}
+{"time":"9","entity":"x/y","state":0}
+{"time":"9","entity":"z","state":0,"tag":"t"}
+{"time":"12","entity":"z","state":0,"tag":"t","value":1.5}
+{"time":"19","entity":"z","event":"e","target":"x/y"}
+{"time":"11","entity":"z","event":"f"}
+{"entity":"w","description":"nobody"}
+"""
+
+
+@pytest.mark.parametrize("name", ["", "tst.io.in", "tst.tag_basic.in", "tst.tag_redefined.in"])
+def test_statemap_data_are_equal_after_being_written(
+    samples: Path, tmp_path: Path, name: str
+) -> None:
+    source = samples / "statemap" / name
+    if not name:
+        source = tmp_path / "x.statemap"
+        source.write_text(STATES)
+    history = build(open_trace(source))
+
+    copy, lost = again(history, "statemap", tmp_path)
+
+    assert states_of(copy) == states_of(history)
+    assert lost == {}
+
+
+def test_states_become_spans_where_there_are_no_states(tmp_path: Path) -> None:
+    (tmp_path / "x.statemap").write_text(STATES)
+    history = build(open_trace(tmp_path / "x.statemap"))
+
+    for target in ("chrome", "spall", "spall1", "speedscope"):
+        copy, lost = again(history, target, tmp_path)
+        assert Counter(row[1:4] for row in spans_of(copy)) == {
+            ("b", 5, 9): 2, ("a", 9, 12): 2,
+        }  # fmt: skip
+        assert lost["states, which became spans"] == 4
+    copy, _ = again(history, "chrome", tmp_path)
+    assert [(row[0][3], row[6]) for row in spans_of(copy) if row[1] == "b"] == [
+        ("x/y", None),
+        ("z", {"state": 1, "tag": "t", "text": "said", "n": [1, None]}),
+    ]
+
+
+def test_the_depths_of_threads_become_entities(tmp_path: Path) -> None:
+    history = history_from_spans(
+        {"1": [("a", 5, 9), ("b", 6, 7), ("c", 7, 7)], "2": [("a", 8, 10)]}
+    )
+
+    copy, lost = again(history, "statemap", tmp_path)
+
+    stack = "Processes/1/Threads/1/Stack"
+    assert [row[:4] for row in states_of(copy)[0]] == [
+        ((f"{stack}/0",), 0, 4, "a"),
+        ((f"{stack}/0",), 4, 5, "none"),
+        ((f"{stack}/1",), 1, 2, "b"),
+        ((f"{stack}/1",), 2, 5, "none"),
+        (("Processes/1/Threads/2/Stack/0",), 3, 5, "a"),
+    ]
+    assert copy.bounds == (0, 5)
+    assert lost == {
+        "spans without a length": 1,
+        "times without a state, which became the state 'none'": 2,
+        "date, as the trace does not say when it began: it became 1970": 1,
+        "ns before the first event: times begin there": 5,
+    }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,6 +11,9 @@ from meantime.cli.build import keep_history
 from meantime.cli.inputs import load
 from meantime.cli.options import once
 from meantime.errors import InputError, UsageError
+
+if TYPE_CHECKING:
+    from meantime.history.history import History
 
 __all__ = ["command", "report"]
 
@@ -24,7 +28,7 @@ _RECORDED = ("tasks", "workers")
     "--to",
     "to",
     metavar="FORMAT",
-    help="The format: chrome, spall, spall1, speedscope, folded, history.",
+    help="The format: chrome, spall, spall1, speedscope, folded, statemap, history.",
 )
 @once(
     "--only",
@@ -45,10 +49,8 @@ def command(*, source: str, output: str, to: str | None, only: str | None, lenie
     if target in _RECORDED:
         if not len(history.quarks("Tasks/*/*")) + len(history.quarks("Loops/*")):
             raise InputError(source, "there are no tasks and no event loops: it is no recording")
-    elif not len(history.spans()) and not len(history.samples()):
-        raise InputError(
-            source, f"there are no spans and no samples, and {target} holds only those"
-        )
+    elif reason := _nothing_for(history, target):
+        raise InputError(source, reason)
     lost: Counter[str] = Counter()
     write(output, export(history, target, lost))
     report(lost)
@@ -61,9 +63,9 @@ def _target(output: str, to: str | None, only: str | None) -> str:
         return only
     if only is not None:
         raise UsageError("--only goes with a recording and an output that ends in .statemap")
-    if output.endswith(TARGETS["tasks"].suffix) and to is None:
-        raise UsageError(f"{output!r} is statemap data: say --only with tasks or workers")
-    suffixes = {name: target.suffix for name, target in TARGETS.items()} | {_HISTORY: ".mth"}
+    suffixes = {
+        name: target.suffix for name, target in TARGETS.items() if name not in _RECORDED
+    } | {_HISTORY: ".mth"}
     names = ", ".join(suffixes)
     if to is not None:
         if to not in suffixes:
@@ -73,6 +75,19 @@ def _target(output: str, to: str | None, only: str | None) -> str:
         if output.endswith(suffix):
             return name
     raise UsageError(f"{output!r} does not end like a format: say --to with one of {names}")
+
+
+def _nothing_for(history: History, target: str) -> str | None:
+    """Return why a format would hold nothing of a history; None if it holds something."""
+    from meantime.query.statistics import state_quarks  # noqa: PLC0415 - as above
+
+    has_states = history.has_values(state_quarks(history)).any()
+    if target == "statemap":
+        if not has_states and not len(history.spans()):
+            return "there are no states and no spans, and statemap data hold only those"
+    elif target != "chrome" and not (has_states or len(history.spans()) or len(history.samples())):
+        return f"there are no spans, samples or states, and {target} holds only those"
+    return None
 
 
 def report(lost: Counter[str]) -> None:

@@ -145,13 +145,18 @@ def _intervals(history: History) -> Iterator[dict[str, Any]]:
 
 
 def _points(history: History) -> Iterator[dict[str, Any]]:
+    from meantime.cli.dump_spans import parsed  # noqa: PLC0415 - as above
+
     points = history.points()
     for row in range(len(points)):
-        yield {
+        fields = {
             "time_ns": int(points.time_ns[row]),
             "entity": entity_name(history.attributes.path(int(points.quark[row]))),
             "event": points.name[row],
         }
+        if (arguments := points.arguments(row)) is not None:
+            fields["args"] = parsed(arguments)
+        yield fields
 
 
 def _flows(history: History) -> Iterator[dict[str, Any]]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from meantime.history.history import History
     from meantime.history.spans import SpanTable
 
-__all__ = ["counters", "samples", "span_fields", "spans"]
+__all__ = ["counters", "parsed", "samples", "span_fields", "spans"]
 
 
 def spans(history: History) -> Iterator[str]:
@@ -40,7 +40,7 @@ def spans(history: History) -> Iterator[str]:
         for row, (name, start, end, depth, lane, own, unfinished, length) in enumerate(
             zip(*(column[rows].tolist() for column in columns), strict=True), rows.start
         ):
-            args = _json(table.arguments(row)) if length else "null"
+            args = json.dumps(parsed(table.arguments(row))) if length else "null"
             yield (
                 f'{{"name": {names[name]}, {head}, "start_ns": {start}, "end_ns": {end},'
                 f' "depth": {depth}, "lane": {lane}, "self_ns": {own},'
@@ -60,7 +60,7 @@ def span_fields(history: History, table: SpanTable, row: int) -> dict[str, Any]:
         "lane": int(table.lane[row]),
         "self_ns": int(table.self_ns[row]),
         "unfinished": bool(table.unfinished[row]),
-        "args": json.loads(_json(table.arguments(row))),
+        "args": parsed(table.arguments(row)),
     }
 
 
@@ -69,13 +69,12 @@ def _ids(history: History, quark: int) -> str:
     return f'"pid": {json.dumps(whose.pid)}, "tid": {json.dumps(whose.tid)}'
 
 
-def _json(text: str | None) -> str:
-    """Return arguments as JSON: as they are if they are JSON, else as a string."""
+def parsed(text: str | None) -> Any:
+    """Return arguments as what their JSON means; what is none as the text that it is."""
     try:
-        value = json.loads(text or "null", strict=False, parse_constant=str)
+        return json.loads(text or "null", strict=False, parse_constant=str)
     except (ValueError, RecursionError):
-        value = text
-    return json.dumps(value)
+        return text
 
 
 def samples(history: History) -> Iterator[str]:

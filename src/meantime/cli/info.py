@@ -57,7 +57,9 @@ def _facts(trace: Trace, history: History) -> dict[str, Any]:
         "end_ns": history.bounds[1],
         "records": trace.records,
         "entities": len(state_quarks(history)),
-        "entity_kinds": sorted({lane.entity_kind for lane in lanes if lane.entity_kind}),
+        "entity_kinds": sorted(
+            {lane.entity_kind for lane in lanes if lane.entity_kind and lane.kind == "state"}
+        ),
         "states": [
             {
                 "name": state.name,
@@ -139,7 +141,6 @@ def _span_facts(history: History) -> dict[str, Any]:
 
 def _print(facts: dict[str, Any], history: History) -> None:
     origin_ns = facts["origin_ns"]
-    kinds = ", ".join(facts["entity_kinds"])
     print_facts(
         [
             (name, value)
@@ -151,7 +152,7 @@ def _print(facts: dict[str, Any], history: History) -> None:
                 ("begins", None if origin_ns is None else format_utc(origin_ns)),
                 ("span", format_ns(facts["end_ns"] - facts["start_ns"])),
                 ("records", f"{facts['records']:,}"),
-                ("entities", f"{facts['entities']:,}" + (f" ({kinds})" if kinds else "")),
+                ("entities", _entities(facts)),
                 ("tags", f"{facts['tags']:,}"),
                 ("events", _named(facts)),
                 ("spans", _counted(facts)),
@@ -190,6 +191,13 @@ def _named(facts: dict[str, Any]) -> str:
     listed = ", ".join(f"{name} {count:,}" for name, count in names[:_MOST_NAMES])
     more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
     return f"{facts['events']:,}" + (f" ({listed}{more})" if names else "")
+
+
+def _entities(facts: dict[str, Any]) -> str | None:
+    if not facts["entities"] and "spans" in facts:
+        return None
+    kinds = ", ".join(facts["entity_kinds"])
+    return f"{facts['entities']:,}" + (f" ({kinds})" if kinds else "")
 
 
 def _counted(facts: dict[str, Any]) -> str | None:

@@ -10,7 +10,7 @@ import numpy as np
 from meantime.errors import InputError
 from meantime.history.builder import HistoryBuilder
 from meantime.history.feeding import Feeder
-from meantime.trace import Counters, Events, Flows, Points, Samples, Spans, StateChanges
+from meantime.trace import Arguments, Counters, Events, Flows, Points, Samples, Spans, StateChanges
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -90,6 +90,7 @@ def fill(builder: HistoryBuilder, trace: Trace, provider: Provider | None = None
     builder.catalogue.sort_keys = tables.by_quark(trace.sort_keys)
     builder.catalogue.facts = trace.facts
     builder.spans.text = trace.text
+    builder.events.text = trace.text
     builder.samples.stacks = trace.stacks
     builder.catalogue.lost = trace.lost
     builder.catalogue.anomalies.update(trace.anomalies)
@@ -196,8 +197,10 @@ class _Tables:
         flow = batch.target >= 0
         events = self._builder.events
         if not flow.all():
-            alone = ~flow
-            events.add_points(batch.time_ns[alone], quarks[alone], names[alone])
+            alone, arguments = ~flow, batch.arguments
+            if arguments is not None:
+                arguments = Arguments(arguments.offset[alone], arguments.length[alone])
+            events.add_points(batch.time_ns[alone], quarks[alone], names[alone], arguments)
         if flow.any():
             time_ns = batch.time_ns[flow]
             targets = self.quark_of[batch.target[flow]]

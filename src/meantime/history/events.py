@@ -8,6 +8,7 @@ import numpy as np
 
 from meantime.columns import Coded
 from meantime.history.results import Flows, Points
+from meantime.trace import Arguments, ArgumentText
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,12 +22,18 @@ class EventTables:
     """Collects points and flows; names are codes of the history's strings."""
 
     def __init__(self) -> None:
-        self._points: list[tuple[Int64s, Int32s, Int32s]] = []
+        self.text = ArgumentText()
+        self._points: list[tuple[Int64s, Int32s, Int32s, Arguments]] = []
         self._flows: list[tuple[Int64s, Int32s, Int64s, Int32s, Int32s]] = []
 
-    def add_points(self, time_ns: Int64s, quark: Int32s, name: Int32s) -> None:
-        """Take instants on attributes."""
-        self._points.append((time_ns, quark, name))
+    def add_points(
+        self, time_ns: Int64s, quark: Int32s, name: Int32s, arguments: Arguments | None = None
+    ) -> None:
+        """Take instants on attributes; what they carried is places in `text`."""
+        if arguments is None:
+            rows = len(time_ns)
+            arguments = Arguments(np.zeros(rows, np.int64), np.zeros(rows, np.int32))
+        self._points.append((time_ns, quark, name, arguments))
 
     def add_flows(
         self, from_ns: Int64s, from_quark: Int32s, to_ns: Int64s, to_quark: Int32s, name: Int32s
@@ -42,6 +49,9 @@ class EventTables:
             time_ns[order],
             _int32s([part[1] for part in self._points])[order],
             Coded(_int32s([part[2] for part in self._points])[order], names),
+            _int64s([part[3].offset for part in self._points])[order],
+            _int32s([part[3].length for part in self._points])[order],
+            self.text,
         )
         from_ns = _int64s([part[0] for part in self._flows])
         order = np.argsort(from_ns, kind="stable")

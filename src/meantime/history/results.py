@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from meantime.columns import Int32s, Int64s, Value, Values
     from meantime.tabular import Column
+    from meantime.trace import ArgumentText
 
 __all__ = [
     "Flows",
@@ -204,11 +205,21 @@ class Points(Tabular):
         time_ns: int64.
         quark: int32, where it happened.
         name: What happened.
+        arguments_offset: int64, where its arguments stand in `text`.
+        arguments_length: int32, their bytes; 0 is none.
+        text: The bytes that arguments are places in.
     """
 
     time_ns: Int64s
     quark: Int32s
     name: Coded
+    arguments_offset: Int64s
+    arguments_length: Int32s
+    text: ArgumentText
+
+    def arguments(self, row: int) -> str | None:
+        """Return what else was said of a point, as the trace says it (mostly JSON)."""
+        return self.text.told(int(self.arguments_offset[row]), int(self.arguments_length[row]))
 
     def columns(self) -> dict[str, Column]:
         """Return time_ns, quark and name."""

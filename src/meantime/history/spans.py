@@ -118,9 +118,7 @@ class SpanTable(Tabular):
 
     def arguments(self, row: int) -> str | None:
         """Return what else was said of a span, as the trace says it (mostly JSON)."""
-        if not (length := int(self.arguments_length[row])):
-            return None
-        return self.text.read(int(self.arguments_offset[row]), length).decode("utf-8", "replace")
+        return self.text.told(int(self.arguments_offset[row]), int(self.arguments_length[row]))
 
     def select(
         self,

@@ -58,16 +58,16 @@ def pack(facts: Facts) -> tuple[Description, bytes]:
 
 def _columns(facts: Facts) -> dict[str, npt.NDArray[Any]]:
     points, flows, spans, samples = facts.points, facts.flows, facts.spans, facts.samples
-    arguments = [
-        spans.text.read(int(offset), int(length))
-        for offset, length in zip(spans.arguments_offset, spans.arguments_length, strict=True)
-    ]
-    ends = np.cumsum(spans.arguments_length, dtype=np.int64)
+    offset, text = _packed(spans)
+    point_offset, point_text = _packed(points)
     frames = json.dumps(list(samples.stacks.frames)).encode() if len(samples) else b""
     return {
         "points.time_ns": points.time_ns,
         "points.quark": points.quark,
         "points.name": points.name.codes,
+        "points.arguments_offset": point_offset,
+        "points.arguments_length": points.arguments_length,
+        "points.text": np.frombuffer(point_text, np.uint8),
         "flows.from_ns": flows.from_ns,
         "flows.from_quark": flows.from_quark,
         "flows.to_ns": flows.to_ns,
@@ -83,9 +83,9 @@ def _columns(facts: Facts) -> dict[str, npt.NDArray[Any]]:
         "spans.lane": spans.lane,
         "spans.parent": spans.parent,
         "spans.flags": spans.flags,
-        "spans.arguments_offset": ends - spans.arguments_length,
+        "spans.arguments_offset": offset,
         "spans.arguments_length": spans.arguments_length,
-        "spans.text": np.frombuffer(b"".join(arguments), np.uint8),
+        "spans.text": np.frombuffer(text, np.uint8),
         "samples.time_ns": samples.time_ns,
         "samples.thread": samples.thread,
         "samples.stack": samples.stack,
@@ -99,6 +99,14 @@ def _columns(facts: Facts) -> dict[str, npt.NDArray[Any]]:
     }
 
 
+def _packed(table: SpanTable | Points) -> tuple[npt.NDArray[np.int64], bytes]:
+    """Return the arguments of all rows one behind the other, and where each stands there."""
+    length = table.arguments_length
+    places = zip(table.arguments_offset.tolist(), length.tolist(), strict=True)
+    text = b"".join([table.text.read(*place) for place in places])
+    return np.cumsum(length, dtype=np.int64) - length, text
+
+
 _MISSING: dict[str, npt.NDArray[Any]] = {"spans.offsets": np.zeros(1, np.int64)}
 
 
@@ -109,11 +117,15 @@ def unpack(path: Path, described: Description, strings: Sequence[str]) -> Tables
         InputError: If the file is missing, cut or damaged.
     """
     columns = _Columns(path, described)
+    points = columns.get("points.time_ns", np.int64)
     return Tables(
         points=Points(
-            columns.get("points.time_ns", np.int64),
+            points,
             columns.get("points.quark"),
             Coded(columns.get("points.name"), strings),
+            columns.get("points.arguments_offset", np.int64, len(points)),
+            columns.get("points.arguments_length", rows=len(points)),
+            ArgumentText(columns.get("points.text", np.uint8).tobytes()),
         ),
         flows=Flows(
             columns.get("flows.from_ns", np.int64),
@@ -172,6 +184,7 @@ class _Columns:
                 raise InputError(str(path), f"the column {name} is cut or damaged", offset=offset)
             self._arrays[name] = column.view(kind)
 
-    def get(self, name: str, kind: type[np.generic] = np.int32) -> npt.NDArray[Any]:
-        missing = _MISSING.get(name, np.empty(0, kind))
+    def get(self, name: str, kind: type[np.generic] = np.int32, rows: int = 0) -> npt.NDArray[Any]:
+        """Return a column; where it is missing, so many zeros: later versions have more of them."""
+        missing = _MISSING.get(name, np.zeros(rows, kind))
         return self._arrays.get(name, missing)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from meantime.attributes import entity_name
 from meantime.errors import MeantimeError
 
 if TYPE_CHECKING:
@@ -61,7 +62,9 @@ def thread_of(history: History, quark: int) -> Thread:
             history.names.get(quark),
             None if is_thread else "/".join(path[2:]),
         )
-    return Thread("", numbered(path[-1]), None, history.names.get(quark), None)
+    # what is no part of a process is told apart by all of its path
+    own = path[1] if len(path) == 2 and path[0] == "Threads" else entity_name(path)
+    return Thread("", numbered(own), None, history.names.get(quark), None)
 
 
 def thread_title(whose: Thread) -> str:

@@ -21,11 +21,13 @@ class Target(NamedTuple):
         suffix: What its files' names end in.
         module: Where it is written, below this package.
         version: Which version of the format, where there are several.
+        knows_states: Whether it holds states as such; else they become spans.
     """
 
     suffix: str
     module: str
     version: int = 0
+    knows_states: bool = False
 
 
 TARGETS = {
@@ -34,8 +36,9 @@ TARGETS = {
     "spall1": Target(".spall", "spall", 1),
     "speedscope": Target(".speedscope.json", "speedscope"),
     "folded": Target(".folded", "folded"),
-    "tasks": Target(".statemap", "tokio", 1),
-    "workers": Target(".statemap", "tokio", 2),
+    "statemap": Target(".statemap", "statemap", knows_states=True),
+    "tasks": Target(".statemap", "tokio", 1, knows_states=True),
+    "workers": Target(".statemap", "tokio", 2, knows_states=True),
 }
 
 
@@ -51,6 +54,12 @@ def export(history: History, target: str, lost: Counter[str]) -> Iterator[bytes]
         target: The format's name.
         lost: Counts what the format cannot hold, by what it is; final when all was yielded.
     """
-    _, module, version = TARGETS[target]
-    writer = cast("_Writer", import_module(f"{__name__}.{module}"))
-    return writer.write(history, lost, version=version)
+    chosen = TARGETS[target]
+    writer = cast("_Writer", import_module(f"{__name__}.{chosen.module}"))
+    if not chosen.knows_states:
+        from meantime.views.export.states import (  # noqa: PLC0415 - for those that need it
+            with_states_as_spans,
+        )
+
+        history = with_states_as_spans(history, lost)
+    return writer.write(history, lost, version=chosen.version)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from meantime.history.history import History
     from meantime.history.spans import SpanTable
+    from meantime.query.threads import Thread
 
 __all__ = ["write"]
 
@@ -75,7 +76,12 @@ def _us(time_ns: int) -> str:
 
 def _ids(history: History, quark: int) -> str:
     whose = thread_of(history, quark)
-    return f'"pid":{json.dumps(whose.pid)},"tid":{json.dumps(whose.tid)}'
+    return f'"pid":{json.dumps(_pid(whose))},"tid":{json.dumps(whose.tid)}'
+
+
+def _pid(whose: Thread) -> int | str:
+    """Return a process, 0 for what is in none."""
+    return 0 if whose.pid == "" else whose.pid
 
 
 def _metadata(history: History) -> Iterator[str]:
@@ -100,13 +106,17 @@ def _details(spans: SpanTable, row: int) -> str:
     text = ""
     if (category := spans.category[row]) is not None:
         text = f',"cat":{json.dumps(category)}'
-    if (arguments := spans.arguments(row)) is not None:
-        try:
-            json.loads(arguments, strict=False)
-        except (ValueError, RecursionError):
-            arguments = json.dumps(arguments)
-        text += f',"args":{arguments}'.replace("\n", " ")
-    return text
+    return text + _arguments(spans.arguments(row))
+
+
+def _arguments(text: str | None) -> str:
+    if text is None:
+        return ""
+    try:
+        json.loads(text, strict=False)
+    except (ValueError, RecursionError):
+        text = json.dumps(text)
+    return f',"args":{text}'
 
 
 def _thread(spans: SpanTable, thread: int, ids: str, names: list[str]) -> Iterator[str]:
@@ -174,10 +184,13 @@ def _points(history: History, lost: Counter[str]) -> Iterator[str]:
                 event |= {"ph": "n", "pid": numbered(pid), "id": id_, "scope": scope}
             case ("Processes", pid, "Objects", _, id_):
                 event |= {"ph": "O", "pid": numbered(pid), "id": id_}
+            case _ if (whose := thread_of(history, quark)).tid is not None:
+                event |= {"ph": "i", "s": "t", "pid": _pid(whose), "tid": whose.tid}
             case _:
                 lost["points of other attributes"] += 1
                 continue
-        yield f'{json.dumps(event)[:-1]}, "ts": {_us(int(points.time_ns[row]))}}}'
+        arguments = _arguments(points.arguments(row))
+        yield f'{json.dumps(event)[:-1]}, "ts": {_us(int(points.time_ns[row]))}{arguments}}}'
 
 
 def _counters(history: History) -> Iterator[str]:
@@ -236,7 +249,7 @@ def _samples(history: History) -> Iterator[str]:
     for row in range(len(samples)):
         whose = thread_of(history, int(samples.thread[row]))
         fields = {
-            "pid": whose.pid,
+            "pid": _pid(whose),
             "tid": whose.tid,
             "name": samples.event[row],
             "weight": int(samples.weight[row]),

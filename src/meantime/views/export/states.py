@@ -1,0 +1,148 @@
+"""States as spans, for formats that know no states: each attribute of a state lane is a thread."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from meantime.columns import Coded
+from meantime.history.spans import SpanTable
+from meantime.query.statistics import state_quarks
+from meantime.trace import ArgumentText
+from meantime.views.statemap.subject import coded
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from meantime.columns import Int32s
+    from meantime.history.history import History
+
+__all__ = ["with_states_as_spans"]
+
+
+def with_states_as_spans(history: History, lost: Counter[str]) -> History:
+    """Return a history whose states are spans too, with what their tags say as arguments."""
+    quarks = state_quarks(history)
+    quarks = quarks[history.has_values(quarks)]
+    if not len(quarks):
+        return history
+    spans = _joined(history.spans(), _spans(history, quarks))
+    lost["states, which became spans"] += len(spans) - len(history.spans())
+    return cast("History", _WithSpans(history, spans))
+
+
+class _WithSpans:
+    """A history with other spans; all else is its own."""
+
+    def __init__(self, history: History, spans: SpanTable) -> None:
+        self._history = history
+        self._spans = spans
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._history, name)
+
+    def spans(
+        self,
+        quarks: Sequence[int] | Int32s | None = None,
+        *,
+        start_ns: int | None = None,
+        end_ns: int | None = None,
+    ) -> SpanTable:
+        """Return the spans; see `History.spans`."""
+        return self._spans.select(quarks, start_ns=start_ns, end_ns=end_ns)
+
+
+def _spans(history: History, quarks: Int32s) -> SpanTable:
+    begin_ns, finish_ns = history.bounds
+    names: dict[str, int] = {}
+    text = ArgumentText()
+    places = _tag_places(history, text)
+    parts = []
+    for batch in history.interval_batches(quarks):
+        column = coded(batch.value)
+        of_code = np.array([names.setdefault(name, len(names)) for name in column.names], np.int32)
+        held = (column.codes >= 0) & (batch.start_ns <= finish_ns) & (batch.end_ns > begin_ns)
+        # what the last change began has no length within the bounds
+        parts.append(
+            (
+                batch.quark[held],
+                np.maximum(batch.start_ns[held], begin_ns),
+                np.minimum(batch.end_ns[held], finish_ns),
+                of_code[column.codes[held]],
+                batch.tag[held],
+            )
+        )
+    quark, start_ns, end_ns, name, tag = (
+        np.concatenate(columns) for columns in zip(*parts, strict=True)
+    )
+    rows = len(quark)
+    threads = quarks[np.isin(quarks, quark)]
+    return SpanTable(
+        threads=threads,
+        offsets=np.append(np.searchsorted(quark, threads), rows).astype(np.int64),
+        start_ns=start_ns,
+        end_ns=end_ns,
+        name=Coded(name, list(names)),
+        category=Coded(np.full(rows, -1, np.int32), []),
+        depth=np.zeros(rows, np.int32),
+        lane=np.zeros(rows, np.int32),
+        parent=np.full(rows, -1, np.int32),
+        flags=np.zeros(rows, np.uint8),
+        arguments_offset=places[0][tag],
+        arguments_length=places[1][tag],
+        text=text,
+    )
+
+
+def _tag_places(
+    history: History, text: ArgumentText
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
+    """Put what each tag says into the text, and return where; the last is that of no tag."""
+    told = [json.dumps(dict(fields), default=str).encode() for fields in history.tags]
+    offset = [text.add(fields) for fields in told]
+    return (
+        np.array([*offset, 0], np.int64),
+        np.array([*map(len, told), 0], np.int32),
+    )
+
+
+def _joined(first: SpanTable, second: SpanTable) -> SpanTable:
+    """Return both tables as one; their texts become one, their names and categories too."""
+    if not len(first):
+        return second
+    text = ArgumentText()
+    offsets: list[int] = []
+    for table in (first, second):
+        offsets += [
+            text.add(table.text.read(offset, length)) if length else 0
+            for offset, length in zip(
+                table.arguments_offset.tolist(), table.arguments_length.tolist(), strict=True
+            )
+        ]
+    shift = len(first)
+    parent = np.where(second.parent < 0, np.int32(-1), second.parent + np.int32(shift))
+    return SpanTable(
+        threads=np.concatenate([first.threads, second.threads]),
+        offsets=np.concatenate([first.offsets, second.offsets[1:] + shift]),
+        start_ns=np.concatenate([first.start_ns, second.start_ns]),
+        end_ns=np.concatenate([first.end_ns, second.end_ns]),
+        name=_both(first.name, second.name),
+        category=_both(first.category, second.category),
+        depth=np.concatenate([first.depth, second.depth]),
+        lane=np.concatenate([first.lane.astype(np.int32), second.lane]),
+        parent=np.concatenate([first.parent, parent]),
+        flags=np.concatenate([first.flags, second.flags]),
+        arguments_offset=np.array(offsets, np.int64),
+        arguments_length=np.concatenate([first.arguments_length, second.arguments_length]),
+        text=text,
+    )
+
+
+def _both(first: Coded, second: Coded) -> Coded:
+    moved = np.where(second.codes < 0, np.int32(-1), second.codes + np.int32(len(first.names)))
+    return Coded(np.concatenate([first.codes, moved]), [*first.names, *second.names])
