@@ -56,3 +56,11 @@ def test_commands_run(code: str, folder: Path) -> None:
     )
 
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", ["files.py", "files.toml"])
+def test_the_providers_shown_are_the_examples(name: str) -> None:
+    shown = (ROOT / "docs" / "bytes-read-and-written.md").read_text()
+    example = (ROOT / "examples" / name).read_text()
+
+    assert example[example.index("\n\n") :].strip().split("\n\n\n")[-1] in shown
