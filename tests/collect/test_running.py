@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import select
+import selectors
 import sys
 import threading
 import time
@@ -184,6 +186,32 @@ def test_parked_is_as_long_as_a_uvloop_sleeps(tmp_path: Path) -> None:
     assert recorded.times("Loops")["parked"] > 25_000_000
 
 
+@pytest.mark.parametrize("selector", [selectors.SelectSelector, selectors.PollSelector])
+def test_a_loop_with_another_selector_is_parked_too(
+    tmp_path: Path, selector: type[selectors.BaseSelector]
+) -> None:
+    loop = asyncio.SelectorEventLoop(selector())
+    with meantime.record(tmp_path / "run.mtr"):
+        loop.run_until_complete(asyncio.sleep(0.03))
+    loop.close()
+
+    assert read(tmp_path / "run.mtr").times("Loops")["parked"] > 25_000_000
+
+
+def test_an_epoll_of_a_thread_without_a_loop_is_no_loops(tmp_path: Path) -> None:
+    def poll() -> None:
+        with select.epoll() as epoll:
+            epoll.poll(0.001)
+
+    with meantime.record(tmp_path / "run.mtr"):
+        asyncio.run(asyncio.to_thread(poll))
+
+    loops = {
+        path[1].split(" ")[0] for path in read(tmp_path / "run.mtr").changes if path[0] == "Loops"
+    }
+    assert loops == {"MainThread"}
+
+
 def test_a_uvloop_without_workers_is_not_watched(tmp_path: Path) -> None:
     with (
         meantime.record(tmp_path / "run.mtr", trace="tasks"),
@@ -199,7 +227,9 @@ def _slots() -> list[int]:
     maps = Path("/proc/self/maps").read_text().splitlines()
     values: list[int] = []
     for line in maps:
-        if ("uvloop/loop" in line or "libpython" in line) and " rw-p" in line:
+        if any(name in line for name in ("uvloop/loop", "libpython", "/select.")) and (
+            " rw-p" in line or " r--p" in line
+        ):
             begin, end = (int(part, 16) for part in line.split()[0].split("-"))
             with Path("/proc/self/mem").open("rb") as memory:
                 memory.seek(begin)

@@ -27,6 +27,7 @@ cdef extern from "hooks.h":
         ASSIGN(python_task_type, python_task);
     }
     static void set_label_variable(PyObject *variable) { ASSIGN(label_variable, variable); }
+    static void set_of_trio(PyObject *coroutine) { ((proxy *)coroutine)->of_trio = 1; }
     static void set_is_coroutine(PyObject *function) { ASSIGN(is_coroutine, function); }
     static void clear_library(void) {
         while (library_prefixes) free(library_prefix[--library_prefixes]);
@@ -49,7 +50,7 @@ cdef extern from "hooks.h":
         uint64_t lost_without_stream
     recording_state rec
     bint recording_on
-    uint32_t current_task
+    uint32_t current_task, epoch, loop_epoch
     uint64_t blocked_limit_ns
     size_t (*name_of_thread)(char *, size_t) noexcept
     void (*loop_begins)(PyObject *) noexcept
@@ -66,6 +67,7 @@ cdef extern from "hooks.h":
     int start_recording(const char *, int, uint32_t, uint64_t, uint64_t, uint64_t)
     void stop_recording()
     uint32_t number_of(PyObject *)
+    void set_of_trio(object)
     PyObject *adopt_coroutine(PyObject *, PyObject *, PyObject *, int)
     PyObject *release_coroutine(PyObject *)
     int set_task_coroutine "set_coroutine"(object, object)
@@ -94,7 +96,7 @@ cdef extern from "hooks.h":
     void tell_name(PyObject *)
     PyObject *call_thread_begin(void *, PyObject **, size_t, PyObject *)
     void (*trio_begins)(PyObject *) noexcept
-    PyObject *call_trio_reschedule(void *, PyObject **, size_t, PyObject *)
+    PyObject *call_trio_spawn(void *, PyObject **, size_t, PyObject *)
     PyObject *call_trio_get_events(void *, PyObject **, size_t, PyObject *)
     PyObject *call_trio_close(void *, PyObject **, size_t, PyObject *)
     PyObject *call_unhandled(void *, PyObject **, size_t, PyObject *)
@@ -134,7 +136,7 @@ cdef dict _hooks = {
     "select": <size_t>call_select,
     "run_forever": <size_t>call_run_forever,
     "thread_begin": <size_t>call_thread_begin,
-    "trio_reschedule": <size_t>call_trio_reschedule,
+    "trio_spawn": <size_t>call_trio_spawn,
     "trio_get_events": <size_t>call_trio_get_events,
     "trio_close": <size_t>call_trio_close,
     "unhandled": <size_t>call_unhandled,
@@ -194,9 +196,9 @@ def watch_threads():
 
 
 def watch_events(loop_type):
-    """Begin to record when loops of a compiled type wait for events; return whether that is so.
+    """Begin to record when loops wait for events in the module of a compiled type.
 
-    It can be where the module that has the type calls the C library through a table.
+    Returns whether that is so: it can be where the module calls the C library through a table.
     """
     return watch_event_waits(loop_type) > 0
 
@@ -294,7 +296,9 @@ def configure_loops(on_begin, on_end, *, workers):
 
 
 def begin_loop(loop):
-    """Take note of a loop that was running already."""
+    """Take note of a loop of the calling thread that was running already."""
+    global loop_epoch
+    loop_epoch = epoch
     _loop_begins(<PyObject *>loop)
 
 
@@ -375,6 +379,14 @@ def adopt(coroutine, task, waiter, ready: bool):
 def release(coroutine):
     """Return the coroutine that a recorded task had, or None if it is recorded no more, or runs."""
     return _owned(release_coroutine(<PyObject *>coroutine))
+
+
+def adopt_trio(coroutine, task, ready: bool):
+    """Do as `adopt` for a task of trio."""
+    stands_in = adopt(coroutine, task, None, ready)
+    if stands_in is not None:
+        set_of_trio(stands_in)
+    return stands_in
 
 
 def set_coroutine(task, coroutine):
@@ -516,6 +528,9 @@ cdef uint32_t _item_begins(PyObject *pointer) noexcept:
 
 
 cdef void _trio_begins(PyObject *runner) noexcept:
+    global loop_epoch
+    loop_epoch = epoch
+    tell_name(NULL)
     if _watch_workers:
         put(KIND_LOOP_BEGIN, _place_of_name("trio"), 0)
 

@@ -57,10 +57,12 @@ def adopt_trio_tasks(trio: Any) -> Callable[[], None] | None:
     if runner is None or not trio.lowlevel.in_trio_run():
         return None
     for task in list(runner.tasks):
-        ready = task._next_send_fn is not None  # noqa: SLF001 - the run queue is not public
-        stands_in = _recorder.adopt(task.coro, task, None, ready)
+        send = task._next_send_fn  # noqa: SLF001 - the run queue is not public
+        stands_in = _recorder.adopt_trio(task.coro, task, send is not None)
         if stands_in is not None:
             task.coro = stands_in
+            if send is not None:
+                task._next_send_fn = getattr(stands_in, send.__name__)  # noqa: SLF001 - as above
 
     def release() -> None:
         for task in list(runner.tasks):

@@ -126,12 +126,12 @@ static PyObject *call_thread_begin(hook *h, PyObject *const *args, size_t nargsf
     return PyObject_Vectorcall(h->wrapped, args, nargsf, names);
 }
 
-static PyObject *text_coro, *text_parent_nursery;
+static PyObject *text_coro, *text_next_send_fn;
 
 static int prepare_hooks(void) {
     hook_type = (PyTypeObject *)PyType_FromSpec(&hook_spec);
     text_coro = PyUnicode_InternFromString("coro");
-    text_parent_nursery = PyUnicode_InternFromString("_parent_nursery");
+    text_next_send_fn = PyUnicode_InternFromString("_next_send_fn");
     return hook_type ? 0 : -1;
 }
 
@@ -270,8 +270,10 @@ static PyObject *call_run_forever(hook *h, PyObject *const *args, size_t nargsf,
     if (PyVectorcall_NARGS(nargsf) < 1)
         return PyObject_Vectorcall(h->wrapped, args, nargsf, names);
     struct _PyInterpreterFrame *outer = loop_frame;
+    uint32_t outer_epoch = loop_epoch;
     PyObject *type, *value, *traceback;
     loop_frame = TOP_FRAME(PyThreadState_Get());
+    loop_epoch = epoch;
     loop_begins(args[0]);
     if (blocked_limit_ns) polled_ns = clock_ns(CLOCK_MONOTONIC);
     PyObject *result = PyObject_Vectorcall(h->wrapped, args, nargsf, names);
@@ -280,37 +282,39 @@ static PyObject *call_run_forever(hook *h, PyObject *const *args, size_t nargsf,
     polled_ns = 0;
     PyErr_Restore(type, value, traceback);
     loop_frame = outer;
+    loop_epoch = outer_epoch;
     return result;
 }
 
-/* -- trio: Runner.reschedule(self, task, next_send), of a class -- */
+/* -- trio: Runner.spawn_impl(self, async_fn, args, nursery, ...), of a class -- */
 
 static void (*trio_begins)(PyObject *runner) = NULL;
 
-/* A new task is scheduled with a bare None: its coroutine is not yet anyone's to be sent to. */
-static void wrap_trio_task(PyObject *runner, PyObject *task, PyObject *coroutine) {
-    PyObject *nursery = PyObject_GetAttr(task, text_parent_nursery);
-    if (nursery == Py_None) trio_begins(runner);
-    Py_XDECREF(nursery);
-    proxy *p = wrap_coroutine(coroutine, NULL);
-    if (!p || PyObject_SetAttr(task, text_coro, (PyObject *)p) < 0) PyErr_Clear();
+/* It has been scheduled by now, with its own coroutine. */
+static void wrap_trio_task(PyObject *task) {
+    PyObject *coroutine = PyObject_GetAttr(task, text_coro);
+    PyObject *send = NULL;
+    proxy *p = NULL;
+    if (coroutine && PyCoro_CheckExact(coroutine)) p = wrap_coroutine(coroutine, NULL);
+    if (p) {
+        p->of_trio = 1;
+        send = PyObject_GetAttr((PyObject *)p, text_send);
+        if (send && PyObject_SetAttr(task, text_coro, (PyObject *)p) == 0)
+            PyObject_SetAttr(task, text_next_send_fn, send);
+    }
+    PyErr_Clear();
+    Py_XDECREF(send);
     Py_XDECREF(p);
+    Py_XDECREF(coroutine);
 }
 
-static PyObject *call_trio_reschedule(hook *h, PyObject *const *args, size_t nargsf,
-                                      PyObject *names) {
+static PyObject *call_trio_spawn(hook *h, PyObject *const *args, size_t nargsf, PyObject *names) {
     Py_ssize_t count = PyVectorcall_NARGS(nargsf);
-    PyObject *coroutine = count > 1 ? PyObject_GetAttr(args[1], text_coro) : NULL;
-    if (coroutine) {
-        uint32_t id = id_to_wake(coroutine);
-        if (id) put(KIND_WAKE, id, current_task);
-        else if (count > 2 && args[2] == Py_None && PyCoro_CheckExact(coroutine))
-            wrap_trio_task(args[0], args[1], coroutine);
-        Py_DECREF(coroutine);
-    } else {
-        PyErr_Clear();
-    }
-    return PyObject_Vectorcall(h->wrapped, args, nargsf, names);
+    /* only the first task of a run is in no nursery */
+    if (count > 3 && args[3] == Py_None) trio_begins(args[0]);
+    PyObject *task = PyObject_Vectorcall(h->wrapped, args, nargsf, names);
+    if (task) wrap_trio_task(task);
+    return task;
 }
 
 /* get_events(self, timeout), of trio's I/O manager */

@@ -26,10 +26,13 @@ class Hooks:
         tasks: Whether to record tasks.
         workers: Whether to record event loops and pool threads.
         threads: Whether to learn the names of all threads.
+        polls: Whether to be called at each turn of a loop, to notice what blocks it.
         errors: Whether to write rings out when an exception is not handled.
     """
 
-    def __init__(self, *, tasks: bool, workers: bool, threads: bool, errors: bool) -> None:
+    def __init__(
+        self, *, tasks: bool, workers: bool, threads: bool, errors: bool, polls: bool
+    ) -> None:
         self._tasks = tasks
         self._workers = workers
         self._errors = errors
@@ -37,6 +40,8 @@ class Hooks:
         self._undo: list[tuple[Any, str, object]] = []
         self._loops: dict[int, tuple[Any, Any]] = {}
         self._library: list[str] = []
+        # parking is seen where loops call the system, which costs them least
+        self._watched: bool | None = False if polls else None
         self._cancellations: list[type[BaseException]] = []
         _recorder.configure_loops(self._loop_begins, self._loop_ends, workers=workers)
         callbacks: dict[str, Callable[[ModuleType], None]] = {}
@@ -146,10 +151,11 @@ class Hooks:
         self._add_cancellation(trio.Cancelled)
         runner = sys.modules["trio._core._run"].Runner
         if self._tasks:
-            self._replace(runner, "reschedule", "trio_reschedule")
+            self._replace(runner, "spawn_impl", "trio_spawn")
         if self._workers:
             self._replace(runner, "close", "trio_close")
-            if (epoll := sys.modules.get("trio._core._io_epoll")) is not None:
+            epoll = sys.modules.get("trio._core._io_epoll")
+            if epoll is not None and not self._epoll_is_watched():
                 self._replace(epoll.EpollIOManager, "get_events", "trio_get_events")
 
     def _threads(self, threading: ModuleType) -> None:
@@ -172,6 +178,13 @@ class Hooks:
         self._cancellations.append(kind)
         _recorder.configure_cancellation(self._cancellations)
 
+    def _epoll_is_watched(self) -> bool:
+        """Return whether parking is seen where loops call the system."""
+        if self._watched is None:
+            epoll = getattr(sys.modules.get("select"), "epoll", None)
+            self._watched = epoll is not None and _recorder.watch_events(epoll)
+        return self._watched
+
     def _loop_begins(self, loop: Any) -> None:
         if id(loop) in self._loops:
             return
@@ -179,7 +192,9 @@ class Hooks:
         self._loops[id(loop)] = (loop, selector)
         if self._tasks:
             _hook_instance(loop, "call_soon")
-        if self._workers:
+        if self._workers and not (
+            type(selector).__name__ == "EpollSelector" and self._epoll_is_watched()
+        ):
             _hook_instance(selector, "select")
 
     def _loop_ends(self, loop: Any) -> None:

@@ -21,7 +21,7 @@ typedef struct {
     PyObject *last_name; /* borrowed, and only ever compared */
     PyObject *label;     /* what its context said of it when it was made, or NULL */
     uint32_t id, site, generation, epoch;
-    uint8_t finished, cancelled, stepped;
+    uint8_t finished, cancelled, stepped, of_trio;
 } proxy;
 
 enum { CANCEL_TYPES = 4 };
@@ -32,7 +32,7 @@ static uint32_t next_task = 1;
 static uint64_t blocked_limit_ns = 0; /* of a ring: a longer time without a poll is worth a dump */
 static PyObject *cancel_types[CANCEL_TYPES];
 static Py_ssize_t coroutine_offset = 0, name_offset = 0;
-static PyObject *text_throw, *text_close, *text_coroutine, *text_cancelling, *text_get_name;
+static PyObject *text_send, *text_throw, *text_close, *text_coroutine, *text_cancelling, *text_get_name;
 
 static int is_cancellation(PyObject *exception) {
     for (int i = 0; i < CANCEL_TYPES && cancel_types[i]; i++)
@@ -278,6 +278,12 @@ static PyObject *proxy_self(PyObject *self) { return Py_NewRef(self); }
 static PyObject *proxy_repr(PyObject *self) { return PyObject_Repr(((proxy *)self)->coroutine); }
 
 static PyObject *proxy_getattr(PyObject *self, PyObject *name) {
+    proxy *p = (proxy *)self;
+    /* trio looks the method up when it schedules the task, and calls it when its turn has come */
+    if (p->of_trio && p->stepped && !p->finished && recording_on && name == text_send) {
+        if (unlikely(unseen)) end_unseen();
+        put(KIND_WAKE, p->id, current_task);
+    }
     PyObject *found = PyObject_GenericGetAttr(self, name);
     if (found || !PyErr_ExceptionMatches(PyExc_AttributeError)) return found;
     PyErr_Clear();
@@ -359,6 +365,7 @@ static PyType_Spec proxy_spec = {
 static int prepare_proxies(void) {
     find_getters();
     proxy_type = (PyTypeObject *)PyType_FromSpec(&proxy_spec);
+    text_send = PyUnicode_InternFromString("send");
     text_throw = PyUnicode_InternFromString("throw");
     text_close = PyUnicode_InternFromString("close");
     text_coroutine = PyUnicode_InternFromString("_coro");
@@ -373,7 +380,7 @@ static proxy *new_proxy(PyObject *coroutine) {
     p->coroutine = Py_NewRef(coroutine);
     p->weak_references = p->task = p->last_name = p->label = NULL;
     p->id = next_task++;
-    p->finished = p->cancelled = p->stepped = 0;
+    p->finished = p->cancelled = p->stepped = p->of_trio = 0;
     p->epoch = 0;
     return p;
 }

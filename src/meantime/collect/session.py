@@ -154,6 +154,7 @@ def begin(path: str, options: Options, *, fresh: bool) -> None:
         tasks=options.trace in ("tasks", "both"),
         workers=options.trace in ("workers", "both"),
         threads=options.threads or options.samples > 0,
+        polls=options.blocked_ns > 0,
         errors=options.policy == "ring",
     )
     if options.threads and not _recorder.watch_threads():

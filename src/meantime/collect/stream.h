@@ -191,6 +191,7 @@ THREAD_LOCAL stream *my_stream = NULL;
 THREAD_LOCAL uint32_t my_epoch = 0;
 THREAD_LOCAL uint32_t my_tid = 0;
 THREAD_LOCAL uint32_t current_task = 0;
+THREAD_LOCAL uint32_t loop_epoch = 0; /* the epoch in which a loop began to run on the thread */
 THREAD_LOCAL const char *own_thread = NULL; /* the name of a thread that is ours */
 THREAD_LOCAL int inside_stream = 0; /* a hook under our own waits must not write to the stream */
 

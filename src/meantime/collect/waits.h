@@ -2,8 +2,8 @@
 
    Each object that calls a shared function does so through an entry of its global offset table.
    The entries of the interpreter for the few functions in which a thread waits for the GIL or for
-   a lock are made to point here, and those of uvloop for the one in which its loop waits; no other
-   object's are touched, and all are put back. */
+   a lock are made to point here, and those of what loops wait in (the `select` module, and uvloop) for
+   the one in which they do; no other object's are touched, and all are put back. */
 
 #ifndef MEANTIME_WAITS_H
 #define MEANTIME_WAITS_H
@@ -102,9 +102,14 @@ static int wait_for_lock_until(sem_t *s, clockid_t clock, const struct timespec 
     return result;
 }
 
-/* A loop's wait for events: with the time 0 it only looks. */
+/* A loop's wait for events; with the time 0 it only looks, and other threads may have an epoll,
+   too. */
+static inline int is_loop_waiting(int timeout_ms) {
+    return timeout_ms && loop_epoch == epoch && recording_on && !inside_stream;
+}
+
 static int wait_for_events(int fd, struct epoll_event *events, int most, int timeout_ms) {
-    if (!recording_on || inside_stream || !timeout_ms)
+    if (!is_loop_waiting(timeout_ms))
         return real_epoll_wait(fd, events, most, timeout_ms);
     put(KIND_PARK, 0, 0);
     int ready = real_epoll_wait(fd, events, most, timeout_ms), error = errno;
@@ -115,7 +120,7 @@ static int wait_for_events(int fd, struct epoll_event *events, int most, int tim
 
 static int wait_for_events_masked(int fd, struct epoll_event *events, int most, int timeout_ms,
                                   const sigset_t *mask) {
-    if (!recording_on || inside_stream || !timeout_ms)
+    if (!is_loop_waiting(timeout_ms))
         return real_epoll_pwait(fd, events, most, timeout_ms, mask);
     put(KIND_PARK, 0, 0);
     int ready = real_epoll_pwait(fd, events, most, timeout_ms, mask), error = errno;
