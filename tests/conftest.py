@@ -110,7 +110,6 @@ def no_running_loop() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _recorded_alone(request: pytest.FixtureRequest) -> None:
-    # the driver's loop would be in every recording
-    if request.path.parent.name == "collect":
+def _apart_from_the_driver(request: pytest.FixtureRequest) -> None:
+    if request.path.parent.name != "browser":
         request.getfixturevalue("no_running_loop")

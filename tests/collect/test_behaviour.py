@@ -27,7 +27,6 @@ except ImportError:
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.usefixtures("no_running_loop"),
 ]
 
 

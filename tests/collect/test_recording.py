@@ -21,8 +21,6 @@ from meantime.readers.recording.merge import Records, merged
 sys.path.insert(0, str(Path(__file__).parent))
 from reading import read
 
-pytestmark = pytest.mark.usefixtures("no_running_loop")
-
 SPAWN, WAIT, WAKE, FLUSH = 1, 5, 11, 50
 
 

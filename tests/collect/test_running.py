@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from reading import Recorded
 
-pytestmark = pytest.mark.usefixtures("no_running_loop")
-
 
 def _uvloop() -> asyncio.AbstractEventLoop:
     uvloop = pytest.importorskip("uvloop")

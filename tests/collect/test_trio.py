@@ -17,8 +17,6 @@ from reading import read
 trio = pytest.importorskip("trio")
 anyio = pytest.importorskip("anyio")
 
-pytestmark = pytest.mark.usefixtures("no_running_loop")
-
 
 async def _everything() -> list[Any]:
     lock, event = trio.Lock(), trio.Event()
