@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 import subprocess
 import sys
 import zlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -14,8 +15,9 @@ import meantime
 from meantime.clocks import Clock
 from meantime.columns import Coded
 from meantime.errors import HistoryClosedError, HistoryError, InputError, OutputError
-from meantime.history import HistoryBuilder, directory
+from meantime.history import HistoryBuilder, directory, loading, upgrading
 from meantime.history.opening import open_history
+from meantime.history.records import checksummed_line
 from meantime.testing import history_from_spans, picture
 from meantime.trace import State
 
@@ -165,6 +167,65 @@ def test_a_lost_log_cannot_go_on(path: Path, monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(InputError, match="log"):
         HistoryBuilder(path, resume=True)
     assert open_history(path).end_ns < 9
+
+
+def contents(path: Path) -> dict[str, bytes]:
+    return {
+        str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*") if file.is_file()
+    }
+
+
+def older(path: Path, *, closed: bool) -> Path:
+    """Make a history as a version might have written it that kept strings as `texts`."""
+    with HistoryBuilder(path) as builder:
+        builder.modify(1, builder.quark("a"), "x")
+        builder.modify(4, builder.quark("b"), "y")
+        if not closed:
+            builder.flush()
+            shutil.copytree(path, path.with_name("open.mth"))
+    place = path if closed else path.with_name("open.mth")
+    lines = (place / "manifest").read_bytes().split(b"\n")[:-1]
+    records = [json.loads(line[9:]) for line in lines]
+    for record in records:
+        if "strings" in record:
+            record["texts"] = record.pop("strings")
+    (place / "manifest").write_bytes(b"".join(map(checksummed_line, records)))
+    return place
+
+
+def rename_texts(record: dict[str, Any]) -> dict[str, Any]:
+    return {"strings" if key == "texts" else key: value for key, value in record.items()}
+
+
+def test_an_older_version_is_read_through_a_step_for_each_version(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = older(path, closed=True)
+    before = contents(old)
+    with pytest.raises((KeyError, IndexError)):
+        picture(open_history(old))
+    monkeypatch.setattr(loading, "VERSION", 3)
+    steps = {1: rename_texts, 2: lambda record: record}
+    monkeypatch.setattr(upgrading, "UPGRADERS", steps)
+
+    assert picture(open_history(old)).split() == ["a", ".xxxx", "b", "....y"]
+    assert contents(old) == before
+    del steps[2]
+    with pytest.raises(InputError, match="is of version 1; this meantime reads 3 to 3: build it"):
+        open_history(old)
+
+
+def test_an_unfinished_history_of_an_older_version_does_not_go_on(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = older(path, closed=False)
+    monkeypatch.setattr(upgrading, "UPGRADERS", {1: rename_texts})
+    monkeypatch.setattr(loading, "VERSION", 2)
+    monkeypatch.setattr("meantime.history.builder.VERSION", 2)
+
+    assert picture(open_history(old)).split() == ["a", ".xxxx", "b", "....y"]
+    with pytest.raises(HistoryError, match="is of version 1 of the format, and would go on in 2"):
+        HistoryBuilder(old, resume=True)
 
 
 def test_a_file_from_the_future_is_refused_with_both_versions(path: Path) -> None:

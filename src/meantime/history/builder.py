@@ -31,7 +31,7 @@ from meantime.history.closing import event_range, overlapping_spans, thread_plac
 from meantime.history.directory import DirectoryWriter
 from meantime.history.events import EventTables
 from meantime.history.history import History
-from meantime.history.loading import load
+from meantime.history.loading import VERSION, load
 from meantime.history.present import Facts, Present
 from meantime.history.samples import SampleCollector
 from meantime.history.spans import SpanCollector
@@ -146,6 +146,11 @@ class HistoryBuilder:
             loaded = load(path, self)
             if loaded.closed is not None:
                 raise HistoryClosedError(f"{path}: this history was closed: it takes no more")
+            if loaded.version != VERSION:
+                raise HistoryError(
+                    f"{path}: is of version {loaded.version} of the format, and would go on in"
+                    f" {VERSION}: build it anew"
+                )
             if loaded.segments and not loaded.entries:
                 raise InputError(
                     str(path), "the log of what came after the last segment is lost: build it anew"

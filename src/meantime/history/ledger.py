@@ -109,7 +109,7 @@ def _recall_facts(catalogue: Catalogue, facts: dict[str, Any]) -> None:
     catalogue.names = dict(facts["names"])
     catalogue.sort_keys = dict(facts["sort_keys"])
     catalogue.facts = facts["facts"]
-    catalogue.provenance = facts["provenance"]
+    catalogue.provenance = facts.get("provenance", {})
     catalogue.lost = [(from_ns, to_ns) for from_ns, to_ns in facts["lost"]]
     for name, number in facts["anomalies"].items():
         catalogue.anomalies.add(name, number - catalogue.anomalies[name])

@@ -14,6 +14,7 @@ from meantime.history.ledger import Cursor, apply
 from meantime.history.records import read_lines, to_json
 from meantime.history.segment_file import open_segment
 from meantime.history.tail_log import read_blocks
+from meantime.history.upgrading import missing_step, upgraded
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,6 +49,7 @@ class Loaded:
         late: The changes that came late.
         late_bytes: How much of their log counts.
         missing: What is damaged or missing, where that was to be passed over.
+        version: Which version of the format it is of.
     """
 
     segments: list[Segment] = field(default_factory=list)
@@ -63,6 +65,7 @@ class Loaded:
     late: Changes = field(default_factory=lambda: Changes.room(0))
     late_bytes: int = 0
     missing: list[str] = field(default_factory=list)
+    version: int = VERSION
 
 
 def load(path: Path, builder: HistoryBuilder, *, salvage: bool = False) -> Loaded:
@@ -78,9 +81,10 @@ def load(path: Path, builder: HistoryBuilder, *, salvage: bool = False) -> Loade
     """
     manifest = _manifest(path)
     lines = read_lines(manifest, salvage=salvage)
-    _check_header(manifest, lines.records)
-    loaded = Loaded(ends=lines.ends[:1], cursors=[Cursor()])
-    for record, end in zip(lines.records[1:], lines.ends[1:], strict=True):
+    version = _version(manifest, lines.records)
+    loaded = Loaded(ends=lines.ends[:1], cursors=[Cursor()], version=version)
+    for told, end in zip(lines.records[1:], lines.ends[1:], strict=True):
+        record = upgraded(told, version, VERSION)
         if "segment" in record:
             try:
                 segment_path = path / "segments" / record["segment"]
@@ -105,16 +109,23 @@ def load(path: Path, builder: HistoryBuilder, *, salvage: bool = False) -> Loade
     return loaded
 
 
-def _check_header(manifest: Path, records: list[dict[str, Any]]) -> None:
+def _version(manifest: Path, records: list[dict[str, Any]]) -> int:
     if not records or records[0].get("format") != FORMAT:
         raise InputError(str(manifest), "is not the manifest of a history", offset=0)
-    version = records[0]["version"]
+    version: int = records[0]["version"]
     if version > VERSION:
         raise InputError(
             str(manifest),
             f"is of version {version}; this meantime reads up to {VERSION}: use a later one",
             offset=0,
         )
+    if (step := missing_step(version, VERSION)) is not None:
+        raise InputError(
+            str(manifest),
+            f"is of version {version}; this meantime reads {step + 1} to {VERSION}: build it anew",
+            offset=0,
+        )
+    return version
 
 
 def _open(path: Path, checksum: int) -> Segment:
@@ -142,8 +153,9 @@ def _apply(loaded: Loaded, builder: HistoryBuilder, record: dict[str, Any]) -> N
 
 def _load_logs(path: Path, loaded: Loaded, builder: HistoryBuilder) -> None:
     for entry in read_blocks(path / f"tail-{len(loaded.segments):06d}.log"):
-        loaded.kinds = apply(builder.catalogue, entry.record, loaded.kinds)
-        loaded.entries.append(entry)
+        record = upgraded(entry.record, loaded.version, VERSION)
+        loaded.kinds = apply(builder.catalogue, record, loaded.kinds)
+        loaded.entries.append(entry._replace(record=record))
     if not loaded.entries:
         return
     last = loaded.entries[-1].record
