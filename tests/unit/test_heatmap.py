@@ -14,12 +14,15 @@ from meantime.query.offsets import (
     Choice,
     Fold,
     OffsetMap,
+    SampleStream,
     Source,
     find,
     offset_map,
     samples_in_band,
 )
+from meantime.readers import open_trace
 from meantime.testing import history_from_picture
+from meantime.trace import Samples
 from meantime.views.heatmap.document import document as document_of
 from meantime.views.heatmap.grid import Grid
 from meantime.views.heatmap.selection import Selection, layers
@@ -159,6 +162,45 @@ def test_inputs_add_up_and_say_how_many_there_are(
         [1, 25, 2],
         [2, 25, 1],
     ]
+
+
+@pytest.mark.parametrize("by", ["name", "thread", "process", "cpu", "event", "host"])
+@pytest.mark.parametrize("value", ["count", "weight"])
+def test_samples_mapped_while_they_are_read_make_the_same_map(
+    root: Path, by: str, value: Any
+) -> None:
+    path = root / "examples" / "jobs.perf.gz"
+    choice = Choice(value=value, by=by, window=(1_700 * S, None))
+    history = meantime.open(path)
+    trace = open_trace(path)
+    fold = Fold(0, S, 49)
+    stream = SampleStream(trace, fold, choice, offset_ns=7)
+
+    stream.read(batch for batch in trace.batches if isinstance(batch, Samples))
+
+    streamed = stream.found("vm", by)
+    held = offset_map(history, fold, choice, source="vm", offset_ns=7)
+    assert streamed.by.keys() == held.by.keys()
+    for name, cells in held.by.items():
+        np.testing.assert_array_equal(streamed.by[name], cells)
+    np.testing.assert_array_equal(streamed.total, held.total)
+    assert streamed.sources == held.sources
+
+
+def test_the_idle_task_is_hidden_by_its_number_and_not_by_its_name(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    path = tmp_path / "perf.txt"
+    path.write_text(
+        "swapper 0 [000] 1.000000: x: \n\nidle 0 [001] 1.100000: x: \n\n"
+        "swapper/x 7 [000] 1.200000: x: \n\n"
+    )
+
+    for option in ([], ["--origin", "first"]):
+        assert run(path, *option) == 0
+        assert b"all: 1\n" in capfdbinary.readouterr().out
+    assert run(path, "--idle") == 0
+    assert b"all: 3\n" in capfdbinary.readouterr().out
 
 
 def test_states_are_measured_over_columns() -> None:

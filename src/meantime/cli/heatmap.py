@@ -117,7 +117,8 @@ def command(**options: Any) -> None:
     """Draw what happens at which offset of each second: a subsecond-offset heat map."""
     form = _form(options["output"], options["to_format"])
     look, selection = _look(options), _selection(options)
-    from meantime.cli.heatmap_inputs import Request, added  # noqa: PLC0415 - NumPy is not for --help
+    from meantime.cli.heatmap_inputs import added  # noqa: PLC0415 - NumPy is not for --help
+    from meantime.cli.heatmap_request import Request  # noqa: PLC0415 - as above
     from meantime.views.heatmap.selection import check  # noqa: PLC0415 - as above
 
     found = added(Request.of(options))
@@ -140,7 +141,7 @@ def command(**options: Any) -> None:
         chunks: Iterable[bytes] = text(document(found, ratio, selection=selection))
     else:
         if not options["idle"]:
-            selection = replace(selection, hidden=tuple(name for name in _idle(found)))
+            selection = replace(selection, hidden=found.idle)
         chunks = _drawn(found, selection, look, options, form)
     write(options["output"] or "-", chunks)
 
@@ -213,15 +214,6 @@ def _selection(options: dict[str, Any]) -> Selection:
         return Selection(mode=given[0] if given else "highlight")
     names = dict.fromkeys(name for name in options[given[0]].split(",") if name)
     return Selection(tuple(names), given[0])
-
-
-def _idle(found: OffsetMap) -> list[str]:
-    """Return the names of the idle task: Linux calls it swapper, and its threads are number 0."""
-    return [
-        name
-        for name in found.by
-        if name == "swapper" or name.startswith("swapper/") or name == "swapper 0"
-    ]
 
 
 def _title(inputs: Sequence[str]) -> str:

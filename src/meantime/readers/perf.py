@@ -148,7 +148,8 @@ class _Reading:
         window = self._window
         while window.more():
             lines = _lines(bytes(window.block[window.start : window.end]))
-            headers = [match for line in lines if (match := _HEADER.fullmatch(line))]
+            matches = (_HEADER.fullmatch(line) for line in lines)
+            headers = list(itertools.islice(filter(None, matches), 500))
             if headers or _is_timeless(lines):
                 break
         else:
@@ -159,7 +160,7 @@ class _Reading:
                 window.source.name,
                 "no line of this perf script text has a time stamp: print it with the field `time`",
             )
-        return Counter(map(_layout_of, headers[:500])).most_common(1)[0][0]
+        return Counter(map(_layout_of, headers)).most_common(1)[0][0]
 
     def _scan(self, text: perf.PerfText, *, last: bool) -> Samples:
         window = self._window

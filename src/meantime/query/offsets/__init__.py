@@ -7,8 +7,9 @@ from meantime.query.offsets.builder import Cells, CellsBuilder, merge_cells
 from meantime.query.offsets.find import Finding, find
 from meantime.query.offsets.fold import Fold
 from meantime.query.offsets.gather import BY, Choice, events, kind_of, offset_map
-from meantime.query.offsets.map import OffsetMap, Source, Value
+from meantime.query.offsets.map import Kind, OffsetMap, Source, Value
 from meantime.query.offsets.ranges import Range, union
+from meantime.query.offsets.streaming import SampleStream
 
 __all__ = [
     "BY",
@@ -17,8 +18,10 @@ __all__ = [
     "Choice",
     "Finding",
     "Fold",
+    "Kind",
     "OffsetMap",
     "Range",
+    "SampleStream",
     "Source",
     "Value",
     "events",

@@ -39,7 +39,17 @@ class Cells(NamedTuple):
 
 def merge_cells(parts: Sequence[Cells | None]) -> Cells:
     """Return the cells of all parts together, those of one number added up."""
-    some = [part for part in parts if part is not None]
+    some = [part for part in parts if part is not None and len(part.number)]
+    if len(some) == 1:
+        return some[0]
+    first = min((int(part.number[0]) for part in some), default=0)
+    span = max((int(part.number[-1]) for part in some), default=0) - first + 1
+    if span <= 2 * sum(len(part.number) for part in some):
+        totals = np.zeros(span, np.int64)
+        for part in some:
+            totals[part.number - first] += part.value
+        busy = np.flatnonzero(totals)
+        return Cells(busy + first, totals[busy])
     numbers = np.concatenate([np.zeros(0, np.int64), *[part.number for part in some]])
     values = np.concatenate([np.zeros(0, np.int64), *[part.value for part in some]])
     return Cells(*_merged(np.zeros(len(numbers), np.int64), numbers, values)[1:])
@@ -134,19 +144,19 @@ class CellsBuilder:
 
     def build(self) -> dict[int, Cells]:
         """Return the cells of each key that has any."""
-        groups = [self._tally.entries(), self._covered()]
+        found: dict[int, list[Cells]] = {}
+        for entries in (self._tally.entries(), self._covered()):
+            keys, numbers, values = _merged(*entries)
+            firsts = np.flatnonzero(_differs(keys))
+            ends = np.append(firsts[1:], len(keys))[: len(firsts)]
+            for first, end in zip(firsts.tolist(), ends.tolist(), strict=True):
+                cells = Cells(numbers[first:end], values[first:end])
+                found.setdefault(int(keys[first]), []).append(cells)
         for windows in (self._counts, self._covers):
             for key, window in windows.items():
-                numbers, values = window.totals()
-                groups.append((np.full(len(numbers), key, np.int64), numbers, values))
-        keys, numbers, values = (np.concatenate(column) for column in zip(*groups, strict=True))
-        keys, numbers, values = _merged(keys, numbers, values)
-        firsts = np.flatnonzero(_differs(keys))
-        ends = np.append(firsts[1:], len(keys))[: len(firsts)]
-        return {
-            int(keys[first]): Cells(numbers[first:end], values[first:end])
-            for first, end in zip(firsts, ends, strict=True)
-        }
+                found.setdefault(key, []).append(window.totals())
+        merged = ((key, merge_cells(found[key])) for key in sorted(found))
+        return {key: cells for key, cells in merged if len(cells.number)}
 
     def _covered(self) -> tuple[Int64s, Int64s, Int64s]:
         """Turn the changes that keyed intervals left into key, cell, ns."""

@@ -48,14 +48,14 @@ class Choice:
         event: Only samples of this event, or spans of this name.
         states: Only states that one of these patterns means (`*` and `?` stand for anything);
             with them, states are mapped even if there are samples or spans.
-        window: Only what lies in [start_ns, end_ns).
+        window: Only what lies in [start_ns, end_ns); None is open.
     """
 
     value: Value | None = None
     by: str | None = None
     event: str | None = None
     states: tuple[str, ...] = ()
-    window: Range | None = None
+    window: tuple[int | None, int | None] = (None, None)
 
 
 class _Rows(NamedTuple):
@@ -110,7 +110,11 @@ def offset_map(
     value = choice.value or _VALUES[kind][0]
     if value not in _VALUES[kind]:
         raise UsageError(f"{kind} have no {value}: {', '.join(_VALUES[kind])}")
-    window = choice.window or history.bounds
+    low, high = choice.window
+    window = (
+        history.bounds[0] if low is None else low,
+        history.bounds[1] if high is None else high,
+    )
     gathering = _Gathering(history, choice, window, source)
     builder = CellsBuilder(type(fold)(fold.origin_ns - offset_ns, fold.period_ns, fold.rows))
     for rows in gathering.rows(kind):
@@ -142,6 +146,7 @@ def offset_map(
                 _entities(history, kind),
                 sampling_interval_ns(history.samples()) if kind == "samples" else None,
                 kind,
+                gathering.idle(),
             )
         ],
         anomalies=history.anomalies,
@@ -165,10 +170,16 @@ class _Gathering:
         self._window = window
         self._source = source
         self._keys: dict[str, int] = {}
+        self._asleep: set[str] = set()
+        self._awake: set[str] = set()
 
     @property
     def names(self) -> list[str]:
         return list(self._keys)
+
+    def idle(self) -> tuple[str, ...]:
+        """Return the names under which there is nothing but the idle task, thread 0."""
+        return tuple(sorted(self._asleep - self._awake))
 
     def rows(self, kind: Kind) -> Iterator[_Rows]:
         return {"samples": self._samples, "spans": self._spans, "states": self._states}[kind]()
@@ -195,6 +206,13 @@ class _Gathering:
                     "samples", ("name", "thread", "process", "cpu", "event", "host")
                 )
         yield _Rows(samples.time_ns[chosen], None, key[chosen], samples.weight[chosen])
+        if self._choice.by in {"name", "thread", "process"}:
+            threads, at = np.unique(samples.thread, return_inverse=True)
+            idle = [self._history.attributes.path(int(each))[-1] == "0" for each in threads]
+            is_idle = np.array(idle, np.bool_)[at]
+            names = self.names
+            self._asleep.update(names[each] for each in np.unique(key[is_idle]).tolist())
+            self._awake.update(names[each] for each in np.unique(key[~is_idle]).tolist())
 
     def _spans(self) -> Iterator[_Rows]:
         spans = self._history.spans(start_ns=self._window[0], end_ns=self._window[1])

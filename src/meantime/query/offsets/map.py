@@ -37,6 +37,7 @@ class Source:
         entities: How many things it measures at a time: attributes with states, threads with spans.
         interval_ns: The time from a sample to the next, where they were taken by the clock.
         kind: What of it was mapped.
+        idle: The names under which there is nothing but the idle task.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Source:
     entities: int = 1
     interval_ns: int | None = None
     kind: Kind = "samples"
+    idle: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,9 +188,18 @@ class OffsetMap:
             anomalies,
         )
 
+    @property
+    def idle(self) -> tuple[str, ...]:
+        """The names under which there is nothing but the idle task, in every source."""
+        said = {name for source in self.sources for name in source.idle}
+        return tuple(sorted(said))
+
     def from_first_column(self) -> OffsetMap:
         """Return this map with its first column as column 0."""
-        first, _ = self.columns
+        return self.from_column(self.columns[0])
+
+    def from_column(self, first: int) -> OffsetMap:
+        """Return this map with the columns counted from this one."""
         fold = replace(self.fold, origin_ns=self.fold.edge_ns(first))
         shift = -first * self.fold.rows
         total = Cells(self.total.number + shift, self.total.value)

@@ -10,35 +10,49 @@ if TYPE_CHECKING:
     from meantime.columns import Int32s, Int64s
     from meantime.history.samples import SampleTable
 
-__all__ = ["sampling_interval_ns"]
+__all__ = ["interval_ns", "sampling_interval_ns"]
 
 _CLOCKS = {"cpu-clock", "task-clock"}
 _FEWEST = 64
-_MOST = 2**20
+_MOST = 2**17
 # Slower than this, it is the events that keep time, and not who samples.
 _LONGEST_NS = 10**8
 
 
 def sampling_interval_ns(samples: SampleTable) -> int | None:
+    """Return the time from a sample to the next, or None if they do not come at one interval."""
+    first = samples if len(samples) <= _MOST else _first(samples)
+    return interval_ns(
+        first.time_ns,
+        first.cpu if (first.cpu >= 0).all() else first.thread,
+        first.weight,
+        events={first.event.names[code] for code in np.unique(first.event.codes).tolist()},
+        names=len(np.unique(first.thread)),
+    )
+
+
+def interval_ns(
+    time_ns: Int64s, place: Int32s, weight: Int64s, *, events: set[str], names: int
+) -> int | None:
     """Return the time from a sample to the next, or None if they do not come at one interval.
 
     perf's clocks tell it as the weight of each sample; else it is what most samples of a CPU, or of
     a thread, are apart. Tracepoints are not sampled.
+
+    Args:
+        time_ns: When each sample was taken.
+        place: Where: on which CPU, or in which thread.
+        weight: How much each stands for.
+        events: What was counted.
+        names: How many threads there are: what is taken of only one may keep time itself.
     """
-    samples = samples.select() if len(samples) <= _MOST else _first(samples)
-    if len(samples) < _FEWEST:
-        return None
-    events = {samples.event.names[code] for code in np.unique(samples.event.codes).tolist()}
-    if any(_is_tracepoint(event) for event in events):
+    if len(time_ns) < _FEWEST or any(_is_tracepoint(event) for event in events):
         return None
     if all(event.partition(":")[0] in _CLOCKS for event in events):
-        weight = int(np.median(samples.weight))
-        if weight > 1:
-            return weight
-    if len(np.unique(samples.name.codes)) < 2:
-        return None
-    on_cpus = bool((samples.cpu >= 0).all())
-    return _mostly(samples.time_ns, samples.cpu if on_cpus else samples.thread)
+        found = int(np.median(weight))
+        if found > 1:
+            return found
+    return _mostly(time_ns, place) if names > 1 else None
 
 
 def _first(samples: SampleTable) -> SampleTable:
