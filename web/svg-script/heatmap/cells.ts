@@ -11,7 +11,10 @@ export interface Cells {
 
 const WORD = 2 ** 32;
 
-/** Reads a page's block: for each name how many cells, then of each its distance and its value. */
+/**
+ * Reads a page's block: for each name how many cells, then of each its distance and its value. The
+ * distance is doubled, and is odd where a value follows that is not 1.
+ */
 export function readCells(bytes: Uint8Array, names: number): Cells[] {
   let at = 0;
   const next = () => {
@@ -32,8 +35,9 @@ export function readCells(bytes: Uint8Array, names: number): Cells[] {
     let number = 0;
     let total = 0;
     for (let i = 0; i < count; i++) {
-      number += next();
-      const value = next();
+      const step = next();
+      number += Math.floor(step / 2);
+      const value = step % 2 ? next() : 1;
       if (number >= WORD && numbers instanceof Uint32Array) numbers = Float64Array.from(numbers);
       if (value >= WORD && values instanceof Uint32Array) values = Float64Array.from(values);
       numbers[i] = number;

@@ -19,9 +19,10 @@ interface Scale {
   at(strength: number): number;
 }
 
+/** What one colour is for: cells that are not zero, or all of them. */
 interface Layer {
   index: number;
-  cells: Cells;
+  cells: Cells | Float64Array;
 }
 
 export class Painter {
@@ -69,7 +70,7 @@ export class Painter {
     if (group !== this.group) this.prepare(group);
     const { norm, at } = this.scale;
     const layer = this.layers.find(({ index }) => index > 0) ?? this.layers[0];
-    if (!layer?.cells.values.length) return [];
+    if (!layer || !valuesOf(layer.cells).length) return [];
     const ramp = this.ramp(layer);
     const values = new Set(KEY.map(at));
     return [...values].map((value) => {
@@ -91,7 +92,7 @@ export class Painter {
     this.group = group;
     this.tiles = new Map();
     this.layers = this.drawn(group);
-    const measured = session.lock ? [sparse(this.total(group))] : this.layers.map(({ cells }) => cells);
+    const measured = (session.lock ? [this.total(group)] : this.layers.map(({ cells }) => cells)).map(valuesOf);
     this.scale = session.method === "linear" ? proportion(measured) : rank(measured);
     this.known = recorded(session.model, group, this.count(group));
   }
@@ -100,12 +101,13 @@ export class Painter {
     const { session } = this;
     const own = [...session.colored].map(([name, index]) => ({ index, cells: this.of(name, group) }));
     if (session.mode === "decompose" || (session.mode === "isolate" && own.length)) return own;
-    const rest = this.total(group).slice();
-    for (const name of new Set([...session.hidden, ...session.selected])) {
+    const away = new Set([...session.hidden, ...session.selected]);
+    const rest = away.size ? this.total(group).slice() : this.total(group);
+    for (const name of away) {
       const { numbers, values } = this.of(name, group);
       for (let i = 0; i < numbers.length; i++) rest[numbers[i]!]! -= values[i]!;
     }
-    const left = { index: 0, cells: sparse(rest) };
+    const left = { index: 0, cells: rest };
     return session.mode === "exclude" ? [left] : [left, ...own];
   }
 
@@ -122,15 +124,13 @@ export class Painter {
     const { model } = this.session;
     const { rows } = model;
     total = new Float64Array(this.count(group) * rows);
-    const finest = this.totals.get(1);
-    if (group > 1 && finest) {
-      for (let column = 0, at = 0; at < finest.length; column++) {
-        const to = Math.floor(column / group) * rows;
-        for (let row = 0; row < rows; row++) total[to + row]! += finest[at++]!;
+    if (group > 1) {
+      const finer = this.total(group / 2);
+      for (let at = 0, to = 0; at < finer.length; to += rows) {
+        for (let both = 0; both < 2 && at < finer.length; both++) {
+          for (let row = 0; row < rows; row++) total[to + row]! += finer[at++]!;
+        }
       }
-    } else if (group > 1) {
-      this.total(1);
-      return this.total(group);
     } else {
       for (const { numbers, values } of model.cells) {
         for (let i = 0; i < numbers.length; i++) total[numbers[i]!]! += values[i]!;
@@ -152,15 +152,20 @@ export class Painter {
     const mixed = new Float32Array(width * rows * 3);
     for (const layer of layers) {
       const ramp = this.ramp(layer);
-      const { numbers, values } = layer.cells;
-      for (let i = lowerBound(numbers, from); i < numbers.length && numbers[i]! < to; i++) {
-        const at = numbers[i]! - from;
-        const part = norm(values[i]!);
+      const put = (at: number, value: number) => {
+        const part = norm(value);
         const step = 3 * Math.round(part * 255);
         strength[at]! += part;
         mixed[3 * at]! += ramp[step]! * part;
         mixed[3 * at + 1]! += ramp[step + 1]! * part;
         mixed[3 * at + 2]! += ramp[step + 2]! * part;
+      };
+      const { cells } = layer;
+      if (cells instanceof Float64Array) {
+        for (let at = 0; at < to - from; at++) if (cells[from + at]! > 0) put(at, cells[from + at]!);
+      } else {
+        const { numbers, values } = cells;
+        for (let i = lowerBound(numbers, from); i < numbers.length && numbers[i]! < to; i++) put(numbers[i]! - from, values[i]!);
       }
     }
     const image = new ImageData(width, rows);
@@ -183,23 +188,13 @@ export class Painter {
   }
 }
 
-function sparse(grid: Float64Array): Cells {
-  let count = 0;
-  for (let i = 0; i < grid.length; i++) if (grid[i]! > 0) count++;
-  const numbers = new Uint32Array(count);
-  const values = new Float64Array(count);
-  count = 0;
-  for (let i = 0; i < grid.length; i++) {
-    if (grid[i]! <= 0) continue;
-    numbers[count] = i;
-    values[count++] = grid[i]!;
-  }
-  return { numbers, values, total: 0 };
+function valuesOf(cells: Cells | Float64Array): Cells["values"] {
+  return cells instanceof Float64Array ? cells : cells.values;
 }
 
-function proportion(maps: Cells[]): Scale {
+function proportion(maps: Cells["values"][]): Scale {
   let largest = 1;
-  for (const { values } of maps) for (let i = 0; i < values.length; i++) if (values[i]! > largest) largest = values[i]!;
+  for (const values of maps) for (let i = 0; i < values.length; i++) if (values[i]! > largest) largest = values[i]!;
   return { norm: (value) => Math.min(1, value / largest), at: (strength) => Math.max(1, Math.round(strength * largest)) };
 }
 
@@ -213,12 +208,15 @@ function step(value: number): number {
 }
 
 /** The part of all cells that hold no more. */
-function rank(maps: Cells[]): Scale {
+function rank(maps: Cells["values"][]): Scale {
   const counts = new Uint32Array(2 ** 19);
   let count = 0;
-  for (const { values } of maps) {
-    for (let i = 0; i < values.length; i++) counts[step(values[i]!)]!++;
-    count += values.length;
+  for (const values of maps) {
+    for (let i = 0; i < values.length; i++) {
+      if (values[i]! <= 0) continue;
+      counts[step(values[i]!)]!++;
+      count++;
+    }
   }
   for (let i = 1; i < counts.length; i++) counts[i]! += counts[i - 1]!;
   return {

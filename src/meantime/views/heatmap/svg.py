@@ -221,14 +221,20 @@ def _base64(colors: npt.NDArray[np.uint8]) -> str:
 
 
 def _packed(found: OffsetMap) -> bytes:
-    """Return for each name its number of cells, then of each its distance and value, as LEB128."""
+    """Return for each name its number of cells, then of each its distance and value, as LEB128.
+
+    Most values of samples are 1: a distance is doubled, and is odd where a value follows it.
+    """
     base = found.columns[0] * found.fold.rows
     parts = []
     for cells in list(found.by.values()) or [found.total]:
         columns = np.empty((len(cells.number), 2), np.int64)
-        columns[:, 0] = np.diff(cells.number, prepend=base)
+        follows = cells.value != 1
+        columns[:, 0] = 2 * np.diff(cells.number, prepend=base) + follows
         columns[:, 1] = cells.value
-        parts.append(leb128(np.append(len(cells.number), columns.ravel())))
+        told = np.ones(columns.shape, np.bool_)
+        told[:, 1] = follows
+        parts.append(leb128(np.append(len(cells.number), columns[told])))
     return b"".join(parts)
 
 
