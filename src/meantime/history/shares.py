@@ -170,9 +170,10 @@ def shares(
         # A cell has no value twice.
         rows = min(most, rows * (len(strings) + 1)) if text else most
     byte = text and len(strings) < _SLOTS_OF_A_BYTE
-    slot: npt.NDArray[Any] = np.empty(rows, np.uint8 if byte else np.int32)
+    slot: npt.NDArray[Any] = np.empty(rows + 1, np.uint8 if byte else np.int32)
+    # One more: what is written there may not count.
     short = int(np.diff(edges_ns).max()) < _NS_OF_4_BYTES
-    ns: npt.NDArray[Any] = np.empty(rows, np.uint32 if short else np.int64)
+    ns: npt.NDArray[Any] = np.empty(rows + 1, np.uint32 if short else np.int64)
     cell_rows, cell_changes = (np.empty((len(quarks), bins), np.int32) for _ in range(2))
     tally = Tally(edges_ns, len(strings), not text, longest, slot, ns, cell_rows, cell_changes)
     _take(tally, present, present.segments, quarks, range_ns)

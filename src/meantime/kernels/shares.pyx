@@ -21,13 +21,16 @@ from meantime.kernels.search cimport (
 cdef extern from *:
     """
     #define lowest_bit(word) __builtin_ctzll(word)
+    #define prefetch(at) __builtin_prefetch(at)
     #define hash_factor 0x9E3779B97F4A7C15u
     """
     int lowest_bit(uint64_t) noexcept nogil
+    void prefetch(const void*) noexcept nogil
     uint64_t hash_factor
 
-# How the slots with time in a bin are known: as the bits of a word; as bits of many, with bits above
-# them for each word that is not zero, and again above these; or in a list, which is to be sorted.
+# How the slots with time in a bin are known: by the bits of a word, which may be set for nothing; by
+# those of many, with bits above them for each word that is not zero, and again above these; or in a
+# list, which is to be sorted.
 cdef enum Used:
     WORD = 0
     BITS = 1
@@ -36,6 +39,10 @@ cdef enum Used:
 cdef enum:
     STR = 1
     FLOAT = 3
+    # How far ahead rows are fetched.
+    _AHEAD_BYTES = 1024
+    # So few slots are the bits of a word.
+    _FEW = 64
     # How many different numbers there is room for at first.
     _WORDS = 64
 
@@ -182,16 +189,47 @@ cdef inline void take(
         longest.ns = ns if ns > longest.ns else longest.ns
 
 
+cdef inline void emit_few(Work* w, uint64_t bits) noexcept nogil:
+    """Write the slots of these bits that have time: the hot path, so all is held in registers."""
+    cdef int64_t* tally = w.ns
+    cdef uint8_t* slot8 = w.slot8
+    cdef int32_t* slot32 = w.slot32
+    cdef uint32_t* ns32 = w.ns32
+    cdef int64_t* ns64 = w.ns64
+    cdef Py_ssize_t rows = w.rows
+    cdef int slot
+    cdef int64_t ns
+    while bits:
+        slot = lowest_bit(bits)
+        bits &= bits - 1
+        ns = tally[slot]
+        tally[slot] = 0
+        # What has no time is written too, and then overwritten.
+        if slot8 != NULL:
+            slot8[rows] = <uint8_t>slot
+        else:
+            slot32[rows] = slot
+        if ns32 != NULL:
+            ns32[rows] = <uint32_t>ns
+        else:
+            ns64[rows] = ns
+        rows += ns != 0
+    w.rows = rows
+
+
 cdef inline void take_all(Work* w, Used used, Longest* longest) noexcept nogil:
     """Take the slots with time, in order."""
     cdef Py_ssize_t i
     cdef uint64_t bits = w.few, words, tops
     cdef int32_t word, top
     if used == WORD:
+        w.few = 0
+        if longest == NULL:
+            emit_few(w, bits)
+            return
         while bits:
             take(w, lowest_bit(bits), used, longest)
             bits &= bits - 1
-        w.few = 0
     elif used == BITS:
         for i in range(w.tops):
             tops = w.tops_used[i]
@@ -326,16 +364,21 @@ cdef inline void walk(
 ) noexcept nogil:
     """Take the changes of rows [low, high) of a run."""
     cdef Py_ssize_t row
-    cdef uint64_t packed, few = w.few
+    cdef uint64_t packed, base = <uint64_t>s.base_ns, row_mask = s.row_mask
+    cdef uint64_t code_mask = s.code_mask, few = w.few
+    cdef int width = s.width, payload_bits = s.payload_bits
+    cdef const uint8_t* rows = s.rows + low * width
     cdef int64_t time, at = w.at, stop = w.stop
     cdef int64_t* tally = w.ns
     cdef int32_t slot = w.slot, next_slot, changes = w.changes
     cdef State state
     for row in range(low, high):
         if inline_codes:
-            packed = load_row(s.rows, row, s.width, s.row_mask)
-            time = <int64_t>(<uint64_t>s.base_ns + (packed >> s.payload_bits))
-            next_slot = <int32_t>(packed & s.payload_mask & s.code_mask)
+            prefetch(rows + _AHEAD_BYTES)
+            packed = load_row(rows, 0, 0, row_mask)
+            rows += width
+            time = <int64_t>(base + (packed >> payload_bits))
+            next_slot = <int32_t>(packed & code_mask)
         else:
             row_state(s, run, row, &state)
             time = state.start
@@ -349,23 +392,20 @@ cdef inline void walk(
             advance(w, time, used)
             at = w.at
             stop = w.stop
-            few = 0
-            changes = 0
-            if time == at:
-                changes = 1
-                slot = next_slot
-                continue
-        if time > at:
-            if used == WORD:
-                few |= <uint64_t>1 << slot
-            elif used == BITS:
-                mark(w, slot)
-            elif tally[slot] == 0:
-                w.touched[w.touched_count] = slot
-                w.touched_count += 1
+            if time > at:
+                add(w, slot, time - at, used)
+            few = w.few
+            changes = 1
+            at = time
+            slot = next_slot
+            continue
+        # If no time has passed, this replaces the change before, which had no length.
+        if used == WORD:
+            few |= <uint64_t>1 << slot
             tally[slot] += time - at
-            changes += 1
-        # Else it replaces the change before, which had no length.
+        elif time > at:
+            add(w, slot, time - at, used)
+        changes += time != at
         at = time
         slot = next_slot
     w.at = at
@@ -484,7 +524,7 @@ cdef class Tally:
         w.bins = edges.shape[0] - 1
         w.edges = &edges[0]
         w.slots = _WORDS if numbers else <int32_t>strings + 1
-        self.used = LIST if numbers else WORD if w.slots <= 64 else BITS
+        self.used = LIST if numbers else WORD if w.slots <= _FEW else BITS
         w.tops = (w.slots >> 18) + 1
         w.ns = <int64_t*>calloc(w.slots, sizeof(int64_t))
         w.touched = <int32_t*>malloc(w.slots * sizeof(int32_t))
