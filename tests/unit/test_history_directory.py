@@ -16,7 +16,9 @@ from meantime.clocks import Clock
 from meantime.columns import Coded
 from meantime.errors import HistoryClosedError, HistoryError, InputError, OutputError
 from meantime.history import HistoryBuilder, directory, loading, upgrading
+from meantime.history.checking import check
 from meantime.history.opening import open_history
+from meantime.history.pyramid import open_pyramid, pack_pyramid
 from meantime.history.records import checksummed_line
 from meantime.testing import history_from_spans, picture
 from meantime.trace import State
@@ -327,3 +329,75 @@ def test_a_killed_process_loses_nothing_that_was_flushed(path: Path) -> None:
     assert history.end_ns > told[-1]
     assert all(history.state(0, time_ns).value == time_ns for time_ns in range(told[-1]))
     assert not history.built
+
+
+@pytest.fixture
+def counter(path: Path) -> Path:
+    """A history with a pyramid: 20,000 values of one attribute."""
+    with HistoryBuilder(path) as builder:
+        quark = builder.quark("a")
+        builder.modify_many(
+            range(0, 20_000_000, 1000), [quark] * 20_000, [n % 9 for n in range(20_000)]
+        )
+    return path
+
+
+def asked(path: Path) -> list[object]:
+    history = open_history(path)
+    shares = history.shares([0], bins=3)
+    return [
+        history.average(0, 5, 19_900_000),
+        history.maximum(0, 0, 14_000_000),
+        *shares.ns.tolist(),
+    ]
+
+
+def test_a_damaged_pyramid_changes_no_answer_and_is_named(
+    counter: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    pyramid = counter / "pyramid" / "000000.pyr"
+    whole, answers = pyramid.read_bytes(), asked(counter)
+    assert not caplog.messages
+
+    for place in [*range(128), *range(128, len(whole), 197)]:
+        damaged = bytearray(whole)
+        damaged[place] ^= 1
+        pyramid.write_bytes(damaged)
+        caplog.clear()
+
+        assert asked(counter) == answers
+        assert "000000.pyr" in caplog.text
+        with pytest.raises(InputError, match=r"000000\.pyr: byte \d+: .*may be removed"):
+            check(counter)
+
+
+def test_a_pyramid_that_is_cut_or_gone_or_another_s_changes_no_answer(
+    counter: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    pyramid = counter / "pyramid" / "000000.pyr"
+    whole, answers = pyramid.read_bytes(), asked(counter)
+    other = pack_pyramid(open_pyramid(pyramid, int.from_bytes(whole[8:12], "little")), 1)
+
+    for text in (b"", whole[:100], whole[:-1], whole + b"\0", b"".join(other)):
+        pyramid.write_bytes(text)
+
+        assert asked(counter) == answers
+        with pytest.raises(InputError, match=r"000000\.pyr"):
+            check(counter)
+    caplog.clear()
+    pyramid.unlink()
+
+    assert asked(counter) == answers
+    assert not caplog.messages
+    assert check(counter) == (1, 20_000)
+
+
+def test_a_pyramid_that_says_something_else_is_found(counter: Path) -> None:
+    pyramid = counter / "pyramid" / "000000.pyr"
+    checksum = int.from_bytes(pyramid.read_bytes()[8:12], "little")
+    arrays = {name: array.copy() for name, array in open_pyramid(pyramid, checksum).items()}
+    arrays["high"][0] += 1
+    pyramid.write_bytes(b"".join(pack_pyramid(arrays, checksum)))
+
+    with pytest.raises(InputError, match="says something else than its segment"):
+        check(counter)

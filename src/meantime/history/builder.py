@@ -33,6 +33,7 @@ from meantime.history.events import EventTables
 from meantime.history.history import History
 from meantime.history.loading import VERSION, load
 from meantime.history.present import Facts, Present
+from meantime.history.pyramid import Pyramids
 from meantime.history.samples import SampleCollector
 from meantime.history.spans import SpanCollector
 from meantime.history.store import Store
@@ -595,7 +596,14 @@ class HistoryBuilder:
                 "tables": described,
             }
             self._writer.close(record, packed)
-        self._closed = Present(segments, facts, built=True, known_from_ns=self._known_from_ns())
+        files = self._writer.files() if self._writer else []
+        self._closed = Present(
+            segments,
+            facts,
+            built=True,
+            known_from_ns=self._known_from_ns(),
+            pyramids=Pyramids(segments, store.segments, facts.kinds, files),
+        )
         return self.history
 
     def _places(self, quarks: Int32s) -> Int32s:

@@ -8,6 +8,7 @@ from meantime.errors import InputError
 from meantime.history.builder import HistoryBuilder
 from meantime.history.changes import Changes
 from meantime.history.loading import load
+from meantime.history.pyramid import check_pyramid
 from meantime.history.segment_file import check_rows
 from meantime.history.tables import unpack
 from meantime.kernels.search import Segments
@@ -26,8 +27,11 @@ def check(path: Path) -> tuple[int, int]:
     """
     builder = HistoryBuilder()
     loaded = load(path, builder)
-    for segment_path, segment in zip(loaded.paths, loaded.segments, strict=True):
+    for segment_path, segment, checksum in zip(
+        loaded.paths, loaded.segments, loaded.checksums, strict=True
+    ):
         check_rows(segment_path, segment)
+        check_pyramid(segment_path, segment, checksum, loaded.kinds)
     if loaded.closed is not None:
         unpack(path / "tables", loaded.closed["tables"], builder.catalogue.strings.names)
     changes = sum(segment.head.changes for segment in loaded.segments)

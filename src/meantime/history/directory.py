@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from meantime.errors import OutputError
 from meantime.history.ledger import Cursor, since
 from meantime.history.loading import FORMAT, VERSION
+from meantime.history.pyramid import build_pyramid, pack_pyramid, pyramid_path
 from meantime.history.records import checksummed_line
 from meantime.history.segment_file import open_segment, segment_header
 from meantime.history.tail_log import blocks
@@ -48,6 +49,7 @@ class DirectoryWriter:
         self._cursors: list[Cursor] = []
         self._ends: list[int] = []
         self._files: list[str] = []
+        self._checksums: list[int] = []
         self._rewritten: list[str] = []
         self._logged = Cursor()
         self._next_log_s = 0.0
@@ -82,6 +84,7 @@ class DirectoryWriter:
     def resume(self, loaded: Loaded) -> None:
         """Go on behind what was loaded; the rest of each file is cut off."""
         self._files = [path.name for path in loaded.paths]
+        self._checksums = list(loaded.checksums)
         self._ends, self._cursors = loaded.ends, loaded.cursors
         self._cursor = loaded.cursors[-1]
         self._logged = self._cursor
@@ -98,15 +101,18 @@ class DirectoryWriter:
         header = segment_header(segment)
         with self._writing(path):
             self._replace(f"segments/{name}", header, segment.buffer)
+        checksum = int.from_bytes(header[-4:], "little")
+        self._keep_pyramid(path, segment, checksum)
         new, self._cursor = self._since(self._cursor)
         self._files.append(name)
+        self._checksums.append(checksum)
         if not self._rewritten:
             # The new log is whole before the line that makes the old one stale.
             self.log(store, anew=True)
         self._append(
             {
                 "segment": name,
-                "checksum": int.from_bytes(header[-4:], "little"),
+                "checksum": checksum,
                 "boundary_ns": store.boundary_ns,
                 "replaced": store.replaced,
                 **new,
@@ -115,6 +121,22 @@ class DirectoryWriter:
         if not self._rewritten:
             self._log_path(len(self._files) - 1).unlink(missing_ok=True)
         return open_segment(path)
+
+    def _keep_pyramid(self, segment_path: Path, segment: Segment, checksum: int) -> None:
+        """Keep a segment's pyramid, without waiting for the disk: it is not needed."""
+        arrays = build_pyramid(segment, self._builder.kinds())
+        path = pyramid_path(segment_path)
+        path.unlink(missing_ok=True)
+        if arrays is not None:
+            with self._writing(path):
+                path.parent.mkdir(exist_ok=True)
+                with path.open("wb") as file:
+                    file.writelines(pack_pyramid(arrays, checksum))
+
+    def files(self) -> list[tuple[Path, int]]:
+        """Return the files of the segments, and the checksums of their headers."""
+        paths = [self.path / "segments" / name for name in self._files]
+        return list(zip(paths, self._checksums, strict=True))
 
     def _since(self, cursor: Cursor) -> tuple[dict[str, Any], Cursor]:
         return since(self._builder.catalogue, self._builder.kinds(), cursor)
@@ -176,6 +198,7 @@ class DirectoryWriter:
         """Write a manifest anew that has the first segments; see `Sink`."""
         self._rewritten = self._files[segments:]
         self._files = self._files[:segments]
+        self._checksums = self._checksums[:segments]
         self._ends = self._ends[: segments + 1]
         self._cursors = self._cursors[: segments + 1]
         self._cursor = self._cursors[-1]
@@ -194,7 +217,9 @@ class DirectoryWriter:
                 (self.path / "manifest.new").replace(self.path / "manifest")
                 _sync(self.path)
             for name in self._rewritten:
-                (self.path / "segments" / name).unlink(missing_ok=True)
+                path = self.path / "segments" / name
+                path.unlink(missing_ok=True)
+                pyramid_path(path).unlink(missing_ok=True)
             for log in self.path.glob("*.log"):
                 log.unlink()
             _sync(self.path)

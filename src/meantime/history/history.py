@@ -398,11 +398,15 @@ class History:
             StateTypeError: If it holds strings.
             TimeRangeError: If the range is reversed or starts outside the history.
         """
-        return operations.extreme(self, quark, *_range(start_ns, end_ns), greatest=True)
+        return operations.extreme(
+            self, self._asked(), quark, _range(start_ns, end_ns), greatest=True
+        )
 
     def minimum(self, quark: int, start_ns: int, end_ns: int) -> int | float | None:
         """Return the least number an attribute had in [start_ns, end_ns); see `maximum`."""
-        return operations.extreme(self, quark, *_range(start_ns, end_ns), greatest=False)
+        return operations.extreme(
+            self, self._asked(), quark, _range(start_ns, end_ns), greatest=False
+        )
 
     def average(self, quark: int, start_ns: int, end_ns: int) -> float:
         """Return an attribute's mean over the time in [start_ns, end_ns), exact for integers.
@@ -418,7 +422,7 @@ class History:
         >>> builder.close(4).average(queue, 1, 5)
         3.0
         """
-        return operations.average(self, quark, *_range(start_ns, end_ns))
+        return operations.average(self, self._asked(), quark, *_range(start_ns, end_ns))
 
     def stack_top(self, quark: int, time_ns: int) -> Interval | None:
         """Return the interval of the value on top of a stack at a time; None if it is empty.

@@ -38,6 +38,7 @@ class Loaded:
     Attributes:
         segments: The segments, mapped into memory.
         paths: Their files.
+        checksums: Those of their headers.
         ends: Where each line of the manifest ends; the first is no segment's.
         cursors: How much was written down after each line.
         kinds: By quark, the type of its values.
@@ -54,6 +55,7 @@ class Loaded:
 
     segments: list[Segment] = field(default_factory=list)
     paths: list[Path] = field(default_factory=list)
+    checksums: list[int] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
     cursors: list[Cursor] = field(default_factory=list)
     kinds: npt.NDArray[np.uint8] = field(default_factory=lambda: np.zeros(0, np.uint8))
@@ -95,6 +97,7 @@ def load(path: Path, builder: HistoryBuilder, *, salvage: bool = False) -> Loade
                 loaded.missing.append(str(error))
                 return loaded
             loaded.paths.append(segment_path)
+            loaded.checksums.append(record["checksum"])
             loaded.boundary_ns = record["boundary_ns"]
             loaded.replaced = record["replaced"]
         else:

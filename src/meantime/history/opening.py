@@ -10,6 +10,7 @@ from meantime.history.builder import HistoryBuilder
 from meantime.history.history import History
 from meantime.history.loading import fingerprint, load
 from meantime.history.present import Facts, Present
+from meantime.history.pyramid import Pyramids
 from meantime.history.segment_file import check_rows
 from meantime.history.tables import unpack
 from meantime.kernels.search import Segments
@@ -71,7 +72,9 @@ class _Source:
         strings = builder.catalogue.strings.names
         tables = unpack(self._path / "tables", loaded.closed["tables"], strings)
         facts = Facts.of(builder.catalogue, loaded.kinds, tables, loaded.replaced)
-        return Present(segments, facts, built=True, verify=_Verifier(loaded))
+        files = list(zip(loaded.paths, loaded.checksums, strict=True))
+        pyramids = Pyramids(segments, loaded.segments, loaded.kinds, files)
+        return Present(segments, facts, built=True, verify=_Verifier(loaded), pyramids=pyramids)
 
 
 class _Verifier:

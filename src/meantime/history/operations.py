@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from meantime.columns import Mixed
 from meantime.errors import StateTypeError
+from meantime.history.measure import measure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from meantime.columns import Int64s
     from meantime.history.history import History
+    from meantime.history.present import Present
     from meantime.history.results import Interval
 
 __all__ = ["average", "extreme", "iterate", "stack_top"]
@@ -57,10 +60,14 @@ def _numbers(
 
 
 def extreme(
-    history: History, quark: int, start_ns: int, end_ns: int, *, greatest: bool
+    history: History, present: Present, quark: int, range_ns: tuple[int, int], *, greatest: bool
 ) -> int | float | None:
     """Return the greatest or least number in a range; None if there is none."""
-    values, _ = _numbers(history, quark, start_ns, end_ns)
+    measured = measure(present, quark, *range_ns)
+    number = (measured.greatest if greatest else measured.least) if measured else None
+    if isinstance(number, int | float):
+        return number
+    values, _ = _numbers(history, quark, *range_ns)
     # NaN is neither greater nor less: it counts only where there is nothing else.
     compared = [value for value in values if value == value] or values  # noqa: PLR0124 - as above
     if not compared:
@@ -68,16 +75,20 @@ def extreme(
     return max(compared) if greatest else min(compared)
 
 
-def average(history: History, quark: int, start_ns: int, end_ns: int) -> float:
+def average(history: History, present: Present, quark: int, start_ns: int, end_ns: int) -> float:
     """Return the mean over the time of a range, no state counting as 0."""
+    measured = measure(present, quark, start_ns, end_ns)
+    if measured and measured.total is not None:
+        # A quotient of ints is the double nearest to it.
+        return measured.total / (end_ns - start_ns)
     values, lasted_ns = _numbers(history, quark, start_ns, end_ns)
     products = [value * ns for value, ns in zip(values, lasted_ns.tolist(), strict=True)]
-    if all(isinstance(product, int) for product in products):
-        # A quotient of ints is the double nearest to it.
-        exact: float = sum(products) / (end_ns - start_ns)
-        return exact
     if all(map(math.isfinite, products)):
-        total: float = math.fsum(products)
+        try:
+            total: float = math.fsum(products)
+        except OverflowError:
+            # The sum of two is too large for a double; the mean never is.
+            return float(sum(map(Fraction, products)) / (end_ns - start_ns))
         return total / (end_ns - start_ns)
     return float(sum(products)) / (end_ns - start_ns)
 

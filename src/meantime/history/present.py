@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from meantime.columns import Int32s, Int64s, Values
     from meantime.history.catalogue import Catalogue
     from meantime.history.derived import Stacked
+    from meantime.history.pyramid import Pyramids
     from meantime.history.results import Flows, Points
     from meantime.history.samples import SampleTable
     from meantime.history.spans import SpanTable
@@ -102,6 +103,7 @@ class Present:
         built: Whether this is the finished history.
         verify: Checks what is on disk of a range before it is used; None where nothing is.
         known_from_ns: By quark, since when its states are kept; None where all are.
+        pyramids: What makes questions about much time faster; None while it is being built.
     """
 
     segments: Segments | Stacked
@@ -109,6 +111,7 @@ class Present:
     built: bool
     verify: Callable[[int, int], None] | None = None
     known_from_ns: Int64s | None = None
+    pyramids: Pyramids | None = None
 
     def state(self, quark: int, time_ns: int) -> Interval:
         """Return the interval of an attribute that holds a time."""

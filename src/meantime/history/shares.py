@@ -29,6 +29,8 @@ __all__ = ["Shares", "shares"]
 # What is written for each cell is no more than is needed: most of the time is spent on new memory.
 _SLOTS_OF_A_BYTE = 2**8
 _NS_OF_4_BYTES = 2**32
+# As many in a cell, and pyramids begin to pay.
+_ROWS_OF_A_BLOCK = 192
 # Few enough that the memory of one group serves the next.
 _GROUP_ROWS = 2**16
 
@@ -162,13 +164,16 @@ def shares(
     strings = present.facts.strings
     text = present.is_text(quarks)
     kinds = present.facts.kinds[quarks]
-    rows = len(quarks) * bins
+    counts = np.empty(len(quarks), np.int64)
+    present.segments.count(quarks, *range_ns, counts)
+    cells, intervals = len(quarks) * bins, int(counts.sum())
+    if present.pyramids and intervals > _ROWS_OF_A_BLOCK * cells:
+        present.pyramids.use()
+        present.pyramids.read(intervals)
+    rows = cells
     if not longest:
-        counts = np.empty(len(quarks), np.int64)
-        present.segments.count(quarks, *range_ns, counts)
-        most = rows + int(counts.sum())
         # A cell has no value twice.
-        rows = min(most, rows * (len(strings) + 1)) if text else most
+        rows = min(cells + intervals, cells * (len(strings) + 1) if text else cells + intervals)
     byte = text and len(strings) < _SLOTS_OF_A_BYTE
     slot: npt.NDArray[Any] = np.empty(rows + 1, np.uint8 if byte else np.int32)
     # One more: what is written there may not count.

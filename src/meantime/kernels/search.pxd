@@ -6,6 +6,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 cdef extern from "rows.h":
     uint64_t load_row(const uint8_t*, int64_t, int, uint64_t) noexcept nogil
     int64_t double_bits(double) noexcept nogil
+    double bits_double(int64_t) noexcept nogil
 
 
 cdef struct Segment:
@@ -29,6 +30,23 @@ cdef struct Segment:
     const uint8_t* rows
     const uint64_t* payload
     const int64_t* numbers
+    # The pyramid over the rows; none until it is attached. See `pyramid.pyx`.
+    Py_ssize_t timed
+    const int32_t* timed_run
+    const uint8_t* step
+    const uint32_t* value_offset
+    const uint32_t* values
+    const uint32_t* time_offset
+    const uint32_t* times32
+    const uint64_t* times64
+    Py_ssize_t celled
+    const int32_t* celled_run
+    const uint32_t* cell_offset
+    const uint8_t* some
+    const int64_t* low
+    const int64_t* high
+    const int64_t* sums
+    const double* magnitude
 
 
 cdef struct State:
@@ -51,17 +69,16 @@ cdef inline int64_t row_time(const Segment* s, Py_ssize_t row) noexcept nogil:
     return <int64_t>(<uint64_t>s.base_ns + (packed >> s.payload_bits))
 
 
-cdef inline void row_state(
-    const Segment* s, Py_ssize_t run, Py_ssize_t row, State* state
-) noexcept nogil:
-    cdef uint64_t packed = load_row(s.rows, row, s.width, s.row_mask)
-    cdef uint64_t payload = packed & s.payload_mask
-    cdef uint64_t field
-    state.start = <int64_t>(<uint64_t>s.base_ns + (packed >> s.payload_bits))
+cdef inline uint64_t row_payload(const Segment* s, Py_ssize_t row) noexcept nogil:
     if s.payload != NULL:
-        payload = s.payload[row]
-    field = payload & s.code_mask
-    state.meta = (<uint32_t>(payload >> s.code_bits)) << 1
+        return s.payload[row]
+    return load_row(s.rows, row, s.width, s.row_mask) & s.payload_mask
+
+
+cdef inline void set_value(
+    const Segment* s, Py_ssize_t run, Py_ssize_t row, uint64_t field, State* state
+) noexcept nogil:
+    """Set a state's word from the code of a row, whose null is 0."""
     if field == 0:
         state.word = 0
         state.meta |= 1
@@ -73,6 +90,18 @@ cdef inline void row_state(
         state.word = double_bits(<double>(s.origin[run] + <int64_t>(field - 1)))
     else:
         state.word = s.numbers[row + s.origin[run]]
+
+
+cdef inline void row_state(
+    const Segment* s, Py_ssize_t run, Py_ssize_t row, State* state
+) noexcept nogil:
+    cdef uint64_t packed = load_row(s.rows, row, s.width, s.row_mask)
+    cdef uint64_t payload = packed & s.payload_mask
+    state.start = <int64_t>(<uint64_t>s.base_ns + (packed >> s.payload_bits))
+    if s.payload != NULL:
+        payload = s.payload[row]
+    state.meta = (<uint32_t>(payload >> s.code_bits)) << 1
+    set_value(s, run, row, payload & s.code_mask, state)
 
 
 cdef inline Py_ssize_t find_run(const Segment* s, int32_t quark, Py_ssize_t near) noexcept nogil:
@@ -127,3 +156,20 @@ cdef class Segments:
         self, int32_t quark, int64_t time, State* state, Place* place
     ) noexcept nogil
     cdef bint next_change(self, int32_t quark, Place* place, int64_t* time) noexcept nogil
+
+
+cdef inline Py_ssize_t entry_of(
+    const int32_t* runs, Py_ssize_t count, Py_ssize_t run
+) noexcept nogil:
+    """The place of a run among those, ascending, that something is known of; -1 if it is not."""
+    cdef Py_ssize_t low = 0, length = count, half
+    if run < count and runs[run] == run:
+        return run
+    while length > 0:
+        half = length >> 1
+        if runs[low + half] < run:
+            low += half + 1
+            length -= half + 1
+        else:
+            length = half
+    return low if low < count and runs[low] == run else -1

@@ -35,6 +35,23 @@ class Segments:
         payload: UInt64s,
         numbers: Int64s,
     ) -> None: ...
+    def attach(
+        self,
+        segment: int,
+        timed_run: Int32s,
+        step: UInt8s,
+        value_offset: UInt32s,
+        values: UInt32s,
+        time_offset: UInt32s,
+        times: UInt32s | UInt64s,
+        celled_run: Int32s,
+        cell_offset: UInt32s,
+        some: UInt8s,
+        low: Int64s,
+        high: Int64s,
+        sums: Int64s,
+        magnitude: npt.NDArray[np.float64],
+    ) -> None: ...
     def point(self, quark: int, time: int) -> tuple[int, int, int, int]: ...
     def at(
         self,

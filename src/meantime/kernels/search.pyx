@@ -93,6 +93,7 @@ cdef class Segments:
         s.rows = &rows[0]
         s.payload = &payload[0] if payload.shape[0] else NULL
         s.numbers = &numbers[0] if numbers.shape[0] else NULL
+        s.timed = s.celled = 0
         self._kept.append((
             quarks, offsets, carry_start, carry_word, carry_meta, form, origin, rows, payload,
             numbers,
@@ -107,6 +108,56 @@ cdef class Segments:
                         self._first[quark] = here
                     self._last[quark] = here
         self._count += 1
+
+    def attach(
+        self,
+        Py_ssize_t segment,
+        const int32_t[::1] timed_run,
+        const uint8_t[::1] step,
+        const uint32_t[::1] value_offset,
+        const uint32_t[::1] values,
+        const uint32_t[::1] time_offset,
+        times,
+        const int32_t[::1] celled_run,
+        const uint32_t[::1] cell_offset,
+        const uint8_t[::1] some,
+        const int64_t[::1] low,
+        const int64_t[::1] high,
+        const int64_t[::1] sums,
+        const double[::1] magnitude,
+    ):
+        """Use a segment's pyramid from now on; the arrays are kept, not copied."""
+        cdef Segment* s = &self._segments[segment]
+        cdef const uint32_t[::1] times32
+        cdef const uint64_t[::1] times64
+        self._kept.append((
+            timed_run, step, value_offset, values, time_offset, times, celled_run, cell_offset,
+            some, low, high, sums, magnitude,
+        ))
+        s.timed = timed_run.shape[0]
+        s.times32 = NULL
+        s.times64 = NULL
+        if s.timed:
+            s.timed_run = &timed_run[0]
+            s.step = &step[0]
+            s.value_offset = &value_offset[0]
+            s.values = &values[0]
+            s.time_offset = &time_offset[0]
+            if times.dtype == np.uint32:
+                times32 = times
+                s.times32 = &times32[0]
+            else:
+                times64 = times
+                s.times64 = &times64[0]
+        s.celled = celled_run.shape[0]
+        if s.celled:
+            s.celled_run = &celled_run[0]
+            s.cell_offset = &cell_offset[0]
+            s.some = &some[0]
+            s.low = &low[0]
+            s.high = &high[0]
+            s.sums = &sums[0]
+            s.magnitude = &magnitude[0]
 
     cdef _know(self, Py_ssize_t quarks):
         more = max(quarks, 2 * len(self._first_array)) - len(self._first_array)

@@ -12,10 +12,13 @@ from meantime.kernels.search cimport (
     Segment,
     Segments,
     State,
+    entry_of,
     find_run,
     first_after,
     load_row,
     row_state,
+    row_time,
+    set_value,
 )
 
 cdef extern from *:
@@ -414,6 +417,77 @@ cdef inline void walk(
     w.few = few
 
 
+cdef inline int64_t since_first(const Segment* s, Py_ssize_t place) noexcept nogil:
+    if s.times32 != NULL:
+        return s.times32[place]
+    return <int64_t>s.times64[place]
+
+
+cdef void leap(
+    Work* w, const Segment* s, Py_ssize_t run, Py_ssize_t entry, Py_ssize_t low, Py_ssize_t high,
+    Used used,
+) noexcept nogil:
+    """Do as `walk`, but take whole blocks of rows at once where they lie within a bin.
+
+    Block j begins at row j << step of the run; the pyramid says how long each value lasted from the
+    run's first row to where each block but the first begins.
+    """
+    cdef Py_ssize_t begin = s.offsets[run], block, first, last, middle, end, row = low, place
+    cdef int step = s.step[entry], i, values
+    cdef const uint32_t* fields = s.values + s.value_offset[entry]
+    cdef int32_t[64] slots
+    cdef int64_t ns
+    cdef State state
+    values = <int>(s.value_offset[entry + 1] - s.value_offset[entry])
+    for i in range(values):
+        state.meta = 0
+        set_value(s, run, 0, fields[i], &state)
+        slots[i] = slot_of(w, &state)
+    end = (high - 1 - begin) >> step
+    while row < high and not w.failed:
+        first = (row - begin + (<Py_ssize_t>1 << step) - 1) >> step
+        if first >= end:
+            walk(w, s, run, row, high, used, False)
+            return
+        walk(w, s, run, row, begin + (first << step) + 1, used, False)
+        row = begin + (first << step) + 1
+        last = first
+        block = end
+        # The last block that begins before the bin ends.
+        while last < block:
+            middle = last + (block - last + 1) // 2
+            if row_time(s, begin + (middle << step)) < w.stop:
+                last = middle
+            else:
+                block = middle - 1
+        if last == first:
+            continue
+        for i in range(values):
+            place = s.time_offset[entry] + (last - 1) * values + i
+            ns = since_first(s, place)
+            if first:
+                ns -= since_first(s, place - (last - first) * values)
+            if ns:
+                add(w, slots[i], ns, used)
+        w.changes += <int32_t>((last - first) << step)
+        row_state(s, run, begin + (last << step), &state)
+        w.at = state.start
+        w.slot = slot_of(w, &state)
+        row = begin + (last << step) + 1
+
+
+cdef inline bint worth(
+    const Work* w, const Segment* s, Py_ssize_t low, Py_ssize_t high, int step
+) noexcept nogil:
+    """Whether a bin has several blocks of these rows."""
+    cdef double bins, rows = <double>(high - low)
+    if high - low <= <Py_ssize_t>2 << step:
+        return False
+    bins = <double>(<uint64_t>row_time(s, high - 1) - <uint64_t>row_time(s, low))
+    bins *= <double>w.bins / <double>(<uint64_t>w.edges[w.bins] - <uint64_t>w.edges[0])
+    return rows > 3.0 * <double>(<Py_ssize_t>1 << step) * (bins if bins > 1.0 else 1.0)
+
+
 cdef void lane(
     Work* w, Segments segments, int32_t quark, Py_ssize_t first, Py_ssize_t last, Used used
 ) noexcept nogil:
@@ -421,7 +495,7 @@ cdef void lane(
     cdef State state
     cdef Place place
     cdef Segment* s
-    cdef Py_ssize_t k, run, low, high, near = 0, end_segment = last
+    cdef Py_ssize_t k, run, low, high, entry, near = 0, end_segment = last
     cdef int64_t start = w.edges[0], end = w.edges[w.bins]
     segments.locate(quark, start, &state, &place)
     w.slot = slot_of(w, &state)
@@ -448,6 +522,13 @@ cdef void lane(
             low = first_after(s, low, high, start)
         if k == end_segment:
             high = first_after(s, low, high, end - 1)
+        if s.timed:
+            entry = entry_of(s.timed_run, s.timed, run)
+            if entry >= 0 and high > low and worth(w, s, low, high, s.step[entry]):
+                leap(w, s, run, entry, low, high, used)
+                if w.failed:
+                    return
+                continue
         if used == LIST:
             walk(w, s, run, low, high, LIST, False)
         elif s.payload != NULL:

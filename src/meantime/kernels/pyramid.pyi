@@ -1,0 +1,13 @@
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from meantime.kernels.search import Segments
+
+def build(
+    segments: Segments, index: int, kinds: npt.NDArray[np.uint8], last_ns: int
+) -> dict[str, npt.NDArray[Any]]: ...
+def measure(
+    segments: Segments, quark: int, kind: int, start: int, end: int
+) -> tuple[bool, int, int, tuple[int, int], float, int]: ...

@@ -1,0 +1,363 @@
+"""Pyramids over the rows of segments: what whole blocks of rows come to, and sums made of it."""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memset
+
+import numpy as np
+
+from meantime.kernels.search cimport (
+    Place,
+    Segment,
+    Segments,
+    State,
+    entry_of,
+    find_run,
+    first_after,
+    row_payload,
+    row_state,
+    row_time,
+)
+
+cdef extern from "numbers.h":
+    ctypedef struct numbers_of:
+        int floats
+        int some
+        int64_t low
+        int64_t high
+        double sum
+        double rest
+        double magnitude
+    void numbers_item(numbers_of*, int64_t, uint64_t) noexcept nogil
+    void numbers_cell(
+        numbers_of*, int, int64_t, int64_t, const int64_t*, double
+    ) noexcept nogil
+    void numbers_sums(const numbers_of*, int64_t*) noexcept nogil
+    void numbers_clear(numbers_of*, int) noexcept nogil
+
+cdef enum:
+    FLOAT = 3
+    STORED = 3
+    # A block has 64 rows at least, and a cell is made of 64: of rows, or of cells of the level below.
+    SHIFT = 6
+    VALUES = 64
+    # Codes of more bits are not looked at: their table would not stay in the cache.
+    CODE_BITS = 22
+    # What is kept of a run takes at most one in so many of its bytes.
+    SHARE = 6
+    RUN_BYTES = 24
+    CELL_BYTES = 41
+
+
+cdef inline bint numeric(const Segment* s, Py_ssize_t run) noexcept nogil:
+    """Whether the values of a run are numbers; what has none yet may become anything later."""
+    return s.form != NULL and s.form[run] != 0
+
+
+cdef Py_ssize_t count_cells(Py_ssize_t rows) noexcept nogil:
+    """How many cells a run has: of each level the whole ones alone."""
+    cdef Py_ssize_t level = (rows - 1) >> SHIFT, cells = 0
+    while level > 0:
+        cells += level
+        level >>= SHIFT
+    return cells
+
+
+cdef Py_ssize_t time_blocks(
+    const Segment* s, Py_ssize_t run, uint8_t* place_of, uint64_t* sums, uint8_t* known,
+    uint32_t* fields,
+) noexcept nogil:
+    """Sum the time per value up to where each block of 64 rows begins; return how many values.
+
+    None if there are too many, or if a row replaces the one before it. `place_of` holds by field
+    its place in `fields`, plus one; it is clean again afterwards. Sums are `VALUES` a block, of
+    which the first `known` are meant.
+    """
+    cdef Py_ssize_t row, begin = s.offsets[run], end = s.offsets[run + 1], values = 0, block = 0, i
+    cdef uint64_t[64] ns
+    cdef int64_t time, after = row_time(s, begin)
+    cdef uint32_t field
+    cdef int place
+    cdef bint whole = True
+    memset(ns, 0, sizeof(ns))
+    for row in range(begin, end - 1):
+        if row > begin and (row - begin) & 63 == 0:
+            known[block] = <uint8_t>values
+            for i in range(values):
+                sums[block * VALUES + i] = ns[i]
+            block += 1
+        time = after
+        after = row_time(s, row + 1)
+        field = <uint32_t>(row_payload(s, row) & s.code_mask)
+        place = place_of[field]
+        if place == 0:
+            if values == VALUES:
+                whole = False
+                break
+            fields[values] = field
+            values += 1
+            place_of[field] = place = <uint8_t>values
+        if after == time:
+            whole = False
+            break
+        ns[place - 1] += <uint64_t>after - <uint64_t>time
+    row = end - 1 - begin
+    if whole and row & 63 == 0:
+        known[block] = <uint8_t>values
+        for i in range(values):
+            sums[block * VALUES + i] = ns[i]
+        block += 1
+    for i in range(values):
+        place_of[fields[i]] = 0
+    return values if whole else 0
+
+
+def build(Segments segments, Py_ssize_t index, const uint8_t[::1] kinds, int64_t last_ns):
+    """Return a segment's pyramid, as the arrays that `Segments.attach` takes.
+
+    `kinds` holds by quark the type of its values; `last_ns` is when the segment's last change was.
+    """
+    cdef Segment* s = &segments._segments[index]
+    cdef Py_ssize_t run, rows, values, i, j, cells, level, below, first, block, blocks, begin
+    cdef Py_ssize_t timed = 0, celled = 0, value_count = 0, time_count = 0, cell_count = 0
+    cdef Py_ssize_t longest = 0, budget, changes = s.offsets[s.runs]
+    cdef int step
+    cdef bint short = <uint64_t>last_ns - <uint64_t>s.base_ns < <uint64_t>1 << 32
+    cdef int time_bytes = 4 if short else 8
+    cdef int row_bytes = s.width + (8 if s.payload != NULL else 0)
+    cdef numbers_of numbers
+    cdef State state
+    cdef int64_t after
+    for run in range(s.runs):
+        longest = max(longest, <Py_ssize_t>(s.offsets[run + 1] - s.offsets[run]))
+    timed_run_array, celled_run_array = np.empty(s.runs, np.int32), np.empty(s.runs, np.int32)
+    step_array = np.empty(s.runs, np.uint8)
+    value_offset_array, time_offset_array, cell_offset_array = (
+        np.zeros(s.runs + 1, np.uint32) for _ in range(3)
+    )
+    most = changes * row_bytes // SHARE + 1
+    values_array = np.empty(most // 4, np.uint32)
+    times_array = np.empty(most // time_bytes, np.uint32 if short else np.uint64)
+    room = sum(count_cells(s.offsets[run + 1] - s.offsets[run]) for run in range(s.runs) if (
+        numeric(s, run) and s.offsets[run + 1] > s.offsets[run]
+    ))
+    some_array = np.empty(room, np.uint8)
+    low_array, high_array = np.empty(room, np.int64), np.empty(room, np.int64)
+    sums_array, magnitude_array = np.empty(2 * room, np.int64), np.empty(room)
+    cdef int32_t[::1] timed_run = timed_run_array, celled_run = celled_run_array
+    cdef uint8_t[::1] steps = step_array, some = some_array
+    cdef uint32_t[::1] value_offset = value_offset_array, time_offset = time_offset_array
+    cdef uint32_t[::1] cell_offset = cell_offset_array, value = values_array, times32
+    cdef uint64_t[::1] times64
+    cdef int64_t[::1] low = low_array, high = high_array, sums_of = sums_array
+    cdef double[::1] magnitude = magnitude_array
+    if short:
+        times32 = times_array
+    else:
+        times64 = times_array
+    cdef uint8_t* place_of = NULL
+    if s.code_bits <= CODE_BITS:
+        place_of = <uint8_t*>calloc(<size_t>1 << s.code_bits, 1)
+    cdef uint64_t* sums = <uint64_t*>malloc(((longest >> SHIFT) + 1) * VALUES * sizeof(uint64_t))
+    cdef uint8_t* known = <uint8_t*>malloc((longest >> SHIFT) + 1)
+    cdef uint32_t[64] fields
+    if sums == NULL or known == NULL or (place_of == NULL and s.code_bits <= CODE_BITS):
+        free(place_of)
+        free(sums)
+        free(known)
+        raise MemoryError
+    with nogil:
+        for run in range(s.runs):
+            begin = s.offsets[run]
+            rows = s.offsets[run + 1] - begin
+            if rows <= 64:
+                continue
+            budget = rows * row_bytes // SHARE
+            if numeric(s, run) and count_cells(rows) * CELL_BYTES + RUN_BYTES <= budget:
+                cells = count_cells(rows)
+                celled_run[celled] = <int32_t>run
+                # The lowest level: of rows, each until the next.
+                after = row_time(s, begin)
+                for block in range((rows - 1) >> SHIFT):
+                    numbers_clear(&numbers, kinds[s.quarks[run]] == FLOAT)
+                    for i in range(begin + 64 * block, begin + 64 * block + 64):
+                        row_state(s, run, i, &state)
+                        after = row_time(s, i + 1)
+                        if after > state.start and not state.meta & 1:
+                            numbers_item(
+                                &numbers, state.word, <uint64_t>after - <uint64_t>state.start
+                            )
+                    j = cell_count + block
+                    some[j] = numbers.some
+                    low[j] = numbers.low
+                    high[j] = numbers.high
+                    numbers_sums(&numbers, &sums_of[2 * j])
+                    magnitude[j] = numbers.magnitude
+                level = (rows - 1) >> SHIFT
+                below = cell_count
+                while level >> SHIFT > 0:
+                    for block in range(level >> SHIFT):
+                        numbers_clear(&numbers, kinds[s.quarks[run]] == FLOAT)
+                        for i in range(below + 64 * block, below + 64 * block + 64):
+                            numbers_cell(
+                                &numbers, some[i], low[i], high[i], &sums_of[2 * i], magnitude[i]
+                            )
+                        j = below + level + block
+                        some[j] = numbers.some
+                        low[j] = numbers.low
+                        high[j] = numbers.high
+                        numbers_sums(&numbers, &sums_of[2 * j])
+                        magnitude[j] = numbers.magnitude
+                    below += level
+                    level >>= SHIFT
+                cell_count += cells
+                celled += 1
+                cell_offset[celled] = <uint32_t>cell_count
+                budget -= cells * CELL_BYTES + RUN_BYTES
+            if place_of == NULL or (s.form != NULL and s.form[run] == STORED):
+                continue
+            values = time_blocks(s, run, place_of, sums, known, fields)
+            if values == 0:
+                continue
+            step = SHIFT
+            while step < 20 and (
+                ((rows - 1) >> step) * values * time_bytes + 4 * values + RUN_BYTES > budget
+            ):
+                step += 1
+            blocks = (rows - 1) >> step
+            if blocks == 0:
+                continue
+            timed_run[timed] = <int32_t>run
+            steps[timed] = step
+            for i in range(values):
+                value[value_count + i] = fields[i]
+            value_count += values
+            for block in range(1, blocks + 1):
+                first = (block << (step - SHIFT)) - 1
+                for i in range(values):
+                    if short:
+                        times32[time_count] = (
+                            <uint32_t>sums[first * VALUES + i] if i < known[first] else 0
+                        )
+                    else:
+                        times64[time_count] = sums[first * VALUES + i] if i < known[first] else 0
+                    time_count += 1
+            timed += 1
+            value_offset[timed] = <uint32_t>value_count
+            time_offset[timed] = <uint32_t>time_count
+    free(place_of)
+    free(sums)
+    free(known)
+    return {
+        "timed_run": timed_run_array[:timed],
+        "step": step_array[:timed],
+        "value_offset": value_offset_array[:timed + 1],
+        "values": values_array[:value_count],
+        "time_offset": time_offset_array[:timed + 1],
+        "times": times_array[:time_count],
+        "celled_run": celled_run_array[:celled],
+        "cell_offset": cell_offset_array[:celled + 1],
+        "some": some_array[:cell_count],
+        "low": low_array[:cell_count],
+        "high": high_array[:cell_count],
+        "sums": sums_array[:2 * cell_count],
+        "magnitude": magnitude_array[:cell_count],
+    }
+
+
+cdef void take_rows(
+    numbers_of* numbers, const Segment* s, Py_ssize_t run, Py_ssize_t low, Py_ssize_t high,
+    int64_t* read,
+) noexcept nogil:
+    """Take the states that begin at rows [low, high) of a run, none of which is its last."""
+    cdef Py_ssize_t begin = s.offsets[run], row = low - begin, end = high - begin, entry = -1
+    cdef Py_ssize_t first, level, rows = s.offsets[run + 1] - begin, cell
+    cdef int shift
+    cdef State state
+    cdef int64_t after
+    if s.celled and end - row >= 64:
+        entry = entry_of(s.celled_run, s.celled, run)
+    while row < end:
+        if entry >= 0 and row & 63 == 0 and row + 64 <= end:
+            # The highest level that has a cell which begins here and ends in time.
+            shift = SHIFT
+            first = s.cell_offset[entry]
+            level = (rows - 1) >> SHIFT
+            while (
+                row & ((<Py_ssize_t>1 << (shift + SHIFT)) - 1) == 0
+                and row + (<Py_ssize_t>1 << (shift + SHIFT)) <= end
+            ):
+                first += level
+                level >>= SHIFT
+                shift += SHIFT
+            cell = first + (row >> shift)
+            numbers_cell(
+                numbers, s.some[cell], s.low[cell], s.high[cell], &s.sums[2 * cell],
+                s.magnitude[cell],
+            )
+            row += <Py_ssize_t>1 << shift
+            continue
+        row_state(s, run, begin + row, &state)
+        after = row_time(s, begin + row + 1)
+        if after > state.start and not state.meta & 1:
+            numbers_item(numbers, state.word, <uint64_t>after - <uint64_t>state.start)
+        row += 1
+        read[0] += 1
+
+
+cdef void take_state(
+    numbers_of* numbers, const State* state, int64_t start, int64_t end
+) noexcept nogil:
+    if end > start and not state.meta & 1:
+        numbers_item(numbers, state.word, <uint64_t>end - <uint64_t>start)
+
+
+def measure(Segments segments, int32_t quark, int kind, int64_t start, int64_t end):
+    """Measure the numbers that an attribute had in [start, end), which meets no gap.
+
+    Returns:
+        Whether there is one that is not NaN; the words of the least and of the greatest; the sum of
+        each times its time as two words, the halves of an integer or doubles to be added; the sum
+        of doubles without their signs; and how many rows were read one by one.
+    """
+    cdef numbers_of numbers
+    cdef State state
+    cdef Place place
+    cdef Segment* s
+    cdef Py_ssize_t k, run, low, high, first, last, end_segment, near = 0
+    cdef int64_t at = start, read = 0
+    cdef int64_t[2] sums
+    numbers_clear(&numbers, kind == FLOAT)
+    with nogil:
+        segments.locate(quark, start, &state, &place)
+        first = max(0, segments.segment_at(start))
+        end_segment = segments.segment_at(end - 1)
+        last = -1
+        if quark < segments._first.shape[0] and segments._first[quark] >= 0:
+            first = max(first, segments._first[quark])
+            last = min(end_segment, segments._last[quark])
+        for k in range(first, last + 1):
+            s = &segments._segments[k]
+            run = find_run(s, quark, near)
+            if run < 0:
+                continue
+            near = run
+            low = s.offsets[run]
+            high = s.offsets[run + 1]
+            if low == high:
+                continue
+            if start >= s.base_ns:
+                low = first_after(s, low, high, start)
+            if k == end_segment:
+                high = first_after(s, low, high, end - 1)
+            if low == high:
+                continue
+            take_state(&numbers, &state, at, row_time(s, low))
+            take_rows(&numbers, s, run, low, high - 1, &read)
+            row_state(s, run, high - 1, &state)
+            at = state.start
+        take_state(&numbers, &state, at, end)
+    numbers_sums(&numbers, sums)
+    return (
+        bool(numbers.some), numbers.low, numbers.high, (sums[0], sums[1]), numbers.magnitude, read
+    )
