@@ -94,6 +94,10 @@ cdef extern from "hooks.h":
     PyObject *call_run_forever(void *, PyObject **, size_t, PyObject *)
     size_t (*name_of)(PyObject *, char *, size_t) noexcept
     void tell_name(PyObject *)
+    bint names_for_samples, names_for_streams
+    void note_thread_name(PyObject *)
+    void note_name_of(uint32_t, const char *, size_t)
+    void forget_names()
     PyObject *call_thread_begin(void *, PyObject **, size_t, PyObject *)
     void (*trio_begins)(PyObject *) noexcept
     PyObject *call_trio_spawn(void *, PyObject **, size_t, PyObject *)
@@ -103,7 +107,7 @@ cdef extern from "hooks.h":
     PyObject *call_item_init(void *, PyObject **, size_t, PyObject *)
     PyObject *call_item_run(void *, PyObject **, size_t, PyObject *)
     int KIND_LOOP_BEGIN, KIND_LOOP_END, KIND_SUBMIT, KIND_ITEM_BEGIN, KIND_PLACE, KIND_RESUMED
-    int KIND_THREAD, KIND_LABEL
+    int KIND_LABEL
 
 cdef extern from "waits.h":
     """
@@ -149,7 +153,6 @@ cdef bint _watch_workers = False
 cdef uint32_t _next_item = 1
 cdef dict _named_places = {}
 cdef int _MAX_WRAPPED = 8
-cdef int _MAX_THREAD_NAME = 64
 cdef bint _follows_forks = False
 
 
@@ -170,10 +173,12 @@ def start(
 
 def stop():
     """End the recording and return the error number of a write that failed, or 0."""
-    global blocked_limit_ns
+    global blocked_limit_ns, names_for_samples, names_for_streams
     blocked_limit_ns = 0
+    names_for_samples = names_for_streams = False
     remove_waits()
     stop_sampler()
+    forget_names()
     forget_unseen()
     stop_recording()
     forget_places()
@@ -188,11 +193,13 @@ def watch_threads():
     It can be where the interpreter calls the C library's wait functions through a table, and up
     to Python 3.13 it is known what it calls each of them for.
     """
+    global names_for_streams
     if sys.version_info >= (3, 14):
         return False
     # the calling thread gets its stream and its name while it can be asked for it
     put(KIND_RESUMED, 0, 0)
-    return watch_thread_waits() > 0
+    names_for_streams = watch_thread_waits() > 0
+    return names_for_streams
 
 
 def watch_events(loop_type):
@@ -208,8 +215,10 @@ def sample_threads(period_ns: int):
 
     In processes that are forked it goes on.
     """
+    global names_for_samples
     if start_sampler(period_ns) < 0:
         return False
+    names_for_samples = True
     _follow_forks()
     return True
 
@@ -224,15 +233,18 @@ cdef _follow_forks():
 
 def _restart_threads():
     if recording_on:
+        if names_for_samples:
+            forget_names()
+            note_thread_name(NULL)
         restart_sampler()
         if dumper.running:
             start_dumper_thread()
 
 
-def tell_thread(tid: int, name: str):
-    """Say as a fact what a thread is called that may not say it itself."""
-    encoded = name.encode("utf-8", "replace")[:_MAX_THREAD_NAME]
-    write_fact(KIND_THREAD, tid, <const char *>encoded, <uint32_t>len(encoded))
+def note_thread(tid: int, name: str):
+    """Take note for the sampler what a thread is called that runs already."""
+    encoded = name.encode("utf-8", "replace")
+    note_name_of(tid, encoded, len(encoded))
 
 
 def is_recording():

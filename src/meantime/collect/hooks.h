@@ -6,6 +6,7 @@
 #ifndef MEANTIME_HOOKS_H
 #define MEANTIME_HOOKS_H
 
+#include "names.h"
 #include "proxy.h"
 
 typedef struct hook hook;
@@ -107,6 +108,7 @@ static PyType_Spec hook_spec = {
 /* -- Thread._bootstrap_inner(self), of a class: the first that a thread runs -- */
 
 static size_t (*name_of)(PyObject *thread, char *buffer, size_t size) = NULL;
+static int names_for_samples = 0, names_for_streams = 0;
 
 /* A thread that waited before, without the GIL, could not be asked for its name. */
 static void tell_name(PyObject *thread) {
@@ -120,9 +122,20 @@ static void tell_name(PyObject *thread) {
     if (s->cursor == s->limit) turn(s);
 }
 
+static void note_thread_name(PyObject *thread) {
+    char name[MAX_THREAD_NAME];
+    size_t length = thread ? name_of(thread, name, MAX_THREAD_NAME)
+                           : name_of_thread(name, MAX_THREAD_NAME);
+    note_name_of((uint32_t)syscall(SYS_gettid), name, length);
+}
+
 static PyObject *call_thread_begin(hook *h, PyObject *const *args, size_t nargsf,
                                    PyObject *names) {
-    if (PyVectorcall_NARGS(nargsf)) tell_name(args[0]);
+    if (PyVectorcall_NARGS(nargsf)) {
+        /* a stream only for that would be a file for each thread */
+        if (names_for_samples) note_thread_name(args[0]);
+        if (names_for_streams) tell_name(args[0]);
+    }
     return PyObject_Vectorcall(h->wrapped, args, nargsf, names);
 }
 

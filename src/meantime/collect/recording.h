@@ -34,7 +34,6 @@ static void after_fork_in_child(void) {
     for (stream *s = rec.streams, *next; s; s = next) {
         next = s->next;
         munmap(s->tail, size);
-        close(s->tail_fd);
         if (s->fd >= 0) close(s->fd);
         s->next = spare_streams;
         spare_streams = s;
@@ -150,7 +149,6 @@ static void stop_recording(void) {
         overwritten += s->tail->overwritten;
         flush_ns += s->flush_ns;
         if (s->fd >= 0) close(s->fd);
-        close(s->tail_fd);
         if (written) {
             snprintf(path, sizeof path, "%s/%u.%u.%u.tail", rec.directory, rec.pid,
                      rec.incarnation, s->number);

@@ -29,7 +29,7 @@ typedef struct {
 
 static int is_event(uint8_t kind) {
     return kind != KIND_THREAD_END && kind != KIND_FLUSH && kind != KIND_CLOCK &&
-           kind != KIND_THREAD && kind != KIND_LOST;
+           kind != KIND_THREAD && kind != KIND_CALLED && kind != KIND_LOST;
 }
 
 /* Says what is in a copy of a chunk from slot `begin` on. */

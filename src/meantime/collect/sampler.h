@@ -25,6 +25,7 @@
 #include <stddef.h>
 #include <sys/uio.h>
 
+#include "names.h"
 #include "stream.h"
 
 enum {
@@ -57,6 +58,8 @@ typedef struct {
     uint64_t cpu_ns;
     stream *of; /* the thread's stream, if it has one: where its current task is told */
     int sampled;
+    uint32_t told; /* the stream's generation in which its name was said */
+    thread_name name;
 } sampled_thread;
 
 static struct {
@@ -485,6 +488,17 @@ static uint32_t at_most_32_bits(uint64_t value) {
     return value < UINT32_MAX ? (uint32_t)value : UINT32_MAX;
 }
 
+/* Says what a thread is called, again when what was said before may be taken away. */
+static void put_thread_name(sampled_thread *t) {
+    stream *s = stream_of_thread();
+    if (!s || t->told == s->generation) return;
+    t->told = s->generation;
+    if (!t->name.length) t->name = noted_name(t->tid);
+    if (!t->name.length || now_ns() >= (uint64_t)rec.deadline_ns) return;
+    put_payload(s, now_ns(), KIND_CALLED, t->tid, t->name.text, t->name.length, 1);
+    if (s->cursor == s->limit) turn(s);
+}
+
 static void put_sample(uint32_t tid, uint32_t stack, uint32_t task, uint64_t cpu_ns) {
     stream *s = stream_of_thread();
     if (!s) return;
@@ -506,7 +520,11 @@ static void sample_thread(const PyThreadState *address, PyThreadState *state, ui
     sampled_thread *t = thread_of(tid);
     if (!t || (t->sampled && t->seen == sampler.tick)) return; /* at an earlier attempt */
     /* the number of a thread that ended may come round as another's */
-    if (t->seen + 1 != sampler.tick || cpu_ns < t->cpu_ns) t->sampled = 0;
+    if (t->seen + 1 != sampler.tick || cpu_ns < t->cpu_ns) {
+        t->sampled = 0;
+        t->told = 0;
+        t->name.length = 0;
+    }
     if (t->sampled) ran_ns = cpu_ns - t->cpu_ns;
     else ran_ns = cpu_ns < since_ns ? cpu_ns : since_ns;
     /* one that has not run since is where it was */
@@ -522,6 +540,7 @@ static void sample_thread(const PyThreadState *address, PyThreadState *state, ui
         t->stack = read_stack(address, state);
         t->task = task_of_thread(t);
     }
+    put_thread_name(t);
     put_sample(tid, t->stack, t->task, ran_ns);
 }
 

@@ -268,7 +268,7 @@ def _begin_samples(period_ns: int) -> None:
     threading = sys.modules.get("threading")
     for thread in [] if threading is None else threading.enumerate():
         if thread.native_id is not None:
-            _recorder.tell_thread(thread.native_id, thread.name)
+            _recorder.note_thread(thread.native_id, thread.name)
     if not _recorder.sample_threads(period_ns):
         warnings.warn(
             "meantime: no samples are taken: this interpreter's frames cannot be read",

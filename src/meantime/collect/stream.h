@@ -84,6 +84,7 @@ enum kind {
     KIND_ROTATED = 135,
     KIND_CLOSED = 136,
     KIND_SAMPLER = 137,
+    KIND_CALLED = 138,
 };
 
 enum policy { POLICY_BLOCK = 0, POLICY_DROP = 1, POLICY_RING = 2 };
@@ -131,7 +132,7 @@ typedef struct stream {
     uint32_t chunk_slots[MAX_CHUNKS];
     uint64_t chunk_reports[MAX_CHUNKS]; /* how many events a LOST record in the chunk speaks of */
     tail_header *tail;
-    int fd, tail_fd;
+    int fd;
     uint32_t number, segment;
     uint32_t tid, name_length;
     int tell_thread;
@@ -556,17 +557,17 @@ static int map_tail(stream *s) {
     size_t size = TAIL_HEADER_BYTES + (size_t)rec.chunks * CHUNK_BYTES;
     snprintf(path, sizeof path, "%s/%u.%u.%u.tail", rec.directory, rec.pid, rec.incarnation,
              s->number);
-    s->tail_fd = open(path, O_CREAT | O_TRUNC | O_RDWR | O_CLOEXEC, 0644);
-    if (s->tail_fd < 0) return -1;
+    int fd = open(path, O_CREAT | O_TRUNC | O_RDWR | O_CLOEXEC, 0644);
+    if (fd < 0) return -1;
     /* without its blocks a full disk would be a SIGBUS in the program */
-    int error = posix_fallocate(s->tail_fd, 0, (off_t)size);
+    int error = posix_fallocate(fd, 0, (off_t)size);
     void *map = MAP_FAILED;
     if (!error) {
-        map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, s->tail_fd, 0);
+        map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
         if (map == MAP_FAILED) error = errno;
     }
+    close(fd); /* with a thousand threads the program would miss it */
     if (map == MAP_FAILED) {
-        close(s->tail_fd);
         unlink(path);
         errno = error;
         return -1;

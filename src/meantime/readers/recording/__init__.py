@@ -42,7 +42,7 @@ __all__ = ["FORMAT", "Reading", "read"]
 
 FORMAT = "recording"
 
-_NAME, _LABEL, _THREAD, _LOST = 128, 129, 130, 134
+_NAME, _LABEL, _THREAD, _LOST, _CALLED = 128, 129, 130, 134, 138
 _CLOCK = 51
 _MAX_ANCHORS = 1000
 _PROCESS, _SAMPLED = ENTITIES.index("process"), ENTITIES.index("sampled thread")
@@ -236,12 +236,10 @@ class Reading:
     def _open_samples(self) -> Sampling:
         stacks = SampledStacks()
         periods_ns = []
-        for number, process in enumerate(self._files.processes):
+        for process in self._files.processes:
             facts = self._facts[process.pid, process.incarnation]
             stacks.add({} if facts is None else facts.frames, {} if facts is None else facts.stacks)
             periods_ns.append(0 if facts is None else facts.period_ns)
-            for tid, name in () if facts is None else facts.threads.items():
-                self._called.setdefault((number, tid), name)
         if any(periods_ns):
             self.trace.stacks = stacks.table()
         return Sampling(self.trace, self._owners, periods_ns, stacks)
@@ -285,7 +283,11 @@ class Reading:
                 name = payload.data.decode("utf-8", "replace") or "thread"
                 tid = int(item.ident[payload.row])
                 self._thread_names[payload.stream, tid] = f"{name} {tid}"
-                self._called[self._owners[payload.stream], tid] = name
+                if payload.data:
+                    self._called[self._owners[payload.stream], tid] = name
+            elif kind == _CALLED:
+                key = (self._owners[payload.stream], int(item.ident[payload.row]))
+                self._called[key] = payload.data.decode("utf-8", "replace")
             elif kind == _LABEL or (kind == _LOST and len(payload.data) >= _LOSS.size):
                 placed.append(payload)
         begin = 0

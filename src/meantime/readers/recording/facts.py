@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Facts", "read_facts"]
 
-_THREAD, _PLACE, _FRAME, _STACK, _ROTATED, _SAMPLER = 130, 131, 132, 133, 135, 137
+_PLACE, _FRAME, _STACK, _ROTATED, _SAMPLER = 131, 132, 133, 135, 137
 _ROTATION = struct.Struct("<5Q")
 _STACK_ROW = struct.Struct("<2I")
 _PERIOD = struct.Struct("<Q")
@@ -31,7 +31,6 @@ class Facts:
         parent: Process id and incarnation of the process it was forked from, or (0, 0).
         places: By number.
         rotated: Of each segment that was taken away its slots, from when, until when.
-        threads: What the threads are called that ran when the recording began, by their numbers.
         frames: What the sampler's frames are called, by number.
         stacks: The sampler's stacks (parent, frame), by number.
         period_ns: How long it is from sample to sample; 0 if none are taken.
@@ -42,7 +41,6 @@ class Facts:
     parent: tuple[int, int]
     places: dict[int, Place] = field(default_factory=dict)
     rotated: list[tuple[int, int, int]] = field(default_factory=list)
-    threads: dict[int, str] = field(default_factory=dict)
     frames: dict[int, str] = field(default_factory=dict)
     stacks: dict[int, tuple[int, int]] = field(default_factory=dict)
     period_ns: int = 0
@@ -51,8 +49,6 @@ class Facts:
         """Take a record; those of other kinds, and of too few bytes, say nothing."""
         if kind == _PLACE:
             self.places[ident] = Place.parse(_text(data))
-        elif kind == _THREAD:
-            self.threads[ident] = _text(data)
         elif kind == _FRAME:
             self.frames[ident] = _frame_name(data)
         elif kind == _STACK and len(data) >= _STACK_ROW.size:
