@@ -500,13 +500,10 @@ static void put_thread_name(sampled_thread *t) {
 }
 
 static void put_sample(uint32_t tid, uint32_t stack, uint32_t task, uint64_t cpu_ns) {
-    stream *s = stream_of_thread();
-    if (!s) return;
-    uint64_t time_ns = now_ns();
-    put_at(s, time_ns, KIND_SAMPLE, tid, stack);
+    put(KIND_SAMPLE, tid, stack);
     do {
         uint32_t part = at_most_32_bits(cpu_ns);
-        put_at(s, time_ns, KIND_ON_CPU, task, part);
+        put(KIND_ON_CPU, task, part);
         cpu_ns -= part;
     } while (cpu_ns);
 }
