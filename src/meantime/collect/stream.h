@@ -139,7 +139,7 @@ typedef struct stream {
     const uint32_t *task; /* the thread's current task, for as long as it has this stream */
     char thread_name[MAX_THREAD_NAME];
     uint64_t segment_bytes, in_file;
-    uint64_t opened_ns;
+    uint64_t opened_ns; /* the time of the first record in its segment */
     uint64_t unreported, unreported_from, unreported_to;
     uint64_t flush_ns;
     uint64_t dumped_events; /* of the ring's chunk dumped_seq, those in segment files */
@@ -302,7 +302,6 @@ static int open_segment(stream *s) {
     if (s->fd < 0) return -1;
     fill_header(&h, "mtrevent", s->number, s->segment);
     h.slots_before = s->in_file;
-    s->opened_ns = now_ns();
     if (write_all(s->fd, &h, sizeof h, &written) < 0) {
         int error = errno;
         close(s->fd);
@@ -360,7 +359,10 @@ static void close_segment(stream *s) {
 /* Appends slots to the stream's segment; -1 leaves the file as it was. */
 static int write_slots(stream *s, const slot *from, uint32_t slots) {
     size_t size = (size_t)slots * 16, written;
-    if (s->fd < 0 && open_segment(s) < 0) return -1;
+    if (s->fd < 0) {
+        if (open_segment(s) < 0) return -1;
+        s->opened_ns = from->w0 >> 8;
+    }
     if (write_all(s->fd, from, size, &written) < 0) {
         int error = errno;
         if (written && ftruncate(s->fd, (off_t)s->segment_bytes) == 0)
