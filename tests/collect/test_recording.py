@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -357,6 +358,28 @@ def test_a_task_says_who_it_is_again_after_its_beginning_went(tmp_path: Path) ->
     recorded = read(tmp_path / "run.mtr")
     names = {recorded.trace.paths[entity][1] for entity in recorded.trace.names}
     assert ["long (test_recording.py" in name for name in names] == [True]
+
+
+def test_what_went_is_a_gap_from_the_beginning_on(tmp_path: Path) -> None:
+    async def main() -> None:
+        for _ in range(4):
+            _recorder.emit_many(FLUSH, 50_000)
+            await asyncio.sleep(0)
+
+    with meantime.record(tmp_path / "run.mtr", max_bytes=1_000_000):
+        asyncio.run(main())
+
+    history = meantime.open(tmp_path / "run.mtr")
+    (loop,) = history.quarks("Loops/*")
+    states = history.intervals([loop])
+    first = next(states[row] for row in range(len(states)) if states[row].value is not None)
+    gone = sorted(history.lost)
+    # what went follows one another, and a loop is in no state until the first that is left
+    assert history.bounds[0] == 0
+    assert states[0].value is None
+    assert gone[0][0] < 10_000_000
+    assert all(after[0] - before[1] < 10_000_000 for before, after in pairwise(gone))
+    assert gone[-1][1] <= first.start_ns + 10_000_000
 
 
 def test_a_ring_is_written_out_when_asked_and_says_what_it_passed_over(tmp_path: Path) -> None:
