@@ -11,6 +11,7 @@ import pytest
 
 from meantime.errors import InputError
 from meantime.history.build import build
+from meantime.query.statistics import state_statistics
 from meantime.readers import open_trace
 
 ROOT = Path(__file__).resolve().parents[2].parent / "shared" / "data"
@@ -67,3 +68,29 @@ def test_a_recording_is_read_whole(name: str) -> None:
 def test_a_recording_without_times_is_refused(name: str) -> None:
     with pytest.raises(InputError, match="time stamp"):
         build(open_trace(ROOT / name))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "multi.txt.gz",
+        "cpu0-complete-idle.txt",
+        "quiet-missing-idle-exits.txt",
+    ],
+)
+def test_threads_run_as_long_as_their_switches_say(name: str) -> None:
+    truth = TRUTHS[f"perf-script/recorded/{name}"]
+    if "own" not in truth:
+        truth = json.loads((ROOT / "ground-truth.json").read_text())[
+            "perf-sched/recorded/multi.timehist.txt.gz"
+        ]
+    history = build(open_trace(ROOT / "perf-script" / "recorded" / name))
+
+    statistics = state_statistics(history, by="entity")
+    running = {
+        str(row.entity).rpartition("/")[2]: row.total_ns
+        for row in statistics.rows
+        if row.key == "running"
+    }
+    expected = {tid: fact["ns"] for tid, fact in truth["own"]["oncpu_ns_top"].items()}
+    assert {tid: running[tid] for tid in expected} == expected

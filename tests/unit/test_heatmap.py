@@ -203,6 +203,19 @@ def test_the_idle_task_is_hidden_by_its_number_and_not_by_its_name(
     assert b"all: 3\n" in capfdbinary.readouterr().out
 
 
+def test_switches_are_measured_to_the_nanosecond(tmp_path: Path) -> None:
+    path = tmp_path / "sched.txt"
+    path.write_text(
+        "idle 0 [001] 1.000000: sched:sched_switch: swapper/1:0 [120] R ==> a:7 [120]\n"
+        "a 7 [001] 1.030001: sched:sched_switch: a:7 [120] S ==> swapper/1:0 [120]\n"
+    )
+
+    found = document(path, "--state", "running", "--by", "cpu")
+
+    assert found["value"] == "ns"
+    assert found["by"] == {"CPU 1": [[0, 0, 20_000_000], [0, 1, 10_001_000]]}
+
+
 def test_states_are_measured_over_columns() -> None:
     history = history_from_picture("disk0  aab.bb")
     fold = Fold(0, 2, 2)

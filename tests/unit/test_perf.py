@@ -298,3 +298,94 @@ def test_a_real_text_gives_its_threads_and_stacks(samples: Path) -> None:
         "cpu_bringup_and_idle",
         "start_kernel",
     }
+
+
+def switch(time: str, cpu: int, prev: tuple[str, int, str], after: tuple[str, int]) -> str:
+    return (
+        f"{prev[0]} {prev[1]} [{cpu:03}] {time}: sched:sched_switch: prev_comm={prev[0]} "
+        f"prev_pid={prev[1]} prev_prio=120 prev_state={prev[2]} ==> next_comm={after[0]} "
+        f"next_pid={after[1]} next_prio=120\n"
+    )
+
+
+def states(history: History, tid: int) -> list[tuple[int, int | None, object]]:
+    """Return when each state began and ended, in microseconds, and the state."""
+    quark = history.quark("Threads", str(tid))
+    return [
+        (each.start_ns // 1000, each.end_ns // 1000, each.value)
+        for each in history.intervals([quark], *history.bounds)
+        if each.value is not None
+    ]
+
+
+def test_switches_say_the_state_of_each_thread(tmp_path: Path) -> None:
+    text = (
+        switch("0.000100", 0, ("swapper/0", 0, "R"), ("a", 7))
+        + switch("0.000150", 1, ("swapper/1", 0, "R"), ("b", 8))
+        + switch("0.000200", 0, ("a", 7, "S"), ("b 1 ==> x", 9))
+        + switch("0.000250", 0, ("b 1 ==> x", 9, "R+"), ("a", 7))
+        + switch("0.000300", 0, ("a", 7, "D"), ("swapper/0", 0))
+    )
+    history = read(tmp_path, text)
+
+    assert states(history, 7) == [
+        (100, 200, "running"),
+        (200, 250, "sleeping"),
+        (250, 300, "running"),
+        (300, 300, "blocked"),
+    ]
+    assert states(history, 9) == [(200, 250, "running"), (250, 300, "preempted")]
+    assert states(history, 8) == []
+    assert history.names[history.quark("Threads", "9")] == "b 1 ==> x"
+
+
+def test_time_after_a_lost_switch_is_nobodys(tmp_path: Path) -> None:
+    text = (
+        switch("0.000100", 0, ("swapper/0", 0, "R"), ("a", 7))
+        + switch("0.000200", 0, ("b", 8, "S"), ("a", 7))
+        + switch("0.000300", 0, ("a", 7, "S"), ("b", 8))
+    )
+    history = read(tmp_path, text)
+
+    assert states(history, 7) == [(200, 300, "running"), (300, 300, "sleeping")]
+    assert states(history, 8) == [(200, 300, "sleeping")]
+
+
+def test_switches_are_read_in_their_older_form(tmp_path: Path) -> None:
+    text = (
+        "swapper 0 [001] 1.000000: sched:sched_switch: swapper/1:0 [120] R ==> redis:x:4735 [120]\n"
+        "redis:x 4735 [001] 1.000009: sched:sched_switch: "
+        "redis:x:4735 [120] S ==> swapper/1:0 [120]\n"
+    )
+    history = read(tmp_path, text)
+
+    assert states(history, 4735)[0] == (1_000_000, 1_000_009, "running")
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        "",
+        "prev_comm=a prev_pid=7",
+        "prev_comm=a prev_pid=7 prev_prio=120 prev_state=S ==> ",
+        "prev_comm=a prev_pid=x prev_prio=120 prev_state=S ==> next_comm=b next_pid=8 next_prio=1",
+        " ==> next_comm=b next_pid=8 next_prio=1",
+        "a:7 [120] ==> b:8 [120]",
+        "] ==> ]",
+    ],
+)
+def test_a_switch_that_says_something_else_is_a_sample_all_the_same(
+    tmp_path: Path, payload: str
+) -> None:
+    history = read(tmp_path, f"a 7 [000] 1.000000: sched:sched_switch: {payload}\n")
+
+    assert len(history.samples()) == 1
+    assert states(history, 7) == []
+
+
+def test_switches_without_cpus_are_samples_alone(tmp_path: Path) -> None:
+    text = switch("1.000000", 0, ("a", 7, "S"), ("b", 8)).replace(" [000]", "")
+    history = read(tmp_path, text)
+
+    assert len(history.samples()) == 1
+    assert history.attributes.find("Threads", "8") is None

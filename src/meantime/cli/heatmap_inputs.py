@@ -129,11 +129,10 @@ def _opened(path: str, request: Request) -> Iterator[HeldInput | StreamedInput]:
                 yield HeldInput(build(reader.read(source, options)))
                 return
             # A heat map needs no stacks, and text is mostly stacks.
-            trace = perf.read(source, options, stacks=False)
-            if request.origin == "first" or request.choice.states:
-                yield HeldInput(build(trace))
-            else:
-                yield StreamedInput(trace)
+            states = bool(request.choice.states)
+            trace = perf.read(source, options, stacks=False, switches=states)
+            held = states or request.origin == "first"
+            yield HeldInput(build(trace)) if held else StreamedInput(trace)
     finally:
         source.close()
 

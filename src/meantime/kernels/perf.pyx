@@ -46,6 +46,13 @@ cdef extern from "perf_text.h" nogil:
         const char *name
         uint32_t bytes
         bint is_file
+    ctypedef struct perf_switch:
+        int64_t prev
+        int64_t next
+        const char *next_comm
+        uint32_t next_bytes
+        char state
+    int perf_read_switch(const char *at, const char *end, perf_switch *found)
     int perf_read_header(
         const char *line, const char *end, int layout, int64_t last_ns, perf_header *header
     )
@@ -71,7 +78,13 @@ cdef enum:
     EVENTS
     FRAMES
     STACKS
+    NAMES
     TABLES
+
+
+# Of each switch: time, CPU, the thread that leaves, its state, the thread that comes, its name.
+cdef enum:
+    SWITCH_FIELDS = 6
 
 
 cdef struct Columns:
@@ -97,14 +110,17 @@ cdef class PerfText:
     cdef int32_t *open_frames
     cdef Py_ssize_t open_count, open_room
     cdef int layout
-    cdef bint with_stacks, after_frames
+    cdef bint with_stacks, with_switches, after_frames
+    cdef int64_t *switches
+    cdef Py_ssize_t switch_count, switch_room
     cdef int64_t last_ns, open_unknown
     cdef readonly int64_t records, unknown_lines, times_beyond
     cdef readonly list lost
 
-    def __cinit__(self, int layout, bint with_stacks):
+    def __cinit__(self, int layout, bint with_stacks, bint with_switches):
         self.layout = layout
         self.with_stacks = with_stacks
+        self.with_switches = with_switches
         self.last_ns = -1
         self.lost = []
         cdef uint64_t seed = <uint64_t>int.from_bytes(os.urandom(8), "little")
@@ -119,6 +135,7 @@ cdef class PerfText:
         for table in range(TABLES):
             intern_free(&self.tables[table])
         free(self.open_frames)
+        free(self.switches)
 
     def scan(
         self, const unsigned char[::1] text, bint last, int64_t[::1] time_ns, int64_t[::1] period,
@@ -217,7 +234,38 @@ cdef class PerfText:
         out.event[out.rows] = event
         self.open_count = self.open_unknown = 0
         self.after_frames = False
+        if (
+            self.with_switches and counted.event_bytes == 18 and header.cpu >= 0
+            and memcmp(counted.event, b"sched:sched_switch", 18) == 0
+            and not self.add_switch(header, counted.event + 19, end)
+        ):
+            return False
         return thread >= 0 and (counted.event == NULL or event >= 0)
+
+    cdef bint add_switch(self, const perf_header *header, const char *at, const char *end) noexcept nogil:
+        """Keep what a switch says, if it can be read."""
+        cdef perf_switch found
+        cdef Py_ssize_t room
+        cdef int64_t *grown
+        cdef int64_t *row
+        if at >= end or not perf_read_switch(at, end, &found):
+            return True
+        if self.switch_count == self.switch_room:
+            room = 2 * self.switch_room + 1024
+            grown = <int64_t*>realloc(self.switches, <size_t>(room * SWITCH_FIELDS) * sizeof(int64_t))
+            if grown == NULL:
+                return False
+            self.switches = grown
+            self.switch_room = room
+        row = self.switches + self.switch_count * SWITCH_FIELDS
+        row[0] = header.time_ns
+        row[1] = header.cpu
+        row[2] = found.prev
+        row[3] = found.state
+        row[4] = found.next
+        row[5] = intern(&self.tables[NAMES], found.next_comm, found.next_bytes, 0)
+        self.switch_count += 1
+        return row[5] >= 0
 
     cdef bint add_frame(self, const char *line, const char *end) noexcept nogil:
         """Add a line that belongs to the open sample."""
@@ -286,6 +334,24 @@ cdef class PerfText:
             ids = text[comm_bytes:].strip() if self.tables[THREADS].contexts[code] & 1 else None
             found.append((text[:comm_bytes], ids))
         return found
+
+    def switches_so_far(self):
+        """Return the switches as rows: time, CPU, leaving thread, its state, coming one, its name.
+
+        The state is a letter, the name one of `names_so_far`.
+        """
+        rows = np.empty((self.switch_count, SWITCH_FIELDS), np.int64)
+        cdef int64_t[:, ::1] out = rows
+        cdef Py_ssize_t i
+        cdef int field
+        for i in range(self.switch_count):
+            for field in range(SWITCH_FIELDS):
+                out[i, field] = self.switches[i * SWITCH_FIELDS + field]
+        return rows
+
+    def names_so_far(self):
+        """Return the names of the threads that came by a switch."""
+        return [self.text_of(&self.tables[NAMES], code) for code in range(self.tables[NAMES].count)]
 
     def events_from(self, int32_t first):
         """Return the names of the events from this code on."""

@@ -243,6 +243,87 @@ static inline perf_counted perf_read_counted(const char *rest, const char *end)
 }
 
 typedef struct {
+    int64_t prev; /* the thread that leaves the CPU */
+    int64_t next; /* the thread that gets it */
+    const char *next_comm;
+    uint32_t next_bytes;
+    char state;   /* in which state the first one leaves, as its letter; + if it was preempted */
+} perf_switch;
+
+/* Reads backwards a number that ends at `at`, after `before`. Returns where `before` begins, or NULL
+ * if it is not there. */
+static inline const char *perf_back_number(const char *begin, const char *at, const char *before,
+                                           int64_t *number)
+{
+    const char *digits = perf_back_digits(begin, at);
+    size_t size = strlen(before);
+    if (digits == at || at - digits > 18 || (size_t)(digits - begin) < size)
+        return NULL;
+    if (memcmp(digits - size, before, size))
+        return NULL;
+    *number = 0;
+    for (const char *digit = digits; digit < at; digit++)
+        *number = *number * 10 + (*digit - '0');
+    return digits - size;
+}
+
+/* Reads what sched:sched_switch says, from its end on as comms may hold anything:
+ *     prev_comm=A prev_pid=1 prev_prio=120 prev_state=S ==> next_comm=B next_pid=2 next_prio=120
+ *     A:1 [120] S ==> B:2 [120]
+ * Returns 0 if that is not what stands there. */
+static inline int perf_read_switch(const char *at, const char *end, perf_switch *found)
+{
+    static const char arrow[] = " ==> ", comm[] = "next_comm=";
+    int64_t number;
+    at = perf_skip(at, end);
+    end = perf_back(at, end);
+    int is_old = end > at && end[-1] == ']';
+    const char *last;
+    if (is_old)
+        last = perf_back_number(at, end - 1, " [", &number);
+    else
+        last = perf_back_number(at, end, " next_prio=", &number);
+    if (last)
+        last = perf_back_number(at, last, is_old ? ":" : " next_pid=", &found->next);
+    if (!last)
+        return 0;
+    /* The first arrow that has a state before it and the rest of the next comm behind it. */
+    for (const char *sign = at; sign + sizeof arrow - 1 <= last; sign++) {
+        if (memcmp(sign, arrow, sizeof arrow - 1))
+            continue;
+        const char *state = sign, *first;
+        while (state > at && !perf_blank(state[-1]) && state[-1] != '=')
+            state--;
+        if (state == sign)
+            continue;
+        if (is_old) {
+            first = perf_back(at, state);
+            first = first > at && first[-1] == ']' ? perf_back_number(at, first - 1, " [", &number) : NULL;
+            if (first)
+                first = perf_back_number(at, first, ":", &found->prev);
+        } else {
+            first = state - at > 12 && !memcmp(state - 12, " prev_state=", 12)
+                ? perf_back_number(at, state - 12, " prev_prio=", &number) : NULL;
+            if (first)
+                first = perf_back_number(at, first, " prev_pid=", &found->prev);
+        }
+        if (!first)
+            continue;
+        found->next_comm = sign + sizeof arrow - 1;
+        if (!is_old) {
+            if (last - found->next_comm < (long)sizeof comm - 1
+                || memcmp(found->next_comm, comm, sizeof comm - 1))
+                continue;
+            found->next_comm += sizeof comm - 1;
+        }
+        found->next_bytes = (uint32_t)(last - found->next_comm);
+        found->state = sign[-1] == '+' ? '+' : *state;
+        return 1;
+    }
+    return 0;
+}
+
+typedef struct {
     const char *name;
     uint32_t bytes;
     int is_file; /* the function is unknown: this is the file it is in */

@@ -3,8 +3,8 @@
 The fields before the time depend on how perf was called; which there are is found from the first
 lines that have a time, and holds for the file. A thread's name (the comm) may hold any bytes; those
 that are not UTF-8 are written as escapes. Frames are named by their function, or by `[file]` where
-it is unknown; addresses and offsets are left out. What a tracepoint printed after its name is not
-kept.
+it is unknown; addresses and offsets are left out. Of what tracepoints print after their names,
+`sched:sched_switch` says in which state each thread is; the rest is not kept.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ import numpy as np
 from meantime.clocks import Clock
 from meantime.errors import InputError
 from meantime.kernels import perf
+from meantime.readers.switches import state_changes
 from meantime.readers.window import Window
 from meantime.stacks import StackTable
-from meantime.trace import Samples, Trace
+from meantime.trace import Samples, StateChanges, Trace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,20 +76,24 @@ def recognises(head: bytes, name: str) -> bool:
     )
 
 
-def read(source: Source, options: ReadOptions, *, stacks: bool = True) -> Trace:
+def read(
+    source: Source, options: ReadOptions, *, stacks: bool = True, switches: bool = True
+) -> Trace:
     """Return the samples of a `perf script` text, each with what its thread was called.
 
     Times count from the clock's own zero. A thread is `Processes/PID/Threads/TID`, or `Threads/TID`
     where the text does not say the process; `keep` is asked about its name. The weight of a sample
     is its period, 1 where there is none. Without `stacks` they are passed over, three times as
-    fast. A line that is no sample belongs to the one before, so none is bad.
+    fast. With `switches` those between threads are states of theirs, if the text says the CPUs. A
+    line that is no sample belongs to the one before, so none is bad.
 
     Raises:
         InputError: If the text has no time stamps, or no samples at all.
     """
     trace = Trace(source.name, FORMAT, iter(()))
     window = Window(source, progress=options.progress)
-    trace.batches = _Reading(trace, window, options).batches(with_stacks=stacks)
+    reading = _Reading(trace, window, options)
+    trace.batches = reading.batches(with_stacks=stacks, with_switches=switches)
     return trace
 
 
@@ -108,11 +113,13 @@ class _Reading:
         self._is_kept = np.zeros(0, np.bool_)
         self._event_of = np.zeros(0, np.int32)
 
-    def batches(self, *, with_stacks: bool) -> Iterator[Samples]:
-        """Yield a batch for each block of text."""
+    def batches(
+        self, *, with_stacks: bool, with_switches: bool
+    ) -> Iterator[Samples | StateChanges]:
+        """Yield a batch for each block of text, then the states that the switches say."""
         trace, window = self._trace, self._window
         try:
-            text = perf.PerfText(self._layout(), with_stacks=with_stacks)
+            text = perf.PerfText(self._layout(), with_stacks, with_switches)
             first_ns, last_ns = 2**63 - 1, -1
             last = False
             while not last:
@@ -128,11 +135,17 @@ class _Reading:
             raise InputError(window.source.name, "there is no sample in this perf script text")
         if last_ns >= 0:
             trace.bounds = (first_ns, last_ns + 1)
+        switches = text.switches_so_far()
+        if self._until_ns is not None:
+            switches = switches[switches[:, 0] <= self._until_ns]
+        if len(switches):
+            names = [_text(name) for name in text.names_so_far()]
+            yield self._kept_of(state_changes(trace, switches, names, self._value))
         parent, frame = text.stacks_so_far()
-        names = [
+        frames = [
             f"[{_text(name)}]" if is_file else _text(name) for name, is_file in text.frames_so_far()
         ]
-        trace.stacks = StackTable(parent, frame, names)
+        trace.stacks = StackTable(parent, frame, frames)
         trace.anomalies.add("unknown_line", text.unknown_lines)
         trace.anomalies.add("event_without_time", text.times_beyond)
         trace.anomalies.add("lost_events", sum(count for _, _, count in text.lost))
@@ -187,6 +200,17 @@ class _Reading:
             event=self._event_of[event[:rows][kept]],
             name=self._name_of[thread],
             cpu=cpu[:rows][kept],
+        )
+
+    def _kept_of(self, changes: StateChanges) -> StateChanges:
+        """Return the changes of threads that are kept."""
+        if self._keep is None:
+            return changes
+        trace = self._trace
+        names = [trace.names.get(entity, path[-1]) for entity, path in enumerate(trace.paths)]
+        kept = np.array([self._keep(name) for name in names], np.bool_)[changes.entity]
+        return StateChanges(
+            changes.time_ns[kept], changes.entity[kept], changes.state[kept], changes.tag[kept]
         )
 
     def _learn(self, text: perf.PerfText) -> None:

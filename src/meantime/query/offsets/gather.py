@@ -256,10 +256,14 @@ class _Gathering:
                     key = self._coded(batch.value.codes, names)
                 case "name" | "thread":
                     key = self._of_thread(batch.quark)
+                case "cpu":
+                    key = self._each(batch.tag, lambda tag: f"CPU {self._tag(tag, 'cpu')}")
                 case str(by) if by.startswith("tag:"):
                     key = self._each(batch.tag, lambda tag: self._tag(tag, by[4:]))
                 case _:
-                    raise self._refusal("states", ("state", "name", "thread", "host", "tag:FIELD"))
+                    raise self._refusal(
+                        "states", ("state", "name", "thread", "cpu", "host", "tag:FIELD")
+                    )
             yield _Rows(batch.start_ns[chosen], batch.end_ns[chosen], key[chosen], None)
 
     def _refusal(self, kind: Kind, possible: Sequence[str]) -> UsageError:

@@ -54,7 +54,7 @@ def figure_page(
     tall = max(height, _ENTRY_PX * len(figure.entries))
     return Page(
         title=figure.title,
-        width_px=max(LEFT_PX + width + legend_px + RIGHT_PX, 640),
+        width_px=max(LEFT_PX + width + legend_px + RIGHT_PX, 680),
         height_px=TOP_PX + tall + 48 + 16 * len(figure.notes),
         picture=[part.encode() for part in _picture(figure, tall)],
         script="heatmap",
