@@ -12,6 +12,7 @@ import pytest
 
 import meantime
 from meantime.collect.asgi import RequestTags
+from meantime.readers.recording.following import Following
 
 sys.path.insert(0, str(Path(__file__).parent))
 from reading import read
@@ -171,19 +172,12 @@ def test_a_label_is_said_again_after_a_rotation(tmp_path: Path) -> None:
 
 
 def test_the_time_of_groups_counts_a_run_once_whatever_its_tags(tmp_path: Path) -> None:
-    from meantime.readers import recording  # noqa: PLC0415 - only this test sums up
-    from meantime.readers.recording.activity import Activity  # noqa: PLC0415 - as above
-    from meantime.trace import StateChanges  # noqa: PLC0415 - as above
-
     with meantime.record(tmp_path / "run.mtr"):
         asyncio.run(_serve(RequestTags(_app), "/a", []))
 
-    trace = recording.read(tmp_path / "run.mtr")
-    activity = Activity(trace)
-    for batch in trace.batches:
-        if isinstance(batch, StateChanges):
-            activity.add(batch)
-    (group,) = [group for group in activity.groups() if "_serve" in group.name[1]]
+    following = Following(tmp_path / "run.mtr")
+    following.update()
+    (group,) = [group for group in following.activity.groups() if "_serve" in group.name[1]]
     times = read(tmp_path / "run.mtr").changes
     (changes,) = [changes for path, changes in times.items() if "_serve" in path[1]]
     runs = []

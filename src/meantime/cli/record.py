@@ -14,12 +14,10 @@ import click
 
 from meantime.cli.options import once
 from meantime.errors import MeantimeError, OutputError, UsageError
-from meantime.units import format_bytes, format_ns, parse_duration
+from meantime.units import parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from meantime.readers.recording.activity import Group
 
 __all__ = ["command"]
 
@@ -27,7 +25,6 @@ _FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 # the terminal sends these to the command itself
 _LEFT_ALONE = (signal.SIGINT, signal.SIGQUIT)
 _SIZES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
-_SUMMARY_BYTES = 400_000_000
 
 
 @click.command(
@@ -91,7 +88,10 @@ def command(*, words: tuple[str, ...], **given: Any) -> None:
         path, words, environment(path, options, follow=not given["no_follow"], base=os.environ)
     )
     if not given["quiet"]:
-        _tell(path)
+        from meantime.cli.summary import summary  # noqa: PLC0415 - as above
+
+        for line in summary(path):
+            click.echo(line, err=True)
     _leave(status)
 
 
@@ -157,59 +157,3 @@ def _leave(status: int) -> None:
             signal.signal(-status, signal.SIG_DFL)
         os.kill(os.getpid(), -status)
     sys.exit(status)
-
-
-def _tell(path: str) -> None:
-    size = sum(entry.stat().st_size for entry in Path(path).iterdir())
-    if not any(Path(path).glob("*.facts")):
-        click.echo(
-            f"meantime: {path}: nothing was recorded: no Python 3.11 or later of this kind ran, "
-            "or it ran with -I, -E or -S, which keep it from being found",
-            err=True,
-        )
-        return
-    show = f"see meantime statemap {path} -o {Path(path).stem}.svg"
-    if size > _SUMMARY_BYTES:
-        click.echo(f"meantime: recorded {format_bytes(size)} into {path}; {show}", err=True)
-        return
-    from meantime.readers import recording  # noqa: PLC0415 - NumPy is not for --help
-    from meantime.readers.recording.activity import Activity  # noqa: PLC0415 - as above
-    from meantime.trace import StateChanges  # noqa: PLC0415 - as above
-
-    trace = recording.read(path)
-    activity = Activity(trace)
-    for batch in trace.batches:
-        if isinstance(batch, StateChanges):
-            activity.add(batch)
-    span_ns = trace.bounds[1] if trace.bounds else 0
-    click.echo(
-        f"meantime: recorded {format_ns(span_ns)}, {activity.changes:,} state changes, "
-        f"{format_bytes(size)} into {path}; {show}",
-        err=True,
-    )
-    for line in summary(activity.groups()):
-        click.echo(f"  {line}", err=True)
-    for line in trace.anomalies.lines():
-        click.echo(f"  {line}", err=True)
-
-
-def summary(groups: list[Group]) -> list[str]:
-    """Return a few lines on where the time went: loops, tasks, and what held a loop up longest."""
-    lines = []
-    for kind, label in (("Loops", "loops"), ("Workers", "pool threads"), ("Tasks", "tasks")):
-        of_kind = [group for group in groups if group.name[0] == kind]
-        total: dict[str, int] = {}
-        for group in of_kind:
-            for state, duration_ns in group.state_ns.items():
-                total[state] = total.get(state, 0) + duration_ns
-        whole = sum(total.values())
-        if whole:
-            most = sorted(total.items(), key=lambda item: (-item[1], item[0]))[:5]
-            shares = ", ".join(f"{state} {share / whole:.1%}" for state, share in most)
-            members = sum(group.members for group in of_kind)
-            lines.append(f"{members:,} {label}: {shares}")
-    tasks = [group for group in groups if group.name[0] == "Tasks"]
-    if tasks:
-        worst = max(tasks, key=lambda group: group.longest_ns)
-        lines.append(f"longest step: {format_ns(worst.longest_ns)} in {worst.name[1]}")
-    return lines

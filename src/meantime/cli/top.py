@@ -14,13 +14,18 @@ from meantime.errors import UsageError
 from meantime.units import format_ns, parse_duration
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rich.table import Table
 
     from meantime.readers.recording.activity import Group
+    from meantime.readers.recording.following import Following
 
 __all__ = ["command"]
 
 _NS_PER_S = 10**9
+_ORDER = ("Loops", "Workers", "Threads", "Tasks")
+_COLUMNS = ("running", "runnable")
 
 
 @click.command("top", epilog="Example:  meantime top app.mtr")
@@ -40,52 +45,81 @@ def command(*, file: str, every: str, rows: int, single: bool) -> None:
         raise UsageError(f"{file}: is not a recording: give the directory that is being written")
     from rich.console import Console  # noqa: PLC0415 - not for --help
 
+    from meantime.readers.recording.following import Following  # noqa: PLC0415 - as above
+
     console = Console()
+    following = Following(Path(file))
+    following.update()
     if single or not sys.stdout.isatty():
-        console.print(_table(file, rows))
+        console.print(_table(file, following, rows))
         return
     from rich.live import Live  # noqa: PLC0415 - not for --help
 
-    with Live(_table(file, rows), console=console, screen=True, auto_refresh=False) as live:
+    table = _table(file, following, rows)
+    with Live(table, console=console, screen=True, auto_refresh=False) as live:
         while True:
-            time.sleep(every_ns / _NS_PER_S)
-            live.update(_table(file, rows), refresh=True)
+            try:
+                time.sleep(every_ns / _NS_PER_S)
+            except KeyboardInterrupt:
+                return
+            following.update()
+            live.update(_table(file, following, rows), refresh=True)
 
 
-def _table(file: str, rows: int) -> Table:
+def _table(file: str, following: Following, rows: int) -> Table:
     from rich.table import Table  # noqa: PLC0415 - not for --help
 
-    from meantime.readers import recording  # noqa: PLC0415 - NumPy is not for --help
-    from meantime.readers.recording.activity import Activity  # noqa: PLC0415 - as above
-    from meantime.trace import StateChanges  # noqa: PLC0415 - as above
-
-    trace = recording.read(file, growing=True)
-    activity = Activity(trace)
-    for batch in trace.batches:
-        if isinstance(batch, StateChanges):
-            activity.add(batch)
-    span_ns = trace.bounds[1] if trace.bounds else 0
-    table = Table(title=f"{file}: {format_ns(span_ns)}", box=None, title_justify="left")
+    groups = sorted(
+        following.activity.groups(),
+        # what is over comes last
+        key=lambda group: (_ORDER.index(group.name[0]), not any(group.now.values())),
+    )
+    table = Table(
+        title=f"{file}: {format_ns(following.duration_ns)}",
+        caption="\n".join(_caption(following, len(groups) - rows)),
+        box=None,
+        title_justify="left",
+        caption_justify="left",
+    )
     table.add_column("group", overflow="fold")
-    for name in ("all", "now", "running", "runnable", "waiting", "longest run"):
+    for name in ("all", "now", "running", "runnable", "waiting", "longest block"):
         table.add_column(name, justify="right")
-    table.add_column("waits for")
-    for group in activity.groups()[:rows]:
+    table.add_column("in or for", overflow="fold")
+    for group in groups[:rows]:
         table.add_row(*_cells(group))
     return table
+
+
+def _caption(following: Following, more: int) -> Iterator[str]:
+    if more > 0:
+        yield f"{more:,} more groups: see --rows"
+    if (longest := following.longest) is not None:
+        yield f"longest block: {format_ns(longest.duration_ns)} by {longest.where()}"
+    if following.lost:
+        yield f"{following.lost:,} events could not be recorded"
 
 
 def _cells(group: Group) -> list[str]:
     now = group.now
     waiting = {state: count for state, count in now.items() if state.startswith("waiting")}
-    reasons = sorted(waiting.items(), key=lambda item: (-item[1], item[0]))
+    others = {state: count for state, count in now.items() if state not in _COLUMNS}
+    reasons = sorted(others.items(), key=lambda item: (-item[1], item[0]))
+    one = group.name[0] != "Tasks"
     return [
         "/".join(group.name),
-        f"{group.members:,}",
-        f"{sum(now.values()):,}",
-        f"{now.get('running', 0):,}",
-        f"{now.get('runnable', 0):,}",
-        f"{sum(waiting.values()):,}",
-        format_ns(group.longest_ns),
-        ", ".join(f"{state.partition(':')[2] or state} {count}" for state, count in reasons),
+        *(
+            f"{count:,}" if count else ""
+            for count in (
+                group.members,
+                sum(now.values()),
+                now.get("running", 0),
+                now.get("runnable", 0),
+                sum(waiting.values()),
+            )
+        ),
+        format_ns(group.longest_ns) if group.longest_ns else "",
+        ", ".join(
+            (state.partition(":")[2] or state) + ("" if one else f" {count:,}")
+            for state, count in reasons
+        ),
     ]

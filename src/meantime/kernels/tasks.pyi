@@ -14,6 +14,9 @@ class TaskStates:
     def __init__(
         self, stream_process: _Int32s, waits: npt.NDArray[np.int8], place_offsets: _Int64s
     ) -> None: ...
+    def extend(
+        self, stream_process: _Int32s, waits: npt.NDArray[np.int8], place_offsets: _Int64s
+    ) -> None: ...
     def feed(
         self,
         time_ns: _Int64s,

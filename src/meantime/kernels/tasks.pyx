@@ -83,7 +83,7 @@ ctypedef struct Flow:
 
 ctypedef struct Block:
     int64_t begin_ns, end_ns
-    int32_t stream, entity, resumed, paused
+    int32_t loop, entity, resumed, paused
 
 ctypedef struct Entity:
     int32_t what, process, ident, place
@@ -147,16 +147,6 @@ cdef class TaskStates:
         const int8_t[::1] waits,
         const int64_t[::1] place_offsets,
     ):
-        cdef Py_ssize_t i
-        self.stream_count = stream_process.shape[0]
-        self.process_count = place_offsets.shape[0] - 1
-        self.waits = waits
-        self.place_offsets = place_offsets
-        self.streams = <Stream *>calloc(self.stream_count + 1, sizeof(Stream))
-        self.task_tables = <Table *>calloc(self.process_count + 1, sizeof(Table))
-        self.item_tables = <Table *>calloc(self.process_count + 1, sizeof(Table))
-        if not (self.streams and self.task_tables and self.item_tables):
-            raise MemoryError
         self.tasks.size = sizeof(Task)
         self.items.size = sizeof(Item)
         self.changes.size = sizeof(Change)
@@ -164,9 +154,39 @@ cdef class TaskStates:
         self.entities.size = sizeof(Entity)
         self.blocks.size = sizeof(Block)
         self.block_ns = INT64_MAX
-        for i in range(self.stream_count):
-            self.streams[i].process = stream_process[i]
-            self.forget_thread(&self.streams[i])
+        self.extend(stream_process, waits, place_offsets)
+
+    def extend(
+        self,
+        const int32_t[::1] stream_process,
+        const int8_t[::1] waits,
+        const int64_t[::1] place_offsets,
+    ):
+        """Go on with more streams, processes and places; those there were come first, as before."""
+        cdef Py_ssize_t i, processes = place_offsets.shape[0] - 1
+        cdef Stream *streams = <Stream *>realloc(
+            self.streams, (stream_process.shape[0] + 1) * sizeof(Stream)
+        )
+        if not streams:
+            raise MemoryError
+        self.streams = streams
+        for i in range(self.stream_count, stream_process.shape[0]):
+            memset(&streams[i], 0, sizeof(Stream))
+            streams[i].process = stream_process[i]
+            self.forget_thread(&streams[i])
+        self.stream_count = stream_process.shape[0]
+        self.more_tables(&self.task_tables, processes)
+        self.more_tables(&self.item_tables, processes)
+        self.process_count = processes
+        self.waits = waits
+        self.place_offsets = place_offsets
+
+    cdef more_tables(self, Table **tables, Py_ssize_t processes):
+        cdef Table *more = <Table *>realloc(tables[0], (processes + 1) * sizeof(Table))
+        if not more:
+            raise MemoryError
+        tables[0] = more
+        memset(more + self.process_count, 0, (processes - self.process_count) * sizeof(Table))
 
     def __dealloc__(self):
         cdef Py_ssize_t i
@@ -257,7 +277,7 @@ cdef class TaskStates:
         b = <Block *>self.blocks.data + self.blocks.used
         b.begin_ns = begin_ns
         b.end_ns = end_ns
-        b.stream = <int32_t>(s - self.streams)
+        b.loop = s.entity[E_LOOP]
         b.entity = t.entity if t else -1
         b.resumed = t.waited if t else -1
         b.paused = paused
@@ -632,9 +652,9 @@ cdef class TaskStates:
                 self.block(s, s.free_ns, time_ns, NULL, -1)
 
     def take_blocks(self):
-        """Return (begin_ns, end_ns, stream, entity, resumed, paused) of those, and forget them.
+        """Return (begin_ns, end_ns, loop, task, resumed, paused) of those, and forget them.
 
-        The entity is -1 where it was no task; `resumed` and `paused` are the tags of the places
+        Loops and tasks are entities, -1 where the loop is not recorded or it was no task; `resumed` and `paused` are the tags of the places
         where the task had waited, and waited next, or -1.
         """
         cdef Py_ssize_t i, rows = self.blocks.used
@@ -646,7 +666,7 @@ cdef class TaskStates:
         for i in range(rows):
             time_ns[0, i] = b[i].begin_ns
             time_ns[1, i] = b[i].end_ns
-            code[0, i] = b[i].stream
+            code[0, i] = b[i].loop
             code[1, i] = b[i].entity
             code[2, i] = b[i].resumed
             code[3, i] = b[i].paused

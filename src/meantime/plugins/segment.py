@@ -84,8 +84,8 @@ class Segment:
             )
             for block in reading.blocks
         ]
-        long = [block for block in clipped if block.end_ns - block.begin_ns > at_least_ns]
-        return sorted(long, key=lambda block: block.begin_ns - block.end_ns)
+        long = [block for block in clipped if block.duration_ns > at_least_ns]
+        return sorted(long, key=lambda block: -block.duration_ns)
 
     def sites(self) -> dict[int, str]:
         """Return where the tasks of this process were spawned, by number."""
@@ -137,10 +137,7 @@ class Limit:
         if not blocks:
             return
         lines = [f"a loop was blocked for longer than {format_ns(self._limit_ns)}:"]
-        lines += [
-            f"  {format_ns(block.end_ns - block.begin_ns)} by {block.where()}"
-            for block in blocks[:5]
-        ]
+        lines += [f"  {format_ns(block.duration_ns)} by {block.where()}" for block in blocks[:5]]
         if len(blocks) > 5:
             lines.append(f"  and {len(blocks) - 5} more times")
         self._segment.fail(*lines)

@@ -355,14 +355,23 @@ class Reading:
             yield Flows(*flows[:4], flows[4] + np.int32(len(STATES)))
 
     def _take_blocks(self, states: TaskStates) -> None:
-        for begin_ns, end_ns, stream, entity, *places in zip(
+        paths, tags = self.trace.paths, self.trace.tags
+        for begin_ns, end_ns, loop, task, *places in zip(
             *(column.tolist() for column in states.take_blocks()), strict=True
         ):
-            path = self.trace.paths[entity] if entity >= 0 else None
             resumed, paused = (
-                str(self.trace.tags[tag].get("location", "")) if tag >= 0 else "" for tag in places
+                str(tags[tag].get("location", "")) if tag >= 0 else "" for tag in places
             )
-            self.blocks.append(Block(begin_ns, end_ns, stream, path, resumed, paused))
+            self.blocks.append(
+                Block(
+                    begin_ns,
+                    end_ns,
+                    paths[loop] if loop >= 0 else None,
+                    paths[task] if task >= 0 else None,
+                    resumed,
+                    paused,
+                )
+            )
 
     def _name_entities(self, states: TaskStates) -> None:
         what, owner, ident, place = states.entities_since(self._described).tolist()

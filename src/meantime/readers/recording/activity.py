@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
 from meantime.kernels.tasks import STATES
 
 if TYPE_CHECKING:
-    from meantime.columns import Int64s
-    from meantime.trace import StateChanges, Trace
+    import numpy.typing as npt
+
+    from meantime.columns import Int32s, Int64s
 
 __all__ = ["Activity", "Group"]
 
 _RUNNING = STATES.index("running")
+_Scalar = TypeVar("_Scalar", bound=np.generic)
 
 
 class Group(NamedTuple):
@@ -24,8 +26,9 @@ class Group(NamedTuple):
         name: The path without the task's number: `("Tasks", "handle (app.py:12)")`.
         members: How many attributes there were.
         now: How many are in each state, of those that are in one.
-        state_ns: Time in each state, summed.
-        longest_ns: The longest time that one of them ran without a pause.
+        state_ns: Time in each state, summed, of the states that are over.
+        longest_ns: The longest time that one of them did one thing: of tasks a step, of loops a
+            step of a task or callbacks, of threads a run.
     """
 
     name: tuple[str, ...]
@@ -36,61 +39,94 @@ class Group(NamedTuple):
 
 
 class Activity:
-    """Sums of a recording's state changes, batch by batch.
+    """Sums of a recording's state changes, batch by batch; what is added costs as much as it is."""
 
-    Args:
-        trace: The recording's trace, whose tables name what is in the batches.
-    """
-
-    def __init__(self, trace: Trace) -> None:
-        self._trace = trace
+    def __init__(self) -> None:
         self._groups: dict[tuple[str, ...], int] = {}
-        self._group_of = np.empty(0, np.int64)
+        self._entities = 0
+        self._group_of = np.empty(0, np.int32)
         self._since_ns = np.empty(0, np.int64)
-        self._state = np.empty(0, np.int64)
+        self._state = np.empty(0, np.int8)
+        self._members = np.zeros(0, np.int64)
+        self._now = np.zeros((0, len(STATES)), np.int64)
         self._sums = np.zeros((0, len(STATES)), np.int64)
         self._longest = np.zeros(0, np.int64)
+        self._is_loop = np.zeros(0, np.bool_)
         self.changes = 0
 
-    def add(self, batch: StateChanges) -> None:
-        """Add a batch of the trace."""
-        self._name_new()
-        self.changes += len(batch.time_ns)
-        order = np.argsort(batch.entity, kind="stable")
-        entity = batch.entity[order].astype(np.int64)
-        time_ns, state = batch.time_ns[order], batch.state[order].astype(np.int64)
+    def group(self, name: tuple[str, ...]) -> int:
+        """Return the number of a group, which is made if there is none of that name."""
+        number = self._groups.setdefault(name, len(self._groups))
+        if number >= len(self._members):
+            rooms = max(16, 2 * number)
+            self._members = _grown(self._members, rooms)
+            self._now = _grown(self._now, rooms)
+            self._sums = _grown(self._sums, rooms)
+            self._longest = _grown(self._longest, rooms)
+            self._is_loop = _grown(self._is_loop, rooms)
+        self._is_loop[number] = name[0] == "Loops"
+        return number
+
+    def enter(self, groups: Int64s) -> None:
+        """Take note of the groups of the entities that come after those there were."""
+        first, self._entities = self._entities, self._entities + len(groups)
+        if self._entities > len(self._group_of):
+            rooms = max(1024, 2 * self._entities)
+            self._group_of = _grown(self._group_of, rooms)
+            self._since_ns = _grown(self._since_ns, rooms)
+            self._state = _grown(self._state, rooms)
+        self._group_of[first : self._entities] = groups
+        self._state[first : self._entities] = -1
+        np.add.at(self._members, groups, 1)
+
+    def group_of(self, entity: Int32s) -> Int32s:
+        """Return the groups of entities."""
+        return self._group_of[entity]
+
+    def name_of(self, entity: int) -> tuple[str, ...]:
+        """Return the name of an entity's group."""
+        return list(self._groups)[int(self._group_of[entity])]
+
+    def least_longest_loop(self) -> int:
+        """Return the longest block of the loop whose longest is the shortest."""
+        of_loops = self._longest[self._is_loop]
+        return int(of_loops.min()) if len(of_loops) else int(self._longest.max(initial=0))
+
+    def add(self, time_ns: Int64s, entity: Int32s, state: Int32s) -> None:
+        """Add state changes; each entity's are in order of time."""
+        self.changes += len(time_ns)
+        order = np.argsort(entity, kind="stable")
+        entity, time_ns, state = entity[order], time_ns[order], state[order].astype(np.int8)
         # a task that runs on with another tag has not paused
-        changed = state != self._before(entity, state, self._state)
+        changed = state != _before(entity, state, self._state)
         entity, time_ns, state = entity[changed], time_ns[changed], state[changed]
         if not len(entity):
             return
-        before = self._before(entity, state, self._state)
-        before_ns = self._before(entity, time_ns, self._since_ns)
+        before = _before(entity, state, self._state)
+        duration_ns = time_ns - _before(entity, time_ns, self._since_ns)
+        group = self._group_of[entity]
+        was, there = np.greater_equal(before, 0), np.greater_equal(state, 0)
+        np.add.at(self._sums, (group[was], before[was]), duration_ns[was])
+        np.subtract.at(self._now, (group[was], before[was]), 1)
+        np.add.at(self._now, (group[there], state[there]), 1)
+        # what a loop did in a run is told by its blocks
+        ran = (before == _RUNNING) & ~self._is_loop[group]
+        self.note_longest(group[ran], duration_ns[ran])
         last = np.append(np.flatnonzero(np.diff(entity)), len(entity) - 1)
-        self._sum(entity, before, time_ns - before_ns)
         self._since_ns[entity[last]] = time_ns[last]
         self._state[entity[last]] = state[last]
 
-    @staticmethod
-    def _before(entity: Int64s, column: Int64s, carried: Int64s) -> Int64s:
-        """Return what each row's entity had before it; rows are sorted by entity."""
-        before = np.roll(column, 1)
-        first = np.flatnonzero(np.diff(entity, prepend=-1))
-        before[first] = carried[entity[first]]
-        return before
+    def note_longest(self, group: Int32s, duration_ns: Int64s) -> None:
+        """Take note of how long one thing was done."""
+        np.maximum.at(self._longest, group, duration_ns)
 
     def groups(self) -> list[Group]:
         """Return the groups, the ones that ran longest first."""
-        group = self._group_of
-        counts = np.zeros_like(self._sums)
-        there = self._state >= 0
-        np.add.at(counts, (group[there], self._state[there]), 1)
-        members = np.bincount(group, minlength=len(self._groups))
         found = [
             Group(
                 name,
-                int(members[number]),
-                _named(counts[number]),
+                int(self._members[number]),
+                _named(self._now[number]),
                 _named(self._sums[number]),
                 int(self._longest[number]),
             )
@@ -98,24 +134,21 @@ class Activity:
         ]
         return sorted(found, key=lambda each: (-each.state_ns.get("running", 0), each.name))
 
-    def _name_new(self) -> None:
-        paths = self._trace.paths[len(self._group_of) :]
-        if not paths:
-            return
-        numbers = [self._groups.setdefault(path[:2], len(self._groups)) for path in paths]
-        more = len(self._groups) - len(self._sums)
-        self._group_of = np.append(self._group_of, numbers)
-        self._since_ns = np.append(self._since_ns, np.zeros(len(paths), np.int64))
-        self._state = np.append(self._state, np.full(len(paths), -1))
-        self._sums = np.vstack([self._sums, np.zeros((more, len(STATES)), np.int64)])
-        self._longest = np.append(self._longest, np.zeros(more, np.int64))
 
-    def _sum(self, entity: Int64s, state: Int64s, duration_ns: Int64s) -> None:
-        there = state >= 0
-        group = self._group_of[entity[there]]
-        np.add.at(self._sums, (group, state[there]), duration_ns[there])
-        ran = there & (state == _RUNNING)
-        np.maximum.at(self._longest, self._group_of[entity[ran]], duration_ns[ran])
+def _before(
+    entity: Int32s, column: npt.NDArray[_Scalar], carried: npt.NDArray[_Scalar]
+) -> npt.NDArray[_Scalar]:
+    """Return what each row's entity had before it; rows are sorted by entity."""
+    before = np.roll(column, 1)
+    first = np.flatnonzero(np.diff(entity, prepend=-1))
+    before[first] = carried[entity[first]]
+    return before
+
+
+def _grown(column: npt.NDArray[_Scalar], rooms: int) -> npt.NDArray[_Scalar]:
+    grown = np.zeros((rooms, *column.shape[1:]), column.dtype)
+    grown[: len(column)] = column
+    return grown
 
 
 def _named(row: Int64s) -> dict[str, int]:

@@ -15,7 +15,7 @@ class Block(NamedTuple):
     Attributes:
         begin_ns: From when, counted from the recording's origin.
         end_ns: Until when.
-        stream: Index of the loop's stream.
+        loop: The path of the loop; None if loops were not recorded.
         task: The path of the task; None if it was none.
         resumed: Where the task had waited before, as `app.py:12`; empty if it began.
         paused: Where it waited next; empty if it ended.
@@ -23,10 +23,15 @@ class Block(NamedTuple):
 
     begin_ns: int
     end_ns: int
-    stream: int
+    loop: tuple[str, ...] | None
     task: tuple[str, ...] | None
     resumed: str
     paused: str
+
+    @property
+    def duration_ns(self) -> int:
+        """How long it was."""
+        return self.end_ns - self.begin_ns
 
     def where(self) -> str:
         """Return what ran, and between which lines."""

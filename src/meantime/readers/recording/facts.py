@@ -11,9 +11,11 @@ from meantime.readers.recording.merge import Oddities, merged
 from meantime.readers.recording.places import Place
 
 if TYPE_CHECKING:
-    from meantime.readers.recording.files import Process
+    from collections.abc import Sequence
 
-__all__ = ["Facts", "read_facts"]
+    from meantime.readers.recording.files import Piece, Process
+
+__all__ = ["Facts", "add_facts", "read_facts"]
 
 _PLACE, _FRAME, _STACK, _ROTATED, _SAMPLER = 131, 132, 133, 135, 137
 _ROTATION = struct.Struct("<5Q")
@@ -69,12 +71,17 @@ def read_facts(process: Process) -> Facts | None:
         return None
     header, pieces = found
     facts = Facts(header.base_ns, header.realtime_ns, header.parent)
+    add_facts(facts, pieces)
+    return facts
+
+
+def add_facts(facts: Facts, pieces: Sequence[Piece]) -> None:
+    """Take the records in pieces of a file of facts."""
     for item in merged([(pieces, 0)]):
         if isinstance(item, Oddities):
             continue
         for payload in item.payloads:
             facts.add(int(item.kind[payload.row]), int(item.ident[payload.row]), payload.data)
-    return facts
 
 
 def _text(data: bytes) -> str:

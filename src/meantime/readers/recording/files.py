@@ -218,12 +218,14 @@ class StreamWords(NamedTuple):
         base_ns: The CLOCK_MONOTONIC time from which its times count; None if nothing is there.
         missing_slots: How many slots before the first piece are gone.
         lost_events: Events that its writer could not keep, by the tail's count.
+        is_ring: Whether it is a ring in memory, which goes on to be written over.
     """
 
     pieces: list[Piece]
     base_ns: int | None
     missing_slots: int
     lost_events: int
+    is_ring: bool = False
 
 
 def stream_words(stream: StreamFiles) -> StreamWords:
@@ -256,7 +258,7 @@ def stream_words(stream: StreamFiles) -> StreamWords:
     for words in tail.chunks:
         pieces.append(words[skip:])
         skip = max(0, skip - len(words))
-    return StreamWords(pieces, base_ns, missing, tail.lost)
+    return StreamWords(pieces, base_ns, missing, tail.lost, tail.is_ring)
 
 
 class _Tail(NamedTuple):
@@ -264,6 +266,7 @@ class _Tail(NamedTuple):
     base_ns: int
     written: int
     lost: int
+    is_ring: bool
 
 
 def _read_tail(path: Path) -> _Tail | None:
@@ -291,7 +294,7 @@ def _read_tail(path: Path) -> _Tail | None:
     written = _MAX_WRITTEN
     if not ring:
         (written,) = struct.unpack_from("<Q", data, _WRITTEN_BYTES + flushed % chunks * 8)
-    return _Tail(pieces, base_ns, written, lost)
+    return _Tail(pieces, base_ns, written, lost, ring)
 
 
 def _gap(pieces: list[npt.NDArray[np.uint64]], events: int, from_ns: int) -> npt.NDArray[np.uint64]:

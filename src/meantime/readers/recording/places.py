@@ -114,6 +114,12 @@ class Place:
         """The line as `app.py:12`."""
         return f"{self.file.rsplit('/', 1)[-1]}:{self.line}" if self.file else ""
 
+    @property
+    def site(self) -> str:
+        """What tasks spawned there are, as `handle (app.py:12)`."""
+        name = self.subject or "unknown"
+        return f"{name} ({self.location})" if self.location else name
+
     def fields(self) -> Mapping[str, Any]:
         """Return what a tag says of it."""
         if self.leaf == _LEAF_SPAWN:

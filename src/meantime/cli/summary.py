@@ -1,0 +1,101 @@
+"""What `meantime record` says at its end: where the time went, and which command shows it."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from meantime.anomalies import Anomalies
+from meantime.errors import MeantimeError
+from meantime.units import format_bytes, format_ns
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from meantime.readers.recording.activity import Group
+    from meantime.readers.recording.following import Following
+
+__all__ = ["summary"]
+
+_READ_BYTES = 400_000_000
+_KINDS = (
+    ("Loops", "event loop"),
+    ("Workers", "pool thread"),
+    ("Threads", "thread"),
+    ("Tasks", "task"),
+)
+_LEAST_SHARE = 0.0005
+_MOST_STATES, _MOST_GROUPS = 5, 3
+
+
+def summary(path: str) -> Iterator[str]:
+    """Yield the lines; a recording that cannot be read, or not soon, has few."""
+    size = sum(entry.stat().st_size for entry in Path(path).iterdir())
+    if not any(Path(path).glob("*.facts")):
+        yield (
+            f"meantime: {path}: nothing was recorded: no Python 3.11 or later of this kind ran, "
+            "or it ran with -I, -E or -S, which keep it from being found"
+        )
+        return
+    if size > _READ_BYTES:
+        yield f"meantime: recorded {format_bytes(size)} into {path}"
+        yield from _shown_by(path, sampled=False)
+        return
+    from meantime.readers.recording.following import Following  # noqa: PLC0415 - NumPy is not for --help
+
+    following = Following(Path(path))
+    try:
+        following.update()
+    except MeantimeError as error:
+        yield f"meantime: recorded {format_bytes(size)}, but {error}"
+        return
+    following.finish()
+    yield (
+        f"meantime: recorded {format_ns(following.duration_ns)}, "
+        f"{following.activity.changes:,} state changes, {format_bytes(size)} into {path}"
+    )
+    yield from map("  {}".format, _where(following))
+    yield from _shown_by(path, sampled=following.is_sampled)
+
+
+def _where(following: Following) -> Iterator[str]:
+    groups = following.activity.groups()
+    for kind, label in _KINDS:
+        of_kind = [group for group in groups if group.name[0] == kind]
+        total: Counter[str] = Counter()
+        for group in of_kind:
+            total.update(group.state_ns)
+        if any(total.values()):
+            members = sum(group.members for group in of_kind)
+            yield f"{members:,} {label}{'s' * (members != 1)}: {_shares(total)}"
+    yield from _busiest([group for group in groups if group.name[0] == "Tasks"])
+    if (longest := following.longest) is not None:
+        yield f"longest step: {format_ns(longest.duration_ns)} in {longest.where()}"
+    anomalies = Anomalies()
+    anomalies.add("records_lost", following.lost)
+    anomalies.add("records_rotated", following.rotated)
+    yield from anomalies.lines()
+
+
+def _shares(total: Counter[str]) -> str:
+    whole = sum(total.values())
+    most = sorted(total.items(), key=lambda item: (-item[1], item[0]))[:_MOST_STATES]
+    return ", ".join(f"{state} {ns / whole:.1%}" for state, ns in most if ns / whole > _LEAST_SHARE)
+
+
+def _busiest(tasks: list[Group]) -> Iterator[str]:
+    whole = sum(group.state_ns.get("running", 0) for group in tasks)
+    if len(tasks) > 1 and whole:
+        shares = [(group.name[1], group.state_ns.get("running", 0) / whole) for group in tasks]
+        most = [f"{name} {share:.1%}" for name, share in shares[:_MOST_GROUPS]]
+        yield f"of the time that tasks ran: {', '.join(most)}"
+
+
+def _shown_by(path: str, *, sampled: bool) -> Iterator[str]:
+    name, stem = shlex.quote(path), shlex.quote(Path(path).stem)
+    yield f"see meantime statemap {name} -o {stem}.svg"
+    yield f"    meantime stats {name} --by state"
+    if sampled:
+        yield f"    meantime flame {name} -o {stem}-flame.svg"

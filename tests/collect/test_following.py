@@ -1,0 +1,159 @@
+"""A recording that is read on tells the same as one that is read at once, and each record once."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import meantime
+from meantime.collect import _recorder
+from meantime.readers.recording import following as module
+from meantime.readers.recording.following import Following
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from meantime.readers.recording.activity import Group
+
+pytestmark = pytest.mark.usefixtures("no_running_loop")
+
+
+async def _work(following: Following | None, count: int) -> None:
+    async def worker(queue: asyncio.Queue[int]) -> None:
+        for _ in range(20):
+            await asyncio.sleep(0)
+            queue.put_nowait(1)
+
+    queue: asyncio.Queue[int] = asyncio.Queue()
+    for number in range(count):
+        workers = [asyncio.create_task(worker(queue)) for _ in range(20)]
+        await asyncio.to_thread(int)
+        await asyncio.gather(*workers)
+        if following is not None and number % 3 == 0:
+            following.update()
+
+
+def _told(following: Following) -> list[Group]:
+    following.update()
+    following.finish()
+    return following.activity.groups()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"max_bytes": 1_000_000}, {"policy": "drop"}, {"policy": "ring", "ring_bytes": 200_000}],
+    ids=["block", "limited", "drop", "ring"],
+)
+def test_reading_on_tells_what_reading_at_once_tells(
+    tmp_path: Path, options: dict[str, Any]
+) -> None:
+    with meantime.record(tmp_path / "run.mtr", **options):
+        following = Following(tmp_path / "run.mtr")
+        asyncio.run(_work(following, 60))
+    at_once = Following(tmp_path / "run.mtr")
+
+    told, told_at_once = _told(following), _told(at_once)
+    if "ring_bytes" in options or "max_bytes" in options:
+        # what goes away has been seen while it was there
+        assert at_once.activity.changes < following.activity.changes
+    else:
+        assert told == told_at_once
+        assert following.longest == at_once.longest
+        assert following.lost == at_once.lost
+    assert following.duration_ns == at_once.duration_ns
+
+
+def test_what_was_read_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+    unread = module._unread
+
+    def counting(*arguments: Any) -> Any:
+        pieces, at = unread(*arguments)
+        read.append(sum(len(piece) for piece in pieces))
+        return pieces, at
+
+    monkeypatch.setattr(module, "_unread", counting)
+    with meantime.record(tmp_path / "run.mtr"):
+        following = Following(tmp_path / "run.mtr")
+        _recorder.emit_many(50, 100_000)
+        following.update()
+        first, changes = sum(read), following.activity.changes
+        read.clear()
+        following.update()
+        _recorder.emit_many(50, 10)
+        following.update()
+
+    assert first >= 200_000
+    assert sum(read) == 20
+    assert following.activity.changes == changes
+
+
+def test_a_record_that_is_half_written_is_read_when_it_is_whole() -> None:
+    records = np.array([7 << 8 | 1, 0, 8 << 8 | 128, 20 << 32, 1, 2, 3, 4], np.uint64)
+
+    first, at = module._unread([records[:6]], 0, 0)
+    second, end = module._unread([records], at, 0)
+
+    assert [piece.tolist() for piece in first] == [records[:2].tolist()]
+    assert [piece.tolist() for piece in second] == [records[2:].tolist()]
+    assert (at, end) == (1, 4)
+
+
+def test_a_loop_that_is_blocked_now_is_seen(tmp_path: Path) -> None:
+    async def main() -> None:
+        time.sleep(0.03)  # noqa: ASYNC251 - it is to block
+        following.update()
+
+    with meantime.record(tmp_path / "run.mtr"):
+        following = Following(tmp_path / "run.mtr")
+        asyncio.run(main())
+
+    assert following.longest is not None
+    assert following.longest.duration_ns > 25_000_000
+    assert "main (test_following.py" in following.longest.where()
+
+
+def test_each_loop_has_its_longest_block(tmp_path: Path) -> None:
+    async def block(duration_ns: int) -> None:
+        for _ in range(3):
+            until_ns = time.monotonic_ns() + duration_ns
+            while time.monotonic_ns() < until_ns:
+                pass
+            await asyncio.sleep(0)
+
+    def run(duration_ns: int) -> None:
+        asyncio.run(block(duration_ns))
+
+    with meantime.record(tmp_path / "run.mtr"):
+        for name, duration_ns in (("short", 2_000_000), ("long", 20_000_000)):
+            thread = threading.Thread(target=run, args=(duration_ns,), name=name)
+            thread.start()
+            thread.join()
+
+    longest = {
+        group.name[1].split(" ")[0]: group.longest_ns
+        for group in _told(Following(tmp_path / "run.mtr"))
+        if group.name[0] == "Loops"
+    }
+    assert longest["short"] >= 2_000_000
+    assert longest["long"] >= 20_000_000
+
+
+def test_callbacks_block_a_loop_too(tmp_path: Path) -> None:
+    async def main() -> None:
+        asyncio.get_running_loop().call_soon(time.sleep, 0.02)
+        await asyncio.sleep(0.001)
+
+    with meantime.record(tmp_path / "run.mtr"):
+        asyncio.run(main())
+
+    following = Following(tmp_path / "run.mtr")
+    following.update()
+    assert following.longest is not None
+    assert following.longest.duration_ns >= 20_000_000
+    assert following.longest.where() == "callbacks of the loop"
