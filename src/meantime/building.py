@@ -5,14 +5,15 @@ from __future__ import annotations
 import shutil
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from meantime.errors import InputError, ProviderError, UsageError
 from meantime.events import Events
 from meantime.history import HistoryBuilder
 from meantime.history.build import fill
+from meantime.history.checkpoints import build_checkpoints
 from meantime.history.opening import is_history
-from meantime.provenance import fingerprint
+from meantime.provenance import can_be_read_again, fingerprint
 from meantime.providers import load_provider
 from meantime.readers import open_trace
 from meantime.trace import Trace
@@ -63,8 +64,16 @@ def build(
         ProviderError: If the provider fails, or the file it is declared in is wrong.
     """
     made_by = provider_of(provider)
-    if keep not in ("everything", "ongoing"):
-        raise UsageError(f"keep is {keep!r}: it is one of 'everything', 'ongoing', 'checkpoints'")
+    if keep not in get_args(Keep):
+        raise UsageError(f"keep is {keep!r}: it is one of {', '.join(get_args(Keep))}")
+    if keep == "checkpoints":
+        if path is not None:
+            raise UsageError(
+                f"{path}: checkpoints are kept in memory: there is no place for a path"
+            )
+        if made_by is None:
+            raise UsageError("keep='checkpoints' needs a provider, which is run again")
+        return build_checkpoints(_reopening(trace, lenient=lenient), made_by)
     if not isinstance(trace, str | PathLike):
         opened = trace if isinstance(trace, Trace) else _trace_of(trace)
         return fill(HistoryBuilder(path, keep=keep), opened, made_by)
@@ -83,6 +92,24 @@ def build(
         if path is not None and "fingerprint" in made_of:
             shutil.rmtree(path)
         raise
+
+
+def _reopening(
+    trace: str | PathLike[str] | Trace | Iterable[Event], *, lenient: bool
+) -> Callable[[Any], Trace]:
+    """Return what opens a trace at a position, again and again.
+
+    Raises:
+        UsageError: If it can be read only once.
+    """
+    if isinstance(trace, Trace) or (
+        isinstance(trace, str | PathLike) and not can_be_read_again(trace)
+    ):
+        raise UsageError("keep='checkpoints' needs a trace that can be read again: a file")
+    if isinstance(trace, str | PathLike):
+        return lambda position: open_trace(trace, lenient=lenient, position=position)
+    events = list(trace)
+    return lambda _: _trace_of(events)
 
 
 def _going_on(

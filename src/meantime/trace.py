@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from enum import IntFlag
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -301,3 +302,8 @@ class Trace:
     lost: list[tuple[int, int]] = field(default_factory=list)
     text: ArgumentText = field(default_factory=ArgumentText)
     facts: dict[str, str] = field(default_factory=dict)
+
+    def close(self) -> None:
+        """Read no more of it; that closes the input."""
+        if isinstance(self.batches, Generator):
+            self.batches.close()

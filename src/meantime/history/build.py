@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -13,7 +12,7 @@ from meantime.history.feeding import Feeder
 from meantime.trace import Arguments, Counters, Events, Flows, Points, Samples, Spans, StateChanges
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from os import PathLike
 
     from meantime.attributes import Path
@@ -47,11 +46,18 @@ def build(trace: Trace, path: str | PathLike[str] | None = None) -> History:
     return fill(HistoryBuilder(path), trace)
 
 
-def fill(builder: HistoryBuilder, trace: Trace, provider: Provider | None = None) -> History:
+def fill(
+    builder: HistoryBuilder,
+    trace: Trace,
+    provider: Provider | None = None,
+    *,
+    after: Callable[[Feeder], None] | None = None,
+) -> History:
     """Return the history of all that a trace says, its events as a provider understands them.
 
     The builder may be one that goes on: without a provider the trace is read from its beginning,
-    with one from the `input` of the builder's position.
+    with one from the `input` of the builder's position. `after` is called after each batch of
+    events.
 
     Raises:
         InputError: If the trace cannot be read, or has no events for the provider.
@@ -60,7 +66,7 @@ def fill(builder: HistoryBuilder, trace: Trace, provider: Provider | None = None
     """
     feeder = None
     if provider is not None:
-        feeder = Feeder(builder, provider)
+        feeder = Feeder(builder, provider, after=after)
     elif builder.position is None:
         builder.position = _BEGINNING
     tables = _Tables(builder, trace, feeder)
@@ -110,12 +116,10 @@ class _Tables:
 
     def put_all(self) -> None:
         """Take every batch, and hold none of them afterwards."""
-        batches = self._trace.batches
         try:
-            self._put_each(batches)
+            self._put_each(self._trace.batches)
         finally:
-            if isinstance(batches, Generator):
-                batches.close()  # and with it the input, also where reading did not come to its end
+            self._trace.close()
         if self._feeder is None:
             self.grow()
 

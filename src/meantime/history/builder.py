@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from meantime.columns import Int32s, Int64s, Value
     from meantime.history.changes import Changes
     from meantime.history.loading import Loaded
+    from meantime.kernels.search import Segments
     from meantime.trace import LaneKind, State
 
 __all__ = ["HistoryBuilder"]
@@ -119,6 +120,7 @@ class HistoryBuilder:
         self.spans = SpanCollector()
         self.samples = SampleCollector()
         self._keep = keep
+        self._watched = False
         self._store = Store(self._refuse, reorder_ns=reorder_ns, forget=keep == "ongoing")
         self._later: list[tuple[int, int, int, Value, str]] = []
         self._later_serial = count()
@@ -193,6 +195,44 @@ class HistoryBuilder:
         if self._writer is not None:
             self._writer.tick(self._store)
         self.advance(time_ns)
+
+    def watch(self, watcher: Callable[[Int64s, Int32s], None]) -> None:
+        """Have a function called with the times and attributes of changes that are forgotten."""
+        self._store.watcher = watcher
+        self._watched = True
+
+    def forget(self) -> None:
+        """Forget the changes that are no one's present state now."""
+        self._store.forget()
+
+    def states(self) -> tuple[TypedChanges, int]:
+        """Return the states that attributes are in now, and when the latest change was."""
+        return self._store.states(), self._store.latest_ns
+
+    def anew(self) -> HistoryBuilder:
+        """Return a builder in memory that has the same names, and nothing else yet."""
+        builder = HistoryBuilder(start_ns=self.catalogue.start_ns)
+        builder.catalogue.attributes = self.catalogue.attributes
+        builder.catalogue.strings = self.catalogue.strings
+        return builder
+
+    def take_states(self, states: TypedChanges) -> None:
+        """Begin with what `states` of another builder of the same names returned."""
+        self._store.reserve(len(self.attributes))
+        self._store.put_verbatim(states)
+
+    def end_at(self, ends_ns: Int64s) -> None:
+        """Say of each attribute when its present state ends; the largest integer is not yet."""
+        quark = np.flatnonzero(ends_ns != _INT64.max).astype(np.int32)
+        quark = quark[np.argsort(ends_ns[quark], kind="stable")]
+        null, kind = np.ones(len(quark), np.uint32), np.zeros(len(quark), np.uint8)
+        word = np.zeros(len(quark), np.int64)
+        self._store.reserve(len(self.attributes))
+        self._store.put_verbatim(TypedChanges(ends_ns[quark], quark, word, null, kind))
+
+    def segments(self, start_ns: int, end_ns: int) -> Segments:
+        """Return the intervals so far, to be searched."""
+        return self._store.finish(start_ns, end_ns)
 
     def where(self) -> Any:
         """Return the position to be kept."""
@@ -344,6 +384,11 @@ class HistoryBuilder:
         """
         if not self._begin():
             return
+        if self._watched:
+            raise HistoryError(
+                "keep='checkpoints' takes no update_ongoing: it would change what is before the"
+                " checkpoints"
+            )
         word, null, kind = word_of(value, self.catalogue.strings)
         self._open_store().amend(
             self._checked_quark(quark), word, null, kind, self.catalogue.start_ns

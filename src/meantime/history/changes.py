@@ -80,3 +80,8 @@ class TypedChanges(NamedTuple):
             self.meta[which],
             self.kind[which],
         )
+
+    @classmethod
+    def none(cls) -> TypedChanges:
+        """Return columns of no changes."""
+        return cls(*Changes.room(0), np.empty(0, np.uint8))

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from meantime.errors import MeantimeError, ProviderError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from meantime.events import Event, Events
     from meantime.history.builder import HistoryBuilder
 
@@ -52,13 +54,21 @@ class Feeder:
     Args:
         builder: Takes the changes; it may be one that goes on.
         provider: Makes them.
+        after: Called after each batch.
 
     Attributes:
         begun: Whether the provider has begun a history.
     """
 
-    def __init__(self, builder: HistoryBuilder, provider: Provider) -> None:
+    def __init__(
+        self,
+        builder: HistoryBuilder,
+        provider: Provider,
+        *,
+        after: Callable[[Feeder], None] | None = None,
+    ) -> None:
         self._builder = builder
+        self._after = after
         self._provider = provider
         self._skip_events = 0
         self.begun = False
@@ -95,6 +105,8 @@ class Feeder:
         else:
             self._take_each(batch)
         self._position, self._events = batch.position, 0
+        if self._after is not None:
+            self._after(self)
 
     def _take_each(self, batch: Events) -> None:
         handle, builder, step = self._provider.handle, self._builder, self._builder.step

@@ -87,6 +87,8 @@ class Store:
         self._replaced = 0
         self.batch_rows = 0
         self.log_anew = False
+        # Called with times and attributes of what is forgotten.
+        self.watcher: Callable[[Int64s, Int32s], None] | None = None
         # Whether nothing may be written down in the middle of a batch.
         self.whole_steps = False
 
@@ -96,7 +98,9 @@ class Store:
         return min(most, self._segment_changes)
 
     def _new_tail(self, *, verbatim: bool = False) -> Tail:
-        return Tail(self._segment_changes + self._slack, _CHUNK_ROWS, verbatim)
+        tail = Tail(self._segment_changes + self._slack, _CHUNK_ROWS, verbatim)
+        tail.forgetful = self._forget
+        return tail
 
     @property
     def replaced(self) -> int:
@@ -270,23 +274,37 @@ class Store:
         """Return since when the state of each attribute is known; None if from the beginning."""
         return self._tail.start_ns[:quarks].copy() if self._forget else None
 
-    def _present(self) -> Store:
-        """Return a store of nothing but the states that attributes are in now."""
+    def forget(self) -> None:
+        """Drop the changes that wait; a store without segments has no use for them."""
+        tail = self._tail
+        if self.watcher is not None:
+            self.watcher(tail.time_ns[: tail.rows], tail.quark[: tail.rows])
+        tail.drop(tail.rows, tail.boundary_ns)
+
+    def states(self) -> TypedChanges:
+        """Return, in order of time, the changes to the states that attributes are in now."""
         tail = self._tail
         quark = np.flatnonzero(tail.start_ns[: tail.quarks] != _INT64.min).astype(np.int32)
         quark = quark[np.argsort(tail.start_ns[quark], kind="stable")]
-        store = Store(self._refuse)
-        store.reserve(tail.quarks)
-        store.put_verbatim(
-            TypedChanges(
-                tail.start_ns[quark],
-                quark,
-                tail.now_word[quark],
-                tail.now_meta[quark],
-                tail.kind[quark],
-            )
+        return TypedChanges(
+            tail.start_ns[quark],
+            quark,
+            tail.now_word[quark],
+            tail.now_meta[quark],
+            tail.kind[quark],
         )
-        store._tail.first_ns, store._tail.latest_ns = tail.first_ns, tail.latest_ns
+
+    @property
+    def latest_ns(self) -> int:
+        """The time of the latest change; the least integer before any."""
+        return self._tail.latest_ns
+
+    def _present(self) -> Store:
+        """Return a store of nothing but the states that attributes are in now."""
+        store = Store(self._refuse)
+        store.reserve(self._tail.quarks)
+        store.put_verbatim(self.states())
+        store._tail.first_ns, store._tail.latest_ns = self._tail.first_ns, self._tail.latest_ns
         return store
 
     def waiting(self, *, anew: bool) -> tuple[Changes, Changes]:
@@ -401,7 +419,7 @@ class Store:
     def _seal(self, *, last: bool) -> None:
         tail = self._tail
         if self._forget:
-            tail.drop(tail.rows, tail.boundary_ns)
+            self.forget()
             return
         tail.sort()
         tail.logged_rows = tail.redo_rows = 0

@@ -40,6 +40,7 @@ class Tail:
     latest_ns: int
     ordered: bool
     verbatim: bool
+    forgetful: bool
 
     def __init__(
         self,

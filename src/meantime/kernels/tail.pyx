@@ -61,6 +61,7 @@ cdef struct Open:
     int64_t replaced
     bint ordered
     bint verbatim
+    bint forgetful
 
 
 cdef inline Status put(
@@ -97,7 +98,7 @@ cdef inline Status put(
         o.late_rows = row + 1
         if time == start:
             o.replaced += 1
-    elif time == start:
+    elif time == start and not o.forgetful:
         row = o.now_row[quark]
         o.word[row] = word
         o.meta[row] = meta
@@ -106,6 +107,7 @@ cdef inline Status put(
             o.redo[o.redo_rows] = <int32_t>row
             o.redo_rows += 1
     else:
+        o.replaced += time == start
         row = o.rows
         o.time[row] = time
         o.quark[row] = quark
@@ -139,6 +141,8 @@ cdef class Tail:
         replaced: How many states of no length were replaced by a later change of the same time.
         first_ns: The earliest change so far; INT64_MAX before any.
         latest_ns: The latest change so far; INT64_MIN before any.
+        forgetful: Whether the changes that are held may be forgotten at any time: one that replaces
+            another is then held beside it.
     """
 
     cdef public object time_ns, quark, word, meta
@@ -150,7 +154,7 @@ cdef class Tail:
     cdef uint8_t[::1] _kind
     cdef public Py_ssize_t rows, late_rows, capacity, quarks, logged_rows, redo_rows
     cdef public int64_t boundary_ns, replaced, first_ns, latest_ns
-    cdef public bint ordered, verbatim
+    cdef public bint ordered, verbatim, forgetful
 
     def __init__(self, Py_ssize_t capacity, Py_ssize_t late_capacity, bint verbatim=False):
         self.capacity = 0
@@ -163,6 +167,7 @@ cdef class Tail:
         self.replaced = 0
         self.ordered = True
         self.verbatim = verbatim
+        self.forgetful = False
         self.time_ns = self.quark = self.word = self.meta = None
         self.grow(capacity)
         self.late_time_ns = np.empty(late_capacity, np.int64)
@@ -268,6 +273,7 @@ cdef class Tail:
         o.replaced = self.replaced
         o.ordered = self.ordered
         o.verbatim = self.verbatim
+        o.forgetful = self.forgetful
         return o
 
     cdef void keep(self, const Open* o) noexcept nogil:
