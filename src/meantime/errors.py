@@ -21,6 +21,11 @@ on standard error; nothing else is caught there::
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 __all__ = [
     "AttributeNotFound",
     "HistoryClosedError",
@@ -74,6 +79,14 @@ class InputError(MeantimeError):
         self.reason = reason
         self.line = line
         self.offset = offset
+
+    def __reduce__(self) -> tuple[Callable[..., InputError], tuple[object, ...]]:
+        return _input_error, (self.source, self.reason, self.line, self.offset)
+
+
+def _input_error(source: str, reason: str, line: int | None, offset: int | None) -> InputError:
+    """Make an error again that another process met."""
+    return InputError(source, reason, line=line, offset=offset)
 
 
 class OutputError(MeantimeError):

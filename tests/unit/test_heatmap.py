@@ -401,3 +401,17 @@ def test_utilisation_is_the_part_of_all_entities_that_was_busy() -> None:
 
     assert document_of(found, "concurrency")["cells"] == [[0, 0, 2.0], [0, 1, 1.0]]
     assert document_of(found, "utilisation")["cells"] == [[0, 0, 2 / 3], [0, 1, 1 / 3]]
+
+
+def test_a_mistake_in_an_input_read_beside_others_gets_its_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good = [perf(tmp_path, ("a", 1.5), name=f"{name}.txt") for name in ("one", "two")]
+    bad = tmp_path / "bad.csv"
+    bad.write_text("time_ns,name\nx,y\n")
+
+    status = run(*good, bad, "--assume-aligned", "-j", 2, "-o", tmp_path / "out.svg")
+
+    assert status == 1
+    assert "bad.csv: row 1: its times are no integers" in capsys.readouterr().err
+    assert not (tmp_path / "out.svg").exists()

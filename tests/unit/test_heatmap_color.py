@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 
 from meantime.errors import UsageError
+from meantime.query.offsets import Cells, Fold, OffsetMap
 from meantime.views.heatmap.color import Scale, cloud_colors, mix
+from meantime.views.heatmap.figure import Look, draw
 from meantime.views.heatmap.palette import PALETTES, palette
+from meantime.views.heatmap.selection import Selection
 
 if TYPE_CHECKING:
     from meantime.views.heatmap.color import Colors, Norm
@@ -139,3 +142,19 @@ def test_hues_out_of_the_circle_or_for_another_palette_are_refused() -> None:
         palette("cloud-analytics", scale, hues=[360])
     with pytest.raises(UsageError, match="cloud-analytics only"):
         palette("even", scale, hues=[1])
+
+
+def test_cloud_analytics_hues_go_to_maps_by_their_place() -> None:
+    one = Cells(np.array([0]), np.array([3]))
+    found = OffsetMap(Fold(0, 10, 2), "count", one, {"a": one, "b": one})
+
+    def hues(mode: str) -> list[list[int]]:
+        look = Look(palette="cloud-analytics", hues=(100, 200))
+        figure = draw(found, Selection(("a",), mode), look, title="")
+        return [figure.palette.ramp(layer.index)[-1].tolist() for layer in figure.layers]
+
+    first, second = (cloud_colors(np.array([1.0]), hue)[0].tolist() for hue in (100, 200))
+    assert hues("highlight") == [first, second]
+    assert hues("isolate") == [first]
+    assert hues("exclude") == [first]
+    assert hues("decompose") == [first, second]

@@ -32,6 +32,8 @@ interface Head {
   runs: [number, number][];
   recorded: Range[];
   lost: Range[];
+  /** Whether colours go to maps by their place among those drawn. */
+  by_place: boolean;
   palette: { light: Shade; dark: Shade };
   notes: string[];
   findings: string[];

@@ -47,7 +47,8 @@ export class Session {
       const shown = this.model.names.map((_, at) => at).filter((at) => !this.hidden.has(at));
       return new Map(shown.map((at, index) => [at, index]));
     }
-    return new Map(this.selected.map((at, index) => [at, index + 1]));
+    const first = this.mode === "isolate" && this.model.head.by_place ? 0 : 1;
+    return new Map(this.selected.map((at, index) => [at, index + first]));
   }
 
   /** Cuts time otherwise; returns what is wrong, or null. */

@@ -13,7 +13,7 @@ from meantime.views.heatmap.color import Scale
 from meantime.views.heatmap.grid import Grid, paint
 from meantime.views.heatmap.legend import entries, keys
 from meantime.views.heatmap.palette import palette
-from meantime.views.heatmap.selection import layers
+from meantime.views.heatmap.selection import layers, placed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -108,6 +108,7 @@ def draw(found: OffsetMap, selection: Selection, look: Look, *, title: str) -> F
     height = min(_PLOT_PX[1], found.fold.rows * row_px)
     scale = _scale(found, drawn, grid, look)
     colors = palette(look.palette, scale, maps=len(drawn), hues=look.hues)
+    drawn = placed(drawn, colors)
     return Figure(
         title=title,
         subtitle=_subtitle(found, look),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 
@@ -40,6 +40,10 @@ class Palette(Protocol):
     def name(self) -> str:
         """As the command line calls it."""
 
+    @property
+    def by_place(self) -> bool:
+        """Whether colours go to maps by their place among those drawn, not to what is selected."""
+
     def empty(self, *, dark: bool = False) -> tuple[int, int, int]:
         """Return the colour of a cell that was recorded and holds nothing."""
 
@@ -54,6 +58,7 @@ class Palette(Protocol):
 class _Ramps:
     """A palette given by its ramps; more maps than ramps begin again with the second."""
 
+    by_place: ClassVar = False
     name: str
     light: tuple[Colors, ...]
     dark: tuple[Colors, ...]
@@ -78,6 +83,7 @@ class _Ramps:
 class _Cloud:
     """Cloud Analytics' palette: white, and one hue for each map."""
 
+    by_place: ClassVar = True
     name: str
     hues: tuple[float, ...]
 

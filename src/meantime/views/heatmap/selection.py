@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,9 +11,12 @@ from meantime.errors import UsageError
 from meantime.query.offsets import Cells, merge_cells
 
 if TYPE_CHECKING:
-    from meantime.query.offsets import OffsetMap
+    from collections.abc import Sequence
 
-__all__ = ["Layer", "Selection", "check", "chosen", "layers"]
+    from meantime.query.offsets import OffsetMap
+    from meantime.views.heatmap.palette import Palette
+
+__all__ = ["Layer", "Selection", "check", "chosen", "layers", "placed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,13 @@ def layers(found: OffsetMap, selection: Selection) -> list[Layer]:
         return selected
     rest = Layer(None, 0, minus(found.total, [*hidden, *chosen]))
     return [rest] if selection.mode == "exclude" else [rest, *selected]
+
+
+def placed(drawn: Sequence[Layer], palette: Palette) -> list[Layer]:
+    """Return the maps with the numbers that they have in a palette."""
+    if not palette.by_place:
+        return list(drawn)
+    return [replace(layer, index=place) for place, layer in enumerate(drawn)]
 
 
 def chosen(found: OffsetMap, selection: Selection) -> tuple[Cells, dict[str, Cells]]:

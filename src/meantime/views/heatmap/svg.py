@@ -194,6 +194,7 @@ def _head(figure: Figure, found: OffsetMap, selection: Selection, look: Look) ->
         "runs": [[begin - first, count] for begin, count in figure.grid.runs],
         "recorded": _ranges(found, found.recorded),
         "lost": _ranges(found, found.lost),
+        "by_place": several.by_place,
         "palette": {
             shade: {
                 "empty": list(several.empty(dark=dark)),

@@ -11,7 +11,7 @@ from meantime.views.axis import ticks
 from meantime.views.heatmap.color import Scale, mix
 from meantime.views.heatmap.grid import Grid
 from meantime.views.heatmap.palette import palette
-from meantime.views.heatmap.selection import layers
+from meantime.views.heatmap.selection import layers, placed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -47,6 +47,7 @@ def terminal(
     labels = _labels(found.fold.period_ns, rows, 2 if color else 1)
     if color:
         colors = palette(look.palette, scale, maps=len(drawn), hues=look.hues)
+        drawn = placed(drawn, colors)
         painted = [
             colors.colors(norm, layer.index, dark=True)
             for norm, layer in zip(norms, drawn, strict=True)
