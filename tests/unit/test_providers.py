@@ -8,7 +8,14 @@ import pytest
 
 import meantime
 from meantime.columns import Coded
-from meantime.errors import InputError, NotKeptError, OutputError, ProviderError, UsageError
+from meantime.errors import (
+    InputError,
+    NotKeptError,
+    OutputError,
+    ProviderError,
+    TimeOrderError,
+    UsageError,
+)
 from meantime.events import Event
 from meantime.history import HistoryBuilder, directory
 from meantime.history.opening import is_unfinished, open_history
@@ -117,16 +124,37 @@ def test_what_is_put_off_comes_before_the_event_of_its_time_in_the_order_asked_f
     assert history.end_ns == 100
 
 
-def test_a_change_ahead_of_its_event_comes_after_what_was_put_off() -> None:
-    class Ahead(meantime.StateProvider):
-        def handle(self, event: Event, state: HistoryBuilder) -> None:
-            state.later(event.time_ns + 2, state.quark("a"), "x")
-            state.modify(5, state.quark("a"), "y")
-            state.modify_many([5, 7], [state.quark("b")] * 2, ["x", "y"])
+class Ahead(meantime.StateProvider):
+    def handle(self, event: Event, state: HistoryBuilder) -> None:
+        state.later(event.time_ns + 2, state.quark("a"), "x")
+        state.modify(event.time_ns + 4, state.quark("b"), "y")
+        state.modify_many([event.time_ns + 4], [state.quark("c")], ["y"])
+        assert state.ongoing(state.quark("a")) != "x" or event.time_ns > 2
+        state.modify(event.time_ns + event["ahead"], state.quark("a"), "z")
 
-    assert picture(meantime.build([Event(1, "e")], Ahead)).split() == [
-        "a", "..xxyyy", "b", "....xxy",
+
+def test_a_change_ahead_of_its_event_does_not_hurry_what_was_put_off() -> None:
+    assert picture(meantime.build([Event(1, "e", {"ahead": 1})], Ahead)).split() == [
+        "a", ".zxxx", "b", "....y", "c", "....y",
     ]  # fmt: skip
+
+
+def test_what_was_put_off_is_not_done_behind_a_change_of_the_same_attribute() -> None:
+    with pytest.raises(TimeOrderError, match="a: a change at 3 ns comes after one at 6 ns"):
+        meantime.build([Event(1, "e", {"ahead": 5})], Ahead)
+
+
+def test_columns_of_changes_are_mixed_with_what_was_put_off() -> None:
+    class Mixed(meantime.StateProvider):
+        def handle_batch(self, columns: Events, state: HistoryBuilder) -> None:
+            quark = state.quark("a")
+            state.later(4, quark, "late")
+            state.modify_many(columns.time_ns, [quark] * len(columns), ["x"] * len(columns))
+            state.later(20, quark, "end")
+
+    history = meantime.build([Event(time_ns, "e") for time_ns in (2, 3, 5, 6)], Mixed)
+
+    assert picture(history).split() == ["a", "xx" + "l" + "x" * 15 + "e"]
 
 
 def test_batches_can_be_handled_event_by_event() -> None:

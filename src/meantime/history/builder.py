@@ -468,14 +468,19 @@ class HistoryBuilder:
     def advance(self, time_ns: int) -> None:
         """Do what `later` put off until this time, in order of time.
 
-        Changes and a provider's events do that by themselves.
+        Changes do that by themselves; in a provider, events do.
         """
         if self._where is not None:
-            self._event_ns = time_ns
+            # at an event nothing else is due, also not before a change ahead of it
+            self._event_ns = _INT64.max
         self._apply_later(time_ns)
 
+    def open_batch(self, time_ns: int) -> None:
+        """Know that changes after this time come in columns, and do before each what is due."""
+        self._event_ns = time_ns
+
     def _do_due(self, time_ns: int) -> None:
-        """Do what is due before a change; during an event, only what is later than that."""
+        """Do what is due before a change."""
         if time_ns > self._event_ns:
             self._apply_later(time_ns)
 
@@ -557,7 +562,9 @@ class HistoryBuilder:
         first, self._skip_rows = self._skip_rows, 0
         self._batch = first
         while self._later:
-            due = np.flatnonzero(times_ns[first:] >= max(self._later[0][0], self._event_ns + 1))
+            due = np.flatnonzero(
+                times_ns[first:] >= max(self._later[0][0], min(self._event_ns, _INT64.max - 1) + 1)
+            )
             if not len(due):
                 break
             row = first + int(due[0])

@@ -101,6 +101,7 @@ class Feeder:
         self._events, self._skip_events = self._skip_events, 0
         if provider.takes_batches:
             builder.step(int(batch.time_ns[0]))
+            builder.open_batch(int(batch.time_ns[0]))
             self._guarded(None, provider.handle_batch, batch, builder)
         else:
             self._take_each(batch)
