@@ -895,20 +895,31 @@ def test_events_are_ticks_and_arrows_that_can_be_hidden(open_page: Open) -> None
     assert pixel(page, 0.25, 1, 3) == pixel(page, 0.5, 1, 3) == GREEN
 
 
-def test_more_than_2000_events_are_hidden_until_asked_for(open_page: Open) -> None:
+def test_of_a_crowd_of_events_only_the_selected_rows_are_shown_until_one_zooms_in(
+    open_page: Open,
+) -> None:
     happened = [(1 + i, 0, 0, -1) for i in range(2001)]
-    page = open_page(
-        render(statemap(panel({"a": "a"}, step_ns=2002, events=events(happened, ["e"]))))
-    )
-    toggle = page.get_by_role("button", name="Events on and off")
+    crowd = panel({"a": "a", "b": "a"}, step_ns=2002, events=events(happened, ["e"]))
+    file = render(statemap(crowd))
+    page = open_page(file)
 
-    before = pixel(page, 0.5)
-    address = after(page, toggle.click)
+    toggle = page.get_by_role("button", name="Events on and off").text_content()
+    before = pixel(page, 0.5, 0, 2)
+    page.mouse.move(*spot(page, 0.5, 0, 2))
+    tip = page.locator(".tooltip").text_content() or ""
+    after(page, page.locator(".label").nth(1).click)
+    drawn(page)
+    of_another_row = pixel(page, 0.5, 0, 2)
+    after(page, page.locator(".label").nth(0).click)
+    drawn(page)
+    selected = pixel(page, 0.5, 0, 2)
+    zoomed = open_page(file, "#t=1000..1010")
 
-    assert toggle.text_content() == "2,001 events"
-    assert before == GREEN
-    assert address == {"events": "true"}
-    assert pixel(page, 0.5) != GREEN
+    assert toggle == "2,001 events"
+    assert before == of_another_row == GREEN
+    assert "event e" not in tip
+    assert selected != GREEN
+    assert pixel(zoomed, 0.5, 0, 2) != GREEN
 
 
 # Address, theme, help, names

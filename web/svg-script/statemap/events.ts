@@ -5,8 +5,21 @@ import type { Row } from "./rows";
 import type { Session } from "./session";
 
 const NEAR_PX = 4;
+/** Closer together, on average, events hide the states and tell nothing. */
+const APART_PX = 4;
 
-/** Draws the events that are in view. */
+/** Whether events are shown: all of them, none, or those of the selected row. */
+function shown(session: Session, width: number): "all" | "row" | "none" {
+  if (!session.events) return "none";
+  const { startNs, endNs } = session.view;
+  let count = 0;
+  for (const { events } of session.model.panels) {
+    count += firstFrom(events.times, endNs) - firstFrom(events.times, startNs);
+  }
+  return count * APART_PX <= width ? "all" : session.row ? "row" : "none";
+}
+
+/** Draws the events that are in view; of a crowd only those of the selected row. */
 export function drawEvents(
   canvas: HTMLCanvasElement,
   session: Session,
@@ -16,10 +29,13 @@ export function drawEvents(
   const { rows, view, model } = session;
   const scale = devicePixelRatio;
   const width = canvas.width / scale;
+  const which = shown(session, width);
+  if (which === "none") return;
   const lines = new Path2D();
   const heads = new Path2D();
   const size = rows.heightPx;
   for (const panel of model.panels) {
+    if (which === "row" && session.row!.panel !== panel) continue;
     const places = new Map<number, number>();
     for (const placed of rows.visible()) {
       if (placed.panel === panel) places.set(placed.row, placed.y);
@@ -27,6 +43,7 @@ export function drawEvents(
     const { times, rows: own, targets } = panel.events;
     const last = firstFrom(times, view.endNs);
     for (let i = firstFrom(times, view.startNs); i < last; i++) {
+      if (which === "row" && own[i] !== session.row!.row && targets[i] !== session.row!.row) continue;
       const x = view.ratio(times[i]!) * width;
       const y = places.get(own[i]!);
       if (y !== undefined) {
@@ -66,6 +83,10 @@ export function drawEvents(
 export function nearestEvent(session: Session, row: Row, x: number, width: number): Happening | null {
   const { times, rows, names, targets } = row.panel.events;
   const { view } = session;
+  const which = shown(session, width);
+  if (which === "none" || (which === "row" && (session.row!.panel !== row.panel || session.row!.row !== row.row))) {
+    return null;
+  }
   let nearest = -1;
   let apart = NEAR_PX;
   const last = firstFrom(times, view.at(Math.min(1, (x + NEAR_PX) / width)) + 1n);

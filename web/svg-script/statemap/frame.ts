@@ -42,7 +42,9 @@ export class Frame {
     const count = session.eventCount;
     this.number.hidden = true;
     if (count) {
-      this.eventsButton = button(`${count.toLocaleString("en")} events`, "Events on and off (e)", tools.toggleEvents);
+      const text = `${count.toLocaleString("en")} events`;
+      const title = "Events on and off (e); a crowd of them is shown when you zoom in, or select a row";
+      this.eventsButton = button(text, title, tools.toggleEvents);
     }
     this.fillSort();
     this.smaller = button(icon("minus"), "Zoom out (-)", tools.zoomOut);

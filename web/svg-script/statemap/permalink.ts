@@ -27,7 +27,7 @@ export function write(session: Session): string {
   if (session.sort === BY_NAME) parts.set("order", BY_NAME);
   else if (session.sort) parts.set("sort", session.sort.state);
   if (session.filter) parts.set("rows", session.filter);
-  if (session.events !== (session.eventCount <= 2000)) parts.set("events", `${session.events}`);
+  if (!session.events) parts.set("events", "false");
   return parts.toString();
 }
 
@@ -61,9 +61,7 @@ export function read(session: Session, fragment: string): void {
     session.property = parts.get("by");
     session.value = session.property === null ? null : parts.get("value");
   }
-  session.events = parts.has("events")
-    ? parts.get("events") === "true"
-    : session.eventCount <= 2000;
+  session.events = parts.get("events") !== "false";
   session.changed("view");
   session.changed("choice");
   if (session.row) session.rows.reveal(session.row);

@@ -25,13 +25,12 @@ export class Session {
   value: string | null = null;
   sort: Sort = null;
   filter = "";
-  events: boolean;
+  events = true;
   private readonly listeners: ((change: Change) => void)[] = [];
 
   constructor(readonly model: Model) {
     this.view = new Viewport(model.widthNs);
     this.rows = new Rows(model);
-    this.events = this.eventCount <= 2000;
     this.arrange();
   }
 

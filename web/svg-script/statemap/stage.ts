@@ -118,7 +118,7 @@ export class Stage {
       this.canvas.height = Math.round(height * scale);
     }
     this.picture.draw(this.canvas, rows, view, this.currentColors(), themeColor("--paper"));
-    if (session.events) drawEvents(this.canvas, session, themeColor("--ink"), themeColor("--paper"));
+    drawEvents(this.canvas, session, themeColor("--ink"), themeColor("--paper"));
     this.drawAxis();
     this.drawLabels();
     this.drawMarks();
@@ -403,7 +403,7 @@ export class Stage {
     }
     const time = session.view.at(Math.min(1, Math.max(0, x / this.widthPx)));
     const box = this.strip.getBoundingClientRect();
-    const event = session.events ? nearestEvent(session, row, x, this.widthPx) : null;
+    const event = nearestEvent(session, row, x, this.widthPx);
     const content = describe(session.model, row, time, event);
     this.tooltip.show(box.left + x, box.top + y, content);
   }

@@ -168,7 +168,7 @@ class Reading:
         command = description.get("command") or []
         words = [str(word) for word in command]
         trace.facts["command"] = " ".join(words)
-        trace.title = " ".join([PurePath(word).name for word in words[:1]] + words[1:])
+        trace.title = " ".join([PurePath(word).name for word in words[:2]] + words[2:])
         utc_ns = [
             facts.realtime_ns
             for facts in self._facts.values()

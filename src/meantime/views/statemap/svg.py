@@ -29,7 +29,7 @@ _LEGEND_LINE_PX = 22
 _PANEL_TITLE_PX = 26
 _MOST_HEIGHT_PX = 4000
 _MOST_LABEL_PX = 210
-_MOST_EVENTS = 2000
+_EVENT_APART_PX = 4  # closer together, on average, they hide the states
 
 
 def render(statemap: Statemap) -> bytes:
@@ -177,7 +177,7 @@ def _map(panel: StatemapPanel, layout: _Layout, top: float) -> Iterator[bytes]:
         banded=layout.rows_a_band,
     )
     yield element("rect", {**strip, "class": "frame"}).encode()
-    if 0 < len(panel.events) <= _MOST_EVENTS:
+    if 0 < len(panel.events) * _EVENT_APART_PX <= layout.strip_px:
         yield _events(panel, layout, top).encode()
 
 
