@@ -58,6 +58,8 @@ Pattern: TypeAlias = "str | Sequence[str | Wildcard]"
 _SPECIAL = re.compile(r"[/*\\]")
 _ELEMENT = re.compile(r"(?:[^/\\]|\\.)*", re.DOTALL)
 _NEAREST = 3
+# So many more attributes than were sorted, and all are sorted anew.
+_SORT_ANEW = 1000
 _SEARCHED_FOR_NEAREST = 2_000
 
 
@@ -157,8 +159,10 @@ class Attributes:
         self._parent = array("i")
         self._name = array("i")
         self._quarks: dict[int, int] = {}
-        self._order: Int32s | None = None
-        self._first: Int32s | None = None
+        self._order = np.zeros(0, np.int32)
+        self._first = np.zeros(0, np.int32)
+        self._since: dict[int, list[int]] = {}
+        self._linked = 0
 
     def __len__(self) -> int:
         return len(self._parent)
@@ -311,13 +315,28 @@ class Attributes:
         return np.array(found, np.int32)
 
     def _children(self, quark: int) -> Int32s:
-        if self._order is None or len(self._order) != len(self):
+        """Return the children of an attribute: those sorted last time, and those that came since.
+
+        A tree that grows while it is asked is not sorted anew for each question.
+        """
+        count = len(self)
+        if count > 2 * len(self._order) + _SORT_ANEW:
             parent = np.array(self._parent, np.int32)
             self._order = np.argsort(parent, kind="stable").astype(np.int32)
-            bounds = np.arange(ROOT, len(self) + 1, dtype=np.int32)
+            bounds = np.arange(ROOT, count + 1, dtype=np.int32)
             self._first = np.searchsorted(parent[self._order], bounds).astype(np.int32)
-        assert self._first is not None
-        return self._order[self._first[quark + 1] : self._first[quark + 2]]
+            self._since = {}
+            self._linked = count
+        for new in range(self._linked, count):
+            self._since.setdefault(self._parent[new], []).append(new)
+        self._linked = count
+        sorted_before = self._order[0:0]
+        if quark + 2 < len(self._first):
+            sorted_before = self._order[self._first[quark + 1] : self._first[quark + 2]]
+        since = self._since.get(quark)
+        return (
+            sorted_before if since is None else np.append(sorted_before, np.array(since, np.int32))
+        )
 
     def quarks(self, pattern: Pattern, parent: int | None = None) -> Int32s:
         r"""Return the attributes that a pattern below `parent` means, each once, in tree order.

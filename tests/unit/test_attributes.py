@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -163,3 +165,15 @@ def test_the_root_is_its_own_parent_and_the_start_of_paths(attributes: Attribute
     assert attributes.find() == attributes.quark() == ROOT
     assert attributes.find("CPUs", parent=None) == attributes.find("CPUs", parent=ROOT)
     assert attributes.find("0", parent=attributes.quark("CPUs")) == attributes.quark("CPUs", "0")
+
+
+def test_children_are_right_while_the_tree_grows() -> None:
+    random = Random(3)  # noqa: S311 - the same tree each time
+    attributes = Attributes()
+    below: dict[int, list[int]] = {}
+    for index in range(4000):
+        parent = random.randrange(-1, len(attributes))
+        below.setdefault(parent, []).append(attributes.add((str(index),), parent))
+        asked = random.randrange(-1, len(attributes))
+
+        assert attributes.children(asked).tolist() == below.get(asked, [])

@@ -61,6 +61,7 @@ __all__ = ["HistoryBuilder"]
 
 _INT32 = np.iinfo(np.int32)
 _INT64 = np.iinfo(np.int64)
+_BEFORE_ALL, _AFTER_ALL = int(_INT64.min), int(_INT64.max)
 
 
 class HistoryBuilder:
@@ -125,6 +126,7 @@ class HistoryBuilder:
         self._later: list[tuple[int, int, int, Value, str]] = []
         self._later_serial = count()
         self._changes = 0
+        self._reserved = 0
         self._nested = False
         self._where: Callable[[], Any] | None = None
         self._event_ns = _INT64.min
@@ -296,16 +298,21 @@ class HistoryBuilder:
             TimeRangeError: If the time does not fit.
         """
         if not self._nested:
-            if not self._begin():
+            if self._writer is not None and not self._begin():
                 return
             if self._later:
                 self._do_due(time_ns)
         word, null, kind = word_of(value, self.catalogue.strings)
-        if type(time_ns) is not int or not _INT64.min < time_ns < _INT64.max:
+        if type(time_ns) is not int or not _BEFORE_ALL < time_ns < _AFTER_ALL:
             time_ns = _checked_time(time_ns)
-        meta = (0 if tag is None else self._checked_tag(tag) + 1) << 1 | null
+        meta = null if tag is None else self._checked_tag(tag) + 1 << 1 | null
+        # What `_open_store` does, without the calls: this runs a million times a second.
+        if self._closed is not None or quark >= self._reserved:
+            self._open_store()
+            self._reserved = len(self.attributes)
+        self._changes += 1
         try:
-            self._open_store().put_one(time_ns, quark, word, meta, kind)
+            self._store.put_one(time_ns, quark, word, meta, kind)
         except OverflowError:
             self._checked_quark(quark)
             raise
@@ -494,8 +501,11 @@ class HistoryBuilder:
         Raises:
             QuarkError: If there is no such attribute.
         """
-        store = self._open_store()
-        return store.ongoing(self._checked_quark(quark), self.catalogue.strings.names)
+        if self._closed is not None or not 0 <= quark < self._reserved:
+            self._open_store()
+            self._reserved = len(self.attributes)
+            self._checked_quark(quark)
+        return self._store.ongoing(quark, self.catalogue.strings.names)
 
     def ongoing_start(self, quark: int) -> int:
         """Return when an attribute took the value that it has now.

@@ -55,6 +55,7 @@ _SECTIONS = {
 }
 _HEADER = Struct(f"<8sI{len(_SECTIONS)}IBxxxI4xI")
 _ALIGNMENT = 64
+_HEADER_BYTES = 128
 # A pyramid takes at most one in so many of its segment's bytes, or there is none.
 _SEGMENT_BYTES = 5
 _USELESS = "answers do without it: it may be removed"
@@ -76,7 +77,7 @@ def build_pyramid(segment: Segment, kinds: npt.NDArray[np.uint8]) -> Arrays | No
     alone = Segments()
     segment.add_to(alone)
     arrays = kernel.build(alone, 0, kinds, segment.head.last_ns)
-    size_bytes = sum(len(part) for part in pack_pyramid(arrays, 0))
+    size_bytes = _HEADER_BYTES + sum(_aligned(array.nbytes) for array in arrays.values())
     return arrays if size_bytes * _SEGMENT_BYTES <= len(segment.buffer) else None
 
 
@@ -85,7 +86,7 @@ def pack_pyramid(arrays: Arrays, checksum: int) -> list[bytes]:
     parts = []
     for array in arrays.values():
         data = array.tobytes()
-        parts += [data, bytes(-len(data) % _ALIGNMENT)]
+        parts += [data, bytes(_aligned(len(data)) - len(data))]
     lengths = [len(array) for array in arrays.values()]
     body_crc = 0
     for part in parts:
@@ -93,7 +94,11 @@ def pack_pyramid(arrays: Arrays, checksum: int) -> list[bytes]:
     time_bytes = arrays["times"].itemsize
     header = _HEADER.pack(_MAGIC, checksum, *lengths, time_bytes, body_crc, 0)[:-4]
     header += zlib.crc32(header).to_bytes(4, "little")
-    return [header + bytes(-len(header) % _ALIGNMENT), *parts]
+    return [header + bytes(_HEADER_BYTES - len(header)), *parts]
+
+
+def _aligned(size_bytes: int) -> int:
+    return -(-size_bytes // _ALIGNMENT) * _ALIGNMENT
 
 
 def open_pyramid(path: Path, checksum: int) -> Arrays:
@@ -116,15 +121,14 @@ def open_pyramid(path: Path, checksum: int) -> Arrays:
     _, its_checksum, *lengths, time_bytes, body_crc, _ = _HEADER.unpack(header)
     if its_checksum != checksum:
         raise InputError(str(path), f"is not of this segment; {_USELESS}", offset=8)
-    position = _HEADER.size + -_HEADER.size % _ALIGNMENT
+    position = _HEADER_BYTES
     if zlib.crc32(memoryview(data)[position:]) != body_crc or any(data[_HEADER.size : position]):
         raise InputError(str(path), f"is cut or damaged; {_USELESS}", offset=position)
     arrays = {}
     for (name, kind), length in zip(_SECTIONS.items(), lengths, strict=True):
         of_section = np.dtype("<u8" if name == "times" and time_bytes == 8 else kind)
         arrays[name] = np.frombuffer(data, of_section, length, position)
-        size_bytes = arrays[name].nbytes
-        position += size_bytes + -size_bytes % _ALIGNMENT
+        position += _aligned(arrays[name].nbytes)
     return arrays
 
 

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from meantime.kernels import seal as kernel
+from meantime.kernels.search import Segments
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from meantime.columns import Int32s, Int64s
-    from meantime.kernels.search import Segments
     from meantime.kernels.tail import Tail
 
-__all__ = ["SEGMENT_CHANGES", "Carry", "Head", "Segment", "seal"]
+__all__ = ["SEGMENT_CHANGES", "Carry", "Head", "Room", "Segment", "seal"]
 
 SEGMENT_CHANGES = 2**20
 
@@ -151,10 +151,27 @@ class Segment:
         )
 
 
-def seal(tail: Tail, rows: int, before: Carry, *, full: bool) -> Segment:
+class Room:
+    """Memory that one segment after another may use: the system clears what is new."""
+
+    def __init__(self) -> None:
+        self._bytes = np.zeros(0, np.uint8)
+
+    def take(self, size_bytes: int) -> npt.NDArray[np.uint8]:
+        """Return so many zeros, aligned; what was taken before is overwritten."""
+        if len(self._bytes) < size_bytes + _ALIGNMENT:
+            self._bytes = np.zeros(size_bytes + _ALIGNMENT, np.uint8)
+        else:
+            self._bytes[:] = 0
+        skip = -self._bytes.ctypes.data % _ALIGNMENT
+        return self._bytes[skip : skip + size_bytes]
+
+
+def seal(tail: Tail, rows: int, before: Carry, *, full: bool, room: Room | None = None) -> Segment:
     """Return the segment of the first `rows` changes of a tail, those of a quark in order of time.
 
-    `before` is the state where the segment begins, and is brought to where it ends.
+    `before` is the state where the segment begins, and is brought to where it ends. It stands in
+    `room`, or in memory of its own.
     """
     time_ns, quark = tail.time_ns[:rows], tail.quark[:rows]
     word, meta = tail.word[:rows], tail.meta[:rows]
@@ -194,7 +211,7 @@ def seal(tail: Tail, rows: int, before: Carry, *, full: bool) -> Segment:
         numeric=numeric,
         full=full,
     )
-    segment = Segment(head, _aligned_buffer(head.size_bytes()))
+    segment = Segment(head, (room or Room()).take(head.size_bytes()))
     to = segment.sections
     to["quarks"][:] = quarks
     to["offsets"][:] = offsets
@@ -224,7 +241,9 @@ def seal(tail: Tail, rows: int, before: Carry, *, full: bool) -> Segment:
         origin,
         to["numbers"] if numbers is not None else None,
     )
-    kernel.carry(time_ns, quark, word, meta, before.start_ns, before.word, before.meta)
+    alone = Segments()
+    segment.add_to(alone)
+    alone.ends(0, before.start_ns, before.word, before.meta)
     return segment
 
 
@@ -272,9 +291,3 @@ class _Numbers(NamedTuple):
 
 def _aligned(size_bytes: int) -> int:
     return -(-size_bytes // _ALIGNMENT) * _ALIGNMENT
-
-
-def _aligned_buffer(size_bytes: int) -> npt.NDArray[np.uint8]:
-    room = np.zeros(size_bytes + _ALIGNMENT, np.uint8)
-    skip = -room.ctypes.data % _ALIGNMENT
-    return room[skip : skip + size_bytes]

@@ -9,7 +9,7 @@ import numpy as np
 from meantime.history.changes import Changes, TypedChanges
 from meantime.history.late import SPILL_ROWS, dealt, grouped, pieces, spilled
 from meantime.history.reorder import Reorder
-from meantime.history.segment import SEGMENT_CHANGES, Carry, seal
+from meantime.history.segment import SEGMENT_CHANGES, Carry, Room, seal
 from meantime.history.values import value_of
 from meantime.kernels.search import Segments
 from meantime.kernels.tail import DONE, FULL, STR, UNTYPED, Tail
@@ -81,6 +81,7 @@ class Store:
         self._segment_changes = _FORGOTTEN_CHANGES if forget else segment_changes
         self._tail = self._new_tail()
         self._carry = Carry.empty()
+        self._room = Room()
         self._since_full = 0
         self._late: list[Changes] = []
         self._late_logged = self._late_spilled = 0
@@ -131,10 +132,8 @@ class Store:
 
     def ongoing(self, quark: int, names: Sequence[str]) -> Value:
         """Return the value that an attribute has now."""
-        tail = self._tail
-        if int(tail.now_meta[quark]) & 1:
-            return None
-        return value_of(int(tail.now_word[quark]), int(tail.kind[quark]), names)
+        word, meta, kind = self._tail.now(quark)
+        return None if meta & 1 else value_of(word, kind, names)
 
     def copy(self) -> Store:
         """Return a store of the same changes, which can be finished while this one goes on."""
@@ -386,6 +385,8 @@ class Store:
 
     def settle(self) -> None:
         """Seal what is to be sealed; nothing is when an operation is half done."""
+        if self._tail.rows < self._segment_changes:
+            return
         while self._tail.rows >= self._segment_changes + self._slack:
             rows = self._tail.rows
             self._seal(last=False)
@@ -438,7 +439,9 @@ class Store:
         self._carry.reserve(tail.quarks)
         changed = int(np.count_nonzero(self._carry.start_ns != _INT64.min))
         full = not self.segments or self._since_full > _CHANGES_PER_FULL_RUN * changed
-        segment = seal(tail, rows, self._carry, full=full)
+        # What a sink keeps is read from there, so the next segment may stand in the same place.
+        room = self._room if self.sink else None
+        segment = seal(tail, rows, self._carry, full=full, room=room)
         self._limit(tail)
         self._since_full = rows if full else self._since_full + rows
         left = rows < tail.rows

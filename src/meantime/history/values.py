@@ -21,7 +21,7 @@ __all__ = ["KIND_NAMES", "Strings", "value_of", "word_of", "words_of"]
 
 KIND_NAMES = {UNTYPED: "no value yet", STR: "str", INT: "int", FLOAT: "float"}
 
-_INT64 = np.iinfo(np.int64)
+_LEAST, _GREATEST = -(2**63), 2**63 - 1
 _WORD = Struct("<q")
 _FLOAT = Struct("<d")
 # All NaNs are equal, so they are one.
@@ -29,17 +29,22 @@ _NAN_WORD = _WORD.unpack(_FLOAT.pack(float("nan")))[0]
 
 
 class Strings:
-    """The strings of a history, coded in order of first appearance."""
+    """The strings of a history, coded in order of first appearance.
+
+    Attributes:
+        names: By code, the string.
+        known: By string, the code.
+    """
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         self.names = list(names)
-        self._codes = {name: code for code, name in enumerate(self.names)}
+        self.known = {name: code for code, name in enumerate(self.names)}
 
     def code(self, name: str) -> int:
         """Return a string's code, a new one if need be."""
-        code = self._codes.get(name)
+        code = self.known.get(name)
         if code is None:
-            code = self._codes[name] = len(self.names)
+            code = self.known[name] = len(self.names)
             self.names.append(name)
         return code
 
@@ -54,10 +59,15 @@ def word_of(value: Value, strings: Strings) -> tuple[int, int, int]:
     Raises:
         StateTypeError: If it is not a value, or an integer beyond 64 bits.
     """
+    if type(value) is str:
+        code = strings.known.get(value)
+        return strings.code(value) if code is None else code, 0, STR
     if value is None:
         return 0, 1, UNTYPED
+    if type(value) is int and _LEAST <= value <= _GREATEST:
+        return value, 0, INT
     if isinstance(value, str):
-        return strings.code(value if type(value) is str else str(value)), 0, STR
+        return strings.code(str(value)), 0, STR
     if isinstance(value, bool) or not isinstance(value, int | float | np.number):
         raise StateTypeError(
             f"{value!r} is a {type(value).__name__}: a value is None, an int, a float or a str"
@@ -65,7 +75,7 @@ def word_of(value: Value, strings: Strings) -> tuple[int, int, int]:
     if isinstance(value, float | np.floating):
         word = _WORD.unpack(_FLOAT.pack(value))[0]
         return word if value == value else _NAN_WORD, 0, FLOAT  # noqa: PLR0124 - only NaN differs from itself
-    if not _INT64.min <= value <= _INT64.max:
+    if not _LEAST <= value <= _GREATEST:
         raise StateTypeError(f"{value} does not fit into 64 bits")
     return int(value), 0, INT
 

@@ -43,12 +43,3 @@ def fill(
     origin: Int64s | None,
     numbers: Int64s | None,
 ) -> None: ...
-def carry(
-    time: Int64s,
-    quark: Int32s,
-    word: Int64s,
-    meta: UInt32s,
-    start: Int64s,
-    now_word: Int64s,
-    now_meta: UInt32s,
-) -> None: ...

@@ -186,23 +186,3 @@ def fill(
                 &rows[0], j, width,
                 ((<uint64_t>time[i] - <uint64_t>base_ns) << payload_bits) | field,
             )
-
-
-def carry(
-    const int64_t[::1] time,
-    const int32_t[::1] quark,
-    const int64_t[::1] word,
-    const uint32_t[::1] meta,
-    int64_t[::1] start,
-    int64_t[::1] now_word,
-    uint32_t[::1] now_meta,
-):
-    """Bring the state of each quark, by quark, to what it is after these changes."""
-    cdef Py_ssize_t i
-    cdef int32_t q
-    with nogil:
-        for i in range(time.shape[0]):
-            q = quark[i]
-            start[q] = time[i]
-            now_word[q] = word[i]
-            now_meta[q] = meta[i]

@@ -371,6 +371,23 @@ cdef class Segments:
                         high = first_after(s, low, high, end_ns - 1)
                     counts[i] += high - low
 
+    def ends(
+        self, Py_ssize_t segment, int64_t[::1] start, int64_t[::1] word, uint32_t[::1] meta
+    ):
+        """Bring the state of each quark, by quark, to what it is after a segment."""
+        cdef Segment* s = &self._segments[segment]
+        cdef Py_ssize_t run
+        cdef int32_t quark
+        cdef State state
+        with nogil:
+            for run in range(s.runs):
+                if s.offsets[run + 1] > s.offsets[run]:
+                    quark = s.quarks[run]
+                    row_state(s, run, s.offsets[run + 1] - 1, &state)
+                    start[quark] = state.start
+                    word[quark] = state.word
+                    meta[quark] = state.meta
+
     def unseal(
         self,
         Py_ssize_t segment,

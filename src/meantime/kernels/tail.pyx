@@ -307,6 +307,10 @@ cdef class Tail:
                 if time[i] > self.latest_ns:
                     self.latest_ns = time[i]
 
+    def now(self, Py_ssize_t quark):
+        """Return the word, the meta and the kind of the state that a quark is in."""
+        return self._now_word[quark], self._now_meta[quark], self._kind[quark]
+
     def put_one(self, int64_t time, int32_t quark, int64_t word, uint32_t meta, uint8_t kind):
         """Take one change; return its status."""
         cdef Open o = self.open()
