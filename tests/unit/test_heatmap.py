@@ -101,6 +101,15 @@ def test_the_json_holds_what_is_selected(tmp_path: Path) -> None:
     assert highlighted["cells"] == [[0, 25, 2], [0, 26, 1]]
 
 
+def test_a_name_with_a_comma_can_be_selected(tmp_path: Path) -> None:
+    path = tmp_path / "events.csv"
+    path.write_text('time_ns,name\n1,"a,b"\n2,a\n3,b\n')
+
+    found = document(path, "--isolate", "a\\,b,b")
+
+    assert list(found["by"]) == ["a,b", "b"]
+
+
 @pytest.mark.parametrize(
     ("options", "origin", "cells"),
     [
@@ -337,6 +346,7 @@ def test_the_terminal_gets_text(root: Path, capfdbinary: pytest.CaptureFixture[b
         ),
         (["--exclude", "nobody", "-o", "x.json"], 1, "there is no 'nobody' to select"),
         (["--state", "idle"], 1, "nothing is ever in a state that --state idle means"),
+        (["--isolate", ","], 2, "--isolate ',' gives no name"),
         (["-o", "x.jpg"], 2, "say what to write with --to-format"),
         (["--scale", "big"], 2, "is no scale"),
         (["--event", "z"], 1, "there is no event 'z': x (1)"),
@@ -391,6 +401,8 @@ def test_a_band_holds_the_samples_at_its_offsets_and_no_others(tmp_path: Path) -
     found = samples_in_band(samples, (250_000_000, 280_000_000), S)
 
     assert found.name.to_list() == ["a", "c"]
+    around = samples_in_band(samples, (280_000_000, 250_000_000), S)
+    assert around.name.to_list() == ["b", "d"]
     with pytest.raises(UsageError, match="no part"):
         samples_in_band(samples, (0, 2 * S), S)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -207,12 +208,16 @@ def _look(options: dict[str, Any]) -> Look:
 def _selection(options: dict[str, Any]) -> Selection:
     from meantime.views.heatmap.selection import Selection  # noqa: PLC0415 - as above
 
-    given = [mode for mode in ("highlight", "isolate", "exclude", "decompose") if options[mode]]
+    modes = ("highlight", "isolate", "exclude", "decompose")
+    given = [mode for mode in modes if options[mode] not in {None, False}]
     if len(given) > 1:
         raise UsageError(f"--{given[0]} and --{given[1]} cannot be drawn together: give one")
     if not given or given == ["decompose"]:
         return Selection(mode=given[0] if given else "highlight")
-    names = dict.fromkeys(name for name in options[given[0]].split(",") if name)
+    listed = re.split(r"(?<!\\),", options[given[0]])
+    names = dict.fromkeys(name.replace("\\,", ",") for name in listed if name)
+    if not names:
+        raise UsageError(f"--{given[0]} {options[given[0]]!r} gives no name")
     return Selection(tuple(names), given[0])
 
 

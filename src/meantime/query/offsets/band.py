@@ -21,14 +21,17 @@ __all__ = ["samples_in_band", "samples_of_event"]
 def samples_in_band(samples: SampleTable, band_ns: Range, period_ns: int) -> SampleTable:
     """Return the samples at offsets [from, to) of every period of the trace's own clock.
 
+    A band that ends before it begins goes on at the beginning of the next period.
+
     Raises:
         UsageError: If the band is empty or does not lie within a period.
     """
     low_ns, high_ns = band_ns
-    if not 0 <= low_ns < high_ns <= period_ns:
+    if not (0 <= low_ns < period_ns and 0 < high_ns <= period_ns and low_ns != high_ns):
         raise UsageError(f"offsets from {low_ns} to {high_ns} ns are no part of {period_ns} ns")
     offset_ns = np.mod(samples.time_ns, period_ns)
-    return _chosen(samples, (offset_ns >= low_ns) & (offset_ns < high_ns))
+    after, before = offset_ns >= low_ns, offset_ns < high_ns
+    return _chosen(samples, after & before if low_ns < high_ns else after | before)
 
 
 def samples_of_event(samples: SampleTable, event: str) -> SampleTable:
