@@ -427,3 +427,20 @@ def test_a_mistake_in_an_input_read_beside_others_gets_its_line(
     assert status == 1
     assert "bad.csv: row 1: its times are no integers" in capsys.readouterr().err
     assert not (tmp_path / "out.svg").exists()
+
+
+def test_times_are_in_utc_where_the_clock_tells_it(
+    tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    path = tmp_path / "perf.txt"
+    header = "# ========\n# captured on    : Sat\n# clockid: realtime (0)\n# ========\n#\n"
+    lines = [f"cron 1 [000] {1_763_683_200 + hour * 3600}.000000: x: \n\n" for hour in range(49)]
+    path.write_text(header + "".join(lines))
+
+    assert run(path, "--period", "1h", "-o", tmp_path / "out.svg") == 0
+    assert run(path, "--period", "1h") == 0
+
+    picture = (tmp_path / "out.svg").read_text()
+    assert "each column 1h, each of its 60 rows 1min; colour is the count" in picture
+    assert ">2025-11-21 00:00</text>" in picture
+    assert b"2025-11-21" in capfdbinary.readouterr().out

@@ -101,6 +101,25 @@ export function ticks(start: bigint, end: bigint, most: number): Ticks {
   return { base: exact(base), marks };
 }
 
+/** Round ticks in [start, end], ns since 1970 in UTC; the same rule as views/axis.py. */
+export function wallTicks(start: bigint, end: bigint, most: number): Ticks {
+  const by = step(end > start ? end - start : 1n, BigInt(Math.max(1, most)));
+  const second = UNITS[0]![0];
+  let decimals = 0;
+  while ((by * 10n ** BigInt(decimals)) % second) decimals++;
+  const marks: Ticks["marks"] = [];
+  let first = (start / by) * by;
+  if (first < start) first += by;
+  for (let ns = first; ns <= end; ns += by) {
+    const text = utc(ns);
+    if (text.startsWith("Epoch")) return ticks(start, end, most);
+    const date = text.slice(0, 10);
+    const time = text.slice(11, by >= MINUTE ? 16 : 19 + (decimals ? 1 + decimals : 0));
+    marks.push({ ns, label: by >= DAY ? date : marks.length ? time : `${date} ${time}` });
+  }
+  return { base: "", marks };
+}
+
 function clock(ns: bigint, by: bigint): string {
   const days = abs(ns) / DAY;
   const hours = (abs(ns) % DAY) / HOUR;

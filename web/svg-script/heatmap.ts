@@ -36,7 +36,8 @@ function start(model: Model, body: HTMLElement): void {
       .map((value, at) => ({ value, at }))
       .filter(({ value }) => value > 0)
       .sort((a, b) => b.value - a.value);
-    const when = first === last ? exact(model.timeNs(first, 0)) : `${exact(model.timeNs(first, 0))} to ${exact(model.timeNs(last + 1, 0))}`;
+    const from_ns = model.when(model.timeNs(first, 0));
+    const when = first === last ? from_ns : `${from_ns} to ${model.when(model.timeNs(last + 1, 0))}`;
     return [
       h("div", {}, h("b", {}, when), ` + ${exact(model.offsetNs(row))} to ${exact(model.offsetNs(row + 1))}`),
       h("div", { class: "muted" }, all ? side.amount(all) : "nothing"),

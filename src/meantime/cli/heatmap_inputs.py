@@ -57,7 +57,7 @@ def added(request: Request) -> OffsetMap:
             found += [task.result() for task in tasks]
     else:
         found += [_other(path, request, reference) for path in others]
-    together = reduce(add, found)
+    together = replace(reduce(add, found), utc_at_zero_ns=reference.clock.utc_at_origin_ns)
     if request.choice.states and not len(together.total.number):
         patterns = ", ".join(request.choice.states)
         raise InputError(first, f"nothing is ever in a state that --state {patterns} means")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from meantime.units import NS_PER_S
+from meantime.units import NS_PER_S, format_utc
 
-__all__ = ["Tick", "exact", "ticks"]
+__all__ = ["Tick", "exact", "ticks", "wall_ticks"]
 
 _MINUTE_NS = 60 * NS_PER_S
 _HOUR_NS = 60 * _MINUTE_NS
@@ -57,6 +57,30 @@ def ticks(start_ns: int, end_ns: int, most: int) -> tuple[str, list[Tick]]:
     scale, unit = next((scale, unit) for scale, unit in _UNITS if step >= scale)
     base = start_ns // (1000 * scale) * 1000 * scale
     return exact(base), [Tick(time, f"+{(time - base) // scale} {unit}") for time in times]
+
+
+def wall_ticks(start_ns: int, end_ns: int, most: int) -> list[Tick]:
+    """Return at most `most` + 1 round ticks in [start_ns, end_ns], times since 1970 in UTC.
+
+    The first says the date, as does each where they are days.
+
+    >>> hour = 3600 * 10**9
+    >>> [mark.label for mark in wall_ticks(470_000 * hour, 470_002 * hour, 4)]
+    ['2023-08-14 08:00', '08:30', '09:00', '09:30', '10:00']
+    """
+    step = _step_ns(end_ns - start_ns, max(1, most))
+    decimals = _decimals(step, NS_PER_S)
+    marks = []
+    for time in range(-(-start_ns // step) * step, end_ns + 1, step):
+        date, _, clock = format_utc(time)[:-1].partition("T")
+        if not clock:
+            return ticks(start_ns, end_ns, most)[1]
+        clock = clock[:5] if step >= _MINUTE_NS else clock[: 8 + bool(decimals) + decimals]
+        if step >= _DAY_NS:
+            marks.append(Tick(time, date))
+        else:
+            marks.append(Tick(time, clock if marks else f"{date} {clock}"))
+    return marks
 
 
 def _step_ns(span_ns: int, most: int) -> int:

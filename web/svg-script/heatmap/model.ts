@@ -1,6 +1,7 @@
 /** What the page holds: the cells of each name, how time is cut, and which columns are shown. */
 
 import { readBlock, readHead } from "../../shared/blocks";
+import { exact, utc } from "../../shared/time";
 import { type Cells, joined, lowerBound, moved, readCells } from "./cells";
 
 interface Shade {
@@ -19,6 +20,8 @@ interface Head {
   inputs: string[];
   samples: boolean;
   origin_ns: string;
+  /** What UTC is at the clock's zero. */
+  utc_ns: string | null;
   period_ns: string;
   rows: number;
   columns: number;
@@ -129,6 +132,12 @@ export class Model {
     return (BigInt(row) * this.periodNs + rows - 1n) / rows;
   }
 
+  /** When that is, as people read it. */
+  when(ns: bigint): string {
+    const { utc_ns } = this.head;
+    return utc_ns === null ? exact(ns) : utc(BigInt(utc_ns) + ns).replace(/\.?0+ UTC$/, " UTC");
+  }
+
   /** The first and the last column at these places; null if there are only some left out. */
   between(first: number, last: number): Range | null {
     while (first <= last && this.columns[first]! < 0) first++;
@@ -189,9 +198,14 @@ function nearest(bins: bigint, rows: number): number {
   return best;
 }
 
+const DAY = 86_400_000_000_000n;
+
 /** A time as the command line takes it, to the nanosecond: `20ms`, `1.1s`. */
 export function plain(ns: bigint): string {
   const size = ns < 0n ? -ns : ns;
+  for (const [scale, unit] of [[DAY, "d"], [DAY / 24n, "h"], [DAY / 1440n, "min"]] as const) {
+    if (size && size % scale === 0n) return `${ns / scale}${unit}`;
+  }
   const [scale, unit] = ([[1_000_000_000n, "s"], [1_000_000n, "ms"], [1_000n, "us"]] as const).find(([each]) => size >= each) ?? [1n, size ? "ns" : "s"];
   const digits = scale.toString().length - 1;
   const rest = (size % scale).toString().padStart(digits, "0").replace(/0+$/, "");

@@ -30,7 +30,7 @@ export class Side {
     this.element = h(
       "aside",
       {},
-      h("div", { class: "names-head" }, h("h2", {}, `${model.names.length.toLocaleString("en")} names`), this.input),
+      h("div", { class: "names-head" }, h("h2", {}, `${model.names.length.toLocaleString("en")} ${model.names.length === 1 ? "name" : "names"}`), this.input),
       this.list,
       this.details,
       findings.length ? h("section", { class: "found" }, h("h2", {}, "Found"), h("ul", {}, ...findings.map((text) => h("li", {}, name(text))))) : null,
@@ -115,8 +115,8 @@ export class Side {
       .map((value, at) => ({ value, at }))
       .filter(({ value }) => value > 0)
       .sort((a, b) => b.value - a.value);
-    const from = exact(model.timeNs(first, 0));
-    const to = exact(model.timeNs(last + 1, 0));
+    const from = model.when(model.timeNs(first, 0));
+    const to = model.when(model.timeNs(last + 1, 0));
     const band = `${exact(model.offsetNs(box.r0))} to ${exact(model.offsetNs(box.r1 + 1))}`;
     const save = () => {
       const quoted = (text: string) => `"${text.replaceAll('"', '""')}"`;

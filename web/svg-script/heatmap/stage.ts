@@ -2,7 +2,7 @@
 
 import { h } from "../../shared/dom";
 import { themeColor } from "../../shared/page";
-import { ticks } from "../../shared/time";
+import { ticks, wallTicks } from "../../shared/time";
 import type { Tooltip } from "../../shared/tooltip";
 import { Painter, TILE_COLUMNS } from "./paint";
 import type { Session } from "./session";
@@ -190,10 +190,11 @@ export class Stage {
       while (to < last && model.columns[to]! >= 0) to++;
       const begin = model.timeNs(model.columns[from]!, 0);
       const end = begin + BigInt(to - from) * model.periodNs;
-      for (const { ns, label } of marks(begin, end, Math.max(1, Math.floor(((to - from) * px) / 110)))) {
+      for (const { ns, label } of marks(begin, end, Math.max(1, Math.floor(((to - from) * px) / 110)), model.head.utc_ns)) {
         const x = LEFT + (from - session.start + Number(ns - begin) / Number(model.periodNs)) * px;
         if (x < LEFT || x > LEFT + width) continue;
-        pen.fillText(label, x, top + height + 9);
+        const half = pen.measureText(label).width / 2;
+        pen.fillText(label, Math.min(x, LEFT + width + 12 - half), top + height + 9);
         line(pen, x, top + height, x, top + height + 5);
       }
       from = to;
@@ -266,8 +267,11 @@ function line(pen: CanvasRenderingContext2D, x0: number, y0: number, x1: number,
   pen.stroke();
 }
 
-function marks(start: bigint, end: bigint, most: number): { ns: bigint; label: string }[] {
+function marks(start: bigint, end: bigint, most: number, utcNs: string | null = null): { ns: bigint; label: string }[] {
+  if (utcNs !== null) {
+    const zero = BigInt(utcNs);
+    return wallTicks(start + zero, end + zero, most).marks.map(({ ns, label }) => ({ ns: ns - zero, label }));
+  }
   const found = ticks(start, end, most);
   return found.marks.map(({ ns, label }, i) => ({ ns, label: i === 0 && found.base ? `${found.base} ${label}` : label }));
 }
-

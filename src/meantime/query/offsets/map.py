@@ -61,6 +61,7 @@ class OffsetMap:
         by: The same, by name, if it was taken apart; the names' cells sum to the total's.
         sources: The recordings in it.
         anomalies: What was odd in the input.
+        utc_at_zero_ns: What UTC, in ns since 1970, is at the map's time 0, if that is known.
     """
 
     fold: Fold
@@ -69,6 +70,7 @@ class OffsetMap:
     by: Mapping[str, Cells] = field(default_factory=dict)
     sources: tuple[Source, ...] = ()
     anomalies: Anomalies = field(default_factory=Anomalies)
+    utc_at_zero_ns: int | None = None
 
     @classmethod
     def of(
@@ -186,6 +188,7 @@ class OffsetMap:
             by,
             self.sources + other.sources,
             anomalies,
+            self.utc_at_zero_ns,
         )
 
     @property

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from meantime.units import format_ns
-from meantime.views.axis import Tick, ticks
+from meantime.views.axis import Tick, ticks, wall_ticks
 from meantime.views.heatmap.color import Scale
 from meantime.views.heatmap.grid import Grid, paint
 from meantime.views.heatmap.legend import entries, keys
@@ -119,7 +119,7 @@ def draw(found: OffsetMap, selection: Selection, look: Look, *, title: str) -> F
         palette=colors,
         unrecorded=~grid.within(found.recorded, wholly=False),
         lost=grid.within(found.lost, wholly=False),
-        times=_times(grid, width),
+        times=_times(grid, width, found.utc_at_zero_ns),
         offsets=[
             (height - tick.time_ns * height / found.fold.period_ns, tick.label)
             for tick in ticks(0, found.fold.period_ns, 6)[1]
@@ -144,25 +144,39 @@ def _subtitle(found: OffsetMap, look: Look) -> str:
     colored = "by rank" if look.method == "rank" and look.largest is None else "in proportion"
     what = {"ns": "time", "weight": "weight", "starts": "starts", "ends": "ends"}
     return (
-        f"each column {format_ns(fold.period_ns)}, each of its {fold.rows} rows {exactly}"
-        f"{format_ns(width_ns)}; colour is the {what.get(found.value, 'count')}, {colored}"
+        f"each column {_length(fold.period_ns)}, each of its {fold.rows} rows {exactly}"
+        f"{_length(width_ns)}; colour is the {what.get(found.value, 'count')}, {colored}"
+        f"{'' if found.utc_at_zero_ns is None else '; times in UTC'}"
     )
 
 
-def _times(grid: Grid, width_px: int) -> list[tuple[float, str]]:
+def _length(ns: int) -> str:
+    """Return a duration in days, hours or minutes where it is a whole number of them."""
+    for unit, scale_s in (("d", 86_400), ("h", 3600), ("min", 60)):
+        count, rest = divmod(ns, scale_s * 10**9)
+        if count and not rest:
+            return f"{count}{unit}"
+    return format_ns(ns)
+
+
+def _times(grid: Grid, width_px: int, utc_ns: int | None) -> list[tuple[float, str]]:
     found: list[tuple[float, str]] = []
     step_px = width_px / grid.width
     for (first, count), place in zip(grid.runs, grid.places, strict=False):
         start_ns = grid.fold.edge_ns(first)
         length_ns = count * grid.fold.period_ns
         run_px = count / grid.group * step_px
-        for tick in _labelled(start_ns, start_ns + length_ns, max(1, int(run_px // 110))):
+        for tick in _labelled(start_ns, start_ns + length_ns, run_px, utc_ns):
             x = place * step_px + (tick.time_ns - start_ns) / length_ns * run_px
             found.append((x, tick.label))
     return found
 
 
-def _labelled(start_ns: int, end_ns: int, most: int) -> list[Tick]:
+def _labelled(start_ns: int, end_ns: int, width_px: float, utc_ns: int | None) -> list[Tick]:
+    most = max(1, int(width_px // 110))
+    if utc_ns is not None:
+        marks = wall_ticks(start_ns + utc_ns, end_ns + utc_ns, most)
+        return [Tick(mark.time_ns - utc_ns, mark.label) for mark in marks]
     base, marks = ticks(start_ns, end_ns, most)
     if base and marks:
         marks[0] = Tick(marks[0].time_ns, f"{base} {marks[0].label}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from meantime.units import format_ns
-from meantime.views.axis import ticks
+from meantime.views.axis import Tick, ticks, wall_ticks
 from meantime.views.heatmap.color import Scale, mix
 from meantime.views.heatmap.grid import Grid
 from meantime.views.heatmap.palette import palette
@@ -55,7 +55,7 @@ def terminal(
         yield from _blocks(mix(painted, norms, colors.empty(dark=True)), labels)
     else:
         yield from _shades(np.max(norms, axis=0), recorded, labels)
-    yield (" " * _LABEL + _times(grid, width - _LABEL) + "\n").encode()
+    yield (" " * _LABEL + _times(grid, width - _LABEL, found.utc_at_zero_ns) + "\n").encode()
     for layer, each in zip(drawn, values, strict=True):
         total = int(each.sum())
         amount = format_ns(total) if found.value == "ns" else f"{total:,}"
@@ -103,14 +103,25 @@ def _shades(
         yield f"{labels.get(line, ''):>{_LABEL - 1}} {cells.rstrip()}\n".encode()
 
 
-def _times(grid: Grid, width: int) -> str:
+def _times(grid: Grid, width: int, utc_ns: int | None) -> str:
     line = [" "] * max(width, grid.width)
     for (first, count), place in zip(grid.runs, grid.places, strict=False):
         start_ns = grid.fold.edge_ns(first)
         length_ns = count * grid.fold.period_ns
         drawn = -(-count // grid.group)
-        for mark in ticks(start_ns, start_ns + length_ns, max(1, drawn // 16))[1]:
+        most = max(1, drawn // 16)
+        if utc_ns is None:
+            marks = ticks(start_ns, start_ns + length_ns, most)[1]
+        else:
+            marks = [
+                Tick(mark.time_ns - utc_ns, mark.label)
+                for mark in wall_ticks(start_ns + utc_ns, start_ns + length_ns + utc_ns, most)
+            ]
+        for mark in marks:
             at = place + (mark.time_ns - start_ns) * drawn // length_ns
-            if at + len(mark.label) < len(line) and not "".join(line[at : at + 12]).strip():
+            if (
+                at + len(mark.label) < len(line)
+                and not "".join(line[max(0, at - 1) : at + len(mark.label) + 1]).strip()
+            ):
                 line[at : at + len(mark.label)] = mark.label
     return "".join(line).rstrip()
