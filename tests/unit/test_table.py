@@ -96,3 +96,16 @@ def test_parquet_says_the_same_as_csv(tmp_path: Path) -> None:
     (tmp_path / "broken.parquet").write_bytes(path.read_bytes()[:40])
     with pytest.raises(InputError, match="not a Parquet file"):
         meantime.open(tmp_path / "broken.parquet")
+
+
+def test_bytes_that_are_no_table_are_of_no_known_format(tmp_path: Path) -> None:
+    path = tmp_path / "channel0_1"
+    path.write_bytes(b"\xc1\x1f\xfc\xc1 a\r,b\x00\n\r\r")
+
+    with pytest.raises(InputError, match="the format is not known"):
+        meantime.open(path)
+
+
+def test_a_field_without_an_end_is_named_with_its_line(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"table\.csv:2: it is not CSV that can be read"):
+        read(tmp_path, 'time_ns,name\n1,"' + "x" * 200_000)

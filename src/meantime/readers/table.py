@@ -82,7 +82,8 @@ class _Reading:
         self._options.tell(source.read_bytes, source.stored_bytes or 0)
         self._trace.anomalies.add("truncated", int(source.truncated))
         head = bytes(data[:4])
-        columns = _parquet(bytes(data), source.name) if head == _PARQUET else _csv(bytes(data))
+        name = source.name
+        columns = _parquet(bytes(data), name) if head == _PARQUET else _csv(bytes(data), name)
         self._trace.records = len(next(iter(columns.values()), ()))
         if set(_INTERVALS) <= set(columns):
             yield self._states(columns)
@@ -214,10 +215,13 @@ class _Reading:
 
 
 def _names(line: str) -> list[str]:
-    return [name.strip() for name in next(csv.reader([line.strip()]), [])]
+    try:
+        return [name.strip() for name in next(csv.reader([line.strip()]), [])]
+    except csv.Error:  # it is no CSV: carriage returns among its bytes, or an endless field
+        return []
 
 
-def _csv(data: bytes) -> dict[str, Sequence[str]]:
+def _csv(data: bytes, name: str) -> dict[str, Sequence[str]]:
     """Return the columns of a CSV text by name; a row that is too short has empty fields."""
     text = data.decode("utf-8-sig", "backslashreplace")
     rows = csv.reader(io.StringIO(text, newline=""))
@@ -226,11 +230,16 @@ def _csv(data: bytes) -> dict[str, Sequence[str]]:
         name: at for at, name in enumerate(names) if name in {*_EVENTS, *_INTERVALS, "weight"}
     }
     columns: dict[str, list[str]] = {name: [] for name in wanted}
-    for row in rows:
-        if not row:
-            continue
-        for name, at in wanted.items():
-            columns[name].append(row[at] if at < len(row) else "")
+    try:
+        for row in rows:
+            if not row:
+                continue
+            for column, at in wanted.items():
+                columns[column].append(row[at] if at < len(row) else "")
+    except csv.Error as error:
+        raise InputError(
+            name, f"it is not CSV that can be read ({error})", line=rows.line_num
+        ) from None
     return dict(columns)
 
 
