@@ -7,12 +7,12 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
-from meantime.errors import InputError, ProviderError, UsageError
+from meantime.errors import HistoryClosedError, InputError, OutputError, ProviderError, UsageError
 from meantime.events import Events
 from meantime.history import HistoryBuilder
 from meantime.history.build import fill
 from meantime.history.checkpoints import build_checkpoints
-from meantime.history.opening import is_history
+from meantime.history.opening import is_history, open_history
 from meantime.provenance import can_be_read_again, fingerprint
 from meantime.providers import load_provider
 from meantime.readers import open_trace
@@ -79,7 +79,10 @@ def build(
         return fill(HistoryBuilder(path, keep=keep), opened, made_by)
     made_of = provenance_of(trace, made_by, lenient=lenient)
     if resume and path is not None and is_history(path):
-        builder = _going_on(Path(path), made_of, made_by, tell or _say_nothing)
+        try:
+            builder = _going_on(Path(path), made_of, made_by, tell or _say_nothing)
+        except HistoryClosedError:
+            return _finished(Path(path), made_of, tell or _say_nothing)
     else:
         builder = HistoryBuilder(path, keep=keep)
     builder.catalogue.provenance = made_of
@@ -129,6 +132,22 @@ def _going_on(
     return HistoryBuilder(path)
 
 
+def _finished(path: Path, made_of: dict[str, str], tell: Tell) -> History:
+    """Return a finished history of the same.
+
+    Raises:
+        OutputError: If it is of something else.
+    """
+    history = open_history(path)
+    if (reason := why_not(history.provenance, made_of)) is not None:
+        raise OutputError(f"{path}: exists, and is of something else: {reason}")
+    tell(f"{path}: was finished already")
+    # a build that was killed at its very end left its logs
+    for log in path.glob("*.log"):
+        log.unlink()
+    return history
+
+
 def provider_of(provider: ProviderLike) -> StateProvider | None:
     """Return the provider that is meant: itself, one of its class, or that of a file.
 
@@ -165,6 +184,8 @@ def why_not(kept: dict[str, str], made_of: dict[str, str]) -> str | None:
     """Return why a history is not what would be made now; None if it is."""
     if "fingerprint" not in made_of:
         return "a pipe cannot be read again"
+    if "fingerprint" not in kept:
+        return "it does not say what it is made of"
     if kept.get("fingerprint") != made_of["fingerprint"]:
         return "the trace is another"
     for part, what in _PARTS.items():

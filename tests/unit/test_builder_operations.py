@@ -314,3 +314,16 @@ def test_over_an_instant_a_number_is_what_it_is_then(builder: HistoryBuilder) ->
         history.average(quark, 9, 9)
     with pytest.raises(TimeRangeError):
         history.sample([quark], [2**70])
+
+
+def test_a_declaration_or_definition_said_again_is_one(builder: HistoryBuilder) -> None:
+    builder.modify(1, builder.quark("a"), "x", builder.tag({"pid": 1}))
+    for _ in range(2):
+        builder.lanes("*", entity_kind="Disk")
+        builder.define_tag(0, {"pid": 1})
+        builder.define_tag(1, {})
+
+    history = builder.close()
+
+    assert len([lane for lane in history.lanes if lane.declaration.pattern]) == 1
+    assert list(history.tags) == [{"pid": 1}, {}]

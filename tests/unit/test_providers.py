@@ -405,25 +405,69 @@ def test_a_build_that_cannot_go_on_begins_anew_and_says_why(
 
 
 @pytest.mark.usefixtures("every_change_is_logged")
-def test_a_reader_s_build_goes_on_by_passing_over_what_is_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, root: Path
+@pytest.mark.parametrize(
+    ("names", "segment_changes"),
+    [(("postgres.statemap.gz", None), 8000), (("files.jsonl", "files.toml"), 40)],
+)
+def test_a_build_goes_on_from_wherever_it_was_killed(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    root: Path,
+    names: tuple[str, str | None],
+    segment_changes: int,
 ) -> None:
-    monkeypatch.setattr(Store.__init__, "__defaults__", (5000,))
-    trace = root / "examples" / "postgres.statemap.gz"
+    monkeypatch.setattr(Store.__init__, "__defaults__", (segment_changes,))
+    source = root / "examples" / names[0]
+    made_by = None if names[1] is None else root / "examples" / names[1]
     whole, killed = tmp_path / "whole.mth", tmp_path / "killed.mth"
-    meantime.build(trace, None, whole)
+    meantime.build(source, made_by, whole)
+    lines = len((whole / "manifest").read_bytes().splitlines())
+    assert lines > 4
+    append = directory.DirectoryWriter._append
+    left = 0
 
-    def dying(*_: object) -> None:
-        raise Killed
+    def dying(self: directory.DirectoryWriter, record: dict[str, Any]) -> None:
+        nonlocal left
+        left -= 1
+        append(self, record)
+        if not left:
+            raise Killed
 
-    with monkeypatch.context() as patch:
-        patch.setattr(Store, "finish", dying)
+    monkeypatch.setattr(directory.DirectoryWriter, "_append", dying)
+    for last in range(1, lines):
+        left = last
         with pytest.raises(Killed):
-            meantime.build(trace, None, killed)
+            meantime.build(source, made_by, killed)
 
-    meantime.build(trace, None, killed, resume=True)
+        meantime.build(source, made_by, killed, resume=True)
 
-    assert contents(killed) == contents(whole)
+        assert contents(killed) == contents(whole)
+        shutil.rmtree(killed)
+
+
+def test_a_finished_history_is_gone_on_with_only_by_the_same(tmp_path: Path) -> None:
+    trace, path = write(tmp_path / "x.jsonl", EVENTS), tmp_path / "x.mth"
+    meantime.build(trace, Files, path)
+    said: list[str] = []
+
+    again = meantime.build(trace, Files, path, resume=True, tell=said.append)
+
+    assert said == [f"{path}: was finished already"]
+    assert again.built
+    with pytest.raises(OutputError, match="is of something else: the provider is Columns, it was"):
+        meantime.build(trace, Columns, path, resume=True)
+
+
+def test_what_a_build_killed_at_its_beginning_leaves_is_built_over(tmp_path: Path) -> None:
+    trace, path = write(tmp_path / "x.jsonl", EVENTS), tmp_path / "x.mth"
+    (path / "segments").mkdir(parents=True)
+    (path / "manifest.tmp").touch()
+    assert is_unfinished(path)
+
+    assert meantime.build(trace, Files, path, resume=True).built
+    (path / "manifest").unlink()
+    with pytest.raises(OutputError, match="exists"):
+        meantime.build(trace, Files, path, resume=True)
 
 
 def test_a_trace_that_cannot_be_read_leaves_nothing(tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ def fill(
     builder.events.text = trace.text
     builder.samples.stacks = trace.stacks
     builder.catalogue.lost = trace.lost
-    builder.catalogue.anomalies.update(trace.anomalies)
+    builder.catalogue.found.update(dict(trace.anomalies))
     return builder.close(None if trace.bounds is None else trace.bounds[1])
 
 

@@ -607,9 +607,10 @@ class HistoryBuilder:
     ) -> None:
         """Declare that the attributes of a pattern can be drawn; see `LaneDeclaration`."""
         text = pattern if isinstance(pattern, str) else format_pattern(pattern)
-        self.catalogue.declarations.append(
-            LaneDeclaration(text, kind, entity_kind, label, tuple(states), unit)
-        )
+        lane = LaneDeclaration(text, kind, entity_kind, label, tuple(states), unit)
+        # whoever goes on with a history may declare again what is declared
+        if lane not in self.catalogue.declarations:
+            self.catalogue.declarations.append(lane)
 
     @property
     def anomalies(self) -> Anomalies:
@@ -640,7 +641,7 @@ class HistoryBuilder:
         catalogue = self.catalogue
         tables = tables or self._tables()
         spans, samples = tables.spans, tables.samples
-        catalogue.anomalies.add("overlapping_span", overlapping_spans(self.attributes, spans))
+        catalogue.found["overlapping_span"] = overlapping_spans(self.attributes, spans)
         if catalogue.bounds is None:
             catalogue.bounds = event_range(spans, samples)
         start_ns = catalogue.start_ns

@@ -27,6 +27,8 @@ class Catalogue:
         tag_log: Every definition of a tag in order: the tag, its fields, and the key it goes by.
         start_ns: Where the history begins, if no change is earlier.
         position: Where in the input whoever builds is; any JSON, kept with the changes before it.
+        anomalies: What was odd so far.
+        found: What else was odd, as is known when the whole input was read.
         provenance: What it is made of, and by whom, as strings: a history of the same is the same.
     """
 
@@ -47,6 +49,7 @@ class Catalogue:
         self.facts: dict[str, str] = {}
         self.lost: list[tuple[int, int]] = []
         self.anomalies = Anomalies()
+        self.found: dict[str, int] = {}
         self.position: Any = None
         self.provenance: dict[str, str] = {}
 
@@ -60,6 +63,8 @@ class Catalogue:
 
     def define_tag(self, tag: int, fields: Mapping[str, Any], key: Any = None) -> None:
         """Say what a tag stands for, from now on and in all its uses."""
+        if tag < len(self.tags) and repr(self.tags[tag]) == repr(dict(fields)):
+            return  # as whoever goes on with a history says it again
         while tag >= len(self.tags):
             self.tags.append({})
         self.tags[tag] = dict(fields)

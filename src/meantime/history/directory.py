@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from meantime.history.segment import Segment
     from meantime.history.store import Store
 
-__all__ = ["DirectoryWriter"]
+__all__ = ["DirectoryWriter", "is_empty"]
 
 _LOG_EVERY_S = 0.2
 
@@ -70,7 +70,7 @@ class DirectoryWriter:
         Raises:
             OutputError: If there is something of that name, or it cannot be written.
         """
-        if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
+        if self.path.exists() and not is_empty(self.path):
             raise OutputError(
                 f"{self.path}: exists; remove it, or give resume=True if a history is to go on"
             )
@@ -235,6 +235,17 @@ class DirectoryWriter:
             os.fsync(file.fileno())
         temporary.replace(path)
         _sync(path.parent)
+
+
+def is_empty(path: Path) -> bool:
+    """Return whether a directory has nothing in it but what a build begins with.
+
+    A build that was killed before its manifest had its name leaves that.
+    """
+    if not path.is_dir():
+        return False
+    begun = {path / "segments", path / "manifest.tmp"}
+    return set(path.iterdir()) <= begun and not any((path / "segments").glob("*"))
 
 
 def _sync(path: Path) -> None:

@@ -90,6 +90,7 @@ def _facts(catalogue: Catalogue) -> dict[str, Any]:
         "facts": catalogue.facts,
         "lost": catalogue.lost,
         "anomalies": dict(catalogue.anomalies),
+        "found": catalogue.found,
         "provenance": catalogue.provenance,
     }
 
@@ -111,5 +112,6 @@ def _recall_facts(catalogue: Catalogue, facts: dict[str, Any]) -> None:
     catalogue.facts = facts["facts"]
     catalogue.provenance = facts.get("provenance", {})
     catalogue.lost = [(from_ns, to_ns) for from_ns, to_ns in facts["lost"]]
+    catalogue.found = facts.get("found", {})
     for name, number in facts["anomalies"].items():
         catalogue.anomalies.add(name, number - catalogue.anomalies[name])

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from meantime.history.builder import HistoryBuilder
+from meantime.history.directory import is_empty
 from meantime.history.history import History
 from meantime.history.loading import fingerprint, load
 from meantime.history.present import Facts, Present
@@ -100,4 +101,4 @@ def is_unfinished(path: Path) -> bool:
     Raises:
         InputError: If it is of a later version, or damaged.
     """
-    return is_history(path) and load(path, HistoryBuilder()).closed is None
+    return is_empty(path) or (is_history(path) and load(path, HistoryBuilder()).closed is None)

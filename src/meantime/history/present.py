@@ -69,6 +69,8 @@ class Facts:
         """Return what a catalogue and the event tables say now."""
         anomalies = Anomalies()
         anomalies.update(catalogue.anomalies)
+        for name, count in catalogue.found.items():
+            anomalies.add(name, count)
         anomalies.add("zero_length_state", replaced)
         return cls(
             attributes=catalogue.attributes,
