@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from meantime.columns import Coded
-from meantime.kernels import nest
+from meantime.kernels import gather, nest
 from meantime.tabular import Tabular
 from meantime.trace import ArgumentText, SpanFlag
 
@@ -196,9 +196,9 @@ class SpanCollector:
                 "end_ns": batch.end_ns,
                 "level": batch.level,
                 "flags": batch.flags,
-                "thread": quark_of[batch.thread],
-                "name": code_of[batch.name],
-                "category": np.append(category_of, np.int32(-1))[batch.category],
+                "thread": gather.looked_up(quark_of, batch.thread),
+                "name": gather.looked_up(code_of, batch.name),
+                "category": gather.looked_up(category_of, batch.category),
                 "offset": np.zeros(rows, np.int64) if arguments is None else arguments.offset,
                 "length": np.zeros(rows, np.int32) if arguments is None else arguments.length,
             }
@@ -212,17 +212,19 @@ class SpanCollector:
         parts, self._parts = self._parts, []
         columns = {name: _joined(parts, name) for name in _COLUMNS}
         quarks = columns.pop("thread")
-        threads = np.flatnonzero(np.bincount(quarks)).astype(np.int32)
+        threads = gather.seen(quarks)
         index = np.zeros(int(threads.max(initial=0)) + 1, np.int32)
         index[threads] = np.arange(len(threads))
         places = rank(threads)
+        quarks = gather.looked_up(index, quarks)
         rows, offsets, structured = nest.order(
-            columns["start_ns"], columns["end_ns"], index[quarks], columns["flags"], places
+            columns["start_ns"], columns["end_ns"], quarks, columns["flags"], places
         )
         del quarks
-        if not np.array_equal(rows, np.arange(len(rows), dtype=np.int32)):
-            for name in columns:
-                columns[name] = columns[name][rows]
+        if not gather.is_counting(rows):
+            for name, column in columns.items():
+                columns[name] = np.empty_like(column)
+                gather.take(column, rows, columns[name])
         del rows
         depth, lane, parent = nest.nest(
             columns["start_ns"],

@@ -2,15 +2,14 @@
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
+import os
+
 import numpy as np
 
+from meantime.kernels.intern cimport intern_table, texts_of
 from meantime.kernels.memory cimport column
 
 cdef extern from "chrome_scan.h":
-    ctypedef struct Intern:
-        const char** texts
-        uint32_t* lengths
-        uint64_t count
     ctypedef struct ChromeThread:
         int32_t pid
         int32_t tid
@@ -62,9 +61,9 @@ cdef extern from "chrome_scan.h":
         uint8_t* record_flags
         uint8_t* record_reach
         int64_t records
-        Intern names
-        Intern categories
-        Intern ids
+        intern_table names
+        intern_table categories
+        intern_table ids
         ChromeThread* threads
         int64_t thread_count
         TopValue* top
@@ -75,7 +74,7 @@ cdef extern from "chrome_scan.h":
         int saw_events
         int64_t error_offset
         const char* error
-    int chrome_init(Chrome*, const char*, int64_t) noexcept nogil
+    int chrome_init(Chrome*, const char*, int64_t, uint64_t) noexcept nogil
     void chrome_free(Chrome*) noexcept nogil
     int chrome_scan(Chrome*, int64_t) noexcept nogil
     const char* value_end(const char*, const char*) noexcept nogil
@@ -97,6 +96,11 @@ ODDITIES = (
 )
 
 
+cdef uint64_t seed():
+    """What hashes begin with: strings come from outside."""
+    return <uint64_t>int.from_bytes(os.urandom(8), "little")
+
+
 cdef class ChromeScanner:
     """Scans a text that must stay where it is until `finish` was called.
 
@@ -113,7 +117,7 @@ cdef class ChromeScanner:
         cdef const char* begin = b""
         if text.shape[0]:
             begin = <const char*>&text[0]
-        if not chrome_init(&self.scan, begin, text.shape[0]):
+        if not chrome_init(&self.scan, begin, text.shape[0], seed()):
             raise MemoryError
         self.ready = True
         self.scan.lenient = lenient
@@ -240,24 +244,20 @@ cdef class ChromeScanner:
             "mixed": np.asarray(mixed).view(np.bool_),
         }
 
-    cdef list _texts(self, Intern* table):
-        cdef uint64_t i
-        return [table.texts[i][:table.lengths[i]] for i in range(table.count)]
-
     @property
     def names(self):
         """What name codes stand for."""
-        return self._texts(&self.scan.names)
+        return texts_of(&self.scan.names)
 
     @property
     def categories(self):
         """What category codes stand for."""
-        return self._texts(&self.scan.categories)
+        return texts_of(&self.scan.categories)
 
     @property
     def ids(self):
         """What the codes of pid, tid, id and scope stand for."""
-        return self._texts(&self.scan.ids)
+        return texts_of(&self.scan.ids)
 
 
 def json_value_length(const uint8_t[::1] text, int64_t offset):

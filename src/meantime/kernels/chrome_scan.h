@@ -325,15 +325,12 @@ typedef struct {
       *record_args_length, *record_length;
   uint8_t *record_phase, *record_flags, *record_reach;
   int64_t records, records_capacity;
-  Intern names, categories, ids;
+  intern_table names, categories, ids;
   /* threads */
   ChromeThread *threads;
   int32_t *thread_slots;
   int64_t thread_count, thread_capacity;
   int32_t last_thread;
-  /* numbers such as 7.0, which are the id 7 */
-  char **made;
-  int64_t made_count;
   TopValue *top;
   int64_t top_count;
   int64_t odd[ODD_COUNT];
@@ -344,7 +341,7 @@ typedef struct {
   const char *error;
 } Chrome;
 
-static int chrome_init(Chrome *s, const char *base, int64_t length) {
+static int chrome_init(Chrome *s, const char *base, int64_t length, uint64_t seed) {
   memset(s, 0, sizeof *s);
   s->base = s->p = base;
   s->end = base + length;
@@ -354,11 +351,11 @@ static int chrome_init(Chrome *s, const char *base, int64_t length) {
   s->thread_slots = malloc((size_t)s->thread_capacity * 2 * sizeof(int32_t));
   if (!s->threads || !s->thread_slots) return 0;
   memset(s->thread_slots, 0xff, (size_t)s->thread_capacity * 2 * sizeof(int32_t));
-  return intern_init(&s->names) && intern_init(&s->categories) && intern_init(&s->ids);
+  return strings_init(&s->names, seed) && strings_init(&s->categories, seed) &&
+         strings_init(&s->ids, seed);
 }
 
 static void chrome_free(Chrome *s) {
-  int64_t i;
   free(s->start_ns); free(s->end_ns); free(s->args_offset); free(s->thread); free(s->name);
   free(s->category); free(s->args_length); free(s->flags);
   free(s->mark_ns); free(s->mark_args_offset); free(s->mark_thread); free(s->mark_name);
@@ -370,13 +367,10 @@ static void chrome_free(Chrome *s) {
   free(s->record_flags); free(s->record_reach);
   intern_free(&s->names); intern_free(&s->categories); intern_free(&s->ids);
   free(s->threads); free(s->thread_slots);
-  for (i = 0; i < s->made_count; i++) free(s->made[i]);
-  free(s->made);
   free(s->top);
 }
 
-static int spans_reserve(Chrome *s) {
-  int64_t n = s->spans_capacity ? s->spans_capacity * 3 / 2 : 4096;
+static int spans_room(Chrome *s, int64_t n) {
   int ok = column_grow((void **)&s->start_ns, n, 8) && column_grow((void **)&s->end_ns, n, 8) &&
            column_grow((void **)&s->args_offset, n, 8) && column_grow((void **)&s->thread, n, 4) &&
            column_grow((void **)&s->name, n, 4) && column_grow((void **)&s->category, n, 4) &&
@@ -385,8 +379,12 @@ static int spans_reserve(Chrome *s) {
   return ok;
 }
 
-static int marks_reserve(Chrome *s) {
-  int64_t n = s->marks_capacity ? s->marks_capacity * 3 / 2 : 4096;
+static int spans_reserve(Chrome *s) {
+  return spans_room(s, rows_expected(s->spans, s->p - s->base, s->end - s->base)) ||
+         spans_room(s, s->spans * 3 / 2);
+}
+
+static int marks_room(Chrome *s, int64_t n) {
   int ok = column_grow((void **)&s->mark_ns, n, 8) &&
            column_grow((void **)&s->mark_args_offset, n, 8) &&
            column_grow((void **)&s->mark_thread, n, 4) && column_grow((void **)&s->mark_name, n, 4) &&
@@ -396,8 +394,12 @@ static int marks_reserve(Chrome *s) {
   return ok;
 }
 
-static int records_reserve(Chrome *s) {
-  int64_t n = s->records_capacity ? s->records_capacity * 3 / 2 : 1024;
+static int marks_reserve(Chrome *s) {
+  return marks_room(s, rows_expected(s->marks, s->p - s->base, s->end - s->base)) ||
+         marks_room(s, s->marks * 3 / 2);
+}
+
+static int records_room(Chrome *s, int64_t n) {
   int ok = column_grow((void **)&s->record_ns, n, 8) &&
            column_grow((void **)&s->record_offset, n, 8) &&
            column_grow((void **)&s->record_args_offset, n, 8) &&
@@ -414,6 +416,11 @@ static int records_reserve(Chrome *s) {
            column_grow((void **)&s->record_reach, n, 1);
   if (ok) s->records_capacity = n;
   return ok;
+}
+
+static int records_reserve(Chrome *s) {
+  return records_room(s, rows_expected(s->records, s->p - s->base, s->end - s->base)) ||
+         records_room(s, s->records * 3 / 2);
 }
 
 static int32_t thread_code(Chrome *s, int32_t pid, int32_t tid) {
@@ -468,33 +475,17 @@ static int fail(Chrome *s, const char *where, const char *why) {
 /* An id from a number that is not plainly an integer: 7.0 and 7e0 are the id 7. */
 static int32_t id_from_number(Chrome *s, const char *text, const char *end) {
   Decimal value;
-  char *made, **list;
   char digits[24];
-  int length = 0, i;
+  int length = 24;
   uint64_t magnitude;
   if (decimal_slow(text, end, &value) != NUMBER_OK || value.billionths || value.ns % 1000)
     return intern(&s->ids, text, (uint32_t)(end - text), s->end);
   value.ns /= 1000; /* decimal_slow took it for microseconds */
   magnitude = value.ns < 0 ? 0 - (uint64_t)value.ns : (uint64_t)value.ns;
-  do digits[length++] = (char)('0' + magnitude % 10);
+  do digits[--length] = (char)('0' + magnitude % 10);
   while (magnitude /= 10);
-  if (value.ns < 0) digits[length++] = '-';
-  made = malloc((size_t)length);
-  list = realloc(s->made, (size_t)(s->made_count + 1) * sizeof(char *));
-  if (!made || !list) {
-    free(made);
-    if (list) s->made = list;
-    return -2;
-  }
-  s->made = list;
-  for (i = 0; i < length; i++) made[i] = digits[length - 1 - i];
-  {
-    uint64_t known = s->ids.count;
-    int32_t code = intern(&s->ids, made, (uint32_t)length, made + length);
-    if (s->ids.count == known) free(made);
-    else s->made[s->made_count++] = made;
-    return code;
-  }
+  if (value.ns < 0) digits[--length] = '-';
+  return intern(&s->ids, digits + length, (uint32_t)(24 - length), digits + 24);
 }
 
 static inline int plain_integer(const char *p, const char *end) {

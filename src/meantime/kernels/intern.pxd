@@ -19,3 +19,9 @@ cdef extern from "intern.h" nogil:
     int32_t intern_add(intern_table *table, const intern_text *text, uint32_t context)
     bint intern_grow(intern_table *table)
     void intern_free(intern_table *table)
+
+
+cdef inline list texts_of(const intern_table* table):
+    """The strings of a table, by code."""
+    cdef int32_t i
+    return [table.bytes[table.offsets[i]:table.offsets[i + 1]] for i in range(table.count)]

@@ -2,15 +2,14 @@
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
+import os
+
 import numpy as np
 
+from meantime.kernels.intern cimport intern_table, texts_of
 from meantime.kernels.memory cimport column
 
 cdef extern from "spall_scan.h":
-    ctypedef struct Intern:
-        const char** texts
-        uint32_t* lengths
-        uint64_t count
     ctypedef struct SpallThread:
         uint32_t pid
         uint32_t tid
@@ -40,7 +39,7 @@ cdef extern from "spall_scan.h":
         int32_t* instant_thread
         int32_t* instant_name
         int64_t instants
-        Intern names
+        intern_table names
         SpallThread* threads
         int64_t thread_count
         SpallProcess* processes
@@ -53,10 +52,15 @@ cdef extern from "spall_scan.h":
         int64_t place
         int type
         int lenient
-    int spall_init(Spall*, const char*, int64_t, int64_t, int, double) noexcept nogil
+    int spall_init(Spall*, const char*, int64_t, int64_t, int, double, uint64_t) noexcept nogil
     void spall_free(Spall*) noexcept nogil
     int spall_scan(Spall*) noexcept nogil
     int64_t spall_close(Spall*) noexcept nogil
+
+
+cdef uint64_t seed():
+    """What hashes begin with: strings come from outside."""
+    return <uint64_t>int.from_bytes(os.urandom(8), "little")
 
 
 cdef class SpallScanner:
@@ -75,7 +79,7 @@ cdef class SpallScanner:
                   *, bint lenient):
         self.text = text
         if not spall_init(&self.records, <const char*>&text[0], offset, text.shape[0], format,
-                          unit):
+                          unit, seed()):
             raise MemoryError
         self.ready = True
         self.records.lenient = lenient
@@ -149,9 +153,7 @@ cdef class SpallScanner:
     @property
     def names(self):
         """What name codes stand for; an address is a byte 255 and its 8 bytes."""
-        cdef uint64_t i
-        cdef Intern* table = &self.records.names
-        return [table.texts[i][:table.lengths[i]] for i in range(table.count)]
+        return texts_of(&self.records.names)
 
     def threads(self):
         """Return pid, tid and name of each thread; the name is b"" if none is given."""

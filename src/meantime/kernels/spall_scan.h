@@ -29,7 +29,7 @@ enum {
 
 enum { SPALL_DONE, SPALL_CUT, SPALL_UNKNOWN, SPALL_MEMORY };
 
-enum { SPAN_UNFINISHED = 1, SPAN_STRUCTURED = 2, ADDRESSES_A_BLOCK = 4096 };
+enum { SPAN_UNFINISHED = 1, SPAN_STRUCTURED = 2 };
 
 typedef struct {
   uint32_t pid, tid;
@@ -59,9 +59,7 @@ typedef struct {
   int64_t *instant_ns;
   int32_t *instant_thread, *instant_name;
   int64_t instants, instants_capacity;
-  Intern names;
-  char **blocks; /* what stands for addresses */
-  int64_t addresses;
+  intern_table names;
   SpallThread *threads;
   int32_t *slots;
   int64_t thread_count, thread_capacity;
@@ -86,7 +84,7 @@ static inline double load_double(const char *p) {
 }
 
 static int spall_init(Spall *s, const char *base, int64_t offset, int64_t length, int format,
-                      double unit) {
+                      double unit, uint64_t seed) {
   memset(s, 0, sizeof *s);
   s->base = base;
   s->p = base + offset;
@@ -99,13 +97,10 @@ static int spall_init(Spall *s, const char *base, int64_t offset, int64_t length
   s->slots = malloc((size_t)s->thread_capacity * 2 * sizeof(int32_t));
   if (!s->threads || !s->slots) return 0;
   memset(s->slots, 0xff, (size_t)s->thread_capacity * 2 * sizeof(int32_t));
-  return intern_init(&s->names);
+  return strings_init(&s->names, seed);
 }
 
 static void spall_free(Spall *s) {
-  int64_t i;
-  for (i = 0; i * ADDRESSES_A_BLOCK < s->addresses; i++) free(s->blocks[i]);
-  free(s->blocks);
   free(s->start_ns); free(s->end_ns); free(s->args_offset); free(s->thread); free(s->name);
   free(s->level); free(s->below); free(s->args_length); free(s->flags);
   free(s->instant_ns); free(s->instant_thread); free(s->instant_name);
@@ -113,8 +108,7 @@ static void spall_free(Spall *s) {
   free(s->threads); free(s->slots); free(s->processes);
 }
 
-static int spall_grow(Spall *s) {
-  int64_t n = s->capacity ? s->capacity * 3 / 2 : 4096;
+static int spall_room(Spall *s, int64_t n) {
   int ok = column_grow((void **)&s->start_ns, n, 8) && column_grow((void **)&s->end_ns, n, 8) &&
            column_grow((void **)&s->args_offset, n, 8) && column_grow((void **)&s->thread, n, 4) &&
            column_grow((void **)&s->name, n, 4) && column_grow((void **)&s->level, n, 4) &&
@@ -122,6 +116,12 @@ static int spall_grow(Spall *s) {
            column_grow((void **)&s->flags, n, 1);
   if (ok) s->capacity = n;
   return ok;
+}
+
+/* Makes room when the reader stands at this byte of the text. */
+static int spall_grow(Spall *s, int64_t place) {
+  return spall_room(s, rows_expected(s->spans, place, s->end - s->base)) ||
+         spall_room(s, s->spans * 3 / 2);
 }
 
 static inline uint64_t thread_slot(uint32_t pid, uint32_t tid) {
@@ -196,7 +196,7 @@ static inline int span_begin(Spall *s, int32_t code, int64_t time_ns, int32_t na
                              int64_t args_offset, int32_t args_length) {
   SpallThread *thread = &s->threads[code];
   int64_t n = s->spans;
-  if (UNLIKELY(n == s->capacity) && !spall_grow(s)) return 0;
+  if (UNLIKELY(n == s->capacity) && !spall_grow(s, args_offset)) return 0;
   s->start_ns[n] = s->end_ns[n] = time_ns;
   s->args_offset[n] = args_length ? args_offset : 0;
   s->args_length[n] = args_length;
@@ -308,7 +308,7 @@ static int spall_stream(Spall *s) {
       last_key = load8(p + 1);
       code = spall_thread(s, load4(p + 1), load4(p + 5));
       if (code < 0) return SPALL_MEMORY;
-      if (UNLIKELY(s->spans == s->capacity) && !spall_grow(s)) return SPALL_MEMORY;
+      if (UNLIKELY(s->spans == s->capacity) && !spall_grow(s, p - s->base)) return SPALL_MEMORY;
       name = intern(&s->names, p + 26, (uint32_t)name_length, end);
       if (name < 0) return SPALL_MEMORY;
       ticks = load_double(p + 9);
@@ -419,26 +419,11 @@ static inline uint64_t load_width(const char *p, int width) {
   return value;
 }
 
-/* The name of an address: a byte that no text begins with and its 8 bytes, in a block that never
- * moves. */
+/* The name of an address: a byte that no text begins with and its 8 bytes. */
 static int32_t address_name(Spall *s, uint64_t address) {
-  char key[16] = {(char)0xff}, *kept;
-  uint64_t known = s->names.count;
-  int32_t code;
+  char key[16] = {(char)0xff};
   memcpy(key + 1, &address, 8);
-  code = intern(&s->names, key, 9, key + sizeof key);
-  if (code < 0 || s->names.count == known) return code;
-  if (s->addresses % ADDRESSES_A_BLOCK == 0) {
-    int64_t blocks = s->addresses / ADDRESSES_A_BLOCK;
-    if (!column_grow((void **)&s->blocks, blocks + 1, sizeof(char *))) return -1;
-    s->blocks[blocks] = malloc(ADDRESSES_A_BLOCK * 9);
-    if (!s->blocks[blocks]) return -1;
-  }
-  kept = s->blocks[s->addresses / ADDRESSES_A_BLOCK] + s->addresses % ADDRESSES_A_BLOCK * 9;
-  s->addresses++;
-  memcpy(kept, key, 9);
-  s->names.texts[code] = kept;
-  return code;
+  return intern(&s->names, key, 9, key + sizeof key);
 }
 
 /* Automatic version 3: one buffer of differences. */
@@ -460,7 +445,8 @@ static int spall_auto_buffer(Spall *s, const char *p, const char *stop, int32_t 
       caller ^= load_width(p + 1 + time_width + address_width, caller_width);
       name = address_name(s, address);
       if (name < 0) return SPALL_MEMORY;
-      if (!span_begin(s, code, time_of_ticks(s, ticks, &s->threads[code]), name, 0, 0))
+      if (!span_begin(s, code, time_of_ticks(s, ticks, &s->threads[code]), name,
+                      p - s->base, 0))
         return SPALL_MEMORY;
       p += size;
     } else if (kind == 1) {

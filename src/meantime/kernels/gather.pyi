@@ -1,0 +1,13 @@
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from meantime.columns import Int32s
+
+_T = TypeVar("_T", bound=np.generic[Any])
+
+def take(column: npt.NDArray[_T], rows: Int32s, out: npt.NDArray[_T]) -> None: ...
+def looked_up(table: Int32s, codes: Int32s) -> Int32s: ...
+def seen(codes: Int32s) -> Int32s: ...
+def is_counting(rows: Int32s) -> bool: ...

@@ -1,0 +1,55 @@
+"""Columns put in another order, and codes looked up: NumPy would make 8-byte indices first."""
+
+from libc.stdint cimport int32_t, int64_t, uint8_t
+
+import numpy as np
+
+ctypedef fused number:
+    int64_t
+    int32_t
+    uint8_t
+
+
+def take(const number[::1] column, const int32_t[::1] rows, number[::1] out):
+    """Write column[rows]."""
+    cdef Py_ssize_t i
+    with nogil:
+        for i in range(rows.shape[0]):
+            out[i] = column[rows[i]]
+
+
+def looked_up(const int32_t[::1] table, const int32_t[::1] codes):
+    """Return table[codes], -1 for codes below 0."""
+    cdef Py_ssize_t i, n = codes.shape[0]
+    out_array = np.empty(n, np.int32)
+    cdef int32_t[::1] out = out_array
+    with nogil:
+        for i in range(n):
+            out[i] = table[codes[i]] if codes[i] >= 0 else -1
+    return out_array
+
+
+def seen(const int32_t[::1] codes):
+    """Return the different codes, which are not below 0, in ascending order, as int32."""
+    cdef Py_ssize_t i, n = codes.shape[0]
+    cdef int32_t most = -1
+    cdef uint8_t[::1] there
+    with nogil:
+        for i in range(n):
+            if codes[i] > most:
+                most = codes[i]
+    there_array = np.zeros(most + 1, np.uint8)
+    there = there_array
+    with nogil:
+        for i in range(n):
+            there[codes[i]] = 1
+    return np.flatnonzero(there_array).astype(np.int32)
+
+
+def is_counting(const int32_t[::1] rows):
+    """Return whether these are 0, 1, 2, and so on."""
+    cdef Py_ssize_t i = 0, n = rows.shape[0]
+    with nogil:
+        while i < n and rows[i] == i:
+            i += 1
+    return i == n
