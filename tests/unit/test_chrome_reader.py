@@ -505,3 +505,87 @@ def test_a_very_long_name_and_a_very_deep_stack_are_read(read: Callable[..., His
 
     assert history.spans().name[0] == long
     assert int(history.spans().depth.max()) == deep - 1
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        '{"p\\u0068":"X","name":"a","ts":1,"dur":2,"pid":1,"tid":2}',
+        '{"ph":"\\u0058","na\\u006de":"a","t\\u0073":1,"dur":2,"pid":1,"\\u0074id":2}',
+    ],
+)
+def test_keys_and_phases_may_have_escapes(read: Callable[..., History], event: str) -> None:
+    assert rows(read(f"[{event}]")) == A
+
+
+@pytest.mark.parametrize(
+    ("more", "oddity", "count"),
+    [
+        ('"samples":[{"tid":1,"ts":1e99,"sf":"1"},{"tid":1,"ts":"NaN","sf":"1"}]', "bad_profile", 2),
+        ('"samples":[{"tid":1,"ts":1,"sf":"1","weight":1e30}]', "bad_profile", 1),
+        ('"samples":[{"tid":1,"ts":1,"sf":"0"}]', "bad_profile", 1),
+    ],
+)  # fmt: skip
+def test_samples_beyond_measure_are_counted(
+    read: Callable[..., History], more: str, oddity: str, count: int
+) -> None:
+    frames = '"stackFrames":{"1":{"name":"f"}}'
+
+    history = read(f'{{"traceEvents":[{ONE}],{more},{frames}}}')
+
+    assert rows(history) == A
+    assert dict(history.anomalies) == {oddity: count}
+
+
+def test_a_profile_beyond_measure_is_counted(read: Callable[..., History]) -> None:
+    nodes = [{"id": 1, "callFrame": {"functionName": "f"}}]
+    chunk = {"cpuProfile": {"nodes": nodes, "samples": [1]}, "timeDeltas": [1]}
+    events = [
+        {"ph": "P", "name": "Profile", "ts": 1, "args": {"data": {"startTime": 10**30}}},
+        {"ph": "P", "name": "ProfileChunk", "ts": 1, "args": {"data": chunk}},
+    ]
+
+    assert dict(read(json.dumps(events)).anomalies) == {"bad_profile": 1}
+
+
+def test_long_and_deep_keys_beside_the_events_are_kept(read: Callable[..., History]) -> None:
+    long, deep = json.dumps({"x": "y" * 5000}), "[" * 2000 + "]" * 2000
+
+    history = read(f'{{"long":{long},"de\\u0065p":{deep},"traceEvents":[{ONE}]}}')
+
+    assert history.facts == {"long": long, "deep": deep}
+
+
+def test_facts_of_several_processes_are_told_apart(read: Callable[..., History]) -> None:
+    events = [
+        {"ph": "M", "name": "num_cpus", "pid": 1, "args": {"number": 8}},
+        {"ph": "M", "name": "num_cpus", "pid": 2, "args": {"number": 8}},
+        {"ph": "M", "name": "config", "pid": 1, "args": {"a": 1, "b": [2]}},
+        {"ph": "M", "name": "config", "pid": 2, "args": {"a": 3}},
+    ]
+
+    assert read(json.dumps(events)).facts == {
+        "num_cpus": "8",
+        "config": '{"a": 1, "b": [2]}',
+        "config of 2": "3",
+    }
+
+
+def test_a_counter_without_values_is_counted(read: Callable[..., History]) -> None:
+    assert dict(read('[{"ph":"C","name":"c","ts":1,"pid":1}]').anomalies) == {"bad_counter": 1}
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+def test_text_in_two_bytes_a_character_is_refused_as_such(
+    read: Callable[..., History], encoding: str
+) -> None:
+    with pytest.raises(InputError, match="UTF-16 or UTF-32: save it in UTF-8"):
+        read(f"[{ONE}]".encode(encoding))
+
+
+def test_what_instants_carry_is_kept(read: Callable[..., History]) -> None:
+    points = read(
+        '[{"ph":"i","name":"a","ts":1,"args":{"n":[1]}},{"ph":"i","name":"b","ts":2}]'
+    ).points()
+
+    assert [points.arguments(row) for row in range(2)] == ['{"n":[1]}', None]

@@ -224,3 +224,16 @@ def test_what_cannot_be_compared_is_refused(
 
     assert status in {1, 2}
     assert message in said
+
+
+def test_stacks_without_end_are_not_written_one_by_one(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "deep.json"
+    event = '{{"ph":"X","name":"a","ts":{},"dur":{},"pid":1,"tid":1}}'
+    path.write_text(f"[{','.join(event.format(i, 90_000 - 2 * i) for i in range(30_000))}]")
+
+    for name in ("deep.txt", "deep.json.json"):
+        status, said = run(capsys, "flame", str(path), "-o", str(tmp_path / name))
+        assert (status, "30,000 deep" in said) == (1, True)
+        assert not (tmp_path / name).exists()

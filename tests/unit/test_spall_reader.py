@@ -218,3 +218,21 @@ def test_a_file_cut_at_any_byte_is_read_or_refused(read: Callable[..., History])
                 read(data[:cut])
             except InputError:
                 assert cut < 32
+
+
+def test_what_instants_carry_is_kept(read: Callable[..., History]) -> None:
+    instant3 = b"\x05" + begin3(3, b"i", b"xy")[1:]
+    instant1 = b"\x05" + begin1(3, b"i", b"xy")[1:]
+
+    for data in (header(3) + buffer3(instant3), header(1) + instant1):
+        points = read(data).points()
+        assert [(points.name[row], points.arguments(row)) for row in range(len(points))] == [
+            ("i", "xy")
+        ]
+
+
+def test_a_wrong_magic_is_said_of_a_file_called_spall(read: Callable[..., History]) -> None:
+    with pytest.raises(
+        InputError, match=r"byte 0: a \.spall trace begins with 0xbadf00d, this with"
+    ):
+        read(header(1, magic=MAGIC + 1) + begin1(1))

@@ -221,6 +221,9 @@ def _written(
 
 def _speedscope(tree: CallTree, unit: str, title: str) -> Iterator[bytes]:
     """Yield the tree as one sampled profile, a sample per stack."""
+    from meantime.query.stacks import refuse_endless  # noqa: PLC0415 - as above
+
+    refuse_endless(tree)
     rows = [row for row, own in enumerate(tree.own.tolist()) if own > 0]
     frames: dict[str, int] = {}
     samples = [

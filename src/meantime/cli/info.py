@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 _MOST_THREADS = 60
+_MOST_FACTS = 12
+_SHORT = 100
 _MOST_NAMES = 6
 
 
@@ -156,7 +158,11 @@ def _print(facts: dict[str, Any], history: History) -> None:
                 ("tags", f"{facts['tags']:,}"),
                 ("events", _named(facts)),
                 ("spans", _counted(facts)),
-                ("anomalies", "\n".join(history.anomalies.lines()) or "none"),
+                *_short_facts(facts.get("facts", {})),
+                *(
+                    ("" if row else "anomalies", line)
+                    for row, line in enumerate(history.anomalies.lines() or ["none"])
+                ),
             ]
             if value is not None
         ]
@@ -191,6 +197,12 @@ def _named(facts: dict[str, Any]) -> str:
     listed = ", ".join(f"{name} {count:,}" for name, count in names[:_MOST_NAMES])
     more = f" and {len(names) - _MOST_NAMES:,} more" if len(names) > _MOST_NAMES else ""
     return f"{facts['events']:,}" + (f" ({listed}{more})" if names else "")
+
+
+def _short_facts(facts: dict[str, str]) -> list[tuple[str, str]]:
+    """Return what the trace says of itself in few words."""
+    short = [(name, text) for name, text in facts.items() if len(name) + len(text) <= _SHORT]
+    return short[:_MOST_FACTS]
 
 
 def _entities(facts: dict[str, Any]) -> str | None:

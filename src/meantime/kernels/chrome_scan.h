@@ -507,6 +507,31 @@ typedef struct {
 
 enum { EVENT_OK, EVENT_CUT, EVENT_ERROR, EVENT_MEMORY };
 
+enum { MOST_KEY = 64 };
+
+/* A key or phase with escapes, of which only those of ASCII matter; returns its length. */
+static int64_t plain_text(const char *text, int64_t length, char *out) {
+  int64_t i, n = 0;
+  int digit;
+  for (i = 0; i < length; i++) {
+    if (text[i] != '\\' || i + 5 >= length || text[i + 1] != 'u') {
+      out[n++] = text[i];
+      continue;
+    }
+    for (digit = 0, out[n] = 0; digit < 4; digit++) {
+      char c = text[i + 2 + digit];
+      int value = c >= '0' && c <= '9' ? c - '0' : (c | 0x20) >= 'a' && (c | 0x20) <= 'f'
+                  ? (c | 0x20) - 'a' + 10 : 16;
+      if (value == 16 || (digit < 2 && value)) break;
+      out[n] = (char)(out[n] * 16 + value);
+    }
+    if (digit < 4) out[n] = '\\';
+    else i += 5;
+    n++;
+  }
+  return n;
+}
+
 /* Reads one event; *at stands on its '{' and is moved behind its '}'. */
 static int event_read(Chrome *s, const char **at, ChromeEvent *e) {
   const char *p = *at + 1, *end = s->end;
@@ -518,6 +543,7 @@ static int event_read(Chrome *s, const char **at, ChromeEvent *e) {
   e->has_phase = 0;
   for (;;) {
     const char *key, *value, *value_stop, *text, *text_end;
+    char unescaped[MOST_KEY];
     int64_t length;
     int32_t code;
     char kind; /* 's'tring, 't'oken, 'n'ested */
@@ -566,6 +592,7 @@ static int event_read(Chrome *s, const char **at, ChromeEvent *e) {
     }
     p = value_stop;
     code = 0;
+  again:
     switch (length) {
       case 1:
         if (key[0] == 's' && kind == 's' && text_end > text) e->reach = (uint8_t)text[0];
@@ -577,6 +604,10 @@ static int event_read(Chrome *s, const char **at, ChromeEvent *e) {
         } else if (key[0] == 'p' && key[1] == 'h') {
           e->has_phase = kind != 't' || *text != 'n';
           e->phase = kind == 's' && text_end - text == 1 ? (uint8_t)*text : 0;
+          if (UNLIKELY(kind == 's' && text_end - text == 6)) {
+            char plain[6];
+            if (plain_text(text, 6, plain) == 1) e->phase = (uint8_t)plain[0];
+          }
         } else if (key[0] == 'i' && key[1] == 'd') {
           code = e->id = intern(&s->ids, text, (uint32_t)(text_end - text), end);
         } else if (key[0] == 'b' && key[1] == 'p') {
@@ -636,6 +667,12 @@ static int event_read(Chrome *s, const char **at, ChromeEvent *e) {
         break;
     }
     if (UNLIKELY(code == -2)) return EVENT_MEMORY;
+    if (UNLIKELY(length > 5 && length <= MOST_KEY && key != unescaped &&
+                 memchr(key, '\\', (size_t)length))) {
+      length = plain_text(key, length, unescaped);
+      key = unescaped;
+      goto again;
+    }
   }
   *at = p + 1;
   return EVENT_OK;

@@ -38,6 +38,8 @@ cdef extern from "spall_scan.h":
         int64_t* instant_ns
         int32_t* instant_thread
         int32_t* instant_name
+        int64_t* instant_args_offset
+        int32_t* instant_args_length
         int64_t instants
         intern_table names
         SpallThread* threads
@@ -148,6 +150,8 @@ cdef class SpallScanner:
             "time_ns": column(<void**>&s.instant_ns, s.instants, np.int64),
             "thread": column(<void**>&s.instant_thread, s.instants, np.int32),
             "name": column(<void**>&s.instant_name, s.instants, np.int32),
+            "args_offset": column(<void**>&s.instant_args_offset, s.instants, np.int64),
+            "args_length": column(<void**>&s.instant_args_length, s.instants, np.int32),
         }
 
     @property

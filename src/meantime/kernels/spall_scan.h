@@ -56,8 +56,8 @@ typedef struct {
   int32_t *thread, *name, *level, *below, *args_length;
   uint8_t *flags;
   int64_t spans, capacity;
-  int64_t *instant_ns;
-  int32_t *instant_thread, *instant_name;
+  int64_t *instant_ns, *instant_args_offset;
+  int32_t *instant_thread, *instant_name, *instant_args_length;
   int64_t instants, instants_capacity;
   intern_table names;
   SpallThread *threads;
@@ -104,6 +104,7 @@ static void spall_free(Spall *s) {
   free(s->start_ns); free(s->end_ns); free(s->args_offset); free(s->thread); free(s->name);
   free(s->level); free(s->below); free(s->args_length); free(s->flags);
   free(s->instant_ns); free(s->instant_thread); free(s->instant_name);
+  free(s->instant_args_offset); free(s->instant_args_length);
   intern_free(&s->names);
   free(s->threads); free(s->slots); free(s->processes);
 }
@@ -227,12 +228,15 @@ static inline void span_end(Spall *s, int32_t code, int64_t time_ns) {
   else s->end_ns[top] = time_ns;
 }
 
-static int instant(Spall *s, int32_t code, int64_t time_ns, int32_t name) {
+static int instant(Spall *s, int32_t code, int64_t time_ns, int32_t name, int64_t args_offset,
+                   int32_t args_length) {
   int64_t n = s->instants;
   if (n == s->instants_capacity) {
     int64_t room = n ? n * 2 : 256;
     if (!column_grow((void **)&s->instant_ns, room, 8) ||
         !column_grow((void **)&s->instant_thread, room, 4) ||
+        !column_grow((void **)&s->instant_args_offset, room, 8) ||
+        !column_grow((void **)&s->instant_args_length, room, 4) ||
         !column_grow((void **)&s->instant_name, room, 4))
       return 0;
     s->instants_capacity = room;
@@ -240,6 +244,8 @@ static int instant(Spall *s, int32_t code, int64_t time_ns, int32_t name) {
   s->instant_ns[n] = time_ns;
   s->instant_thread[n] = code;
   s->instant_name[n] = name;
+  s->instant_args_offset[n] = args_length ? args_offset : 0;
+  s->instant_args_length[n] = args_length;
   s->instants++;
   if (time_ns > s->threads[code].last_ns) s->threads[code].last_ns = time_ns;
   return 1;
@@ -283,7 +289,8 @@ static int spall_stream(Spall *s) {
         if (!span_begin(s, code, time_ns, name, p + begin_size + name_length - s->base,
                         (int32_t)args_length))
           return SPALL_MEMORY;
-      } else if (!instant(s, code, time_ns, name)) {
+      } else if (!instant(s, code, time_ns, name, p + begin_size + name_length - s->base,
+                          (int32_t)args_length)) {
         return SPALL_MEMORY;
       }
       p += begin_size + name_length + args_length;
@@ -371,7 +378,8 @@ static int spall_buffer(Spall *s, const char *p, const char *stop, int32_t code)
       name = intern(&s->names, p + 11, (uint32_t)name_length, end);
       if (name < 0) return SPALL_MEMORY;
       if (type == TYPE_INSTANT) {
-        if (!instant(s, code, time_of_ticks(s, load8(p + 1), &s->threads[code]), name))
+        if (!instant(s, code, time_of_ticks(s, load8(p + 1), &s->threads[code]), name,
+                     p + 11 + name_length - s->base, (int32_t)args_length))
           return SPALL_MEMORY;
       } else if (!span_begin(s, code, time_of_ticks(s, load8(p + 1), &s->threads[code]), name,
                              p + 11 + name_length - s->base, (int32_t)args_length)) {

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from meantime.errors import MeantimeError
 from meantime.kernels import calls, nest
 from meantime.stacks import NO_STACK, StackTable, StackTableBuilder
 
@@ -32,9 +33,12 @@ __all__ = [
     "difference",
     "gone",
     "left_heavy",
+    "refuse_endless",
     "sample_tree",
     "span_tree",
 ]
+
+_MOST_FRAMES = 2 * 10**8
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +111,24 @@ def _tree(table: StackTable, stack: Int32s, weight: Int64s) -> CallTree:
     total = own.copy()
     calls.spread(table.parent, total)
     return CallTree(table, own, total, np.bincount(stack, minlength=len(table)))
+
+
+def refuse_endless(tree: CallTree) -> None:
+    """Refuse a tree whose stacks, each written out from the outermost frame on, have no end.
+
+    Raises:
+        MeantimeError: If they have more frames together than any text should.
+    """
+    depth = np.ones(len(tree), np.int64)
+    for row, parent in enumerate(tree.stacks.parent.tolist()):
+        if parent >= 0:
+            depth[row] += depth[parent]
+    frames = int(depth[tree.own > 0].sum())
+    if frames > _MOST_FRAMES:
+        raise MeantimeError(
+            f"these stacks are up to {int(depth.max()):,} deep: written out one by one they have"
+            f" {frames:,} frames; draw them as .svg, or take a part of them"
+        )
 
 
 def left_heavy(tree: CallTree) -> list[int]:

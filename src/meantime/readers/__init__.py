@@ -40,6 +40,20 @@ _MODULES = (
 )
 
 
+# How JSON in 2 or 4 bytes a character may begin, without a byte order mark.
+_WIDE = {
+    bracket.encode(encoding) + rest.encode(encoding)
+    for bracket in "[{"
+    for encoding, rests in (
+        ("utf-16-le", '{\r\n "]'),
+        ("utf-16-be", '{\r\n "]'),
+        ("utf-32-le", [""]),
+        ("utf-32-be", [""]),
+    )
+    for rest in rests
+}
+
+
 def recognise(source: Source) -> Reader:
     """Return the module that reads an input, by its beginning.
 
@@ -55,6 +69,8 @@ def recognise(source: Source) -> Reader:
         formats.append(reader.FORMAT)
     if not head:
         raise InputError(source.name, "the input is empty")
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")) or head[:4] in _WIDE:
+        raise InputError(source.name, "the text is in UTF-16 or UTF-32: save it in UTF-8")
     raise InputError(source.name, f"the format is not known; meantime reads: {', '.join(formats)}")
 
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from meantime.errors import InputError
 from meantime.readers.contract import lazy_trace
 from meantime.readers.json_file import load_object
-from meantime.readers.sampling import SampleColumns
+from meantime.readers.sampling import SampleColumns, times_of
 from meantime.readers.v8 import NodeTree
 from meantime.stacks import StackTableBuilder
 
@@ -23,8 +21,6 @@ if TYPE_CHECKING:
 __all__ = ["FORMAT", "read", "recognises"]
 
 FORMAT = "cpuprofile"
-
-_NS_PER_US = 1000
 
 
 def recognises(head: bytes, name: str) -> bool:
@@ -53,8 +49,8 @@ def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Bat
         tree.add(profile["nodes"])
         nodes = [int(node) for node in profile.get("samples", [])]
         deltas = [int(delta) for delta in profile.get("timeDeltas", [])]
-        start_us = int(profile.get("startTime", 0))
-    except (AttributeError, KeyError, TypeError, ValueError):
+        time_ns = times_of(int(profile.get("startTime", 0)), deltas)
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
         raise InputError(
             source.name, "a CPU profile has nodes, samples and timeDeltas, this has not"
         ) from None
@@ -65,7 +61,6 @@ def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Bat
     trace.paths.append(("Processes", "0", "Threads", "0"))
     samples = SampleColumns(trace.values)
     if nodes:
-        time_ns = (np.cumsum(np.array(deltas, np.int64)) + start_us) * _NS_PER_US
         samples.add_run(0, time_ns, [tree.stack(node) for node in nodes])
         trace.stacks = stacks.build()
         yield samples.batch()

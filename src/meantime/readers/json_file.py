@@ -29,6 +29,8 @@ def load_object(source: Source) -> dict[str, Any]:
         raise InputError(
             source.name, f"{error.msg} (byte {offset})", line=error.lineno, offset=offset
         ) from None
+    except ValueError as error:
+        raise InputError(source.name, f"a number cannot be read: {error}") from None
     except RecursionError:
         raise InputError(source.name, "the JSON is nested too deeply to be a profile") from None
     if not isinstance(value, dict):

@@ -13,7 +13,24 @@ if TYPE_CHECKING:
 
     from meantime.columns import Int64s
 
-__all__ = ["SampleColumns"]
+__all__ = ["SampleColumns", "times_of"]
+
+_LIMIT = 2**62
+_NS_PER_US = 1000
+
+
+def times_of(start_us: int, deltas_us: Sequence[int]) -> Int64s:
+    """Return times in nanoseconds, each so many microseconds after the one before it.
+
+    >>> times_of(5, [1, 2]).tolist()
+    [6000, 8000]
+
+    Raises:
+        ValueError: If they are beyond all measure.
+    """
+    if abs(start_us) + sum(map(abs, deltas_us)) > _LIMIT // _NS_PER_US:
+        raise ValueError(start_us)
+    return (np.cumsum(np.array(deltas_us, np.int64)) + start_us) * _NS_PER_US
 
 
 class SampleColumns:
@@ -32,7 +49,13 @@ class SampleColumns:
         return bool(self._rows)
 
     def add(self, thread: int, time_ns: int, stack: int, weight: int, event: str) -> None:
-        """Add one sample."""
+        """Add one sample.
+
+        Raises:
+            ValueError: If its time or weight is beyond all measure.
+        """
+        if max(abs(time_ns), abs(weight)) > _LIMIT:
+            raise ValueError(time_ns)
         self._rows.append((time_ns, thread, stack, weight, self._event(event)))
 
     def add_run(self, thread: int, time_ns: Int64s, stack: Sequence[int]) -> None:

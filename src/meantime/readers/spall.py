@@ -42,7 +42,8 @@ _AUTO_HEADER = struct.Struct("<QQdQH")
 
 def recognises(head: bytes, name: str) -> bool:
     """Return whether an input beginning like this is a .spall trace, of whatever version."""
-    del name
+    if ".spall" in name and b"\0" in head[:32]:
+        return True  # whatever is wrong with its beginning, it is to be said as of such a trace
     return head[:8] in {MAGIC.to_bytes(8, "little"), AUTO_MAGIC.to_bytes(8, "little")}
 
 
@@ -151,6 +152,7 @@ def _columns(scanner: SpallScanner, trace: Trace) -> Iterator[Batch]:
             entity=entities[instants["thread"]],
             name=instants["name"],
             target=np.full(len(instants["time_ns"]), -1, np.int32),
+            arguments=Arguments(instants["args_offset"], instants["args_length"]),
         )
 
 

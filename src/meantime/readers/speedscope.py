@@ -38,6 +38,10 @@ _NS_PER_UNIT = {
     "seconds": 10**9,
 }
 _LIMIT = 2**62
+_MALFORMED = (
+    *(AttributeError, InvalidOperation, IndexError, KeyError),
+    *(OverflowError, TypeError, ValueError),
+)
 
 
 def recognises(head: bytes, name: str) -> bool:
@@ -80,7 +84,7 @@ def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Bat
         try:
             thread = len(trace.paths)
             batch = _read_profile(profile, thread, frames, trace, stacks, samples)
-        except (AttributeError, InvalidOperation, IndexError, KeyError, TypeError, ValueError):
+        except _MALFORMED:
             if not options.lenient:
                 raise InputError(
                     source.name, f"profiles[{number}] is not an evented or sampled profile"

@@ -24,7 +24,7 @@ def read_counters(records: Records) -> Iterator[Batch]:
     series: dict[int, tuple[list[int], list[int | float]]] = {}
     for row in records.rows("C").tolist():
         arguments = records.arguments_of(row)
-        if not isinstance(arguments, dict):
+        if not isinstance(arguments, dict) or not arguments:
             records.trace.anomalies.add("bad_counter")
             continue
         name = records.name_of(row)

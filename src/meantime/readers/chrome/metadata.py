@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -33,11 +34,17 @@ def _keep(records: Records, row: int, name: str, arguments: dict[str, Any]) -> b
         trace.sort_keys[entity(thread)] = index
     elif name == "process_labels":
         trace.descriptions[entity(thread)] = str(arguments.get("labels", ""))
-    elif len(arguments) == 1 and isinstance(
-        value := next(iter(arguments.values())), str | int | float
-    ):
-        trace.facts[name] = str(value)
+    else:
+        _keep_fact(records, thread, name, arguments)
     return True
+
+
+def _keep_fact(records: Records, thread: int, name: str, arguments: dict[str, Any]) -> None:
+    """Keep a fact under its name, or that and its process where another says otherwise."""
+    value = next(iter(arguments.values())) if len(arguments) == 1 else arguments
+    text = str(value) if isinstance(value, str | int | float) else json.dumps(value)
+    if records.trace.facts.setdefault(name, text) != text:
+        records.trace.facts[f"{name} of {records.entities.pid[thread]}"] = text
 
 
 def _integer(value: object) -> int | None:

@@ -6,9 +6,7 @@ import json
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from meantime.readers.sampling import SampleColumns
+from meantime.readers.sampling import SampleColumns, times_of
 from meantime.readers.v8 import NodeTree
 from meantime.stacks import NO_STACK, StackTableBuilder
 
@@ -17,6 +15,11 @@ if TYPE_CHECKING:
     from meantime.trace import Samples
 
 __all__ = ["read_profiles"]
+
+_MALFORMED = (
+    *(AttributeError, InvalidOperation, KeyError, OverflowError),
+    *(RecursionError, TypeError, ValueError),
+)
 
 
 def read_profiles(
@@ -53,7 +56,7 @@ def _read_v8(records: Records, stacks: StackTableBuilder, samples: SampleColumns
             _chunk(data, tree, nodes, deltas)
             if name != "ProfileChunk":
                 owner[:] = [thread, int(data.get("startTime", records.time_ns[row] // 1000))]
-        except (AttributeError, TypeError, ValueError):
+        except _MALFORMED:
             records.trace.anomalies.add("bad_profile")
     for tree, nodes, deltas, owner in profiles.values():
         if not nodes:
@@ -61,7 +64,11 @@ def _read_v8(records: Records, stacks: StackTableBuilder, samples: SampleColumns
         if not owner or len(nodes) != len(deltas):
             records.trace.anomalies.add("bad_profile", len(nodes))
             continue
-        time_ns = (np.cumsum(np.array(deltas, np.int64)) + owner[1]) * 1000
+        try:
+            time_ns = times_of(owner[1], deltas)
+        except ValueError:
+            records.trace.anomalies.add("bad_profile", len(nodes))
+            continue
         samples.add_run(
             records.entities.thread(owner[0]), time_ns, [tree.stack(node) for node in nodes]
         )
@@ -103,12 +110,11 @@ def _read_legacy(
             frame = str(sample["sf"])
             stack = NO_STACK if frame == "-1" else _frame_stack(frame, frames, known, stacks)
             weight = int(sample.get("weight", 1))
-        except (AttributeError, KeyError, TypeError, InvalidOperation, ValueError):
+            process = str(sample.get("pid", owners.get(tid, "0")))
+            thread = records.entities.code("Processes", process, "Threads", tid)
+            samples.add(thread, time_ns, stack, weight, str(sample.get("name", "samples")))
+        except _MALFORMED:
             records.trace.anomalies.add("bad_profile")
-            continue
-        process = str(sample.get("pid", owners.get(tid, "0")))
-        thread = records.entities.code("Processes", process, "Threads", tid)
-        samples.add(thread, time_ns, stack, weight, str(sample.get("name", "samples")))
 
 
 def _frame_stack(

@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 __all__ = ["write"]
 
 _LINES_AT_ONCE = 2**12
+# The facts that are written otherwise, or stand for what is.
+_WRITTEN = {
+    *("displayTimeUnit", "traceName", "baseTimeNanoseconds"),
+    *("traceEvents", "samples", "stackFrames"),
+}
 
 
 def write(history: History, lost: Counter[str], *, version: int) -> Iterator[bytes]:
@@ -31,6 +36,9 @@ def write(history: History, lost: Counter[str], *, version: int) -> Iterator[byt
     if history.title:
         head["traceName"] = history.title
     text = json.dumps(head)[:-1]
+    for name, value in history.facts.items():
+        if name not in _WRITTEN:
+            text += f", {json.dumps(name)}: {_fact(value)}"
     if history.clock.utc_at_origin_ns is not None:
         text += f', "baseTimeNanoseconds": {history.clock.utc_at_origin_ns}'
     yield f'{text}, "traceEvents": [\n'.encode()
@@ -45,6 +53,17 @@ def write(history: History, lost: Counter[str], *, version: int) -> Iterator[byt
     if waiting:
         yield (separator + ",\n".join(waiting)).encode()
     yield b"\n]" + "".join(_samples(history)).encode() + b"}\n"
+
+
+def _fact(text: str) -> str:
+    """Return a fact as JSON: what is read back as this text."""
+    if text.startswith(("{", "[")):
+        try:
+            json.loads(text, strict=False)
+        except (ValueError, RecursionError):
+            return json.dumps(text)
+        return text
+    return json.dumps(text)
 
 
 def _events(history: History, lost: Counter[str]) -> Iterator[str]:

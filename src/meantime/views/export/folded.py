@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from meantime.query.stacks import sample_tree, span_tree
+from meantime.query.stacks import refuse_endless, sample_tree, span_tree
 from meantime.query.threads import thread_quarks
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ def write(history: History, lost: Counter[str], *, version: int) -> Iterator[byt
 
 def folded_lines(tree: CallTree, lost: Counter[str]) -> Iterator[bytes]:
     """Yield a line per stack that weighs something itself, in the order of the table."""
+    refuse_endless(tree)
     texts = _stack_texts(tree.stacks, tree.own > 0, lost)
     own = tree.own.tolist()
     for row, text in texts:
