@@ -521,7 +521,7 @@ def test_keys_and_phases_may_have_escapes(read: Callable[..., History], event: s
 @pytest.mark.parametrize(
     ("more", "oddity", "count"),
     [
-        ('"samples":[{"tid":1,"ts":1e99,"sf":"1"},{"tid":1,"ts":"NaN","sf":"1"}]', "bad_profile", 2),
+        ('"samples":[{"tid":1,"ts":1e99,"sf":1},{"tid":1,"ts":"NaN","sf":1}]', "bad_profile", 2),
         ('"samples":[{"tid":1,"ts":1,"sf":"1","weight":1e30}]', "bad_profile", 1),
         ('"samples":[{"tid":1,"ts":1,"sf":"0"}]', "bad_profile", 1),
     ],
