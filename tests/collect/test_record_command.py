@@ -164,6 +164,48 @@ def test_the_summary_says_where_the_time_went(tmp_path: Path) -> None:
     assert "longest step: " in done.stderr
 
 
+def test_the_summary_names_the_longest_step_and_its_lines(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(
+        "import asyncio, time\n"
+        "async def main():\n"
+        "    await asyncio.sleep(0)\n"
+        "    time.sleep(0.03)\n"
+        "    await asyncio.sleep(0)\n"
+        "asyncio.run(main())\n"
+    )
+
+    done = _meantime("record", "-o", "run.mtr", "--", sys.executable, "app.py", cwd=tmp_path)
+
+    lines = done.stderr.splitlines()
+    assert lines[1].startswith("  1 event loop: running ")
+    assert "in main (app.py:6), between app.py:3 and app.py:5" in done.stderr
+    assert lines[-2:] == [
+        "see meantime statemap run.mtr -o run.svg",
+        "    meantime stats run.mtr --by state",
+    ]
+
+
+def test_the_summary_of_a_recording_of_nothing_says_so(tmp_path: Path) -> None:
+    done = _meantime(
+        *("record", "-o", "run.mtr", "--trace", "none", "--", sys.executable, "-c", WORK),
+        cwd=tmp_path,
+    )
+
+    assert done.stderr == ("meantime: run.mtr: nothing of what was to be recorded has happened\n")
+
+
+def test_a_recording_that_was_damaged_leaves_the_commands_status(tmp_path: Path) -> None:
+    code = (
+        "import glob; path = glob.glob('run.mtr/*.facts')[0]; open(path, 'r+').write('x' * 64); "
+        "raise SystemExit(7)"
+    )
+
+    done = _meantime("record", "-o", "run.mtr", "--", sys.executable, "-c", code, cwd=tmp_path)
+
+    assert done.returncode == 7
+    assert ".facts: byte 0: begins with" in done.stderr
+
+
 def test_a_command_without_python_is_told_of(tmp_path: Path) -> None:
     done = _meantime("record", "-o", "run.mtr", "--", "true", cwd=tmp_path)
 

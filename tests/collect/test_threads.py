@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import threading
 import time
@@ -94,3 +95,22 @@ def test_after_a_recording_no_thread_is_watched(tmp_path: Path) -> None:
 
     (path,) = read(tmp_path / "second.mtr").changes
     assert path[1].startswith("MainThread")
+
+
+def test_the_main_thread_has_its_name_though_it_began_before_it_could_be_asked(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "run.mtr"
+    code = (
+        "import meantime, os, sys; meantime.start(sys.argv[1], threads=True)\n"
+        "import _thread; lock = _thread.allocate_lock(); lock.acquire(); lock.acquire(timeout=0.01)"
+    )
+
+    subprocess.run([sys.executable, "-S", "-c", _without_site(code), str(path)], check=True)
+
+    (thread,) = [name for name in read(path).changes if name[0] == "Threads"]
+    assert thread[1].startswith("MainThread ")
+
+
+def _without_site(code: str) -> str:
+    return f"import sys; sys.path[:] = {sys.path!r}\n{code}"

@@ -52,6 +52,9 @@ def summary(path: str) -> Iterator[str]:
         yield f"meantime: recorded {format_bytes(size)}, but {error}"
         return
     following.finish()
+    if not following.activity.changes and not following.is_sampled:
+        yield f"meantime: {path}: nothing of what was to be recorded has happened"
+        return
     yield (
         f"meantime: recorded {format_ns(following.duration_ns)}, "
         f"{following.activity.changes:,} state changes, {format_bytes(size)} into {path}"

@@ -82,7 +82,7 @@ def _table(file: str, following: Following, rows: int) -> Table:
         caption_justify="left",
     )
     table.add_column("group", overflow="fold")
-    for name in ("all", "now", "running", "runnable", "waiting", "longest block"):
+    for name in ("all", "now", "running", "runnable", "waiting", "longest\nblock"):
         table.add_column(name, justify="right")
     table.add_column("in or for", overflow="fold")
     for group in groups[:rows]:

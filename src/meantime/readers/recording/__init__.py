@@ -22,7 +22,7 @@ from meantime.readers.recording.facts import read_facts
 from meantime.readers.recording.files import open_recording, stream_words
 from meantime.readers.recording.labels import Labels
 from meantime.readers.recording.merge import Oddities, merged
-from meantime.readers.recording.places import wait_state
+from meantime.readers.recording.places import thread_name, wait_state
 from meantime.readers.recording.samples import SampledStacks, Sampling
 from meantime.trace import Flows, LaneDeclaration, State, StateChanges, Trace
 
@@ -280,8 +280,9 @@ class Reading:
                 process = self._owners[payload.stream]
                 self._names.append((process, int(item.ident[payload.row]), text))
             elif kind == _THREAD:
-                name = payload.data.decode("utf-8", "replace") or "thread"
                 tid = int(item.ident[payload.row])
+                pid = self._files.processes[self._owners[payload.stream]].pid
+                name = thread_name(payload.data, tid, pid)
                 self._thread_names[payload.stream, tid] = f"{name} {tid}"
                 if payload.data:
                     self._called[self._owners[payload.stream], tid] = name

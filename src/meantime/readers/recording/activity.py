@@ -87,6 +87,10 @@ class Activity:
         """Return the name of an entity's group."""
         return list(self._groups)[int(self._group_of[entity])]
 
+    def has(self, kind: str) -> bool:
+        """Return whether there is a group of a kind, such as `Tasks`."""
+        return any(name[0] == kind for name in self._groups)
+
     def least_longest_loop(self) -> int:
         """Return the longest block of the loop whose longest is the shortest."""
         of_loops = self._longest[self._is_loop]

@@ -19,6 +19,7 @@ class Block(NamedTuple):
         task: The path of the task; None if it was none.
         resumed: Where the task had waited before, as `app.py:12`; empty if it began.
         paused: Where it waited next; empty if it ended.
+        tasks: Whether tasks were recorded, so that what is none was callbacks.
     """
 
     begin_ns: int
@@ -27,6 +28,7 @@ class Block(NamedTuple):
     task: tuple[str, ...] | None
     resumed: str
     paused: str
+    tasks: bool = True
 
     @property
     def duration_ns(self) -> int:
@@ -36,7 +38,7 @@ class Block(NamedTuple):
     def where(self) -> str:
         """Return what ran, and between which lines."""
         if self.task is None:
-            return "callbacks of the loop"
+            return "callbacks of the loop" if self.tasks else "a task, or callbacks of the loop"
         between = [place for place in (self.resumed, self.paused) if place]
         if len(between) == 2:
             return f"{self.task[1]}, between {between[0]} and {between[1]}"

@@ -17,7 +17,7 @@ from meantime.readers.recording.blocks import Block
 from meantime.readers.recording.facts import Facts, add_facts
 from meantime.readers.recording.files import facts_words, open_recording, stream_words
 from meantime.readers.recording.merge import Oddities, merged
-from meantime.readers.recording.places import wait_state
+from meantime.readers.recording.places import thread_name, wait_state
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -196,8 +196,8 @@ class Following:
         for payload in item.payloads:
             kind, stream = int(item.kind[payload.row]), streams[payload.stream]
             if kind == _THREAD:
-                name = payload.data.decode("utf-8", "replace") or "thread"
-                stream.threads[int(item.ident[payload.row])] = name
+                tid = int(item.ident[payload.row])
+                stream.threads[tid] = thread_name(payload.data, tid, self._pid_of(stream))
             elif kind == _LOST and len(payload.data) >= _LOSS.size:
                 losses.append(payload)
         for number in np.unique(item.stream).tolist():
@@ -250,11 +250,15 @@ class Following:
                 self.activity.name_of(task) if task >= 0 else None,
                 self._location(resumed),
                 self._location(paused),
+                self.activity.has("Tasks"),
             )
 
     def _location(self, place: int) -> str:
         known = self._places[place] if place >= 0 else None
         return "" if known is None else known.location
+
+    def _pid_of(self, stream: _Stream) -> int:
+        return list(self._processes.values())[stream.process].pid
 
     def _name_entities(self) -> None:
         what, owner, ident, place = self._states.entities_since(self._entities)
@@ -271,8 +275,7 @@ class Following:
             stream, tid = streams[owner[row]], int(ident[row])
             name = kind, f"{stream.threads.get(tid, 'thread')} {tid}"
             if len(self._processes) > 1:
-                pid = list(self._processes.values())[stream.process].pid
-                name = kind, f"{pid} {name[1]}"
+                name = kind, f"{self._pid_of(stream)} {name[1]}"
             groups[row] = self.activity.group(name)
         self.activity.enter(groups)
 

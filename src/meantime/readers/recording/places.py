@@ -10,7 +10,7 @@ from meantime.kernels.tasks import STATES
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Place", "wait_state"]
+__all__ = ["Place", "thread_name", "wait_state"]
 
 _LEAF_NONE, _LEAF_FUTURE, _LEAF_TASK = 0, 1, 2
 _LEAF_SPAWN, _LEAF_NAME = 4, 5
@@ -147,6 +147,11 @@ class Place:
                 "in": self.subject,
             }
         return {name: value for name, value in fields.items() if value}
+
+
+def thread_name(data: bytes, tid: int, pid: int) -> str:
+    """Return what a thread is called; one that began too early to be asked has told no name."""
+    return data.decode("utf-8", "replace") or ("MainThread" if tid == pid else "thread")
 
 
 def wait_state(place: Place) -> int:
