@@ -87,11 +87,14 @@ def _changes(
     history: History, lost: Counter[str], kind: _Kind, quarks: list[int], numbers: dict[str, int]
 ) -> Iterator[bytes]:
     names = _names(history, kind, quarks)
-    rows: list[tuple[int, int, int, int]] = []
+    rows: list[tuple[int, int, int]] = []
+    sites: dict[int, dict[str, str]] = {}
     found = history.intervals(quarks)
     before: tuple[int, str | None] = (-1, None)
     for row in np.lexsort((found.start_ns, found.quark)).tolist():
         interval = found[row]
+        if interval.quark not in sites and (spawned := _site(history, interval.tag)):
+            sites[interval.quark] = spawned
         if interval.value is None:
             before = (interval.quark, None)
             continue
@@ -99,19 +102,19 @@ def _changes(
         if state is None:
             lost["states without a counterpart"] += 1
         elif (interval.quark, state) != before:
-            tag = -1 if interval.tag is None else interval.tag
-            rows.append((interval.start_ns, interval.quark, numbers[state], tag))
+            rows.append((interval.start_ns, interval.quark, numbers[state]))
         before = (interval.quark, state)
     lost["flows"] += len(history.flows())
-    told: set[str] = set()
-    for time_ns, quark, value, tag in sorted(rows):
+    told: set[tuple[int, str]] = set()
+    for time_ns, quark, value in sorted(rows):
         data: dict[str, object] = {"time": str(time_ns), "entity": names[quark], "state": value}
-        site = _site(history, tag)
-        if site:
-            data["tag"] = site["location"]
-            if (key := f"{value} {site['location']}") not in told:
-                told.add(key)
-                yield _line({"state": value, "tag": site["location"], **site})
+        if site := sites.get(quark):
+            # files of one name in several directories have lines of one number
+            line = site["location"].rpartition(":")[2]
+            tag = data["tag"] = f"{site['file']}:{line}"
+            if (value, tag) not in told:
+                told.add((value, tag))
+                yield _line({"state": value, "tag": tag, **site})
         yield _line(data)
 
 
@@ -129,9 +132,9 @@ def _meaning(kind: _Kind, state: str) -> str | None:
     return kind.meaning.get(state)
 
 
-def _site(history: History, tag: int) -> dict[str, str]:
+def _site(history: History, tag: int | None) -> dict[str, str]:
     """Return where a task was spawned, if that is what the tag says."""
-    fields = history.tags[tag] if tag >= 0 else {}
+    fields = history.tags[tag] if tag is not None and tag >= 0 else {}
     if "coroutine" not in fields or "location" not in fields:
         return {}
     return {"location": str(fields["location"]), "file": str(fields["file"])}

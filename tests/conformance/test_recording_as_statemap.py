@@ -1,0 +1,123 @@
+"""A recording becomes the statemap data of tasks and workers that Tokio's recorder writes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+import original_statemap as original
+import pytest
+
+import meantime
+from meantime.cli import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.usefixtures("no_running_loop")
+
+
+async def complete() -> None:
+    await asyncio.sleep(0.001)
+
+
+async def fail() -> None:
+    await asyncio.sleep(0)
+    raise ValueError
+
+
+async def clean_up() -> None:
+    try:
+        await asyncio.sleep(10)
+    finally:
+        await asyncio.sleep(0.001)
+
+
+async def several() -> None:
+    tasks = [asyncio.create_task(each()) for each in (complete, fail, clean_up)]
+    await asyncio.sleep(0.001)
+    tasks[2].cancel()
+    await asyncio.to_thread(time.sleep, 0.002)
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def converted(folder: Path, only: str) -> list[dict[str, Any]]:
+    target = folder / f"{only}.statemap"
+    with pytest.raises(SystemExit) as left:
+        main(["convert", str(folder / "run.mtr"), str(target), "--only", only])
+    assert left.value.code == 0
+    return [json.loads(line) for line in target.read_text().splitlines()]
+
+
+def states_of(payloads: list[dict[str, Any]]) -> dict[str, list[str]]:
+    names = {state["value"]: name for name, state in payloads[0]["states"].items()}
+    found = defaultdict(list)
+    for payload in payloads[1:]:
+        if "entity" in payload:
+            found[payload["entity"]].append(names[payload["state"]])
+    return dict(found)
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> Path:
+    with meantime.record(tmp_path / "run.mtr"):
+        asyncio.run(several())
+    return tmp_path
+
+
+def test_tasks_are_spawned_running_waiting_and_completed(recorded: Path) -> None:
+    payloads = converted(recorded, "tasks")
+
+    states = states_of(payloads)
+    assert payloads[0]["entityKind"] == "Task"
+    assert list(payloads[0]["states"]) == ["spawned", "running", "waiting", "completed"]
+    assert all(set(state) == {"value", "color"} for state in payloads[0]["states"].values())
+    assert {name.partition("-")[0] for name in states} == {"task"}
+    assert all(name.partition("-")[2].isdecimal() for name in states)
+    # runnable and cancelling are waiting; each of the ends is completed
+    assert states["task-4"] == [
+        *("spawned", "running", "waiting", "running", "waiting", "running", "completed")
+    ]
+    assert {each[0] for each in states.values()} == {"spawned"}
+    assert {each[-1] for each in states.values()} == {"completed"}
+
+
+def test_each_state_of_a_task_says_where_it_was_spawned(recorded: Path) -> None:
+    payloads = converted(recorded, "tasks")
+
+    defined = {
+        (each["state"], each["tag"]): each
+        for each in payloads
+        if "tag" in each and "entity" not in each
+    }
+    data = [each for each in payloads if "entity" in each]
+    assert {(each["state"], each["tag"]) for each in data} == set(defined)
+    assert __file__ in {each["file"] for each in defined.values()}
+    locations = {each["location"] for each in defined.values()}
+    assert any(location.startswith("test_recording_as_statemap.py:") for location in locations)
+
+
+def test_workers_are_running_parked_and_stopped(recorded: Path) -> None:
+    payloads = converted(recorded, "workers")
+
+    states = states_of(payloads)
+    assert payloads[0]["entityKind"] == "Worker"
+    assert list(payloads[0]["states"]) == ["running", "parked", "stopped"]
+    assert sorted(states) == ["worker-0", "worker-1"]
+    assert {state for each in states.values() for state in each} == {"running", "parked", "stopped"}
+
+
+@pytest.mark.parametrize("only", ["tasks", "workers"])
+def test_the_original_draws_it_and_ours_reads_it_the_same(recorded: Path, only: str) -> None:
+    payloads = converted(recorded, only)
+
+    drawn = original.ingest(payloads[1:])
+    history = meantime.open(recorded / f"{only}.statemap")
+    assert drawn.rows() == sorted(states_of(payloads), key=lambda name: int(name.split("-")[1]))
+    for name, each in states_of(payloads).items():
+        intervals = history.intervals(history.quarks(name))
+        read = [intervals[row].value for row in range(len(intervals))]
+        assert [value for value in read if value is not None] == each
