@@ -13,6 +13,7 @@ import asyncio
 import shutil
 import sys
 import tempfile
+import threading
 import time
 from importlib.util import find_spec
 from pathlib import Path
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 ROUNDS = 9
 WAIT = 5
+done = threading.Event()
 
 
 async def steps(count: int) -> None:
@@ -147,10 +149,63 @@ def events_and_reading() -> None:
     shutil.rmtree(folder)
 
 
+def call(depth: int, target: Callable[[], None]) -> None:
+    """Call a function that deep."""
+    if depth:
+        call(depth - 1, target)
+    else:
+        target()
+
+
+def sampler_share(target: Callable[[], None], depth: int) -> float:
+    """Return what share of a processor the sampler takes while ten threads do this."""
+    folder = Path(tempfile.mkdtemp())
+    done.clear()
+    threads = [threading.Thread(target=call, args=(depth, target)) for _ in range(10)]
+    for thread in threads:
+        thread.start()
+    before = set(Path("/proc/self/task").iterdir())
+    meantime.start(folder / "samples.mtr", trace="none", samples=100)
+    (own,) = set(Path("/proc/self/task").iterdir()) - before
+    # the kernel's name for the clock of a thread
+    clock = ~int(own.name) << 3 | 6
+    begin_ns, begin_cpu_ns = time.monotonic_ns(), time.clock_gettime_ns(clock)
+    time.sleep(3)
+    cpu_ns = time.clock_gettime_ns(clock) - begin_cpu_ns
+    share = cpu_ns / (time.monotonic_ns() - begin_ns)
+    done.set()
+    for thread in threads:
+        thread.join()
+    meantime.stop()
+    shutil.rmtree(folder)
+    return share
+
+
+def compute() -> None:
+    """Compute until it is done."""
+    while not done.is_set():
+        sum(range(200))
+
+
+def wait() -> None:
+    """Wake up now and then until it is done."""
+    while not done.wait(0.005):
+        pass
+
+
+def sampler() -> None:
+    """Print what taking samples costs."""
+    for name, target in (("compute", compute), ("wake up now and then", wait)):
+        for depth in (5, 20):
+            share = sampler_share(target, depth)
+            print(f"100 samples/s, ten threads that {name}, {depth} calls deep: {share:.2%}")
+
+
 def main() -> None:
     """Print everything."""
     print(header("collect"))
     events_and_reading()
+    sampler()
     compare("asyncio, sleep(0)", "step", lambda: asyncio.run(steps(40_000)), 40_000)
     compare("10,000 tasks with queues", "task", lambda: asyncio.run(many_tasks(10_000)), 10_000)
     compare("streams echo", "request", lambda: asyncio.run(echo(4_000)), 4_000)
