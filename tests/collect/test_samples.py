@@ -178,7 +178,7 @@ def test_names_of_any_characters_are_read(tmp_path: Path) -> None:
     names = {"größe", "площадь", "面积", "\N{SNAKE}"}
     with meantime.record(tmp_path / "run.mtr", samples=HZ, trace="none"):
         for name in names:
-            FunctionType(spin.__code__.replace(co_qualname=name), globals())(15_000_000)
+            FunctionType(spin.__code__.replace(co_qualname=name), globals())(50_000_000)
 
     seen = {frame for sample in samples_of(tmp_path / "run.mtr") for frame in sample.frames}
     assert names <= seen

@@ -14,13 +14,14 @@ from meantime.readers.recording.samples import SampledStacks, Sampling
 from meantime.trace import Trace
 
 PERIOD_NS = 100
-SAMPLE, ON_CPU, TICK = 40, 41, 42
+SAMPLE, ON_CPU, TICK, NOT_ON_CPU = 40, 41, 42, 43
 
 
 class Seen(NamedTuple):
     tid: int
     task: int
-    on_cpu_ns: int
+    ran_ns: int
+    running: bool
 
 
 class Tick(NamedTuple):
@@ -29,7 +30,7 @@ class Tick(NamedTuple):
     seen: list[Seen]
 
 
-SEEN = st.builds(Seen, st.integers(1, 3), st.integers(0, 2), st.integers(0, 150))
+SEEN = st.builds(Seen, st.integers(1, 3), st.integers(0, 2), st.integers(0, 150), st.booleans())
 TICKS = st.lists(
     st.builds(
         Tick,
@@ -54,13 +55,15 @@ def records(ticks: list[Tick]) -> list[Row]:
         rows.append((time_ns, TICK, tick.late_ns, tick.skipped))
         for seen in tick.seen:
             rows.append((time_ns, SAMPLE, seen.tid, 1))
-            rows.append((time_ns, ON_CPU, seen.task, seen.on_cpu_ns))
+            kind = ON_CPU if seen.running else NOT_ON_CPU
+            rows.append((time_ns, kind, seen.task, seen.ran_ns))
     return rows
 
 
 def definition(ticks: list[Tick]) -> tuple[list[Found], list[tuple[int, int]]]:
     """Samples (time, thread, event, weight, task), and what is lost, tick by tick."""
     found, lost = [], []
+    unseen: dict[int, int] = {}
     before_ns: int | None = None
     due_ns = 0
     for tick in ticks:
@@ -72,12 +75,14 @@ def definition(ticks: list[Tick]) -> tuple[list[Found], list[tuple[int, int]]]:
         elif before_ns is not None and before_ns + 1 < since_ns:
             lost.append((before_ns + 1, since_ns))
         for seen in tick.seen:
-            rest_ns = time_ns - since_ns - seen.on_cpu_ns
-            if seen.on_cpu_ns:
-                found.append((time_ns, seen.tid, "on-cpu", seen.on_cpu_ns, seen.task))
+            rest_ns = time_ns - since_ns - seen.ran_ns
+            unseen[seen.tid] = unseen.get(seen.tid, 0) + seen.ran_ns
+            if seen.running and unseen[seen.tid]:
+                found.append((time_ns, seen.tid, "on-cpu", unseen.pop(seen.tid), seen.task))
             if rest_ns > 0:
                 found.append((time_ns, seen.tid, "off-cpu", rest_ns, seen.task))
         before_ns = time_ns
+    found += [(before_ns or 0, tid, "on-cpu", ns, 0) for tid, ns in unseen.items() if ns]
     return found, lost
 
 

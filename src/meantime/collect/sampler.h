@@ -22,6 +22,7 @@
 #undef MEANTIME_DEFINED_CORE
 #endif
 
+#include <sched.h>
 #include <stddef.h>
 #include <sys/uio.h>
 
@@ -36,6 +37,7 @@ enum {
     PAGES = 32,
     ATTEMPTS = 3,
     BATCH = 256,
+    STAT_PROCESSOR = 39, /* the field of /proc/PID/stat */
     NO_STACK = 0,
     TORN_STACK = 0xFFFFFFFF,
 };
@@ -499,11 +501,37 @@ static void put_thread_name(sampled_thread *t) {
     if (s->cursor == s->limit) turn(s);
 }
 
-static void put_sample(uint32_t tid, uint32_t stack, uint32_t task, uint64_t cpu_ns) {
+/* Says whether a thread would be on the processor that this one is on: it is running, as the
+   kernel calls what waits for a processor, too, and has been on this one last. */
+static int is_displaced(uint32_t tid) {
+    char path[64], text[512];
+    snprintf(path, sizeof path, "/proc/self/task/%u/stat", tid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return 0;
+    ssize_t got = read(fd, text, sizeof text - 1);
+    close(fd);
+    text[got < 0 ? 0 : got] = 0;
+    const char *at = strrchr(text, ')'); /* a name may hold anything */
+    if (!at || at[1] != ' ' || at[2] != 'R') return 0;
+    for (int field = 2; at && field < STAT_PROCESSOR; field++) at = strchr(at + 1, ' ');
+    return at && atoi(at + 1) == sched_getcpu();
+}
+
+/* Says whether a thread is on a processor: its clock goes on while it is looked at. One that ran
+   most of the time would be, too, if this thread had not taken its processor; of others it is more
+   likely that they have just been woken, perhaps by the same tick of a timer. */
+static int is_running(const sampled_thread *t, uint64_t ran_ns, uint64_t since_ns) {
+    uint64_t later_ns;
+    if (!ran_ns || cpu_clock(t->tid, &later_ns) < 0) return 0;
+    return later_ns > t->cpu_ns || (ran_ns > since_ns / 2 && is_displaced(t->tid));
+}
+
+static void put_sample(uint32_t tid, uint32_t stack, uint32_t task, uint64_t cpu_ns,
+                       int running) {
     put(KIND_SAMPLE, tid, stack);
     do {
         uint32_t part = at_most_32_bits(cpu_ns);
-        put(KIND_ON_CPU, task, part);
+        put(running ? KIND_ON_CPU : KIND_NOT_ON_CPU, task, part);
         cpu_ns -= part;
     } while (cpu_ns);
 }
@@ -538,7 +566,7 @@ static void sample_thread(const PyThreadState *address, PyThreadState *state, ui
         t->task = task_of_thread(t);
     }
     put_thread_name(t);
-    put_sample(tid, t->stack, t->task, ran_ns);
+    put_sample(tid, t->stack, t->task, ran_ns, is_running(t, ran_ns, since_ns));
 }
 
 /* Samples each thread once; `since_ns` is how long ago the last tick was. */
@@ -559,7 +587,7 @@ static void sample_threads(uint64_t since_ns) {
         if (whole) return;
     }
     /* threads came and went faster than the list could be read to its end */
-    if (sampler.tick > 1) put_sample(0, TORN_STACK, 0, 0);
+    if (sampler.tick > 1) put_sample(0, TORN_STACK, 0, 0, 0);
 }
 
 /* -- the thread itself -- */

@@ -69,6 +69,7 @@ enum kind {
     KIND_SAMPLE = 40,
     KIND_ON_CPU = 41,
     KIND_TICK = 42,
+    KIND_NOT_ON_CPU = 43,
     KIND_THREAD_END = 49,
     KIND_FLUSH = 50,
     KIND_CLOCK = 51,

@@ -1,9 +1,11 @@
 """The samples of a recording: what its sampler saw of each thread, tick by tick.
 
-A sample stands for the time since the tick before. What of it the thread spent on a processor is
-one row, of the event `on-cpu`, and the rest another, of the event `off-cpu`, so that the weights of
-both together are time that passed. Time in which the sampler did not come to run is lost, not
-counted as anything.
+A sample stands for the time since the tick before. What of it the thread was not on a processor is
+a row of the event `off-cpu`. What it was on one is a row of the event `on-cpu` if it was just then,
+too; else nobody saw what it did, and that time counts for the next sample that sees it run, or has
+no stack if there is none. So the weights of both events together are the time that passed, and
+those of `on-cpu` the time that processors spent. Time in which the sampler did not come to run is
+lost, not counted as anything.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ from meantime.trace import Samples
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    import numpy.typing as npt
+
     from meantime.columns import Int32s, Int64s
     from meantime.readers.recording.merge import Records
     from meantime.stacks import StackTable
@@ -25,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SampledStacks", "Sampling"]
 
-_SAMPLE, _ON_CPU, _TICK = 40, 41, 42
+_SAMPLE, _ON_CPU, _TICK, _NOT_ON_CPU = 40, 41, 42, 43
 _TORN = 0xFFFFFFFF
 _EVENTS = ("on-cpu", "off-cpu")
 _NOTHING = np.empty((4, 0), np.int64)
@@ -68,8 +72,8 @@ class _Seen(NamedTuple):
     tid: Int64s
     number: Int64s
     task: Int64s
-    interval_ns: Int64s
     on_cpu_ns: Int64s
+    off_cpu_ns: Int64s
 
 
 class _Sampler:
@@ -85,6 +89,7 @@ class _Sampler:
         self._tick_ns: int | None = None
         self._interval_ns = 0
         self._seen_ns = 0
+        self._unseen_ns: dict[int, int] = {}
         self.skipped = 0
         self.lost: list[tuple[int, int]] = []
 
@@ -105,11 +110,17 @@ class _Sampler:
         held, self._held = self._held, _NOTHING
         return self._seen(held, process)
 
+    def unseen(self, process: int) -> _Seen:
+        """Return the time on a processor of which no sample has seen anything."""
+        rows = sorted((tid, ns) for tid, ns in self._unseen_ns.items() if ns and tid)
+        tid, on_cpu_ns = np.array(rows, np.int64).reshape(-1, 2).T
+        nothing = np.zeros(len(tid), np.int64)
+        return _Seen(process, nothing + self._seen_ns, tid, nothing, nothing, on_cpu_ns, nothing)
+
     def _seen(self, records: Int64s, process: int) -> _Seen:
         time_ns, kind, ident, aux = records
-        ticks, samples, shares = (
-            np.flatnonzero(kind == wanted) for wanted in (_TICK, _SAMPLE, _ON_CPU)
-        )
+        ticks, samples = (np.flatnonzero(kind == wanted) for wanted in (_TICK, _SAMPLE))
+        shares = np.flatnonzero((kind == _ON_CPU) | (kind == _NOT_ON_CPU))
         shares = shares[np.searchsorted(samples, shares) > 0]
         whose = np.searchsorted(samples, shares) - 1
         # what was seen at the tick before was seen a little later than that tick
@@ -118,20 +129,34 @@ class _Sampler:
         if len(time_ns):
             self._seen_ns = int(time_ns[-1])
         self.skipped += int(aux[ticks].sum())
-        on_cpu_ns, task = np.zeros((2, len(samples)), np.int64)
-        np.add.at(on_cpu_ns, whose, aux[shares])
+        ran_ns, task = np.zeros((2, len(samples)), np.int64)
+        np.add.at(ran_ns, whose, aux[shares])
         task[whose] = ident[shares]
+        running = np.zeros(len(samples), np.bool_)
+        running[whose] = kind[shares] == _ON_CPU
+        off_cpu_ns = interval_ns[np.searchsorted(ticks, samples)] - ran_ns
         seen = _Seen(
             process,
             time_ns[samples],
             ident[samples],
             aux[samples],
             task,
-            interval_ns[np.searchsorted(ticks, samples)],
-            on_cpu_ns,
+            self._on_cpu(ident[samples], ran_ns, running),
+            np.maximum(off_cpu_ns, 0),
         )
         self._interval_ns = int(interval_ns[-1])
         return seen
+
+    def _on_cpu(self, tid: Int64s, ran_ns: Int64s, running: npt.NDArray[np.bool_]) -> Int64s:
+        """Return for how long on a processor each sample stands: since its thread last ran."""
+        on_cpu_ns = np.zeros(len(tid), np.int64)
+        for thread in np.unique(tid).tolist():
+            own = np.flatnonzero(tid == thread)
+            total = np.cumsum(ran_ns[own]) + self._unseen_ns.get(thread, 0)
+            seen = np.flatnonzero(running[own])
+            on_cpu_ns[own[seen]] = np.diff(total[seen], prepend=0)
+            self._unseen_ns[thread] = int(total[-1] - (total[seen[-1]] if len(seen) else 0))
+        return on_cpu_ns
 
     def _intervals(self, tick_ns: Int64s, late_ns: Int64s, seen_ns: Int64s) -> Int64s:
         """Return for how long each tick stands, first that of the tick before these."""
@@ -176,7 +201,7 @@ class Sampling:
 
     def feed(self, item: Records, time_ns: Int64s) -> None:
         """Take what is sampled in these records, whose times from the trace's origin are given."""
-        kinds = (item.kind >= _SAMPLE) & (item.kind <= _TICK)
+        kinds = (item.kind >= _SAMPLE) & (item.kind <= _NOT_ON_CPU)
         if not kinds.any():
             return
         rows = np.flatnonzero(kinds)
@@ -192,7 +217,8 @@ class Sampling:
     def finish(self) -> None:
         """Take what was held back, and say what was not sampled."""
         for stream, sampler in self._samplers.items():
-            self._seen.append(sampler.last(self._owners[stream]))
+            process = self._owners[stream]
+            self._seen += [sampler.last(process), sampler.unseen(process)]
             self._trace.lost.extend(sampler.lost)
             self._trace.anomalies.add("samples_skipped", sampler.skipped)
 
@@ -237,12 +263,12 @@ class Sampling:
         name = np.array(
             [self._code(name_of(seen.process, tid, task)) for tid, task in pairs], np.int32
         )
-        off_cpu_ns = seen.interval_ns - seen.on_cpu_ns
         on, off = (
-            np.flatnonzero((weight > 0) & (seen.tid > 0)) for weight in (seen.on_cpu_ns, off_cpu_ns)
+            np.flatnonzero((weight > 0) & (seen.tid > 0))
+            for weight in (seen.on_cpu_ns, seen.off_cpu_ns)
         )
         rows = np.concatenate([on, off])
-        weight = np.concatenate([seen.on_cpu_ns[on], off_cpu_ns[off]])
+        weight = np.concatenate([seen.on_cpu_ns[on], seen.off_cpu_ns[off]])
         codes = [self._code(event) for event in _EVENTS]
         event = np.repeat(np.array(codes, np.int32), [len(on), len(off)])
         order = np.argsort(seen.time_ns[rows], kind="stable")
