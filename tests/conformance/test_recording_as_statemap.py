@@ -78,9 +78,8 @@ def test_tasks_are_spawned_running_waiting_and_completed(recorded: Path) -> None
     assert {name.partition("-")[0] for name in states} == {"task"}
     assert all(name.partition("-")[2].isdecimal() for name in states)
     # runnable and cancelling are waiting; each of the ends is completed
-    assert states["task-4"] == [
-        *("spawned", "running", "waiting", "running", "waiting", "running", "completed")
-    ]
+    cancelled = ["spawned", "running", "waiting", "running", "waiting", "running", "completed"]
+    assert cancelled in states.values()
     assert {each[0] for each in states.values()} == {"spawned"}
     assert {each[-1] for each in states.values()} == {"completed"}
 
