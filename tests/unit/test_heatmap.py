@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from meantime.readers import open_trace
 from meantime.testing import history_from_picture
 from meantime.trace import Samples
 from meantime.views.heatmap.document import document as document_of
+from meantime.views.heatmap.figure import Look, draw
 from meantime.views.heatmap.grid import Grid
 from meantime.views.heatmap.selection import Selection, layers
 from meantime.views.heatmap.svg import leb128
@@ -444,3 +446,39 @@ def test_times_are_in_utc_where_the_clock_tells_it(
     assert "each column 1h, each of its 60 rows 1min; colour is the count" in picture
     assert ">2025-11-21 00:00</text>" in picture
     assert b"2025-11-21" in capfdbinary.readouterr().out
+
+
+def test_thousands_of_names_are_drawn_in_little_memory() -> None:
+    names = [f"n{number}" for number in range(3000)]
+    found = mapped(**{name: [number / 100] for number, name in enumerate(names)})
+
+    figure = draw(found, Selection(mode="decompose"), Look(), title="")
+    tracemalloc.start()
+    image = figure.colors()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+
+    assert image.shape == (10, 30, 3)
+    assert peak < 20_000_000
+    assert "2,976 more names are drawn and not listed." in figure.notes
+
+
+def test_the_note_says_how_many_samples_a_cell_can_have(root: Path) -> None:
+    history = meantime.open(root / "examples" / "jobs.perf.gz")
+    found = offset_map(history, Fold(0, S, 50), Choice(by="name"), source="vm")
+
+    figure = draw(found, Selection(), Look(), title="")
+
+    assert figure.notes == [
+        "Sampled every 10.101ms: a thread that always runs has about 2.0 samples in a cell."
+    ]
+
+
+def test_findings_are_told_and_the_map_is_drawn(
+    tmp_path: Path, root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status = run(root / "examples" / "jobs.perf.gz", "--find", "-o", tmp_path / "out.svg")
+
+    assert status == 0
+    assert "drift1.1s runs every 1.1s" in capsys.readouterr().out
+    assert (tmp_path / "out.svg").exists()

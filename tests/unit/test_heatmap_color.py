@@ -76,11 +76,11 @@ def test_cloud_analytics_colours(norm: float, hue: int, color: tuple[int, int, i
 
 
 def test_two_maps_in_a_cell_mix_by_strength_and_cut_the_fraction_off() -> None:
-    strengths = [np.array([0.5, 0.0]), np.array([0.25, 0.0])]
-    colors = [cloud_colors(strengths[0], 21), cloud_colors(strengths[1], 112)]
+    parts = [(np.array([0]), np.array([strength])) for strength in (0.5, 0.25)]
+    colors = [cloud_colors(parts[0][1], 21), cloud_colors(parts[1][1], 112)]
 
     # (242, 171, 133) * 2/3 + (195, 242, 188) / 3 = (226.3, 194.7, 151.3)
-    assert mix(colors, strengths, (255, 255, 255)).tolist() == [[226, 194, 151], [255, 255, 255]]
+    assert mix(parts, colors, 2, (255, 255, 255)).tolist() == [[226, 194, 151], [255, 255, 255]]
 
 
 def test_flamescope_goes_through_orange_at_half() -> None:

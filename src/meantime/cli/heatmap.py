@@ -134,7 +134,8 @@ def command(**options: Any) -> None:
         from meantime.cli.heatmap_findings import print_findings  # noqa: PLC0415 - as above
 
         print_findings(found)
-        return
+        if options["output"] is None:
+            return
     if form == "json":
         from meantime.views.heatmap.document import document, text  # noqa: PLC0415 - as above
 

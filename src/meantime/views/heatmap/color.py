@@ -14,6 +14,8 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from meantime.columns import Int64s
+
 __all__ = ["Colors", "Method", "Norm", "Scale", "cloud_colors", "cloud_hue", "mix"]
 
 Norm: TypeAlias = npt.NDArray[np.float64]
@@ -96,19 +98,30 @@ def cloud_colors(norm: Norm, hue: float) -> Colors:
     return colors
 
 
-def mix(colors: Sequence[Colors], norms: Sequence[Norm], empty: tuple[int, int, int]) -> Colors:
+def mix(
+    parts: Sequence[tuple[Int64s, Norm]],
+    colors: Sequence[Colors],
+    cells: int,
+    empty: tuple[int, int, int],
+) -> Colors:
     """Return the colours of cells that several maps share: each by its part of the strength.
 
     >>> red, blue = np.array([[200, 0, 0]], np.uint8), np.array([[0, 0, 100]], np.uint8)
-    >>> mix([red, blue], [np.array([0.75]), np.array([0.25])], (255, 255, 255)).tolist()
-    [[150, 0, 25]]
+    >>> parts = [(np.array([0]), np.array([0.75])), (np.array([0]), np.array([0.25]))]
+    >>> mix(parts, [red, blue], 2, (255, 255, 255)).tolist()
+    [[150, 0, 25], [255, 255, 255]]
+
+    Args:
+        parts: Of each map, in which cells it has something, and how strong.
+        colors: Of each map, the colours of these cells.
+        cells: How many cells there are.
+        empty: The colour of cells in which no map has anything.
     """
-    if len(colors) == 1:
-        return colors[0]
-    total = np.sum(norms, axis=0)
-    mixed = np.zeros(colors[0].shape, np.float64)
-    with np.errstate(invalid="ignore"):
-        for color, norm in zip(colors, norms, strict=True):
-            mixed += color * (norm / total)[..., None]
+    total = np.zeros(cells)
+    for at, norm in parts:
+        total[at] += norm
+    mixed = np.zeros((cells, 3))
+    for (at, norm), color in zip(parts, colors, strict=True):
+        mixed[at] += color * (norm / total[at])[:, None]
     mixed[total == 0] = empty
     return mixed.astype(np.uint8)

@@ -11,7 +11,7 @@ from meantime.units import format_ns
 from meantime.views.axis import Tick, ticks, wall_ticks
 from meantime.views.heatmap.color import Scale
 from meantime.views.heatmap.grid import Grid, paint
-from meantime.views.heatmap.legend import entries, keys
+from meantime.views.heatmap.legend import LISTED, entries, keys
 from meantime.views.heatmap.palette import palette
 from meantime.views.heatmap.selection import layers, placed
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from meantime.views.heatmap.palette import Palette
     from meantime.views.heatmap.selection import Layer, Selection
 
-__all__ = ["Figure", "Look", "draw", "reporting"]
+__all__ = ["Figure", "Look", "draw", "facts"]
 
 LEFT_PX, TOP_PX, RIGHT_PX = 78, 72, 24
 _PLOT_PX = (1080, 450)
@@ -126,7 +126,7 @@ def draw(found: OffsetMap, selection: Selection, look: Look, *, title: str) -> F
         ],
         entries=entries(found, drawn, colors),
         key=keys(found, scale, colors, drawn),
-        notes=_notes(found, selection, grid),
+        notes=_notes(found, selection, drawn, grid),
     )
 
 
@@ -134,7 +134,7 @@ def _scale(found: OffsetMap, drawn: Sequence[Layer], grid: Grid, look: Look) -> 
     if look.largest is not None:
         return Scale("linear", np.array([look.largest]))
     cells = [found.total] if look.lock else [layer.cells for layer in drawn]
-    return Scale.of(look.method, [grid.values(each) for each in cells])
+    return Scale.of(look.method, [grid.busy(each)[1] for each in cells])
 
 
 def _subtitle(found: OffsetMap, look: Look) -> str:
@@ -183,7 +183,7 @@ def _labelled(start_ns: int, end_ns: int, width_px: float, utc_ns: int | None) -
     return marks
 
 
-def _notes(found: OffsetMap, selection: Selection, grid: Grid) -> list[str]:
+def _notes(found: OffsetMap, selection: Selection, drawn: Sequence[Layer], grid: Grid) -> list[str]:
     notes = []
     if grid.group > 1:
         notes.append(f"Each column drawn is {grid.group} columns added up.")
@@ -192,17 +192,27 @@ def _notes(found: OffsetMap, selection: Selection, grid: Grid) -> list[str]:
     hidden = sum(int(found.by[name].value.sum()) for name in selection.hidden if name in found.by)
     if hidden:
         notes.append(f"{hidden:,} of the idle task are hidden; --idle draws them.")
-    return notes + reporting(found) + found.anomalies.lines()
+    more = len(drawn) - LISTED
+    if more > 0:
+        notes.append(f"{more:,} more names are drawn and not listed.")
+    return notes + facts(found) + found.anomalies.lines()
 
 
-def reporting(found: OffsetMap) -> list[str]:
-    """Return a line that says how many sources are in a map, where there are several."""
-    if len(found.sources) < 2:
-        return []
-    counts = [count for *_, count in found.reporting_runs()]
-    return [
-        (
+def facts(found: OffsetMap) -> list[str]:
+    """Return lines that say how a map was sampled, and how many sources are in it, if several."""
+    lines = []
+    intervals = {source.interval_ns for source in found.sources}
+    interval_ns = intervals.pop() if len(intervals) == 1 else None
+    if interval_ns and found.value == "count":
+        most = found.fold.period_ns / found.fold.rows / interval_ns
+        lines.append(
+            f"Sampled every {format_ns(interval_ns)}: a thread that always runs has about "
+            f"{most:.1f} samples in a cell."
+        )
+    if len(found.sources) > 1:
+        counts = [count for *_, count in found.reporting_runs()]
+        lines.append(
             f"{len(found.sources)} sources added up; between {min(counts)} and {max(counts)} "
             "were recording in each column."
         )
-    ]
+    return lines

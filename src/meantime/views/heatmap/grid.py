@@ -87,6 +87,12 @@ class Grid:
                 np.add.at(grid, at, values)
         return grid.reshape(-1, rows)
 
+    def busy(self, cells: Cells) -> tuple[Int64s, Int64s]:
+        """Return which cells drawn are not zero, as column * rows + row, and what they hold."""
+        values = self.values(cells).ravel()
+        at = np.flatnonzero(values)
+        return at, values[at]
+
     def within(self, ranges: Sequence[Range], *, wholly: bool) -> npt.NDArray[np.bool_]:
         """Return which cells drawn lie in half-open ranges of time: wholly, or in part."""
         rows = self.fold.rows
@@ -118,9 +124,15 @@ def paint(
     grid: Grid, layers: Sequence[Layer], scale: Scale, palette: Palette, *, dark: bool
 ) -> Colors:
     """Return the colours of the cells drawn, uint8, columns x rows x 3."""
-    norms = [scale.norm(grid.values(layer.cells)) for layer in layers]
+    if len(layers) == 1:
+        norm = scale.norm(grid.values(layers[0].cells))
+        return palette.colors(norm, layers[0].index, dark=dark)
+    rows = grid.fold.rows
+    # Most of thousands of maps have something in few cells only.
+    parts = [(at, scale.norm(values)) for at, values in map(grid.busy, (la.cells for la in layers))]
     colors = [
         palette.colors(norm, layer.index, dark=dark)
-        for norm, layer in zip(norms, layers, strict=True)
+        for (_, norm), layer in zip(parts, layers, strict=True)
     ]
-    return mix(colors, norms, palette.empty(dark=dark))
+    empty = palette.empty(dark=dark)
+    return mix(parts, colors, grid.width * rows, empty).reshape(grid.width, rows, 3)

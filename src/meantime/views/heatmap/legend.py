@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from meantime.views.heatmap.palette import Palette
     from meantime.views.heatmap.selection import Layer
 
-__all__ = ["Entry", "Key", "entries", "keys"]
+__all__ = ["LISTED", "Entry", "Key", "entries", "keys"]
+
+
+LISTED = 24
 
 
 class Key(NamedTuple):
@@ -50,7 +53,7 @@ def entries(found: OffsetMap, drawn: Sequence[Layer], colors: Palette) -> list[E
         )
         name = layer.name or ("all others" if len(drawn) > 1 else "all")
         listed.append(Entry(light, dark, name, f"{_amount(found, amount)}  {amount / total:.1%}"))  # type: ignore[arg-type]
-    return listed[:24]
+    return listed[:LISTED]
 
 
 def keys(found: OffsetMap, scale: Scale, colors: Palette, drawn: Sequence[Layer]) -> list[Key]:

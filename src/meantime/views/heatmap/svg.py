@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from meantime.query.offsets import find
-from meantime.views.heatmap.figure import LEFT_PX, RIGHT_PX, TOP_PX, reporting
+from meantime.views.heatmap.figure import LEFT_PX, RIGHT_PX, TOP_PX, facts
 from meantime.views.heatmap.image import cells_png
 from meantime.views.heatmap.palette import palette
 from meantime.views.page import Page, header, lines
@@ -204,7 +204,7 @@ def _head(figure: Figure, found: OffsetMap, selection: Selection, look: Look) ->
             }
             for shade, dark in (("light", False), ("dark", True))
         },
-        "notes": found.anomalies.lines() + reporting(found),
+        "notes": facts(found) + found.anomalies.lines(),
         "findings": [finding.sentence for finding in find(found)],
     }
 

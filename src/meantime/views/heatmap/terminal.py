@@ -26,6 +26,7 @@ __all__ = ["terminal"]
 
 _LABEL = 8
 _LINES = 25
+_UNRECORDED = (64, 68, 76)
 _SHADES = " ░▒▓█"
 
 
@@ -34,30 +35,38 @@ def terminal(
 ) -> Iterator[bytes]:
     """Return the lines of a heat map: for 24-bit colours, or plain text of four shades.
 
-    Rows that do not fit are added up. What was not recorded is a dot.
+    Rows that do not fit are added up. What was not recorded is grey, or a dot.
     """
     grid = Grid.of(found, max(8, width - _LABEL))
     lines = min(_LINES, found.fold.rows)
     rows = min(found.fold.rows, lines * (2 if color else 1))
     drawn = layers(found, selection)
-    values = [_fewer(grid.values(layer.cells), rows) for layer in drawn]
-    scale = Scale.of(look.method, values)
-    norms = [scale.norm(each) for each in values]
+    totals, parts = [], []
+    for layer in drawn:
+        cells = _fewer(grid.values(layer.cells), rows).ravel()
+        at = np.flatnonzero(cells)
+        totals.append(int(cells.sum()))
+        parts.append((at, cells[at]))
+    scale = Scale.of(look.method, [values for _, values in parts])
+    norms = [(at, scale.norm(values)) for at, values in parts]
     recorded = _fewer(grid.within(found.recorded, wholly=False).astype(np.int64), rows) > 0
     labels = _labels(found.fold.period_ns, rows, 2 if color else 1)
     if color:
         colors = palette(look.palette, scale, maps=len(drawn), hues=look.hues)
-        drawn = placed(drawn, colors)
         painted = [
             colors.colors(norm, layer.index, dark=True)
-            for norm, layer in zip(norms, drawn, strict=True)
+            for (_, norm), layer in zip(norms, placed(drawn, colors), strict=True)
         ]
-        yield from _blocks(mix(painted, norms, colors.empty(dark=True)), labels)
+        mixed = mix(norms, painted, recorded.size, colors.empty(dark=True))
+        mixed[~recorded.ravel() & (mixed == colors.empty(dark=True)).all(axis=1)] = _UNRECORDED
+        yield from _blocks(mixed.reshape(*recorded.shape, 3), labels)
     else:
-        yield from _shades(np.max(norms, axis=0), recorded, labels)
+        strongest = np.zeros((grid.width, rows))
+        for at, norm in norms:
+            strongest.flat[at] = np.maximum(strongest.flat[at], norm)
+        yield from _shades(strongest, recorded, labels)
     yield (" " * _LABEL + _times(grid, width - _LABEL, found.utc_at_zero_ns) + "\n").encode()
-    for layer, each in zip(drawn, values, strict=True):
-        total = int(each.sum())
+    for layer, total in zip(drawn, totals, strict=True):
         amount = format_ns(total) if found.value == "ns" else f"{total:,}"
         yield f"{' ' * _LABEL}{layer.name or 'all'}: {amount}\n".encode()
 
