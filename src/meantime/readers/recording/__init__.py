@@ -21,10 +21,11 @@ from meantime.readers.recording.blocks import NEVER_NS, Block
 from meantime.readers.recording.facts import read_facts
 from meantime.readers.recording.files import open_recording, stream_words
 from meantime.readers.recording.labels import Labels
+from meantime.readers.recording.lanes import lane_of
 from meantime.readers.recording.merge import Oddities, merged
 from meantime.readers.recording.places import thread_name, wait_state
 from meantime.readers.recording.samples import SampledStacks, Sampling
-from meantime.trace import Flows, LaneDeclaration, State, StateChanges, Trace
+from meantime.trace import Flows, StateChanges, Trace
 
 if TYPE_CHECKING:
     import os
@@ -46,65 +47,6 @@ _NAME, _LABEL, _THREAD, _LOST, _CALLED = 128, 129, 130, 134, 138
 _CLOCK = 51
 _MAX_ANCHORS = 1000
 _PROCESS, _SAMPLED = ENTITIES.index("process"), ENTITIES.index("sampled thread")
-
-# a colour says what a task needs: green runs, blue waits for time or for others, red is late
-_COLORS = {
-    "spawned": "#b9c2cf",
-    "runnable": "#e8a33d",
-    "running": "#2f9e54",
-    "cancelling": "#a05195",
-    "completed": "#5c6b7a",
-    "failed": "#c62828",
-    "cancelled": "#8e5572",
-    "dropped": "#6d4c41",
-    "parked": "#dfe5ec",
-    "stopped": "#8a94a0",
-    "idle": "#dfe5ec",
-    "gil-wait": "#d84a3a",
-    "gil-handoff": "#f08a5d",
-    "lock-wait": "#c78ad0",
-    "polling": "#dfe5ec",
-    "lost": "#000000",
-    "waiting": "#cfd8e3",
-    "waiting:sleep": "#dbe4ee",
-    "waiting:lock": "#d9a0c8",
-    "waiting:semaphore": "#c9a7dd",
-    "waiting:event": "#b8b2e0",
-    "waiting:condition": "#a9bde6",
-    "waiting:queue": "#9cc7e8",
-    "waiting:io-read": "#8fd0df",
-    "waiting:io-write": "#8fd9c8",
-    "waiting:thread": "#b5dba0",
-    "waiting:children": "#d3dea0",
-    "waiting:tasks": "#e2d79b",
-    "waiting:future": "#e6c9a0",
-}
-
-
-_LANES: dict[str, tuple[str, str, tuple[str, ...]]] = {
-    "Tasks": (
-        "Task",
-        "Tasks",
-        (
-            "spawned",
-            "runnable",
-            "running",
-            "cancelling",
-            "completed",
-            "failed",
-            "cancelled",
-            "dropped",
-            "lost",
-        ),
-    ),
-    "Loops": ("Loop", "Event loops", ("running", "parked", "stopped", "lost")),
-    "Workers": ("Worker", "Pool threads", ("running", "idle", "stopped", "lost")),
-    "Threads": (
-        "Thread",
-        "Threads",
-        ("running", "gil-wait", "gil-handoff", "lock-wait", "polling", "stopped", "lost"),
-    ),
-}
 
 
 def read(path: str | os.PathLike[str], *, growing: bool = False) -> Trace:
@@ -386,7 +328,7 @@ class Reading:
             group = f"{ENTITIES[kind].capitalize()}s"
             if group not in self._lanes:
                 self._lanes.add(group)
-                self._declare_lane(group)
+                self.trace.lanes.append(lane_of(group))
             if group == "Tasks":
                 self.trace.paths.append((group, self._site(tag), self._task_id(number, name)))
             else:
@@ -418,18 +360,6 @@ class Reading:
     def _command(self, process: int) -> str:
         words = self._files.processes[process].facts.get("argv") or ["python"]
         return " ".join(PurePath(str(word)).name for word in words[:2])
-
-    def _declare_lane(self, group: str) -> None:
-        kind, label, names = _LANES[group]
-        states = tuple(
-            State(name, number, _COLORS[name])
-            for number, name in enumerate(STATES)
-            if name in names or (group == "Tasks" and name.startswith("waiting"))
-        )
-        pattern = f"{group}/*/*" if group == "Tasks" else f"{group}/*"
-        self.trace.lanes.append(
-            LaneDeclaration(pattern, entity_kind=kind, label=label, states=states)
-        )
 
     def _site(self, tag: int) -> str:
         fields = self.trace.tags[tag] if tag >= 0 else {}
