@@ -13,6 +13,7 @@ import pytest
 import meantime
 from meantime.collect import _recorder
 from meantime.readers.recording import following as module
+from meantime.readers.recording.files import open_recording
 from meantime.readers.recording.following import Following
 
 if TYPE_CHECKING:
@@ -157,3 +158,29 @@ def test_callbacks_block_a_loop_too(tmp_path: Path) -> None:
     assert following.longest is not None
     assert following.longest.duration_ns >= 20_000_000
     assert following.longest.where() == "callbacks of the loop"
+
+
+def test_a_recording_that_ends_while_it_is_read_is_read_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    meantime.start(tmp_path / "run.mtr")
+    _recorder.emit_many(1, 1_000)
+    listed = open_recording(tmp_path / "run.mtr")
+    meantime.stop()
+    monkeypatch.setattr(module, "open_recording", lambda _: listed)
+    following = Following(tmp_path / "run.mtr")
+
+    following.update()
+
+    assert following.activity.changes == 1_000
+
+
+def test_it_is_told_whether_a_recording_goes_on(tmp_path: Path) -> None:
+    with meantime.record(tmp_path / "run.mtr"):
+        _recorder.emit(5)
+        following = Following(tmp_path / "run.mtr")
+        following.update()
+        during = following.is_live
+    following.update()
+
+    assert (during, following.is_live) == (True, False)

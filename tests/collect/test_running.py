@@ -148,7 +148,7 @@ def test_a_loop_of_another_thread_is_taken_over(
 
     elsewhere.run(spawn())
     with meantime.record(tmp_path / "run.mtr"):
-        time.sleep(0.05)
+        elsewhere.run(asyncio.sleep(0.01))
     hooked = "call_soon" in getattr(elsewhere.loop, "__dict__", {})
     elsewhere.close()
 

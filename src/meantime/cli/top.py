@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,12 +57,12 @@ def command(*, file: str, every: str, rows: int, single: bool) -> None:
     from rich.live import Live  # noqa: PLC0415 - not for --help
 
     table = _table(file, following, rows)
-    with Live(table, console=console, screen=True, auto_refresh=False) as live:
+    with (
+        Live(table, console=console, screen=True, auto_refresh=False) as live,
+        suppress(KeyboardInterrupt),
+    ):
         while True:
-            try:
-                time.sleep(every_ns / _NS_PER_S)
-            except KeyboardInterrupt:
-                return
+            time.sleep(every_ns / _NS_PER_S)
             following.update()
             live.update(_table(file, following, rows), refresh=True)
 
@@ -74,8 +75,10 @@ def _table(file: str, following: Following, rows: int) -> Table:
         # what is over comes last
         key=lambda group: (_ORDER.index(group.name[0]), not any(group.now.values())),
     )
+    ended = "" if following.is_live else ", ended"
     table = Table(
-        title=f"{file}: {format_ns(following.duration_ns)}",
+        title=f"{file}: {format_ns(following.duration_ns)}"
+        + ("" if following.is_live else ", ended"),
         caption="\n".join(_caption(following, len(groups) - rows)),
         box=None,
         title_justify="left",
@@ -90,9 +93,7 @@ def _table(file: str, following: Following, rows: int) -> Table:
     return table
 
 
-def _caption(following: Following, more: int) -> Iterator[str]:
-    if more > 0:
-        yield f"{more:,} more groups: see --rows"
+def _said(following: Following) -> Iterator[str]:
     if (longest := following.longest) is not None:
         yield f"longest block: {format_ns(longest.duration_ns)} by {longest.where()}"
     if following.lost:

@@ -233,7 +233,12 @@ def stream_words(stream: StreamFiles) -> StreamWords:
     if stream.packed is not None:
         return stream.packed
     # the tail first: what is flushed meanwhile is then known to be in both places
-    tail = None if stream.tail is None else _read_tail(stream.tail)
+    try:
+        tail = None if stream.tail is None else _read_tail(stream.tail)
+    except FileNotFoundError:
+        # the recording has ended since the directory was listed: all is in segments now
+        tail = None
+        _list_segments(stream)
     base_ns = None if tail is None else tail.base_ns
     pieces: list[Piece] = []
     missing = in_files = 0
@@ -259,6 +264,13 @@ def stream_words(stream: StreamFiles) -> StreamWords:
         pieces.append(words[skip:])
         skip = max(0, skip - len(words))
     return StreamWords(pieces, base_ns, missing, tail.lost, tail.is_ring)
+
+
+def _list_segments(stream: StreamFiles) -> None:
+    assert stream.tail is not None
+    for entry in stream.tail.parent.glob(f"{stream.tail.stem}.*.ev"):
+        if match := _NAME.fullmatch(entry.name):
+            stream.segments[int(match[5])] = entry
 
 
 class _Tail(NamedTuple):

@@ -65,6 +65,7 @@ class Following:
         activity: The sums.
         longest: The longest time in which a loop did one thing, if there was any.
         duration_ns: From the recording's begin to the last that it tells.
+        is_live: Whether a process was still being recorded, on this machine.
     """
 
     def __init__(self, path: Path) -> None:
@@ -80,6 +81,7 @@ class Following:
         self.activity = Activity()
         self.longest: Block | None = None
         self.duration_ns = 0
+        self.is_live = False
 
     @property
     def lost(self) -> int:
@@ -118,8 +120,10 @@ class Following:
                 self._feed(item, [stream for _, stream in streams])
                 self._take()
         keys = list(self._processes)
-        for process in files.processes:
-            if _runs(process, files.description):
+        running = [process for process in files.processes if _runs(process, files.description)]
+        self.is_live = bool(running)
+        for process in running:
+            if (process.pid, process.incarnation) in keys:
                 # a loop that is blocked now writes nothing; what it had done by then has been read
                 number = keys.index((process.pid, process.incarnation))
                 self._states.end_blocks(number, now_ns - self._origin_ns)
