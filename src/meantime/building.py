@@ -210,7 +210,7 @@ def _trace_of(events: Iterable[Event]) -> Trace:
     trace = Trace("events", "events", iter(()))
     ordered = sorted(events, key=lambda event: event.time_ns)
     if ordered:
-        trace.batches = iter([Events.of(ordered, trace.values)])
+        trace.batches = iter([Events(ordered, trace.values)])
         trace.bounds = (ordered[0].time_ns, ordered[-1].time_ns + 1)
     trace.records = len(ordered)
     return trace

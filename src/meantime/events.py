@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -11,13 +12,22 @@ import numpy as np
 from meantime.columns import Coded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     import numpy.typing as npt
 
     from meantime.columns import Int32s, Int64s
 
-__all__ = ["ABSENT", "Event", "EventFields", "Events", "FieldColumn", "NamedEvents", "column_of"]
+__all__ = [
+    "ABSENT",
+    "Event",
+    "EventFields",
+    "Events",
+    "FieldColumn",
+    "NamedEvents",
+    "Row",
+    "column_of",
+]
 
 
 class _Absent(Enum):
@@ -32,6 +42,9 @@ ABSENT = _Absent.ABSENT
 FieldColumn: TypeAlias = (
     "npt.NDArray[np.int64] | npt.NDArray[np.float64] | npt.NDArray[np.bool_] | Coded | list[Any]"
 )
+
+# What an `Event` holds, in its order, the line it stands on and the byte where that begins.
+Row: TypeAlias = tuple[int, str, dict[str, Any], "int | None", "int | None", "int | None", int, int]
 
 _TYPED = {int: np.int64, float: np.float64, bool: np.bool_}
 
@@ -92,23 +105,6 @@ class EventFields:
     rows: Int64s
     columns: Mapping[str, FieldColumn]
 
-    def dicts(self) -> Iterator[dict[str, Any]]:
-        """Yield the fields of each row."""
-        names = list(self.columns)
-        lists = [as_list(column) for column in self.columns.values()]
-        if not lists:
-            yield from ({} for _ in self.rows)
-        elif any(isinstance(column, list) for column in self.columns.values()):
-            for values in zip(*lists, strict=True):
-                yield {
-                    name: value
-                    for name, value in zip(names, values, strict=True)
-                    if value is not ABSENT
-                }
-        else:
-            for values in zip(*lists, strict=True):
-                yield dict(zip(names, values, strict=True))
-
 
 @dataclass(frozen=True, slots=True)
 class NamedEvents:
@@ -135,64 +131,86 @@ class NamedEvents:
         return self.columns[field]
 
 
-@dataclass(frozen=True, slots=True)
 class Events:
-    """Events of any names, in order of time.
+    """Events of any names, in order of time; the columns are made when they are asked for.
 
-    Attributes:
-        time_ns: int64, when, from the trace's origin.
-        name: int32, index into `names`.
-        cpu: int64, where it happened; -1 where not said.
-        pid: int64, in which process; -1 where not said.
-        tid: int64, in which thread; -1 where not said.
-        fields: By name's index, the fields of the events of that name.
-        names: The trace's table of names, `Trace.values`.
+    Args:
+        events: The events.
+        names: The trace's table of names, `Trace.values`; those that are new are added to it.
         position: Where in the input the reader goes on after these, if it can: as JSON.
 
+    Attributes:
+        names: The table of names.
+        position: As above.
+
     >>> read = [Event(1, "read", {"bytes": 5}), Event(3, "read", {"bytes": 7})]
-    >>> events = Events.of([read[0], Event(2, "close"), read[1]])
+    >>> events = Events([read[0], Event(2, "close"), read[1]])
     >>> events.of_name("read")["bytes"].tolist()
     [5, 7]
     >>> [event.name for event in events]
     ['read', 'close', 'read']
     """
 
-    time_ns: Int64s
-    name: Int32s
-    cpu: Int64s
-    pid: Int64s
-    tid: Int64s
-    fields: Mapping[int, EventFields]
-    names: Sequence[str]
-    position: Any = None
+    def __init__(
+        self, events: Iterable[Event], names: list[str] | None = None, position: Any = None
+    ) -> None:
+        # tuples of what has no references in turn cost the garbage collector nothing
+        self._rows: list[Row] = [
+            (event.time_ns, event.name, event.fields, event.cpu, event.pid, event.tid, 0, 0)
+            for event in events
+        ]
+        self.names = [] if names is None else names
+        self.position = position
 
     @classmethod
-    def of(
-        cls, events: Sequence[Event], names: list[str] | None = None, position: Any = None
-    ) -> Events:
-        """Return the columns of these events; names that are new are added to the table."""
-        table = [] if names is None else names
-        codes = {name: code for code, name in enumerate(table)}
-        for event in events:
-            if event.name not in codes:
-                codes[event.name] = len(table)
-                table.append(event.name)
-        name = np.array([codes[event.name] for event in events], np.int32)
-        fields = {}
-        for code in np.unique(name).tolist():
-            rows = np.flatnonzero(name == code)
-            told = [events[row].fields for row in rows.tolist()]
-            fields[code] = EventFields(rows, columns_of(told))
-        return cls(
-            time_ns=np.array([event.time_ns for event in events], np.int64),
-            name=name,
-            cpu=_places([event.cpu for event in events]),
-            pid=_places([event.pid for event in events]),
-            tid=_places([event.tid for event in events]),
-            fields=fields,
-            names=table,
-            position=position,
-        )
+    def of_rows(cls, rows: list[Row], names: list[str], position: Any) -> Events:
+        """Return the events of which a reader knows also where they stand."""
+        events = cls((), names, position)
+        events._rows = rows
+        return events
+
+    @cached_property
+    def time_ns(self) -> Int64s:
+        """int64, when, from the trace's origin."""
+        return np.array([row[0] for row in self._rows], np.int64)
+
+    @cached_property
+    def name(self) -> Int32s:
+        """int32, index into `names`."""
+        codes = {name: code for code, name in enumerate(self.names)}
+        for name in dict.fromkeys(row[1] for row in self._rows):
+            if name not in codes:
+                codes[name] = len(self.names)
+                self.names.append(name)
+        return np.array([codes[row[1]] for row in self._rows], np.int32)
+
+    @cached_property
+    def cpu(self) -> Int64s:
+        """int64, where it happened; -1 where not said."""
+        return _places([row[3] for row in self._rows])
+
+    @cached_property
+    def pid(self) -> Int64s:
+        """int64, in which process; -1 where not said."""
+        return _places([row[4] for row in self._rows])
+
+    @cached_property
+    def tid(self) -> Int64s:
+        """int64, in which thread; -1 where not said."""
+        return _places([row[5] for row in self._rows])
+
+    @cached_property
+    def fields(self) -> dict[int, EventFields]:
+        """By name's index, the fields of the events of that name."""
+        rows_of: dict[int, list[int]] = {}
+        for row, code in enumerate(self.name.tolist()):
+            rows_of.setdefault(code, []).append(row)
+        return {
+            code: EventFields(
+                np.array(rows, np.int64), columns_of([self._rows[row][2] for row in rows])
+            )
+            for code, rows in rows_of.items()
+        }
 
     def of_name(self, name: str) -> NamedEvents:
         """Return the events of one name as columns; there may be none."""
@@ -203,19 +221,16 @@ class Events:
         return NamedEvents(rows, self.time_ns[rows], *places, found.columns)
 
     def __len__(self) -> int:
-        return len(self.time_ns)
+        return len(self._rows)
 
     def __iter__(self) -> Iterator[Event]:
-        fields: list[dict[str, Any]] = [{}] * len(self)
-        for found in self.fields.values():
-            for row, told in zip(found.rows.tolist(), found.dicts(), strict=True):
-                fields[row] = told
-        places = (
-            [None if number < 0 else number for number in column.tolist()]
-            for column in (self.cpu, self.pid, self.tid)
+        return (
+            Event(time_ns, name, fields, cpu, pid, tid)
+            for time_ns, name, fields, cpu, pid, tid, _, _ in self._rows
         )
-        names = [self.names[code] for code in self.name.tolist()]
-        return map(Event, self.time_ns.tolist(), names, fields, *places)
+
+    def __repr__(self) -> str:
+        return f"Events({len(self):,} events)"
 
 
 def _places(numbers: list[int | None]) -> Int64s:
@@ -240,14 +255,4 @@ def column_of(values: list[Any]) -> FieldColumn:
         return column
     if types <= {str, type(None)} and str in types:
         return Coded.of(values)
-    return values
-
-
-def as_list(column: FieldColumn) -> list[Any]:
-    """Return a column's values as Python objects."""
-    if isinstance(column, list):
-        return column
-    if isinstance(column, Coded):
-        return list(column.to_list())
-    values: list[Any] = column.tolist()
     return values

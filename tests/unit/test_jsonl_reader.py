@@ -111,7 +111,7 @@ BAD = {
     '{"ts": 1}': 'needs "name"',
     '{"ts": 1, "name": 1}': 'needs "name"',
     '{"ts": 1.5, "name": "a"}': "whole number",
-    '{"ts": null, "name": "a"}': "whole number",
+    '{"ts": null, "name": "a"}': 'needs "time_ns"',
     '{"ts": true, "name": "a"}': "whole number",
     '{"ts": 9223372036854775808, "name": "a"}': "64 bits",
     '{"ts": 1, "name": "a"} x': "behind the JSON object \\(column 24\\)",
@@ -189,7 +189,7 @@ def test_a_reading_goes_on_where_another_stopped(
 
 
 def test_fields_are_typed_columns_by_event_name() -> None:
-    events = Events.of(
+    events = Events(
         [
             Event(1, "a", {"int": 1, "text": "x", "mixed": 1}),
             Event(2, "b", {"part": 0.5, "flag": True}),

@@ -212,11 +212,13 @@ class _Tables:
 
     def put_events(self, batch: Events) -> None:
         """Take events for points of the threads, processes or CPUs that they happened on."""
+        names = batch.name
+        self.grow()
         places = np.stack([batch.cpu, batch.pid, batch.tid], axis=1)
         different, which = np.unique(places, axis=0, return_inverse=True)
         quarks = [self._builder.quark(*_place_of(*place)) for place in different.tolist()]
         quark = np.array(quarks, np.int32)[which.ravel()]
-        self._builder.events.add_points(batch.time_ns, quark, self._code_of[batch.name])
+        self._builder.events.add_points(batch.time_ns, quark, self._code_of[names])
 
     def put_counters(self, batch: Counters) -> None:
         self._builder.modify_many(batch.time_ns, self.quark_of[batch.entity], batch.value)

@@ -13,13 +13,14 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from meantime.errors import InputError
-from meantime.events import Event, Events
+from meantime.events import Events
 from meantime.readers.contract import lazy_trace
 from meantime.readers.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from meantime.events import Row
     from meantime.readers.contract import ReadOptions
     from meantime.readers.source import Source
     from meantime.trace import Trace
@@ -36,10 +37,9 @@ _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 _LOOKED_AT = 8
 _NESTED = {dict, list}
 
-# The time, the line, the byte it begins at, and the event.
-_Row: TypeAlias = tuple[int, int, int, Event]
-_in_order = itemgetter(0, 1)
+_time_of, _line_of = itemgetter(0), itemgetter(6)
 # Of `JSONDecoder.raw_decode` the part that is not Python.
+_Told: TypeAlias = tuple[int, str, dict[str, Any], "int | None", "int | None", "int | None"]
 _scan = make_scanner(json.JSONDecoder(strict=False))  # type: ignore[arg-type] # typeshed's stub
 
 
@@ -97,7 +97,7 @@ class _Reading:
 
     def batches(self) -> Iterator[Events]:
         """Yield the events, those that are a little late in their place."""
-        waiting: list[_Row] = []
+        waiting: list[Row] = []
         try:
             if self._options.position is not None:
                 self._go_to(self._options.position)
@@ -130,19 +130,20 @@ class _Reading:
         for name, count in position["anomalies"].items():
             self._trace.anomalies.add(name, count)
 
-    def _batch(self, waiting: list[_Row]) -> Events:
-        waiting.sort(key=_in_order)
+    def _batch(self, waiting: list[Row]) -> Events:
+        # those of one time are in order of their lines, and a sort leaves them so
+        waiting.sort(key=_time_of)
         rows = waiting[:_BATCH_EVENTS]
         del waiting[:_BATCH_EVENTS]
-        self._after = rows[-1][:2]
+        self._after = _time_of(rows[-1]), _line_of(rows[-1])
         first_ns = rows[0][0] if self._range is None else min(self._range[0], rows[0][0])
         self._range = (first_ns, rows[-1][0])
         self._trace.records += len(rows)
-        return Events.of([row[3] for row in rows], self._trace.values, self._position(waiting))
+        return Events.of_rows(rows, self._trace.values, self._position(waiting))
 
-    def _position(self, waiting: list[_Row]) -> dict[str, Any]:
+    def _position(self, waiting: list[Row]) -> dict[str, Any]:
         if waiting:
-            _, line, offset, _ = min(waiting, key=itemgetter(1))
+            *_, line, offset = min(waiting, key=_line_of)
         else:
             line, offset = self._line + 1, self._read_to
         return {
@@ -155,21 +156,20 @@ class _Reading:
             "anomalies": dict(self._trace.anomalies),
         }
 
-    def _rows(self) -> Iterator[_Row]:
+    def _rows(self) -> Iterator[Row]:
         until_ns = self._options.until_ns
         for line, offset, text, whole in self._lines():
             if not text.strip():
                 continue
             try:
-                event = _event(self._decoded(text.strip(), line))
+                event = (*_event(self._decoded(text.strip(), line)), line, offset)
             except _BadLineError as error:
                 self._refuse(error, line, whole=whole)
                 continue
-            if until_ns is not None and event.time_ns > until_ns:
+            if until_ns is not None and event[0] > until_ns:
                 continue
-            row = (event.time_ns, line, offset, event)
-            if row[:2] > self._after:
-                yield row
+            if event[0] > self._after[0] or (event[0], line) > self._after:
+                yield event
             elif line > self._known_to:
                 self._refuse_late(event, line)
 
@@ -183,11 +183,11 @@ class _Reading:
         else:
             raise InputError(self._window.source.name, str(error), line=line)
 
-    def _refuse_late(self, event: Event, line: int) -> None:
+    def _refuse_late(self, event: Row, line: int) -> None:
         if not self._options.lenient:
             raise InputError(
                 self._window.source.name,
-                f"the event at {event.time_ns} ns comes more than {_LATE_EVENTS:,} events too late:"
+                f"the event at {event[0]} ns comes more than {_LATE_EVENTS:,} events too late:"
                 " sort the lines by time, or leave out such events with --lenient",
                 line=line,
             )
@@ -220,27 +220,36 @@ class _Reading:
                 at = after
 
 
-def _event(line: str) -> Event:
+def _event(line: str) -> _Told:
     """Return the event that a line is."""
     members = _members(line)
     key = "time_ns" if "time_ns" in members else "ts"
-    if key not in members:
-        raise _BadLineError('an event needs "time_ns" (or "ts"), its time in nanoseconds')
-    time_ns = _time_ns(key, members.pop(key))
+    time_ns = members.pop(key, None)
+    if type(time_ns) is not int or not _INT64_MIN < time_ns < _INT64_MAX - 1:
+        time_ns = _time_ns(key, time_ns)
     name = members.pop("name", None)
-    if not isinstance(name, str):
+    if type(name) is not str:
         raise _BadLineError('an event needs "name", a string')
-    event = Event(time_ns, name, members)
-    for place in ("cpu", "pid", "tid"):
-        number = members.get(place)
-        if type(number) is int and 0 <= number <= _INT64_MAX:
-            setattr(event, place, members.pop(place))
+    cpu = _place(members, "cpu") if "cpu" in members else None
+    pid = _place(members, "pid") if "pid" in members else None
+    tid = _place(members, "tid") if "tid" in members else None
     for field, value in members.items():
-        if type(value) in _NESTED:
+        kind = type(value)
+        if kind is int:
+            if not _INT64_MIN <= value <= _INT64_MAX:
+                members[field] = str(value)
+        elif kind in _NESTED:
             members[field] = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-        elif type(value) is int and not _INT64_MIN <= value <= _INT64_MAX:
-            members[field] = str(value)
-    return event
+    return time_ns, name, members, cpu, pid, tid
+
+
+def _place(members: dict[str, Any], place: str) -> int | None:
+    """Take what a member says of where an event happened; what is no such number stays a field."""
+    number = members.get(place)
+    if type(number) is int and 0 <= number <= _INT64_MAX:
+        del members[place]
+        return number
+    return None
 
 
 def _members(line: str) -> dict[str, Any]:
@@ -265,6 +274,8 @@ def _members(line: str) -> dict[str, Any]:
 
 
 def _time_ns(key: str, time: Any) -> int:
+    if time is None and key == "ts":
+        raise _BadLineError('an event needs "time_ns" (or "ts"), its time in nanoseconds')
     if type(time) is str and time.removeprefix("-").isdecimal() and len(time) <= 20:
         time = int(time)
     if type(time) is float and time.is_integer() and abs(time) <= 2**53:
