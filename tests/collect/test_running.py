@@ -7,7 +7,6 @@ import select
 import selectors
 import sys
 import threading
-import time
 import types
 from pathlib import Path
 from typing import TYPE_CHECKING, Any

@@ -77,9 +77,8 @@ def _table(file: str, following: Following, rows: int) -> Table:
     )
     ended = "" if following.is_live else ", ended"
     table = Table(
-        title=f"{file}: {format_ns(following.duration_ns)}"
-        + ("" if following.is_live else ", ended"),
-        caption="\n".join(_caption(following, len(groups) - rows)),
+        title="\n".join([f"{file}: {format_ns(following.duration_ns)}{ended}", *_said(following)]),
+        caption=f"{len(groups) - rows:,} more: see --rows" if len(groups) > rows else None,
         box=None,
         title_justify="left",
         caption_justify="left",
