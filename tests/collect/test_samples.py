@@ -216,6 +216,18 @@ def test_samples_outlive_the_program(tmp_path: Path, end: str, status: int) -> N
     assert ns_by(samples_of(tmp_path / "run.mtr"), "on-cpu", {"spin"})["spin"] > 30_000_000
 
 
+def test_the_main_thread_has_a_name_before_there_are_others(tmp_path: Path) -> None:
+    done = _run_script(
+        "assert 'threading' not in sys.modules\n"
+        "meantime.start(sys.argv[1], samples=500)\n"
+        "spin(40_000_000)\n",
+        tmp_path / "run.mtr",
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert {sample.name for sample in samples_of(tmp_path / "run.mtr")} == {"MainThread"}
+
+
 def test_a_forked_process_is_sampled_too(tmp_path: Path) -> None:
     done = _run_script(
         "meantime.start(sys.argv[1], samples=500)\n"

@@ -224,7 +224,8 @@ def _counted(facts: dict[str, Any]) -> str | None:
         )
         if facts[name]
     ]
-    return ", ".join(told) + f"; at most {facts['depth']:,} deep"
+    deep = f"; at most {facts['depth']:,} deep" if facts["depth"] else ""
+    return ", ".join(told) + deep
 
 
 def _print_threads(processes: list[dict[str, Any]]) -> None:

@@ -41,7 +41,7 @@ def summary(path: str) -> Iterator[str]:
         return
     if size > _READ_BYTES:
         yield f"meantime: recorded {format_bytes(size)} into {path}"
-        yield from _shown_by(path, sampled=False)
+        yield from _shown_by(path, states=True, sampled=False)
         return
     from meantime.readers.recording.following import Following  # noqa: PLC0415 - NumPy is not for --help
 
@@ -60,7 +60,8 @@ def summary(path: str) -> Iterator[str]:
         f"{following.activity.changes:,} state changes, {format_bytes(size)} into {path}"
     )
     yield from map("  {}".format, _where(following))
-    yield from _shown_by(path, sampled=following.is_sampled)
+    states = following.activity.changes > 0
+    yield from _shown_by(path, states=states, sampled=following.is_sampled)
 
 
 def _where(following: Following) -> Iterator[str]:
@@ -96,9 +97,12 @@ def _busiest(tasks: list[Group]) -> Iterator[str]:
         yield f"of the time that tasks ran: {', '.join(most)}"
 
 
-def _shown_by(path: str, *, sampled: bool) -> Iterator[str]:
+def _shown_by(path: str, *, states: bool, sampled: bool) -> Iterator[str]:
     name, stem = shlex.quote(path), shlex.quote(Path(path).stem)
-    yield f"see meantime statemap {name} -o {stem}.svg"
-    yield f"    meantime stats {name} --by state"
+    commands = []
+    if states:
+        commands += [f"statemap {name} -o {stem}.svg", f"stats {name} --by state"]
     if sampled:
-        yield f"    meantime flame {name} -o {stem}-flame.svg"
+        commands += [f"flame {name} -o {stem}-flame.svg"]
+    for number, command in enumerate(commands):
+        yield f"{'    ' if number else 'see '}meantime {command}"

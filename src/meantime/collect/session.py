@@ -265,6 +265,7 @@ def _dump_signal() -> int:
 
 def _begin_samples(period_ns: int) -> None:
     # the sampler cannot ask the threads that run already what they are called
+    _recorder.note_thread(os.getpid(), "MainThread")
     threading = sys.modules.get("threading")
     for thread in [] if threading is None else threading.enumerate():
         if thread.native_id is not None:
