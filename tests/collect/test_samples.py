@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import platform
 import signal
 import subprocess
 import sys
@@ -255,6 +256,26 @@ def test_no_thread_is_left_after_a_recording(tmp_path: Path) -> None:
     meantime.stop()
 
     assert (during, _thread_count()) == (before + 1, before)
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="system calls have other numbers here")
+def test_they_are_taken_where_reading_another_process_is_forbidden(tmp_path: Path) -> None:
+    # as containers do it: process_vm_readv fails with EPERM, all else is allowed
+    done = _run_script(
+        "import ctypes as c, struct\n"
+        "rules = [(0x20, 0, 0, 0), (0x15, 0, 1, 310), (6, 0, 0, 0x50001), (6, 0, 0, 0x7FFF0000)]\n"
+        "text = c.create_string_buffer(b''.join(struct.pack('HBBI', *rule) for rule in rules))\n"
+        "program = c.create_string_buffer(struct.pack('HxxxxxxQ', 4, c.addressof(text)))\n"
+        "library = c.CDLL(None)\n"
+        "assert library.prctl(38, 1, 0, 0, 0) == 0\n"
+        "assert library.prctl(22, 2, program) == 0\n"
+        "meantime.start(sys.argv[1], samples=500)\n"
+        "spin(60_000_000)\n",
+        tmp_path / "run.mtr",
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert ns_by(samples_of(tmp_path / "run.mtr"), "on-cpu", {"spin"})["spin"] > 30_000_000
 
 
 @pytest.mark.parametrize("hz", [-1, 0.5, 10_001])

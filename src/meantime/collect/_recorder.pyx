@@ -241,6 +241,11 @@ def _restart_threads():
             start_dumper_thread()
 
 
+def end_samples():
+    """Take no more samples, if any are taken."""
+    stop_sampler()
+
+
 def note_thread(tid: int, name: str):
     """Take note for the sampler what a thread is called that runs already."""
     encoded = name.encode("utf-8", "replace")

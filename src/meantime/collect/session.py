@@ -206,6 +206,8 @@ def stop() -> str | None:
         return None
     path, hooks = _session
     _session = None
+    # what follows is ours, not the program's
+    _recorder.end_samples()
     hooks.remove()
     _recorder.stop()
     atexit.unregister(stop)
