@@ -35,6 +35,11 @@ CATALOGUE: dict[str, Anomaly] = {
             "records that could not be read were skipped; run without --lenient to see the first",
         ),
         Anomaly(
+            "weight_rounded",
+            "note",
+            "weights with a fraction that are no times became the nearest whole number",
+        ),
+        Anomaly(
             "unread_after_end",
             "note",
             "what comes after the end of the window cannot be read, and was left out unread",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from meantime.query.stacks import span_tree
 from meantime.testing import history_from_spans
-from meantime.views.flame.data import graph
+from meantime.views.flame.data import chart, graph
 from meantime.views.flame.svg import render
 
 if TYPE_CHECKING:
@@ -55,3 +55,19 @@ def test_a_box_under_the_pointer_says_its_whole_name(open_page: Open) -> None:
 
     assert page.locator(".tooltip strong").text_content() == "serve <all>"
     assert page.locator(".tooltip p").first.text_content() == "100 ns (100.00 %), itself 0 ns"
+
+
+def test_a_chart_tells_the_time_and_goes_on_telling_it_when_zoomed(open_page: Open) -> None:
+    history = history_from_spans({"main": [("all", 10**9, 3 * 10**9), ("a", 10**9, 10**9 + 10)]})
+    page = open_page(render(chart(history, title="t", start_ns=10**9, end_ns=3 * 10**9)))
+    labels = page.locator(".axis span")
+
+    whole = labels.all_text_contents()
+    area = page.locator("canvas").bounding_box()
+    assert area is not None
+    page.mouse.click(area["x"] + 0.2, area["y"] + 24 + 27)
+    zoomed = labels.all_text_contents()
+
+    assert {"1.0 s", "2.0 s", "3.0 s"} <= set(whole)
+    assert page.locator(".place").text_content() == "10 ns of 2 s"
+    assert (zoomed[0], zoomed[-1]) == ("1 s +0 ns", "+10 ns")

@@ -12,7 +12,7 @@ from meantime.query.stacks import difference, gone, sample_tree, span_tree
 from meantime.readers import open_trace
 from meantime.testing import history_from_samples, history_from_spans
 from meantime.views.flame.data import chart, compared, graph
-from meantime.views.flame.svg import change_color, render
+from meantime.views.flame.svg import change_color, panel_fields, render
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,13 +57,26 @@ def test_a_chart_shows_each_threads_spans_clipped_to_the_range() -> None:
     assert (flame.width, flame.origin_ns) == (6, 3)
 
 
-def test_lanes_of_a_chart_stand_below_each_other() -> None:
+def test_lanes_of_a_chart_stand_below_each_other_under_names_of_their_own() -> None:
     history = history_from_spans({"t": [("a", 0, 10), ("b", 1, 2), ("c", 5, 15), ("d", 11, 12)]})
 
     flame = chart(history, title="t", start_ns=0, end_ns=15)
 
-    assert flame.row.tolist() == [0, 1, 2, 3]
-    assert flame.panels[0].rows == 4
+    assert [flame.frames[frame] for frame in flame.frame] == ["a", "b", "c", "d"]
+    assert flame.row.tolist() == [0, 1, 0, 1]
+    assert [tuple(panel_fields(panel)) for panel in flame.panels] == [
+        ("1 / t", 0, 2, 2),
+        ("1 / t, lane 1", 2, 4, 2),
+    ]
+
+
+def test_a_chart_has_a_time_axis() -> None:
+    history = history_from_spans({"t": [("a", 10**9, 3 * 10**9)]})
+
+    text = render(chart(history, title="t", start_ns=10**9, end_ns=3 * 10**9)).decode()
+
+    assert all(f">{label}</text>" in text for label in ("1.0 s", "1.2 s", "3.0 s"))
+    assert '"origin":"1000000000"' in text.replace(" ", "")
 
 
 def test_hostile_names_stay_text() -> None:

@@ -96,6 +96,37 @@ def test_what_is_no_profile_is_refused(
         read(text)
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "oddities"),
+    [
+        ("x.folded", "a;b 1.5\nc 2.0\n", {"weight_rounded": 1}),
+        ("x.folded", "a;b -1\nc 2\n", {"bad_record": 1}),
+        ("x.folded", f"{';'.join(['f'] * 50_000)} 5\n", {}),
+    ],
+)
+def test_odd_lines_of_folded_stacks_are_counted(
+    tmp_path: Path, name: str, text: str, oddities: dict[str, int]
+) -> None:
+    (tmp_path / name).write_text(text)
+
+    history = build(open_trace(tmp_path / name, lenient=True))
+
+    assert len(history.samples()) >= 1
+    assert dict(history.anomalies) == oddities
+
+
+def test_of_a_profile_that_breaks_off_nothing_is_kept(tmp_path: Path) -> None:
+    profile = {"type": "sampled", "unit": "seconds", "samples": [[0], [0]], "weights": [1]}
+    whole = {**profile, "weights": [1, 2]}
+    frames = {"frames": [{"name": "f"}]}
+    (tmp_path / "x.json").write_text(json.dumps({"shared": frames, "profiles": [profile, whole]}))
+
+    history = build(open_trace(tmp_path / "x.json", lenient=True))
+
+    assert len(history.samples()) == 2
+    assert dict(history.anomalies) == {"bad_profile": 1}
+
+
 def test_lenient_reading_leaves_bad_profiles_out(read: Callable[..., History]) -> None:
     history = read(speedscope({"type": "else"}, evented(("O", 0, 0), ("C", 0, 1))), lenient=True)
 

@@ -4,6 +4,7 @@ import { readBlock, readHead } from "../shared/blocks";
 import { button, h, shown } from "../shared/dom";
 import { listen } from "../shared/keys";
 import { Theme, openPage, themeColor } from "../shared/page";
+import { ticks } from "../shared/time";
 import { Tooltip } from "../shared/tooltip";
 import style from "./flame/flame.css?inline";
 
@@ -14,6 +15,8 @@ interface Head {
   unit: string;
   width: number;
   chart: boolean;
+  /** Of a chart, the time of its left edge, in nanoseconds. */
+  origin: string;
   frames: string[];
   colors: string[];
   /** Of a comparison, each box's colour and what is said of it. */
@@ -26,6 +29,7 @@ const TITLE_PX = 24;
 const GAP_PX = 10;
 const LABEL_PX = 30;
 const DRAG_PX = 4;
+const TICK_PX = 120;
 const FOUND = "#b14cf0";
 
 const doubles = (name: string) => new Float64Array(readBlock(name).buffer);
@@ -67,13 +71,14 @@ function page(body: HTMLElement): void {
   });
   const found = h("output", { class: "found" });
   const place = h("output", { class: "place" });
+  const axis = h("div", { class: "axis", attributes: { "aria-hidden": "true" } });
   let redraw = () => {};
   const theme = new Theme(() => redraw());
   const reset = button("reset zoom", "Reset zoom", () => fit(0, head.width), { class: "reset" });
   const look = button("light / dark", "Light or dark", () => theme.toggle());
   body.append(
     h("header", {}, h("h1", {}, shown(head.title)), h("p", {}, head.subtitle)),
-    h("nav", {}, search, found, place, reset, look),
+    h("nav", {}, search, found, place, reset, look, head.chart ? axis : null),
     canvas,
     h("footer", {}, ...head.notes.map((note) => h("p", {}, note))),
   );
@@ -102,6 +107,19 @@ function page(body: HTMLElement): void {
     draw();
   }
 
+  /** Where round times are, in pixels, and what they are called. */
+  function marks(width: number): { x: number; label: string }[] {
+    if (!head.chart) return [];
+    const origin = BigInt(head.origin);
+    const ends = [origin + BigInt(Math.ceil(from)), origin + BigInt(Math.floor(to))] as const;
+    const { base, marks } = ticks(...ends, Math.max(2, Math.floor(width / TICK_PX)));
+    axis.title = base && `times add to ${base}`;
+    return marks.map((mark, place) => ({
+      x: ((Number(mark.ns - origin) - from) / (to - from)) * width,
+      label: base && place === 0 ? `${base} ${mark.label}` : mark.label,
+    }));
+  }
+
   function draw(): void {
     const context = canvas.getContext("2d");
     if (!context) return;
@@ -119,6 +137,12 @@ function page(body: HTMLElement): void {
     context.textBaseline = "middle";
     const scale = width / (to - from);
     const ink = themeColor("--ink");
+    const times = marks(width);
+    axis.replaceChildren(
+      ...times.map(({ x, label }) => h("span", { style: `left:${x.toFixed(1)}px` }, label)),
+    );
+    context.fillStyle = themeColor("--line");
+    for (const { x } of times) context.fillRect(Math.round(x), top, 1, high);
     head.panels.forEach(([title, first, last, rows], panel) => {
       const base = tops[panel]!;
       if (base > top + high || base + rows * ROW_PX < top) return;

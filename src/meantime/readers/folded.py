@@ -24,7 +24,7 @@ __all__ = ["FORMAT", "read", "recognises"]
 
 FORMAT = "folded"
 
-_LINE = re.compile(rb"(.*\S)[ \t]+(\d{1,18})(?:\.\d+)?[ \t]*")
+_LINE = re.compile(rb"(.*\S)[ \t]+(\d{1,18})(?:\.(\d+))?[ \t]*", re.DOTALL)
 _LIMIT = 2**62
 
 
@@ -35,8 +35,10 @@ def recognises(head: bytes, name: str) -> bool:
         lines = lines[:-1]
     if not lines or head.lstrip()[:1] in {b"{", b"["} or b"\0" in head:
         return False
+    if name.endswith((".folded", ".collapsed")):
+        return True
     all_fit = all(_LINE.fullmatch(line) for line in lines)
-    return all_fit and (name.endswith((".folded", ".collapsed")) or b";" in lines[0])
+    return all_fit and b";" in lines[0]
 
 
 def read(source: Source, options: ReadOptions) -> Trace:
@@ -69,6 +71,10 @@ def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Bat
             continue
         functions = match[1].decode("utf-8", "replace").split(";")
         weight = int(match[2])
+        if match[3] and match[3].strip(b"0"):
+            # to the nearest, as times are
+            weight += match[3][:1] >= b"5"
+            trace.anomalies.add("weight_rounded")
         samples.add(0, at, stacks.add(functions), weight, "samples")
         at += weight
     if samples:

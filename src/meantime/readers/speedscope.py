@@ -117,10 +117,18 @@ def _read_profile(  # noqa: PLR0917 - what all profiles share
     at = _ns(profile.get("startValue", 0), scale)
     # what is weighed in time is as long as it weighs
     event = "wall" if unit in _NS_PER_UNIT else unit
+    found = []
     for stack, weight in zip(profile["samples"], profile["weights"], strict=True):
         weight_ns = _ns(weight, scale)
-        samples.add(thread, at, stacks.add(frames[frame] for frame in stack), weight_ns, event)
+        if unit not in _NS_PER_UNIT and weight_ns != weight:
+            trace.anomalies.add("weight_rounded")
+        found.append((at, stacks.add(frames[frame] for frame in stack), weight_ns))
         at += weight_ns
+    if abs(at) > _LIMIT:
+        raise ValueError(at)
+    # all of a profile, or nothing of it
+    for time_ns, stack, weight_ns in found:
+        samples.add(thread, time_ns, stack, weight_ns, event)
     return None
 
 

@@ -26,7 +26,7 @@ MOST_BOXES = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """A thread of a chart, or the whole of a graph: boxes [first, last), so many rows high."""
+    """A lane of a chart, or the whole of a graph: boxes [first, last), so many rows high."""
 
     title: str
     first: int
@@ -156,19 +156,20 @@ def chart(
     spans = history.spans(threads, start_ns=start_ns, end_ns=end_ns)
     begin = np.maximum(spans.start_ns, start_ns)
     length = np.minimum(spans.end_ns, end_ns) - begin
-    # a lane's rows stand below those of the lanes before it
-    row = spans.depth.copy()
+    # by thread, then by lane: each has a panel of its own
+    lanes = int(spans.lane.max(initial=0)) + 1
+    key = np.repeat(np.arange(len(spans.threads)), np.diff(spans.offsets)) * lanes + spans.lane
+    by_lane = np.argsort(key, kind="stable")
+    in_order = key[by_lane]
+    drawn = by_lane[_widest(length[by_lane])]
     panels: list[Panel] = []
-    drawn = _widest(length)
-    for place, quark in enumerate(spans.threads.tolist()):
-        part = slice(int(spans.offsets[place]), int(spans.offsets[place + 1]))
-        top = 0
-        for lane in range(int(spans.lane[part].max(initial=0)) + 1):
-            inside = np.flatnonzero(spans.lane[part] == lane) + part.start
-            row[inside] += top
-            top += int(spans.depth[inside].max(initial=-1)) + 1
-        first, last = (int(np.searchsorted(drawn, edge)) for edge in (part.start, part.stop))
-        panels.append(Panel(thread_title(thread_of(history, quark)), first, last, top))
+    for number in np.unique(key).tolist():
+        thread, lane = divmod(number, lanes)
+        name = thread_title(thread_of(history, int(spans.threads[thread])))
+        within = by_lane[slice(*np.searchsorted(in_order, [number, number + 1]))]
+        rows = int(spans.depth[within].max()) + 1
+        first, last = np.searchsorted(key[drawn], [number, number + 1]).tolist()
+        panels.append(Panel(name + (f", lane {lane}" if lane else ""), first, last, rows))
     return Flame(
         title=title,
         unit="ns",
@@ -177,7 +178,7 @@ def chart(
         length=length[drawn],
         own=nest.self_time(begin, begin + length, spans.parent)[drawn],
         count=np.ones(len(drawn), np.int64),
-        row=row[drawn],
+        row=spans.depth[drawn],
         frame=spans.name.codes[drawn],
         frames=spans.name.names,
         panels=tuple(panels),

@@ -13,6 +13,7 @@ from zlib import crc32
 import numpy as np
 
 from meantime.units import format_ns
+from meantime.views.axis import ticks
 from meantime.views.page import MARGIN_PX, Page, header, lines
 from meantime.views.svg import cut_to, element, px
 
@@ -29,6 +30,7 @@ _ROW_PX = 18
 _PANEL_TITLE_PX = 24
 _GAP_PX = 10
 _MOST_HEIGHT_PX = 6000
+_AXIS_PX = 20
 _LEAST_PX = 1.0
 _LABEL_PX = 34
 _FONT_PX = 11
@@ -44,6 +46,7 @@ def render(flame: Flame) -> bytes:
     tops, height = _tops(flame)
     picture = [
         header(flame.title, _subtitle(flame)).encode(),
+        "".join(_axis(flame, height)).encode(),
         "".join(_boxes(flame, tops)).encode(),
         lines(notes, height + 4).encode(),
     ]
@@ -60,6 +63,7 @@ def render(flame: Flame) -> bytes:
             "unit": flame.unit,
             "width": flame.width,
             "chart": flame.is_chart,
+            "origin": str(flame.origin_ns),
             "frames": names,
             "colors": [color(name) for name in names],
             "panels": [list(panel_fields(panel)) for panel in flame.panels],
@@ -169,13 +173,30 @@ def _notes(flame: Flame) -> list[str]:
 
 
 def _tops(flame: Flame) -> tuple[list[float], float]:
-    top = float(_TOP_PX)
+    top = float(_TOP_PX) + (_AXIS_PX if flame.is_chart else 0)
     tops = []
     for panel in flame.panels:
         top += _PANEL_TITLE_PX if panel.title else 0
         tops.append(top)
         top += panel.rows * _ROW_PX + _GAP_PX
     return tops, min(top, _MOST_HEIGHT_PX)
+
+
+def _axis(flame: Flame, height: float) -> Iterator[str]:
+    """Yield the round times of a chart, each with a line down through it."""
+    if not flame.is_chart:
+        return
+    room_px = _WIDTH_PX - 2 * MARGIN_PX
+    base, marks = ticks(flame.origin_ns, flame.origin_ns + flame.width, 10)
+    for place, mark in enumerate(marks):
+        x = MARGIN_PX + (mark.time_ns - flame.origin_ns) * room_px / max(1, flame.width)
+        yield element(
+            "path", {"class": "line", "d": f"M{px(x)} {_TOP_PX}V{px(height)}", "stroke-width": 1}
+        )
+        label = f"{base} {mark.label}" if base and not place else mark.label
+        yield element(
+            "text", {"class": "muted", "x": x + 3, "y": _TOP_PX + 10, "font-size": 10}, text=label
+        )
 
 
 def _boxes(flame: Flame, tops: list[float]) -> Iterator[str]:
