@@ -126,3 +126,21 @@ def test_events_that_happen_are_not_sampled() -> None:
         sampling_interval_ns(samples(times, event="sched:sched_switch", weight=1, thread=thread))
         is None
     )
+
+
+def test_a_stray_time_hides_no_period() -> None:
+    builder = CellsBuilder(Fold(0, S, 50))
+    times = sampled(INTERVALS[99], runs(1.3, 0.2, 0.05))
+    builder.add_times(np.append(times, 4 * 10**9 * S), keys=np.zeros(len(times) + 1, np.int64))
+    source = Source("x", ((0, 4 * 10**9 * S + 1),), interval_ns=INTERVALS[99])
+
+    assert periods(OffsetMap.of(builder, "count", names=["job"], sources=[source])) == {
+        "job": pytest.approx(1.3, rel=1e-3)
+    }
+
+
+def test_one_thread_that_keeps_time_is_not_taken_for_sampling() -> None:
+    times = np.arange(200, dtype=np.int64) * 10_000_000
+    thread = (np.arange(200) == 7).astype(np.int32)
+
+    assert sampling_interval_ns(samples(times, event="x", weight=1, thread=thread)) is None

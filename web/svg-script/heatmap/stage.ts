@@ -89,7 +89,8 @@ export class Stage {
     pen.clip();
     this.hatch(pen, themeColor("--none"));
     const px = width / session.span;
-    pen.imageSmoothingEnabled = false;
+    // Rows finer than the screen would else be left out.
+    pen.imageSmoothingEnabled = model.rows > height * ratio;
     const { group } = this;
     const size = group * TILE_COLUMNS;
     const last = Math.min(model.columns.length - 1, session.start + session.span);
@@ -181,6 +182,7 @@ export class Stage {
     const px = width / session.span;
     const first = Math.floor(session.start);
     const last = Math.min(model.columns.length, Math.ceil(session.start + session.span));
+    let right = -Infinity;
     for (let from = first; from < last; ) {
       if (model.columns[from]! < 0) {
         from++;
@@ -194,7 +196,11 @@ export class Stage {
         const x = LEFT + (from - session.start + Number(ns - begin) / Number(model.periodNs)) * px;
         if (x < LEFT || x > LEFT + width) continue;
         const half = pen.measureText(label).width / 2;
-        pen.fillText(label, Math.min(x, LEFT + width + 12 - half), top + height + 9);
+        const middle = Math.min(x, LEFT + width + 12 - half);
+        // Those that follow count from the first.
+        if (middle - half < right + 8) break;
+        right = middle + half;
+        pen.fillText(label, middle, top + height + 9);
         line(pen, x, top + height, x, top + height + 5);
       }
       from = to;

@@ -61,12 +61,11 @@ def find(found: OffsetMap) -> list[Finding]:
     if not found.recorded:
         return []
     rows = found.fold.rows
-    first = found.fold.number(found.recorded[0][0])
-    cells = found.fold.number(found.recorded[-1][1] - 1) - first + 1
-    if not 2 * rows <= cells <= _MOST_CELLS:
+    first, cells = _extent(found)
+    if cells < 2 * rows:
         return []
     names = sorted(found.by, key=lambda name: -len(found.by[name].number))[:_MOST_NAMES]
-    busy = {name: found.by[name].number - first for name in names}
+    busy = {name: _inside(found.by[name].number, first, cells) for name in names}
     sight = Sight.of(
         cells,
         found.fold.period_ns / rows,
@@ -82,6 +81,24 @@ def find(found: OffsetMap) -> list[Finding]:
     findings += _fillers(busy, cells)
     order = ("period", "stripe", "gap", "filler")
     return sorted(findings, key=lambda each: (order.index(each.kind), -each.score))
+
+
+def _extent(found: OffsetMap) -> tuple[int, int]:
+    """Return the first cell that is looked at, and how many: a stray time is not looked for."""
+    first = found.fold.number(found.recorded[0][0])
+    cells = found.fold.number(found.recorded[-1][1] - 1) - first + 1
+    numbers = found.total.number
+    if cells <= _MOST_CELLS or not len(numbers):
+        return first, min(cells, _MOST_CELLS)
+    cuts = np.flatnonzero(np.diff(numbers) > _MOST_CELLS // 64) + 1
+    largest = max(np.split(numbers, cuts), key=len)
+    return int(largest[0]), min(int(largest[-1] - largest[0]) + 1, _MOST_CELLS)
+
+
+def _inside(numbers: Int64s, first: int, cells: int) -> Int64s:
+    """Return which of the cells looked at are busy, from the first one."""
+    low, high = np.searchsorted(numbers, [first, first + cells])
+    return numbers[low:high] - first
 
 
 def _periods(name: str, numbers: Int64s, sight: Sight) -> list[Finding]:
@@ -118,7 +135,7 @@ def _stripes(found: OffsetMap, name: str, numbers: Int64s, cells: int, shift: in
     ):
         begin_ns = found.fold.edge_ns(0, int(low)) - found.fold.origin_ns
         end_ns = found.fold.edge_ns(0, int(high)) - found.fold.origin_ns
-        part = float(share[low:high].mean())
+        part = min(1.0, float(share[low:high].mean()))
         text = (
             f"{name} runs from {format_ns(begin_ns)} to {format_ns(end_ns)} of "
             f"{part:.0%} of the columns"

@@ -27,12 +27,12 @@ def sampling_interval_ns(samples: SampleTable) -> int | None:
         first.cpu if (first.cpu >= 0).all() else first.thread,
         first.weight,
         events={first.event.names[code] for code in np.unique(first.event.codes).tolist()},
-        names=len(np.unique(first.thread)),
+        threads=first.thread,
     )
 
 
 def interval_ns(
-    time_ns: Int64s, place: Int32s, weight: Int64s, *, events: set[str], names: int
+    time_ns: Int64s, place: Int32s, weight: Int64s, *, events: set[str], threads: Int32s
 ) -> int | None:
     """Return the time from a sample to the next, or None if they do not come at one interval.
 
@@ -44,7 +44,7 @@ def interval_ns(
         place: Where: on which CPU, or in which thread.
         weight: How much each stands for.
         events: What was counted.
-        names: How many threads there are: what is taken of only one may keep time itself.
+        threads: Of which thread each is: what is taken of only one may keep time itself.
     """
     if len(time_ns) < _FEWEST or any(_is_tracepoint(event) for event in events):
         return None
@@ -52,7 +52,8 @@ def interval_ns(
         found = int(np.median(weight))
         if found > 1:
             return found
-    return _mostly(time_ns, place) if names > 1 else None
+    several = np.count_nonzero(np.unique(threads, return_counts=True)[1] >= _FEWEST // 4) > 1
+    return _mostly(time_ns, place) if several else None
 
 
 def _first(samples: SampleTable) -> SampleTable:

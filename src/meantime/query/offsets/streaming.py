@@ -205,7 +205,7 @@ class SampleStream:
             cpu if len(cpu) == len(thread) and (cpu >= 0).all() else thread,
             np.concatenate([each.weight for each in kept]),
             events=set(self.counts),
-            names=len(np.unique(thread)),
+            threads=thread,
         )
 
 

@@ -31,6 +31,9 @@ __all__ = ["Figure", "Look", "draw", "facts"]
 LEFT_PX, TOP_PX, RIGHT_PX = 78, 72, 24
 _PLOT_PX = (1080, 450)
 _COLUMN_PX = 16
+_MOST_ROWS_PX = 2000
+# About how wide a letter of an axis is, with the space to the next label.
+_LETTER_PX = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +108,7 @@ def draw(found: OffsetMap, selection: Selection, look: Look, *, title: str) -> F
     column_px = max(1, min(_COLUMN_PX, _PLOT_PX[0] // grid.width))
     row_px = max(1, _PLOT_PX[1] // found.fold.rows)
     width = min(_PLOT_PX[0], max(grid.width * column_px, 240))
-    height = min(_PLOT_PX[1], found.fold.rows * row_px)
+    height = min(_MOST_ROWS_PX, found.fold.rows * row_px)
     scale = _scale(found, drawn, grid, look)
     colors = palette(look.palette, scale, maps=len(drawn), hues=look.hues)
     drawn = placed(drawn, colors)
@@ -162,13 +165,19 @@ def _length(ns: int) -> str:
 def _times(grid: Grid, width_px: int, utc_ns: int | None) -> list[tuple[float, str]]:
     found: list[tuple[float, str]] = []
     step_px = width_px / grid.width
+    right_px = -float(LEFT_PX)
     for (first, count), place in zip(grid.runs, grid.places, strict=False):
         start_ns = grid.fold.edge_ns(first)
         length_ns = count * grid.fold.period_ns
         run_px = count / grid.group * step_px
         for tick in _labelled(start_ns, start_ns + length_ns, run_px, utc_ns):
             x = place * step_px + (tick.time_ns - start_ns) / length_ns * run_px
+            half_px = _LETTER_PX * len(tick.label) / 2
+            if x - half_px <= right_px:
+                # Those that follow count from the first.
+                break
             found.append((x, tick.label))
+            right_px = x + half_px
     return found
 
 
@@ -187,6 +196,8 @@ def _notes(found: OffsetMap, selection: Selection, drawn: Sequence[Layer], grid:
     notes = []
     if grid.group > 1:
         notes.append(f"Each column drawn is {grid.group} columns added up.")
+    if found.fold.rows > _MOST_ROWS_PX:
+        notes.append(f"Only {_MOST_ROWS_PX:,} of the {found.fold.rows:,} rows are drawn.")
     if len(grid.runs) > 1:
         notes.append(f"{len(grid.runs) - 1} stretches in which nothing happened are left out.")
     hidden = sum(int(found.by[name].value.sum()) for name in selection.hidden if name in found.by)
