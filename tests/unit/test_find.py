@@ -128,6 +128,16 @@ def test_events_that_happen_are_not_sampled() -> None:
     )
 
 
+def test_where_something_was_lost_is_no_gap() -> None:
+    builder = CellsBuilder(Fold(0, S, 10))
+    builder.add_times(np.array([0, 1, 4, 7, 8]) * S + 1)
+    source = Source("x", ((0, 9 * S),), lost=((2 * S, 3 * S),))
+
+    found = find(OffsetMap.of(builder, "count", sources=[source]))
+
+    assert [each.span_ns for each in found if each.kind == "gap"] == [(5 * S, 7 * S)]
+
+
 def test_a_stray_time_hides_no_period() -> None:
     builder = CellsBuilder(Fold(0, S, 50))
     times = sampled(INTERVALS[99], runs(1.3, 0.2, 0.05))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from meantime.query.offsets.periods import Sight, period_of
-from meantime.query.offsets.ranges import union
+from meantime.query.offsets.ranges import clipped, union
 from meantime.units import format_ns
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def _stripes(found: OffsetMap, name: str, numbers: Int64s, cells: int, shift: in
 
 
 def _gaps(found: OffsetMap) -> list[Finding]:
-    """Find columns that were recorded whole and in which nothing happened."""
+    """Find columns that were recorded whole and in which nothing happened, nor was lost."""
     rows = found.fold.rows
     busy = np.unique(found.total.number // rows)
     findings = []
@@ -159,6 +159,8 @@ def _gaps(found: OffsetMap) -> list[Finding]:
         for before, after in itertools.pairwise(edges):
             if after - before > 1:
                 span = (found.fold.edge_ns(int(before) + 1), found.fold.edge_ns(int(after)))
+                if clipped(found.lost, *span):
+                    continue
                 text = (
                     f"nothing happened for {format_ns(span[1] - span[0])} from {format_ns(span[0])}"
                 )
