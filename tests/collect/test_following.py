@@ -45,19 +45,22 @@ def _told(following: Following) -> list[Group]:
     return following.activity.groups()
 
 
+@pytest.mark.parametrize("many", [0, 10**9], ids=["forgetful", "remembering"])
 @pytest.mark.parametrize(
     "options",
     [{}, {"max_bytes": 1_000_000}, {"policy": "drop"}, {"policy": "ring", "ring_bytes": 200_000}],
     ids=["block", "limited", "drop", "ring"],
 )
 def test_reading_on_tells_what_reading_at_once_tells(
-    tmp_path: Path, options: dict[str, Any]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], many: int
 ) -> None:
+    monkeypatch.setattr(module, "_MANY", many)
     with meantime.record(tmp_path / "run.mtr", **options):
         following = Following(tmp_path / "run.mtr")
         asyncio.run(_work(following, 60))
     at_once = Following(tmp_path / "run.mtr")
 
+    monkeypatch.setattr(module, "_MANY", 10**9)
     told, told_at_once = _told(following), _told(at_once)
     if "ring_bytes" in options or "max_bytes" in options:
         # what goes away has been seen while it was there
@@ -103,6 +106,22 @@ def test_a_record_that_is_half_written_is_read_when_it_is_whole() -> None:
     assert [piece.tolist() for piece in first] == [records[:2].tolist()]
     assert [piece.tolist() for piece in second] == [records[2:].tolist()]
     assert (at, end) == (1, 4)
+
+
+def test_tasks_that_have_ended_are_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_MANY", 50)
+    with meantime.record(tmp_path / "run.mtr"):
+        following = Following(tmp_path / "run.mtr")
+        for _ in range(3):
+            asyncio.run(_work(None, 10))
+            following.update()
+
+    known, _ = following.activity.entities
+    (workers,) = [group for group in _told(following) if "worker" in group.name[1]]
+    assert known < 50
+    assert workers.members == 600
 
 
 def test_a_loop_that_is_blocked_now_is_seen(tmp_path: Path) -> None:

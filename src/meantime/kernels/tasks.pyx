@@ -684,6 +684,56 @@ cdef class TaskStates:
             out[i] = (<Change *>self.changes.data)[i].label
         return labels
 
+    def forget_ended(self):
+        """Forget the tasks that have ended, and number the entities that are left anew.
+
+        What there was to take must have been taken. Returns the old numbers of the entities that
+        stay, in the order of the new ones.
+        """
+        cdef Py_ssize_t i, j, kept = 0, entities = 0
+        cdef Task *tasks = <Task *>self.tasks.data
+        cdef Entity *entity = <Entity *>self.entities.data
+        task_map = np.full(self.tasks.used + 1, -1, np.int32)
+        entity_map = np.zeros(self.entities.used + 1, np.int32)
+        cdef int32_t[::1] new_task = task_map, new_entity = entity_map
+        assert not (self.changes.used or self.flows.used or self.blocks.used)
+        for i in range(self.tasks.used):
+            if tasks[i].alive:
+                new_task[i] = <int32_t>kept
+                tasks[kept] = tasks[i]
+                kept += 1
+            else:
+                new_entity[tasks[i].entity] = -1
+        self.tasks.used = kept
+        staying = np.flatnonzero(entity_map[: self.entities.used] == 0)
+        for i in range(self.entities.used):
+            if new_entity[i] == 0:
+                new_entity[i] = <int32_t>entities
+                entity[entities] = entity[i]
+                entities += 1
+        self.entities.used = entities
+        for i in range(kept):
+            tasks[i].entity = new_entity[tasks[i].entity]
+            if tasks[i].outer >= 0:
+                tasks[i].outer = new_task[tasks[i].outer]
+            if tasks[i].result_entity >= 0:
+                tasks[i].result_entity = new_entity[tasks[i].result_entity]
+        for i in range(self.stream_count):
+            if self.streams[i].task >= 0:
+                self.streams[i].task = new_task[self.streams[i].task]
+            for j in range(4):
+                if self.streams[i].entity[j] >= 0:
+                    self.streams[i].entity[j] = new_entity[self.streams[i].entity[j]]
+        for i in range(self.process_count):
+            for j in range(self.task_tables[i].room):
+                if self.task_tables[i].index[j] >= 0:
+                    self.task_tables[i].index[j] = new_task[self.task_tables[i].index[j]]
+        for i in range(self.items.used):
+            if (<Item *>self.items.data)[i].submitter >= 0:
+                j = (<Item *>self.items.data)[i].submitter
+                (<Item *>self.items.data)[i].submitter = new_task[j]
+        return staying
+
     def take_changes(self):
         """Return (time_ns, entity, state, tag) of the changes so far, and forget them."""
         cdef Py_ssize_t i, rows = self.changes.used

@@ -79,6 +79,18 @@ class Activity:
         self._state[first : self._entities] = -1
         np.add.at(self._members, groups, 1)
 
+    def keep(self, entities: Int64s) -> None:
+        """Go on with these entities alone, numbered in the order given."""
+        self._entities = len(entities)
+        self._group_of = self._group_of[entities]
+        self._since_ns = self._since_ns[entities]
+        self._state = self._state[entities]
+
+    @property
+    def entities(self) -> tuple[int, int]:
+        """How many entities there are, and how many of them are in a state."""
+        return self._entities, int(self._now.sum())
+
     def group_of(self, entity: Int32s) -> Int32s:
         """Return the groups of entities."""
         return self._group_of[entity]

@@ -32,6 +32,7 @@ __all__ = ["Following"]
 
 _THREAD, _LOST = 130, 134
 _TASK, _LOOP = ENTITIES.index("task"), ENTITIES.index("loop")
+_MANY = 100_000
 _LOSS = struct.Struct("<QQQ")
 
 
@@ -119,6 +120,7 @@ class Following:
             if not isinstance(item, Oddities):
                 self._feed(item, [stream for _, stream in streams])
                 self._take()
+                self._forget_ended()
         keys = list(self._processes)
         running = [process for process in files.processes if _runs(process, files.description)]
         self.is_live = bool(running)
@@ -243,6 +245,13 @@ class Following:
             self._note_block([column.item(at) for column in blocks])
             # a shorter one is nobody's longest any more
             self._states.watch_blocks(self.activity.least_longest_loop())
+
+    def _forget_ended(self) -> None:
+        """Hold no more than what is there needs, however many tasks there have been."""
+        known, there = self.activity.entities
+        if known > _MANY + 4 * there:
+            self.activity.keep(self._states.forget_ended())
+            self._entities = self.activity.entities[0]
 
     def _note_block(self, block: list[int]) -> None:
         begin_ns, end_ns, loop, task, resumed, paused = block
