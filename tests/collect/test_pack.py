@@ -7,7 +7,7 @@ import json
 import subprocess
 import sys
 import time
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,6 +42,7 @@ def everything(trace: Trace) -> list[Any]:
             ],
         )
         for batch in trace.batches
+        if is_dataclass(batch)
     ]
     stacks = trace.stacks
     return [
