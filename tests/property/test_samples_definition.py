@@ -22,6 +22,7 @@ class Seen(NamedTuple):
     task: int
     ran_ns: int
     running: bool
+    stall_ns: int
 
 
 class Tick(NamedTuple):
@@ -30,7 +31,10 @@ class Tick(NamedTuple):
     seen: list[Seen]
 
 
-SEEN = st.builds(Seen, st.integers(1, 3), st.integers(0, 2), st.integers(0, 150), st.booleans())
+STALL = st.sampled_from([0, 0, 0, 0, 1, 100, 101, 250])
+SEEN = st.builds(
+    Seen, st.integers(1, 3), st.integers(0, 2), st.integers(0, 150), st.booleans(), STALL
+)
 TICKS = st.lists(
     st.builds(
         Tick,
@@ -47,42 +51,49 @@ Found = tuple[int, int, str, int, int]
 
 def records(ticks: list[Tick]) -> list[Row]:
     """What a sampler writes: (time, kind, ident, aux)."""
-    rows = []
-    due_ns = 0
+    rows: list[Row] = []
+    due_ns = time_ns = 0
     for tick in ticks:
-        due_ns += (tick.skipped + 1) * PERIOD_NS
+        skipped = tick.skipped
+        due_ns += (skipped + 1) * PERIOD_NS
+        while due_ns + tick.late_ns < time_ns:
+            due_ns += PERIOD_NS
+            skipped += 1
         time_ns = due_ns + tick.late_ns
-        rows.append((time_ns, TICK, tick.late_ns, tick.skipped))
+        rows.append((time_ns, TICK, tick.late_ns, skipped))
         for seen in tick.seen:
+            time_ns += seen.stall_ns
             rows.append((time_ns, SAMPLE, seen.tid, 1))
             kind = ON_CPU if seen.running else NOT_ON_CPU
             rows.append((time_ns, kind, seen.task, seen.ran_ns))
     return rows
 
 
-def definition(ticks: list[Tick]) -> tuple[list[Found], list[tuple[int, int]]]:
-    """Samples (time, thread, event, weight, task), and what is lost, tick by tick."""
+def definition(rows: list[Row]) -> tuple[list[Found], list[tuple[int, int]]]:
+    """Samples (time, thread, event, weight, task), and what is lost, record by record."""
     found, lost = [], []
     unseen: dict[int, int] = {}
-    before_ns: int | None = None
-    due_ns = 0
-    for tick in ticks:
-        due_ns += (tick.skipped + 1) * PERIOD_NS
-        time_ns = due_ns + tick.late_ns
-        since_ns = due_ns - PERIOD_NS
-        if before_ns is not None and before_ns > since_ns:
-            since_ns = before_ns
-        elif before_ns is not None and before_ns + 1 < since_ns:
-            lost.append((before_ns + 1, since_ns))
-        for seen in tick.seen:
-            rest_ns = time_ns - since_ns - seen.ran_ns
-            unseen[seen.tid] = unseen.get(seen.tid, 0) + seen.ran_ns
-            if seen.running and unseen[seen.tid]:
-                found.append((time_ns, seen.tid, "on-cpu", unseen.pop(seen.tid), seen.task))
-            if rest_ns > 0:
-                found.append((time_ns, seen.tid, "off-cpu", rest_ns, seen.task))
-        before_ns = time_ns
-    found += [(before_ns or 0, tid, "on-cpu", ns, 0) for tid, ns in unseen.items() if ns]
+    tick_ns: int | None = None
+    interval_ns = last_ns = tid = 0
+    for time_ns, kind, ident, aux in rows:
+        if kind == TICK:
+            since_ns = time_ns - ident - PERIOD_NS
+            if tick_ns is not None and last_ns + 1 < since_ns:
+                lost.append((last_ns + 1, since_ns))
+            interval_ns = time_ns - max(since_ns, since_ns if tick_ns is None else tick_ns)
+            tick_ns = time_ns
+        elif kind == SAMPLE:
+            tid = ident
+            if time_ns - last_ns > PERIOD_NS:
+                lost.append((last_ns + 1, time_ns))
+        else:
+            unseen[tid] = unseen.get(tid, 0) + aux
+            if kind == ON_CPU and unseen[tid]:
+                found.append((time_ns, tid, "on-cpu", unseen.pop(tid), ident))
+            if interval_ns > aux:
+                found.append((time_ns, tid, "off-cpu", interval_ns - aux, ident))
+        last_ns = time_ns
+    found += [(last_ns, tid, "on-cpu", ns, 0) for tid, ns in unseen.items() if ns]
     return found, lost
 
 
@@ -130,10 +141,11 @@ def read(rows: list[Row], cuts: list[int]) -> tuple[list[Found], Trace]:
 def test_samples_and_what_was_missed_are_as_defined(ticks: list[Tick], cuts: list[int]) -> None:
     found, trace = read(records(ticks), cuts)
 
-    expected, lost = definition(ticks)
+    expected, lost = definition(records(ticks))
     assert sorted(found) == sorted(expected)
-    assert trace.lost == lost
-    assert trace.anomalies["samples_skipped"] == sum(tick.skipped for tick in ticks)
+    assert sorted(trace.lost) == sorted(lost)
+    skipped = sum(aux for _, kind, _, aux in records(ticks) if kind == TICK)
+    assert trace.anomalies["samples_skipped"] == skipped
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(1, 4)), max_size=20))

@@ -124,8 +124,11 @@ class _Sampler:
         shares = shares[np.searchsorted(samples, shares) > 0]
         whose = np.searchsorted(samples, shares) - 1
         # what was seen at the tick before was seen a little later than that tick
-        seen_ns = np.concatenate([[self._seen_ns], time_ns])[ticks]
-        interval_ns = self._intervals(time_ns[ticks], ident[ticks], seen_ns)
+        before_ns = np.concatenate([[self._seen_ns], time_ns])[:-1]
+        interval_ns = self._intervals(time_ns[ticks], ident[ticks], before_ns[ticks])
+        # it can also be stopped in the middle of a tick
+        for row in np.flatnonzero((kind != _TICK) & (time_ns - before_ns > self._period_ns)):
+            self.lost.append((int(before_ns[row]) + 1, int(time_ns[row])))
         if len(time_ns):
             self._seen_ns = int(time_ns[-1])
         self.skipped += int(aux[ticks].sum())
