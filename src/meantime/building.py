@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from meantime.errors import HistoryClosedError, InputError, OutputError, ProviderError, UsageError
 from meantime.events import Events
-from meantime.history import HistoryBuilder
 from meantime.history.build import fill
 from meantime.history.checkpoints import build_checkpoints
+from meantime.history.engine import Engine
 from meantime.history.opening import is_history, open_history
 from meantime.provenance import can_be_read_again, fingerprint
 from meantime.providers import load_provider
@@ -76,20 +76,20 @@ def build(
         return build_checkpoints(_reopening(trace, lenient=lenient), made_by)
     if not isinstance(trace, str | PathLike):
         opened = trace if isinstance(trace, Trace) else _trace_of(trace)
-        return fill(HistoryBuilder(path, keep=keep), opened, made_by)
+        return fill(Engine(path, keep=keep), opened, made_by)
     made_of = provenance_of(trace, made_by, lenient=lenient)
     if resume and path is not None and is_history(path):
         try:
-            builder = _going_on(Path(path), made_of, made_by, tell or _say_nothing)
+            engine = _going_on(Path(path), made_of, made_by, tell or _say_nothing)
         except HistoryClosedError:
             return _finished(Path(path), made_of, tell or _say_nothing)
     else:
-        builder = HistoryBuilder(path, keep=keep)
-    builder.catalogue.provenance = made_of
-    position = None if made_by is None or builder.position is None else builder.position["input"]
+        engine = Engine(path, keep=keep)
+    engine.catalogue.provenance = made_of
+    position = None if made_by is None or engine.position is None else engine.position["input"]
     try:
         opened = open_trace(trace, lenient=lenient, progress=progress, position=position)
-        return fill(builder, opened, made_by)
+        return fill(engine, opened, made_by)
     except (InputError, ProviderError):
         # it would fail there again; but what came through a pipe comes no more
         if path is not None and "fingerprint" in made_of:
@@ -117,19 +117,19 @@ def _reopening(
 
 def _going_on(
     path: Path, made_of: dict[str, str], provider: StateProvider | None, tell: Tell
-) -> HistoryBuilder:
-    """Return the builder of an unfinished history, or a new one where that cannot go on."""
-    builder = HistoryBuilder(path, resume=True)
-    reason = why_not(builder.catalogue.provenance, made_of)
-    if reason is None and builder.position is None:
+) -> Engine:
+    """Return what goes on with an unfinished history, or a new one where that cannot go on."""
+    engine = Engine(path, resume=True)
+    reason = why_not(engine.catalogue.provenance, made_of)
+    if reason is None and engine.position is None:
         forgets = provider is not None and provider.save() is None
         reason = "the provider has no save()" if forgets else "nothing of it was kept"
     if reason is None:
         tell(f"{path}: was not finished: going on with it")
-        return builder
+        return engine
     tell(f"{path}: was not finished, and is built anew: {reason}")
     shutil.rmtree(path)
-    return HistoryBuilder(path)
+    return Engine(path)
 
 
 def _finished(path: Path, made_of: dict[str, str], tell: Tell) -> History:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from meantime.building import provider_of
 from meantime.caching import cached
 from meantime.errors import InputError
-from meantime.history import HistoryBuilder
 from meantime.history import opening as directory
 from meantime.history.build import fill
+from meantime.history.engine import Engine
 from meantime.history.opening import is_history
 from meantime.provenance import can_be_read_again
 from meantime.readers import open_trace
@@ -92,7 +92,7 @@ def load(
         )
         return Opened(_told_by(source, history), history)
     trace = open_trace(path, lenient=lenient, until_ns=until_ns, keep=keep, progress=progress)
-    return Opened(trace, fill(HistoryBuilder(), trace, made_by))
+    return Opened(trace, fill(Engine(), trace, made_by))
 
 
 def _told_by(source: str, history: History) -> Trace:

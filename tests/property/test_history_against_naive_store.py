@@ -76,12 +76,12 @@ def pairs(draw: st.DrawFn) -> Pair:
     script = draw(changes(quarks=QUARKS, tags=draw(st.sampled_from([0, TAGS]))))
     builder = HistoryBuilder(start_ns=draw(st.sampled_from([0, 5, -100])))
     segment_changes = draw(st.sampled_from([1, 2, 3, 8, 1000]))
-    builder._store = Store(builder._refuse, segment_changes)
+    builder._engine._store = Store(builder._engine._refuse, segment_changes)
     naive = Naive()
     for quark in range(QUARKS):
         builder.quark(str(quark))
     for _ in range(TAGS):
-        builder.tag({}, key=len(builder.catalogue.tags))
+        builder.tag({}, key=len(builder._engine.catalogue.tags))
     while script:
         length = draw(st.integers(1, 8))
         batch, script = script[:length], script[length:]
@@ -230,7 +230,7 @@ def test_shares_of_many_values_are_in_their_order(different: int, kind: type) ->
     random = Random(different)  # noqa: S311 - the same example each time
     builder = HistoryBuilder()
     quark = builder.quark("a")
-    builder.codes([f"{value:05}" for value in range(different)])
+    builder._engine.codes([f"{value:05}" for value in range(different)])
     numbers = [random.randrange(-different // 2, different // 2) for _ in range(3000)]
     values = [f"{n + different // 2:05}" if kind is str else kind(n * 2**40) for n in numbers]
     ends = list(accumulate(random.randrange(1, 9) for _ in values))

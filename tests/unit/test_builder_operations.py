@@ -109,7 +109,7 @@ def test_removing_takes_all_below_with_it(builder: HistoryBuilder) -> None:
 def test_an_ongoing_value_can_be_replaced_even_where_it_is_sealed(
     builder: HistoryBuilder, segment_changes: int
 ) -> None:
-    builder._store = Store(builder._refuse, segment_changes)
+    builder._engine._store = Store(builder._engine._refuse, segment_changes)
     one, other, never = builder.quark("one"), builder.quark("other"), builder.quark("never")
     tag = builder.tag({"pid": 1})
     builder.modify(2, one, "x", tag)
@@ -219,7 +219,7 @@ def test_the_present_is_told_while_building(builder: HistoryBuilder) -> None:
 
 
 def test_a_history_can_be_asked_while_it_is_built(builder: HistoryBuilder) -> None:
-    builder._store = Store(builder._refuse, segment_changes=2)
+    builder._engine._store = Store(builder._engine._refuse, segment_changes=2)
     history = builder.history
     one, other = builder.quark("one"), builder.quark("other")
     seen = []

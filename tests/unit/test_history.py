@@ -199,7 +199,7 @@ def test_a_history_without_changes_or_attributes_is_empty() -> None:
 def test_a_million_attributes_that_begin_together_are_one_segment() -> None:
     builder = HistoryBuilder()
     quarks = builder.attributes.add_many(map(str, range(5_000)))
-    builder._store = Store(builder._refuse, segment_changes=100)
+    builder._engine._store = Store(builder._engine._refuse, segment_changes=100)
     builder.modify_many(np.zeros(5_000, np.int64), quarks, Coded.of(["x"] * 5_000))
     builder.modify_many(np.ones(5_000, np.int64), quarks, Coded.of(["y"] * 5_000))
 
@@ -208,7 +208,7 @@ def test_a_million_attributes_that_begin_together_are_one_segment() -> None:
     shares = history.shares(quarks, bins=3)
     assert shares.ns.sum() == 15_000
     assert np.bincount(shares.bin).tolist() == [5_000] * 3
-    assert len(builder._store.segments) == 2
+    assert len(builder._engine._store.segments) == 2
 
 
 def test_a_trace_becomes_a_history() -> None:

@@ -44,14 +44,14 @@ def test_all_that_is_known_is_there_again(path: Path) -> None:
     quark = builder.quark("a", "\ud800/é")
     builder.modify(0, quark, 0.5, builder.tag({"pid": [1, "x"]}))
     builder.lanes("a/*", kind="counter", states=[State("s", 1, "red")], unit="B")
-    catalogue = builder.catalogue
+    catalogue = builder._engine.catalogue
     catalogue.title, catalogue.bounds, catalogue.descriptions = "t", (0, 9), {quark: "d"}
     catalogue.names, catalogue.sort_keys, catalogue.facts = {quark: "n"}, {quark: 3}, {"k": "v"}
     catalogue.lost = [(1, 2)]
     catalogue.anomalies.add("truncated", 2)
-    code = builder.codes(["p", "q"])
-    builder.events.add_points(np.array([3, 1]), np.array([1, 1], np.int32), code)
-    builder.events.add_flows(
+    code = builder._engine.codes(["p", "q"])
+    builder._engine.events.add_points(np.array([3, 1]), np.array([1, 1], np.int32), code)
+    builder._engine.events.add_flows(
         np.array([4]), np.array([0], np.int32), np.array([6]), np.array([1], np.int32), code[:1]
     )
     written = builder.close()
@@ -77,13 +77,13 @@ def test_spans_and_samples_are_kept_with_their_arguments(path: Path) -> None:
     spans = history_from_spans({"main": [("a", 0, 10), ("b", 2, 5)]}).spans()
     builder = HistoryBuilder(path)
     thread = builder.quark("main")
-    names = builder.codes(list(spans.name.names))
-    offset = builder.spans.text.add(b'{"x":1}')
+    names = builder._engine.codes(list(spans.name.names))
+    offset = builder._engine.spans.text.add(b'{"x":1}')
     from meantime.stacks import StackTableBuilder  # noqa: PLC0415 - as above
     from meantime.trace import Arguments, Samples, Spans  # noqa: PLC0415 - used here alone
 
     rows = len(spans)
-    builder.spans.add(
+    builder._engine.spans.add(
         Spans(
             spans.start_ns,
             spans.end_ns,
@@ -100,9 +100,9 @@ def test_spans_and_samples_are_kept_with_their_arguments(path: Path) -> None:
     )
     stacks = StackTableBuilder()
     stack = stacks.add(["main", "read"])
-    builder.samples.stacks = stacks.build()
+    builder._engine.samples.stacks = stacks.build()
     zero = np.zeros(1, np.int32)
-    builder.samples.add(
+    builder._engine.samples.add(
         Samples(np.array([3]), zero, np.array([stack], np.int32), np.array([5]), zero),
         np.array([thread], np.int32),
         names,
@@ -223,7 +223,7 @@ def test_an_unfinished_history_of_an_older_version_does_not_go_on(
     old = older(path, closed=False)
     monkeypatch.setattr(upgrading, "UPGRADERS", {1: rename_texts})
     monkeypatch.setattr(loading, "VERSION", 2)
-    monkeypatch.setattr("meantime.history.builder.VERSION", 2)
+    monkeypatch.setattr("meantime.history.engine.VERSION", 2)
 
     assert picture(open_history(old)).split() == ["a", ".xxxx", "b", "....y"]
     with pytest.raises(HistoryError, match="is of version 1 of the format, and would go on in 2"):

@@ -201,7 +201,7 @@ def test_the_json_document_holds_hostile_names() -> None:
     builder = HistoryBuilder()
     quark = builder.quark(name)
     builder.modify(0, quark, name)
-    builder.catalogue.descriptions[quark] = name
+    builder._engine.catalogue.descriptions[quark] = name
 
     shown = json.loads(document.render(build([builder.close(5)])))
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from meantime.errors import InputError
-from meantime.history.builder import HistoryBuilder
+from meantime.history.engine import Engine
 from meantime.history.feeding import Feeder
 from meantime.trace import Arguments, Counters, Events, Flows, Points, Samples, Spans, StateChanges
 
@@ -43,11 +43,11 @@ def build(trace: Trace, path: str | PathLike[str] | None = None) -> History:
         OutputError: If the directory exists or cannot be written.
         TimeOrderError: If an entity's changes go backwards.
     """
-    return fill(HistoryBuilder(path), trace)
+    return fill(Engine(path), trace)
 
 
 def fill(
-    builder: HistoryBuilder,
+    engine: Engine,
     trace: Trace,
     provider: Provider | None = None,
     *,
@@ -55,8 +55,8 @@ def fill(
 ) -> History:
     """Return the history of all that a trace says, its events as a provider understands them.
 
-    The builder may be one that goes on: without a provider the trace is read from its beginning,
-    with one from the `input` of the builder's position. `after` is called after each batch of
+    The engine may be one that goes on: without a provider the trace is read from its beginning,
+    with one from the `input` of its position. `after` is called after each batch of
     events.
 
     Raises:
@@ -66,18 +66,18 @@ def fill(
     """
     feeder = None
     if provider is not None:
-        feeder = Feeder(builder, provider, after=after)
-    elif builder.position is None:
-        builder.position = _BEGINNING
-    tables = _Tables(builder, trace, feeder)
+        feeder = Feeder(engine, provider, after=after)
+    elif engine.position is None:
+        engine.position = _BEGINNING
+    tables = _Tables(engine, trace, feeder)
     tables.put_all()
-    builder.end_states(
+    engine.end_states(
         [(int(tables.quark_of[entity]), time_ns) for entity, time_ns in trace.ends.items()]
     )
     for tag, fields in enumerate(trace.tags):
-        builder.define_tag(tag, fields)
+        engine.define_tag(tag, fields)
     for lane in trace.lanes:
-        builder.lanes(
+        engine.lanes(
             lane.pattern,
             kind=lane.kind,
             entity_kind=lane.entity_kind,
@@ -85,29 +85,29 @@ def fill(
             states=lane.states,
             unit=lane.unit,
         )
-    if builder.catalogue.provenance:
-        builder.catalogue.provenance["records"] = str(trace.records)
-    builder.catalogue.clock = trace.clock
-    builder.catalogue.title = trace.title
+    if engine.catalogue.provenance:
+        engine.catalogue.provenance["records"] = str(trace.records)
+    engine.catalogue.clock = trace.clock
+    engine.catalogue.title = trace.title
     if feeder is None:
-        builder.catalogue.bounds = trace.bounds
-    builder.catalogue.descriptions = tables.by_quark(trace.descriptions)
-    builder.catalogue.names = tables.by_quark(trace.names)
-    builder.catalogue.sort_keys = tables.by_quark(trace.sort_keys)
-    builder.catalogue.facts = trace.facts
-    builder.spans.text = trace.text
-    builder.events.text = trace.text
-    builder.samples.stacks = trace.stacks
-    builder.catalogue.lost = trace.lost
-    builder.catalogue.found.update(dict(trace.anomalies))
-    return builder.close(None if trace.bounds is None else trace.bounds[1])
+        engine.catalogue.bounds = trace.bounds
+    engine.catalogue.descriptions = tables.by_quark(trace.descriptions)
+    engine.catalogue.names = tables.by_quark(trace.names)
+    engine.catalogue.sort_keys = tables.by_quark(trace.sort_keys)
+    engine.catalogue.facts = trace.facts
+    engine.spans.text = trace.text
+    engine.events.text = trace.text
+    engine.samples.stacks = trace.stacks
+    engine.catalogue.lost = trace.lost
+    engine.catalogue.found.update(dict(trace.anomalies))
+    return engine.close(None if trace.bounds is None else trace.bounds[1])
 
 
 class _Tables:
     """What the codes of a trace are in the history; both grow while the trace is read."""
 
-    def __init__(self, builder: HistoryBuilder, trace: Trace, feeder: Feeder | None) -> None:
-        self._builder = builder
+    def __init__(self, engine: Engine, trace: Trace, feeder: Feeder | None) -> None:
+        self._engine = engine
         self._trace = trace
         self._feeder = feeder
         self.quark_of: Int32s = np.empty(0, np.int32)
@@ -132,7 +132,7 @@ class _Tables:
                     self._trace.source,
                     f"a provider takes events, and a {self._trace.format} trace has none",
                 )
-            elif self._builder.keeps_events or isinstance(batch, StateChanges | Counters):
+            elif self._engine.keeps_events or isinstance(batch, StateChanges | Counters):
                 self.grow()
                 self._put(batch)
 
@@ -142,7 +142,7 @@ class _Tables:
         elif isinstance(batch, Spans):
             self.put_spans(batch)
         elif isinstance(batch, Samples):
-            self._builder.samples.add(batch, self.quark_of, self._code_of)
+            self._engine.samples.add(batch, self.quark_of, self._code_of)
         elif isinstance(batch, Counters):
             self.put_counters(batch)
         elif isinstance(batch, Points):
@@ -159,29 +159,29 @@ class _Tables:
         return {int(self.quark_of[entity]): fact for entity, fact in facts.items()}
 
     def put_spans(self, batch: Spans) -> None:
-        categories = self._builder.codes(self._trace.categories)
-        self._builder.spans.add(batch, self.quark_of, self._code_of, categories)
+        categories = self._engine.codes(self._trace.categories)
+        self._engine.spans.add(batch, self.quark_of, self._code_of, categories)
 
     def grow(self) -> None:
-        builder, trace = self._builder, self._trace
+        engine, trace = self._engine, self._trace
         if len(trace.paths) > len(self.quark_of):
             new = trace.paths[len(self.quark_of) :]
             if all(len(path) == 1 for path in new):
-                quarks = builder.attributes.add_many(path[0] for path in new)
+                quarks = engine.attributes.add_many(path[0] for path in new)
             else:
-                quarks = np.array([builder.attributes.add(path) for path in new], np.int32)
+                quarks = np.array([engine.attributes.add(path) for path in new], np.int32)
             self.quark_of = np.append(self.quark_of, quarks)
         if len(trace.values) > len(self._code_of):
-            codes = builder.codes(trace.values[len(self._code_of) :])
+            codes = engine.codes(trace.values[len(self._code_of) :])
             self._code_of = np.append(self._code_of, codes)
 
     def put_changes(self, batch: StateChanges) -> None:
         tag = batch.tag if len(self._trace.tags) else None
         quarks = self.quark_of[batch.entity]
-        self._builder.put_codes(batch.time_ns, quarks, batch.state, self._code_of, tag)
+        self._engine.put_codes(batch.time_ns, quarks, batch.state, self._code_of, tag)
         if batch.magnitude is not None:
             rows = np.flatnonzero(~np.isnan(batch.magnitude))
-            self._builder.modify_many(
+            self._engine.modify_many(
                 batch.time_ns[rows],
                 self._magnitudes(batch.entity[rows]),
                 batch.magnitude[rows],
@@ -192,14 +192,14 @@ class _Tables:
         more = len(self.quark_of) - len(self._magnitude_of)
         self._magnitude_of = np.append(self._magnitude_of, np.full(more, -1, np.int32))
         for entity in np.unique(entities[self._magnitude_of[entities] < 0]).tolist():
-            quark = self._builder.quark("value", parent=int(self.quark_of[entity]))
+            quark = self._engine.quark("value", parent=int(self.quark_of[entity]))
             self._magnitude_of[entity] = quark
         return self._magnitude_of[entities]
 
     def put_points(self, batch: Points) -> None:
         quarks, names = self.quark_of[batch.entity], self._code_of[batch.name]
         flow = batch.target >= 0
-        events = self._builder.events
+        events = self._engine.events
         if not flow.all():
             alone, arguments = ~flow, batch.arguments
             if arguments is not None:
@@ -216,15 +216,15 @@ class _Tables:
         self.grow()
         places = np.stack([batch.cpu, batch.pid, batch.tid], axis=1)
         different, which = np.unique(places, axis=0, return_inverse=True)
-        quarks = [self._builder.quark(*_place_of(*place)) for place in different.tolist()]
+        quarks = [self._engine.quark(*_place_of(*place)) for place in different.tolist()]
         quark = np.array(quarks, np.int32)[which.ravel()]
-        self._builder.events.add_points(batch.time_ns, quark, self._code_of[names])
+        self._engine.events.add_points(batch.time_ns, quark, self._code_of[names])
 
     def put_counters(self, batch: Counters) -> None:
-        self._builder.modify_many(batch.time_ns, self.quark_of[batch.entity], batch.value)
+        self._engine.modify_many(batch.time_ns, self.quark_of[batch.entity], batch.value)
 
     def put_flows(self, batch: Flows) -> None:
-        self._builder.events.add_flows(
+        self._engine.events.add_flows(
             batch.from_ns,
             self.quark_of[batch.from_entity],
             batch.to_ns,

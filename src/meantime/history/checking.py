@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from meantime.errors import InputError
-from meantime.history.builder import HistoryBuilder
 from meantime.history.changes import Changes
+from meantime.history.engine import Engine
 from meantime.history.loading import load
 from meantime.history.pyramid import check_pyramid
 from meantime.history.segment_file import check_rows
@@ -25,15 +25,15 @@ def check(path: Path) -> tuple[int, int]:
     Raises:
         InputError: If something of it is missing or damaged.
     """
-    builder = HistoryBuilder()
-    loaded = load(path, builder)
+    engine = Engine()
+    loaded = load(path, engine)
     for segment_path, segment, checksum in zip(
         loaded.paths, loaded.segments, loaded.checksums, strict=True
     ):
         check_rows(segment_path, segment)
         check_pyramid(segment_path, segment, checksum, loaded.kinds)
     if loaded.closed is not None:
-        unpack(path / "tables", loaded.closed["tables"], builder.catalogue.strings.names)
+        unpack(path / "tables", loaded.closed["tables"], engine.catalogue.strings.names)
     changes = sum(segment.head.changes for segment in loaded.segments)
     return len(loaded.segments), changes + sum(len(e.changes.time_ns) for e in loaded.entries)
 
@@ -45,10 +45,10 @@ def save(path: Path, to: Path) -> list[str]:
         InputError: If not even the beginning is whole.
         OutputError: If the new directory exists or cannot be written.
     """
-    source = HistoryBuilder()
+    source = Engine()
     loaded = load(path, source, salvage=True)
     missing = list(loaded.missing)
-    saved = HistoryBuilder(to)
+    saved = Engine(to)
     saved.catalogue = source.catalogue
     searched = Segments()
     for index, (segment_path, segment) in enumerate(

@@ -15,8 +15,8 @@ import numpy as np
 
 from meantime.errors import UsageError
 from meantime.history.build import fill
-from meantime.history.builder import HistoryBuilder
 from meantime.history.changes import TypedChanges
+from meantime.history.engine import Engine
 from meantime.history.feeding import Feeder
 from meantime.history.history import History
 from meantime.history.present import Present
@@ -62,8 +62,8 @@ class _Checkpoint(NamedTuple):
 class _Recorder:
     """Takes the checkpoints of a build."""
 
-    def __init__(self, builder: HistoryBuilder, provider: Provider) -> None:
-        self._builder = builder
+    def __init__(self, engine: Engine, provider: Provider) -> None:
+        self._engine = engine
         self.checkpoints: list[_Checkpoint] = []
         self._first_ns: Int64s = np.empty(0, np.int64)
         self._changes = 0
@@ -73,7 +73,7 @@ class _Recorder:
             raise UsageError(f"keep='checkpoints': the provider {provider.name} has no save()")
         none = TypedChanges.none()
         self._open: tuple[Any, ...] = ({"provider": saved}, [], none, _INT64.min, 0)
-        builder.watch(self._see)
+        engine.watch(self._see)
 
     def _see(self, time_ns: Int64s, quark: Int32s) -> None:
         """Note which attributes change, and when first."""
@@ -85,15 +85,15 @@ class _Recorder:
 
     def after(self, feeder: Feeder) -> None:
         """Take a checkpoint after a batch, unless it would cost more than what it saves."""
-        builder = self._builder
+        engine = self._engine
         self._batches += 1
-        builder.forget()
+        engine.forget()
         where = feeder.where()
-        if where["input"] is None or self._changes < len(builder.attributes):
+        if where["input"] is None or self._changes < len(engine.attributes):
             return
         self._seal()
-        states, latest_ns = builder.states()
-        self._open = (where, builder.waiting(), states, latest_ns, self._batches)
+        states, latest_ns = engine.states()
+        self._open = (where, engine.waiting(), states, latest_ns, self._batches)
 
     def _seal(self) -> None:
         first_ns = self._first_ns
@@ -107,7 +107,7 @@ class _Recorder:
 
     def finish(self) -> None:
         """Take the last one, when the build is at its end."""
-        self._builder.forget()
+        self._engine.forget()
         self._seal()
 
 
@@ -121,11 +121,11 @@ def build_checkpoints(reopen: Callable[[Any], Trace], provider: Provider) -> His
         ProviderError: If the provider fails.
         UsageError: If the provider does not save its state.
     """
-    builder = HistoryBuilder(keep="ongoing")
-    recorder = _Recorder(builder, provider)
-    present = fill(builder, reopen(None), provider, after=recorder.after)
+    engine = Engine(keep="ongoing")
+    recorder = _Recorder(engine, provider)
+    present = fill(engine, reopen(None), provider, after=recorder.after)
     recorder.finish()
-    return CheckpointHistory(builder, present, recorder.checkpoints, provider, reopen)
+    return CheckpointHistory(engine, present, recorder.checkpoints, provider, reopen)
 
 
 class CheckpointHistory(History):
@@ -133,14 +133,14 @@ class CheckpointHistory(History):
 
     def __init__(
         self,
-        builder: HistoryBuilder,
+        engine: Engine,
         present: History,
         checkpoints: list[_Checkpoint],
         provider: Provider,
         reopen: Callable[[Any], Trace],
     ) -> None:
-        super().__init__(builder.present)
-        self._builder = builder
+        super().__init__(engine.present)
+        self._engine = engine
         self._checkpoints = checkpoints
         self._provider = provider
         self._reopen = reopen
@@ -188,29 +188,29 @@ class CheckpointHistory(History):
     def _make(self, first: int, last: int) -> History:
         """Return the history from one checkpoint to the end of what follows another."""
         checkpoint = self._checkpoints[first]
-        builder = self._builder.anew()
-        builder.take_states(checkpoint.states)
+        engine = self._engine.anew()
+        engine.take_states(checkpoint.states)
         for when_ns, quark, value, action in checkpoint.later:
-            builder.put_off(when_ns, quark, value, action)
-        self._replay(builder, checkpoint, last)
-        builder.end_at(self._ends_ns[last + 1])
-        return History(self._answering(builder))
+            engine.put_off(when_ns, quark, value, action)
+        self._replay(engine, checkpoint, last)
+        engine.end_at(self._ends_ns[last + 1])
+        return History(self._answering(engine))
 
-    def _answering(self, builder: HistoryBuilder) -> Callable[[], Present]:
+    def _answering(self, engine: Engine) -> Callable[[], Present]:
         whole = self._source()
-        segments = builder.segments(self.start_ns, self.end_ns)
+        segments = engine.segments(self.start_ns, self.end_ns)
         present = Present(segments, whole.facts, built=True)
         return lambda: present
 
-    def _replay(self, builder: HistoryBuilder, checkpoint: _Checkpoint, last: int) -> None:
+    def _replay(self, engine: Engine, checkpoint: _Checkpoint, last: int) -> None:
         at_end = last + 1 == len(self._checkpoints)
         batches = None if at_end else self._checkpoints[last + 1].batches - checkpoint.batches
         if "input" in checkpoint.position:
-            builder.position = checkpoint.position
+            engine.position = checkpoint.position
         else:
             self._provider.restore(checkpoint.position["provider"])
         trace = self._reopen(checkpoint.position.get("input"))
-        feeder = Feeder(builder, self._provider)
+        feeder = Feeder(engine, self._provider)
         events = (batch for batch in trace.batches if isinstance(batch, Events))
         for number, batch in enumerate(events):
             if number == batches:
@@ -218,7 +218,7 @@ class CheckpointHistory(History):
             feeder.take(batch)
         trace.close()
         if at_end:
-            builder.advance(_INT64.max)
+            engine.advance(_INT64.max)
 
     def state(self, quark: int, time_ns: int) -> Interval:
         """See `History.state`."""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from meantime.history.builder import HistoryBuilder
+    from meantime.history.engine import Engine
     from meantime.history.loading import Loaded
     from meantime.history.segment import Segment
     from meantime.history.store import Store
@@ -40,11 +40,11 @@ _LOG_EVERY_S = 0.2
 
 
 class DirectoryWriter:
-    """Keeps what a builder builds in a directory."""
+    """Keeps what is built in a directory."""
 
-    def __init__(self, path: Path, builder: HistoryBuilder) -> None:
+    def __init__(self, path: Path, engine: Engine) -> None:
         self.path = path
-        self._builder = builder
+        self._engine = engine
         self._cursor = Cursor()
         self._cursors: list[Cursor] = []
         self._ends: list[int] = []
@@ -124,7 +124,7 @@ class DirectoryWriter:
 
     def _keep_pyramid(self, segment_path: Path, segment: Segment, checksum: int) -> None:
         """Keep a segment's pyramid, without waiting for the disk: it is not needed."""
-        arrays = build_pyramid(segment, self._builder.kinds())
+        arrays = build_pyramid(segment, self._engine.kinds())
         path = pyramid_path(segment_path)
         path.unlink(missing_ok=True)
         if arrays is not None:
@@ -139,7 +139,7 @@ class DirectoryWriter:
         return list(zip(paths, self._checksums, strict=True))
 
     def _since(self, cursor: Cursor) -> tuple[dict[str, Any], Cursor]:
-        return since(self._builder.catalogue, self._builder.kinds(), cursor)
+        return since(self._engine.catalogue, self._engine.kinds(), cursor)
 
     def _append(self, record: dict[str, Any]) -> None:
         line = checksummed_line(record)
@@ -168,9 +168,9 @@ class DirectoryWriter:
                 "late_bytes": self._late_bytes,
                 "replaced": store.replaced,
                 "capacity": store.capacity,
-                "position": self._builder.where(),
-                "done": self._builder.done(),
-                "later": self._builder.waiting(),
+                "position": self._engine.where(),
+                "done": self._engine.done(),
+                "later": self._engine.waiting(),
             }
             if anew:
                 self._replace(path.name, *blocks(record, waiting))

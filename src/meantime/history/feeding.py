@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from meantime.errors import MeantimeError, ProviderError
+from meantime.history.builder import builder_over
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from meantime.events import Event, Events
     from meantime.history.builder import HistoryBuilder
+    from meantime.history.engine import Engine
 
 __all__ = ["Feeder", "Provider"]
 
@@ -52,7 +54,7 @@ class Feeder:
     """Gives events to a provider, and knows at any time where a build may go on.
 
     Args:
-        builder: Takes the changes; it may be one that goes on.
+        engine: Takes the changes; it may be one that goes on.
         provider: Makes them.
         after: Called after each batch.
 
@@ -62,12 +64,13 @@ class Feeder:
 
     def __init__(
         self,
-        builder: HistoryBuilder,
+        engine: Engine,
         provider: Provider,
         *,
         after: Callable[[Feeder], None] | None = None,
     ) -> None:
-        self._builder = builder
+        self._engine = engine
+        self._builder = builder_over(engine)
         self._after = after
         self._provider = provider
         self._skip_events = 0
@@ -75,11 +78,11 @@ class Feeder:
         # The position of the batch before, and how many events of this one are done.
         self._position: Any = None
         self._events = 0
-        if (kept := builder.position) is not None:
+        if (kept := engine.position) is not None:
             self._position, self._skip_events = kept["input"], kept["events"]
             self.begun = True
             provider.restore(kept["provider"])
-        builder.drive(self.where)
+        engine.drive(self.where)
 
     def where(self) -> Any:
         """Return where the build may go on: the input, the events done since, the provider."""
@@ -93,15 +96,15 @@ class Feeder:
         Raises:
             ProviderError: If the provider fails.
         """
-        builder, provider = self._builder, self._provider
+        engine, builder, provider = self._engine, self._builder, self._provider
         if not self.begun:
-            builder.catalogue.start_ns = int(batch.time_ns[0])
+            engine.catalogue.start_ns = int(batch.time_ns[0])
             self._guarded(None, provider.begin, builder)
             self.begun = True
         self._events, self._skip_events = self._skip_events, 0
         if provider.takes_batches:
-            builder.step(int(batch.time_ns[0]))
-            builder.open_batch(int(batch.time_ns[0]))
+            engine.step(int(batch.time_ns[0]))
+            engine.open_batch(int(batch.time_ns[0]))
             self._guarded(None, provider.handle_batch, batch, builder)
         else:
             self._take_each(batch)
@@ -110,7 +113,7 @@ class Feeder:
             self._after(self)
 
     def _take_each(self, batch: Events) -> None:
-        handle, builder, step = self._provider.handle, self._builder, self._builder.step
+        handle, builder, step = self._provider.handle, self._builder, self._engine.step
         done = self._events
         for row, event in enumerate(batch):
             if row < done:

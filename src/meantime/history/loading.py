@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from meantime.history.builder import HistoryBuilder
+    from meantime.history.engine import Engine
     from meantime.history.segment import Segment
     from meantime.history.tail_log import Entry
 
@@ -70,12 +70,12 @@ class Loaded:
     version: int = VERSION
 
 
-def load(path: Path, builder: HistoryBuilder, *, salvage: bool = False) -> Loaded:
-    """Return what a directory holds; its names and facts are told to a fresh builder.
+def load(path: Path, engine: Engine, *, salvage: bool = False) -> Loaded:
+    """Return what a directory holds; its names and facts are told to a fresh engine.
 
     Args:
         path: The directory.
-        builder: Takes the names and facts.
+        engine: Takes the names and facts.
         salvage: Stop before the first damaged line or segment instead of raising.
 
     Raises:
@@ -103,12 +103,12 @@ def load(path: Path, builder: HistoryBuilder, *, salvage: bool = False) -> Loade
         else:
             loaded.closed = record["closed"]
             loaded.replaced = loaded.closed["replaced"]
-        _apply(loaded, builder, record)
+        _apply(loaded, engine, record)
         loaded.ends.append(end)
     if lines.ends and lines.ends[-1] < manifest.stat().st_size and salvage:
         loaded.missing.append(f"{manifest}: byte {lines.ends[-1]}: the rest is damaged")
     if loaded.closed is None:
-        _load_logs(path, loaded, builder)
+        _load_logs(path, loaded, engine)
     return loaded
 
 
@@ -140,24 +140,24 @@ def _open(path: Path, checksum: int) -> Segment:
     return segment
 
 
-def _apply(loaded: Loaded, builder: HistoryBuilder, record: dict[str, Any]) -> None:
-    loaded.kinds = apply(builder.catalogue, record, loaded.kinds)
+def _apply(loaded: Loaded, engine: Engine, record: dict[str, Any]) -> None:
+    loaded.kinds = apply(engine.catalogue, record, loaded.kinds)
     facts = to_json(record["facts"]) if "facts" in record else loaded.cursors[-1].facts
     loaded.cursors.append(
         Cursor(
-            len(builder.attributes),
-            len(builder.catalogue.strings.names),
-            len(builder.catalogue.tag_log),
+            len(engine.attributes),
+            len(engine.catalogue.strings.names),
+            len(engine.catalogue.tag_log),
             loaded.kinds,
             facts,
         )
     )
 
 
-def _load_logs(path: Path, loaded: Loaded, builder: HistoryBuilder) -> None:
+def _load_logs(path: Path, loaded: Loaded, engine: Engine) -> None:
     for entry in read_blocks(path / f"tail-{len(loaded.segments):06d}.log"):
         record = upgraded(entry.record, loaded.version, VERSION)
-        loaded.kinds = apply(builder.catalogue, record, loaded.kinds)
+        loaded.kinds = apply(engine.catalogue, record, loaded.kinds)
         loaded.entries.append(entry._replace(record=record))
     if not loaded.entries:
         return
@@ -168,11 +168,11 @@ def _load_logs(path: Path, loaded: Loaded, builder: HistoryBuilder) -> None:
     if loaded.late_bytes:
         late = [entry.changes for entry in read_blocks(path / "late.log", loaded.late_bytes)]
         loaded.late = Changes.joined([Changes.room(0), *late])
-    builder.catalogue.position = last["position"]
+    engine.catalogue.position = last["position"]
     if last["position"] is not None:
-        builder.skip(*last["done"])
+        engine.skip(*last["done"])
     for time_ns, quark, value, action in last["later"]:
-        builder.put_off(time_ns, quark, value, action)
+        engine.put_off(time_ns, quark, value, action)
 
 
 def fingerprint(path: Path) -> tuple[int, ...]:

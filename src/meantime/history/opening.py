@@ -6,8 +6,8 @@ from bisect import bisect_right
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from meantime.history.builder import HistoryBuilder
 from meantime.history.directory import is_empty
+from meantime.history.engine import Engine
 from meantime.history.history import History
 from meantime.history.loading import fingerprint, load
 from meantime.history.present import Facts, Present
@@ -59,20 +59,20 @@ class _Source:
         return self._seen[1]
 
     def _read(self) -> Present:
-        builder = HistoryBuilder()
-        loaded = load(self._path, builder, salvage=self._salvage)
+        engine = Engine()
+        loaded = load(self._path, engine, salvage=self._salvage)
         if loaded.closed is None:
-            builder.restore(loaded)
-            present = builder.present()
+            engine.restore(loaded)
+            present = engine.present()
             return Present(present.segments, present.facts, built=False, verify=_Verifier(loaded))
         segments = Segments()
         for segment in loaded.segments:
             segment.add_to(segments)
         segments.start_ns = loaded.closed["start_ns"]
         segments.end_ns = loaded.closed["end_ns"]
-        strings = builder.catalogue.strings.names
+        strings = engine.catalogue.strings.names
         tables = unpack(self._path / "tables", loaded.closed["tables"], strings)
-        facts = Facts.of(builder.catalogue, loaded.kinds, tables, loaded.replaced)
+        facts = Facts.of(engine.catalogue, loaded.kinds, tables, loaded.replaced)
         files = list(zip(loaded.paths, loaded.checksums, strict=True))
         pyramids = Pyramids(segments, loaded.segments, loaded.kinds, files)
         return Present(segments, facts, built=True, verify=_Verifier(loaded), pyramids=pyramids)
@@ -101,4 +101,4 @@ def is_unfinished(path: Path) -> bool:
     Raises:
         InputError: If it is of a later version, or damaged.
     """
-    return is_empty(path) or (is_history(path) and load(path, HistoryBuilder()).closed is None)
+    return is_empty(path) or (is_history(path) and load(path, Engine()).closed is None)

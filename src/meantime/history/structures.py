@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from meantime.errors import HistoryError, StateTypeError
 
@@ -13,13 +13,16 @@ if TYPE_CHECKING:
 
     from meantime.columns import Value
     from meantime.history.builder import HistoryBuilder
+    from meantime.history.engine import Engine
 
 __all__ = ["ACTIONS", "AttributePool", "AttributeQueue", "pop", "push", "remove", "stack_depth"]
+
+Building: TypeAlias = "HistoryBuilder | Engine"
 
 _DEEPEST = 100_000
 
 
-def stack_depth(builder: HistoryBuilder, quark: int) -> int:
+def stack_depth(builder: Building, quark: int) -> int:
     """Return how many values the stack of an attribute holds now.
 
     Raises:
@@ -32,12 +35,12 @@ def stack_depth(builder: HistoryBuilder, quark: int) -> int:
     return depth or 0
 
 
-def modify(builder: HistoryBuilder, time_ns: int, quark: int, value: Value) -> None:
+def modify(builder: Building, time_ns: int, quark: int, value: Value) -> None:
     """Give an attribute a value."""
     builder.modify(time_ns, quark, value)
 
 
-def push(builder: HistoryBuilder, time_ns: int, quark: int, value: Value) -> None:
+def push(builder: Building, time_ns: int, quark: int, value: Value) -> None:
     """Put a value on the stack of an attribute; it goes into the child named by the new depth."""
     depth = stack_depth(builder, quark) + 1
     if depth > _DEEPEST:
@@ -47,7 +50,7 @@ def push(builder: HistoryBuilder, time_ns: int, quark: int, value: Value) -> Non
     builder.modify(time_ns, builder.quark(str(depth), parent=quark), value)
 
 
-def pop(builder: HistoryBuilder, time_ns: int, quark: int, value: Value = None) -> Value:
+def pop(builder: Building, time_ns: int, quark: int, value: Value = None) -> Value:
     """Take the top value off the stack of an attribute and return it; `value` if it is empty."""
     depth = stack_depth(builder, quark)
     if depth <= 0:
@@ -59,7 +62,7 @@ def pop(builder: HistoryBuilder, time_ns: int, quark: int, value: Value = None) 
     return value
 
 
-def increment(builder: HistoryBuilder, time_ns: int, quark: int, amount: Value) -> None:
+def increment(builder: Building, time_ns: int, quark: int, amount: Value) -> None:
     """Add to an attribute's number; no state counts as 0."""
     before = builder.ongoing(quark)
     if isinstance(before, str) or not isinstance(amount, int | float):
@@ -68,7 +71,7 @@ def increment(builder: HistoryBuilder, time_ns: int, quark: int, amount: Value) 
     builder.modify(time_ns, quark, amount if before is None else before + amount)
 
 
-def remove(builder: HistoryBuilder, time_ns: int, quark: int, value: Value = None) -> None:
+def remove(builder: Building, time_ns: int, quark: int, value: Value = None) -> None:
     """Give an attribute and all below it this value, none as a rule; children go first."""
     below = builder.attributes.children(quark, recursive=True)
     for child in below[::-1].tolist():
@@ -76,7 +79,7 @@ def remove(builder: HistoryBuilder, time_ns: int, quark: int, value: Value = Non
     builder.modify(time_ns, quark, value)
 
 
-ACTIONS: dict[str, Callable[[HistoryBuilder, int, int, Value], Value | None]] = {
+ACTIONS: dict[str, Callable[[Building, int, int, Value], Value | None]] = {
     "modify": modify,
     "push": push,
     "pop": pop,
