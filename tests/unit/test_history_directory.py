@@ -16,7 +16,7 @@ from meantime.clocks import Clock
 from meantime.columns import Coded
 from meantime.errors import HistoryClosedError, HistoryError, InputError, OutputError
 from meantime.history import HistoryBuilder, directory, loading, upgrading
-from meantime.history.checking import check
+from meantime.history.checking import check, save
 from meantime.history.opening import open_history
 from meantime.history.pyramid import open_pyramid, pack_pyramid
 from meantime.history.records import checksummed_line
@@ -278,6 +278,7 @@ def test_a_full_disk_is_one_clear_error(path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(OutputError, match="No space left on device; what was sealed"):
         builder.close()
+    assert not list(path.rglob("*.tmp"))
 
 
 def test_an_unwritable_place_is_one_clear_error(tmp_path: Path) -> None:
@@ -401,3 +402,96 @@ def test_a_pyramid_that_says_something_else_is_found(counter: Path) -> None:
 
     with pytest.raises(InputError, match="says something else than its segment"):
         check(counter)
+
+
+@pytest.fixture
+def unfinished(path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An unfinished history of segments, a log of 40 blocks, and late changes."""
+    monkeypatch.setattr("meantime.history.store.Store.__init__.__defaults__", (50,))
+    builder = HistoryBuilder(path)
+    quark, other = builder.quark("a"), builder.quark("late")
+    for time_ns in range(140):
+        builder.modify(time_ns, quark, time_ns)
+    builder.flush()
+    for time_ns in range(40):
+        builder.modify(time_ns, other, time_ns)
+        builder.modify(200 + time_ns, quark, time_ns)
+        builder.flush()
+    return path
+
+
+def test_a_manifest_that_was_cut_is_no_killed_build(counter: Path) -> None:
+    manifest = counter / "manifest"
+    whole = manifest.read_bytes()
+
+    for length in range(whole.index(b"\n") + 1, len(whole) - 1, 9):
+        manifest.write_bytes(whole[:length])
+
+        with pytest.raises(InputError, match=r"manifest: byte \d+: is cut, or the log"):
+            open_history(counter)
+        with pytest.raises(InputError, match="manifest"):
+            check(counter)
+        assert "manifest" in open_and_tell(counter)
+
+
+def open_and_tell(path: Path) -> str:
+    saved = path.with_name(f"saved-{(path / 'manifest').stat().st_size}.mth")
+    return " ".join(save(path, saved))
+
+
+@pytest.mark.parametrize("name", ["late.log", "tail-000002.log"])
+def test_logs_count_up_to_the_damage_which_is_named(
+    unfinished: Path, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = unfinished / name
+    whole, end_ns = log.read_bytes(), open_history(unfinished).end_ns
+    assert check(unfinished)
+    assert not caplog.messages
+
+    for place in range(len(whole) // 2, len(whole) - 1, 199):
+        damaged = bytearray(whole)
+        damaged[place] ^= 4
+        log.write_bytes(damaged)
+        caplog.clear()
+
+        left = open_history(unfinished)
+
+        assert 190 < left.end_ns < end_ns
+        # Where one log ends early, so does what depends on it in the other.
+        late = left.state(left.quark("late"), 39).value or 0
+        assert isinstance(late, int)
+        assert late <= left.end_ns - 200
+        assert f"{name}: byte " in caplog.text
+        with pytest.raises(InputError, match=rf"{name}: byte \d+: is damaged"):
+            check(unfinished)
+
+
+def test_a_last_block_that_was_not_finished_is_no_damage(unfinished: Path) -> None:
+    log = unfinished / "tail-000002.log"
+    whole = log.read_bytes()
+
+    for cut in (1, 9, 30):
+        log.write_bytes(whole[:-cut])
+
+        assert check(unfinished)
+
+
+def test_the_position_may_be_set_again_before_going_on(path: Path) -> None:
+    def feed(builder: HistoryBuilder) -> None:
+        quark = builder.quark("a")
+        for part in range(builder.position or 0, 3):
+            builder.position = part
+            builder.modify(10 * part, quark, part)
+            builder.modify(10 * part + 5, quark, None)
+
+    killed = HistoryBuilder(path)
+    killed.position = 0
+    killed.modify(0, killed.quark("a"), 0)
+    killed.flush()
+
+    resumed = HistoryBuilder(path, resume=True)
+    feed(resumed)
+    whole = HistoryBuilder()
+    feed(whole)
+
+    assert list(resumed.close().intervals([0])) == list(whole.close().intervals([0]))

@@ -34,6 +34,12 @@ def check(path: Path) -> tuple[int, int]:
         check_pyramid(segment_path, segment, checksum, loaded.kinds)
     if loaded.closed is not None:
         unpack(path / "tables", loaded.closed["tables"], engine.catalogue.strings.names)
+    for file, place in loaded.damaged:
+        raise InputError(
+            str(file),
+            "is damaged; `meantime check --salvage` keeps what is before it",
+            offset=place,
+        )
     changes = sum(segment.head.changes for segment in loaded.segments)
     return len(loaded.segments), changes + sum(len(e.changes.time_ns) for e in loaded.entries)
 

@@ -130,8 +130,12 @@ class DirectoryWriter:
         if arrays is not None:
             with self._writing(path):
                 path.parent.mkdir(exist_ok=True)
-                with path.open("wb") as file:
-                    file.writelines(pack_pyramid(arrays, checksum))
+                try:
+                    with path.open("wb") as file:
+                        file.writelines(pack_pyramid(arrays, checksum))
+                except OSError:
+                    path.unlink(missing_ok=True)
+                    raise
 
     def files(self) -> list[tuple[Path, int]]:
         """Return the files of the segments, and the checksums of their headers."""
@@ -228,11 +232,15 @@ class DirectoryWriter:
         """Write a file under a temporary name, see it on the disk, and give it its name."""
         path = self.path / name
         temporary = path.with_name(path.name + ".tmp")
-        with temporary.open("wb") as file:
-            for part in parts:
-                file.write(memoryview(part))
-            file.flush()
-            os.fsync(file.fileno())
+        try:
+            with temporary.open("wb") as file:
+                for part in parts:
+                    file.write(memoryview(part))
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError:
+            temporary.unlink(missing_ok=True)
+            raise
         temporary.replace(path)
         _sync(path.parent)
 

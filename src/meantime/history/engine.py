@@ -114,6 +114,7 @@ class Engine:
         self._batch: int | None = None
         self._skip_operations = 0
         self._skip_rows = 0
+        self._resumed = False
         self._seen: tuple[tuple[int, int], Present] | None = None
         self._closed: Present | None = None
         self._history: History | None = None
@@ -227,6 +228,8 @@ class Engine:
 
     @position.setter
     def position(self, position: Any) -> None:
+        if self._resumed and position == self.catalogue.position:
+            return
         self.catalogue.position = position
         self._done = self._skip_operations = self._skip_rows = 0
 
@@ -443,6 +446,7 @@ class Engine:
         """Count an operation; False if it was done before a build was killed and is done again."""
         if self._writer is None or self._where is not None:
             return True
+        self._resumed = False
         if self._skip_operations:
             self._skip_operations -= 1
             return False
@@ -461,6 +465,7 @@ class Engine:
         """Know what is done of what will be done again from `position` on."""
         self._done = self._skip_operations = operations
         self._skip_rows = rows
+        self._resumed = True
 
     def _between_later(self, times_ns: Int64s) -> Iterator[slice]:
         """Yield runs of rows, and do in between what was put off until the next one's time."""

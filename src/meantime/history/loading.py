@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,8 +14,8 @@ from meantime.errors import InputError
 from meantime.history.changes import Changes
 from meantime.history.ledger import Cursor, apply
 from meantime.history.records import read_lines, to_json
-from meantime.history.segment_file import open_segment
-from meantime.history.tail_log import read_blocks
+from meantime.history.segment_file import check_rows, open_segment
+from meantime.history.tail_log import damage_in, read_blocks
 from meantime.history.upgrading import missing_step, upgraded
 
 if TYPE_CHECKING:
@@ -29,6 +31,8 @@ __all__ = ["FORMAT", "VERSION", "Loaded", "fingerprint", "load"]
 
 FORMAT = "meantime history"
 VERSION = 1
+_SALVAGE = "`meantime check --salvage` keeps what is whole"
+_LOG = logging.getLogger("meantime")
 
 
 @dataclass(slots=True)
@@ -49,6 +53,7 @@ class Loaded:
         entries: What was logged since the last segment.
         late: The changes that came late.
         late_bytes: How much of their log counts.
+        damaged: Logs, and where in them what counts ends because of damage.
         missing: What is damaged or missing, where that was to be passed over.
         version: Which version of the format it is of.
     """
@@ -66,6 +71,7 @@ class Loaded:
     entries: list[Entry] = field(default_factory=list)
     late: Changes = field(default_factory=lambda: Changes.room(0))
     late_bytes: int = 0
+    damaged: list[tuple[Path, int]] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     version: int = VERSION
 
@@ -82,6 +88,7 @@ def load(path: Path, engine: Engine, *, salvage: bool = False) -> Loaded:
         InputError: If it is no history, is of a later version, or is damaged.
     """
     manifest = _manifest(path)
+    before = _state(manifest)
     lines = read_lines(manifest, salvage=salvage)
     version = _version(manifest, lines.records)
     loaded = Loaded(ends=lines.ends[:1], cursors=[Cursor()], version=version)
@@ -108,7 +115,7 @@ def load(path: Path, engine: Engine, *, salvage: bool = False) -> Loaded:
     if lines.ends and lines.ends[-1] < manifest.stat().st_size and salvage:
         loaded.missing.append(f"{manifest}: byte {lines.ends[-1]}: the rest is damaged")
     if loaded.closed is None:
-        _load_logs(path, loaded, engine)
+        _load_unfinished(path, loaded, engine, before, salvage=salvage)
     return loaded
 
 
@@ -154,8 +161,36 @@ def _apply(loaded: Loaded, engine: Engine, record: dict[str, Any]) -> None:
     )
 
 
+def _load_unfinished(
+    path: Path, loaded: Loaded, engine: Engine, before: tuple[int, int], *, salvage: bool
+) -> None:
+    """Load what an unfinished history has beside its segments; say what of it is damaged."""
+    try:
+        _load_logs(path, loaded, engine)
+        _check_logs(path, loaded, before)
+    except InputError as error:
+        if not salvage:
+            raise
+        loaded.missing.append(str(error))
+    for file, place in loaded.damaged:
+        complaint = f"{file}: byte {place}: is damaged: what comes after is left out"
+        _LOG.warning("%s", complaint)
+        if salvage:
+            loaded.missing.append(complaint)
+
+
 def _load_logs(path: Path, loaded: Loaded, engine: Engine) -> None:
-    for entry in read_blocks(path / f"tail-{len(loaded.segments):06d}.log"):
+    """Load what is in no segment, as far as the logs are whole."""
+    log, late_log = path / f"tail-{len(loaded.segments):06d}.log", path / "late.log"
+    entries, late = list(read_blocks(log)), list(read_blocks(late_log))
+    late_end = late[-1].end if late else 0
+    kept = list(takewhile(lambda entry: entry.record["late_bytes"] <= late_end, entries))
+    if len(kept) < len(entries):
+        loaded.damaged.append((late_log, late_end))
+    end = entries[-1].end if entries else 0
+    if (place := damage_in(log, end)) is not None:
+        loaded.damaged.append((log, place))
+    for entry in kept:
         record = upgraded(entry.record, loaded.version, VERSION)
         loaded.kinds = apply(engine.catalogue, record, loaded.kinds)
         loaded.entries.append(entry._replace(record=record))
@@ -165,14 +200,48 @@ def _load_logs(path: Path, loaded: Loaded, engine: Engine) -> None:
     loaded.replaced = last["replaced"]
     loaded.late_bytes = last["late_bytes"]
     loaded.capacity = last["capacity"]
-    if loaded.late_bytes:
-        late = [entry.changes for entry in read_blocks(path / "late.log", loaded.late_bytes)]
-        loaded.late = Changes.joined([Changes.room(0), *late])
+    counting = [entry.changes for entry in late if entry.end <= loaded.late_bytes]
+    if counting:
+        loaded.late = Changes.joined(counting)
+        # They are put among the rows of segments, which have to be right for that.
+        for segment_path, segment in zip(loaded.paths, loaded.segments, strict=True):
+            check_rows(segment_path, segment)
     engine.catalogue.position = last["position"]
     if last["position"] is not None:
         engine.skip(*last["done"])
     for time_ns, quark, value, action in last["later"]:
         engine.put_off(time_ns, quark, value, action)
+
+
+def _check_logs(path: Path, loaded: Loaded, before: tuple[int, int]) -> None:
+    """See that an unfinished history has the log that it should have.
+
+    Raises:
+        InputError: If the log is missing, and the manifest is still what it was before.
+    """
+    if loaded.entries:
+        return
+    log = path / f"tail-{len(loaded.segments):06d}.log"
+    if log.exists():
+        # What a log begins with is on the disk before the log has its name.
+        if loaded.segments and not loaded.damaged:
+            loaded.damaged.append((log, 0))
+        return
+    known = {segment.name for segment in loaded.paths}
+    others = [file for file in (path / "segments").glob("*.seg") if file.name not in known]
+    made = bool(loaded.segments or others or (path / "tables").exists())
+    if made and _state(_manifest(path)) == before:
+        raise InputError(
+            str(_manifest(path)),
+            "is cut, or the log of what came after the last segment is lost: there is more than"
+            f" it tells of; {_SALVAGE}",
+            offset=loaded.ends[-1],
+        )
+
+
+def _state(file: Path) -> tuple[int, int]:
+    stat = file.stat()
+    return stat.st_ino, stat.st_size
 
 
 def fingerprint(path: Path) -> tuple[int, ...]:

@@ -177,6 +177,12 @@ class _Columns:
             data = np.memmap(path, np.uint8, "r").view(np.ndarray)
         except (OSError, ValueError) as error:
             raise InputError(str(path), f"cannot be read: {error}") from None
+        name, kind, rows, offset, _ = described[-1]
+        end = offset + rows * np.dtype(kind).itemsize
+        whole = end + -end % _ALIGNMENT
+        if len(data) != whole:
+            wrong = f"is {len(data)} bytes long and should be {whole}"
+            raise InputError(str(path), wrong, offset=min(len(data), whole))
         for name, kind, rows, offset, checksum in described:
             size_bytes = rows * np.dtype(kind).itemsize
             column = data[offset : offset + size_bytes]

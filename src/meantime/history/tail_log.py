@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["Entry", "blocks", "read_blocks"]
+__all__ = ["Entry", "blocks", "damage_in", "read_blocks"]
 
 _MAGIC = b"MTLG"
 _HEADER = Struct("<4sIII")
@@ -66,6 +66,47 @@ def read_blocks(path: Path, size_bytes: int | None = None) -> Iterator[Entry]:
             if text_bytes:
                 yield Entry(json.loads(body[:text_bytes]), Changes.joined(waiting), file.tell())
                 waiting = []
+
+
+def damage_in(path: Path, position: int) -> int | None:
+    """Return where a log is damaged behind a position where a block begins; None if it is not.
+
+    That its last block was not finished is no damage: whoever wrote it was killed, or still writes.
+    """
+    if not path.exists():
+        return None
+    with path.open("rb") as file:
+        file.seek(position)
+        data = file.read()
+    begin = 0
+    while (end := _block_end(data, begin)) is not None:
+        begin = end
+    if len(data) - begin < _HEADER.size:
+        return None
+    finished_later = any(
+        _block_end(data, place) is not None for place in _places(data, _MAGIC, begin + 1)
+    )
+    _, text_bytes, rows, _ = _HEADER.unpack_from(data, begin)
+    there = begin + _HEADER.size + text_bytes + rows * _ROW_BYTES <= len(data)
+    known = data[begin : begin + len(_MAGIC)] == _MAGIC and rows <= _BLOCK_ROWS
+    return position + begin if finished_later or there or not known else None
+
+
+def _places(data: bytes, text: bytes, position: int) -> Iterator[int]:
+    while (position := data.find(text, position)) >= 0:
+        yield position
+        position += 1
+
+
+def _block_end(data: bytes, begin: int) -> int | None:
+    """Return where the block that begins here ends; None if it is not whole."""
+    if len(data) - begin < _HEADER.size:
+        return None
+    magic, text_bytes, rows, crc = _HEADER.unpack_from(data, begin)
+    first = begin + _HEADER.size
+    end = first + text_bytes + rows * _ROW_BYTES
+    whole = magic == _MAGIC and end <= len(data) and zlib.crc32(memoryview(data)[first:end]) == crc
+    return end if whole else None
 
 
 def _changes(body: bytes, rows: int) -> Changes:
