@@ -360,6 +360,24 @@ def test_a_task_says_who_it_is_again_after_its_beginning_went(tmp_path: Path) ->
     assert ["long (test_recording.py" in name for name in names] == [True]
 
 
+def test_the_time_that_writing_took_is_no_time_of_the_loop(tmp_path: Path) -> None:
+    async def main() -> None:
+        _recorder.emit_many(WAKE, 100_000)
+
+    with meantime.record(tmp_path / "run.mtr"):
+        asyncio.run(main())
+
+    recorded = read(tmp_path / "run.mtr")
+    (process,) = open_recording(tmp_path / "run.mtr").processes
+    (item,) = merged([(stream_words(process.streams[0]).pieces, 0)])
+    assert isinstance(item, Records)
+    written_ns = item.ident[item.kind == FLUSH].astype(int)
+    assert len(written_ns) == 24
+    assert recorded.times("Loops")["collector-stall"] == written_ns.sum()
+    (states,) = recorded.states("Loops")
+    assert states[:4] == ["running", "collector-stall", "running", "collector-stall"]
+
+
 def test_what_went_is_a_gap_from_the_beginning_on(tmp_path: Path) -> None:
     async def main() -> None:
         for _ in range(4):

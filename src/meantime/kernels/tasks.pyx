@@ -11,17 +11,18 @@ cdef extern from *:
     enum { SPAWN = 1, KNOWN = 2, START = 3, THROW = 4, WAIT = 5, CANCELLING = 6, COMPLETED = 7,
            DROPPED = 10, WAKE = 11, LOOP_BEGIN = 16, LOOP_END = 17, PARK = 18, UNPARK = 19,
            SUBMIT = 24, ITEM_BEGIN = 25, ITEM_END = 26, GIL_WAIT = 32, GIL_HANDOFF = 33,
-           LOCK_WAIT = 34, POLL = 35, RESUMED = 36, THREAD_END = 49, THREAD = 130, LOST = 134 };
+           LOCK_WAIT = 34, POLL = 35, RESUMED = 36, THREAD_END = 49, FLUSH = 50, THREAD = 130, LOST = 134 };
     """
     enum: SPAWN, KNOWN, START, THROW, WAIT, CANCELLING, COMPLETED, DROPPED, WAKE, LOOP_BEGIN
     enum: LOOP_END, PARK, UNPARK, SUBMIT, ITEM_BEGIN, ITEM_END, GIL_WAIT, GIL_HANDOFF, LOCK_WAIT
-    enum: POLL, RESUMED, THREAD_END, THREAD, LOST
+    enum: POLL, RESUMED, THREAD_END, FLUSH, THREAD, LOST
 
 # states by number; `STATES` names them in this order
 cdef enum:
     S_NONE = -1, S_SPAWNED = 0, S_RUNNABLE = 1, S_RUNNING = 2, S_CANCELLING = 3, S_COMPLETED = 4
     S_PARKED = 8, S_STOPPED = 9, S_IDLE = 10, S_GIL_WAIT = 11, S_GIL_HANDOFF = 12
     S_LOCK_WAIT = 13, S_POLL = 14, S_LOST = 15, S_WAITING = 16
+    S_STALL = 29
 
 STATES = (
     "spawned", "runnable", "running", "cancelling", "completed", "failed", "cancelled", "dropped",
@@ -29,6 +30,7 @@ STATES = (
     "waiting", "waiting:sleep", "waiting:lock", "waiting:semaphore", "waiting:event",
     "waiting:condition", "waiting:queue", "waiting:io-read", "waiting:io-write", "waiting:thread",
     "waiting:children", "waiting:tasks", "waiting:future",
+    "collector-stall",
 )
 
 # flows by number; `FLOWS` names them in this order
@@ -67,6 +69,8 @@ ctypedef struct Stream:
     int32_t item
     int32_t entity[4]
     int8_t state[4]
+    int32_t tag[4]
+    int64_t latest_ns
     int64_t free_ns, run_ns
 
 ctypedef struct Rows:
@@ -214,6 +218,7 @@ cdef class TaskStates:
         for i in range(4):
             s.entity[i] = -1
             s.state[i] = S_NONE
+            s.tag[i] = -1
 
     cdef int32_t new_entity(self, int32_t what, int32_t process, int32_t ident, int32_t place) \
             noexcept nogil:
@@ -338,9 +343,21 @@ cdef class TaskStates:
     ) noexcept nogil:
         cdef int32_t entity = self.thread_entity(stream, what)
         self.streams[stream].state[what] = state
+        self.streams[stream].tag[what] = tag
         if entity < 0:
             return -1
         return self.change(time_ns, entity, state, tag)
+
+    cdef int stall(self, int64_t time_ns, int32_t stream, int64_t duration_ns) noexcept nogil:
+        # the thread wrote its records, and that is none of the program's doing
+        cdef Stream *s = &self.streams[stream]
+        cdef int64_t since_ns = max(time_ns - duration_ns, s.latest_ns)
+        cdef int what, failed = 0
+        for what in range(E_LOOP, E_THREAD + 1):
+            if s.entity[what] >= 0 and s.state[what] == S_RUNNING and since_ns < time_ns:
+                failed |= self.change(since_ns, s.entity[what], S_STALL, -1)
+                failed |= self.change(time_ns, s.entity[what], S_RUNNING, s.tag[what])
+        return failed
 
     cdef int end_thread(self, int32_t stream, int64_t time_ns) noexcept nogil:
         cdef int what, failed = 0
@@ -524,6 +541,8 @@ cdef class TaskStates:
             )
         if kind == RESUMED:
             return self.thread_change(stream, E_THREAD, time_ns, S_RUNNING, -1)
+        if kind == FLUSH:
+            return self.stall(time_ns, stream, <int64_t>ident | <int64_t>aux << 32)
         if kind == THREAD_END:
             return self.end_thread(stream, time_ns)
         if kind == THREAD:
@@ -552,6 +571,7 @@ cdef class TaskStates:
                     failed |= self.record(
                         time_ns[row], stream[row], kind[row], ident[row], aux[row]
                     )
+                    self.streams[stream[row]].latest_ns = time_ns[row]
         if failed:
             raise MemoryError
 

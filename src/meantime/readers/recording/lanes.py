@@ -25,6 +25,7 @@ _COLORS = {
     "lock-wait": "#c78ad0",
     "polling": "#dfe5ec",
     "lost": "#000000",
+    "collector-stall": "#37474f",
     "waiting": "#cfd8e3",
     "waiting:sleep": "#dbe4ee",
     "waiting:lock": "#d9a0c8",
@@ -57,12 +58,25 @@ _LANES: dict[str, tuple[str, str, tuple[str, ...]]] = {
             "lost",
         ),
     ),
-    "Loops": ("Loop", "Event loops", ("running", "parked", "stopped", "lost")),
-    "Workers": ("Worker", "Pool threads", ("running", "idle", "stopped", "lost")),
+    "Loops": ("Loop", "Event loops", ("running", "parked", "stopped", "collector-stall", "lost")),
+    "Workers": (
+        "Worker",
+        "Pool threads",
+        ("running", "idle", "stopped", "collector-stall", "lost"),
+    ),
     "Threads": (
         "Thread",
         "Threads",
-        ("running", "gil-wait", "gil-handoff", "lock-wait", "polling", "stopped", "lost"),
+        (
+            "running",
+            "gil-wait",
+            "gil-handoff",
+            "lock-wait",
+            "polling",
+            "stopped",
+            "collector-stall",
+            "lost",
+        ),
     ),
 }
 

@@ -59,7 +59,13 @@ _WORKERS = _Kind(
     "worker",
     ("Loops/*", "Workers/*"),
     {"running": "#2f9e54", "parked": "#dfe5ec", "stopped": "#8a94a0"},
-    {"running": "running", "parked": "parked", "idle": "parked", "stopped": "stopped"},
+    {
+        "running": "running",
+        "collector-stall": "running",
+        "parked": "parked",
+        "idle": "parked",
+        "stopped": "stopped",
+    },
 )
 
 
