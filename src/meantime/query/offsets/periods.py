@@ -77,6 +77,20 @@ class Sight(NamedTuple):
             for each, interval_ns in zip(times, self.intervals_ns, strict=True)
         )
 
+    def beats(self, period: float) -> bool:
+        """Return whether a period, in cells, is one at which cells and samples meet again.
+
+        Cells get a sample more or less than others then, and are busy more or less often.
+        """
+        for interval_ns in self.intervals_ns:
+            rate = self.cell_ns / interval_ns
+            apart = abs(rate - round(rate))
+            # In a recording of this length slower beats are not seen.
+            times = period * apart
+            if apart * self.cells > 2 and abs(times - round(times)) <= 2 * period / self.cells:
+                return True
+        return False
+
     def masked(self, period: Float64s) -> npt.NDArray[np.bool_]:
         """Return which periods, in cells, are small multiples of a sampling interval."""
         found = np.zeros(len(period), np.bool_)
@@ -117,6 +131,11 @@ def period_of(numbers: Int64s, sight: Sight) -> Period | None:
         places = (np.setdiff1d(np.arange(cells), busy) + 0.5).astype(np.float64)
     period, error = _fitted(places, period)
     if sight.masked(np.array([period]))[0] or not _is_seen_often(places, period, cells):
+        return None
+    if _strength(places, period, 4) < 0.1 * _strength(places, period):
+        # Many periods suit one of their many harmonics.
+        return None
+    if sight.beats(period) and not _is_deep(places, period):
         return None
     return Period(period * sight.cell_ns, error * sight.cell_ns, score)
 
@@ -177,16 +196,17 @@ def _multiplied(places: Float64s, period: float, sight: Sight) -> float | None:
         if 4 * times * period <= sight.cells and _are_unlike(places, period, times):
             # Runs of a sample or two are met by the sampling at each time or at none.
             runs = len(np.unique(np.floor(places / period)))
-            if len(places) <= 1.5 * runs and sight.meets(times * period):
+            short = period <= 2 * _HARMONICS and len(places) <= 1.5 * runs
+            if short and sight.meets(times * period):
                 continue
             return times * period
     return None
 
 
-def _strength(places: Float64s, period: float) -> float:
+def _strength(places: Float64s, period: float, harmonics: int = _HARMONICS) -> float:
     turn = np.exp(2j * np.pi / period * places)
     power, strength = np.ones(len(places), np.complex128), 0.0
-    for _ in range(min(_HARMONICS, int(period // 2))):
+    for _ in range(min(harmonics, int(period // 2))):
         power *= turn
         strength += abs(power.sum()) ** 2
     return float(strength)
@@ -219,6 +239,13 @@ def _is_seen_often(places: Float64s, period: float, cells: int) -> bool:
     if len(np.unique(cycle)) < _FEWEST_CYCLES:
         return False
     return cells / period > 3 * _FEWEST_CYCLES or float(within.std()) < 0.07 * period
+
+
+def _is_deep(places: Float64s, period: float) -> bool:
+    """Return whether there is a part of the cycle in which next to nothing runs."""
+    bins = int(min(16, max(2, period // 2)))
+    counts = np.bincount((places % period / period * bins).astype(np.int64), minlength=bins)
+    return bool(counts.min() < 0.25 * counts.max())
 
 
 def _fitted(places: Float64s, period: float) -> tuple[float, float]:
