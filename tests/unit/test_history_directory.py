@@ -495,3 +495,30 @@ def test_the_position_may_be_set_again_before_going_on(path: Path) -> None:
     feed(whole)
 
     assert list(resumed.close().intervals([0])) == list(whole.close().intervals([0]))
+
+
+def test_a_build_killed_just_after_it_went_on_still_knows_which_rows_were_done(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("meantime.history.store.Store.__init__.__defaults__", (2,))
+    times = list(range(9))
+
+    def feed(builder: HistoryBuilder, *, resume: bool) -> None:
+        if not resume:
+            builder.position = 0
+        builder.modify_many(times, [builder.quark("a")] * 9, times)
+
+    feed(HistoryBuilder(path), resume=False)
+    killed = [path]
+    monkeypatch.setattr(directory, "_LOG_EVERY_S", -1.0)
+    for number in range(2):
+        again = shutil.copytree(killed[-1], path.with_name(f"{number}.mth"))
+        builder = HistoryBuilder(again, resume=True)
+        builder._engine._writer.tick(builder._engine._store)  # type: ignore[union-attr]
+        killed.append(again)
+    resumed = HistoryBuilder(killed[-1], resume=True)
+    feed(resumed, resume=True)
+
+    history = resumed.close()
+
+    assert [interval.value for interval in history.intervals([0])] == times

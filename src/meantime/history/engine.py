@@ -458,7 +458,8 @@ class Engine:
     def done(self) -> tuple[int, int]:
         """Return how many operations since `position` are done, and rows of the next, a batch."""
         if self._batch is None:
-            return self._done, 0
+            # Rows that will be skipped are done, though a build that goes on has not come to them.
+            return self._done, self._skip_rows
         return self._done - 1, self._batch + self._store.batch_rows
 
     def skip(self, operations: int, rows: int) -> None:
