@@ -116,6 +116,7 @@ BAD = {
     '{"ts": 9223372036854775808, "name": "a"}': "64 bits",
     '{"ts": 1, "name": "a"} x': "behind the JSON object \\(column 24\\)",
     "nonsense": "a value is expected",
+    '{"ts": 1, "name": "a", "x": ' + 5000 * "9" + "}": "too many digits",
     '{"ts": 1, "name": ' + 10**5 * "[": "nested too deeply",
 }
 
@@ -139,6 +140,21 @@ def test_text_that_is_not_utf8_is_replaced_and_counted(file: Path) -> None:
 
     assert event.name == "a\ufffd"
     assert dict(trace.anomalies) == {"undecodable_text": 1}
+
+
+def test_halves_of_surrogate_pairs_are_replaced(file: Path) -> None:
+    _, [event] = opened(file, r'{"ts": 1, "name": "\ud800x", "f\u00fc": "\ud83d\ude00\udc00"}')
+
+    assert (event.name, event.fields) == ("\ufffdx", {"fü": "\U0001f600\ufffd"})
+
+
+def test_line_ends_of_all_kinds_are_read_and_counted_by_line_feeds(file: Path) -> None:
+    text = '{"ts": 1, "name": "a"}\r\n{"ts": 2, "name": "ü"}\r\n\r\nbad\r\n'
+
+    with pytest.raises(InputError, match=r"a\.jsonl:4"):
+        opened(file, text)
+    _, events = opened(file, text, lenient=True)
+    assert [event.name for event in events] == ["a", "ü"]
 
 
 def test_an_event_far_too_late_is_an_error_or_is_counted(

@@ -34,6 +34,7 @@ _BATCH_EVENTS = 2**15
 # So many later events may stand before one.
 _LATE_EVENTS = 2**15
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
+_TIMES = 2**62
 _LOOKED_AT = 8
 _NESTED = {dict, list}
 
@@ -157,21 +158,49 @@ class _Reading:
         }
 
     def _rows(self) -> Iterator[Row]:
-        until_ns = self._options.until_ns
-        for line, offset, text, whole in self._lines():
-            if not text.strip():
+        window = self._window
+        more = True
+        while more:
+            more = window.more()
+            text = bytes(memoryview(window.block)[window.start : window.end])
+            offset = window.offset(window.start)
+            ends = text.rfind(b"\n") + 1 if more else len(text)
+            window.start += ends
+            begins = len(_BOM) if not offset and text.startswith(_BOM) else 0
+            yield from self._events(text[begins:ends], offset + begins)
+
+    def _events(self, text: bytes, offset: int) -> Iterator[Row]:
+        """Yield the events of lines; the last one may lack its end."""
+        options = self._options
+        until_ns = _INT64_MAX if options.until_ns is None else options.until_ns
+        for stored, decoded in _lines(text):
+            self._line = line = self._line + 1
+            begins, offset = offset, offset + len(stored)
+            self._read_to = offset
+            # most lines are what they should be; the others are looked at with more care
+            told = (decoded and _quick_event(decoded)) or self._careful_event(stored, line)
+            if told is None or told[0] > until_ns:
                 continue
-            try:
-                event = (*_event(self._decoded(text.strip(), line)), line, offset)
-            except _BadLineError as error:
-                self._refuse(error, line, whole=whole)
-                continue
-            if until_ns is not None and event[0] > until_ns:
-                continue
-            if event[0] > self._after[0] or (event[0], line) > self._after:
-                yield event
+            if told[0] > self._after[0] or (told[0], line) > self._after:
+                yield (*told, line, begins)
             elif line > self._known_to:
-                self._refuse_late(event, line)
+                self._refuse_late(told[0], line)
+
+    def _careful_event(self, stored: bytes, line: int) -> _Told | None:
+        """Return the event of a line; None if there is none that could be read."""
+        text = stored.strip()
+        if not text:
+            return None
+        try:
+            decoded = text.decode()
+        except UnicodeDecodeError:
+            decoded = text.decode("utf-8", "replace")
+            self._trace.anomalies.add("undecodable_text", int(line > self._known_to))
+        try:
+            return _event(decoded)
+        except _BadLineError as error:
+            self._refuse(error, line, whole=stored.endswith(b"\n"))
+            return None
 
     def _refuse(self, error: _BadLineError, line: int, *, whole: bool) -> None:
         if line <= self._known_to:
@@ -183,41 +212,57 @@ class _Reading:
         else:
             raise InputError(self._window.source.name, str(error), line=line)
 
-    def _refuse_late(self, event: Row, line: int) -> None:
+    def _refuse_late(self, time_ns: int, line: int) -> None:
         if not self._options.lenient:
             raise InputError(
                 self._window.source.name,
-                f"the event at {event[0]} ns comes more than {_LATE_EVENTS:,} events too late:"
+                f"the event at {time_ns} ns comes more than {_LATE_EVENTS:,} events too late:"
                 " sort the lines by time, or leave out such events with --lenient",
                 line=line,
             )
         self._trace.anomalies.add("late_event")
 
-    def _decoded(self, text: bytes, line: int) -> str:
-        try:
-            return text.decode()
-        except UnicodeDecodeError:
-            self._trace.anomalies.add("undecodable_text", int(line > self._known_to))
-            return text.decode("utf-8", "replace")
 
-    def _lines(self) -> Iterator[tuple[int, int, bytes, bool]]:
-        """Yield the number of each line, its offset, its text, and whether it has an end."""
-        window = self._window
-        more = True
-        while more:
-            more = window.more()
-            text = bytes(memoryview(window.block)[window.start : window.end])
-            base = window.offset(window.start)
-            ends = text.rfind(b"\n") + 1 if more else len(text)
-            window.start += ends
-            at = len(_BOM) if not base and text.startswith(_BOM) else 0
-            while at < ends:
-                stop = text.find(b"\n", at, ends)
-                after = stop + 1 if stop >= 0 else ends
-                self._line += 1
-                self._read_to = base + after
-                yield self._line, base + at, text[at:after], stop >= 0
-                at = after
+def _lines(text: bytes) -> Iterator[tuple[bytes, str | None]]:
+    """Yield each line with its end, and as text without; None where the text is not UTF-8."""
+    stored = text.splitlines(keepends=True) if b"\r" not in text else _cut(text)
+    try:
+        decoded: list[str | None] = [*text.decode().split("\n")]
+    except UnicodeDecodeError:
+        decoded = [None] * (len(stored) + 1)
+    return zip(stored, decoded, strict=False)
+
+
+def _cut(text: bytes) -> list[bytes]:
+    """Return the lines of a text in which a line feed alone ends a line."""
+    lines = [line + b"\n" for line in text.split(b"\n")]
+    lines[-1] = lines[-1][:-1]
+    return lines if lines[-1] else lines[:-1]
+
+
+def _quick_event(line: str) -> _Told | None:
+    """Return the event that a line is, if there is nothing special about it."""
+    try:
+        members, end = _scan(line, 0)
+    except (StopIteration, ValueError, RecursionError):
+        return None
+    if end != len(line) or type(members) is not dict or "\\u" in line:
+        return None
+    time_ns, name = members.pop("time_ns", None), members.pop("name", None)
+    if type(time_ns) is not int or type(name) is not str or not -_TIMES < time_ns < _TIMES:
+        return None
+    pid, tid, cpu = None, None, None
+    if "pid" in members:
+        pid = _place(members, "pid")
+    if "tid" in members:
+        tid = _place(members, "tid")
+    if "cpu" in members:
+        cpu = _place(members, "cpu")
+    for value in members.values():
+        kind = type(value)
+        if kind in _NESTED or (kind is int and not _INT64_MIN <= value <= _INT64_MAX):
+            return None
+    return time_ns, name, members, cpu, pid, tid
 
 
 def _event(line: str) -> _Told:
@@ -240,7 +285,16 @@ def _event(line: str) -> _Told:
                 members[field] = str(value)
         elif kind in _NESTED:
             members[field] = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    if "\\u" in line:
+        name, members = _whole(name), {_whole(f): _whole(v) for f, v in members.items()}
     return time_ns, name, members, cpu, pid, tid
+
+
+def _whole(value: Any) -> Any:
+    """Return a text with U+FFFD for each half of a surrogate pair that stands alone."""
+    if type(value) is not str:
+        return value
+    return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _place(members: dict[str, Any], place: str) -> int | None:
@@ -265,6 +319,8 @@ def _members(line: str) -> dict[str, Any]:
         ) from None
     except RecursionError:
         raise _BadLineError("the line is nested too deeply to be an event") from None
+    except ValueError as error:
+        raise _BadLineError(f"a number has too many digits: {error}") from None
     if not isinstance(members, dict):
         raise _BadLineError("the line is not a JSON object: an event begins with {")
     if behind := line[end:].lstrip():
