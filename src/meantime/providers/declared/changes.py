@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from meantime.errors import ProviderError
 from meantime.events import ABSENT
 from meantime.providers.declared.conditions import condition
-from meantime.providers.declared.values import Incomplete
+from meantime.providers.declared.values import Incomplete, Quarks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -142,18 +142,11 @@ def _value(node: Node, kind: str, values: Values) -> Value:
 
 
 def _quark_of(names: Names) -> Callable[[Event, HistoryBuilder], int]:
-    # quarks are those of one builder: another one begins anew
-    known: dict[tuple[str, ...], int] = {}
-    whose: list[HistoryBuilder | None] = [None]
+    known = Quarks()
 
     def quark_of(event: Event, state: HistoryBuilder) -> int:
-        path = names(event, state)
-        if whose[0] is not state:
-            known.clear()
-            whose[0] = state
-        quark = known.get(path)
-        if quark is None:
-            quark = known[path] = state.quark(*path)
+        quark = known.quark(names(event, state), state)
+        assert quark is not None
         return quark
 
     return quark_of

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from meantime.history import HistoryBuilder
     from meantime.providers.declared.nodes import Node
 
-__all__ = ["Incomplete", "Names", "Value", "Values", "text_of"]
+__all__ = ["Incomplete", "Names", "Quarks", "Value", "Values", "text_of"]
 
 Value: TypeAlias = "Callable[[Event, HistoryBuilder], Any]"
 Names: TypeAlias = "Callable[[Event, HistoryBuilder], tuple[str, ...]]"
@@ -78,6 +78,30 @@ class Pool:
         """Know what `save` returned."""
         taken, self._saved = saved
         self.taken, self._pool = dict(taken), None
+
+
+class Quarks:
+    """The quarks of paths, looked up once; those of another builder are others.
+
+    Args:
+        find: Whether a path that is missing has none, instead of being created.
+    """
+
+    def __init__(self, *, find: bool = False) -> None:
+        self._find = find
+        self._known: dict[tuple[str, ...], int] = {}
+        self._whose: HistoryBuilder | None = None
+
+    def quark(self, path: tuple[str, ...], state: HistoryBuilder) -> int | None:
+        """Return the quark of a path; None if it is missing and only to be found."""
+        if self._whose is not state:
+            self._known, self._whose = {}, state
+        quark = self._known.get(path)
+        if quark is None:
+            quark = state.attributes.find(*path) if self._find else state.quark(*path)
+            if quark is not None:
+                self._known[path] = quark
+        return quark
 
 
 class Values:
@@ -171,9 +195,11 @@ class Values:
         return self._typed(node, self._defaulted(node, mapped))
 
     def _asked(self, names: Names, *, is_stack: bool) -> Value:
+        known = Quarks(find=True)
+
         def asked(event: Event, state: HistoryBuilder) -> Any:
             try:
-                quark = state.attributes.find(*names(event, state))
+                quark = known.quark(names(event, state), state)
             except Incomplete:
                 return None
             if quark is None:
@@ -227,11 +253,7 @@ class Values:
     def path(self, node: Node) -> Names:
         """Return a path: a text of elements between slashes, or an array of elements."""
         if isinstance(node.value, str):
-            elements = [
-                self.template(node, re.sub(r"\\(.)", r"\1", text, flags=re.DOTALL))
-                for text in _elements(node.text())
-            ]
-            return _path(elements)
+            return _path([self._text_element(node, text) for text in _elements(node.text())])
         nodes = list(node.items())
         if not nodes:
             node.fail("a path needs at least one name")
@@ -245,6 +267,10 @@ class Values:
             return (*pool.names, slot, *[_name(element, event, state) for element in below])
 
         return names
+
+    def _text_element(self, node: Node, text: str) -> str | Value:
+        plain = re.sub(r"\\(.)", r"\1", text, flags=re.DOTALL)
+        return plain if "{" not in plain and "}" not in plain else self.template(node, plain)
 
     def _element(self, node: Node) -> Value:
         if _is_pool(node):
@@ -268,11 +294,13 @@ def _is_pool(node: Node) -> bool:
     return isinstance(node.value, dict) and "pool" in node
 
 
-def _path(elements: list[Value]) -> Names:
-    if len(elements) == 1:
-        [only] = elements
-        return lambda event, state: (_name(only, event, state),)
-    return lambda event, state: tuple([_name(element, event, state) for element in elements])
+def _path(elements: list[str | Value]) -> Names:
+    def names(event: Event, state: HistoryBuilder) -> tuple[str, ...]:
+        return tuple(
+            [e if type(e) is str else _name(e, event, state) for e in elements]  # type: ignore[arg-type] # mypy does not narrow by type()
+        )
+
+    return names
 
 
 def _elements(text: str) -> list[str]:
