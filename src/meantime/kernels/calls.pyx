@@ -126,10 +126,11 @@ cdef int64_t select(int64_t* values, int64_t low, int64_t high, int64_t rank,
     return values[rank]
 
 
-def durations(const int64_t[::1] duration_ns, const int64_t[::1] self_ns,
+def durations(const int64_t[::1] start_ns, const int64_t[::1] end_ns, const int32_t[::1] parent,
               const int32_t[::1] group, int64_t groups, const int64_t[:, ::1] quantiles):
-    """Return count, total, self, min and max per group, and quantiles, all int64.
+    """Return count, total, self, min and max per group of spans, and quantiles, all int64.
 
+    What is self is a span's time less that of the spans directly in it, of whichever group.
     A quantile is a pair (p, q), for p / q; it is the nearest rank: the ceil(n * p / q)-th smallest
     of n. Groups below 0 are left out. Groups without rows have zeros.
 
@@ -137,7 +138,7 @@ def durations(const int64_t[::1] duration_ns, const int64_t[::1] self_ns,
         Five columns, then an array of groups x quantiles, whose columns are in ascending order of
         the quantiles given.
     """
-    cdef int64_t n = duration_ns.shape[0], i, k, a, b, rank, low
+    cdef int64_t n = start_ns.shape[0], i, k, a, b, rank, low, lasted
     cdef int32_t g
     cdef uint64_t seed = 88172645463325252
     count_array = np.zeros(groups, np.int64)
@@ -155,15 +156,18 @@ def durations(const int64_t[::1] duration_ns, const int64_t[::1] self_ns,
     with nogil:
         for i in range(n):
             g = group[i]
+            lasted = end_ns[i] - start_ns[i]
+            if parent[i] >= 0 and group[parent[i]] >= 0:
+                own[group[parent[i]]] -= lasted
             if g < 0:
                 continue
-            if count[g] == 0 or duration_ns[i] < least[g]:
-                least[g] = duration_ns[i]
-            if count[g] == 0 or duration_ns[i] > most[g]:
-                most[g] = duration_ns[i]
+            if count[g] == 0 or lasted < least[g]:
+                least[g] = lasted
+            if count[g] == 0 or lasted > most[g]:
+                most[g] = lasted
             count[g] += 1
-            total[g] += duration_ns[i]
-            own[g] += self_ns[i]
+            total[g] += lasted
+            own[g] += lasted
         for k in range(groups):
             offsets[k + 1] = offsets[k] + count[k]
     place = np.asarray(offsets).copy()
@@ -171,7 +175,7 @@ def durations(const int64_t[::1] duration_ns, const int64_t[::1] self_ns,
         for i in range(n):
             g = group[i]
             if g >= 0:
-                bucket[place[g]] = duration_ns[i]
+                bucket[place[g]] = end_ns[i] - start_ns[i]
                 place[g] += 1
         for k in range(groups):
             a = offsets[k]

@@ -169,7 +169,15 @@ static int32_t spall_thread(Spall *s, uint32_t pid, uint32_t tid) {
 
 /* Nanoseconds of a double of ticks, to the nearest; what is no time stays at the thread's last. */
 static inline int64_t time_of_double(Spall *s, double ticks, const SpallThread *thread) {
-  long double ns = (long double)ticks * s->unit;
+  double near = ticks * s->unit + 0.5;
+  long double ns;
+  if (LIKELY(near >= 0.5 && near < 0x1p45)) {
+    /* a double is off by less than a hundredth there: it tells unless it is that near to a half */
+    int64_t whole = (int64_t)near;
+    double rest = near - (double)whole;
+    if (LIKELY(rest > 0.01 && rest < 0.99)) return whole;
+  }
+  ns = (long double)ticks * s->unit;
   if (LIKELY(ns > -9.2e18L && ns < 9.2e18L)) {
     int64_t whole = (int64_t)ns;
     long double rest = ns - (long double)whole;

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 
 from meantime.errors import TimeRangeError
-from meantime.kernels import calls, nest
+from meantime.kernels import calls
 from meantime.units import bin_edge
 
 if TYPE_CHECKING:
@@ -88,9 +88,7 @@ def span_statistics(
     if not whole and (start_ns is not None or end_ns is not None):
         starts, ends = (np.clip(times, start_ns, end_ns) for times in (starts, ends))
     group, keys = _groups(history, spans, by)
-    columns = calls.durations(
-        ends - starts, nest.self_time(starts, ends, spans.parent), group, len(keys), _QUANTILES
-    )
+    columns = calls.durations(starts, ends, spans.parent, group, len(keys), _QUANTILES)
     present = np.flatnonzero(columns[0])
     order = sorted(present.tolist(), key=lambda row: (-int(columns[2][row]), keys[row] or ""))
     count, total_ns, self_ns, min_ns, max_ns, quantiles = (column[order] for column in columns)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from meantime.errors import InputError
+from meantime.kernels import gather
 from meantime.kernels.spall import SpallScanner
 from meantime.readers.contract import lazy_trace
 from meantime.trace import Arguments, ArgumentText, Points, Spans
@@ -138,7 +139,7 @@ def _columns(scanner: SpallScanner, trace: Trace) -> Iterator[Batch]:
         yield Spans(
             start_ns=spans["start_ns"],
             end_ns=spans["end_ns"],
-            thread=entities[spans["thread"]],
+            thread=gather.looked_up(entities, spans["thread"]),
             name=spans["name"],
             category=np.full(len(spans["start_ns"]), -1, np.int32),
             level=spans["level"],

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from meantime.kernels import gather
+
 if TYPE_CHECKING:
     from meantime.attributes import Path
     from meantime.columns import Int32s
@@ -51,7 +53,6 @@ class Entities:
     def threads(self, column: Int32s) -> Int32s:
         """Return a column of the scanner's threads as one of entity codes."""
         codes = np.full(len(self.pid), -1, np.int32)
-        used = np.bincount(column, minlength=len(self.pid)) if len(column) else codes + 1
-        for thread in np.flatnonzero(used):
-            codes[thread] = self.thread(int(thread))
-        return codes[column]
+        for thread in gather.seen(column).tolist():
+            codes[thread] = self.thread(thread)
+        return gather.looked_up(codes, column)

@@ -55,6 +55,10 @@ def write(history: History, lost: Counter[str], *, version: int) -> Iterator[byt
     _count_the_rest(history, lost)
     changes = _Changes.of(history, quarks, lost)
     values = _values(history, quarks, changes, lost)
+    kinds = [lane.declaration.kind for lane in history.lanes]
+    lost["groups of entities, which became one"] += max(
+        0, kinds.count("state") + kinds.count("stack") - 1
+    )
     if history.clock.utc_at_origin_ns is None:
         lost["date, as the trace does not say when it began: it became 1970"] += 1
     yield _line(_header(history, changes.states))
