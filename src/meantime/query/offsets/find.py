@@ -8,7 +8,6 @@ same reason no period below two cells is looked for.
 from __future__ import annotations
 
 import itertools
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -118,9 +117,16 @@ def _periods(name: str, numbers: Int64s, sight: Sight) -> list[Finding]:
 
 
 def _rounded(ns: int, error_ns: float) -> int:
-    """Return a time to the last digit that its error leaves."""
-    digit = 10 ** max(0, math.floor(math.log10(max(1.0, 4 * error_ns))))
-    return (ns + digit // 2) // digit * digit or ns
+    """Return the roundest time that is as near as it can be known.
+
+    >>> _rounded(1_099_700_000, 400_000), _rounded(2_582_400_000, 900_000)
+    (1100000000, 2580000000)
+    """
+    for digit in (10**exponent for exponent in range(len(str(ns)), -1, -1)):
+        found = (ns + digit // 2) // digit * digit
+        if found and abs(found - ns) <= 3 * error_ns:
+            return found
+    return ns
 
 
 def _stripes(found: OffsetMap, name: str, numbers: Int64s, cells: int, shift: int) -> list[Finding]:

@@ -130,12 +130,7 @@ def period_of(numbers: Int64s, sight: Sight) -> Period | None:
         # What is busy most of the time has its edges where it is not.
         places = (np.setdiff1d(np.arange(cells), busy) + 0.5).astype(np.float64)
     period, error = _fitted(places, period)
-    if sight.masked(np.array([period]))[0] or not _is_seen_often(places, period, cells):
-        return None
-    if _strength(places, period, 4) < 0.1 * _strength(places, period):
-        # Many periods suit one of their many harmonics.
-        return None
-    if sight.beats(period) and not _is_deep(places, period):
+    if not _is_sound(places, period, sight):
         return None
     return Period(period * sight.cell_ns, error * sight.cell_ns, score)
 
@@ -231,6 +226,16 @@ def _start(places: Float64s, period: float) -> float:
     """Return where the cycles of a period are best cut: half a period from where most happens."""
     middle = np.angle(np.exp(2j * np.pi * places / period).sum()) / (2 * np.pi) * period
     return float(middle - period / 2)
+
+
+def _is_sound(places: Float64s, period: float, sight: Sight) -> bool:
+    """Return whether a period is what it seems to be, and not the sampling's or chance's."""
+    if sight.masked(np.array([period]))[0] or not _is_seen_often(places, period, sight.cells):
+        return False
+    # Many periods suit one of their many harmonics.
+    if _strength(places, period, 4) < 0.1 * _strength(places, period):
+        return False
+    return not sight.beats(period) or _is_deep(places, period)
 
 
 def _is_seen_often(places: Float64s, period: float, cells: int) -> bool:
