@@ -122,7 +122,8 @@ def _rounded(ns: int, error_ns: float) -> int:
     >>> _rounded(1_099_700_000, 400_000), _rounded(2_582_400_000, 900_000)
     (1100000000, 2580000000)
     """
-    for digit in (10**exponent for exponent in range(len(str(ns)), -1, -1)):
+    for exponent in range(len(str(ns)), -1, -1):
+        digit: int = 10**exponent
         found = (ns + digit // 2) // digit * digit
         if found and abs(found - ns) <= 3 * error_ns:
             return found
