@@ -48,6 +48,7 @@ def test_commands_run(code: str, folder: Path) -> None:
         env=os.environ
         | {
             "PYTHONWARNINGS": "error",
+            "XDG_CACHE_HOME": str(folder / "cache"),
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         },
         capture_output=True,
