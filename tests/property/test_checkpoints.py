@@ -40,7 +40,7 @@ class Anything(meantime.StateProvider):
         elif event.name == "pop":
             state.pop(event.time_ns, state.quark("stack"))
         elif time_ns >= max(state.ongoing_start(quark), 0):
-            state.modify(time_ns, quark, event["value"])
+            state.modify(time_ns, quark, event["value"], state.tag({"shift": event["shift"]}))
         state.modify(event.time_ns, state.quark("count"), self.count)
 
     def save(self) -> Any:
@@ -111,6 +111,7 @@ def ask(whole: History, parts: History, data: st.DataObject) -> None:
     quark = data.draw(st.sampled_from(quarks))
     assert rows(parts.intervals(quarks, first, last)) == rows(whole.intervals(quarks, first, last))
     assert rows(parts.at(first)) == rows(whole.at(first))
+    assert list(parts.tags) == list(whole.tags)
     assert parts.state(quark, first) == whole.state(quark, first)
     assert rows(parts.iterate(quark, first)) == rows(whole.iterate(quark, first))
     assert rows(parts.iterate(quark, first, backwards=True)) == rows(

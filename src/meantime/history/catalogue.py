@@ -53,6 +53,11 @@ class Catalogue:
         self.position: Any = None
         self.provenance: dict[str, str] = {}
 
+    def share_names(self, other: Catalogue) -> None:
+        """Have the attributes, strings and tags of another catalogue in common with it."""
+        self.attributes, self.strings = other.attributes, other.strings
+        self.tags, self.tag_log, self._tag_keys = other.tags, other.tag_log, other._tag_keys
+
     def tag(self, fields: Mapping[str, Any], key: Any = None) -> int:
         """Return the tag of a key, or of these very fields; a new one if need be."""
         place = _tag_place(fields, key)

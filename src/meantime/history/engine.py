@@ -195,8 +195,7 @@ class Engine:
     def anew(self) -> Engine:
         """Return an engine in memory that has the same names, and nothing else yet."""
         engine = Engine(start_ns=self.catalogue.start_ns)
-        engine.catalogue.attributes = self.catalogue.attributes
-        engine.catalogue.strings = self.catalogue.strings
+        engine.catalogue.share_names(self.catalogue)
         return engine
 
     def take_states(self, states: TypedChanges) -> None:
