@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 __all__ = ["counters", "parsed", "samples", "span_fields", "spans"]
 
+# made once: `json.loads` makes one for every text that is not strict
+_DECODER = json.JSONDecoder(strict=False, parse_constant=str)
+
 
 def spans(history: History) -> Iterator[str]:
     """Yield a line per span of a thread, in order of thread, start and depth."""
@@ -72,7 +75,7 @@ def _ids(history: History, quark: int) -> str:
 def parsed(text: str | None) -> Any:
     """Return arguments as what their JSON means; what is none as the text that it is."""
     try:
-        return json.loads(text or "null", strict=False, parse_constant=str)
+        return _DECODER.decode(text or "null")
     except (ValueError, RecursionError):
         return text
 

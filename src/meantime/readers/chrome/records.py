@@ -28,6 +28,8 @@ __all__ = ["Records", "Rows", "read_records"]
 
 Rows: TypeAlias = "npt.NDArray[np.intp]"
 
+# made once: `json.loads` makes one for every text that is not strict
+_DECODER = json.JSONDecoder(strict=False)
 _SHOWN = "iIRCbneSTpFstfNODPMXB"
 
 
@@ -97,7 +99,7 @@ class Records:
 
 def _json(text: bytes) -> object:
     try:
-        return json.loads(text.decode("utf-8", "replace"), strict=False)
+        return _DECODER.decode(text.decode("utf-8", "replace"))
     except (ValueError, RecursionError):
         return None
 
