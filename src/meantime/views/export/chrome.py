@@ -6,13 +6,14 @@ Threads whose spans are known by their begins and ends have B and E events, othe
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from meantime.query.threads import numbered, thread_of
+from meantime.views.export.rest import count_rest
 from meantime.views.export.walk import is_structured, lanes, walk
 
 if TYPE_CHECKING:
-    from collections import Counter
     from collections.abc import Iterator
 
     from meantime.history.history import History
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["write"]
 
 _LINES_AT_ONCE = 2**12
+_COUNTERS = "Processes/*/Counters/*/*"
 # The facts that are written otherwise, or stand for what is.
 _WRITTEN = {
     *("displayTimeUnit", "traceName", "baseTimeNanoseconds"),
@@ -78,8 +80,20 @@ def _events(history: History, lost: Counter[str]) -> Iterator[str]:
             yield from _thread(spans, thread, _ids(history, quark), names)
     yield from _points(history, lost)
     yield from _counters(history)
+    _count_the_rest(history, lost)
     yield from _flows(history, lost)
     yield from _objects(history)
+
+
+def _count_the_rest(history: History, lost: Counter[str]) -> None:
+    """Count the numbers and descriptions of what is in no process."""
+    held: Counter[str] = Counter()
+    count_rest(history, held, "counter series", "descriptions")
+    lost["counter series of no process"] += held["counter series"] - len(history.quarks(_COUNTERS))
+    lost["descriptions"] += held["descriptions"] - sum(
+        len(path) in {2, 4} and path[0] == "Processes"
+        for path in map(history.attributes.path, history.descriptions)
+    )
 
 
 def _us(time_ns: int) -> str:
@@ -213,7 +227,7 @@ def _points(history: History, lost: Counter[str]) -> Iterator[str]:
 
 
 def _counters(history: History) -> Iterator[str]:
-    for quark in history.quarks("Processes/*/Counters/*/*").tolist():
+    for quark in history.quarks(_COUNTERS).tolist():
         _, pid, _, name, series = history.attributes.path(quark)
         event = {"ph": "C", "name": name, "pid": numbered(pid)}
         for batch in history.interval_batches([quark]):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from meantime.query.stacks import refuse_endless, sample_tree, span_tree
 from meantime.query.threads import thread_quarks
+from meantime.views.export.rest import count_rest
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["compared_lines", "folded_lines", "write"]
 
+_NOT_HELD = ("categories", "arguments", "points", "flows", "counter series", "objects")
+
 
 def write(history: History, lost: Counter[str], *, version: int) -> Iterator[bytes]:
     """Yield the file: of spans their own nanoseconds; where there are none, samples' weights."""
@@ -32,8 +35,7 @@ def write(history: History, lost: Counter[str], *, version: int) -> Iterator[byt
         lost["async spans"] += len(history.spans()) - len(spans)
     else:
         lost["times of samples"] += len(history.samples())
-    lost["points"] += len(history.points())
-    lost["flows"] += len(history.flows())
+    count_rest(history, lost, *_NOT_HELD)
     yield from folded_lines(tree, lost)
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from meantime.query.statistics import state_quarks
-
 if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Callable
@@ -26,14 +24,12 @@ _COUNTS: dict[str, Callable[[History], int]] = {
     "unfinished spans, which became finished": lambda history: int(
         history.spans().unfinished.sum()
     ),
-    "spans": lambda history: len(history.spans()),
     "samples": lambda history: len(history.samples()),
     "points": lambda history: len(history.points()),
     "arguments of points": lambda history: int((history.points().arguments_length > 0).sum()),
     "flows": lambda history: len(history.flows()),
     "counter series": _counters,
     "objects": lambda history: len(history.quarks("Processes/*/Objects/*/*")),
-    "attributes with states": lambda history: int(history.has_values(state_quarks(history)).sum()),
     "names of processes and threads": lambda history: len(history.names),
     "descriptions": lambda history: len(history.descriptions),
 }

@@ -6,6 +6,7 @@ import struct
 from typing import TYPE_CHECKING
 
 from meantime.query.threads import thread_of
+from meantime.views.export.rest import count_rest
 from meantime.views.export.walk import lanes, walk
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["write"]
 
 _MAGIC = 0x0BADF00D
+_NOT_HELD = ("categories", "samples", "points", "flows", "counter series", "objects")
 _BEGIN_1 = struct.Struct("<BBIIdBB")
 _END_1 = struct.Struct("<BIId")
 _BEGIN_3 = struct.Struct("<BQBB")
@@ -33,7 +35,7 @@ def write(history: History, lost: Counter[str], *, version: int) -> Iterator[byt
     """Yield the file: version 1 in the order of time, version 3 thread by thread."""
     # a tick is a nanosecond; version 1 gives it in microseconds
     yield struct.pack("<QQdQ", _MAGIC, version, 1.0 if version == 3 else 0.001, 0)
-    _count_the_rest(history, lost)
+    count_rest(history, lost, *_NOT_HELD)
     ids = _Ids(history, lost)
     spans = history.spans()
     texts = [_cut(name.encode("utf-8", "replace"), "names", lost) for name in spans.name.names]
@@ -52,16 +54,6 @@ def write(history: History, lost: Counter[str], *, version: int) -> Iterator[byt
                 yield from _buffers(spans, rows, texts, head, (pid, tid), lost)
             else:
                 yield from _stream(spans, rows, texts, (pid, tid), lost)
-
-
-def _count_the_rest(history: History, lost: Counter[str]) -> None:
-    spans = history.spans()
-    lost["categories"] += int((spans.category.codes >= 0).sum())
-    lost["samples"] += len(history.samples())
-    lost["points"] += len(history.points())
-    lost["flows"] += len(history.flows())
-    lost["counter series"] += len(history.quarks("Processes/*/Counters/*/*"))
-    lost["objects"] += len(history.quarks("Processes/*/Objects/*/*"))
 
 
 class _Ids:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from meantime.query.threads import thread_of
+from meantime.views.export.rest import count_rest
 from meantime.views.export.walk import lanes, walk
 
 if TYPE_CHECKING:
@@ -22,13 +23,17 @@ if TYPE_CHECKING:
 __all__ = ["write"]
 
 _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
+_NOT_HELD = (
+    *("categories", "arguments", "unfinished spans, which became finished"),
+    *("points", "flows", "counter series", "objects"),
+)
 _UNITS = {"wall": "nanoseconds", "cpu-clock": "nanoseconds", "bytes": "bytes"}
 
 
 def write(history: History, lost: Counter[str], *, version: int) -> Iterator[bytes]:
     """Yield the file."""
     del version
-    _count_the_rest(history, lost)
+    count_rest(history, lost, *_NOT_HELD)
     frames: dict[str, int] = {}
     profiles = [
         *_evented(history, frames, lost),
@@ -46,17 +51,6 @@ def write(history: History, lost: Counter[str], *, version: int) -> Iterator[byt
         ).encode()
         + b"\n"
     )
-
-
-def _count_the_rest(history: History, lost: Counter[str]) -> None:
-    spans = history.spans()
-    lost["categories"] += int((spans.category.codes >= 0).sum())
-    lost["arguments"] += int((spans.arguments_length > 0).sum())
-    lost["unfinished spans, which became finished"] += int(spans.unfinished.sum())
-    lost["points"] += len(history.points())
-    lost["flows"] += len(history.flows())
-    lost["counter series"] += len(history.quarks("Processes/*/Counters/*/*"))
-    lost["objects"] += len(history.quarks("Processes/*/Objects/*/*"))
 
 
 def _evented(

@@ -7,21 +7,21 @@ The format has no way to say that an entity has no state any more: that becomes 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from meantime.attributes import entity_name
-from meantime.trace import State
+from meantime.views.export.changes import Changes
 from meantime.views.export.rest import count_rest
-from meantime.views.statemap.subject import StateTable, coded
 
 if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Iterator
 
-    from meantime.columns import Int32s, Int64s
+    from meantime.columns import Int32s
     from meantime.history.history import History
+    from meantime.trace import State
 
 __all__ = ["drawn_quarks", "write"]
 
@@ -53,7 +53,7 @@ def write(history: History, lost: Counter[str], *, version: int) -> Iterator[byt
     del version
     quarks = drawn_quarks(history)
     _count_the_rest(history, lost)
-    changes = _Changes.of(history, quarks, lost)
+    changes = Changes.of(history, quarks, lost)
     values = _values(history, quarks, changes, lost)
     kinds = [lane.declaration.kind for lane in history.lanes]
     lost["groups of entities, which became one"] += max(
@@ -122,62 +122,8 @@ def _header(history: History, states: list[State]) -> dict[str, Any]:
     return header
 
 
-class _Changes(NamedTuple):
-    """Which attribute took which state when, in order of time: columns."""
-
-    time_ns: Int64s
-    quark: Int32s
-    state: Int32s
-    tag: Int32s
-    states: list[State]
-
-    @classmethod
-    def of(cls, history: History, quarks: Int32s, lost: Counter[str]) -> _Changes:
-        begin_ns, finish_ns = history.bounds
-        table = StateTable(_declared(history))
-        parts: list[tuple[Int64s, Int32s, Int32s, Int32s]] = []
-        for batch in history.interval_batches(quarks) if len(quarks) else ():
-            column = coded(batch.value)
-            table.add(column)
-            state = np.append(table.of_code(column.names), np.int32(-1))[column.codes]
-            kept = (batch.start_ns <= finish_ns) & (batch.end_ns > begin_ns)
-            # time without a state is told only behind a state
-            first = np.concatenate([[True], batch.quark[1:] != batch.quark[:-1]])
-            kept &= ~(first & (state < 0))
-            columns = (np.maximum(batch.start_ns, begin_ns), batch.quark, state, batch.tag)
-            parts.append(tuple(each[kept] for each in columns))  # type: ignore[arg-type]  # four
-        empty = (np.empty(0, np.int64), *(np.empty(0, np.int32) for _ in range(3)))
-        time_ns, quark, state, tag = (
-            np.concatenate(columns) for columns in zip(empty, *parts, strict=True)
-        )
-        states = table.states
-        if gaps := int(np.count_nonzero(state < 0)):
-            states = [*states, State(_unused({each.name for each in states}), len(states))]
-            lost[f"times without a state, which became the state {states[-1].name!r}"] += gaps
-            state = np.where(state < 0, np.int32(len(states) - 1), state)
-        order = np.argsort(time_ns, kind="stable")
-        return cls(time_ns[order], quark[order], state[order], tag[order], states)
-
-
-def _declared(history: History) -> list[State]:
-    """Return the states that lanes declare, by name once."""
-    states: dict[str, State] = {}
-    for lane in history.lanes:
-        if lane.declaration.kind == "state":
-            for state in lane.declaration.states:
-                states.setdefault(state.name, state)
-    return list(states.values())
-
-
-def _unused(taken: set[str]) -> str:
-    name = "none"
-    while name in taken:
-        name += "_"
-    return name
-
-
 def _values(
-    history: History, quarks: Int32s, changes: _Changes, lost: Counter[str]
+    history: History, quarks: Int32s, changes: Changes, lost: Counter[str]
 ) -> dict[tuple[int, int], float]:
     """Return the numbers that came with states, by time and attribute."""
     values = {}
@@ -195,7 +141,7 @@ def _values(
 
 def _payloads(
     history: History,
-    changes: _Changes,
+    changes: Changes,
     values: dict[tuple[int, int], float],
     lost: Counter[str],
 ) -> Iterator[dict[str, Any]]:

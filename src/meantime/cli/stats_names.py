@@ -1,0 +1,177 @@
+"""What `meantime stats` tells of names: who called whom, the longest, how long they lasted."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from meantime.cli.dump_spans import span_fields
+from meantime.errors import UsageError
+from meantime.query.durations import duration_histogram, longest_spans
+from meantime.query.stacks import callees, callers, left_heavy
+from meantime.query.threads import thread_of, thread_title
+from meantime.query.trees import by_name, call_tree
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from meantime.cli.parts import Part
+    from meantime.history.spans import SpanTable
+    from meantime.query.stacks import CallTree
+
+__all__ = [
+    "Table",
+    "all_calls",
+    "amount",
+    "compared",
+    "histogram",
+    "longest",
+    "neighbours",
+    "tree_of",
+]
+
+_LONGEST = 10
+_BINS = 20
+_BAR = 40
+_MOST_TEXT = 100
+
+
+class Table(NamedTuple):
+    """An answer for people: columns by name, those of times marked by `_ns`."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+
+
+def tree_of(part: Part, *, whole: bool) -> tuple[CallTree, str]:
+    """Return the call tree of a part, and what it counts."""
+    return call_tree(
+        part.history, part.threads, start_ns=part.start_ns, end_ns=part.end_ns, whole=whole
+    )
+
+
+def amount(name: str, unit: str) -> str:
+    """Return the key of an amount: what is in nanoseconds says so."""
+    return f"{name}_ns" if unit == "ns" else name
+
+
+def compared(part: Part, other: Part, *, whole: bool) -> tuple[dict[str, Any], Table]:
+    """Return each name's weights in both parts, what changed most in itself first.
+
+    Raises:
+        UsageError: If they count different things.
+    """
+    after, unit = tree_of(part, whole=whole)
+    before, unit_before = tree_of(other, whole=whole)
+    if unit != unit_before and len(after) and len(before):
+        raise UsageError(f"one counts {unit}, the other {unit_before}")
+    sides = [{row.name: row for row in by_name(tree)} for tree in (before, after)]
+    keys = [amount(name, unit) for name in ("self", "total")]
+    rows = []
+    for name in {**sides[0], **sides[1]}:
+        told: dict[str, Any] = {"key": name}
+        for side, found in zip(("before", "after"), sides, strict=True):
+            row = found.get(name)
+            amounts = (row.calls, row.own, row.total) if row else (0, 0, 0)
+            told[side] = dict(zip(("count", *keys), amounts, strict=True))
+        rows.append(told)
+    own, total = keys
+    rows.sort(key=lambda row: (-abs(row["after"][own] - row["before"][own]), row["key"]))
+    against = {"against_range_ns": [other.start_ns, other.end_ns]}
+    return {"by": "name", "unit": unit, **against, "rows": rows}, Table(
+        "What changed",
+        ["name", "count before", "count", f"before {own}", own, f"change {own}", f"change {total}"],
+        [
+            [
+                row["key"],
+                row["before"]["count"],
+                row["after"]["count"],
+                row["before"][own],
+                row["after"][own],
+                row["after"][own] - row["before"][own],
+                row["after"][total] - row["before"][total],
+            ]
+            for row in rows
+        ],
+    )
+
+
+def longest(part: Part, spans: SpanTable, name: str) -> tuple[dict[str, Any], Table]:
+    """Return the longest spans of a name."""
+    rows = longest_spans(spans, name, _LONGEST).tolist()
+    threads = spans.thread
+    told = [span_fields(part.history, spans, row) for row in rows]
+    return {"longest": name, "rows": told}, Table(
+        f"The longest of {name}",
+        ["start_ns", "duration_ns", "thread", "arguments"],
+        [
+            [
+                fields["start_ns"],
+                fields["end_ns"] - fields["start_ns"],
+                thread_title(thread_of(part.history, int(threads[row]))),
+                "" if fields["args"] is None else json.dumps(fields["args"])[:_MOST_TEXT],
+            ]
+            for row, fields in zip(rows, told, strict=True)
+        ],
+    )
+
+
+def histogram(part: Part, spans: SpanTable, name: str) -> tuple[dict[str, Any], Table]:
+    """Return how many spans of a name lasted how long."""
+    del part
+    edges, counts = (column.tolist() for column in duration_histogram(spans, name, bins=_BINS))
+    most = max(1, *counts)
+    return {"histogram": name, "edges_ns": edges, "counts": counts}, Table(
+        f"How long {name} lasted",
+        ["from_ns", "to_ns", "count", ""],
+        [
+            [low, high, count, "#" * -(-count * _BAR // most)]
+            for (low, high), count in zip(pairwise(edges), counts, strict=True)
+            if high > low
+        ],
+    )
+
+
+def all_calls(tree: CallTree, unit: str) -> tuple[dict[str, Any], Table]:
+    """Return the stacks in left-heavy order."""
+    own, total = amount("self", unit), amount("total", unit)
+    names, frame = tree.stacks.frames, tree.stacks.frame
+    depth = np.zeros(len(tree), np.int64)
+    rows = []
+    for row in left_heavy(tree):
+        above = int(tree.stacks.parent[row])
+        depth[row] = depth[above] + 1 if above >= 0 else 0
+        amounts = {total: int(tree.total[row]), own: int(tree.own[row])}
+        rows.append(
+            {
+                "depth": int(depth[row]),
+                "name": names[frame[row]],
+                "count": int(tree.count[row]),
+                **amounts,
+            }
+        )
+    return {"tree": True, "unit": unit, "rows": rows}, Table(
+        "Who called whom",
+        [total, own, "count", "name"],
+        [
+            [row[total], row[own], row["count"], "  " * min(row["depth"], _BAR) + row["name"]]
+            for row in rows
+        ],
+    )
+
+
+def neighbours(tree: CallTree, unit: str, what: str, name: str) -> tuple[dict[str, Any], Table]:
+    """Return who called a function, or whom it called."""
+    found = (callers if what == "callers" else callees)(tree, name)
+    total = amount("total", unit)
+    rows = [{"name": row.name, "count": row.calls, total: row.total} for row in found]
+    heading = f"Who called {name}" if what == "callers" else f"Whom {name} called"
+    return {what: name, "unit": unit, "rows": rows}, Table(
+        heading,
+        ["name", "count", total],
+        [[row["name"] or "(nobody)", row["count"], row[total]] for row in rows],
+    )
