@@ -131,6 +131,8 @@ def test_a_selection_says_the_command_that_draws_its_stacks(page: Page) -> None:
     page.mouse.up()
 
     page.wait_for_selector(".command code")
+    # rows 10 of three columns have a tick each, rows 11 and 12 work: the mean is in the second
+    assert "mean offset 230.000 ms, median 230.000 ms" in page.locator(".details").inner_text()
     command = page.locator(".command code").inner_text()
     assert command.startswith("meantime flame ")
     assert command.endswith("--from 3s --to 6s --offset 200ms..260ms -o flame.svg")

@@ -166,6 +166,33 @@ export class Model {
     });
   }
 
+  /**
+   * Where in their columns the things at places [p0, p1] and rows [r0, r1] are: their mean offset
+   * and their median, each row's spread evenly over it; null if there are none.
+   */
+  offsets(names: number[], p0: number, p1: number, r0: number, r1: number): { meanNs: number; medianNs: number } | null {
+    const counts = new Float64Array(this.rows);
+    for (const name of names) {
+      const { numbers, values } = this.cells[name]!;
+      const end = (p1 + 1) * this.rows;
+      for (let i = lowerBound(numbers, p0 * this.rows); i < numbers.length && numbers[i]! < end; i++) {
+        counts[numbers[i]! % this.rows]! += values[i]!;
+      }
+    }
+    const rowNs = Number(this.periodNs) / this.rows;
+    let all = 0;
+    let weighed = 0;
+    for (let row = r0; row <= r1; row++) {
+      all += counts[row]!;
+      weighed += counts[row]! * (row + 0.5) * rowNs;
+    }
+    if (!all) return null;
+    let left = all / 2;
+    let row = r0;
+    while (counts[row]! < left) left -= counts[row++]!;
+    return { meanNs: weighed / all, medianNs: (row + left / counts[row]!) * rowNs };
+  }
+
   /** Lays the runs of columns side by side. */
   private lay(cells: Cells[], runs: [number, number][], recorded: Range[], lost: Range[]): void {
     const { rows } = this;

@@ -118,6 +118,10 @@ export class Side {
     const from = model.when(model.timeNs(first, 0));
     const to = model.when(model.timeNs(last + 1, 0));
     const band = `${exact(model.offsetNs(box.r0))} to ${exact(model.offsetNs(box.r1 + 1))}`;
+    const of = session.selected.length ? session.selected : model.names.map((_, at) => at).filter((at) => !session.hidden.has(at));
+    const found = box.r0 === box.r1 ? null : model.offsets(of, box.c0, box.c1, box.r0, box.r1);
+    const at = (ns: number) => short(BigInt(Math.round(ns)));
+    const middle = found && `${at(found.meanNs)}, median ${at(found.medianNs)}${session.selected.length ? ", of the selected" : ""}`;
     const save = () => {
       const quoted = (text: string) => `"${text.replaceAll('"', '""')}"`;
       const place = [model.timeNs(first, 0), model.timeNs(last + 1, 0), model.offsetNs(box.r0), model.offsetNs(box.r1 + 1)].join();
@@ -142,6 +146,7 @@ export class Side {
       ),
       h("p", {}, h("span", { class: "muted" }, "time "), first === last ? from : `${from} to ${to}`),
       h("p", {}, h("span", { class: "muted" }, "offset "), band),
+      middle ? h("p", {}, h("span", { class: "muted" }, "mean offset "), middle) : "",
       h("p", {}, h("span", { class: "muted" }, "total "), h("b", {}, this.amount(all))),
       h(
         "table",
