@@ -192,7 +192,8 @@ export class Stage {
       while (to < last && model.columns[to]! >= 0) to++;
       const begin = model.timeNs(model.columns[from]!, 0);
       const end = begin + BigInt(to - from) * model.periodNs;
-      for (const { ns, label } of marks(begin, end, Math.max(1, Math.floor(((to - from) * px) / 110)), model.head.utc_ns)) {
+      const apart = model.head.utc_ns === null ? 110 : 150;
+      for (const { ns, label } of marks(begin, end, Math.max(1, Math.floor(((to - from) * px) / apart)), model.head.utc_ns)) {
         const x = LEFT + (from - session.start + Number(ns - begin) / Number(model.periodNs)) * px;
         if (x < LEFT || x > LEFT + width) continue;
         const half = pen.measureText(label).width / 2;

@@ -91,6 +91,12 @@ class Figure:
     key: Sequence[Key]
     notes: Sequence[str]
 
+    @property
+    def key_px(self) -> float:
+        """Where the key ends: at the plot's right edge, or as far as the subtitle moves it."""
+        width = sum(8 * len(key.amount) + 28 for key in self.key)
+        return max(LEFT_PX + self.plot_px[0], 24 + 6.6 * len(self.subtitle) + 24 + width)
+
     def colors(self, *, dark: bool = False) -> Colors:
         """Return the colours of the cells: an image, rows from the top x columns x 3."""
         image = paint(self.grid, self.layers, self.scale, self.palette, dark=dark)
@@ -184,7 +190,8 @@ def _times(grid: Grid, width_px: int, utc_ns: int | None) -> list[tuple[float, s
 def _labelled(start_ns: int, end_ns: int, width_px: float, utc_ns: int | None) -> list[Tick]:
     most = max(1, int(width_px // 110))
     if utc_ns is not None:
-        marks = wall_ticks(start_ns + utc_ns, end_ns + utc_ns, most)
+        # The first has a date too, and fractions of seconds are long.
+        marks = wall_ticks(start_ns + utc_ns, end_ns + utc_ns, max(1, int(width_px // 150)))
         return [Tick(mark.time_ns - utc_ns, mark.label) for mark in marks]
     base, marks = ticks(start_ns, end_ns, most)
     if base and marks:

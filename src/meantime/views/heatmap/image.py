@@ -68,12 +68,12 @@ def figure_png(figure: Figure) -> bytes:
     foot_px = 40 + 18 * len(figure.notes)
     tall = max(height, _ENTRY_PX * len(figure.entries))
     size = (LEFT_PX + width + legend_px + RIGHT_PX, TOP_PX + tall + foot_px)
-    canvas = Image.new("RGB", (max(size[0], 680), size[1]), "white")
+    canvas = Image.new("RGB", (max(size[0], round(figure.key_px) + RIGHT_PX), size[1]), "white")
     pen = ImageDraw.Draw(canvas)
     title, text = ImageFont.load_default(18), ImageFont.load_default(12)
     pen.text((24, 16), figure.title, _INK, font=title)
     pen.text((24, 42), figure.subtitle, _MUTED, font=text)
-    right = LEFT_PX + max(width, 560)
+    right = round(figure.key_px)
     for key in reversed(figure.key):
         pen.text((right, 49), key.amount, _MUTED, font=text, anchor="rm")
         right -= round(text.getlength(key.amount)) + 17

@@ -54,7 +54,7 @@ def figure_page(
     tall = max(height, _ENTRY_PX * len(figure.entries))
     return Page(
         title=figure.title,
-        width_px=max(LEFT_PX + width + legend_px + RIGHT_PX, 680),
+        width_px=max(LEFT_PX + width + legend_px, figure.key_px) + RIGHT_PX,
         height_px=TOP_PX + tall + 48 + 16 * len(figure.notes),
         picture=[part.encode() for part in _picture(figure, tall)],
         script="heatmap",
@@ -122,7 +122,7 @@ def _picture(figure: Figure, tall: int) -> Iterator[str]:
 
 def _key(figure: Figure) -> Iterator[str]:
     """Draw what the colours mean, from the right edge of the plot to the left."""
-    right = LEFT_PX + max(figure.plot_px[0], 560)
+    right = figure.key_px
     for key in reversed(figure.key):
         place = {"x": right, "y": TOP_PX - 18, "text-anchor": "end", "class": "muted"}
         yield element("text", place, text=key.amount)
