@@ -262,6 +262,17 @@ def test_a_python_file_holds_a_provider(tmp_path: Path) -> None:
     assert picture(meantime.build(EVENTS, file)).split() == ["name", "oororcccccc"]
 
 
+def test_an_edited_python_file_is_read_anew_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
+    file = tmp_path / "names.py"
+    shown = []
+    for name in ("one", "two"):
+        file.write_text(PYTHON.replace('name"', f'{name}"'))
+        shown.append(picture(meantime.build(EVENTS, file)).split()[0])
+
+    assert shown == ["one", "two"]
+    assert list(tmp_path.iterdir()) == [file]
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [

@@ -8,15 +8,23 @@ from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
 from os import fspath
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from meantime.errors import ProviderError
 from meantime.providers.base import StateProvider
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from os import PathLike
 
 __all__ = ["load_provider"]
+
+
+class _Loader(SourceFileLoader):
+    """Loads a file as it is now, and leaves no bytecode beside it."""
+
+    def path_stats(self, path: str) -> Mapping[str, Any]:
+        raise OSError(path)
 
 
 def load_provider(path: str | PathLike[str]) -> StateProvider:
@@ -42,7 +50,7 @@ def load_provider(path: str | PathLike[str]) -> StateProvider:
 
 
 def _in_python(name: str) -> StateProvider:
-    loader = SourceFileLoader(f"meantime_provider_{Path(name).stem}", name)
+    loader = _Loader(f"meantime_provider_{Path(name).stem}", name)
     spec = spec_from_loader(loader.name, loader)
     assert spec is not None
     module = module_from_spec(spec)
