@@ -494,6 +494,15 @@ def test_a_recording_is_readable_while_it_grows(tmp_path: Path) -> None:
     assert (before, after) == (10_000, 10_010)
 
 
+def test_a_thread_that_comes_after_the_end_is_not_told_of(tmp_path: Path) -> None:
+    with meantime.record(tmp_path / "run.mtr", duration_ns=1):
+        thread = threading.Thread(target=_recorder.emit, args=(WAIT, 1))
+        thread.start()
+        thread.join()
+
+    assert not list((tmp_path / "run.mtr").glob("*.ev"))
+
+
 def test_a_recording_for_a_time_ends_by_itself(tmp_path: Path) -> None:
     with meantime.record(tmp_path / "run.mtr", duration_ns=1):
         _recorder.emit_many(WAIT, 100)

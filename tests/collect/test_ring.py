@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -19,6 +20,9 @@ from meantime.readers.recording.merge import Records, merged
 
 sys.path.insert(0, str(Path(__file__).parent))
 from reading import read
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
 
 SPAWN, WAIT, WAKE = 1, 5, 11
 
@@ -141,7 +145,16 @@ def test_an_exception_that_ends_the_program_writes_it_out(tmp_path: Path) -> Non
     assert done.stdout == "1\n", done.stderr
 
 
-def test_a_callback_that_blocks_the_loop_writes_it_out(tmp_path: Path) -> None:
+def _on_uvloop(main: Coroutine[Any, Any, None]) -> None:
+    uvloop = pytest.importorskip("uvloop")
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(main)
+
+
+@pytest.mark.parametrize("run", [asyncio.run, _on_uvloop])
+def test_a_callback_that_blocks_the_loop_writes_it_out(
+    tmp_path: Path, run: Callable[[Coroutine[Any, Any, None]], None]
+) -> None:
     def block() -> None:
         deadline = time.monotonic() + 0.02
         while time.monotonic() < deadline:
@@ -151,11 +164,11 @@ def test_a_callback_that_blocks_the_loop_writes_it_out(tmp_path: Path) -> None:
         asyncio.get_running_loop().call_soon(block)
         await asyncio.sleep(0)
         assert not list((tmp_path / "run.mtr").glob("*.ev"))
-        await asyncio.sleep(0)
+        await asyncio.sleep(0.001)
         assert list((tmp_path / "run.mtr").glob("*.ev"))
 
     with meantime.record(tmp_path / "run.mtr", policy="ring", blocked_ns=15_000_000):
-        asyncio.run(main())
+        run(main())
 
 
 def test_only_the_last_of_it_is_written_and_the_rest_is_counted(tmp_path: Path) -> None:

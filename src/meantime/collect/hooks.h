@@ -255,16 +255,14 @@ static int waits(PyObject *timeout) {
     return 1;
 }
 
-THREAD_LOCAL uint64_t polled_ns = 0; /* when this thread's loop last looked for events, or began */
-
 static PyObject *poll_events(hook *h, PyObject *const *args, size_t nargsf, PyObject *names,
                              int may_wait) {
-    if (unlikely(blocked_limit_ns) && polled_ns >= (uint64_t)rec.base_ns) check_blocked(polled_ns);
+    before_poll();
     if (may_wait) put(KIND_PARK, 0, 0);
     PyObject *ready = PyObject_Vectorcall(h->wrapped, args, nargsf, names);
     if (may_wait)
         put(KIND_UNPARK, ready && PyList_Check(ready) ? (uint32_t)PyList_GET_SIZE(ready) : 0, 0);
-    if (unlikely(blocked_limit_ns)) polled_ns = clock_ns(CLOCK_MONOTONIC);
+    after_poll();
     return ready;
 }
 
@@ -288,7 +286,7 @@ static PyObject *call_run_forever(hook *h, PyObject *const *args, size_t nargsf,
     loop_frame = TOP_FRAME(PyThreadState_Get());
     loop_epoch = epoch;
     loop_begins(args[0]);
-    if (blocked_limit_ns) polled_ns = clock_ns(CLOCK_MONOTONIC);
+    after_poll();
     PyObject *result = PyObject_Vectorcall(h->wrapped, args, nargsf, names);
     PyErr_Fetch(&type, &value, &traceback);
     loop_ends(args[0]);

@@ -29,7 +29,6 @@ enum { CANCEL_TYPES = 4 };
 static PyTypeObject *proxy_type = NULL;
 static PyTypeObject *python_task_type = NULL;
 static uint32_t next_task = 1;
-static uint64_t blocked_limit_ns = 0; /* of a ring: a longer time without a poll is worth a dump */
 static PyObject *cancel_types[CANCEL_TYPES];
 static Py_ssize_t coroutine_offset = 0, name_offset = 0;
 static PyObject *text_send, *text_throw, *text_close, *text_coroutine, *text_cancelling, *text_get_name;
@@ -198,12 +197,6 @@ static __attribute__((noinline)) void end_unseen(void) {
     }
     forget_unseen();
     PyErr_Restore(type, value, traceback);
-}
-
-static void check_blocked(uint64_t begin_ns) {
-    /* what has been written out since is not written again */
-    if (last_dump_ns < begin_ns && clock_ns(CLOCK_MONOTONIC) - begin_ns >= blocked_limit_ns)
-        dump_rings(DUMP_BLOCKED);
 }
 
 static PySendResult proxy_am_send(PyObject *self, PyObject *value, PyObject **result) {

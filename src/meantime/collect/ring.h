@@ -139,6 +139,26 @@ static void dump_rings(enum dump_reason reason) {
     if (s->cursor == s->limit) turn(s);
 }
 
+/* -- a loop that is blocked -- */
+
+static uint64_t blocked_limit_ns = 0; /* of a ring: a longer time without a poll is worth a dump */
+THREAD_LOCAL uint64_t polled_ns = 0; /* when this thread's loop last looked for events, or began */
+
+static void check_blocked(uint64_t begin_ns) {
+    /* what has been written out since is not written again */
+    if (last_dump_ns < begin_ns && clock_ns(CLOCK_MONOTONIC) - begin_ns >= blocked_limit_ns)
+        dump_rings(DUMP_BLOCKED);
+}
+
+/* Around each time that a loop looks for events, whether it waits for them or not. */
+static inline void before_poll(void) {
+    if (unlikely(blocked_limit_ns) && polled_ns >= (uint64_t)rec.base_ns) check_blocked(polled_ns);
+}
+
+static inline void after_poll(void) {
+    if (unlikely(blocked_limit_ns)) polled_ns = clock_ns(CLOCK_MONOTONIC);
+}
+
 /* -- a signal, upon which rings are written out even if no thread of the program can run -- */
 
 static void on_dump_signal(int number) {

@@ -622,7 +622,8 @@ static stream *new_stream(void) {
 static __attribute__((noinline)) stream *acquire_stream(void) {
     int error = errno;
     stream *s = NULL;
-    if (inside_stream) return NULL;
+    /* a thread that comes after the end is not told of, either */
+    if (inside_stream || now_ns() >= (uint64_t)rec.deadline_ns) return NULL;
     inside_stream++;
     pthread_mutex_lock(&rec_mutex);
     if (recording_on) {

@@ -8,7 +8,7 @@
 #ifndef MEANTIME_WAITS_H
 #define MEANTIME_WAITS_H
 
-#include "stream.h"
+#include "ring.h"
 
 #if defined(__linux__) && defined(__GLIBC__) && (defined(__x86_64__) || defined(__aarch64__))
 #define MEANTIME_HAS_WAITS 1
@@ -102,30 +102,38 @@ static int wait_for_lock_until(sem_t *s, clockid_t clock, const struct timespec 
     return result;
 }
 
-/* A loop's wait for events; with the time 0 it only looks, and other threads may have an epoll,
-   too. */
-static inline int is_loop_waiting(int timeout_ms) {
-    return timeout_ms && loop_epoch == epoch && recording_on && !inside_stream;
+/* A loop's wait for events; other threads may have an epoll, too. */
+static inline int is_loop_polling(void) {
+    return loop_epoch == epoch && recording_on && !inside_stream;
+}
+
+/* With the time 0 it only looks. */
+static inline void begin_poll(int timeout_ms) {
+    before_poll();
+    if (timeout_ms) put(KIND_PARK, 0, 0);
+}
+
+static inline void end_poll(int timeout_ms, int ready) {
+    int error = errno;
+    if (timeout_ms) put(KIND_UNPARK, ready > 0 ? (uint32_t)ready : 0, 0);
+    after_poll();
+    errno = error;
 }
 
 static int wait_for_events(int fd, struct epoll_event *events, int most, int timeout_ms) {
-    if (!is_loop_waiting(timeout_ms))
-        return real_epoll_wait(fd, events, most, timeout_ms);
-    put(KIND_PARK, 0, 0);
-    int ready = real_epoll_wait(fd, events, most, timeout_ms), error = errno;
-    put(KIND_UNPARK, ready > 0 ? (uint32_t)ready : 0, 0);
-    errno = error;
+    if (!is_loop_polling()) return real_epoll_wait(fd, events, most, timeout_ms);
+    begin_poll(timeout_ms);
+    int ready = real_epoll_wait(fd, events, most, timeout_ms);
+    end_poll(timeout_ms, ready);
     return ready;
 }
 
 static int wait_for_events_masked(int fd, struct epoll_event *events, int most, int timeout_ms,
                                   const sigset_t *mask) {
-    if (!is_loop_waiting(timeout_ms))
-        return real_epoll_pwait(fd, events, most, timeout_ms, mask);
-    put(KIND_PARK, 0, 0);
-    int ready = real_epoll_pwait(fd, events, most, timeout_ms, mask), error = errno;
-    put(KIND_UNPARK, ready > 0 ? (uint32_t)ready : 0, 0);
-    errno = error;
+    if (!is_loop_polling()) return real_epoll_pwait(fd, events, most, timeout_ms, mask);
+    begin_poll(timeout_ms);
+    int ready = real_epoll_pwait(fd, events, most, timeout_ms, mask);
+    end_poll(timeout_ms, ready);
     return ready;
 }
 
