@@ -103,6 +103,20 @@ def test_the_json_holds_what_is_selected(tmp_path: Path) -> None:
     assert highlighted["cells"] == [[0, 25, 2], [0, 26, 1]]
 
 
+def test_an_event_of_a_table_is_chosen_by_its_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "events.csv"
+    path.write_text("time_ns,name,weight\n1,read,5\n2,write,7\n30000000,read,9\n")
+
+    found = document(path, "--event", "read", "--weight")
+    status = run(path, "--event", "seek")
+
+    assert found["by"] == {"read": [[0, 0, 5], [0, 1, 9]]}
+    assert status == 1
+    assert "there is no event 'seek'" in capsys.readouterr().err
+
+
 def test_a_name_with_a_comma_can_be_selected(tmp_path: Path) -> None:
     path = tmp_path / "events.csv"
     path.write_text('time_ns,name\n1,"a,b"\n2,a\n3,b\n')

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from meantime.errors import InputError, UsageError
-from meantime.query.offsets import SampleStream, events, kind_of, offset_map
+from meantime.query.offsets import SampleStream, events, kind_of, of_event, offset_map
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -53,6 +53,9 @@ class HeldInput:
         history = self._history
         kind = kind_of(history, choice)
         counts = events(history) if kind == "samples" else {}
+        if kind == "samples" and choice.event is not None and choice.event not in counts:
+            called = int(of_event(history.samples(), choice.event).sum())
+            counts |= {choice.event: called} if called else {}
         if kind == "spans" and choice.event is not None:
             spans = history.spans().name
             if all(spans.names[code] != choice.event for code in np.unique(spans.codes).tolist()):

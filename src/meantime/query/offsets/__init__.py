@@ -6,7 +6,7 @@ from meantime.query.offsets.band import samples_in_band, samples_of_event
 from meantime.query.offsets.builder import Cells, CellsBuilder, merge_cells
 from meantime.query.offsets.find import Finding, find
 from meantime.query.offsets.fold import Fold
-from meantime.query.offsets.gather import BY, Choice, events, kind_of, offset_map
+from meantime.query.offsets.gather import BY, Choice, events, kind_of, of_event, offset_map
 from meantime.query.offsets.map import Kind, OffsetMap, Source, Value
 from meantime.query.offsets.ranges import Range, union
 from meantime.query.offsets.streaming import SampleStream
@@ -28,6 +28,7 @@ __all__ = [
     "find",
     "kind_of",
     "merge_cells",
+    "of_event",
     "offset_map",
     "samples_in_band",
     "samples_of_event",

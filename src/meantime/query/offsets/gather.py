@@ -20,14 +20,17 @@ from meantime.query.statistics import state_quarks
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    import numpy.typing as npt
+
     from meantime.columns import Int32s, Int64s
     from meantime.history import History
+    from meantime.history.samples import SampleTable
     from meantime.history.spans import SpanTable
     from meantime.query.offsets.fold import Fold
     from meantime.query.offsets.map import Kind, Value
     from meantime.query.offsets.ranges import Range
 
-__all__ = ["BY", "Choice", "events", "kind_of", "offset_map"]
+__all__ = ["BY", "Choice", "events", "kind_of", "of_event", "offset_map"]
 
 BY = ("name", "thread", "process", "cpu", "event", "host", "state", "tag:FIELD")
 
@@ -45,7 +48,7 @@ class Choice:
     Attributes:
         value: What a cell counts; None is samples, or the nanoseconds of spans and states.
         by: One of `BY`, or None for no names.
-        event: Only samples of this event, or spans of this name.
+        event: Only samples of this event, or what a table or spans call so.
         states: Only states that one of these patterns means (`*` and `?` stand for anything);
             with them, states are mapped even if there are samples or spans.
         window: Only what lies in [start_ns, end_ns); None is open.
@@ -85,6 +88,16 @@ def events(history: History) -> dict[str, int]:
         event.names[code]: int(count)
         for code, count in zip(codes[order], counts[order], strict=True)
     }
+
+
+def of_event(samples: SampleTable, event: str) -> npt.NDArray[np.bool_]:
+    """Return which samples are of an event; in a table of events, that is what is called so."""
+    chosen = _is_called(samples.event, event)
+    return chosen if chosen.any() else _is_called(samples.name, event)
+
+
+def _is_called(names: Coded, name: str) -> npt.NDArray[np.bool_]:
+    return np.isin(names.codes, [code for code, each in enumerate(names.names) if each == name])
 
 
 def offset_map(
@@ -188,8 +201,7 @@ class _Gathering:
         samples = self._history.samples(start_ns=self._window[0], end_ns=self._window[1])
         chosen: slice | Int64s = slice(None)
         if self._choice.event is not None:
-            codes = [i for i, name in enumerate(samples.event.names) if name == self._choice.event]
-            chosen = np.flatnonzero(np.isin(samples.event.codes, codes))
+            chosen = np.flatnonzero(of_event(samples, self._choice.event))
         match self._choice.by:
             case None | "host":
                 key = self._coded(np.zeros(len(samples), np.int64), [self._source])
@@ -254,7 +266,7 @@ class _Gathering:
                     key = self._coded(np.zeros(len(batch), np.int64), [self._source])
                 case "state":
                     key = self._coded(batch.value.codes, names)
-                case "name" | "thread":
+                case "name" | "thread" | "process":
                     key = self._of_thread(batch.quark)
                 case "cpu":
                     key = self._each(batch.tag, lambda tag: f"CPU {self._tag(tag, 'cpu')}")
@@ -262,7 +274,8 @@ class _Gathering:
                     key = self._each(batch.tag, lambda tag: self._tag(tag, by[4:]))
                 case _:
                     raise self._refusal(
-                        "states", ("state", "name", "thread", "cpu", "host", "tag:FIELD")
+                        "states",
+                        ("state", "name", "thread", "process", "cpu", "host", "tag:FIELD"),
                     )
             yield _Rows(batch.start_ns[chosen], batch.end_ns[chosen], key[chosen], None)
 
