@@ -589,3 +589,37 @@ def test_what_instants_carry_is_kept(read: Callable[..., History]) -> None:
     ).points()
 
     assert [points.arguments(row) for row in range(2)] == ['{"n":[1]}', None]
+
+
+@pytest.mark.parametrize(
+    ("top", "thread", "program"),
+    [
+        ({"viztracer_metadata": {"version": "1.0"}}, "t", "VizTracer 1.0"),
+        ({"metadata": {"product-version": "Chrome/1"}}, "t", "Chrome/1"),
+        ({"schemaVersion": 1, "deviceProperties": []}, "t", "PyTorch"),
+        ({"beginningOfTime": 5}, "t", "clang"),
+        ({"node": {"versions": {"node": "20"}}}, "t", "Node.js 20"),
+        ({"node": 5}, "t", "Node.js"),
+        ({}, "/host:CPU", "XLA (JAX, TensorFlow)"),
+        ({"metadata": "x"}, "CrRendererMain", "Chromium"),
+        ({"metadata": [1]}, "t", None),
+    ],
+)
+def test_the_program_is_told_where_it_shows(
+    read: Callable[..., History], top: dict[str, object], thread: str, program: str | None
+) -> None:
+    name = {"ph": "M", "name": "thread_name", "pid": 1, "tid": 1, "args": {"name": thread}}
+
+    history = read(json.dumps({**top, "traceEvents": [name]}))
+
+    assert history.facts.get("program") == program
+
+
+def test_when_and_where_a_trace_was_taken_is_known_if_it_says_so(
+    read: Callable[..., History],
+) -> None:
+    clock = read('{"beginningOfTime":1700000000000001,"host_name":"h","traceEvents":[]}').clock
+
+    assert (clock.kind, clock.host, clock.utc_at_origin_ns) == (
+        "realtime", "h", 1_700_000_000_000_001_000
+    )  # fmt: skip

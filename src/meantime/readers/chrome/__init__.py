@@ -16,6 +16,7 @@ from meantime.readers.chrome.entities import Entities
 from meantime.readers.chrome.header import read_header
 from meantime.readers.chrome.metadata import read_metadata
 from meantime.readers.chrome.profiles import read_profiles
+from meantime.readers.chrome.program import program_of
 from meantime.readers.chrome.records import Records, read_records
 from meantime.readers.chrome.spans import read_spans
 from meantime.readers.chrome.text import decode_all
@@ -80,6 +81,8 @@ def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Bat
         yield spans
     records = Records(scanner.records(), names, categories, entities, trace)
     read_metadata(records)
+    if program := program_of(trace.facts, trace.names.values()):
+        trace.facts.setdefault("program", program)
     yield from read_records(records)
     samples = read_profiles(records, scanner.top(), text)
     if samples is not None:

@@ -41,4 +41,9 @@ def read_header(scanner: ChromeScanner, text: memoryview, trace: Trace) -> None:
         if name == "baseTimeNanoseconds" and type(value) is int and abs(value) < _LIMIT_NS:
             # what PyTorch's events count from
             trace.clock = replace(trace.clock, kind="realtime", utc_at_origin_ns=value)
+        if name == "beginningOfTime" and type(value) is int and abs(value) < _LIMIT_NS // 1000:
+            # what clang's count from, in microseconds
+            trace.clock = replace(trace.clock, kind="realtime", utc_at_origin_ns=value * 1000)
+        if name == "host_name" and isinstance(value, str):
+            trace.clock = replace(trace.clock, host=value)
         trace.facts[name] = value if isinstance(value, str) else json.dumps(value)
