@@ -394,10 +394,11 @@ def test_what_went_is_a_gap_from_the_beginning_on(tmp_path: Path) -> None:
     gone = sorted(history.lost)
     # what went follows one another, and a loop is in no state until the first that is left
     assert history.bounds[0] == 0
-    assert states[0].value is None
-    assert gone[0][0] < 10_000_000
-    assert all(after[0] - before[1] < 10_000_000 for before, after in pairwise(gone))
-    assert gone[-1][1] <= first.start_ns + 10_000_000
+    assert (states[0].start_ns, states[0].value) == (0, None)
+    assert len(gone) > 1
+    assert gone[0][0] >= 0
+    assert all(before[1] <= after[0] for before, after in pairwise(gone))
+    assert gone[-1][1] <= first.start_ns
 
 
 def test_a_ring_is_written_out_when_asked_and_says_what_it_passed_over(tmp_path: Path) -> None:
