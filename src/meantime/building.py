@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from os import PathLike
+from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
@@ -165,8 +165,10 @@ def provenance_of(
     """Return what a history is made of; without a fingerprint where it can be read only once.
 
     Raises:
-        InputError: If the trace cannot be read.
+        InputError: If the trace cannot be read, or is a history.
     """
+    if is_history(trace):
+        raise InputError(fspath(trace), "it is a history already: it has no events any more")
     made_of = {"source": Path(trace).name}
     if (told := fingerprint(trace)) is not None:
         made_of["fingerprint"] = told

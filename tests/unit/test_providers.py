@@ -5,8 +5,10 @@ import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from click.testing import CliRunner
 
 import meantime
+from meantime.cli import cli
 from meantime.columns import Coded
 from meantime.errors import (
     InputError,
@@ -492,6 +494,38 @@ def test_a_trace_that_cannot_be_read_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such file"):
         meantime.build(tmp_path / "y.jsonl", Files, path)
     assert not path.exists()
+
+
+class Flushing(Stopped):
+    def handle(self, event: Event, state: HistoryBuilder) -> None:
+        state.increment(event.time_ns, state.quark("flushed"))
+        state.flush()
+        super().handle(event, state)
+
+
+def test_a_flush_in_the_middle_of_an_event_keeps_no_half_of_it(tmp_path: Path) -> None:
+    trace, path = write(tmp_path / "x.jsonl", EVENTS), tmp_path / "x.mth"
+    dying = Flushing()
+    dying.left = 4
+    with pytest.raises(Killed):
+        meantime.build(trace, dying, path)
+    assert open_history(path).at(4)[0].value == 2
+
+    history = meantime.build(trace, Flushing, path, resume=True)
+
+    assert picture(history) == picture(meantime.build(trace, Flushing))
+
+
+def test_a_history_is_not_built_of_a_history(tmp_path: Path) -> None:
+    trace, path = write(tmp_path / "x.jsonl", EVENTS), tmp_path / "x.mth"
+    meantime.build(trace, Files, path)
+
+    with pytest.raises(InputError, match="is a history already"):
+        meantime.build(path, Files, tmp_path / "y.mth")
+    done = CliRunner().invoke(cli, ["build", str(trace), "-o", str(tmp_path / "no" / "y.mth")])
+    assert isinstance(done.exception, OutputError)
+    assert "there is no directory" in str(done.exception)
+    assert not (tmp_path / "no").exists()
 
 
 def test_what_is_there_is_not_built_over(tmp_path: Path) -> None:

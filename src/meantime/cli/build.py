@@ -48,6 +48,8 @@ def keep_history(trace: str, output: str, *, provider: str | None, lenient: bool
     path = Path(output)
     if path.exists() and not is_unfinished(path):
         raise OutputError(f"{output}: it is there already; remove it, or give another name")
+    if not path.resolve().parent.is_dir():
+        raise OutputError(f"{output}: there is no directory {path.parent}")
     with progress_bar(f"reading {trace}") as progress:
         return build(
             trace,

@@ -279,7 +279,10 @@ class HistoryBuilder:
         return self._engine.history
 
     def flush(self) -> None:
-        """See all changes so far on the disk; other processes that read it see them too."""
+        """See all changes so far on the disk; other processes that read it see them too.
+
+        In a provider that is done at the next event.
+        """
         self._engine.flush()
 
     def close(self, end_ns: int | None = None) -> History:

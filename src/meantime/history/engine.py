@@ -235,7 +235,10 @@ class Engine:
     def flush(self) -> None:
         """See `HistoryBuilder.flush`."""
         self._open_store()
-        if self._writer:
+        if self._writer and self._where is not None:
+            # half an event cannot be gone on from
+            self._writer.hurry()
+        elif self._writer:
             self._writer.sync(self._store)
 
     @property
