@@ -319,3 +319,15 @@ def test_a_flame_graph_of_chosen_threads(
         "-o", str(out))  # fmt: skip
 
     assert out.read_text() == "f 3000\n"
+
+
+def test_a_range_must_start_in_the_trace_and_is_clipped_to_its_end(
+    capsys: pytest.CaptureFixture[str], calls: str
+) -> None:
+    found = json.loads(run(capsys, "stats", calls, "--from", "1us", "--to", "1s", "--json"))
+    with pytest.raises(SystemExit) as stopped:
+        main(["stats", calls, "--from", "10us"])
+
+    assert found["range_ns"] == [1000, 10_000]
+    assert stopped.value.code == 1
+    assert "10000 ns is outside the history, [0, 10000)" in capsys.readouterr().err

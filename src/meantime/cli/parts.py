@@ -75,17 +75,22 @@ def range_of(history: History, from_: str | None, to: str | None) -> tuple[int, 
     """Return the range that two times mean; where one is missing, the history's own bound.
 
     Raises:
-        TimeRangeError: If it is empty.
+        TimeRangeError: If it is empty, or starts outside the history; one that ends after it is
+            clipped.
     """
     start_ns, end_ns = history.bounds
     if from_ is not None:
         start_ns = resolve(from_, history.clock) or 0
     if to is not None:
         end_ns = resolve(to, history.clock) or 0
+    if from_ is not None and not history.start_ns <= start_ns < history.end_ns:
+        raise TimeRangeError(
+            f"{start_ns} ns is outside the history, [{history.start_ns}, {history.end_ns})"
+        )
     # a trace without any time in it has an empty range of its own
     if start_ns > end_ns or (start_ns == end_ns and (from_ is not None or to is not None)):
         raise TimeRangeError(f"the range from {start_ns} ns to {end_ns} ns is empty")
-    return start_ns, end_ns
+    return start_ns, min(end_ns, max(start_ns, history.end_ns))
 
 
 def thread_option(command: Callable[..., None]) -> Callable[..., None]:

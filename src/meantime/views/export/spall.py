@@ -32,7 +32,7 @@ _LARGEST_DOUBLE = 2**53
 
 
 def write(history: History, lost: Counter[str], *, version: int) -> Iterator[bytes]:
-    """Yield the file: version 1 in the order of time, version 3 thread by thread."""
+    """Yield the file, thread by thread: both versions want order only within a thread."""
     # a tick is a nanosecond; version 1 gives it in microseconds
     yield struct.pack("<QQdQ", _MAGIC, version, 1.0 if version == 3 else 0.001, 0)
     count_rest(history, lost, *_NOT_HELD)
