@@ -213,8 +213,8 @@ CATALOGUE: dict[str, Anomaly] = {
         Anomaly(
             "records_lost",
             "data_loss",
-            "events were not recorded because they could not be written in time or at all; see "
-            "where the state is lost, and whether the disk was full",
+            "events are missing: the disk was full or too slow, or a ring keeps only the newest; "
+            "the time they belong to is drawn as lost, or as not recorded",
         ),
         Anomaly(
             "labels_left_out",
