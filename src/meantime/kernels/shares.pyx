@@ -417,6 +417,19 @@ cdef inline void walk(
     w.few = few
 
 
+cdef void walk_any(
+    Work* w, const Segment* s, Py_ssize_t run, Py_ssize_t low, Py_ssize_t high, Used used
+) noexcept nogil:
+    if used == LIST:
+        walk(w, s, run, low, high, LIST, False)
+    elif s.payload != NULL:
+        walk(w, s, run, low, high, used, False)
+    elif used == WORD:
+        walk(w, s, run, low, high, WORD, True)
+    else:
+        walk(w, s, run, low, high, BITS, True)
+
+
 cdef inline int64_t since_first(const Segment* s, Py_ssize_t place) noexcept nogil:
     if s.times32 != NULL:
         return s.times32[place]
@@ -447,13 +460,15 @@ cdef void leap(
     while row < high and not w.failed:
         first = (row - begin + (<Py_ssize_t>1 << step) - 1) >> step
         if first >= end:
-            walk(w, s, run, row, high, used, False)
+            walk_any(w, s, run, row, high, used)
             return
-        walk(w, s, run, row, begin + (first << step) + 1, used, False)
+        walk_any(w, s, run, row, begin + (first << step) + 1, used)
         row = begin + (first << step) + 1
         last = first
         block = end
-        # The last block that begins before the bin ends.
+        # The last block that begins before the bin ends; often it is the run's last.
+        if row_time(s, begin + (end << step)) < w.stop:
+            last = end
         while last < block:
             middle = last + (block - last + 1) // 2
             if row_time(s, begin + (middle << step)) < w.stop:
@@ -529,14 +544,7 @@ cdef void lane(
                 if w.failed:
                     return
                 continue
-        if used == LIST:
-            walk(w, s, run, low, high, LIST, False)
-        elif s.payload != NULL:
-            walk(w, s, run, low, high, used, False)
-        elif used == WORD:
-            walk(w, s, run, low, high, WORD, True)
-        else:
-            walk(w, s, run, low, high, BITS, True)
+        walk_any(w, s, run, low, high, used)
         if w.failed:
             return
     advance(w, end, used)
