@@ -55,7 +55,10 @@ class Changes(NamedTuple):
 
     def taken(self, rows: npt.NDArray[np.int32] | npt.NDArray[np.intp]) -> Changes:
         """Return these rows, in this order."""
-        return Changes(self.time_ns[rows], self.quark[rows], self.word[rows], self.meta[rows])
+        places = rows.astype(np.intp, copy=False)
+        # `take` is several times faster than an index; what it takes from a file is in memory.
+        time_ns, quark, word, meta = (np.asarray(column).take(places) for column in self)
+        return Changes(time_ns, quark, word, meta)
 
     def in_order(self) -> Changes:
         """Return these in order of time, those of one time in the order they were in."""

@@ -26,7 +26,6 @@ class Tail:
     start_ns: Int64s
     now_word: Int64s
     now_meta: npt.NDArray[np.uint32]
-    now_row: Int32s
     rows: int
     late_rows: int
     redo: Int32s

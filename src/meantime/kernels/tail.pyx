@@ -30,6 +30,18 @@ cdef enum Status:
 _REDO_ROWS = 4096
 
 
+cdef struct Now:
+    # The state that a quark is in, and the row that said so. All of it is in one place, since among
+    # many quarks each place is a wait for memory.
+    int64_t start
+    int64_t word
+    uint32_t meta
+    int32_t row
+
+
+_NOW = np.dtype([("start", "i8"), ("word", "i8"), ("meta", "u4"), ("row", "i4")])
+
+
 cdef struct Open:
     # What `put` works on: in a loop the compiler holds it in registers.
     int64_t* time
@@ -41,10 +53,7 @@ cdef struct Open:
     int64_t* late_word
     uint32_t* late_meta
     uint8_t* kind
-    int64_t* start
-    int64_t* now_word
-    uint32_t* now_meta
-    int32_t* now_row
+    Now* now
     Py_ssize_t quarks
     Py_ssize_t rows
     Py_ssize_t capacity
@@ -68,6 +77,7 @@ cdef inline Status put(
     Open* o, int64_t time, int32_t quark, int64_t word, uint32_t meta, uint8_t kind
 ) noexcept nogil:
     cdef int64_t start
+    cdef Now* now
     cdef Py_ssize_t row
     if (
         o.rows >= o.capacity or o.late_rows == o.late_capacity
@@ -78,13 +88,14 @@ cdef inline Status put(
         return S_NO_QUARK
     if not meta & 1 and o.kind[quark] != kind and o.kind[quark] != 0:
         return S_OTHER_TYPE
-    start = o.start[quark]
+    now = &o.now[quark]
+    start = now.start
     if time < start:
         return S_BACKWARDS
-    if meta == o.now_meta[quark] and not o.verbatim and (
-        word == o.now_word[quark]
+    if meta == now.meta and not o.verbatim and (
+        word == now.word
         # 0.0 and -0.0 are equal and differ in the sign bit alone.
-        or (kind == 3 and ((word | o.now_word[quark]) << 1) == 0)
+        or (kind == 3 and ((word | now.word) << 1) == 0)
     ):
         return S_DONE
     if not meta & 1:
@@ -99,7 +110,7 @@ cdef inline Status put(
         if time == start:
             o.replaced += 1
     elif time == start and not o.forgetful:
-        row = o.now_row[quark]
+        row = now.row
         o.word[row] = word
         o.meta[row] = meta
         o.replaced += 1
@@ -113,14 +124,14 @@ cdef inline Status put(
         o.quark[row] = quark
         o.word[row] = word
         o.meta[row] = meta
-        o.now_row[quark] = <int32_t>row
+        now.row = <int32_t>row
         if time < o.newest:
             o.ordered = False
         o.newest = time
         o.rows = row + 1
-    o.start[quark] = time
-    o.now_word[quark] = word
-    o.now_meta[quark] = meta
+    now.start = time
+    now.word = word
+    now.meta = meta
     if time > o.latest:
         o.latest = time
     if time < o.first:
@@ -147,10 +158,12 @@ cdef class Tail:
 
     cdef public object time_ns, quark, word, meta
     cdef public object late_time_ns, late_quark, late_word, late_meta
-    cdef public object kind, start_ns, now_word, now_meta, now_row, redo
-    cdef int64_t[::1] _time, _word, _late_time, _late_word, _start, _now_word
-    cdef int32_t[::1] _quark, _late_quark, _now_row, _redo
-    cdef uint32_t[::1] _meta, _late_meta, _now_meta
+    cdef public object kind, start_ns, now_word, now_meta, redo
+    cdef int64_t[::1] _time, _word, _late_time, _late_word
+    cdef int32_t[::1] _quark, _late_quark, _redo
+    cdef uint32_t[::1] _meta, _late_meta
+    cdef object _now_array
+    cdef Now[::1] _now
     cdef uint8_t[::1] _kind
     cdef public Py_ssize_t rows, late_rows, capacity, quarks, logged_rows, redo_rows
     cdef public int64_t boundary_ns, replaced, first_ns, latest_ns
@@ -177,10 +190,7 @@ cdef class Tail:
         self._late_time, self._late_quark = self.late_time_ns, self.late_quark
         self._late_word, self._late_meta = self.late_word, self.late_meta
         self.kind = np.zeros(0, np.uint8)
-        self.start_ns = np.zeros(0, np.int64)
-        self.now_word = np.zeros(0, np.int64)
-        self.now_meta = np.zeros(0, np.uint32)
-        self.now_row = np.zeros(0, np.int32)
+        self._now_array = np.zeros(0, _NOW)
         self.reserve(64)
         self.quarks = 0
 
@@ -204,12 +214,11 @@ cdef class Tail:
         if quarks > len(self.kind):
             more = max(quarks, 2 * len(self.kind)) - len(self.kind)
             self.kind = np.append(self.kind, np.zeros(more, np.uint8))
-            self.start_ns = np.append(self.start_ns, np.full(more, INT64_MIN, np.int64))
-            self.now_word = np.append(self.now_word, np.zeros(more, np.int64))
-            self.now_meta = np.append(self.now_meta, np.ones(more, np.uint32))
-            self.now_row = np.append(self.now_row, np.full(more, -1, np.int32))
-            self._kind, self._start, self._now_word = self.kind, self.start_ns, self.now_word
-            self._now_meta, self._now_row = self.now_meta, self.now_row
+            new = np.zeros(more, _NOW)
+            new["start"], new["meta"], new["row"] = INT64_MIN, 1, -1
+            now = self._now_array = np.append(self._now_array, new)
+            self._kind, self._now = self.kind, now
+            self.start_ns, self.now_word, self.now_meta = now["start"], now["word"], now["meta"]
         self.quarks = max(self.quarks, quarks)
 
     def copy(self):
@@ -253,10 +262,7 @@ cdef class Tail:
         o.late_word = &self._late_word[0]
         o.late_meta = &self._late_meta[0]
         o.kind = &self._kind[0]
-        o.start = &self._start[0]
-        o.now_word = &self._now_word[0]
-        o.now_meta = &self._now_meta[0]
-        o.now_row = &self._now_row[0]
+        o.now = &self._now[0]
         o.redo = &self._redo[0]
         o.redo_rows = self.redo_rows
         o.redo_capacity = self._redo.shape[0]
@@ -298,10 +304,10 @@ cdef class Tail:
         with nogil:
             for i in range(time.shape[0]):
                 q = quark[i]
-                if time[i] >= self._start[q]:
-                    self._start[q] = time[i]
-                    self._now_word[q] = word[i]
-                    self._now_meta[q] = meta[i]
+                if time[i] >= self._now[q].start:
+                    self._now[q].start = time[i]
+                    self._now[q].word = word[i]
+                    self._now[q].meta = meta[i]
                 if time[i] < self.first_ns:
                     self.first_ns = time[i]
                 if time[i] > self.latest_ns:
@@ -309,7 +315,7 @@ cdef class Tail:
 
     def now(self, Py_ssize_t quark):
         """Return the word, the meta and the kind of the state that a quark is in."""
-        return self._now_word[quark], self._now_meta[quark], self._kind[quark]
+        return self._now[quark].word, self._now[quark].meta, self._kind[quark]
 
     def put_one(self, int64_t time, int32_t quark, int64_t word, uint32_t meta, uint8_t kind):
         """Take one change; return its status."""
@@ -325,7 +331,7 @@ cdef class Tail:
         cdef Status status
         if <uint32_t>quark >= <uint32_t>o.quarks:
             return <int>S_NO_QUARK
-        status = put(&o, o.start[quark], quark, word, meta, kind)
+        status = put(&o, o.now[quark].start, quark, word, meta, kind)
         o.replaced = replaced
         self.keep(&o)
         return <int>status
@@ -407,4 +413,4 @@ cdef class Tail:
         cdef Py_ssize_t i
         with nogil:
             for i in range(first, self.rows):
-                self._now_row[self._quark[i]] = <int32_t>i
+                self._now[self._quark[i]].row = <int32_t>i
