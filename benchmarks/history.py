@@ -1,23 +1,34 @@
 """What building and asking a history costs.
 
 python benchmarks/history.py --changes 10000000 --attributes 1000
+python benchmarks/history.py --changes 100000000 --attributes 10000 --zipf --disk DIRECTORY
+python benchmarks/history.py --scattered: a million attributes with ten changes each, any order
 """
 
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+import resource
+import shutil
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
 import measure
 import numpy as np
 
 from meantime.columns import Coded
 from meantime.history import HistoryBuilder
-from meantime.units import format_ns
+from meantime.history.opening import open_history
+from meantime.units import format_bytes, format_ns
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from meantime.columns import Int32s, Int64s
     from meantime.history import History
+
+Batch: TypeAlias = "tuple[Int64s, Int32s, Int32s]"
 
 BATCH_ROWS = 2**18
 ASKED = 10_000
@@ -30,63 +41,94 @@ def main() -> None:
     parser.add_argument("--attributes", type=int, default=1_000)
     parser.add_argument("--states", type=int, default=8)
     parser.add_argument("--zipf", action="store_true", help="few attributes have most changes")
+    parser.add_argument("--disk", type=Path, help="where to keep it; it is removed again")
+    parser.add_argument("--scattered", action="store_true", help="a million attributes, any order")
     arguments = parser.parse_args()
-    print(measure.header("history"))
-    changes, attributes = arguments.changes, arguments.attributes
     random = np.random.default_rng(1)
-    time_ns = np.cumsum(random.integers(1, 4_000, changes))
-    quark = (
-        _zipf(random, changes, attributes)
-        if arguments.zipf
-        else random.integers(0, attributes, changes, dtype=np.int32)
-    )
-    code = random.integers(0, arguments.states, changes, dtype=np.int32)
+    attributes = 1_000_000 if arguments.scattered else arguments.attributes
     names = [f"state{index}" for index in range(arguments.states)]
-    history = _build(time_ns, quark, Coded(code, names), attributes)
+    if arguments.scattered:
+        batches = _scattered(random, attributes, arguments.states)
+    else:
+        batches = _batches(random, arguments)
+    path = None if arguments.disk is None else arguments.disk / "history.mth"
+    history = _build(batches, names, attributes, path)
+    print(measure.header("history"))
     _ask(history, random)
+    _ask_lanes(history)
+    _single()
+    if path is not None:
+        shutil.rmtree(path)
 
 
-def _zipf(random: np.random.Generator, changes: int, attributes: int) -> Int32s:
+def _batches(random: np.random.Generator, arguments: argparse.Namespace) -> Iterator[Batch]:
+    """Yield changes in order of time; they are made as they are taken, to measure memory."""
+    attributes, states = arguments.attributes, arguments.states
     weights = 1 / np.arange(1, attributes + 1)
-    return random.choice(attributes, changes, p=weights / weights.sum()).astype(np.int32)
+    ends = np.cumsum(weights / weights.sum())
+    now_ns = 0
+    for first in range(0, arguments.changes, BATCH_ROWS):
+        rows = min(BATCH_ROWS, arguments.changes - first)
+        time_ns = now_ns + np.cumsum(random.integers(1, 4_000, rows))
+        now_ns = int(time_ns[-1])
+        quark = (
+            np.minimum(np.searchsorted(ends, random.random(rows)), attributes - 1).astype(np.int32)
+            if arguments.zipf
+            else random.integers(0, attributes, rows, dtype=np.int32)
+        )
+        yield time_ns, quark, random.integers(0, states, rows, dtype=np.int32)
 
 
-def _build(time_ns: Int64s, quark: Int32s, value: Coded, attributes: int) -> History:
-    made = []
+def _scattered(random: np.random.Generator, attributes: int, states: int) -> Iterator[Batch]:
+    """Yield ten changes of each attribute, attribute by attribute."""
+    for first in range(0, attributes, BATCH_ROWS // 10):
+        quarks = np.arange(first, min(attributes, first + BATCH_ROWS // 10), dtype=np.int32)
+        time_ns = np.cumsum(random.integers(1, 1_000, (len(quarks), 10)), axis=1)
+        time_ns += random.integers(0, 10**9, (len(quarks), 1))
+        code = random.integers(0, states, 10 * len(quarks), dtype=np.int32)
+        yield time_ns.ravel(), np.repeat(quarks, 10), code
 
-    def add() -> None:
-        builder = HistoryBuilder()
-        builder.attributes.add_many([str(index) for index in range(attributes)])
-        made.append(builder)
 
-    seconds = measure.best_cpu_s(add, times=2)
+def _build(
+    batches: Iterator[Batch], names: list[str], attributes: int, path: Path | None
+) -> History:
+    builder = HistoryBuilder(path)
+    texts = [str(index) for index in range(attributes)]
+    seconds = measure.best_cpu_s(lambda: builder.attributes.add_many(texts), times=1)
     print(f"{attributes:,} attributes: {seconds * 1e3:.1f} ms")
+    seconds, rows = 0.0, 0
+    for time_ns, quark, code in batches:
+        before = time.process_time()
+        builder.modify_many(time_ns, quark, Coded(code, names))
+        seconds += time.process_time() - before
+        rows += len(time_ns)
+    before = time.process_time()
+    history = builder.close()
+    seconds += time.process_time() - before
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    print(f"{rows:,} changes to history: {rows / seconds / 1e6:.1f} M/s, peak {format_bytes(peak)}")
+    print(f"size: {history.size_bytes / rows:.2f} bytes a change", end="")
+    if path is not None:
+        size_bytes = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+        print(f", {size_bytes / rows:.2f} on disk", end="")
+    print()
+    return open_history(path) if path is not None else history
 
-    def build() -> None:
-        builder = made.pop()
-        for first in range(0, len(time_ns), BATCH_ROWS):
-            part = slice(first, first + BATCH_ROWS)
-            builder.modify_many(time_ns[part], quark[part], Coded(value.codes[part], value.names))
-        made.insert(0, builder.close())
 
-    seconds = measure.best_cpu_s(build, times=2)
-    print(f"{len(quark):,} changes to history: {len(quark) / seconds / 1e6:.1f} M/s")
-    history = made[0]
-    print(f"size: {history.size_bytes / len(quark):.2f} bytes a change")
-    return history
+def _single() -> None:
+    builder = HistoryBuilder()
+    quarks = [builder.quark(str(index)) for index in range(100)]
+
+    def modify() -> None:
+        for time_ns in range(200_000):
+            builder.modify(time_ns, quarks[time_ns % 100], "abc"[time_ns % 3])
+
+    seconds = measure.best_cpu_s(modify, times=1)
+    print(f"changes one by one: {0.2 / seconds:.2f} M/s")
 
 
 def _ask(history: History, random: np.random.Generator) -> None:
     attributes = len(history.attributes)
-    quarks = np.arange(attributes, dtype=np.int32)
-    total = 0
-
-    def gather() -> None:
-        nonlocal total
-        total = sum(len(batch) for batch in history.interval_batches(quarks))
-
-    seconds = measure.best_cpu_s(gather, times=3)
-    print(f"{total:,} intervals gathered: {total / seconds / 1e6:.1f} M/s")
     times_ns = random.integers(0, history.end_ns, ASKED).tolist()
     where = random.integers(0, attributes, ASKED).tolist()
 
@@ -98,27 +140,35 @@ def _ask(history: History, random: np.random.Generator) -> None:
         for time_ns in times_ns[:20]:
             history.at(time_ns)
 
-    spread_ns = np.linspace(history.start_ns, history.end_ns - 1, 1000).astype(np.int64)
-
     def batch() -> None:
         history.states(where, times_ns)
-
-    def sample() -> None:
-        history.sample(quarks[:1000], spread_ns)
-
-    def shares() -> None:
-        history.shares(quarks[:1000], bins=2000)
-
-    def dominant() -> None:
-        history.dominant(quarks[:1000], bins=2000)
 
     print(f"one state: {format_ns(int(measure.best_cpu_s(states) / ASKED * 1e9))}")
     print(f"all states at a time: {format_ns(int(measure.best_cpu_s(full) / 20 * 1e9))}")
     print(f"one of a batch: {format_ns(int(measure.best_cpu_s(batch) / ASKED * 1e9))}")
-    asked = f"{min(attributes, 1000):,} attributes"
-    print(f"{asked} at 1,000 times: {measure.best_cpu_s(sample) * 1e3:.0f} ms")
-    print(f"shares of {asked} in 2,000 bins: {measure.best_cpu_s(shares) * 1e3:.0f} ms")
-    print(f"their longest alone: {measure.best_cpu_s(dominant) * 1e3:.0f} ms")
+
+
+def _ask_lanes(history: History) -> None:
+    every = np.arange(len(history.attributes), dtype=np.int32)
+    lanes = every[:1000]
+    spread_ns = np.linspace(history.start_ns, history.end_ns - 1, 1000).astype(np.int64)
+    total = 0
+
+    def gather() -> None:
+        nonlocal total
+        total = sum(len(batch) for batch in history.interval_batches(every))
+
+    seconds = measure.best_cpu_s(gather, times=2)
+    print(f"{total:,} intervals gathered: {total / seconds / 1e6:.1f} M/s")
+    seconds = measure.best_cpu_s(lambda: history.sample(lanes, spread_ns))
+    print(f"{len(lanes):,} attributes at 1,000 times: {seconds * 1e3:.0f} ms")
+    for bins in (1, 200, 2_000):
+        seconds = measure.best_cpu_s(lambda bins=bins: history.shares(lanes, bins=bins))  # type: ignore[misc]
+        longest = measure.best_cpu_s(lambda bins=bins: history.dominant(lanes, bins=bins))  # type: ignore[misc]
+        print(
+            f"shares of {len(lanes):,} attributes in {bins:,} bins: {seconds * 1e3:.1f} ms,"
+            f" the longest alone: {longest * 1e3:.1f} ms"
+        )
 
 
 if __name__ == "__main__":

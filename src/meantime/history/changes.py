@@ -57,8 +57,12 @@ class Changes(NamedTuple):
         """Return these rows, in this order."""
         places = rows.astype(np.intp, copy=False)
         # `take` is several times faster than an index; what it takes from a file is in memory.
-        time_ns, quark, word, meta = (np.asarray(column).take(places) for column in self)
-        return Changes(time_ns, quark, word, meta)
+        return Changes(
+            np.asarray(self.time_ns).take(places),
+            np.asarray(self.quark).take(places),
+            np.asarray(self.word).take(places),
+            np.asarray(self.meta).take(places),
+        )
 
     def in_order(self) -> Changes:
         """Return these in order of time, those of one time in the order they were in."""
