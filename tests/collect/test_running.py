@@ -46,7 +46,7 @@ class _Elsewhere:
 
     def __init__(self, new_loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
         self.loop = new_loop()
-        self._thread = threading.Thread(target=self.loop.run_forever, name="elsewhere")
+        self._thread = threading.Thread(target=self.loop.run_forever, name="elsewhere", daemon=True)
         self._thread.start()
         self.run(asyncio.sleep(0))
 
@@ -297,6 +297,23 @@ def test_a_task_goes_on_from_one_recording_to_the_next(tmp_path: Path) -> None:
             "spawned",
             "waiting:sleep",
         )
+
+
+def test_what_others_register_as_tasks_is_left_alone(tmp_path: Path) -> None:
+    class Odd:
+        """Has no more of a task than asyncio itself asks it for."""
+
+        _loop = None
+
+    odd: Any = Odd()
+    asyncio._register_task(odd)
+
+    try:
+        with meantime.record(tmp_path / "run.mtr"):
+            asyncio.run(asyncio.sleep(0))
+    finally:
+        asyncio._unregister_task(odd)
+    assert len(_states(read(tmp_path / "run.mtr"), "sleep")) == 1
 
 
 def test_a_trio_that_runs_is_taken_over(tmp_path: Path) -> None:

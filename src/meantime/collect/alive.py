@@ -7,6 +7,8 @@ from typing import Any
 
 __all__ = ["alive_tasks"]
 
+_TASKS = (asyncio.Task, asyncio.tasks._PyTask)  # type: ignore[attr-defined] # noqa: SLF001 - the one written in Python
+
 
 def alive_tasks() -> set[asyncio.Task[Any]]:
     """Return the tasks that have not ended.
@@ -24,4 +26,5 @@ def alive_tasks() -> set[asyncio.Task[Any]]:
         except RuntimeError:
             # another thread made a task meanwhile
             continue
-        return {task for task in found if not task.done()}
+        # others may register what they call a task, and it may be anything
+        return {task for task in found if isinstance(task, _TASKS) and not task.done()}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from meantime.collect import _recorder
@@ -118,8 +117,10 @@ class Hooks:
                 self._release.append(adopting.release_tasks)
             for loop in elsewhere:
                 # another thread's loop is in the middle of something, until it says it is not
-                with suppress(RuntimeError):
+                try:
                     loop.call_soon_threadsafe(self._take_over_loop, loop)
+                except Exception:  # noqa: BLE001,S112 - closed in the meantime, or of an odd kind
+                    continue
         if self._tasks and (trio := sys.modules.get("trio")) is not None:
             from meantime.collect import adopting  # noqa: PLC0415 - for a running trio only
 
