@@ -250,3 +250,14 @@ def test_stacks_without_end_are_not_written_one_by_one(
         status, said = run(capsys, "flame", str(path), "-o", str(tmp_path / name))
         assert (status, "30,000 deep" in said) == (1, True)
         assert not (tmp_path / name).exists()
+
+
+def test_spans_narrower_than_a_pixel_are_lines_of_a_charts_picture() -> None:
+    spans = [("all", 0, 10**6), *((f"n{i}", i, i + 1) for i in (5, 6, 500_000))]
+    history = history_from_spans({"t": spans})
+
+    text = render(chart(history, title="t", start_ns=0, end_ns=10**6)).decode()
+
+    [line] = [part for part in text.split("<path ") if "v17" in part]
+    assert line.count("v17") == 2
+    assert line.startswith('d="M24.5 ')

@@ -1,7 +1,8 @@
 """A flame graph or chart as one SVG file: the picture, and the data and script for search and zoom.
 
 Boxes hang from the top: a caller stands above those it calls. Where nothing runs scripts the file
-is the picture, with every box that is at least a pixel wide.
+is the picture, with every box that is at least a pixel wide; those of a chart that are narrower are
+lines there.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from meantime.views.svg import cut_to, element, px
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from meantime.views.flame.data import Flame
+    from meantime.views.flame.data import Flame, Panel
 
 __all__ = ["amount", "change_color", "color", "render"]
 
@@ -31,6 +32,7 @@ _PANEL_TITLE_PX = 24
 _GAP_PX = 10
 _MOST_HEIGHT_PX = 6000
 _AXIS_PX = 20
+_SLIVER = "#dca98f"
 _LEAST_PX = 1.0
 _LABEL_PX = 34
 _FONT_PX = 11
@@ -211,6 +213,8 @@ def _boxes(flame: Flame, tops: list[float]) -> Iterator[str]:
                 {"class": "ink", "x": MARGIN_PX, "y": top - 7, "font-weight": "600"},
                 text=cut_to(panel.title, room_px, 12),
             )
+        if flame.is_chart:
+            yield _slivers(flame, panel, top, scale)
         for box in (np.flatnonzero(wide[panel.first : panel.last]) + panel.first).tolist():
             y = top + int(flame.row[box]) * _ROW_PX
             if y + _ROW_PX > _MOST_HEIGHT_PX:
@@ -231,6 +235,22 @@ def _boxes(flame: Flame, tops: list[float]) -> Iterator[str]:
                 f' width="{px(max(0.5, width - 0.6))}" height="{_ROW_PX - 1}" rx="1.5"'
                 f' fill="{fill}"/>{label}</g>\n'
             )
+
+
+def _slivers(flame: Flame, panel: Panel, top: float, scale: float) -> str:
+    """Return a line for each pixel of a row in which spans are that are narrower."""
+    part = slice(panel.first, panel.last)
+    narrow = flame.length[part] * scale < _LEAST_PX
+    narrow &= top + (flame.row[part] + 1) * _ROW_PX <= _MOST_HEIGHT_PX
+    pixel = (flame.start[part][narrow] * scale).astype(np.int64)
+    at = np.unique(flame.row[part][narrow].astype(np.int64) * _WIDTH_PX + pixel)
+    if not len(at):
+        return ""
+    strokes = "".join(
+        f"M{MARGIN_PX + x}.5 {px(top + row * _ROW_PX)}v{_ROW_PX - 1}"
+        for row, x in (divmod(place, _WIDTH_PX) for place in at.tolist())
+    )
+    return element("path", {"d": strokes, "stroke": _SLIVER, "fill": "none"}) + "\n"
 
 
 def _title(flame: Flame, box: int) -> str:
