@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import inspect
 import shutil
 from os import PathLike, fspath
 from pathlib import Path
@@ -177,9 +179,19 @@ def provenance_of(
     if provider is not None:
         made_of["provider"] = provider.name
         made_of["provider_version"] = str(provider.version)
-        if provider.definition:
-            made_of["provider_definition"] = provider.definition
+        if definition := _definition_of(provider):
+            made_of["provider_definition"] = definition
     return made_of
+
+
+def _definition_of(provider: StateProvider) -> str:
+    if provider.definition is not None:
+        return provider.definition
+    try:
+        source = inspect.getsource(type(provider))
+    except (OSError, TypeError):
+        return ""  # as of a class typed into a prompt
+    return hashlib.blake2b(source.encode(), digest_size=8).hexdigest()
 
 
 def why_not(kept: dict[str, str], made_of: dict[str, str]) -> str | None:
@@ -193,7 +205,7 @@ def why_not(kept: dict[str, str], made_of: dict[str, str]) -> str | None:
     for part, what in _PARTS.items():
         was, now = kept.get(part), made_of.get(part)
         if was != now and part == "provider_definition":
-            return "the provider's file has changed"
+            return "the provider's code has changed"
         if was != now:
             return f"{what} is {now or 'none'}, it was {was or 'none'}"
     return None

@@ -6,6 +6,8 @@ import hashlib
 import os
 import shutil
 import tempfile
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from meantime.providers import StateProvider
 
 __all__ = ["cache_directory", "cached"]
+
+_LEFT_S = 24 * 3600
 
 
 def cache_directory() -> Path:
@@ -59,6 +63,7 @@ def cached(
     except OSError as error:
         tell(f"{trace}: built, and not kept: {place.parent}: {error.strerror}")
         return build(trace, provider, lenient=lenient, progress=progress)
+    _clear(place.parent)
     if reason:
         tell(f"{trace}: built anew: {reason}")
     try:
@@ -67,6 +72,14 @@ def cached(
         return open_history(place)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _clear(place: Path) -> None:
+    """Remove what builds that were killed have left, once it is a day old."""
+    for folder in place.glob(".building-*"):
+        with suppress(OSError):
+            if time.time() - folder.stat().st_mtime > _LEFT_S:
+                shutil.rmtree(folder)
 
 
 def _place(trace: str | os.PathLike[str], made_of: dict[str, str]) -> Path:

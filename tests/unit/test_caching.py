@@ -93,13 +93,29 @@ def test_it_is_made_anew_when_the_provider_s_version_is_another(trace: Path) -> 
     assert opened(trace)[1] == []
 
 
+def test_it_is_made_anew_when_a_class_of_that_name_has_other_code(trace: Path) -> None:
+    opened(trace)
+
+    def other() -> type[meantime.StateProvider]:
+        class Names(meantime.StateProvider):
+            def handle(self, event: Event, state: HistoryBuilder) -> None:
+                state.modify(event.time_ns, state.quark("State"), event.name.upper())
+
+        return Names
+
+    assert opened(trace, other()) == (
+        ["A", "B"],
+        [f"{trace}: built anew: the provider's code has changed"],
+    )
+
+
 def test_it_is_made_anew_when_the_declaration_was_edited(trace: Path, toml: Path) -> None:
     assert opened(trace, toml) == opened(trace, toml) == (["a", "b"], [])
     toml.write_text(PROVIDER.replace("{name}", "{name}!"))
 
     assert opened(trace, toml) == (
         ["a!", "b!"],
-        [f"{trace}: built anew: the provider's file has changed"],
+        [f"{trace}: built anew: the provider's code has changed"],
     )
 
 
@@ -162,6 +178,17 @@ def test_what_fails_leaves_nothing_in_the_cache(trace: Path, cache: Path) -> Non
     assert opened(trace, lenient=True) == (["a", "b"], [])
 
 
+def test_what_killed_builds_left_is_cleared_after_a_day(trace: Path, cache: Path) -> None:
+    old, new = cache / ".building-old", cache / ".building-new"
+    for folder in (old, new):
+        folder.mkdir(parents=True)
+    os.utime(old, (0, 0))
+
+    opened(trace)
+
+    assert (old.exists(), new.exists()) == (False, True)
+
+
 def test_the_cache_is_where_the_system_wants_it(monkeypatch: pytest.MonkeyPatch) -> None:
     for home in ("", "relative/path"):
         monkeypatch.setenv("XDG_CACHE_HOME", home)
@@ -186,7 +213,7 @@ def test_commands_take_a_provider_and_keep_what_it_makes(
     toml.write_text(PROVIDER.replace("{name}", "{name}!"))
     again = run(*asked)
     assert json.loads(again.stdout)["value"] == "a!"
-    assert "the provider's file has changed" in again.stderr
+    assert "the provider's code has changed" in again.stderr
     told = json.loads(run("info", trace, "--json", "--provider", toml).stdout)
     assert (told["records"], told["entities"]) == (2, 1)
     stats = json.loads(run("stats", trace, "--json", "--provider", toml).stdout)

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 class Files(meantime.StateProvider):
     """What each file is doing, and for how long after it was closed that is remembered."""
 
+    definition = ""
+
     def __init__(self) -> None:
         self.paths: dict[int, str] = {}
 

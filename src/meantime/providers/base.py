@@ -32,11 +32,12 @@ class StateProvider:
     Attributes:
         version: Another one once the provider makes other changes of the same events: a history
             that was made by another version is not used again.
-        definition: What tells the file that it comes from, if it does, from any other.
+        definition: What tells its code from any other; None takes the source of its class. One
+            that was made by other code is not used again either.
     """
 
     version: int | str = 1
-    definition = ""
+    definition: str | None = None
 
     @property
     def name(self) -> str:
