@@ -90,7 +90,10 @@ def build(
     engine.catalogue.provenance = made_of
     position = None if made_by is None or engine.position is None else engine.position["input"]
     try:
-        opened = open_trace(trace, lenient=lenient, progress=progress, position=position)
+        events = made_by is not None
+        opened = open_trace(
+            trace, lenient=lenient, progress=progress, position=position, events=events
+        )
         return fill(engine, opened, made_by)
     except (InputError, ProviderError):
         # it would fail there again; but what came through a pipe comes no more
@@ -112,7 +115,7 @@ def _reopening(
     ):
         raise UsageError("keep='checkpoints' needs a trace that can be read again: a file")
     if isinstance(trace, str | PathLike):
-        return lambda position: open_trace(trace, lenient=lenient, position=position)
+        return lambda position: open_trace(trace, lenient=lenient, position=position, events=True)
     events = list(trace)
     return lambda _: _trace_of(events)
 

@@ -91,7 +91,14 @@ def load(
             path, made_by, lenient=lenient, tell=tell or (lambda _: None), progress=progress
         )
         return Opened(_told_by(source, history), history)
-    trace = open_trace(path, lenient=lenient, until_ns=until_ns, keep=keep, progress=progress)
+    trace = open_trace(
+        path,
+        lenient=lenient,
+        until_ns=until_ns,
+        keep=keep,
+        progress=progress,
+        events=made_by is not None,
+    )
     return Opened(trace, fill(Engine(), trace, made_by))
 
 

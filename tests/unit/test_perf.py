@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+import meantime
 from meantime.errors import InputError
+from meantime.events import Event, Events
 from meantime.history.build import build
 from meantime.readers import open_trace
 
@@ -389,3 +391,67 @@ def test_switches_without_cpus_are_samples_alone(tmp_path: Path) -> None:
 
     assert len(history.samples()) == 1
     assert history.attributes.find("Threads", "8") is None
+
+
+def events(tmp_path: Path, text: str) -> list[Event]:
+    path = tmp_path / "perf.txt"
+    path.write_text(text)
+    batches = open_trace(path, events=True).batches
+    return [event for batch in batches if isinstance(batch, Events) for event in batch]
+
+
+def test_tracepoints_are_told_as_events_to_whoever_asks(tmp_path: Path) -> None:
+    text = (
+        "a 3/7 [001] 2.000000: sched:sched_waking: comm=b c pid=8 prio=120 target_cpu=001\n"
+        "a 3/7 [000] 1.000000: 10101010 cpu-clock:ppp:  7f41 main (/usr/bin/x)\n"
+        "b 3/8 [000] 1.000000: 1 syscalls:sys_exit_read: 0x1b\n"
+        "b 3/8 [000] 3.000000: irq:softirq_entry: vec=3 [action=NET_RX]\n\t7f41 main (/x)\n\n"
+        "b 3/8 [000] 4.000000: my:probe:\n"
+    )
+
+    assert events(tmp_path, text) == [
+        Event(1_000_000_000, "syscalls:sys_exit_read", {"ret": 27}, 0, 3, 8),
+        Event(
+            2_000_000_000,
+            "sched:sched_waking",
+            {"comm": "b c", "pid": 8, "prio": 120, "target_cpu": 1},
+            *(1, 3, 7),
+        ),
+        Event(3_000_000_000, "irq:softirq_entry", {"vec": "3 [action=NET_RX]"}, 0, 3, 8),
+        Event(4_000_000_000, "my:probe", {}, 0, 3, 8),
+    ]
+
+
+def test_a_switch_as_an_event_has_its_fields(tmp_path: Path) -> None:
+    found = events(tmp_path, switch("1.000000", 0, ("a", 7, "R+"), ("b ==> c", 8)))
+
+    assert found[0].fields == {
+        "prev_comm": "a",
+        "prev_pid": 7,
+        "prev_prio": 120,
+        "prev_state": "R+",
+        "next_comm": "b ==> c",
+        "next_pid": 8,
+        "next_prio": 120,
+    }
+
+
+def test_a_provider_makes_states_of_tracepoints(tmp_path: Path) -> None:
+    class Files(meantime.StateProvider):
+        def handle(self, event: Event, state: meantime.HistoryBuilder) -> None:
+            value = "in" if "enter" in event.name else None
+            state.modify(event.time_ns, state.quark("Calls", str(event.tid)), value)
+
+    path = tmp_path / "perf.txt"
+    path.write_text(
+        "a 3/7 [000] 1.000000: syscalls:sys_enter_read: fd: 0x3\n"
+        "a 3/7 [000] 1.000005: syscalls:sys_exit_read: 0x0\n"
+    )
+
+    history = meantime.build(path, Files())
+
+    assert [
+        (each.start_ns, each.end_ns)
+        for each in history.intervals([history.quark("Calls", "7")], *history.bounds)
+        if each.value == "in"
+    ] == [(1_000_000_000, 1_000_005_000)]

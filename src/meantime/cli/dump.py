@@ -68,7 +68,7 @@ def _told(file: str, kind: str, *, lenient: bool) -> Iterator[str]:
 
     if is_history(file):
         raise InputError(file, "a history does not keep what its file said: ask --kind intervals")
-    trace = open_trace(file, lenient=lenient)
+    trace = open_trace(file, lenient=lenient, events=kind == "events")
     quoted = _Quoted(trace)
     for batch in trace.batches:
         if kind == "changes" and isinstance(batch, StateChanges):

@@ -94,6 +94,8 @@ cdef struct Columns:
     int32_t *cpu
     int32_t *event
     int32_t *stack
+    int64_t *tail
+    const char *text
     Py_ssize_t rows
 
 
@@ -140,16 +142,22 @@ cdef class PerfText:
     def scan(
         self, const unsigned char[::1] text, bint last, int64_t[::1] time_ns, int64_t[::1] period,
         int32_t[::1] thread, int32_t[::1] cpu, int32_t[::1] event, int32_t[::1] stack,
+        int64_t[:, ::1] tail,
     ):
         """Return how many bytes were read, and how many rows they filled.
 
-        The columns need room for a row in every 10 bytes. Unless this is the last block, a sample
+        The columns need room for a row in every 10 bytes, `tail` too unless it is None: it gets
+        where in the text that begins and ends which stands behind an event's name. Unless this is the last block, a sample
         that is open at its end is left for the next one.
         """
         assert time_ns.shape[0] > text.shape[0] // 10
         cdef Columns out = Columns(
-            &time_ns[0], &period[0], &thread[0], &cpu[0], &event[0], &stack[0], 0
+            &time_ns[0], &period[0], &thread[0], &cpu[0], &event[0], &stack[0], NULL, NULL, 0
         )
+        if tail is not None:
+            assert tail.shape[0] > text.shape[0] // 10
+            out.tail = &tail[0, 0]
+            out.text = <const char*>&text[0] if text.shape[0] else NULL
         cdef Py_ssize_t done = 0
         if text.shape[0]:
             with nogil:
@@ -225,6 +233,7 @@ cdef class PerfText:
             header.comm_bytes * 2 + (header.bytes > header.comm_bytes),
         )
         cdef int32_t event = -1
+        cdef const char *at
         if counted.event != NULL:
             event = intern(&self.tables[EVENTS], counted.event, counted.event_bytes, 0)
         out.time_ns[out.rows] = self.last_ns = header.time_ns
@@ -232,6 +241,10 @@ cdef class PerfText:
         out.thread[out.rows] = thread
         out.cpu[out.rows] = header.cpu
         out.event[out.rows] = event
+        if out.tail != NULL:
+            at = header.rest if counted.event == NULL else counted.event + counted.event_bytes + 1
+            out.tail[2 * out.rows] = min(at, end) - out.text
+            out.tail[2 * out.rows + 1] = end - out.text
         self.open_count = self.open_unknown = 0
         self.after_frames = False
         if (

@@ -82,6 +82,7 @@ def open_trace(
     keep: Callable[[str], bool] | None = None,
     progress: Callable[[int, int], None] | None = None,
     position: Any = None,
+    events: bool = False,
 ) -> Trace:
     """Return the trace in a file, of any format that is known; `-` is standard input.
 
@@ -95,6 +96,8 @@ def open_trace(
         keep: Asked for each entity's name; those it says no to are left out.
         progress: Called with the bytes read and the bytes in all (0 if unknown).
         position: Go on after the batch of `Events` that has this `position`.
+        events: Tell as `Events`, with their fields, what is else told as samples: perf's
+            tracepoints.
 
     Raises:
         InputError: If the file cannot be read, or is of no format that is known.
@@ -109,4 +112,4 @@ def open_trace(
     except BaseException:
         source.close()
         raise
-    return reader.read(source, ReadOptions(lenient, until_ns, keep, progress, position))
+    return reader.read(source, ReadOptions(lenient, until_ns, keep, progress, position, events))

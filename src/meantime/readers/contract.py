@@ -28,6 +28,7 @@ class ReadOptions:
         progress: Called with the bytes read and the bytes in all (0 if unknown).
         position: Go on after the batch of `Events` that has this `position`; only readers that say
             one are asked to.
+        events: Tell as `Events`, with their fields, what is else told as samples.
     """
 
     lenient: bool = False
@@ -35,6 +36,7 @@ class ReadOptions:
     keep: Callable[[str], bool] | None = None
     progress: Callable[[int, int], None] | None = None
     position: Any = None
+    events: bool = False
 
     def tell(self, done_bytes: int, total_bytes: int) -> None:
         """Tell whoever wants to know how far reading is."""

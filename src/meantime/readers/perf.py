@@ -4,7 +4,8 @@ The fields before the time depend on how perf was called; which there are is fou
 lines that have a time, and holds for the file. A thread's name (the comm) may hold any bytes; those
 that are not UTF-8 are written as escapes. Frames are named by their function, or by `[file]` where
 it is unknown; addresses and offsets are left out. Of what tracepoints print after their names,
-`sched:sched_switch` says in which state each thread is; the rest is not kept.
+`sched:sched_switch` says in which state each thread is, and all of it is told as events to whoever
+asks for them.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import numpy as np
 from meantime.clocks import Clock
 from meantime.errors import InputError
 from meantime.kernels import perf
+from meantime.readers.perf_events import events_of
 from meantime.readers.switches import state_changes
 from meantime.readers.window import Window
 from meantime.stacks import StackTable
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from meantime.clocks import Kind
+    from meantime.events import Events
     from meantime.readers.contract import ReadOptions
     from meantime.readers.source import Source
 
@@ -105,6 +108,8 @@ class _Reading:
         self._window = window
         self._until_ns = options.until_ns
         self._keep = options.keep
+        self._with_events = options.events
+        self._tails: list[bytes] = []
         self._paths: dict[tuple[str, ...], int] = {}
         self._values: dict[str, int] = {}
         # Of each thread's code in the kernel: its path, its name, and whether it is kept.
@@ -115,10 +120,11 @@ class _Reading:
 
     def batches(
         self, *, with_stacks: bool, with_switches: bool
-    ) -> Iterator[Samples | StateChanges]:
+    ) -> Iterator[Samples | StateChanges | Events]:
         """Yield a batch for each block of text, then the states that the switches say."""
         trace, window = self._trace, self._window
         try:
+            with_switches &= not self._with_events
             text = perf.PerfText(self._layout(), with_stacks, with_switches)
             first_ns, last_ns = 2**63 - 1, -1
             last = False
@@ -128,7 +134,10 @@ class _Reading:
                 if len(batch.time_ns):
                     first_ns = min(first_ns, int(batch.time_ns.min()))
                     last_ns = max(last_ns, int(batch.time_ns.max()))
-                    yield batch
+                    if not self._with_events:
+                        yield batch
+                    elif found := events_of(trace, batch, self._tails):
+                        yield found
         finally:
             window.source.close()
         if not trace.records:
@@ -141,6 +150,9 @@ class _Reading:
         if len(switches):
             names = [_text(name) for name in text.names_so_far()]
             yield self._kept_of(state_changes(trace, switches, names, self._value))
+        if self._with_events:
+            # Whoever makes states of events makes their threads too.
+            trace.names.clear()
         parent, frame = text.stacks_so_far()
         frames = [
             f"[{_text(name)}]" if is_file else _text(name) for name, is_file in text.frames_so_far()
@@ -183,13 +195,18 @@ class _Reading:
         thread, cpu, event, stack = (np.empty(room, np.int32) for _ in range(4))
         with memoryview(window.block) as view:
             block = view[window.start : window.end]
-            done, rows = text.scan(block, last, time_ns, period, thread, cpu, event, stack)
+            tail = np.empty((room, 2), np.int64) if self._with_events else None
+            done, rows = text.scan(block, last, time_ns, period, thread, cpu, event, stack, tail)
+            ranges = [] if tail is None else tail[:rows].tolist()
+            tails = [bytes(block[begin:end]) for begin, end in ranges]
         window.start += done
         self._trace.records += rows
         self._learn(text)
         kept = self._is_kept[thread[:rows]]
         if self._until_ns is not None:
             kept &= time_ns[:rows] <= self._until_ns
+        if tails:
+            self._tails = [tails[row] for row in np.flatnonzero(kept).tolist()]
         period[:rows][period[:rows] < 0] = 1
         thread = thread[:rows][kept]
         return Samples(

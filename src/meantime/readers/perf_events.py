@@ -1,0 +1,89 @@
+"""What tracepoints print behind their names, as events with fields.
+
+Most print `name=value` with spaces between, syscalls `name: value` with commas. Numbers, also those
+in hexadecimal, are integers; all else is text. What has no names is the field `text`, and what a
+syscall returned is `ret`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from meantime.events import Event, Events
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from meantime.trace import Samples, Trace
+
+__all__ = ["events_of", "fields_of", "is_tracepoint"]
+
+_EQUALS = re.compile(r"(?:(?<=\s)|^)([A-Za-z_]\w*)=(.*?)(?:\s+==>)?(?=\s+[A-Za-z_]\w*=|\s*$)")
+_COLON = re.compile(r"(?:(?<=, )|^)([A-Za-z_]\w*): (.*?)(?=, [A-Za-z_]\w*: |$)")
+_INTEGER = re.compile(r"(-?\d{1,18})(?: \[\w+\])?")
+_HEXADECIMAL = re.compile(r"0x[0-9a-f]{1,15}")
+_SHORTEST = 4
+
+
+def is_tracepoint(event: str) -> bool:
+    """Return whether an event is one that happens; what is counted has short modifiers at most.
+
+    >>> is_tracepoint("sched:sched_switch"), is_tracepoint("cpu-clock:ppp")
+    (True, False)
+    """
+    group, colon, name = event.partition(":")
+    return bool(colon and group and len(name) >= _SHORTEST)
+
+
+def fields_of(event: str, tail: str) -> dict[str, Any]:
+    """Return the fields of what a tracepoint printed.
+
+    >>> fields_of("sched:sched_waking", "comm=tab x=1 pid=18 target_cpu=000")
+    {'comm': 'tab', 'x': 1, 'pid': 18, 'target_cpu': 0}
+    >>> fields_of("syscalls:sys_enter_openat", "dfd: 0xffffff9c, filename: 0x7f01")
+    {'dfd': 4294967196, 'filename': 32513}
+    >>> fields_of("syscalls:sys_exit_read", "0x1b"), fields_of("block:x", "254,0 WS 4096")
+    ({'ret': 27}, {'text': '254,0 WS 4096'})
+    """
+    tail = tail.strip()
+    if not tail:
+        return {}
+    for pattern in (_EQUALS, _COLON):
+        found = {match[1]: _value(match[2]) for match in pattern.finditer(tail)}
+        if found:
+            return found
+    name = "ret" if event.startswith("syscalls:sys_exit_") else "text"
+    return {name: _value(tail)}
+
+
+def _value(text: str) -> int | str:
+    if match := _INTEGER.fullmatch(text):
+        return int(match[1])
+    return int(text, 16) if _HEXADECIMAL.fullmatch(text) else text
+
+
+def events_of(trace: Trace, batch: Samples, tails: Sequence[bytes]) -> Events | None:
+    """Return the tracepoints among samples as events, in order of time; None if there are none."""
+    assert batch.cpu is not None
+    found = []
+    order = np.argsort(batch.time_ns, kind="stable")
+    columns = (batch.time_ns, batch.event, batch.cpu, batch.thread)
+    rows = zip(*(column[order].tolist() for column in columns), order.tolist(), strict=True)
+    for time_ns, event, cpu, thread, row in rows:
+        name = trace.values[event]
+        if is_tracepoint(name):
+            pid, tid = _ids(trace.paths[thread])
+            fields = fields_of(name, tails[row].decode("utf-8", "backslashreplace"))
+            found.append(Event(time_ns, name, fields, None if cpu < 0 else cpu, pid, tid))
+    return Events(found, trace.values) if found else None
+
+
+def _ids(path: Sequence[str]) -> tuple[int | None, int | None]:
+    """Return the process and the thread of a path, as far as it says them."""
+    pid, tid = path[1] if path[0] == "Processes" else "", path[-1]
+    return (int(pid) if pid.lstrip("-").isdigit() else None), (
+        int(tid) if tid.lstrip("-").isdigit() else None
+    )
