@@ -196,6 +196,24 @@ def test_a_killed_program_leaves_what_it_passed_over_counted(tmp_path: Path) -> 
     assert {states[1] for states in recorded.states("Tasks")} == {"lost"}
 
 
+def test_what_a_full_disk_does_not_take_is_counted(tmp_path: Path) -> None:
+    done = _run_script(
+        "import resource\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "meantime.start(sys.argv[1], policy='ring', ring_bytes=1_000_000)\n"
+        f"_recorder.emit_many({WAIT}, 40_000)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, resource.RLIM_INFINITY))\n"
+        "meantime.stop()\nprint('went on')\n",
+        tmp_path / "run.mtr",
+    )
+
+    lost = read(tmp_path / "run.mtr").trace.anomalies["records_lost"]
+    events = _events(tmp_path / "run.mtr", WAIT)
+    assert done.stdout == "went on\n", done.stderr
+    assert 0 < len(events) < 40_000
+    assert len(events) + lost == 40_000
+
+
 def test_it_can_be_written_out_while_it_turns(tmp_path: Path) -> None:
     with meantime.record(tmp_path / "run.mtr", policy="ring", ring_bytes=200_000):
         for _ in range(20):

@@ -124,6 +124,7 @@ static void stop_recording(void) {
     stop_helper();
     stop_dumper();
     epoch++;
+    pthread_mutex_lock(&dump_mutex); /* a loop without the GIL may be writing its ring out */
     pthread_mutex_lock(&rec_mutex);
     for (stream *s = rec.streams, *next; s; s = next) {
         int written = 1;
@@ -142,7 +143,7 @@ static void stop_recording(void) {
             if (!written) rec.failed_errno = errno;
         } else {
             pthread_mutex_unlock(&rec_mutex);
-            dump_stream(s);
+            written = dump_stream(s) == 0;
             pthread_mutex_lock(&rec_mutex);
         }
         lost += s->tail->lost;
@@ -174,6 +175,7 @@ static void stop_recording(void) {
     if (rec.facts_fd >= 0) close(rec.facts_fd);
     rec.facts_fd = -1;
     pthread_mutex_unlock(&rec_mutex);
+    pthread_mutex_unlock(&dump_mutex);
 }
 
 #endif

@@ -76,7 +76,9 @@ static void write_gap(stream *s, uint64_t until_ns) {
     gap[1].w1 = t->dumped_ns;
     gap[2].w0 = until_ns;
     gap[2].w1 = 0;
-    if (write_slots(s, gap, 3) == 0) t->reported = passed;
+    if (write_slots(s, gap, 3) < 0) return;
+    t->reported = passed;
+    t->dumped_ns = until_ns;
 }
 
 /* Passes over what is older than the ring is to keep, and returns the first chunk to write. */
@@ -97,10 +99,12 @@ static uint64_t first_to_dump(stream *s) {
     return first;
 }
 
-/* Writes what the ring of a stream holds and has not been written before. */
-static void dump_stream(stream *s) {
+/* Writes what the ring of a stream holds and has not been written before; what cannot be written is
+   passed over, and the result is -1. */
+static int dump_stream(stream *s) {
     static slot copy[CHUNK_SLOTS];
     chunk_content content;
+    int result = 0;
     uint64_t first = first_to_dump(s), last = __atomic_load_n(&s->tail->seq, __ATOMIC_ACQUIRE);
     for (uint64_t q = first; q <= last; q++) {
         int64_t begin = take_chunk(s, q, copy, &content);
@@ -108,10 +112,15 @@ static void dump_stream(stream *s) {
         write_gap(s, content.first_ns);
         if (write_slots(s, copy + begin, content.slots - (uint32_t)begin) < 0) {
             rec.failed_errno = errno;
-            s->tail->lost += content.events;
+            pthread_mutex_lock(&ring_mutex);
+            s->tail->overwritten += content.events;
+            pthread_mutex_unlock(&ring_mutex);
+            result = -1;
+            continue;
         }
         s->tail->dumped_ns = content.last_ns;
     }
+    return result;
 }
 
 static void dump_all(void) {
