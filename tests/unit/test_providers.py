@@ -321,10 +321,7 @@ class Stopped(Files):
     """Dies at an event."""
 
     left = -1
-
-    @property
-    def name(self) -> str:
-        return "Files"
+    name = "Files"
 
     def handle(self, event: Event, state: HistoryBuilder) -> None:
         self.left -= 1
@@ -387,6 +384,8 @@ def test_a_build_that_was_killed_goes_on_to_the_same_bytes(
 
 
 class Forgetful(Stopped):
+    name = "Files"
+
     def save(self) -> Any:
         return None
 
@@ -499,6 +498,8 @@ def test_a_trace_that_cannot_be_read_leaves_nothing(tmp_path: Path) -> None:
 
 
 class Flushing(Stopped):
+    name = "Files"
+
     def handle(self, event: Event, state: HistoryBuilder) -> None:
         state.increment(event.time_ns, state.quark("flushed"))
         state.flush()

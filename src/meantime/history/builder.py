@@ -105,8 +105,9 @@ class HistoryBuilder:
         """Where in the input you are: anything JSON can say, kept with the changes before it.
 
         After `resume=True` it is what it was when the last change that was kept came. Do again all
-        that came after it was set: what was kept of that is skipped. To set it to the same once
-        more before that is no harm. Where it was never set, go on with what is new.
+        that came after it was set: what was kept of that is skipped, and as long as it is `pop`
+        returns None and `ongoing` what was kept last. To set it to the same once more before that
+        is no harm. Where it was never set, go on with what is new.
         """
         return self._engine.position
 

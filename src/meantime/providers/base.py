@@ -30,19 +30,21 @@ class StateProvider:
     ['open', 'read', None]
 
     Attributes:
+        name: What the provider is called in messages and histories: its class's name as a rule.
         version: Another one once the provider makes other changes of the same events: a history
             that was made by another version is not used again.
         definition: What tells its code from any other; None takes the source of its class. One
             that was made by other code is not used again either.
     """
 
+    name: str = "StateProvider"
     version: int | str = 1
     definition: str | None = None
 
-    @property
-    def name(self) -> str:
-        """What the provider is called in messages and histories."""
-        return type(self).__name__
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "name" not in vars(cls):
+            cls.name = cls.__name__
 
     @property
     def takes_batches(self) -> bool:

@@ -44,7 +44,7 @@ class DeclaredProvider(StateProvider):
 
     def __init__(self, root: Node, name: str) -> None:
         root.table(*_TOP)
-        self._name = root["name"].text() if "name" in root else name
+        self.name = root["name"].text() if "name" in root else name
         self.version = _version(root.get("version"))
         values = Values()
         self._pools = values.pools
@@ -56,11 +56,6 @@ class DeclaredProvider(StateProvider):
         ]
         # By event name, what it changes.
         self._changes: dict[str, list[Change]] = {}
-
-    @property
-    def name(self) -> str:
-        """What the declaration calls itself, or else its file's name."""
-        return self._name
 
     def begin(self, state: HistoryBuilder) -> None:
         """Declare the lanes."""
