@@ -287,6 +287,8 @@ BAD = {
     'CHANGE { path = "a", set = 1, if = { field = "f", present = 1 } }': "5: must be true or false",
     "CHANGE { then = [] }": "5: 'if' is missing",
     'CHANGE { recycle = { pool = "p", key = 1 } }': r"5: there is no table \[pools.p\]",
+    '[define]\na = "{b}"\nb = "{c}"': r"2: \{b\} is defined here or further down",
+    '[define]\na = { text = "{a}x" }': r"2: \{a\} is defined here or further down",
     "[mappings]\nm = 1": "2: a mapping is a table",
     "[mappings.m]\na = []": r"2: \[\] is no state",
     "[mappings.m]\na = true": "2: true is no state",

@@ -152,7 +152,9 @@ def _read_tables(root: Node, values: Values) -> None:
         if not isinstance(lowest_first, bool):
             node["lowest_first"].fail("must be true or false")
         values.pools[name] = Pool(_constant_path(path), lowest_first=lowest_first)
-    for name, node in _tables(root, "define"):
+    definitions = _tables(root, "define")
+    values.undefined.update(name for name, _ in definitions)
+    for name, node in definitions:
         values.definitions[name] = values.value(node)
 
 

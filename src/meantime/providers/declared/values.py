@@ -110,6 +110,7 @@ class Values:
     def __init__(self) -> None:
         self.mappings: dict[str, dict[str, Any]] = {}
         self.definitions: dict[str, Value] = {}
+        self.undefined: set[str] = set()
         self.pools: dict[str, Pool] = {}
 
     def value(self, node: Node) -> Value:
@@ -238,6 +239,8 @@ class Values:
             node.fail("{} names no field")
         if name in self.definitions:
             return self.definitions[name]
+        if name in self.undefined:
+            node.fail(f"{{{name}}} is defined here or further down: define it before it is used")
         if name == "name":
             return lambda event, _: event.name
         if name == "time_ns":
