@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from meantime.cli.inputs import refuse_anomalies
+from meantime.cli.inputs import import_numpy, refuse_anomalies
 from meantime.cli.options import once
 from meantime.cli.output import write
 from meantime.errors import InputError, UsageError
@@ -117,6 +117,7 @@ _VALUES = ["count", "ns", "weight", "starts", "ends", "concurrency", "utilisatio
 def command(**options: Any) -> None:
     """Draw what happens at which offset of each second: a subsecond-offset heat map."""
     form = _form(options["output"], options["to_format"])
+    import_numpy()
     look, selection = _look(options), _selection(options)
     from meantime.cli.heatmap_inputs import added  # noqa: PLC0415 - NumPy is not for --help
     from meantime.cli.heatmap_request import Request  # noqa: PLC0415 - as above

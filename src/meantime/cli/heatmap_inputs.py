@@ -16,7 +16,6 @@ from meantime.cli.inputs import load, resolve
 from meantime.cli.progress import progress_bar
 from meantime.clocks import align
 from meantime.errors import InputError, TimeRangeError, UsageError
-from meantime.history import build
 from meantime.readers import perf, recognise
 from meantime.readers.contract import ReadOptions
 from meantime.readers.source import open_source
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from meantime.cli.heatmap_request import Request
     from meantime.clocks import Clock
     from meantime.query.offsets import Choice, Fold, OffsetMap
+    from meantime.trace import Trace
 
 __all__ = ["added"]
 
@@ -117,6 +117,12 @@ def _offset_ns(path: str, clock: Clock, request: Request, reference: _Reference)
 @contextmanager
 def _opened(path: str, request: Request) -> Iterator[HeldInput | StreamedInput]:
     """Yield an input; the samples of a text are not held, unless where they begin is asked for."""
+
+    def held(trace: Trace) -> HeldInput:
+        from meantime.history import build  # noqa: PLC0415 - a third of what starting costs
+
+        return HeldInput(build(trace))
+
     if Path(path).is_dir():
         yield HeldInput(load(path, lenient=request.lenient).history)
         return
@@ -126,13 +132,12 @@ def _opened(path: str, request: Request) -> Iterator[HeldInput | StreamedInput]:
         with progress_bar(f"reading {path}") as progress:
             options = ReadOptions(lenient=request.lenient, progress=progress)
             if reader.FORMAT != perf.FORMAT:
-                yield HeldInput(build(reader.read(source, options)))
+                yield held(reader.read(source, options))
                 return
             # A heat map needs no stacks, and text is mostly stacks.
             states = bool(request.choice.states)
             trace = perf.read(source, options, stacks=False, switches=states)
-            held = states or request.origin == "first"
-            yield HeldInput(build(trace)) if held else StreamedInput(trace)
+            yield held(trace) if states or request.origin == "first" else StreamedInput(trace)
     finally:
         source.close()
 

@@ -8,11 +8,11 @@ import numpy as np
 
 from meantime.columns import Coded
 from meantime.errors import UsageError
-from meantime.history.samples import SampleTable
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from meantime.history.samples import SampleTable
     from meantime.query.offsets.ranges import Range
 
 __all__ = ["samples_in_band", "samples_of_event"]
@@ -41,7 +41,7 @@ def samples_of_event(samples: SampleTable, event: str) -> SampleTable:
 
 
 def _chosen(samples: SampleTable, rows: npt.NDArray[np.bool_]) -> SampleTable:
-    return SampleTable(
+    return type(samples)(
         time_ns=samples.time_ns[rows],
         thread=samples.thread[rows],
         stack=samples.stack[rows],
