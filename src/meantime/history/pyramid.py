@@ -108,10 +108,10 @@ def open_pyramid(path: Path, checksum: int) -> Arrays:
         InputError: If the file cannot be read, is cut, damaged or another segment's.
     """
     try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise InputError(str(path), f"cannot be read: {error.strerror}; {_USELESS}") from None
-    header = data[: _HEADER.size]
+        data = np.memmap(path, np.uint8, "r").data
+    except (OSError, ValueError) as error:  # an empty file cannot be mapped
+        raise InputError(str(path), f"cannot be read: {error}; {_USELESS}", offset=0) from None
+    header = bytes(data[: _HEADER.size])
     if (
         len(header) < _HEADER.size
         or header[:8] != _MAGIC
@@ -122,7 +122,7 @@ def open_pyramid(path: Path, checksum: int) -> Arrays:
     if its_checksum != checksum:
         raise InputError(str(path), f"is not of this segment; {_USELESS}", offset=8)
     position = _HEADER_BYTES
-    if zlib.crc32(memoryview(data)[position:]) != body_crc or any(data[_HEADER.size : position]):
+    if zlib.crc32(data[position:]) != body_crc or any(data[_HEADER.size : position]):
         raise InputError(str(path), f"is cut or damaged; {_USELESS}", offset=position)
     arrays = {}
     for (name, kind), length in zip(_SECTIONS.items(), lengths, strict=True):

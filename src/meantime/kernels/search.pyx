@@ -134,10 +134,10 @@ cdef class Segments:
             timed_run, step, value_offset, values, time_offset, times, celled_run, cell_offset,
             some, low, high, sums, magnitude,
         ))
-        s.timed = timed_run.shape[0]
+        # How many there are is set last: another thread may be searching.
         s.times32 = NULL
         s.times64 = NULL
-        if s.timed:
+        if timed_run.shape[0]:
             s.timed_run = &timed_run[0]
             s.step = &step[0]
             s.value_offset = &value_offset[0]
@@ -149,8 +149,7 @@ cdef class Segments:
             else:
                 times64 = times
                 s.times64 = &times64[0]
-        s.celled = celled_run.shape[0]
-        if s.celled:
+        if celled_run.shape[0]:
             s.celled_run = &celled_run[0]
             s.cell_offset = &cell_offset[0]
             s.some = &some[0]
@@ -158,6 +157,8 @@ cdef class Segments:
             s.high = &high[0]
             s.sums = &sums[0]
             s.magnitude = &magnitude[0]
+        s.timed = timed_run.shape[0]
+        s.celled = celled_run.shape[0]
 
     cdef _know(self, Py_ssize_t quarks):
         more = max(quarks, 2 * len(self._first_array)) - len(self._first_array)
