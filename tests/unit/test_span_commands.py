@@ -149,9 +149,12 @@ def test_tables_for_people_name_what_was_found(
 def test_the_depths_of_threads_are_rows_of_a_statemap(trace: str, tmp_path: Path) -> None:
     with pytest.raises(SystemExit) as stopped:
         main(["statemap", trace, "-o", str(tmp_path / "map.json")])
-    drawn = json.loads((tmp_path / "map.json").read_text())["maps"][0]
+    drawn, operations = json.loads((tmp_path / "map.json").read_text())["maps"]
 
     assert stopped.value.code == 0
+    assert [(row["entity"], row["rects"][0]["states"]) for row in operations["rows"]] == [
+        ("0 · program 1 / net/5", {"get": 2000})
+    ]
     assert [state["name"] for state in drawn["states"]] == ["work", "wait", "read"]
     assert [
         (
@@ -331,3 +334,23 @@ def test_a_range_must_start_in_the_trace_and_is_clipped_to_its_end(
     assert found["range_ns"] == [1000, 10_000]
     assert stopped.value.code == 1
     assert "10000 ns is outside the history, [0, 10000)" in capsys.readouterr().err
+
+
+def test_overlapping_operations_and_objects_are_rows_of_a_statemap(tmp_path: Path) -> None:
+    events = [
+        {"ph": phase, "name": name, "cat": "net", "id": 5, "ts": ts, "pid": 1}
+        for phase, name, ts in (("b", "x", 0), ("b", "y", 5), ("e", "x", 9), ("e", "y", 12))
+    ] + [
+        {"ph": phase, "name": "o", "id": 1, "ts": ts, "pid": 1}
+        for phase, ts in (("N", 1), ("D", 3))
+    ]
+    (tmp_path / "x.json").write_text(json.dumps(events))
+
+    with pytest.raises(SystemExit):
+        main(["statemap", str(tmp_path / "x.json"), "-o", str(tmp_path / "map.json")])
+    maps = json.loads((tmp_path / "map.json").read_text())["maps"]
+
+    assert [[row["entity"] for row in panel["rows"]] for panel in maps] == [
+        ["0 · 1 / net/5", "0 · lane 1 · 1 / net/5"],
+        ["Processes/1/Objects/o/1"],
+    ]

@@ -50,7 +50,7 @@ def with_stacks(present: Present) -> Present:
             facts,
             attributes=attributes,
             kinds=kinds,
-            declarations=[*facts.declarations, _LANE],
+            declarations=[*([_LANE] if stacks.of_threads else []), *facts.declarations],
         ),
     )
 
@@ -73,6 +73,7 @@ class _Stacks:
         stored: How many attributes are none of these.
         number: Per attribute from `stored` on, which it is; -1 for what only holds others.
         held: The quarks of those that ever have a state.
+        of_threads: Whether any are of a thread.
     """
 
     base: Int64s
@@ -81,6 +82,7 @@ class _Stacks:
     stored: int
     number: Int32s
     held: Int32s
+    of_threads: bool
 
     @classmethod
     def of(cls, spans: SpanTable, attributes: Attributes) -> _Stacks:
@@ -99,10 +101,12 @@ class _Stacks:
         )
         zero = np.cumsum(depths, dtype=np.int64) - depths
         quarks = []
+        of_threads = False
         for thread, quark in enumerate(spans.threads.tolist()):
             path = attributes.path(quark)
             for lane in range(int(lanes[thread])):
                 below = _below(path, lane)
+                of_threads |= below[-1:] == ("Stack",)
                 parent = attributes.add(below, quark) if below else quark
                 names = map(str, range(int(depths[base[thread] + lane])))
                 quarks.append(attributes.add_many(names, parent))
@@ -111,7 +115,8 @@ class _Stacks:
         number = np.full(len(attributes) - stored, -1, np.int32)
         number[quark_of[ours] - stored] = np.flatnonzero(ours)
         lasting = np.arange(len(quark_of)) - np.repeat(zero, depths) < np.repeat(held, depths)
-        return cls(base, zero, len(quark_of), stored, number, quark_of[ours & lasting])
+        held_quarks = quark_of[ours & lasting]
+        return cls(base, zero, len(quark_of), stored, number, held_quarks, of_threads)
 
 
 class Stacked:

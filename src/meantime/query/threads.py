@@ -73,7 +73,10 @@ def thread_title(whose: Thread) -> str:
     >>> thread_title(Thread(1, 2, "app", "main", None))
     'app 1 / main 2'
     """
-    own = f"{whose.name} {whose.tid}" if whose.name else str(whose.tid)
+    own = str(whose.tid)
+    if whose.tid is None and whose.path is not None:
+        own = whose.path.removeprefix("Async/")
+    own = f"{whose.name} {own}" if whose.name else own
     if whose.pid == "":
         return own
     process = f"{whose.process} {whose.pid}" if whose.process else str(whose.pid)

@@ -10,7 +10,7 @@ import numpy as np
 from meantime.attributes import entity_name
 from meantime.columns import Coded
 from meantime.errors import MeantimeError
-from meantime.query.threads import thread_of, thread_quarks, thread_title
+from meantime.query.threads import thread_of, thread_title
 from meantime.trace import State
 from meantime.views.statemap.rows import matching, natural_order
 
@@ -98,7 +98,7 @@ class Subject:
 
 
 def subjects(history: History, pattern: str | None) -> list[Subject]:
-    """Return what there is to draw of a history: its lanes of states, and its stacks of spans.
+    """Return what there is to draw of a history: its lanes but those of numbers.
 
     An attribute has a row if it ever had a state, or a description.
 
@@ -154,35 +154,62 @@ def _state_rows(history: History, quarks: Int32s) -> _Rows:
 def _stack_rows(history: History, quarks: Int32s) -> _Rows:
     """Return the depths of stacks, each thread's together, in the order of the threads."""
     attributes = history.attributes
-    place = {quark: place for place, quark in enumerate(history.spans().threads.tolist())}
-    stacks = []
+    threads = set(history.spans().threads.tolist())
+    holders = []
     for stack in quarks.tolist():
         above = attributes.parent(stack)
         lane = 0
-        if above not in place:
+        if above not in threads:
             lane = int(attributes.name(above))
             above = attributes.parent(attributes.parent(above))
-        stacks.append((place[above], lane, above, stack))
+        holders.append((above, lane, stack))
+    return _depths(history, holders)
+
+
+def _async_rows(history: History, quarks: Int32s) -> _Rows:
+    """Return the depths of operations, each track's together, in the order of the tracks."""
+    attributes = history.attributes
+    holders = []
+    for track in quarks.tolist():
+        holders.append((track, 0, track))
+        lanes = attributes.find("Lane", parent=track)
+        holders += [
+            (track, int(attributes.name(lane)), lane)
+            for lane in ([] if lanes is None else attributes.children(lanes).tolist())
+        ]
+    return _depths(history, holders)
+
+
+def _depths(history: History, holders: list[tuple[int, int, int]]) -> _Rows:
+    """Return rows for what is below: of which thread or track, of which lane, and below what."""
+    attributes = history.attributes
+    place = {quark: place for place, quark in enumerate(history.spans().threads.tolist())}
     found: list[tuple[int, int, str]] = []
-    for _, lane, thread, stack in sorted(stacks):
-        title = (f"lane {lane} · " if lane else "") + thread_title(thread_of(history, thread))
-        depths = attributes.children(stack)
-        for depth, quark in enumerate(depths[history.has_values(depths)].tolist()):
+    for whose, lane, holder in sorted(holders, key=lambda row: (place.get(row[0], -1), row[1])):
+        title = (f"lane {lane} · " if lane else "") + thread_title(thread_of(history, whose))
+        depths = attributes.children(holder)
+        for quark in depths[history.has_values(depths)].tolist():
+            depth = attributes.name(quark)
             # what happens to a thread is drawn on its outermost row
-            owner = thread if depth == lane == 0 else quark
+            owner = whose if depth == "0" and not lane else quark
             found.append((quark, owner, f"{depth} · {title}"))
     columns = list(zip(*found, strict=True)) or [(), (), ()]
     of_row = np.array(columns[0], np.int32), np.array(columns[1], np.int32)
-    return _Rows(*of_row, list(columns[2]), _longest_first(history))
+    return _Rows(*of_row, list(columns[2]), _longest_first(history, {row[0] for row in holders}))
 
 
-def _longest_first(history: History) -> list[State]:
-    """Return the names of the threads' spans as states, that with most time in it first."""
-    spans = history.spans(thread_quarks(history))
+def _longest_first(history: History, whose: set[int]) -> list[State]:
+    """Return the names of these threads' spans as states, that with most time in it first."""
+    spans = history.spans(sorted(whose))
     total_ns = np.zeros(len(spans.name.names), np.int64)
     np.add.at(total_ns, spans.name.codes, spans.end_ns - spans.start_ns)
     codes = np.argsort(-total_ns, kind="stable")[: np.count_nonzero(total_ns)]
     return [State(spans.name.names[code], value) for value, code in enumerate(codes.tolist())]
 
 
-_ROWS_OF = {"state": _state_rows, "stack": _stack_rows}
+_ROWS_OF = {
+    "state": _state_rows,
+    "stack": _stack_rows,
+    "async": _async_rows,
+    "object": _state_rows,
+}
