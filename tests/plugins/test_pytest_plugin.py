@@ -182,6 +182,18 @@ def test_a_run_that_is_recorded_as_a_whole_is_asserted_test_by_test(tmp_path: Pa
     assert _outcomes(output, "FAILED") == set(FAIL), output
 
 
+def test_where_nothing_can_be_recorded_only_those_who_ask_for_it_are_skipped(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "conftest.py").write_text("import sys\nsys.platform = 'other'\n")
+
+    output = _pytest(tmp_path)
+
+    assert _outcomes(output, "PASSED") == {"test_plain"}
+    assert "recording is not possible on other yet: it needs Linux" in output
+    assert f"{len(PASS | FAIL.keys()) - 1} skipped" in output
+
+
 def test_the_example_runs(tmp_path: Path, root: Path) -> None:
     output = _pytest(tmp_path, str(root / "examples" / "test_shop.py"))
 

@@ -127,6 +127,8 @@ def _begin(item: pytest.Item, path: Path | None) -> Segment:
         try:
             item.stash[_segment] = Segment(path)
         except MeantimeError as error:
+            if path is None:
+                pytest.skip(f"meantime: {error}")
             pytest.exit(f"meantime: {error}", returncode=pytest.ExitCode.USAGE_ERROR)
     return item.stash[_segment]
 
