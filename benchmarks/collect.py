@@ -25,6 +25,7 @@ from measure import best_cpu_s, header
 import meantime
 from meantime.collect import _recorder
 from meantime.readers import recording
+from meantime.readers.recording.packing import pack
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -150,6 +151,15 @@ def events_and_reading() -> None:
     events = sum(entry.stat().st_size for entry in folder.glob("steps.mtr/*.ev")) / 16
     seconds = best_cpu_s(read, times=3)
     print(f"{'reading a recording':28} {events / seconds / 1e6:10.1f} M events/s")
+    packed = 0
+
+    def write_packed() -> None:
+        nonlocal packed
+        packed = sum(map(len, pack(folder / "steps.mtr")))
+
+    seconds = best_cpu_s(write_packed, times=3)
+    size = f"{packed / events:.1f} bytes an event"
+    print(f"{'packing it':28} {events / seconds / 1e6:10.1f} M events/s, {size}")
     shutil.rmtree(folder)
 
 
