@@ -128,7 +128,7 @@ def _going_on(
     reason = why_not(engine.catalogue.provenance, made_of)
     if reason is None and engine.position is None:
         forgets = provider is not None and provider.save() is None
-        reason = "the provider has no save()" if forgets else "nothing of it was kept"
+        reason = "the provider has no save()" if forgets else "its input cannot be read on"
     if reason is None:
         tell(f"{path}: was not finished: going on with it")
         return engine

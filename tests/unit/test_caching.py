@@ -11,7 +11,7 @@ from click.testing import CliRunner
 import meantime
 from meantime.caching import cache_directory
 from meantime.cli import cli
-from meantime.errors import InputError
+from meantime.errors import InputError, UsageError
 from meantime.history import loading
 
 if TYPE_CHECKING:
@@ -206,7 +206,7 @@ def test_commands_take_a_provider_and_keep_what_it_makes(
     trace: Path, toml: Path, tmp_path: Path
 ) -> None:
     def run(*words: object) -> Any:
-        return CliRunner().invoke(cli, list(map(str, words)), catch_exceptions=False)
+        return CliRunner().invoke(cli, list(map(str, words)))
 
     asked = ("query", trace, "state", "State", "2ns", "--provider", toml, "--json")
     assert json.loads(run(*asked).stdout)["value"] == "a"
@@ -221,5 +221,8 @@ def test_commands_take_a_provider_and_keep_what_it_makes(
     drawn = run("statemap", trace, "--provider", toml, "-o", tmp_path / "x.svg")
     assert drawn.exit_code == 0
     assert "2 records processed, 2 rectangles" in drawn.stderr
+    dumped = run("dump", trace, "--kind", "intervals", "--provider", toml).stdout.splitlines()
+    assert [json.loads(line)["value"] for line in dumped] == ["a!", "b!"]
+    assert isinstance(run("dump", trace, "--provider", toml).exception, UsageError)
     built = run("build", trace, "--provider", toml, "-o", tmp_path / "x.mth")
     assert "1 attributes" in built.stdout

@@ -497,6 +497,30 @@ def test_a_trace_that_cannot_be_read_leaves_nothing(tmp_path: Path) -> None:
     assert not path.exists()
 
 
+@pytest.mark.usefixtures("every_change_is_logged")
+@pytest.mark.parametrize(
+    ("last", "said"),
+    [(4, "was not finished: going on with it"), (9, "built anew: its input cannot be read on")],
+)
+def test_an_input_without_positions_goes_on_in_its_first_batch_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, last: int, said: str
+) -> None:
+    monkeypatch.setattr(jsonl, "_BATCH_EVENTS", 6)
+    monkeypatch.setattr(jsonl, "_LATE_EVENTS", 3)
+    monkeypatch.setattr(jsonl._Reading, "_position", lambda *_: None)
+    trace, path = write(tmp_path / "x.jsonl", list(script())), tmp_path / "x.mth"
+    dying = Stopped()
+    dying.left = last
+    with pytest.raises(Killed):
+        meantime.build(trace, dying, path)
+    told: list[str] = []
+
+    history = meantime.build(trace, Files, path, resume=True, tell=told.append)
+
+    assert picture(history) == picture(meantime.build(trace, Files))
+    assert said in told[0]
+
+
 class Flushing(Stopped):
     name = "Files"
 

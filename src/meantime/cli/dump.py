@@ -10,8 +10,8 @@ import click
 
 from meantime.attributes import entity_name, format_path
 from meantime.cli.inputs import load
-from meantime.cli.options import once
-from meantime.errors import InputError
+from meantime.cli.options import once, provider_option
+from meantime.errors import InputError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -47,10 +47,16 @@ _TOLD = {"changes", "events"}
     default="changes",
     help="What to print.  [changes]",
 )
+@provider_option
 @click.option("--lenient", is_flag=True, help="Skip and count what cannot be read.")
-def command(*, file: str, kind: str, lenient: bool) -> None:
+def command(*, file: str, kind: str, provider: str | None, lenient: bool) -> None:
     """Print what a trace holds, one JSON object a line."""
-    lines = _told(file, kind, lenient=lenient) if kind in _TOLD else _held(file, kind, lenient)
+    if provider and kind in _TOLD:
+        raise UsageError(f"--provider makes a history, and {kind} are what the file says itself")
+    if kind in _TOLD:
+        lines = _told(file, kind, lenient=lenient)
+    else:
+        lines = _held(load(file, lenient=lenient, provider=provider).history, kind)
     waiting: list[str] = []
     for line in lines:
         waiting.append(line)
@@ -114,8 +120,7 @@ class _Quoted:
             )
 
 
-def _held(file: str, kind: str, lenient: bool) -> Iterator[str]:  # noqa: FBT001 - one caller, above
-    history = load(file, lenient=lenient)[1]
+def _held(history: History, kind: str) -> Iterator[str]:
     if kind in {"spans", "samples", "counters"}:
         from meantime.cli import dump_spans  # noqa: PLC0415 - NumPy is not for --help
 

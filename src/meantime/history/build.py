@@ -127,14 +127,20 @@ class _Tables:
         for batch in batches:
             if self._feeder is not None and isinstance(batch, Events):
                 self._feeder.take(batch)
-            elif self._feeder is not None and not self._feeder.begun:
-                raise InputError(
-                    self._trace.source,
-                    f"a provider takes events, and a {self._trace.format} trace has none",
-                )
-            elif self._engine.keeps_events or isinstance(batch, StateChanges | Counters):
+                continue
+            if self._feeder is not None:
+                self._feeder.saves = False
+                # samples may stand before the first event, and nothing else
+                if not self._feeder.begun and not isinstance(batch, Samples):
+                    break
+            if self._engine.keeps_events or isinstance(batch, StateChanges | Counters):
                 self.grow()
                 self._put(batch)
+        if self._feeder is not None and not self._feeder.begun and not self._feeder.saves:
+            raise InputError(
+                self._trace.source,
+                f"a provider takes events, and a {self._trace.format} trace has none",
+            )
 
     def _put(self, batch: Batch) -> None:
         if isinstance(batch, StateChanges):

@@ -89,7 +89,7 @@ class _Recorder:
         self._batches += 1
         engine.forget()
         where = feeder.where()
-        if where["input"] is None or self._changes < len(engine.attributes):
+        if where is None or self._changes < len(engine.attributes):
             return
         self._seal()
         states, latest_ns = engine.states()

@@ -60,6 +60,8 @@ class Feeder:
 
     Attributes:
         begun: Whether the provider has begun a history.
+        saves: Whether the build may go on where it is: not if the input is past its first batch and
+            does not say where it is, nor if it holds more than events.
     """
 
     def __init__(
@@ -78,6 +80,7 @@ class Feeder:
         # The position of the batch before, and how many events of this one are done.
         self._position: Any = None
         self._events = 0
+        self.saves = True
         if (kept := engine.position) is not None:
             self._position, self._skip_events = kept["input"], kept["events"]
             self.begun = True
@@ -85,8 +88,11 @@ class Feeder:
         engine.drive(self.where)
 
     def where(self) -> Any:
-        """Return where the build may go on: the input, the events done since, the provider."""
-        if not self.begun or (saved := self._provider.save()) is None:
+        """Return where the build may go on: the input, the events done since, the provider.
+
+        None if it cannot.
+        """
+        if not self.begun or not self.saves or (saved := self._provider.save()) is None:
             return None
         return {"input": self._position, "events": self._events, "provider": saved}
 
@@ -109,6 +115,8 @@ class Feeder:
         else:
             self._take_each(batch)
         self._position, self._events = batch.position, 0
+        if batch.position is None:
+            self.saves = False
         if self._after is not None:
             self._after(self)
 
