@@ -327,3 +327,14 @@ def test_a_declaration_or_definition_said_again_is_one(builder: HistoryBuilder) 
 
     assert len([lane for lane in history.lanes if lane.declaration.pattern]) == 1
     assert list(history.tags) == [{"pid": 1}, {}]
+
+
+def test_a_code_that_stands_for_no_string_is_refused() -> None:
+    builder = HistoryBuilder()
+    quark = builder.quark("a")
+
+    with pytest.raises(ValueError, match="a: a code at 2 ns stands for no string"):
+        builder.modify_many([1, 2], [quark] * 2, Coded(np.array([0, 1], np.int32), ["x"]))
+    builder.modify_many([3, 4], [quark] * 2, Coded(np.array([-1, 0]), ["y"]))
+
+    assert [i.value for i in builder.close().intervals([quark], 1)] == ["x", None, "y"]

@@ -183,7 +183,7 @@ class _Tables:
 
     def put_changes(self, batch: StateChanges) -> None:
         tag = batch.tag if len(self._trace.tags) else None
-        quarks = self.quark_of[batch.entity]
+        quarks = self.quark_of.take(batch.entity)
         self._engine.put_codes(batch.time_ns, quarks, batch.state, self._code_of, tag)
         if batch.magnitude is not None:
             rows = np.flatnonzero(~np.isnan(batch.magnitude))

@@ -39,7 +39,7 @@ from meantime.history.spans import SpanCollector
 from meantime.history.store import Store
 from meantime.history.tables import Tables, pack
 from meantime.history.values import KIND_NAMES, word_of, words_of
-from meantime.kernels.tail import BACKWARDS, NO_QUARK
+from meantime.kernels.tail import BACKWARDS, NO_CODE, NO_QUARK
 from meantime.trace import LaneDeclaration
 
 if TYPE_CHECKING:
@@ -637,6 +637,8 @@ class Engine:
         if status == NO_QUARK:
             self._checked_quark(quark)
         name = self.attributes.text(quark)
+        if status == NO_CODE:
+            raise ValueError(f"{name}: a code at {time_ns} ns stands for no string of its column")
         if status == BACKWARDS:
             raise TimeOrderError(
                 f"{name}: a change at {time_ns} ns comes after one at"

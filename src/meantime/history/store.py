@@ -169,10 +169,10 @@ class Store:
     ) -> None:
         """Take changes to strings; `code_of` translates their codes, -1 is null."""
         self.batch_rows = 0
-        # One more at the end: a code of -1 takes it.
-        translate = np.append(code_of, np.int32(-1)).astype(np.int32)
+        code, code_of = (np.ascontiguousarray(codes, np.int32) for codes in (code, code_of))
         if self._reorder:
-            word = translate[code].astype(np.int64)
+            # One more at the end: a code of -1 takes it.
+            word = np.append(code_of, np.int32(-1))[code].astype(np.int64)
             null = word < 0
             meta = null.astype(np.uint32)
             if tag is not None:
@@ -181,12 +181,11 @@ class Store:
             self.put_words(time_ns, quark, np.where(null, 0, word), meta, kind)
             return
         for chunk in _chunks(len(time_ns)):
-            codes = np.take(translate, code[chunk], mode="wrap")
-            times, quarks = time_ns[chunk], quark[chunk]
+            times, quarks, codes = time_ns[chunk], quark[chunk], code[chunk]
             tags = None if tag is None else tag[chunk]
             row, status = 0, FULL
             while status == FULL:
-                row, status = self._tail.put_codes(times, quarks, codes, tags, row)
+                row, status = self._tail.put_codes(times, quarks, codes, code_of, tags, row)
                 if status == FULL:
                     self.batch_rows = chunk.start + row
                     self._make_room(whole=not self.whole_steps)

@@ -12,6 +12,7 @@ FULL: int
 BACKWARDS: int
 OTHER_TYPE: int
 NO_QUARK: int
+NO_CODE: int
 
 class Tail:
     time_ns: Int64s
@@ -64,7 +65,13 @@ class Tail:
     def put_one(self, time: int, quark: int, word: int, meta: int, kind: int) -> int: ...
     def amend(self, quark: int, word: int, meta: int, kind: int) -> int: ...
     def put_codes(
-        self, time: Int64s, quark: Int32s, code: Int32s, tag: Int32s | None, first: int
+        self,
+        time: Int64s,
+        quark: Int32s,
+        code: Int32s,
+        code_of: Int32s,
+        tag: Int32s | None,
+        first: int,
     ) -> tuple[int, int]: ...
     def put_words(
         self,

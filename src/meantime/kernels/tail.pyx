@@ -18,6 +18,7 @@ FULL = 1
 BACKWARDS = 2
 OTHER_TYPE = 3
 NO_QUARK = 4
+NO_CODE = 5
 
 cdef enum Status:
     S_DONE = 0
@@ -25,6 +26,7 @@ cdef enum Status:
     S_BACKWARDS = 2
     S_OTHER_TYPE = 3
     S_NO_QUARK = 4
+    S_NO_CODE = 5
 
 
 _REDO_ROWS = 4096
@@ -341,15 +343,18 @@ cdef class Tail:
         const int64_t[::1] time,
         const int32_t[::1] quark,
         const int32_t[::1] code,
+        const int32_t[::1] code_of,
         const int32_t[::1] tag,
         Py_ssize_t first,
     ):
         """Take changes to strings from row `first` on; -1 is null, or no tag (None: no tags).
 
+        `code_of` translates the codes of the column to those of the history.
+
         Returns:
             The row it stopped at, and why: `DONE` at the end, `FULL`, or what is wrong with it.
         """
-        cdef Py_ssize_t i = first, n = time.shape[0]
+        cdef Py_ssize_t i = first, n = time.shape[0], known = code_of.shape[0]
         cdef bint tagged = tag is not None
         cdef uint32_t meta
         cdef int32_t c
@@ -359,6 +364,10 @@ cdef class Tail:
             o = self.open()
             while i < n:
                 c = code[i]
+                if c >= known:
+                    status = S_NO_CODE
+                    break
+                c = code_of[c] if c >= 0 else -1
                 meta = (<uint32_t>(tag[i] + 1)) << 1 if tagged else 0
                 status = put(&o, time[i], quark[i], c if c >= 0 else 0, meta | (c < 0), 1)
                 if status != S_DONE:
