@@ -386,3 +386,33 @@ def test_the_depths_of_threads_become_entities(tmp_path: Path) -> None:
         "date, as the trace does not say when it began: it became 1970": 1,
         "ns before the first event: times begin there": 5,
     }
+
+
+def test_begun_spans_stay_in_order_among_complete_ones(tmp_path: Path) -> None:
+    events = [
+        {"ph": phase, "name": name, "ts": ts, "dur": 0, "pid": 1, "tid": 1}
+        for phase, name, ts in (
+            ("B", "a", 0), ("B", "b", 5), ("B", "c", 5), ("E", "c", 5), ("E", "b", 5),
+            ("X", "x", 7), ("E", "a", 9),
+        )
+    ]  # fmt: skip
+    (tmp_path / "x.json").write_text(json.dumps(events))
+    history = build(open_trace(tmp_path / "x.json"))
+
+    copy, lost = again(history, "chrome", tmp_path)
+
+    assert [row[1:5] for row in spans_of(copy)] == [
+        ("a", 0, 9000, 0), ("b", 5000, 5000, 1), ("c", 5000, 5000, 2), ("x", 7000, 7000, 1),
+    ]  # fmt: skip
+    assert spans_of(copy) == spans_of(history)
+    assert lost == {}
+
+
+def test_where_an_unfinished_span_ended_is_said_if_nothing_else_tells(tmp_path: Path) -> None:
+    marks = (("E", "a", 12), ("B", "b", 10), ("E", "b", 2), ("B", "a", 8), ("B", "b", 3))
+    events = [{"ph": phase, "name": name, "ts": ts} for phase, name, ts in marks]
+    (tmp_path / "x.json").write_text(json.dumps(events))
+
+    _, lost = again(build(open_trace(tmp_path / "x.json")), "chrome", tmp_path)
+
+    assert lost == {"ends of unfinished spans": 2}

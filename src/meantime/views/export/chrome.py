@@ -9,7 +9,10 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from meantime.query.threads import numbered, thread_of
+from meantime.trace import SpanFlag
 from meantime.views.export.rest import count_rest
 from meantime.views.export.walk import is_structured, lanes, walk
 
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["write"]
 
 _LINES_AT_ONCE = 2**12
+_EARLIEST_NS = -(2**63)
 _COUNTERS = "Processes/*/Counters/*/*"
 # The facts that are written otherwise, or stand for what is.
 _WRITTEN = {
@@ -81,6 +85,7 @@ def _events(history: History, lost: Counter[str]) -> Iterator[str]:
     yield from _points(history, lost)
     yield from _counters(history)
     _count_the_rest(history, lost)
+    _count_ends(history, lost)
     yield from _flows(history, lost)
     yield from _objects(history)
 
@@ -94,6 +99,23 @@ def _count_the_rest(history: History, lost: Counter[str]) -> None:
         len(path) in {2, 4} and path[0] == "Processes"
         for path in map(history.attributes.path, history.descriptions)
     )
+
+
+def _count_ends(history: History, lost: Counter[str]) -> None:
+    """Count the spans never finished that went on beyond all that is written of their thread."""
+    spans, points = history.spans(), history.points()
+    unfinished = spans.unfinished
+    if not unfinished.any():
+        return
+    for thread, quark in enumerate(spans.threads.tolist()):
+        part = slice(int(spans.offsets[thread]), int(spans.offsets[thread + 1]))
+        ends_ns = spans.end_ns[part]
+        last_ns = max(
+            int(spans.start_ns[part].max()),
+            int(ends_ns[~unfinished[part]].max(initial=_EARLIEST_NS)),
+            int(points.time_ns[points.quark == quark].max(initial=_EARLIEST_NS)),
+        )
+        lost["ends of unfinished spans"] += int((ends_ns[unfinished[part]] > last_ns).sum())
 
 
 def _us(time_ns: int) -> str:
@@ -153,27 +175,54 @@ def _arguments(text: str | None) -> str:
 
 
 def _thread(spans: SpanTable, thread: int, ids: str, names: list[str]) -> Iterator[str]:
-    unfinished = spans.unfinished
-    code = spans.name.codes
+    """Yield begins and ends of what was begun and ended, X events of other spans.
+
+    Only the times tell what X events are in; in a thread with lanes begins and ends would not come
+    in the order of time.
+    """
+    unfinished, code = spans.unfinished, spans.name.codes
+    for begins, row, time_ns in _steps(spans, thread):
+        if begins is None:
+            start_ns = int(spans.start_ns[row])
+            kind = '"ph":"B"'
+            if not unfinished[row]:
+                kind = f'"ph":"X","dur":{_us(time_ns - start_ns)}'
+            place = f'"name":{names[code[row]]},"ts":{_us(start_ns)},{ids}'
+            yield f"{{{kind},{place}{_details(spans, row)}}}"
+        elif begins:
+            place = f'"name":{names[code[row]]},"ts":{_us(time_ns)},{ids}'
+            yield f'{{"ph":"B",{place}{_details(spans, row)}}}'
+        elif not unfinished[row]:
+            yield f'{{"ph":"E","ts":{_us(time_ns)},{ids}}}'
+
+
+def _steps(spans: SpanTable, thread: int) -> Iterator[tuple[bool | None, int, int]]:
+    """Yield whether a span begins (None: it is told as a whole), its row, and the time."""
     if is_structured(spans, thread):
-        for _, rows in lanes(spans, thread):
-            for begins, row, time_ns in walk(spans, rows):
-                if begins:
-                    yield (
-                        f'{{"ph":"B","name":{names[code[row]]},"ts":{_us(time_ns)},{ids}'
-                        f"{_details(spans, row)}}}"
-                    )
-                elif not unfinished[row]:
-                    yield f'{{"ph":"E","ts":{_us(time_ns)},{ids}}}'
+        for _, in_lane in lanes(spans, thread):
+            yield from walk(spans, in_lane)
         return
-    for row in range(int(spans.offsets[thread]), int(spans.offsets[thread + 1])):
-        start_ns = int(spans.start_ns[row])
-        kind = '"ph":"B"'
-        if not unfinished[row]:
-            kind = f'"ph":"X","dur":{_us(int(spans.end_ns[row]) - start_ns)}'
-        yield (
-            f'{{{kind},"name":{names[code[row]]},"ts":{_us(start_ns)},{ids}{_details(spans, row)}}}'
-        )
+    rows = range(int(spans.offsets[thread]), int(spans.offsets[thread + 1]))
+    begun = np.zeros(len(rows), np.bool_)
+    if not spans.lane[rows.start : rows.stop].any():
+        begun = (spans.flags[rows.start : rows.stop] & np.uint8(SpanFlag.STRUCTURED)) != 0
+    parents = spans.parent
+    open_: list[int] = []
+    for row in rows:
+        parent = int(parents[row])
+        while parent >= 0 and not begun[parent - rows.start]:
+            parent = int(parents[parent])
+        while open_ and open_[-1] != parent:
+            ended = open_.pop()
+            yield False, ended, int(spans.end_ns[ended])
+        if begun[row - rows.start]:
+            open_.append(row)
+            yield True, row, int(spans.start_ns[row])
+        else:
+            yield None, row, int(spans.end_ns[row])
+    while open_:
+        ended = open_.pop()
+        yield False, ended, int(spans.end_ns[ended])
 
 
 def _async(spans: SpanTable, thread: int, path: tuple[str, ...], names: list[str]) -> Iterator[str]:
