@@ -10,7 +10,7 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Coded", "Int32s", "Int64s", "Mixed", "Value", "Values", "exact_sum"]
+__all__ = ["Coded", "Int32s", "Int64s", "Mixed", "Value", "Values", "exact_sum", "named"]
 
 Int32s: TypeAlias = npt.NDArray[np.int32]
 Int64s: TypeAlias = npt.NDArray[np.int64]
@@ -114,6 +114,21 @@ class Mixed:
 
 
 Values: TypeAlias = "Coded | Mixed"
+
+
+def named(value: Values) -> Coded:
+    """Return values as names: numbers are called as they are written.
+
+    >>> named(Mixed(np.array([2, 0, 2], np.uint8), np.array([7, 0, 7]), [])).to_list()
+    ['7', None, '7']
+    """
+    if isinstance(value, Coded):
+        return value
+    pairs = np.stack([value.kinds.astype(np.int64), value.words], axis=1)
+    _, first, code = np.unique(pairs, axis=0, return_index=True, return_inverse=True)
+    names = [str(value[row]) for row in first.tolist()]
+    codes = np.where(value.kinds == 0, -1, code.reshape(-1)).astype(np.int32)
+    return Coded(codes, names)
 
 
 def exact_sum(column: Int64s) -> int:

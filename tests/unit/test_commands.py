@@ -189,3 +189,26 @@ def test_totals_are_exact_beyond_64_bits(
     row = json.loads(run(capsys, "stats", str(path), "--json"))["rows"][0]
 
     assert (row["key"], row["total_ns"], row["share"]) == ("a", 3 * last_ns, 1.0)
+
+
+def test_small_numbers_are_states_and_are_counted_beside_others(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    with meantime.HistoryBuilder(tmp_path / "x.mth") as builder:
+        number, text = builder.quark("number"), builder.quark("text")
+        builder.modify_many([0, 4], [number] * 2, [3, 1])
+        builder.modify_many([0, 2, 6], [text] * 3, ["on", "off", "3"])
+        builder.close(10)
+
+    stats = json.loads(run(capsys, "stats", str(tmp_path / "x.mth"), "--json"))
+    info = json.loads(run(capsys, "info", str(tmp_path / "x.mth"), "--json"))
+
+    assert {row["key"]: row["total_ns"] for row in stats["rows"]} == {
+        "1": 6, "3": 8, "off": 4, "on": 2,
+    }  # fmt: skip
+    assert sorted(stats["transitions"]) == [["3", "1", 1], ["off", "3", 1], ["on", "off", 1]]
+    assert info["entities"] == 2
+    map_ = tmp_path / "x.json"
+    run(capsys, "heatmap", str(tmp_path / "x.mth"), "--by", "state", "-o", str(map_))
+    by = json.loads(map_.read_text())["by"]
+    assert sorted(by) == ["1", "3", "off", "on"]

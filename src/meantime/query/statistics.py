@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from meantime.attributes import entity_name
-from meantime.columns import Coded, exact_sum
+from meantime.columns import exact_sum, named
 
 if TYPE_CHECKING:
-    from meantime.columns import Int32s, Int64s
+    from meantime.columns import Int32s, Int64s, Values
     from meantime.history.history import History
     from meantime.history.results import Intervals
 
@@ -102,17 +102,17 @@ def state_statistics(
     groups: list[Int64s] = []
     lengths: list[Int64s] = []
     pairs: Counter[tuple[int, int]] = Counter()
-    names: list[str] = []
+    table: dict[str, int] = {}
     range_ns = asked
     if asked[0] < asked[1] or start_ns is not None or end_ns is not None:
         for batch in history.interval_batches(quarks, *asked):
-            assert isinstance(batch.value, Coded)
-            names = list(batch.value.names)
+            codes = _codes(batch.value, table)
             range_ns = batch.range_ns
-            group, length = _clipped(batch, by)
+            group, length = _clipped(batch, codes, by)
             groups.append(group)
             lengths.append(length)
-            pairs.update(_pairs(batch))
+            pairs.update(_pairs(batch, codes))
+    names = list(table)
     entities = len(quarks) if by == "state" else 1
     rows = [
         _row(
@@ -129,11 +129,21 @@ def state_statistics(
     return StateStatistics(by, range_ns, rows, transitions)
 
 
-def _clipped(batch: Intervals, by: Literal["state", "entity"]) -> tuple[Int64s, Int64s]:
+def _codes(value: Values, table: dict[str, int]) -> Int64s:
+    """Return where the states of a batch stand in a table, to which new ones are added."""
+    column = named(value)
+    code_of = np.full(len(column.names) + 1, -1, np.int64)
+    for code in np.unique(column.codes[column.codes >= 0]).tolist():
+        code_of[code] = table.setdefault(column.names[code], len(table))
+    return code_of[column.codes]
+
+
+def _clipped(
+    batch: Intervals, codes: Int64s, by: Literal["state", "entity"]
+) -> tuple[Int64s, Int64s]:
     """Return a group key and the clipped length of each interval with a state."""
-    assert isinstance(batch.value, Coded)
-    held = batch.value.codes >= 0
-    key = batch.value.codes[held].astype(np.int64)
+    held = codes >= 0
+    key = codes[held]
     if by == "entity":
         key |= batch.quark[held].astype(np.int64) << 32
     start_ns, end_ns = batch.range_ns
@@ -141,10 +151,8 @@ def _clipped(batch: Intervals, by: Literal["state", "entity"]) -> tuple[Int64s, 
     return key, length
 
 
-def _pairs(batch: Intervals) -> dict[tuple[int, int], int]:
+def _pairs(batch: Intervals, codes: Int64s) -> dict[tuple[int, int], int]:
     """Count which code follows which. A batch holds all intervals of its quarks."""
-    assert isinstance(batch.value, Coded)
-    codes = batch.value.codes.astype(np.int64)
     before, after = codes[:-1], codes[1:]
     follows = (batch.quark[:-1] == batch.quark[1:]) & (before >= 0) & (after >= 0)
     packed, counts = np.unique(before[follows] << 32 | after[follows], return_counts=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from meantime.attributes import entity_name
-from meantime.columns import Coded
+from meantime.columns import named
 from meantime.errors import UsageError
 from meantime.query.offsets.builder import CellsBuilder
 from meantime.query.offsets.map import OffsetMap, Source
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s, Int64s
+    from meantime.columns import Coded, Int32s, Int64s
     from meantime.history import History
     from meantime.history.samples import SampleTable
     from meantime.history.spans import SpanTable
@@ -252,20 +252,20 @@ class _Gathering:
         if not len(quarks):
             return
         for batch in self._history.interval_batches(quarks, *self._window):
-            assert isinstance(batch.value, Coded)
-            names = batch.value.names
+            column = named(batch.value)
+            names = column.names
             wanted = [
                 not self._choice.states
                 or any(fnmatchcase(name, pattern) for pattern in self._choice.states)
                 for name in names
             ]
             # The last one is for what has no state.
-            chosen = np.flatnonzero(np.array([*wanted, False])[batch.value.codes])
+            chosen = np.flatnonzero(np.array([*wanted, False])[column.codes])
             match self._choice.by:
                 case None | "host":
                     key = self._coded(np.zeros(len(batch), np.int64), [self._source])
                 case "state":
-                    key = self._coded(batch.value.codes, names)
+                    key = self._coded(column.codes, names)
                 case "name" | "thread" | "process":
                     key = self._of_thread(batch.quark)
                 case "cpu":

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from meantime.columns import named
 from meantime.trace import State
-from meantime.views.statemap.subject import StateTable, coded
+from meantime.views.statemap.subject import StateTable
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -42,7 +43,7 @@ class Changes(NamedTuple):
         table = StateTable(_declared(history))
         parts: list[tuple[Int64s, Int32s, Int32s, Int32s]] = []
         for batch in history.interval_batches(quarks) if len(quarks) else ():
-            column = coded(batch.value)
+            column = named(batch.value)
             table.add(column)
             state = np.append(table.of_code(column.names), np.int32(-1))[column.codes]
             kept = (batch.start_ns <= finish_ns) & (batch.end_ns > begin_ns)

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from meantime.columns import Coded
+from meantime.columns import Coded, named
 from meantime.history.spans import SpanTable
 from meantime.query.statistics import state_quarks
 from meantime.trace import ArgumentText
-from meantime.views.statemap.subject import coded
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -64,7 +63,7 @@ def _spans(history: History, quarks: Int32s) -> SpanTable:
     places = _tag_places(history, text)
     parts = []
     for batch in history.interval_batches(quarks):
-        column = coded(batch.value)
+        column = named(batch.value)
         of_code = np.array([names.setdefault(name, len(names)) for name in column.names], np.int32)
         held = (column.codes >= 0) & (batch.start_ns <= finish_ns) & (batch.end_ns > begin_ns)
         # what the last change began has no length within the bounds

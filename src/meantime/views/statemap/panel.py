@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.columns import Coded
+from meantime.columns import Coded, named
 from meantime.kernels import rectangles as kernel
 from meantime.views.statemap.data import Clipped
 from meantime.views.statemap.merging import merge
 from meantime.views.statemap.pile import Pile, part, room
-from meantime.views.statemap.subject import coded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -98,7 +97,7 @@ def _clip(
     tagged: bool,
 ) -> Visible:
     """Return what can be seen of intervals, as a view of `place`."""
-    column = coded(batch.value)
+    column = named(batch.value)
     while True:
         count = kernel.clip(
             batch.quark,

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from meantime.attributes import entity_name
-from meantime.columns import Coded
 from meantime.errors import MeantimeError
 from meantime.query.threads import thread_of, thread_title
 from meantime.trace import State
@@ -17,10 +16,10 @@ from meantime.views.statemap.rows import matching, natural_order
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from meantime.columns import Int32s, Values
+    from meantime.columns import Coded, Int32s
     from meantime.history import History
 
-__all__ = ["StateTable", "Subject", "coded", "subjects"]
+__all__ = ["StateTable", "Subject", "subjects"]
 
 
 class StateTable:
@@ -58,17 +57,6 @@ class StateTable:
             name = column.names[code]
             of_code[code] = self._index[name] = len(self.states)
             self.states.append(State(name, len(self.states)))
-
-
-def coded(value: Values) -> Coded:
-    """Return values as names: numbers are called as they are written."""
-    if isinstance(value, Coded):
-        return value
-    pairs = np.stack([value.kinds.astype(np.int64), value.words], axis=1)
-    _, first, code = np.unique(pairs, axis=0, return_index=True, return_inverse=True)
-    names = [str(value[row]) for row in first.tolist()]
-    codes = np.where(value.kinds == 0, -1, code.reshape(-1)).astype(np.int32)
-    return Coded(codes, names)
 
 
 @dataclass(frozen=True, slots=True)
