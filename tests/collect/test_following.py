@@ -65,6 +65,8 @@ def test_reading_on_tells_what_reading_at_once_tells(
     if "ring_bytes" in options or "max_bytes" in options:
         # what goes away has been seen while it was there
         assert at_once.activity.changes < following.activity.changes
+    elif at_once.lost:  # the disk was too slow for this machine: as above, of what was dropped
+        assert at_once.activity.changes <= following.activity.changes
     else:
         assert told == told_at_once
         assert following.longest == at_once.longest
