@@ -92,6 +92,19 @@ def test_an_answer_is_written_in_the_form_asked_for(path: Path, tmp_path: Path) 
     assert table["value_float"].to_pylist()[-1] == 0.5
 
 
+def test_a_long_table_has_every_row_aligned(tmp_path: Path) -> None:
+    path = tmp_path / "x.mth"
+    with HistoryBuilder(path) as builder:
+        for number in range(3000):
+            builder.quark("disks", str(number))
+
+    table = meantime("query", path, "tree").stdout.splitlines()
+
+    assert table[:3] == ["tree", "", "  quark   path"]
+    assert table[3:5] == ["      0   disks", "      1   disks/0"]
+    assert len(table) == 3 + 3001
+
+
 def test_forms_exclude_each_other(path: Path) -> None:
     assert isinstance(meantime("query", path, "tree", "--csv", "--json").exception, UsageError)
 
