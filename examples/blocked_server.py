@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from contextlib import suppress
 
 SECONDS = 1.5
 CONNECTIONS = 12
@@ -23,9 +24,10 @@ async def look_up(number: int) -> int:
 
 async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Answer one client until it leaves."""
-    while line := await reader.readline():
-        writer.write(f"{await look_up(int(line))}\n".encode())
-        await writer.drain()
+    with suppress(ConnectionError):
+        while line := await reader.readline():
+            writer.write(f"{await look_up(int(line))}\n".encode())
+            await writer.drain()
     writer.close()
 
 
@@ -45,20 +47,27 @@ async def serve() -> None:
     await clients.wait()
     reporting.cancel()
     server.close()
+    await asyncio.sleep(0.01)  # the last answers see that nobody is there
 
 
 async def ask(port: int) -> None:
     """Ask one question after another."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    for number in range(1_000_000):
-        writer.write(f"{number}\n".encode())
-        await reader.readline()
+    try:
+        for number in range(1_000_000):
+            writer.write(f"{number}\n".encode())
+            await reader.readline()
+    finally:
+        writer.close()
 
 
 async def load(port: int) -> None:
     """Ask from several connections at once for a while."""
     asking = [asyncio.create_task(ask(port)) for _ in range(CONNECTIONS)]
     await asyncio.wait(asking, timeout=SECONDS)
+    for task in asking:
+        task.cancel()
+    await asyncio.wait(asking)
 
 
 if __name__ == "__main__":
