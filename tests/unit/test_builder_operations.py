@@ -338,3 +338,28 @@ def test_a_code_that_stands_for_no_string_is_refused() -> None:
     builder.modify_many([3, 4], [quark] * 2, Coded(np.array([-1, 0]), ["y"]))
 
     assert [i.value for i in builder.close().intervals([quark], 1)] == ["x", None, "y"]
+
+
+def test_removing_the_root_is_refused_and_takes_nothing(builder: HistoryBuilder) -> None:
+    quark = builder.quark("a")
+    builder.modify(1, quark, "x")
+
+    with pytest.raises(QuarkError):
+        builder.remove(2, -1)
+    assert builder.ongoing(quark) == "x"
+
+
+def test_an_increment_may_be_a_number_of_numpy_but_no_bool(builder: HistoryBuilder) -> None:
+    quark = builder.quark("a")
+    builder.increment(1, quark, np.int64(2))  # type: ignore[arg-type]
+
+    assert builder.ongoing(quark) == 2
+    with pytest.raises(StateTypeError):
+        builder.increment(2, quark, True)
+
+
+def test_a_time_that_is_no_integer_is_refused(builder: HistoryBuilder) -> None:
+    builder.modify(1, builder.quark("a"), "x")
+
+    with pytest.raises(TypeError):
+        builder.history.state(0, 1.5)  # type: ignore[arg-type]

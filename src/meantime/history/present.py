@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from operator import index
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -118,6 +119,7 @@ class Present:
     def state(self, quark: int, time_ns: int) -> Interval:
         """Return the interval of an attribute that holds a time."""
         self.check_quark(quark)
+        time_ns = index(time_ns)
         self.check_time(time_ns)
         if self.known_from_ns is not None:
             self.check_known(np.array([quark]), time_ns)

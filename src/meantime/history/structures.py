@@ -6,7 +6,10 @@ from collections import deque
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, TypeAlias
 
-from meantime.errors import HistoryError, StateTypeError
+import numpy as np
+
+from meantime.attributes import ROOT
+from meantime.errors import HistoryError, QuarkError, StateTypeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,7 +68,9 @@ def pop(builder: Building, time_ns: int, quark: int, value: Value = None) -> Val
 def increment(builder: Building, time_ns: int, quark: int, amount: Value) -> None:
     """Add to an attribute's number; no state counts as 0."""
     before = builder.ongoing(quark)
-    if isinstance(before, str) or not isinstance(amount, int | float):
+    if isinstance(amount, np.number):
+        amount = amount.item()
+    if isinstance(before, str) or isinstance(amount, bool) or not isinstance(amount, int | float):
         name = builder.attributes.text(quark)
         raise StateTypeError(f"{name} holds {before!r}: {amount!r} cannot be added to it")
     builder.modify(time_ns, quark, amount if before is None else before + amount)
@@ -73,6 +78,8 @@ def increment(builder: Building, time_ns: int, quark: int, amount: Value) -> Non
 
 def remove(builder: Building, time_ns: int, quark: int, value: Value = None) -> None:
     """Give an attribute and all below it this value, none as a rule; children go first."""
+    if quark == ROOT:
+        raise QuarkError(f"{quark} is not the quark of an attribute: it is the root of all")
     below = builder.attributes.children(quark, recursive=True)
     for child in below[::-1].tolist():
         builder.modify(time_ns, child, value)
