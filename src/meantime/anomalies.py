@@ -188,7 +188,7 @@ CATALOGUE: dict[str, Anomaly] = {
         Anomaly(
             "trailing_text",
             "note",
-            "text behind the end of the trace was ignored",
+            "what stands behind the end of the trace was ignored",
         ),
         Anomaly(
             "record_skipped",

@@ -388,6 +388,17 @@ def test_objects_are_alive_until_they_are_deleted(read: Callable[..., History]) 
     assert len(history.points()) == 1
 
 
+def test_deletions_of_what_was_not_created_are_counted(read: Callable[..., History]) -> None:
+    def thing(ph: str, ts: int, number: str) -> dict[str, object]:
+        return {"ph": ph, "name": "Tree", "id": number, "pid": 1, "ts": ts}
+
+    history = read(
+        json.dumps([thing("N", 1, "1"), thing("D", 3, "2"), thing("D", 4, "1"), thing("D", 5, "1")])
+    )
+
+    assert dict(history.anomalies) == {"end_without_begin": 2}
+
+
 def test_samples_and_their_frames_are_read(read: Callable[..., History]) -> None:
     history = read(
         json.dumps(

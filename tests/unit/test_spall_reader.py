@@ -234,3 +234,11 @@ def test_what_instants_carry_is_kept(read: Callable[..., History]) -> None:
 def test_a_wrong_magic_is_said_of_a_file_called_spall(read: Callable[..., History]) -> None:
     with pytest.raises(InputError, match=r"byte 0: a \.spall trace begins with 0xbadf00d"):
         read(header(1, magic=MAGIC + 1) + begin1(1))
+
+
+def test_what_stands_behind_the_end_of_a_stream_is_counted(read: Callable[..., History]) -> None:
+    spans = header(1) + begin1(1) + end1(2)
+
+    found = [dict(read(spans + tail).anomalies) for tail in (b"\2", b"\2" + begin1(3))]
+
+    assert found == [{}, {"trailing_text": 1}]

@@ -354,3 +354,76 @@ def test_overlapping_operations_and_objects_are_rows_of_a_statemap(tmp_path: Pat
         ["0 · 1 / net/5", "0 · lane 1 · 1 / net/5"],
         ["Processes/1/Objects/o/1"],
     ]
+
+
+def test_a_trace_of_counters_alone_says_that_it_has_no_spans(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "counters.json"
+    path.write_text(
+        '{"displayTimeUnit":"ns","traceEvents":[{"ph":"C","name":"m","ts":1,"args":{"a":7}}]}'
+    )
+
+    found = json.loads(run(capsys, "info", str(path), "--json"))
+    told = run(capsys, "info", str(path))
+
+    assert {name: found[name] for name in ("spans", "depth", "processes", "facts")} == {
+        "spans": 0,
+        "depth": 0,
+        "processes": [],
+        "facts": {"displayTimeUnit": "ns"},
+    }
+    assert [line.split() for line in told.splitlines() if line.startswith("spans")] == [
+        ["spans", "none"]
+    ]
+
+
+ASYNC = [
+    {"ph": "b", "name": "get", "cat": "net", "id": 5, "ts": 1, "pid": 1},
+    {"ph": "e", "name": "get", "cat": "net", "id": 5, "ts": 3, "pid": 1},
+]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("flame", "-o", "OUT.svg"), "all spans are of async operations"),
+        (("flame", "-o", "OUT.txt"), "all spans are of async operations"),
+        (("convert", "OUT.folded"), "there are no spans of threads"),
+    ],
+)
+def test_stacks_are_not_made_of_async_operations(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, words: tuple[str, ...], said: str
+) -> None:
+    path = tmp_path / "async.json"
+    path.write_text(json.dumps(ASYNC))
+    command, *rest = [word.replace("OUT", str(tmp_path / "out")) for word in words]
+
+    with pytest.raises(SystemExit) as stopped:
+        main([command, str(path), *rest])
+
+    assert stopped.value.code == 1
+    assert said in capsys.readouterr().err
+    assert [entry.name for entry in tmp_path.iterdir()] == ["async.json"]
+
+
+def test_samples_beside_async_operations_are_a_flame_graph_and_folded_stacks(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path, drawn, folded = (tmp_path / name for name in ("t.json", "t.txt", "t.folded"))
+    path.write_text(
+        json.dumps(
+            {
+                "traceEvents": ASYNC,
+                "stackFrames": {"1": {"name": "work"}},
+                "samples": [{"tid": 2, "ts": 4, "name": "cycles", "sf": 1, "weight": 3}],
+            }
+        )
+    )
+
+    run(capsys, "flame", str(path), "-o", str(drawn))
+    with pytest.raises(SystemExit):
+        main(["convert", str(path), str(folded)])
+
+    assert (drawn.read_text(), folded.read_text()) == ("work 3\n", "work 3\n")
+    assert "not in the result: 1 async spans" in capsys.readouterr().err

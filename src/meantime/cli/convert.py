@@ -80,11 +80,16 @@ def _target(output: str, to: str | None, only: str | None) -> str:
 def _nothing_for(history: History, target: str) -> str | None:
     """Return why a format would hold nothing of a history; None if it holds something."""
     from meantime.query.statistics import state_quarks  # noqa: PLC0415 - as above
+    from meantime.query.threads import thread_quarks  # noqa: PLC0415 - as above
 
     has_states = history.has_values(state_quarks(history)).any()
     if target == "statemap":
         if not has_states and not len(history.spans()):
             return "there are no states and no spans, and statemap data hold only those"
+    elif target == "folded" and not (
+        has_states or len(thread_quarks(history)) or len(history.samples())
+    ):
+        return "there are no spans of threads, samples or states, and folded holds only those"
     elif target != "chrome" and not (has_states or len(history.spans()) or len(history.samples())):
         return f"there are no spans, samples or states, and {target} holds only those"
     return None

@@ -72,6 +72,7 @@ def command(
     band_ns, period_ns = _band(offset), parse_duration(period)
     from meantime.cli.output import write  # noqa: PLC0415 - only once the command line is sound
     from meantime.query.stacks import difference, gone  # noqa: PLC0415 - NumPy, not for --help
+    from meantime.query.threads import thread_quarks  # noqa: PLC0415 - as above
     from meantime.query.trees import call_tree  # noqa: PLC0415 - as above
 
     _, history = load(file, lenient=lenient)
@@ -91,6 +92,10 @@ def command(
         start_ns, end_ns = part.start_ns, part.end_ns
         return call_tree(part.history, part.threads, start_ns=start_ns, end_ns=end_ns, whole=whole)
 
+    if not len(thread_quarks(history)) and not len(history.samples()):
+        raise InputError(
+            file, "all spans are of async operations: no flame graph holds those, --chart does"
+        )
     tree, unit = counted(asked)
     lost: Counter[str] = Counter()
     if compared_to is None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
+_SPAN_FORMATS = ("chrome", "spall")
 _MOST_THREADS = 60
 _MOST_FACTS = 12
 _SHORT = 100
@@ -48,6 +49,9 @@ def _facts(trace: Trace, history: History) -> dict[str, Any]:
     statistics = state_statistics(history)
     spent = {row.key: row for row in statistics.rows}
     lanes = [lane.declaration for lane in history.lanes]
+    holds_spans = (
+        trace.format in _SPAN_FORMATS or len(history.spans()) > 0 or len(history.samples()) > 0
+    )
     return {
         "source": trace.source,
         "format": trace.format,
@@ -77,7 +81,7 @@ def _facts(trace: Trace, history: History) -> dict[str, Any]:
         "events": len(history.points()) + len(history.flows()),
         **(_event_facts(history) if trace.format == "jsonl" else {}),
         "anomalies": dict(history.anomalies),
-        **_span_facts(history),
+        **(_span_facts(history) if holds_spans else {}),
     }
 
 
@@ -95,12 +99,10 @@ def _event_facts(history: History) -> dict[str, Any]:
 
 
 def _span_facts(history: History) -> dict[str, Any]:
-    """Return what there is of spans and samples, by process and thread; nothing if none."""
+    """Return what there is of spans and samples, by process and thread."""
     from meantime.query.threads import thread_of  # noqa: PLC0415 - as above
 
     spans, samples = history.spans(), history.samples()
-    if not len(spans) and not len(samples):
-        return {}
     processes: dict[int | str, dict[str, Any]] = {}
     sampled = samples.thread.tolist()
     counted = {quark: sampled.count(quark) for quark in sorted(set(sampled))}
@@ -225,7 +227,7 @@ def _counted(facts: dict[str, Any]) -> str | None:
         if facts[name]
     ]
     deep = f"; at most {facts['depth']:,} deep" if facts["depth"] else ""
-    return ", ".join(told) + deep
+    return (", ".join(told) or "none") + deep
 
 
 def _print_threads(processes: list[dict[str, Any]]) -> None:

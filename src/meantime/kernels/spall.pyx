@@ -50,6 +50,7 @@ cdef extern from "spall_scan.h":
         int64_t negatives
         int64_t out_of_range
         int64_t skipped
+        int64_t trailing
         int64_t bad_buffers
         int64_t place
         int type
@@ -126,6 +127,7 @@ cdef class SpallScanner:
             "time_out_of_range": self.records.out_of_range,
             "bad_record": self.records.bad_buffers,
             "record_skipped": self.records.skipped,
+            "trailing_text": self.records.trailing,
             "time_went_back": backwards,
         }
 

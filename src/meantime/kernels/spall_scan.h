@@ -65,7 +65,7 @@ typedef struct {
   int64_t thread_count, thread_capacity;
   SpallProcess *processes;
   int64_t process_count;
-  int64_t strays, negatives, out_of_range, skipped, bad_buffers;
+  int64_t strays, negatives, out_of_range, skipped, bad_buffers, trailing;
   int64_t place; /* of the record that could not be read */
   int type;
   int lenient;
@@ -343,6 +343,7 @@ static int spall_stream(Spall *s) {
       s->flags[s->spans++] = 0;
       p += 26 + name_length;
     } else if (type == TYPE_STREAM_OVER) {
+      s->trailing += p + 1 < end;
       p = end;
     } else if (type == TYPE_CUSTOM_DATA || type == TYPE_PAD_SKIP) {
       if (left < 5 || left - 5 < (int64_t)load4(p + 1)) return unreadable(s, p, SPALL_CUT);

@@ -44,9 +44,10 @@ def call_tree(
     >>> tree.total.tolist(), unit
     ([5], 'ns')
     """
-    if len(history.spans()):
-        threads = thread_quarks(history) if quarks is None else quarks
-        spans = history.spans(threads, start_ns=start_ns, end_ns=end_ns)
+    threads = thread_quarks(history)
+    if len(threads):
+        chosen = threads if quarks is None else quarks
+        spans = history.spans(chosen, start_ns=start_ns, end_ns=end_ns)
         if whole:
             return span_tree(spans), "ns"
         return span_tree(spans, start_ns=start_ns, end_ns=end_ns), "ns"

@@ -40,6 +40,7 @@ def read_objects(records: Records) -> Iterator[Batch]:
         np.int32,
     )
     phase = records.phase[rows]
+    trace.anomalies.add("end_without_begin", _never_alive(entity.tolist(), phase.tolist()))
     yield StateChanges(
         time_ns=records.time_ns[rows],
         entity=entity,
@@ -56,3 +57,17 @@ def read_objects(records: Records) -> Iterator[Batch]:
             target=np.full(len(chosen), -1, np.int32),
             arguments=Arguments(records.arguments.offset[chosen], records.arguments.length[chosen]),
         )
+
+
+def _never_alive(entities: list[int], phases: list[int]) -> int:
+    """Return how many deletions are of what is not alive; both lists are in order of time."""
+    alive: set[int] = set()
+    strays = 0
+    for entity, phase in zip(entities, phases, strict=True):
+        if phase != ord("D"):
+            alive.add(entity)
+        elif entity in alive:
+            alive.remove(entity)
+        else:
+            strays += 1
+    return strays

@@ -32,9 +32,9 @@ def write(history: History, lost: Counter[str], *, version: int) -> Iterator[byt
     if len(spans):
         lost["samples"] += len(history.samples())
         lost["times of spans"] += len(spans)
-        lost["async spans"] += len(history.spans()) - len(spans)
     else:
         lost["times of samples"] += len(history.samples())
+    lost["async spans"] += len(history.spans()) - len(spans)
     count_rest(history, lost, *_NOT_HELD)
     yield from folded_lines(tree, lost)
 
