@@ -427,3 +427,22 @@ def test_samples_beside_async_operations_are_a_flame_graph_and_folded_stacks(
 
     assert (drawn.read_text(), folded.read_text()) == ("work 3\n", "work 3\n")
     assert "not in the result: 1 async spans" in capsys.readouterr().err
+
+
+def test_numbers_that_no_float_holds_leave_every_line_json(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "large.json"
+    path.write_text(
+        '[{"ph":"X","name":"a","ts":1,"dur":2,"pid":1,"tid":1,"args":{"v":1e400,"n":-1e999,"x":2.5}},'
+        '{"ph":"C","name":"c","ts":1,"pid":1,"args":{"a":1e400,"b":NaN,"c":"inf","d":1%s,"e":7}}]'
+        % ("0" * 400)
+    )
+
+    def strictly(kind: str) -> list[dict[str, Any]]:
+        lines = run(capsys, "dump", str(path), "--kind", kind).splitlines()
+        return [json.loads(line, parse_constant=pytest.fail) for line in lines]
+
+    assert [line["args"] for line in strictly("spans")] == [{"v": "1e400", "n": "-1e999", "x": 2.5}]
+    assert [(line["series"], line["value"]) for line in strictly("counters")] == [("e", 7)]
+    assert json.loads(run(capsys, "info", str(path), "--json"))["anomalies"] == {"bad_counter": 4}

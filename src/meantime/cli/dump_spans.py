@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,8 +19,15 @@ if TYPE_CHECKING:
 
 __all__ = ["counters", "parsed", "samples", "span_fields", "spans"]
 
+
+def _finite(text: str) -> float | str:
+    """Return the number; as text if none of 64 bits holds it, for JSON has no infinity."""
+    number = float(text)
+    return number if math.isfinite(number) else text
+
+
 # made once: `json.loads` makes one for every text that is not strict
-_DECODER = json.JSONDecoder(strict=False, parse_constant=str)
+_DECODER = json.JSONDecoder(strict=False, parse_constant=str, parse_float=_finite)
 
 
 def spans(history: History) -> Iterator[str]:

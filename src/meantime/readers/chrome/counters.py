@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -69,6 +70,10 @@ def _number(value: object) -> int | float | None:
             return None
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    if isinstance(value, int) and not -_LIMIT <= value < _LIMIT:
-        return float(value)
-    return value
+    if isinstance(value, int) and -_LIMIT <= value < _LIMIT:
+        return value
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
