@@ -63,6 +63,9 @@ def test_every_wait_has_its_reason(tmp_path: Path) -> None:
         async def wait_task() -> None:
             await asyncio.create_task(asyncio.sleep(0.001))
 
+        async def wait_gathered() -> None:
+            await asyncio.gather(asyncio.sleep(0.001), asyncio.sleep(0.001))
+
         async def wait_future() -> None:
             await future
 
@@ -79,6 +82,7 @@ def test_every_wait_has_its_reason(tmp_path: Path) -> None:
                 wait_lock(),
                 wait_condition(),
                 wait_task(),
+                wait_gathered(),
                 wait_future(),
                 wait_thread(),
                 wait_children(),
@@ -110,6 +114,7 @@ def test_every_wait_has_its_reason(tmp_path: Path) -> None:
         "wait_lock": "waiting:lock",
         "wait_condition": "waiting:condition",
         "wait_task": "waiting:tasks",
+        "wait_gathered": "waiting:tasks",
         "wait_future": "waiting:future",
         "wait_thread": "waiting:thread",
         "wait_children": "waiting:children",

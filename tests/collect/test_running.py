@@ -104,7 +104,7 @@ def test_tasks_that_are_there_are_in_the_state_they_are_in(
     assert _states(recorded, "yields") == [["waiting:sleep", "runnable", *ending]]
     assert _states(recorded, "new") == [["spawned", *ending]]
     # who wakes and spawns is known of the one that runs already, too
-    assert _states(recorded, "main") == [["running", "waiting:future", "runnable", "running", None]]
+    assert _states(recorded, "main") == [["running", "waiting:tasks", "runnable", "running", None]]
     assert any(
         name == "wake" and "main" in left[1] and "waits" in right[1]
         for name, left, right in recorded.flows

@@ -281,7 +281,12 @@ static uint32_t wait_place(PyObject *coroutine, PyObject *yielded) {
     uint32_t leaf = LEAF_OTHER;
     if (yielded == Py_None) leaf = LEAF_NONE;
     else if (task_type && Py_IS_TYPE(yielded, task_type)) leaf = LEAF_TASK;
-    else if (future_type && PyObject_TypeCheck(yielded, future_type)) leaf = LEAF_FUTURE;
+    else if (future_type && PyObject_TypeCheck(yielded, future_type))
+        /* the future of a gather stands for the tasks that are gathered */
+        leaf = !Py_IS_TYPE(yielded, future_type) &&
+                       !strcmp(Py_TYPE(yielded)->tp_name, "_GatheringFuture")
+                   ? LEAF_TASK
+                   : LEAF_FUTURE;
     uint32_t id = place_id(user_code, user_lasti, inner_code, leaf);
     Py_DECREF(at);
     return id;
