@@ -7,7 +7,7 @@ import pytest
 
 from meantime.columns import Coded
 from meantime.errors import HistoryError, QuarkError, StateTypeError, TimeOrderError, TimeRangeError
-from meantime.history import AttributePool, AttributeQueue, HistoryBuilder, structures
+from meantime.history import AttributePool, AttributeQueue, HistoryBuilder, reorder, structures
 from meantime.history.store import Store
 from meantime.testing import picture
 
@@ -166,10 +166,10 @@ def test_changes_later_than_was_said_are_an_error() -> None:
     quark = builder.quark("a")
     rows = 2**16
     builder.modify_many(np.arange(rows) * 10, [quark] * rows, np.arange(rows))
-    builder.modify(3, quark, 7)
 
     with pytest.raises(TimeOrderError, match="reorder_ns"):
-        builder.close()
+        builder.modify(3, quark, 7)
+    assert builder.close().state(quark, 3).value == 0
 
 
 def test_a_queue_gives_back_the_oldest_first(builder: HistoryBuilder) -> None:
@@ -363,3 +363,46 @@ def test_a_time_that_is_no_integer_is_refused(builder: HistoryBuilder) -> None:
 
     with pytest.raises(TypeError):
         builder.history.state(0, 1.5)  # type: ignore[arg-type]
+
+
+def test_what_is_wrong_with_a_change_is_said_at_once_also_where_late_ones_may_come() -> None:
+    builder = HistoryBuilder(reorder_ns=5)
+    quark = builder.quark("a")
+    builder.modify(10, quark, 1)
+    builder.modify(5, quark, 2)
+
+    with pytest.raises(TimeOrderError, match="reorder_ns"):
+        builder.modify(4, quark, 3)
+    with pytest.raises(StateTypeError):
+        builder.modify_many([11, 12], [quark] * 2, [4, "x"])
+    with pytest.raises(QuarkError):
+        builder.modify(1, 99, 1)
+    assert [i.value for i in builder.close().intervals([quark])] == [None, 2, 1, 4]
+
+
+def test_what_goes_on_is_known_also_of_changes_that_are_held_back() -> None:
+    builder = HistoryBuilder(reorder_ns=5)
+    count, stack = builder.quark("a"), builder.quark("s")
+    for time_ns in (1, 3):
+        builder.increment(time_ns, count)
+        builder.push(time_ns, stack, "x")
+    builder.modify(2, count, 7)
+    builder.update_ongoing(count, 5)
+    assert (builder.ongoing(count), builder.ongoing_start(count)) == (5, 3)
+    assert builder.pop(4, stack) == "x"
+
+    history = builder.close(6)
+
+    assert picture(history).split("\n") == ["a   .17555", "s   .11211", "s/1 .xxxxx", "s/2 ...x.."]
+
+
+def test_an_attribute_may_be_late_however_far_ahead_others_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reorder, "_HELD_ROWS", 2)
+    builder = HistoryBuilder(reorder_ns=5)
+    slow, fast = builder.quark("a"), builder.quark("b")
+    builder.modify_many([1, 9, 50, 60], [slow, slow, fast, fast], ["x", "z", "x", "y"])
+    builder.modify(5, slow, "y")
+
+    assert [i.value for i in builder.close().intervals([slow], 1)] == ["x", "y", "z"]

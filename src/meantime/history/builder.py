@@ -275,7 +275,8 @@ class HistoryBuilder:
     def history(self) -> History:
         """What is known so far, to be asked while it grows: each question sees all changes.
 
-        It ends just after the latest change; the intervals that go on are marked `ongoing`.
+        It ends just after the latest change; the intervals that go on are marked `ongoing`. Changes
+        held back because of `reorder_ns` are not in it yet.
         """
         return self._engine.history
 

@@ -112,10 +112,12 @@ class Store:
         """Know the quarks below `quarks`."""
         if quarks > self._tail.quarks:
             self._tail.reserve(quarks)
+        if self._reorder:
+            self._reorder.reserve(quarks)
 
     def kind(self, quark: int) -> int:
         """Return the type of an attribute's values."""
-        return int(self._tail.kind[quark])
+        return int((self._reorder.latest if self._reorder else self._tail).kind[quark])
 
     def kinds(self, quarks: int) -> npt.NDArray[np.uint8]:
         """Return the type of each attribute's values, by quark."""
@@ -128,11 +130,18 @@ class Store:
     def last_change_ns(self, quark: int) -> int | None:
         """Return the time of an attribute's last change; None before any."""
         time_ns = int(self._tail.start_ns[quark])
+        if self._reorder:
+            word, meta, _ = self._tail.now(quark)
+            time_ns = self._reorder.start_ns(quark, time_ns, word, meta)
         return None if time_ns == _INT64.min else time_ns
 
     def ongoing(self, quark: int, names: Sequence[str]) -> Value:
         """Return the value that an attribute has now."""
-        word, meta, kind = self._tail.now(quark)
+        if self._reorder:
+            latest = self._reorder.latest
+            word, meta, kind = (int(column[quark]) for column in latest[2:])
+        else:
+            word, meta, kind = self._tail.now(quark)
         return None if meta & 1 else value_of(word, kind, names)
 
     def copy(self) -> Store:
@@ -149,7 +158,9 @@ class Store:
     def put_one(self, time_ns: int, quark: int, word: int, meta: int, kind: int) -> None:
         """Take one change."""
         if self._reorder:
-            self._reorder.add_one(time_ns, quark, word, meta, kind)
+            status = self._reorder.add_one(time_ns, quark, word, meta, kind)
+            if status != DONE:
+                self._refuse(status, time_ns, quark, kind)
             self._release()
             return
         status = self._tail.put_one(time_ns, quark, word, meta, kind)
@@ -202,17 +213,26 @@ class Store:
     ) -> None:
         """Take changes given as words."""
         if self._reorder:
-            self._reorder.add(TypedChanges(time_ns, quark, word, meta, kind))
+            row, status = self._reorder.add(TypedChanges(time_ns, quark, word, meta, kind))
+            if status != DONE:
+                self._refuse(status, int(time_ns[row]), int(quark[row]), int(kind[row]))
             self._release()
         else:
             self._put_words(TypedChanges(time_ns, quark, word, meta, kind))
 
     def amend(self, quark: int, word: int, null: int, kind: int, start_ns: int) -> None:
         """Replace the value that an attribute has now; one without changes took it at the start."""
-        changed = 0 <= quark < self._tail.quarks and self.last_change_ns(quark) is not None
-        if not changed:
+        began_ns = self.last_change_ns(quark) if 0 <= quark < self._tail.quarks else None
+        if began_ns is None:
             self.put_one(self.start_ns(start_ns), quark, word, null, kind)
             return
+        if self._reorder:
+            meta = int(self._reorder.latest.meta[quark]) & ~1 | null
+            status = self._reorder.amend(quark, began_ns, word, meta, kind)
+            if status != DONE:
+                self._refuse(status, began_ns, quark, kind)
+            if began_ns != int(self._tail.start_ns[quark]):
+                return
         meta = int(self._tail.now_meta[quark]) & ~1 | null
         status = self._tail.amend(quark, word, meta, kind)
         while status == FULL:
