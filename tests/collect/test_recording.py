@@ -50,6 +50,7 @@ def test_every_wait_has_its_reason(tmp_path: Path) -> None:
     async def main() -> None:
         lock, event, queue = asyncio.Lock(), asyncio.Event(), asyncio.Queue[int]()
         semaphore, condition = asyncio.Semaphore(0), asyncio.Condition()
+        unfinished = asyncio.Queue[int]()
         future = asyncio.get_running_loop().create_future()
 
         async def wait_lock() -> None:
@@ -77,6 +78,7 @@ def test_every_wait_has_its_reason(tmp_path: Path) -> None:
                 group.create_task(asyncio.sleep(0.001))
 
         await lock.acquire()
+        unfinished.put_nowait(1)
         async with asyncio.TaskGroup() as group:
             for coroutine in (
                 wait_lock(),
@@ -88,6 +90,7 @@ def test_every_wait_has_its_reason(tmp_path: Path) -> None:
                 wait_children(),
                 event.wait(),
                 queue.get(),
+                unfinished.join(),
                 semaphore.acquire(),
             ):
                 group.create_task(coroutine)
@@ -95,6 +98,7 @@ def test_every_wait_has_its_reason(tmp_path: Path) -> None:
             lock.release()
             event.set()
             queue.put_nowait(1)
+            unfinished.task_done()
             semaphore.release()
             future.set_result(None)
             async with condition:
@@ -121,6 +125,7 @@ def test_every_wait_has_its_reason(tmp_path: Path) -> None:
     }
     assert reasons["wait"] == "waiting:event"
     assert reasons["get"] == "waiting:queue"
+    assert reasons["join"] == "waiting:queue"
     assert reasons["acquire"] == "waiting:semaphore"
     assert reasons["main"] == "waiting:children"
 

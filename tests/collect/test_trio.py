@@ -114,3 +114,31 @@ def test_anyio_is_recorded_on_both_backends(tmp_path: Path, backend: str) -> Non
     ((site, state),) = waits
     assert "(test_trio.py:" in site
     assert state == "waiting:sleep"
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_who_waits_for_a_memory_stream_of_anyio_waits_for_a_queue(
+    tmp_path: Path, backend: str
+) -> None:
+    async def main() -> None:
+        send, receive = anyio.create_memory_object_stream[int](0)
+
+        async def child() -> None:
+            await receive.receive()
+
+        async with send, receive, anyio.create_task_group() as group:
+            group.start_soon(child)
+            await anyio.wait_all_tasks_blocked()
+            await send.send(1)
+
+    with meantime.record(tmp_path / "run.mtr"):
+        anyio.run(main, backend=backend)
+
+    waits = [
+        state
+        for changes in read(tmp_path / "run.mtr").changes.values()
+        for _, state, tag in changes
+        if str(tag.get("function", "")).endswith(".child")
+    ]
+    assert "waiting:queue" in waits
+    assert "waiting:event" not in waits

@@ -31,7 +31,8 @@
 enum leaf { LEAF_NONE = 0, LEAF_FUTURE = 1, LEAF_TASK = 2, LEAF_OTHER = 3, LEAF_SPAWN = 4, LEAF_NAME = 5 };
 /* a trap is how a library suspends a task, whatever for */
 /* and a handle runs what a loop was asked to: who asked is not on the stack */
-enum { CODE_LIBRARY = 1, CODE_TRAP = 2, CODE_HANDLE = 4 };
+/* and a queue that waits by an event waits as a queue */
+enum { CODE_LIBRARY = 1, CODE_TRAP = 2, CODE_HANDLE = 4, CODE_QUEUE = 8 };
 
 typedef struct {
     PyObject *code, *subject;
@@ -114,6 +115,10 @@ static uint32_t classify_code(PyCodeObject *code) {
     if (flags && ends_with(file, length, "/asyncio/events.py") &&
         PyUnicode_CompareWithASCIIString(code->co_qualname, "Handle._run") == 0)
         flags |= CODE_HANDLE;
+    if (flags && (ends_with(file, length, "/anyio/streams/memory.py") ||
+                  (ends_with(file, length, "/asyncio/queues.py") &&
+                   PyUnicode_CompareWithASCIIString(code->co_qualname, "Queue.join") == 0)))
+        flags |= CODE_QUEUE;
     return flags;
 }
 
@@ -256,7 +261,7 @@ static inline struct _PyInterpreterFrame *frame_of_coroutine(PyObject *coroutine
 }
 
 static uint32_t wait_place(PyObject *coroutine, PyObject *yielded) {
-    PyObject *at = coroutine, *user_code = NULL, *inner_code = NULL;
+    PyObject *at = coroutine, *user_code = NULL, *inner_code = NULL, *queue_code = NULL;
     int user_lasti = -1;
     if (!PyCoro_CheckExact(at)) return place_id(NULL, -1, (PyObject *)Py_TYPE(at), LEAF_OTHER);
     Py_INCREF(at);
@@ -265,6 +270,7 @@ static uint32_t wait_place(PyObject *coroutine, PyObject *yielded) {
         PyObject *code = FRAME_CODE(frame);
         uint32_t flags = flags_of_code(code);
         if (!inner_code || !(flags & CODE_TRAP)) inner_code = code;
+        if (flags & CODE_QUEUE) queue_code = code;
         if (!user_code || !(flags & CODE_LIBRARY)) {
             user_code = code;
             user_lasti = _PyInterpreterFrame_LASTI(frame);
@@ -278,6 +284,8 @@ static uint32_t wait_place(PyObject *coroutine, PyObject *yielded) {
         Py_DECREF(at);
         at = next;
     }
+    /* what yields nothing goes on at once: such a checkpoint is no wait for the queue */
+    if (queue_code && yielded != Py_None) inner_code = queue_code;
     uint32_t leaf = LEAF_OTHER;
     if (yielded == Py_None) leaf = LEAF_NONE;
     else if (task_type && Py_IS_TYPE(yielded, task_type)) leaf = LEAF_TASK;
