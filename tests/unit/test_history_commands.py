@@ -105,6 +105,17 @@ def test_a_long_table_has_every_row_aligned(tmp_path: Path) -> None:
     assert len(table) == 3 + 3001
 
 
+def test_a_number_that_is_not_finite_is_text_in_json(tmp_path: Path) -> None:
+    path = tmp_path / "x.mth"
+    with HistoryBuilder(path) as builder:
+        load_ = builder.quark("load")
+        builder.modify_many([0, 1, 2], [load_] * 3, [float("nan"), float("-inf"), 0.5])
+
+    rows = lines(meantime("query", path, "intervals", "load", "--json"))
+
+    assert [row["value"] for row in rows] == ["nan", "-inf", 0.5]
+
+
 def test_forms_exclude_each_other(path: Path) -> None:
     assert isinstance(meantime("query", path, "tree", "--csv", "--json").exception, UsageError)
 

@@ -7,6 +7,7 @@ import json
 import sys
 from decimal import Decimal
 from itertools import chain, islice
+from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import click
@@ -113,7 +114,7 @@ def _as_json(name: str, column: Any, coded: dict[int, list[str]]) -> Iterator[st
     from meantime.columns import Coded  # noqa: PLC0415 - NumPy is not for --help
 
     if not isinstance(column, Coded):
-        return (json.dumps(value, default=_plain) for value in _values(column))
+        return map(_json, _values(column))
     if id(column.names) not in coded:
         texts = list(column.names) if name == JSON_TEXT else [*map(json.dumps, column.names)]
         coded[id(column.names)] = [*texts, "null"]  # code -1 is none: the last
@@ -155,6 +156,13 @@ def _print_table(title: str, batches: Rows) -> None:
 def _holds_numbers(column: Any) -> bool:
     kind = str(getattr(column, "dtype", getattr(column, "type", "")))
     return kind.startswith(("int", "uint", "float", "double", "decimal"))
+
+
+def _json(value: object) -> str:
+    """Return a value as JSON, which has no word for a number that is not finite."""
+    if isinstance(value, float) and not isfinite(value):
+        return f'"{value}"'
+    return json.dumps(value, default=_plain)
 
 
 def _plain(value: object) -> int | str:
