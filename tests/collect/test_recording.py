@@ -333,6 +333,34 @@ def test_a_full_disk_costs_what_it_is_said_to_cost_and_not_the_program(
     assert events + trace.anomalies["records_lost"] == 200_010
 
 
+def test_a_loop_whose_disk_was_full_for_a_while_can_be_looked_at(tmp_path: Path) -> None:
+    done = _run_script(
+        "import asyncio, resource\n"
+        "async def main():\n"
+        "    await asyncio.sleep(0)\n"
+        "    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, resource.RLIM_INFINITY))\n"
+        "    for _ in range(20):\n"
+        "        _recorder.emit_many(5, 10_000)\n"
+        "        await asyncio.sleep(0)\n"
+        "    resource.setrlimit(resource.RLIMIT_FSIZE, (-1, -1))\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "meantime.start(sys.argv[1])\n"
+        "asyncio.run(main())\n"
+        "meantime.stop()\n",
+        tmp_path / "run.mtr",
+    )
+
+    told = subprocess.run(
+        [sys.executable, "-m", "meantime", "info", str(tmp_path / "run.mtr")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert told.returncode == 0, told.stderr
+    assert "records_lost" in told.stdout
+
+
 def test_dropping_counts_what_it_drops(tmp_path: Path) -> None:
     with meantime.record(tmp_path / "run.mtr", policy="drop"):
         _recorder.emit_many(WAIT, 200_000)

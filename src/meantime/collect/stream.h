@@ -506,7 +506,9 @@ static void turn_blocking(stream *s, uint64_t seq) {
     advance(s);
     uint64_t end = now_ns();
     s->flush_ns += end - begin;
-    put_own(s, end, KIND_FLUSH, end - begin);
+    /* a loss goes back to before this stall, so it is told first */
+    report_lost(s);
+    put_own(s, now_ns(), KIND_FLUSH, end - begin);
 }
 
 static void turn_dropping(stream *s, uint64_t seq) {
