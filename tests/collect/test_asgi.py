@@ -103,7 +103,7 @@ def test_the_task_that_serves_is_tagged_while_it_does(tmp_path: Path) -> None:
         ("spawned", {}),
         ("running", {}),
         ("running", tagged),
-        ("waiting:future", tagged),
+        ("waiting:tasks", tagged),
         ("runnable", tagged),
         ("running", tagged),
         ("running", {}),
