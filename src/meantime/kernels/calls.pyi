@@ -6,7 +6,10 @@ def durations(
     start_ns: Int64s,
     end_ns: Int64s,
     parent: Int32s,
+    offsets: Int64s,
     group: Int32s,
     groups: int,
+    from_ns: int,
+    to_ns: int,
     quantiles: Int64s,
-) -> tuple[Int64s, Int64s, Int64s, Int64s, Int64s, Int64s]: ...
+) -> tuple[Int64s, Int64s, Int64s, Int64s, Int64s, Int64s, Int64s]: ...

@@ -127,38 +127,58 @@ cdef int64_t select(int64_t* values, int64_t low, int64_t high, int64_t rank,
 
 
 def durations(const int64_t[::1] start_ns, const int64_t[::1] end_ns, const int32_t[::1] parent,
-              const int32_t[::1] group, int64_t groups, const int64_t[:, ::1] quantiles):
-    """Return count, total, self, min and max per group of spans, and quantiles, all int64.
+              const int64_t[::1] offsets, const int32_t[::1] group, int64_t groups,
+              int64_t from_ns, int64_t to_ns, const int64_t[:, ::1] quantiles):
+    """Return count, total, self, covered time, min and max per group of spans, and quantiles.
 
-    What is self is a span's time less that of the spans directly in it, of whichever group.
+    A group covers the time within [from_ns, to_ns) in which any of its spans is open, on each
+    thread for itself.
+    Self is the time of a span that is in none of the spans directly inside it, of whichever group.
+    Spans inside one are in order of start.
     A quantile is a pair (p, q), for p / q; it is the nearest rank: the ceil(n * p / q)-th smallest
     of n. Groups below 0 are left out. Groups without rows have zeros.
 
     Returns:
-        Five columns, then an array of groups x quantiles, whose columns are in ascending order of
-        the quantiles given.
+        Six int64 columns, then an array of groups x quantiles, whose columns are in ascending
+        order of the quantiles given.
+
+    Raises:
+        OverflowError: If the durations of a group add up to more than 64 bits hold.
     """
-    cdef int64_t n = start_ns.shape[0], i, k, a, b, rank, low, lasted
-    cdef int32_t g
+    cdef int64_t n = start_ns.shape[0], i, k, a, b, t, rank, low, lasted, begin, end
+    cdef int32_t g, above
+    cdef bint overflows = False
     cdef uint64_t seed = 88172645463325252
     count_array = np.zeros(groups, np.int64)
     total_array = np.zeros(groups, np.int64)
     self_array = np.zeros(groups, np.int64)
+    covered_array = np.zeros(groups, np.int64)
     least_array = np.zeros(groups, np.int64)
     most_array = np.zeros(groups, np.int64)
     quantile_array = np.zeros((groups, quantiles.shape[0]), np.int64)
     cdef int64_t[::1] count = count_array, total = total_array, own = self_array
-    cdef int64_t[::1] least = least_array, most = most_array
+    cdef int64_t[::1] covered = covered_array, least = least_array, most = most_array
+    # per group: the last thread it was seen on, and up to when it covers the time there
+    cdef int32_t[::1] seen_on = np.full(groups, -1, np.int32)
+    cdef int64_t[::1] until = np.empty(groups, np.int64)
     cdef int64_t[:, ::1] quantile = quantile_array
-    cdef int64_t[::1] offsets = np.zeros(groups + 1, np.int64)
+    cdef int64_t[::1] first = np.zeros(groups + 1, np.int64)
     cdef int64_t[::1] place
     cdef int64_t[::1] bucket = np.empty(n, np.int64)
     with nogil:
+        t = 0
         for i in range(n):
+            while i >= offsets[t + 1]:
+                t += 1
             g = group[i]
             lasted = end_ns[i] - start_ns[i]
-            if parent[i] >= 0 and group[parent[i]] >= 0:
-                own[group[parent[i]]] -= lasted
+            above = parent[i]
+            # until its durations are put here, up to when each span is covered by those inside it
+            bucket[i] = start_ns[i]
+            if above >= 0 and end_ns[i] > bucket[above]:
+                if group[above] >= 0:
+                    own[group[above]] -= end_ns[i] - max(start_ns[i], bucket[above])
+                bucket[above] = end_ns[i]
             if g < 0:
                 continue
             if count[g] == 0 or lasted < least[g]:
@@ -166,11 +186,23 @@ def durations(const int64_t[::1] start_ns, const int64_t[::1] end_ns, const int3
             if count[g] == 0 or lasted > most[g]:
                 most[g] = lasted
             count[g] += 1
+            if total[g] > <int64_t>0x7FFFFFFFFFFFFFFF - lasted:
+                overflows = True
             total[g] += lasted
             own[g] += lasted
+            begin = max(start_ns[i], from_ns)
+            end = min(end_ns[i], to_ns)
+            if seen_on[g] == t:
+                begin = max(begin, until[g])
+            if end > begin:
+                covered[g] += end - begin
+                until[g] = end
+                seen_on[g] = <int32_t>t
         for k in range(groups):
-            offsets[k + 1] = offsets[k] + count[k]
-    place = np.asarray(offsets).copy()
+            first[k + 1] = first[k] + count[k]
+    if overflows:
+        raise OverflowError
+    place = np.asarray(first).copy()
     with nogil:
         for i in range(n):
             g = group[i]
@@ -178,8 +210,8 @@ def durations(const int64_t[::1] start_ns, const int64_t[::1] end_ns, const int3
                 bucket[place[g]] = end_ns[i] - start_ns[i]
                 place[g] += 1
         for k in range(groups):
-            a = offsets[k]
-            b = offsets[k + 1]
+            a = first[k]
+            b = first[k + 1]
             if a == b:
                 continue
             low = a
@@ -189,4 +221,5 @@ def durations(const int64_t[::1] start_ns, const int64_t[::1] end_ns, const int3
                     rank = low
                 quantile[k, i] = select(&bucket[0], low, b - 1, rank, &seed)
                 low = rank
-    return (count_array, total_array, self_array, least_array, most_array, quantile_array)
+    return (count_array, total_array, self_array, covered_array, least_array, most_array,
+            quantile_array)

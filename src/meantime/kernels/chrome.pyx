@@ -77,7 +77,6 @@ cdef extern from "chrome_scan.h":
     int chrome_init(Chrome*, const char*, int64_t, uint64_t) noexcept nogil
     void chrome_free(Chrome*) noexcept nogil
     int chrome_scan(Chrome*, int64_t) noexcept nogil
-    const char* value_end(const char*, const char*) noexcept nogil
 
 # In the order of the header's ODD_ constants.
 ODDITIES = (
@@ -258,10 +257,3 @@ cdef class ChromeScanner:
     def ids(self):
         """What the codes of pid, tid, id and scope stand for."""
         return texts_of(&self.scan.ids)
-
-
-def json_value_length(const uint8_t[::1] text, int64_t offset):
-    """Return how many bytes the JSON value at `offset` has; 0 if the text ends inside it."""
-    cdef const char* begin = <const char*>&text[0] + offset
-    cdef const char* stop = value_end(begin, <const char*>&text[0] + text.shape[0])
-    return 0 if stop == NULL else stop - begin

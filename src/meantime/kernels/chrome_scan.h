@@ -21,7 +21,7 @@ static inline int is_space(char c) { return c == ' ' || c == '\n' || c == '\t' |
 static inline const char *string_end(const char *p, const char *end) {
 #if defined(__SSE2__)
   const __m128i quote = _mm_set1_epi8('"'), slash = _mm_set1_epi8('\\');
-  while (p + 16 <= end) {
+  while (end - p >= 16) {
     __m128i block = _mm_loadu_si128((const __m128i *)p);
     unsigned hits = (unsigned)_mm_movemask_epi8(
         _mm_or_si128(_mm_cmpeq_epi8(block, quote), _mm_cmpeq_epi8(block, slash)));
@@ -31,12 +31,14 @@ static inline const char *string_end(const char *p, const char *end) {
     }
     p += __builtin_ctz(hits);
     if (*p == '"') return p;
+    if (end - p < 2) return NULL;
     p += 2;
   }
 #endif
   while (p < end) {
     if (*p == '"') return p;
-    p += *p == '\\' ? 2 : 1;
+    if (*p == '\\' && ++p == end) return NULL;
+    p++;
   }
   return NULL;
 }
@@ -48,7 +50,7 @@ static const char *nested_end(const char *p, const char *end) {
   const __m128i quote = _mm_set1_epi8('"'), slash = _mm_set1_epi8('\\'), open = _mm_set1_epi8('{'),
                 close = _mm_set1_epi8('}'), fold = _mm_set1_epi8(0x20);
   unsigned inside = 0; /* whether the block begins within a string */
-  while (p + 16 <= end) {
+  while (end - p >= 16) {
     __m128i block = _mm_loadu_si128((const __m128i *)p), folded = _mm_or_si128(block, fold);
     unsigned quotes = (unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(block, quote));
     unsigned slashes = (unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(block, slash));
@@ -67,6 +69,7 @@ static const char *nested_end(const char *p, const char *end) {
         else if ((c == '}' || c == ']') && --depth == 0) return p + i + 1;
         i++;
       }
+      if (i > end - p) return NULL; /* a backslash is the last byte */
       p += i;
       continue;
     }
@@ -210,7 +213,7 @@ static int decimal_slow(const char *p, const char *end, Decimal *out) {
     }
   }
   /* One below the limits, so that rounding stays inside. */
-  if (whole < -INT64_MAX || whole >= INT64_MAX) return NUMBER_RANGE;
+  if (whole < -INT64_MAX || whole >= INT64_MAX - 1) return NUMBER_RANGE;
   out->ns = (int64_t)whole;
   out->billionths = part;
   return NUMBER_OK;
@@ -309,6 +312,7 @@ typedef struct {
 typedef struct {
   const char *base, *end, *p;
   int state, lines, lenient;
+  int unbalanced; /* whether an event was seen whose brackets never close */
   /* spans */
   int64_t *start_ns, *end_ns, *args_offset;
   int32_t *thread, *name, *category, *args_length;
@@ -371,7 +375,7 @@ static void chrome_free(Chrome *s) {
 }
 
 static int spans_room(Chrome *s, int64_t n) {
-  int ok = column_grow((void **)&s->start_ns, n, 8) && column_grow((void **)&s->end_ns, n, 8) &&
+  int ok = n <= MOST_ROWS && column_grow((void **)&s->start_ns, n, 8) && column_grow((void **)&s->end_ns, n, 8) &&
            column_grow((void **)&s->args_offset, n, 8) && column_grow((void **)&s->thread, n, 4) &&
            column_grow((void **)&s->name, n, 4) && column_grow((void **)&s->category, n, 4) &&
            column_grow((void **)&s->args_length, n, 4) && column_grow((void **)&s->flags, n, 1);
@@ -385,7 +389,7 @@ static int spans_reserve(Chrome *s) {
 }
 
 static int marks_room(Chrome *s, int64_t n) {
-  int ok = column_grow((void **)&s->mark_ns, n, 8) &&
+  int ok = n <= MOST_ROWS && column_grow((void **)&s->mark_ns, n, 8) &&
            column_grow((void **)&s->mark_args_offset, n, 8) &&
            column_grow((void **)&s->mark_thread, n, 4) && column_grow((void **)&s->mark_name, n, 4) &&
            column_grow((void **)&s->mark_position, n, 4) &&
@@ -400,7 +404,7 @@ static int marks_reserve(Chrome *s) {
 }
 
 static int records_room(Chrome *s, int64_t n) {
-  int ok = column_grow((void **)&s->record_ns, n, 8) &&
+  int ok = n <= MOST_ROWS && column_grow((void **)&s->record_ns, n, 8) &&
            column_grow((void **)&s->record_offset, n, 8) &&
            column_grow((void **)&s->record_args_offset, n, 8) &&
            column_grow((void **)&s->record_duration_ns, n, 8) &&
@@ -728,7 +732,7 @@ static inline int64_t end_of(Chrome *s, const ChromeEvent *e, int64_t start_ns) 
     return start_ns;
   }
   if (e->duration_state == NUMBER_RANGE ||
-      __builtin_add_overflow(e->time.ns, e->duration.ns, &sum.ns) || sum.ns > INT64_MAX - 2) {
+      __builtin_add_overflow(e->time.ns, e->duration.ns, &sum.ns) || sum.ns >= INT64_MAX - 2) {
     s->odd[ODD_OUT_OF_RANGE]++;
     return start_ns;
   }
@@ -846,9 +850,11 @@ static int events_read(Chrome *s, const char *limit) {
       if (result == EVENT_MEMORY) return SCAN_MEMORY;
       if (!s->lenient) return SCAN_ERROR;
       s->odd[ODD_BAD_RECORD]++;
-      s->p = nested_end(begin, s->end);
+      /* brackets are matched up to the end in vain once only, or time would be quadratic */
+      s->p = s->unbalanced ? NULL : nested_end(begin, s->end);
       if (!s->p) {
         /* its brackets do not close: the next line that begins an event is a new start */
+        s->unbalanced = 1;
         s->p = begin + 1;
         while (s->p < s->end && !(*s->p == '{' && s->p[-1] == '\n')) s->p++;
       }

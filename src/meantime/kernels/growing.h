@@ -15,6 +15,9 @@
  * fewer if huge pages are whole. */
 enum { HUGE_BYTES = 2 << 20 };
 
+/* Rows are numbered by 32 bits. */
+#define MOST_ROWS ((int64_t)INT32_MAX)
+
 static int column_grow(void **data, int64_t capacity, size_t width) {
   size_t size = (size_t)capacity * width;
   void *grown = realloc(*data, size);

@@ -1,8 +1,7 @@
 """Begins and ends into spans, and spans into stacks: matching, order, depth, lane, parent, self.
 
-The rules: an end closes the latest begun span of its thread; spans of a thread stand in the order
-(start, longest first, as they came); one is inside another if its range is; one that overlaps the
-end of an open span goes to the first lane of its thread where it does not.
+An end closes the latest begun span of its thread. The spans of a thread are ordered by start,
+longest first, as they came. A span is inside the latest begun open one that holds it wholly.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
@@ -147,252 +146,271 @@ cdef void merge_sort(Key* keys, Key* spare, int64_t n) noexcept nogil:
         width *= 2
 
 
+cdef int sort_rows(int32_t* rows, int64_t n, const int64_t* start_ns, const int64_t* end_ns,
+                   bint by_length, Key** keys, Key** spare, int64_t* size) noexcept nogil:
+    """Sort rows by start, and longest first if so asked; stable. Return 0 if out of memory."""
+    cdef int64_t i
+    cdef int32_t row, last
+    for i in range(1, n):
+        row = rows[i]
+        last = rows[i - 1]
+        if start_ns[row] < start_ns[last] or (
+            by_length and start_ns[row] == start_ns[last] and end_ns[row] > end_ns[last]
+        ):
+            break
+    else:
+        return 1
+    if n > size[0]:
+        if not (grow(<void**>keys, n * sizeof(Key)) and grow(<void**>spare, n * sizeof(Key))):
+            return 0
+        size[0] = n
+    for i in range(n):
+        row = rows[i]
+        keys[0][i].start_ns = start_ns[row]
+        keys[0][i].end_ns = end_ns[row] if by_length else 0
+        keys[0][i].row = row
+    merge_sort(keys[0], spare[0], n)
+    for i in range(n):
+        rows[i] = keys[0][i].row
+    return 1
+
+
+cdef void interleave(const int32_t* begun, int64_t n, const int32_t* complete, int64_t m,
+                     const int64_t* start_ns, const int64_t* end_ns,
+                     int32_t* rows) noexcept nogil:
+    """Merge the begun and the complete rows of a thread, each in order."""
+    cdef int64_t i = 0, j = 0, k
+    cdef int32_t a, b
+    cdef bint takes_begun
+    for k in range(n + m):
+        if i == n:
+            takes_begun = False
+        elif j == m:
+            takes_begun = True
+        else:
+            a = begun[i]
+            b = complete[j]
+            if start_ns[a] != start_ns[b]:
+                takes_begun = start_ns[a] < start_ns[b]
+            # the next begun one may come after the end of an empty one, and hold complete ones
+            elif end_ns[a] == start_ns[a] or end_ns[a] > end_ns[b]:
+                takes_begun = True
+            else:
+                takes_begun = end_ns[a] == end_ns[b] and a < b
+        if takes_begun:
+            rows[k] = begun[i]
+            i += 1
+        else:
+            rows[k] = complete[j]
+            j += 1
+
+
 def order(const int64_t[::1] start_ns, const int64_t[::1] end_ns, const int32_t[::1] thread,
           const uint8_t[::1] flags, const int32_t[::1] rank):
-    """Return the order of the table, where each thread begins in it, and which are structured.
+    """Return the order of the table, and where each thread begins in it.
 
-    `rank` says which place a thread has among the threads. A thread is structured if all its spans
-    are; its spans are then in order of start, as they came, which keeps what was begun first first.
+    `rank` gives each thread's index in the result. Spans of a thread are ordered by start, longest
+    first, as they came. Structured ones of one start stay as they came among themselves: an empty
+    one may have ended before the next was begun.
 
     Returns:
-        int32 rows; int64 offsets, threads + 1; bool per thread, both by rank.
+        int32 rows; int64 offsets by rank, threads + 1.
 
     Raises:
         MemoryError: If there is not enough memory to sort.
     """
-    cdef int64_t n = start_ns.shape[0], threads = rank.shape[0], i, a, b, longest = 0
+    cdef int64_t n = start_ns.shape[0], threads = rank.shape[0], i, a, b, size = 0
+    cdef int64_t begun, complete
     cdef int32_t t, row
-    cdef bint sorted_
     rows_array = np.empty(n, np.int32)
     offsets_array = np.zeros(threads + 1, np.int64)
-    structured_array = np.ones(threads, np.uint8)
+    if not n:
+        return rows_array, offsets_array
     cdef int32_t[::1] rows = rows_array
     cdef int64_t[::1] offsets = offsets_array
-    cdef uint8_t[::1] structured = structured_array
-    cdef int64_t[::1] place = np.zeros(threads + 1, np.int64)
+    cdef int64_t[::1] structured = np.zeros(threads, np.int64)
+    cdef int64_t[::1] next_row = np.zeros(threads + 1, np.int64)
+    cdef const int64_t* starts = &start_ns[0]
+    cdef const int64_t* ends = &end_ns[0]
+    cdef int32_t* apart = NULL
     cdef Key* keys = NULL
     cdef Key* spare = NULL
     cdef bint failed = False
     with nogil:
         for i in range(n):
             t = rank[thread[i]]
-            place[t + 1] += 1
-            if not flags[i] & STRUCTURED:
-                structured[t] = 0
+            next_row[t + 1] += 1
+            if flags[i] & STRUCTURED:
+                structured[t] += 1
         for i in range(threads):
-            place[i + 1] += place[i]
+            next_row[i + 1] += next_row[i]
         for i in range(threads + 1):
-            offsets[i] = place[i]
+            offsets[i] = next_row[i]
         for i in range(n):
             t = rank[thread[i]]
-            rows[place[t]] = <int32_t>i
-            place[t] += 1
+            rows[next_row[t]] = <int32_t>i
+            next_row[t] += 1
         for t in range(<int32_t>threads):
             a = offsets[t]
             b = offsets[t + 1]
-            sorted_ = True
-            for i in range(a + 1, b):
-                row = rows[i]
-                if start_ns[row] < start_ns[rows[i - 1]] or (
-                    start_ns[row] == start_ns[rows[i - 1]]
-                    and end_ns[row] > end_ns[rows[i - 1]] and not structured[t]
-                ):
-                    sorted_ = False
+            if structured[t] == 0 or structured[t] == b - a:
+                if b - a > 1 and not sort_rows(&rows[a], b - a, starts, ends, structured[t] == 0,
+                                               &keys, &spare, &size):
+                    failed = True
                     break
-            if sorted_:
                 continue
-            if b - a > longest:
-                longest = b - a
-                failed = not (grow(<void**>&keys, longest * sizeof(Key))
-                              and grow(<void**>&spare, longest * sizeof(Key)))
-                if failed:
-                    break
+            begun = 0
+            complete = structured[t]
+            if not grow(<void**>&apart, (b - a) * sizeof(int32_t)):
+                failed = True
+                break
             for i in range(a, b):
                 row = rows[i]
-                keys[i - a].start_ns = start_ns[row]
-                keys[i - a].end_ns = 0 if structured[t] else end_ns[row]
-                keys[i - a].row = row
-            merge_sort(keys, spare, b - a)
-            for i in range(a, b):
-                rows[i] = keys[i - a].row
+                if flags[row] & STRUCTURED:
+                    apart[begun] = row
+                    begun += 1
+                else:
+                    apart[complete] = row
+                    complete += 1
+            if not (sort_rows(apart, begun, starts, ends, False, &keys, &spare, &size)
+                    and sort_rows(apart + begun, complete - begun, starts, ends, True,
+                                  &keys, &spare, &size)):
+                failed = True
+                break
+            interleave(apart, begun, apart + begun, complete - begun, starts, ends, &rows[a])
+        free(apart)
         free(keys)
         free(spare)
     if failed:
         raise MemoryError
-    return rows_array, offsets_array, structured_array.view(np.bool_)
+    return rows_array, offsets_array
 
 
 cdef int64_t NEVER = 0x7FFFFFFFFFFFFFFF
 
 
 cdef struct Lanes:
-    int32_t* top        # per lane the innermost open span, -1 if none
-    int64_t* lowest     # three trees over the lanes: when the innermost ends, at the earliest
-    int64_t* highest    # and at the latest; and when the latest one of them began
-    int64_t* latest
-    int64_t width       # leaves, a power of two
+    int32_t* top       # per lane the latest begun span, -1 if none
+    int64_t* free_at   # a tree of least values: when the outermost span of each lane ends
+    int64_t width      # leaves, a power of two
     int32_t count
 
 
-cdef void lanes_free(Lanes* lanes) noexcept nogil:
-    free(lanes.top)
-    free(lanes.lowest)
-    free(lanes.highest)
-    free(lanes.latest)
-
-
-cdef void lane_set(Lanes* lanes, int64_t lane, int32_t top, const int64_t* start_ns,
-                   const int64_t* end_ns) noexcept nogil:
-    cdef int64_t i = lanes.width + lane
-    lanes.top[lane] = top
-    lanes.lowest[i] = lanes.highest[i] = NEVER if top < 0 else end_ns[top]
-    lanes.latest[i] = -NEVER if top < 0 else start_ns[top]
-    i >>= 1
-    while i:
-        lanes.lowest[i] = min(lanes.lowest[2 * i], lanes.lowest[2 * i + 1])
-        lanes.highest[i] = max(lanes.highest[2 * i], lanes.highest[2 * i + 1])
-        lanes.latest[i] = max(lanes.latest[2 * i], lanes.latest[2 * i + 1])
-        i >>= 1
-
-
-cdef bint lane_add(Lanes* lanes, const int64_t* start_ns, const int64_t* end_ns) noexcept nogil:
-    cdef int64_t lane, i
-    cdef int64_t width = lanes.width
+cdef bint lane_add(Lanes* lanes) noexcept nogil:
+    cdef int64_t i, width = lanes.width
     if lanes.count == width:
         width = width * 2 if width else 8
-        if not (grow(<void**>&lanes.top, width * 4) and grow(<void**>&lanes.lowest, width * 16)
-                and grow(<void**>&lanes.highest, width * 16)
-                and grow(<void**>&lanes.latest, width * 16)):
+        if not (grow(<void**>&lanes.top, width * sizeof(int32_t))
+                and grow(<void**>&lanes.free_at, 2 * width * sizeof(int64_t))):
             return False
+        for i in range(width):
+            lanes.free_at[width + i] = lanes.free_at[lanes.width + i] if i < lanes.count else NEVER
+        for i in range(width - 1, 0, -1):
+            lanes.free_at[i] = min(lanes.free_at[2 * i], lanes.free_at[2 * i + 1])
         lanes.width = width
-        for i in range(2 * width):
-            lanes.lowest[i] = NEVER
-            lanes.highest[i] = -NEVER
-            lanes.latest[i] = -NEVER
-        for lane in range(lanes.count):
-            lane_set(lanes, lane, lanes.top[lane], start_ns, end_ns)
+    lanes.top[lanes.count] = -1
     lanes.count += 1
-    lane_set(lanes, lanes.count - 1, -1, start_ns, end_ns)
     return True
 
 
-cdef int64_t lane_ended(Lanes* lanes, int64_t time_ns) noexcept nogil:
-    """A lane whose innermost span has ended by then; there is one."""
+cdef int64_t lane_free(Lanes* lanes, int64_t time_ns) noexcept nogil:
+    """Return the first lane behind lane 0 that is free at a time, a new one if necessary.
+
+    Lane 0 is never free here. Returns -1 if there is not enough memory.
+    """
     cdef int64_t node = 1
+    if lanes.free_at[1] > time_ns:
+        return lanes.count - 1 if lane_add(lanes) else -1
     while node < lanes.width:
         node *= 2
-        if lanes.lowest[node] > time_ns:
+        if lanes.free_at[node] > time_ns:
             node += 1
     return node - lanes.width
 
 
-cdef int64_t lane_around(Lanes* lanes, int64_t end_ns) noexcept nogil:
-    """The lane whose innermost span began latest of those that end no earlier, or a free one.
-
-    The first of equals; -1 if there is none.
-    """
-    cdef int64_t[64] waiting
-    cdef int depth = 1
-    cdef int64_t node, found = -1, best = 0
-    waiting[0] = 1
-    while depth:
-        depth -= 1
-        node = waiting[depth]
-        if lanes.highest[node] < end_ns or (found >= 0 and lanes.latest[node] <= best):
-            continue
-        if node >= lanes.width:
-            found = node - lanes.width
-            best = lanes.latest[node]
-        else:
-            waiting[depth] = 2 * node + 1
-            waiting[depth + 1] = 2 * node
-            depth += 2
-    return found
+cdef void lane_take(Lanes* lanes, int64_t lane, int64_t until_ns) noexcept nogil:
+    cdef int64_t i = lanes.width + lane
+    lanes.free_at[i] = until_ns
+    i >>= 1
+    while i:
+        lanes.free_at[i] = min(lanes.free_at[2 * i], lanes.free_at[2 * i + 1])
+        i >>= 1
 
 
 def nest(const int64_t[::1] start_ns, const int64_t[::1] end_ns, const int32_t[::1] level,
-         const int64_t[::1] offsets, const uint8_t[::1] structured):
+         const uint8_t[::1] flags, const int64_t[::1] offsets):
     """Return depth, lane and parent of each span of a table in order, as int32.
 
-    A span is inside the latest begun open one that ends no earlier. If there is none in a lane
-    that is free for it, it begins at the bottom of the first lane without an open span. A parent is
-    a row of the same lane, or -1; depths count from 0 in each lane. What an empty span at the edge
-    of others is in, times do not say: `level` decides.
+    A parent is the latest begun open span that ends no earlier, -1 if there is none; a depth is the
+    parent's plus one. Whether an empty span is inside one that ends at its time, times do not show:
+    it is if both are structured and `level` says so.
+
+    A lane is a place to draw: that of the parent, unless a span in it is still open that began after
+    the parent, which the new one then partly overlaps; then the first lane behind lane 0 without an
+    open span.
 
     Raises:
         MemoryError: If there is not enough memory for the lanes.
     """
-    cdef int64_t n = start_ns.shape[0], t, i, lane
-    cdef int32_t top, single
+    cdef int64_t n = start_ns.shape[0], t, i, lane, start, end, other_end
+    cdef int32_t parent, top
     cdef Lanes lanes
-    cdef bint failed = False, tied
+    cdef bint failed = False, overlaps
     depth_array = np.empty(n, np.int32)
     lane_array = np.zeros(n, np.int32)
     parent_array = np.empty(n, np.int32)
     if not n:
         return depth_array, lane_array, parent_array
-    cdef int32_t[::1] depth = depth_array, lane_of = lane_array, parent = parent_array
-    cdef const int64_t* starts = &start_ns[0]
-    cdef const int64_t* ends = &end_ns[0]
+    cdef int32_t[::1] depth = depth_array, lane_of = lane_array, parent_of = parent_array
     lanes.top = NULL
-    lanes.lowest = lanes.highest = lanes.latest = NULL
-    lanes.width = 0
+    lanes.free_at = NULL
     with nogil:
         for t in range(offsets.shape[0] - 1):
-            single = -1
-            if structured[t]:
-                for i in range(offsets[t], offsets[t + 1]):
-                    while single >= 0 and level[single] >= level[i]:
-                        single = parent[single]
-                    parent[i] = single
-                    depth[i] = 0 if single < 0 else depth[single] + 1
-                    single = <int32_t>i
-                continue
+            parent = -1
             lanes.count = 0
+            lanes.width = 0
             for i in range(offsets[t], offsets[t + 1]):
-                lane = 0
-                if lanes.count == 0:
-                    while single >= 0 and ends[single] <= starts[i] and not (
-                        ends[single] == ends[i] and level[single] < level[i]
-                    ):
-                        single = parent[single]
-                    if single < 0 or ends[i] <= ends[single]:
-                        parent[i] = single
-                        depth[i] = 0 if single < 0 else depth[single] + 1
-                        single = <int32_t>i
-                        continue
-                    lanes.width = 0
-                    if not lane_add(&lanes, starts, ends):
-                        failed = True
-                        break
-                    lane_set(&lanes, 0, single, starts, ends)
-                tied = False
-                while lanes.lowest[1] <= starts[i]:
-                    lane = lane_ended(&lanes, starts[i])
-                    top = lanes.top[lane]
-                    while top >= 0 and ends[top] <= starts[i]:
-                        tied = ends[top] == ends[i] and level[top] < level[i]
-                        if tied:
+                start = start_ns[i]
+                end = end_ns[i]
+                overlaps = False
+                # What ends before this one does holds nothing that comes later and this does not.
+                while parent >= 0:
+                    other_end = end_ns[parent]
+                    if other_end > start:
+                        if other_end >= end:
                             break
-                        top = parent[top]
-                    lane_set(&lanes, lane, top, starts, ends)
-                    if tied:
+                        overlaps = True
+                    elif (other_end == end and flags[parent] & flags[i] & STRUCTURED
+                            and level[parent] < level[i]):
                         break
-                if not tied:
-                    lane = lane_around(&lanes, ends[i])
-                if lane < 0:
-                    lane = lanes.count
-                    if not lane_add(&lanes, starts, ends):
+                    parent = parent_of[parent]
+                parent_of[i] = parent
+                depth[i] = 0 if parent < 0 else depth[parent] + 1
+                if overlaps and lanes.count == 0:
+                    if not lane_add(&lanes):
                         failed = True
                         break
-                top = lanes.top[lane]
-                parent[i] = top
-                depth[i] = 0 if top < 0 else depth[top] + 1
-                lane_of[i] = <int32_t>lane
-                lane_set(&lanes, lane, <int32_t>i, starts, ends)
+                    lanes.top[0] = <int32_t>(i - 1)
+                if lanes.count:
+                    lane = 0 if parent < 0 else lane_of[parent]
+                    top = lanes.top[lane]
+                    while top >= 0 and top != parent and end_ns[top] <= start:
+                        top = (parent_of[top] if parent_of[top] >= 0
+                               and lane_of[parent_of[top]] == lane else -1)
+                    lanes.top[lane] = top
+                    if top != parent:
+                        lane = lane_free(&lanes, start)
+                        if lane < 0:
+                            failed = True
+                            break
+                        lane_take(&lanes, lane, end)
+                    lanes.top[lane] = <int32_t>i
+                    lane_of[i] = <int32_t>lane
+                parent = <int32_t>i
             if failed:
                 break
-        lanes_free(&lanes)
+        free(lanes.top)
+        free(lanes.free_at)
     if failed:
         raise MemoryError
     return depth_array, lane_array, parent_array
@@ -400,13 +418,76 @@ def nest(const int64_t[::1] start_ns, const int64_t[::1] end_ns, const int32_t[:
 
 def self_time(const int64_t[::1] start_ns, const int64_t[::1] end_ns,
               const int32_t[::1] parent):
-    """Return each span's time minus that of the spans directly inside it, as int64."""
-    cdef int64_t n = start_ns.shape[0], i
+    """Return each span's time that is in none of the spans directly inside it, as int64.
+
+    Spans inside one are in order of start.
+    """
+    cdef int64_t n = start_ns.shape[0], i, begin
+    cdef int32_t above
     self_array = np.empty(n, np.int64)
     cdef int64_t[::1] self_ns = self_array
+    cdef int64_t[::1] covered_ns = np.empty(n, np.int64)
     with nogil:
         for i in range(n):
             self_ns[i] = end_ns[i] - start_ns[i]
-            if parent[i] >= 0:
-                self_ns[parent[i]] -= end_ns[i] - start_ns[i]
+            covered_ns[i] = start_ns[i]
+            above = parent[i]
+            if above >= 0 and end_ns[i] > covered_ns[above]:
+                begin = max(start_ns[i], covered_ns[above])
+                self_ns[above] -= end_ns[i] - begin
+                covered_ns[above] = end_ns[i]
     return self_array
+
+
+def innermost_time(const int64_t[::1] start_ns, const int64_t[::1] end_ns,
+                   const int64_t[::1] offsets):
+    """Return for how long each span was the latest begun open one of its thread, as int64.
+
+    Every instant in which anything is open on a thread is counted once.
+    """
+    cdef int64_t n = start_ns.shape[0], t, i, now, until
+    cdef int32_t top
+    time_array = np.zeros(n, np.int64)
+    cdef int64_t[::1] time_ns = time_array
+    cdef int32_t[::1] below = np.empty(n, np.int32)
+    with nogil:
+        for t in range(offsets.shape[0] - 1):
+            top = -1
+            now = -NEVER
+            for i in range(offsets[t], offsets[t + 1] + 1):
+                until = start_ns[i] if i < offsets[t + 1] else NEVER
+                while top >= 0:
+                    if end_ns[top] > until:
+                        time_ns[top] += until - now
+                        break
+                    if end_ns[top] > now:
+                        time_ns[top] += end_ns[top] - now
+                        now = end_ns[top]
+                    top = below[top]
+                now = until
+                if i < offsets[t + 1]:
+                    below[i] = top
+                    top = <int32_t>i
+    return time_array
+
+
+def taken_parents(const int32_t[::1] parent, const uint8_t[::1] wanted):
+    """Return the parents of the wanted rows, by their index among these, as int32.
+
+    That of a row whose parent is not wanted is the nearest wanted one above it, -1 if there is none.
+    """
+    cdef int64_t n = parent.shape[0], i, count = 0
+    cdef int32_t above
+    # per row: its index among the wanted, or else that of the nearest wanted above it
+    cdef int32_t[::1] nearest = np.empty(n, np.int32)
+    found_array = np.empty(n, np.int32)
+    cdef int32_t[::1] found = found_array
+    with nogil:
+        for i in range(n):
+            above = nearest[parent[i]] if parent[i] >= 0 else -1
+            nearest[i] = above
+            if wanted[i]:
+                found[count] = above
+                nearest[i] = <int32_t>count
+                count += 1
+    return found_array[:count].copy()

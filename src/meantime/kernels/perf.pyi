@@ -13,7 +13,10 @@ NANOS: int
 class PerfText:
     records: int
     unknown_lines: int
+    unread_headers: int
     times_beyond: int
+    steps_back: int
+    far_steps_back: int
     lost: list[tuple[int, int, int]]
 
     def __init__(self, layout: int, with_stacks: bool, with_switches: bool) -> None: ...
@@ -28,7 +31,7 @@ class PerfText:
         event: Int32s,
         stack: Int32s,
         tail: npt.NDArray[np.int64] | None,
-    ) -> tuple[int, int]: ...
+    ) -> tuple[int, int, bool]: ...
     def threads_from(self, first: int) -> list[tuple[bytes, bytes | None]]: ...
     def events_from(self, first: int) -> list[bytes]: ...
     def frames_so_far(self) -> list[tuple[bytes, bool]]: ...

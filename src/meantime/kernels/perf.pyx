@@ -38,6 +38,9 @@ cdef extern from "perf_text.h" nogil:
         int64_t time_ns
         int32_t cpu
         const char *rest
+    enum:
+        PERF_HEADER
+        PERF_OTHER_FIELDS
     ctypedef struct perf_counted:
         int64_t period
         const char *event
@@ -87,6 +90,11 @@ cdef enum:
     SWITCH_FIELDS = 6
 
 
+# perf sorts what it prints, except for what it flushes in rounds, which are shorter than this.
+cdef enum:
+    FAR_NS = 1_000_000_000
+
+
 cdef struct Columns:
     int64_t *time_ns
     int64_t *period
@@ -97,6 +105,7 @@ cdef struct Columns:
     int64_t *tail
     const char *text
     Py_ssize_t rows
+    Py_ssize_t room
 
 
 cdef int32_t intern(intern_table *table, const char *at, size_t size, uint32_t context) noexcept nogil:
@@ -114,9 +123,11 @@ cdef class PerfText:
     cdef int layout
     cdef bint with_stacks, with_switches, after_frames
     cdef int64_t *switches
-    cdef Py_ssize_t switch_count, switch_room
-    cdef int64_t last_ns, open_unknown
-    cdef readonly int64_t records, unknown_lines, times_beyond
+    cdef Py_ssize_t switch_count, switch_room, open_switch
+    cdef bint in_record
+    cdef int64_t last_ns, open_unknown, open_unread
+    cdef readonly int64_t records, unknown_lines, unread_headers, times_beyond
+    cdef readonly int64_t steps_back, far_steps_back
     cdef readonly list lost
 
     def __cinit__(self, int layout, bint with_stacks, bint with_switches):
@@ -144,39 +155,48 @@ cdef class PerfText:
         int32_t[::1] thread, int32_t[::1] cpu, int32_t[::1] event, int32_t[::1] stack,
         int64_t[:, ::1] tail,
     ):
-        """Return how many bytes were read, and how many rows they filled.
+        """Return how many bytes were read, how many rows they filled, and whether the rows ran out.
 
-        The columns need room for a row in every 10 bytes, `tail` too unless it is None: it gets
-        where in the text that begins and ends which stands behind an event's name. Unless this is the last block, a sample
-        that is open at its end is left for the next one.
+        All columns have the same length, at least 1. If they fill up, reading stops before the
+        first sample that has no row, and the next call continues there. `tail`, unless it is None,
+        gets where in the text that begins and ends which follows an event's name. Unless this is
+        the last block, a sample that is open at its end is left for the next call.
         """
-        assert time_ns.shape[0] > text.shape[0] // 10
+        cdef Py_ssize_t room = time_ns.shape[0]
+        if room < 1 or not (
+            room == period.shape[0] == thread.shape[0] == cpu.shape[0] == event.shape[0]
+            == stack.shape[0]
+        ):
+            raise ValueError("the columns must have one length, at least 1")
         cdef Columns out = Columns(
-            &time_ns[0], &period[0], &thread[0], &cpu[0], &event[0], &stack[0], NULL, NULL, 0
+            &time_ns[0], &period[0], &thread[0], &cpu[0], &event[0], &stack[0], NULL, NULL, 0, room
         )
         if tail is not None:
-            assert tail.shape[0] > text.shape[0] // 10
+            if tail.shape[0] != room or tail.shape[1] != 2:
+                raise ValueError("the tail must have a row of two for each row of the columns")
             out.tail = &tail[0, 0]
             out.text = <const char*>&text[0] if text.shape[0] else NULL
         cdef Py_ssize_t done = 0
+        cdef bint full = False
         if text.shape[0]:
             with nogil:
                 done = self.read(
-                    <const char*>&text[0], <const char*>&text[0] + text.shape[0], last, &out
+                    <const char*>&text[0], <const char*>&text[0] + text.shape[0], last, &out, &full
                 )
         if done < 0:
             raise MemoryError
-        return done, out.rows
+        return done, out.rows, full
 
     cdef Py_ssize_t read(
-        self, const char *begin, const char *end, bint last, Columns *out
+        self, const char *begin, const char *end, bint last, Columns *out, bint *full
     ) noexcept nogil:
         """Read the lines of a block; return how many bytes need not be read again, -1 without memory."""
         cdef const char *line = begin
         cdef const char *done = begin
         cdef const char *line_end
         cdef const char *next_line
-        cdef int open = NOTHING
+        cdef int open = RECORD if self.in_record else NOTHING
+        cdef int kind
         cdef perf_header header
         while line < end:
             line_end = <const char*>memchr(line, b"\n", <size_t>(end - line))
@@ -189,16 +209,21 @@ cdef class PerfText:
                 next_line = line_end + 1
             if line_end > line and (line_end - 1)[0] == b"\r":
                 line_end -= 1
+            kind = 0
+            if line_end > line and line[0] != b"\t":
+                kind = perf_read_header(line, line_end, self.layout, self.last_ns, &header)
             if line_end == line:
                 if open == SAMPLE and not self.close(out):
                     return -1
                 open = NOTHING
-            elif line[0] != b"\t" and perf_read_header(
-                line, line_end, self.layout, self.last_ns, &header
-            ):
+            elif kind == PERF_HEADER:
                 if open == SAMPLE and not self.close(out):
                     return -1
                 done = line
+                open = NOTHING
+                if out.rows == out.room:
+                    full[0] = True
+                    break
                 header.rest = perf_skip(header.rest, line_end)
                 if line_end - header.rest > 12 and memcmp(header.rest, b"PERF_RECORD_", 12) == 0:
                     open = RECORD
@@ -212,6 +237,11 @@ cdef class PerfText:
                     open = SAMPLE
                     if not self.begin(&header, line_end, out):
                         return -1
+            elif kind == PERF_OTHER_FIELDS and line[0] != b"#":
+                if open == SAMPLE:
+                    self.open_unread += 1
+                else:
+                    self.unread_headers += 1
             elif open == SAMPLE:
                 if not self.add_frame(line, line_end):
                     return -1
@@ -224,6 +254,10 @@ cdef class PerfText:
             if not self.close(out):
                 return -1
             done = end
+        elif open == SAMPLE:
+            # It is read again by the next call, with its switch.
+            self.switch_count = self.open_switch
+        self.in_record = open == RECORD
         return done - begin
 
     cdef bint begin(self, const perf_header *header, const char *end, Columns *out) noexcept nogil:
@@ -236,6 +270,9 @@ cdef class PerfText:
         cdef const char *at
         if counted.event != NULL:
             event = intern(&self.tables[EVENTS], counted.event, counted.event_bytes, 0)
+        if header.time_ns < self.last_ns:
+            self.steps_back += 1
+            self.far_steps_back += self.last_ns - header.time_ns > FAR_NS
         out.time_ns[out.rows] = self.last_ns = header.time_ns
         out.period[out.rows] = counted.period
         out.thread[out.rows] = thread
@@ -245,8 +282,9 @@ cdef class PerfText:
             at = header.rest if counted.event == NULL else counted.event + counted.event_bytes + 1
             out.tail[2 * out.rows] = min(at, end) - out.text
             out.tail[2 * out.rows + 1] = end - out.text
-        self.open_count = self.open_unknown = 0
+        self.open_count = self.open_unknown = self.open_unread = 0
         self.after_frames = False
+        self.open_switch = self.switch_count
         if (
             self.with_switches and counted.event_bytes == 18 and header.cpu >= 0
             and memcmp(counted.event, b"sched:sched_switch", 18) == 0
@@ -274,7 +312,7 @@ cdef class PerfText:
         row[0] = header.time_ns
         row[1] = header.cpu
         row[2] = found.prev
-        row[3] = found.state
+        row[3] = <unsigned char>found.state
         row[4] = found.next
         row[5] = intern(&self.tables[NAMES], found.next_comm, found.next_bytes, 0)
         self.switch_count += 1
@@ -323,6 +361,7 @@ cdef class PerfText:
         out.stack[out.rows] = stack
         out.rows += 1
         self.unknown_lines += self.open_unknown
+        self.unread_headers += self.open_unread
         return True
 
     cdef void add_lost(self, const perf_header *header, const char *end) noexcept nogil:

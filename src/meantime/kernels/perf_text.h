@@ -22,6 +22,11 @@ enum {
     PERF_COMM_BYTES = 15,
 };
 
+enum {
+    PERF_HEADER = 1,
+    PERF_OTHER_FIELDS = 2,
+};
+
 typedef struct {
     const char *begin; /* the comm, or the ids if there is none */
     uint32_t comm_bytes;
@@ -110,9 +115,9 @@ static inline const char *perf_back_date(const char *begin, const char *at)
 {
     static const char form[] = "0000-00-00 00:00:00.";
     const char *digits = perf_back_digits(begin, at);
-    const char *date = digits - (sizeof form - 1);
     if (digits == at || digits - begin < (long)sizeof form - 1)
         return at;
+    const char *date = digits - (sizeof form - 1);
     for (size_t i = 0; i < sizeof form - 1; i++)
         if (form[i] == '0' ? !perf_digit(date[i]) : date[i] != form[i])
             return at;
@@ -157,18 +162,19 @@ static inline int64_t perf_distance(int64_t time_ns, int64_t last_ns)
 
 /* Reads a header of this layout. If several places could be its time, the one is taken that has the
  * layout's decimals and date, and then the one nearest to the last sample's. Returns 0 if the line
- * is none. */
+ * has no time, PERF_OTHER_FIELDS if the fields before its times are not those of the layout. */
 static inline int perf_read_header(const char *line, const char *end, int layout, int64_t last_ns,
                                    perf_header *header)
 {
     const char *begin = perf_skip(line, end), *dot = begin;
     perf_header found = {begin, 0, 0, 0, -1, 0, NULL};
     int64_t nearest = -1;
-    int fits = 0;
+    int fits = 0, kind = 0;
     while ((dot = memchr(dot, '.', (size_t)(end - dot)))) {
         const char *at = perf_time(begin, dot++, end, layout, &found), *field;
         if (!at)
             continue;
+        kind = PERF_OTHER_FIELDS;
         int as_others = found.is_nanos == !!(layout & PERF_NANOS);
         found.cpu = -1;
         at = perf_back(begin, at);
@@ -197,7 +203,7 @@ static inline int perf_read_header(const char *line, const char *end, int layout
             /* Linux cuts comms off, Android's simpleperf does not. */
             if (nearest < 0 && layout & PERF_IDS) {
                 *header = found;
-                return 1;
+                return PERF_HEADER;
             }
             break;
         }
@@ -210,7 +216,7 @@ static inline int perf_read_header(const char *line, const char *end, int layout
             *header = found;
         }
     }
-    return nearest >= 0;
+    return nearest >= 0 ? PERF_HEADER : kind;
 }
 
 typedef struct {
@@ -346,16 +352,15 @@ static inline int perf_read_frame(const char *line, const char *end, perf_frame 
     const char *name = perf_skip(at, end), *file_end = end;
     if (end > name && end[-1] == ')') {
         int depth = 0;
-        for (const char *p = end - 1; p >= name; p--) {
+        const char *p = end;
+        do {
+            p--;
             depth += *p == ')' ? 1 : *p == '(' ? -1 : 0;
-            if (depth == 0) {
-                if (p == name || perf_blank(p[-1])) {
-                    file = p + 1;
-                    file_end = end - 1;
-                    end = perf_back(name, p);
-                }
-                break;
-            }
+        } while (depth && p > name);
+        if (!depth && (p == name || perf_blank(p[-1]))) {
+            file = p + 1;
+            file_end = end - 1;
+            end = perf_back(name, p);
         }
     }
     const char *offset = end;

@@ -5,12 +5,14 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 import numpy as np
 
 cdef int PAYLOAD = 128
+cdef uint64_t MAX_PAYLOAD_BYTES = 1 << 16  # more than any writer's
 
 
 def count(const uint64_t[::1] words, Py_ssize_t limit):
     """Return (records, records with a payload, words they take), of at most `limit` records.
 
-    A record whose payload is cut off is not counted, nor is what follows a word of 0.
+    A record whose payload is cut off, or larger than payloads can be, is not counted, nor is what
+    follows it or a word of 0.
     """
     cdef Py_ssize_t at = 0, end = words.shape[0] - 1, rows = 0, payloads = 0, size
     with nogil:
@@ -18,7 +20,7 @@ def count(const uint64_t[::1] words, Py_ssize_t limit):
             size = 2
             if (words[at] & 255) >= PAYLOAD:
                 size += 2 * (((words[at + 1] >> 32) + 15) // 16)
-                if at + size > end + 1:
+                if at + size > end + 1 or words[at + 1] >> 32 > MAX_PAYLOAD_BYTES:
                     break
                 payloads += 1
             at += size
@@ -37,19 +39,26 @@ def decode(
     int64_t[::1] payload_row,
     int64_t[::1] payload_word,
 ):
-    """Fill columns with as many records as they have rows; `count` has said how many there are.
+    """Fill columns with as many records as they have rows, which `count` returned.
+
+    Of words that were overwritten since, what no longer fits is read as records of kind 0.
 
     `aux` of a record with a payload is the payload's bytes; `payload_row` and `payload_word` say
     which records have one, and at which word it begins. A time before `latest_ns`, or before the
     record above it, becomes that time; returned is how many did.
     """
     cdef Py_ssize_t at = 0, row, rows = time_ns.shape[0], payload = 0, backwards = 0
+    cdef Py_ssize_t last = words.shape[0] - 1, payloads = payload_row.shape[0]
     cdef int64_t now_ns
     cdef uint64_t first, second
     with nogil:
         for row in range(rows):
-            first = words[at]
-            second = words[at + 1]
+            first = second = 0
+            if at < last:
+                first = words[at]
+                second = words[at + 1]
+                if (first & 255) >= PAYLOAD and payload == payloads:
+                    first = second = 0
             now_ns = <int64_t>(first >> 8) + base_ns
             if now_ns < latest_ns:
                 now_ns = latest_ns
@@ -65,6 +74,10 @@ def decode(
                 payload_word[payload] = at
                 payload += 1
                 at += 2 * (((second >> 32) + 15) // 16)
+        while payload < payloads:
+            payload_row[payload] = rows - 1
+            payload_word[payload] = words.shape[0]
+            payload += 1
     return backwards
 
 

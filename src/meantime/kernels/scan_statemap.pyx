@@ -146,7 +146,6 @@ cdef struct Scan:
     # totals
     int64_t last_ns
     int64_t records
-    int64_t repeats
     int64_t untimed
     int64_t twofold
 
@@ -155,7 +154,6 @@ cdef inline const char *_match(
     Scan *scan, const char *at, const char *end, Record *record
 ) noexcept nogil:
     """Read a payload that has a format learned before; NULL if it has none."""
-    cdef const char *safe = end - JSON_AHEAD
     cdef const shape_node *node = scan.parser.shapes.nodes
     cdef json_fault fault
     cdef const char *start
@@ -166,7 +164,7 @@ cdef inline const char *_match(
     record.targeted = False
     record.named = False
     while True:
-        if UNLIKELY(at > safe):
+        if UNLIKELY(end - at < JSON_AHEAD):
             return NULL
         node = shape_next(node, at)
         if UNLIKELY(node == NULL):
@@ -331,7 +329,6 @@ cdef int _change(Scan *scan, Record *record) noexcept nogil:
         tag = _find_or_add(&scan.tags.table, &record.tag, record.state)
         if tag < 0:
             return NO_MEMORY
-    scan.repeats += time_ns == scan.prior_ns[entity]
     scan.prior_ns[entity] = time_ns
     scan.last_ns = time_ns
     _put_change(scan, record, entity, tag)
@@ -452,7 +449,6 @@ cdef inline bint _commit_usual(Scan *scan, Record *record) noexcept nogil:
         tag = intern_find(&scan.tags.table, &record.tag, record.state)
         if UNLIKELY(tag < 0):
             return False
-    scan.repeats += time_ns == prior_ns
     scan.prior_ns[entity] = time_ns
     scan.last_ns = time_ns
     _put_change(scan, record, entity, tag)
@@ -567,7 +563,6 @@ cdef int _take_rows(Scan *scan, Scan *other) noexcept nogil:
         record.weighed = other.weighed and not isnan(other.value[row])
         if record.weighed:
             record.value = other.value[row]
-        scan.repeats += other.time_ns[row] == scan.prior_ns[entity]
         scan.prior_ns[entity] = other.time_ns[row]
         _put_change(scan, &record, entity, other.tags.codes[tag] if tag >= 0 else -1)
         other.taken_rows += 1
@@ -610,7 +605,7 @@ cdef void _forget_batch(Scan *scan) noexcept nogil:
     scan.rows = scan.points = scan.note_count = scan.taken_rows = scan.taken_points = 0
     scan.weighed = False
     scan.last_ns = -1
-    scan.records = scan.repeats = scan.untimed = scan.twofold = 0
+    scan.records = scan.untimed = scan.twofold = 0
 
 
 cdef void _free_names(Names *names) noexcept nogil:
@@ -791,11 +786,6 @@ cdef class Scanner:
     def records(self):
         """How many payloads were read."""
         return self.scan_.records
-
-    @property
-    def repeats(self):
-        """How many data had the time of their entity's previous one."""
-        return self.scan_.repeats
 
     @property
     def untimed(self):

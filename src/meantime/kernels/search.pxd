@@ -151,6 +151,7 @@ cdef class Segments:
     cdef int32_t[::1] _first, _last
 
     cdef _know(self, Py_ssize_t quarks)
+    cdef bint changes_in(self, int32_t quark, Py_ssize_t segment) noexcept nogil
     cdef Py_ssize_t segment_at(self, int64_t time) noexcept nogil
     cdef void locate(
         self, int32_t quark, int64_t time, State* state, Place* place

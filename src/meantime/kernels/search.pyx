@@ -239,6 +239,40 @@ cdef class Segments:
         place.segment = self._count
         return False
 
+    def sources(
+        self, const int32_t[::1] quarks, int64_t start_ns, int64_t end_ns, uint8_t[::1] used
+    ):
+        """Mark the segments outside [start_ns, end_ns) that answers about the range depend on.
+
+        These are those with the state that a quark is in at the start, and with its first change
+        after the range. Only the index of segments is read.
+        """
+        cdef Py_ssize_t i, here, after, back
+        cdef int32_t quark
+        with nogil:
+            here = self.segment_at(start_ns)
+            after = self.segment_at(end_ns - 1) + 1
+            for i in range(quarks.shape[0]):
+                quark = quarks[i]
+                if quark >= self._first.shape[0] or self._first[quark] < 0:
+                    continue
+                if here >= self._first[quark]:
+                    back = here if here < self._last[quark] else self._last[quark]
+                    while find_run(&self._segments[back], quark, 0) < 0:
+                        back -= 1
+                    used[back] = 1
+                back = after if after > self._first[quark] else self._first[quark]
+                while back <= self._last[quark]:
+                    if self.changes_in(quark, back):
+                        used[back] = 1
+                        break
+                    back += 1
+
+    cdef bint changes_in(self, int32_t quark, Py_ssize_t segment) noexcept nogil:
+        cdef Segment* s = &self._segments[segment]
+        cdef Py_ssize_t run = find_run(s, quark, 0)
+        return run >= 0 and s.offsets[run + 1] > s.offsets[run]
+
     def point(self, int32_t quark, int64_t time):
         """Return (start_ns, end_ns, word, meta) of the interval that holds a time."""
         cdef State state

@@ -110,7 +110,7 @@ static void spall_free(Spall *s) {
 }
 
 static int spall_room(Spall *s, int64_t n) {
-  int ok = column_grow((void **)&s->start_ns, n, 8) && column_grow((void **)&s->end_ns, n, 8) &&
+  int ok = n <= MOST_ROWS && column_grow((void **)&s->start_ns, n, 8) && column_grow((void **)&s->end_ns, n, 8) &&
            column_grow((void **)&s->args_offset, n, 8) && column_grow((void **)&s->thread, n, 4) &&
            column_grow((void **)&s->name, n, 4) && column_grow((void **)&s->level, n, 4) &&
            column_grow((void **)&s->below, n, 4) && column_grow((void **)&s->args_length, n, 4) &&
@@ -125,12 +125,12 @@ static int spall_grow(Spall *s, int64_t place) {
          spall_room(s, s->spans * 3 / 2);
 }
 
-static inline uint64_t thread_slot(uint32_t pid, uint32_t tid) {
-  return mix((uint64_t)pid << 32 | tid, 0x9E3779B97F4A7C15ULL);
+static inline uint64_t thread_slot(const Spall *s, uint32_t pid, uint32_t tid) {
+  return mix(((uint64_t)pid << 32 | tid) ^ s->names.seed, 0x9E3779B97F4A7C15ULL);
 }
 
 static int32_t spall_thread(Spall *s, uint32_t pid, uint32_t tid) {
-  uint64_t mask = (uint64_t)s->thread_capacity * 2 - 1, slot = thread_slot(pid, tid) & mask;
+  uint64_t mask = (uint64_t)s->thread_capacity * 2 - 1, slot = thread_slot(s, pid, tid) & mask;
   int32_t code;
   SpallThread *thread;
   for (; (code = s->slots[slot]) >= 0; slot = (slot + 1) & mask)
@@ -146,14 +146,14 @@ static int32_t spall_thread(Spall *s, uint32_t pid, uint32_t tid) {
     memset(slots, 0xff, (size_t)n * 2 * sizeof(int32_t));
     mask = (uint64_t)n * 2 - 1;
     for (i = 0; i < s->thread_count; i++) {
-      slot = thread_slot(s->threads[i].pid, s->threads[i].tid) & mask;
+      slot = thread_slot(s, s->threads[i].pid, s->threads[i].tid) & mask;
       while (slots[slot] >= 0) slot = (slot + 1) & mask;
       slots[slot] = (int32_t)i;
     }
     free(s->slots);
     s->slots = slots;
     s->thread_capacity = n;
-    slot = thread_slot(pid, tid) & mask;
+    slot = thread_slot(s, pid, tid) & mask;
     while (s->slots[slot] >= 0) slot = (slot + 1) & mask;
   }
   code = (int32_t)s->thread_count++;
@@ -241,7 +241,7 @@ static int instant(Spall *s, int32_t code, int64_t time_ns, int32_t name, int64_
   int64_t n = s->instants;
   if (n == s->instants_capacity) {
     int64_t room = n ? n * 2 : 256;
-    if (!column_grow((void **)&s->instant_ns, room, 8) ||
+    if (room > MOST_ROWS || !column_grow((void **)&s->instant_ns, room, 8) ||
         !column_grow((void **)&s->instant_thread, room, 4) ||
         !column_grow((void **)&s->instant_args_offset, room, 8) ||
         !column_grow((void **)&s->instant_args_length, room, 4) ||

@@ -9,21 +9,19 @@ UInt32s: TypeAlias = npt.NDArray[np.uint32]
 
 def extents(
     offsets: Int64s,
-    base: Int64s,
-    lane: Int32s,
+    elsewhere: Int64s,
     depth: Int32s,
     start_ns: Int64s,
     end_ns: Int64s,
-    lanes: int,
 ) -> tuple[Int32s, Int32s]: ...
 
 class StackIntervals:
     def __init__(
         self,
         offsets: Int64s,
-        base: Int64s,
         zero: Int64s,
-        lane: Int32s,
+        elsewhere: Int64s,
+        attribute_elsewhere: Int64s,
         depth: Int32s,
         start_ns: Int64s,
         end_ns: Int64s,

@@ -2,6 +2,9 @@
 
 An attribute here is a depth of a lane. Its spans do not overlap, and those without a length hold no
 state, so that with the time between them they tile the history.
+
+Lane 0 of a thread has all depths from 0 to its deepest. Of other lanes, which few spans are in,
+only those depths are attributes that have spans; the rows of these spans are given with them.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
@@ -11,26 +14,27 @@ import numpy as np
 from meantime.kernels.sampled cimport sampled
 
 
-def extents(const int64_t[::1] offsets, const int64_t[::1] base, const int32_t[::1] lane,
-            const int32_t[::1] depth, const int64_t[::1] start_ns, const int64_t[::1] end_ns,
-            int64_t lanes):
-    """Return how many depths each lane has, and how many of those ever hold a state, as int32.
+def extents(const int64_t[::1] offsets, const int64_t[::1] elsewhere, const int32_t[::1] depth,
+            const int64_t[::1] start_ns, const int64_t[::1] end_ns):
+    """Return how many depths lane 0 of each thread has, and how many ever hold a state, as int32.
 
-    Lane l of the table's thread t is lane `base[t] + l` of all.
+    `elsewhere` are the rows of other lanes, in ascending order.
     """
-    cdef int64_t t, i, l
-    depths_array = np.zeros(lanes, np.int32)
-    held_array = np.zeros(lanes, np.int32)
+    cdef int64_t t, i, k = 0, threads = offsets.shape[0] - 1
+    depths_array = np.zeros(threads, np.int32)
+    held_array = np.zeros(threads, np.int32)
     cdef int32_t[::1] depths = depths_array, held = held_array
     with nogil:
-        for t in range(base.shape[0]):
+        for t in range(threads):
             for i in range(offsets[t], offsets[t + 1]):
-                l = base[t] + lane[i]
-                if depth[i] >= depths[l]:
-                    depths[l] = depth[i] + 1
+                if k < elsewhere.shape[0] and elsewhere[k] == i:
+                    k += 1
+                    continue
+                if depth[i] >= depths[t]:
+                    depths[t] = depth[i] + 1
                 # what is around a span that lasts, lasts
-                if depth[i] >= held[l] and end_ns[i] > start_ns[i]:
-                    held[l] = depth[i] + 1
+                if depth[i] >= held[t] and end_ns[i] > start_ns[i]:
+                    held[t] = depth[i] + 1
     return depths_array, held_array
 
 
@@ -46,13 +50,17 @@ cdef class StackIntervals:
     cdef int64_t[::1] first
     cdef int64_t from_ns, to_ns
 
-    def __init__(self, const int64_t[::1] offsets, const int64_t[::1] base,
-                 const int64_t[::1] zero, const int32_t[::1] lane, const int32_t[::1] depth,
-                 const int64_t[::1] start_ns, const int64_t[::1] end_ns,
-                 const int32_t[::1] name, int64_t attributes, int64_t from_ns, int64_t to_ns):
-        """Put the rows in order; depth 0 of lane l of all is attribute `zero[l]`."""
-        cdef int64_t t, i, a, n = 0
-        cdef int64_t[::1] place
+    def __init__(self, const int64_t[::1] offsets, const int64_t[::1] zero,
+                 const int64_t[::1] elsewhere, const int64_t[::1] attribute_elsewhere,
+                 const int32_t[::1] depth, const int64_t[::1] start_ns,
+                 const int64_t[::1] end_ns, const int32_t[::1] name, int64_t attributes,
+                 int64_t from_ns, int64_t to_ns):
+        """Put the rows in order.
+
+        Depth 0 of lane 0 of thread t is attribute `zero[t]`; those of other lanes are given.
+        """
+        cdef int64_t t, i, a, k, n = 0
+        cdef int64_t[::1] next_row
         self.start = start_ns
         self.end = end_ns
         self.name = name
@@ -60,22 +68,31 @@ cdef class StackIntervals:
         self.to_ns = to_ns
         self.first = np.zeros(attributes + 1, np.int64)
         with nogil:
-            for t in range(base.shape[0]):
+            k = 0
+            for t in range(zero.shape[0]):
                 for i in range(offsets[t], offsets[t + 1]):
+                    a = zero[t] + depth[i]
+                    if k < elsewhere.shape[0] and elsewhere[k] == i:
+                        a = attribute_elsewhere[k]
+                        k += 1
                     if end_ns[i] > start_ns[i]:
-                        self.first[zero[base[t] + lane[i]] + depth[i] + 1] += 1
+                        self.first[a + 1] += 1
             for a in range(attributes):
                 self.first[a + 1] += self.first[a]
             n = self.first[attributes]
         self.rows = np.empty(n, np.int32)
-        place = np.asarray(self.first).copy()
+        next_row = np.asarray(self.first).copy()
         with nogil:
-            for t in range(base.shape[0]):
+            k = 0
+            for t in range(zero.shape[0]):
                 for i in range(offsets[t], offsets[t + 1]):
+                    a = zero[t] + depth[i]
+                    if k < elsewhere.shape[0] and elsewhere[k] == i:
+                        a = attribute_elsewhere[k]
+                        k += 1
                     if end_ns[i] > start_ns[i]:
-                        a = zero[base[t] + lane[i]] + depth[i]
-                        self.rows[place[a]] = <int32_t>i
-                        place[a] += 1
+                        self.rows[next_row[a]] = <int32_t>i
+                        next_row[a] += 1
 
     @property
     def size_bytes(self):

@@ -13,6 +13,7 @@ BACKWARDS: int
 OTHER_TYPE: int
 NO_QUARK: int
 NO_CODE: int
+NO_TIME: int
 
 class Tail:
     time_ns: Int64s

@@ -4,7 +4,7 @@ A change is (time, quark, word, meta): `word` holds a string's code, an integer,
 double; bit 0 of `meta` says that the value is null, the bits above hold the tag plus one.
 """
 
-from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 import numpy as np
 
@@ -19,6 +19,7 @@ BACKWARDS = 2
 OTHER_TYPE = 3
 NO_QUARK = 4
 NO_CODE = 5
+NO_TIME = 6
 
 cdef enum Status:
     S_DONE = 0
@@ -27,6 +28,7 @@ cdef enum Status:
     S_OTHER_TYPE = 3
     S_NO_QUARK = 4
     S_NO_CODE = 5
+    S_NO_TIME = 6
 
 
 _REDO_ROWS = 4096
@@ -90,6 +92,9 @@ cdef inline Status put(
         return S_NO_QUARK
     if not meta & 1 and o.kind[quark] != kind and o.kind[quark] != 0:
         return S_OTHER_TYPE
+    # INT64_MIN is the start of an attribute that never changed, and INT64_MAX has no time after it.
+    if <uint64_t>time + (<uint64_t>1 << 63) - 1 > <uint64_t>INT64_MAX * 2 - 1:
+        return S_NO_TIME
     now = &o.now[quark]
     start = now.start
     if time < start:

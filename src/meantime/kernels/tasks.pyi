@@ -11,11 +11,23 @@ FLOWS: tuple[str, ...]
 ENTITIES: tuple[str, ...]
 
 class TaskStates:
+    undefined_places: int
+
     def __init__(
-        self, stream_process: _Int32s, waits: npt.NDArray[np.int8], place_offsets: _Int64s
+        self,
+        stream_process: _Int32s,
+        parents: _Int32s,
+        waits: npt.NDArray[np.int8],
+        place_process: _Int32s,
+        place_number: npt.NDArray[np.uint32],
     ) -> None: ...
     def extend(
-        self, stream_process: _Int32s, waits: npt.NDArray[np.int8], place_offsets: _Int64s
+        self,
+        stream_process: _Int32s,
+        parents: _Int32s,
+        waits: npt.NDArray[np.int8],
+        place_process: _Int32s,
+        place_number: npt.NDArray[np.uint32],
     ) -> None: ...
     def feed(
         self,
@@ -33,7 +45,7 @@ class TaskStates:
     def add_process(self, process: int) -> int: ...
     def add_sampled_thread(self, process: int, tid: int) -> int: ...
     def entity_count(self) -> int: ...
-    def entities_since(self, first: int) -> _Int32s: ...
+    def entities_since(self, first: int) -> _Int64s: ...
     def watch_blocks(self, at_least_ns: int) -> None: ...
     def end_blocks(self, process: int, time_ns: int) -> None: ...
     def take_blocks(self) -> tuple[_Int64s, _Int64s, _Int32s, _Int32s, _Int32s, _Int32s]: ...

@@ -1,7 +1,7 @@
 """What records say of tasks, loops, workers and threads: a state machine over columns."""
 
-from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, INT64_MAX
-from libc.stdlib cimport calloc, free, realloc
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, INT64_MAX, INT64_MIN
+from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memset
 
 import numpy as np
@@ -10,11 +10,12 @@ cdef extern from *:
     """
     enum { SPAWN = 1, KNOWN = 2, START = 3, THROW = 4, WAIT = 5, CANCELLING = 6, COMPLETED = 7,
            DROPPED = 10, WAKE = 11, LOOP_BEGIN = 16, LOOP_END = 17, PARK = 18, UNPARK = 19,
+           LOOP_KNOWN = 20,
            SUBMIT = 24, ITEM_BEGIN = 25, ITEM_END = 26, GIL_WAIT = 32, GIL_HANDOFF = 33,
            LOCK_WAIT = 34, POLL = 35, RESUMED = 36, THREAD_END = 49, FLUSH = 50, THREAD = 130, LOST = 134 };
     """
     enum: SPAWN, KNOWN, START, THROW, WAIT, CANCELLING, COMPLETED, DROPPED, WAKE, LOOP_BEGIN
-    enum: LOOP_END, PARK, UNPARK, SUBMIT, ITEM_BEGIN, ITEM_END, GIL_WAIT, GIL_HANDOFF, LOCK_WAIT
+    enum: LOOP_END, PARK, UNPARK, LOOP_KNOWN, SUBMIT, ITEM_BEGIN, ITEM_END, GIL_WAIT, GIL_HANDOFF, LOCK_WAIT
     enum: POLL, RESUMED, THREAD_END, FLUSH, THREAD, LOST
 
 # states by number; `STATES` names them in this order
@@ -91,10 +92,20 @@ ctypedef struct Block:
 
 ctypedef struct Entity:
     int32_t what, process, ident, place
+    int64_t latest_ns
 
+ctypedef struct TableRow:
+    uint32_t key
+    int32_t value
+
+# from the numbers in a file, which can be any, to those of what was made for them
 ctypedef struct Table:
-    int32_t *index
-    Py_ssize_t room
+    TableRow *rows
+    Py_ssize_t used, mask
+
+# values of a table: there is none, or one was looked for everywhere in vain
+cdef enum:
+    NOWHERE = -1, MISSING = -2
 
 cdef int ensure(Rows *rows, Py_ssize_t more) noexcept nogil:
     cdef Py_ssize_t room = rows.room
@@ -111,19 +122,41 @@ cdef int ensure(Rows *rows, Py_ssize_t more) noexcept nogil:
     return 0
 
 
-cdef int32_t *place_in(Table *table, uint32_t ident) noexcept nogil:
-    cdef Py_ssize_t room = table.room
-    cdef int32_t *index
-    if ident >= room:
-        while ident >= room:
-            room = room * 2 if room else 1024
-        index = <int32_t *>realloc(table.index, room * sizeof(int32_t))
-        if index == NULL:
-            return NULL
-        memset(index + table.room, 255, (room - table.room) * sizeof(int32_t))
-        table.index = index
-        table.room = room
-    return &table.index[ident]
+cdef inline TableRow *row_of(const Table *table, uint32_t key) noexcept nogil:
+    # numbers that follow each other lie beside each other; those that meet go different ways
+    cdef uint32_t step = ((key * <uint32_t>0x9E3779B1) >> 7) | 1
+    cdef Py_ssize_t at = key & table.mask
+    while table.rows[at].value != NOWHERE and table.rows[at].key != key:
+        at = (at + step) & table.mask
+    return &table.rows[at]
+
+
+cdef inline int32_t find(const Table *table, uint32_t key) noexcept nogil:
+    return row_of(table, key).value if table.rows else <int32_t>NOWHERE
+
+
+cdef int put(Table *table, uint32_t key, int32_t value) noexcept nogil:
+    cdef Py_ssize_t i, capacity = table.mask + 1
+    cdef Table larger
+    cdef TableRow *row
+    if not table.rows or table.used * 2 >= capacity:
+        larger.mask = capacity * 2 - 1 if table.rows else 63
+        larger.used = table.used
+        larger.rows = <TableRow *>malloc((larger.mask + 1) * sizeof(TableRow))
+        if not larger.rows:
+            return -1
+        memset(larger.rows, 255, (larger.mask + 1) * sizeof(TableRow))
+        if table.rows:
+            for i in range(capacity):
+                if table.rows[i].value != NOWHERE:
+                    row_of(&larger, table.rows[i].key)[0] = table.rows[i]
+        free(table.rows)
+        table[0] = larger
+    row = row_of(table, key)
+    table.used += row.value == NOWHERE
+    row.key = key
+    row.value = value
+    return 0
 
 
 cdef class TaskStates:
@@ -131,25 +164,32 @@ cdef class TaskStates:
 
     Args:
         stream_process: Of each stream, the process it belongs to.
-        waits: Of each process and place (flat), the state of a task that waits there.
-        place_offsets: Where each process's places begin in `waits`, and in the tags.
+        parents: Of each process, the one it was forked from, whose places it knows; or -1.
+        waits: Of each place, the state of a task that waits there. A place's index is its tag.
+        place_process: Of each place, the process that defined it.
+        place_number: The number that it has there.
     """
 
     cdef Stream *streams
     cdef Py_ssize_t stream_count, process_count
     cdef Table *task_tables
     cdef Table *item_tables
+    cdef Table *place_tables
     cdef Rows tasks, items, changes, flows, entities, blocks
     cdef bint labelled
     cdef int64_t block_ns
     cdef const int8_t[::1] waits
-    cdef const int64_t[::1] place_offsets
+    cdef const int32_t[::1] parents
+    cdef Py_ssize_t place_count
+    cdef readonly Py_ssize_t undefined_places
 
     def __cinit__(
         self,
         const int32_t[::1] stream_process,
+        const int32_t[::1] parents,
         const int8_t[::1] waits,
-        const int64_t[::1] place_offsets,
+        const int32_t[::1] place_process,
+        const uint32_t[::1] place_number,
     ):
         self.tasks.size = sizeof(Task)
         self.items.size = sizeof(Item)
@@ -158,16 +198,18 @@ cdef class TaskStates:
         self.entities.size = sizeof(Entity)
         self.blocks.size = sizeof(Block)
         self.block_ns = INT64_MAX
-        self.extend(stream_process, waits, place_offsets)
+        self.extend(stream_process, parents, waits, place_process, place_number)
 
     def extend(
         self,
         const int32_t[::1] stream_process,
+        const int32_t[::1] parents,
         const int8_t[::1] waits,
-        const int64_t[::1] place_offsets,
+        const int32_t[::1] place_process,
+        const uint32_t[::1] place_number,
     ):
         """Go on with more streams, processes and places; those there were come first, as before."""
-        cdef Py_ssize_t i, processes = place_offsets.shape[0] - 1
+        cdef Py_ssize_t i, processes = parents.shape[0]
         cdef Stream *streams = <Stream *>realloc(
             self.streams, (stream_process.shape[0] + 1) * sizeof(Stream)
         )
@@ -181,9 +223,14 @@ cdef class TaskStates:
         self.stream_count = stream_process.shape[0]
         self.more_tables(&self.task_tables, processes)
         self.more_tables(&self.item_tables, processes)
+        self.more_tables(&self.place_tables, processes)
         self.process_count = processes
         self.waits = waits
-        self.place_offsets = place_offsets
+        self.parents = parents
+        for i in range(self.place_count, waits.shape[0]):
+            if put(&self.place_tables[place_process[i]], place_number[i], <int32_t>i) < 0:
+                raise MemoryError
+        self.place_count = waits.shape[0]
 
     cdef more_tables(self, Table **tables, Py_ssize_t processes):
         cdef Table *more = <Table *>realloc(tables[0], (processes + 1) * sizeof(Table))
@@ -195,13 +242,13 @@ cdef class TaskStates:
     def __dealloc__(self):
         cdef Py_ssize_t i
         for i in range(self.process_count):
-            if self.task_tables:
-                free(self.task_tables[i].index)
-            if self.item_tables:
-                free(self.item_tables[i].index)
+            free(self.task_tables[i].rows)
+            free(self.item_tables[i].rows)
+            free(self.place_tables[i].rows)
         free(self.streams)
         free(self.task_tables)
         free(self.item_tables)
+        free(self.place_tables)
         free(self.tasks.data)
         free(self.items.data)
         free(self.changes.data)
@@ -230,14 +277,20 @@ cdef class TaskStates:
         e.process = process
         e.ident = ident
         e.place = place
+        e.latest_ns = INT64_MIN
         self.entities.used += 1
         return <int32_t>(self.entities.used - 1)
 
     cdef int change(self, int64_t time_ns, int32_t entity, int32_t state, int32_t tag) \
             noexcept nogil:
         cdef Change *c
+        cdef Entity *e = <Entity *>self.entities.data + entity
         if ensure(&self.changes, 1) < 0:
             return -1
+        # a loss or a stall is known only at its end, when another thread may have changed it
+        if time_ns < e.latest_ns:
+            time_ns = e.latest_ns
+        e.latest_ns = time_ns
         c = <Change *>self.changes.data + self.changes.used
         c.time_ns = time_ns
         c.entity = entity
@@ -295,24 +348,40 @@ cdef class TaskStates:
         s.free_ns = time_ns if free else -1
         return 0 if since_ns < 0 else self.block(s, since_ns, time_ns, NULL, -1)
 
-    cdef int32_t tag(self, int32_t process, uint32_t place) noexcept nogil:
-        cdef int64_t first = self.place_offsets[process]
-        if place == 0 or first + place >= self.place_offsets[process + 1]:
+    cdef inline int32_t tag(self, int32_t process, uint32_t place) noexcept nogil:
+        cdef int32_t found
+        if place == 0:
             return -1
-        return <int32_t>(first + place)
+        found = find(&self.place_tables[process], place)
+        if found == NOWHERE:
+            found = self.inherited_tag(process, place)
+        return found if found >= 0 else -1
 
-    cdef int32_t known_task(self, int32_t process, uint32_t ident) noexcept nogil:
-        cdef Table *table = &self.task_tables[process]
-        return table.index[ident] if ident < table.room else -1
+    cdef int32_t inherited_tag(self, int32_t process, uint32_t place) noexcept nogil:
+        cdef int32_t at = process, found = NOWHERE
+        cdef Py_ssize_t steps
+        for steps in range(self.process_count):
+            at = self.parents[at]
+            if at < 0 or found >= 0:
+                break
+            found = find(&self.place_tables[at], place)
+        if found < 0:
+            found = MISSING
+            self.undefined_places += 1
+        # kept in its own table, to be found at once from now on
+        put(&self.place_tables[process], place, found)
+        return found
+
+    cdef inline int32_t known_task(self, int32_t process, uint32_t ident) noexcept nogil:
+        return find(&self.task_tables[process], ident)
 
     cdef int32_t task_of(self, int32_t stream, uint32_t ident, uint32_t place) noexcept nogil:
         cdef int32_t process = self.streams[stream].process
-        cdef int32_t *index = place_in(&self.task_tables[process], ident)
+        cdef int32_t number = self.known_task(process, ident)
         cdef Task *t
-        if index == NULL:
-            return -2
-        if index[0] >= 0:
-            return index[0]
+        if number >= 0:
+            return number
+        number = <int32_t>self.tasks.used
         if ensure(&self.tasks, 1) < 0:
             return -2
         t = <Task *>self.tasks.data + self.tasks.used
@@ -328,9 +397,10 @@ cdef class TaskStates:
         t.entity = self.new_entity(E_TASK, process, <int32_t>ident, self.tag(process, place))
         if t.entity < 0:
             return -2
-        index[0] = <int32_t>self.tasks.used
+        if put(&self.task_tables[process], ident, number) < 0:
+            return -2
         self.tasks.used += 1
-        return index[0]
+        return number
 
     cdef int32_t thread_entity(self, int32_t stream, int what) noexcept nogil:
         cdef Stream *s = &self.streams[stream]
@@ -375,11 +445,11 @@ cdef class TaskStates:
         cdef Task *t
         for i in range(self.tasks.used):
             t = <Task *>self.tasks.data + i
-            if t.alive and t.stream == stream:
+            if t.alive and t.stream == stream and t.state != S_LOST:
                 t.state = S_LOST
                 failed |= self.change(from_ns, t.entity, S_LOST, -1)
         for i in range(E_LOOP, E_THREAD + 1):
-            if s.entity[i] >= 0 and s.state[i] != S_STOPPED:
+            if s.entity[i] >= 0 and s.state[i] != S_STOPPED and s.state[i] != S_LOST:
                 s.state[i] = S_LOST
                 failed |= self.change(from_ns, s.entity[i], S_LOST, -1)
         s.task = -1
@@ -403,7 +473,8 @@ cdef class TaskStates:
     ) noexcept nogil:
         cdef Stream *s = &self.streams[stream]
         cdef int32_t number, waker
-        cdef int32_t tag = self.tag(s.process, aux)
+        # a wake names a task where the others name a place
+        cdef int32_t tag = self.tag(s.process, aux) if kind != WAKE else -1
         cdef Task *t
         if kind == WAIT or kind == CANCELLING or kind == WAKE:
             # they do not say whose task it is: without its beginning, wait for its next step
@@ -430,8 +501,10 @@ cdef class TaskStates:
                     s.run_ns = time_ns
                     if self.loop_is_free(s, time_ns, False) < 0:
                         return -1
-                t.outer = s.task
+                if s.task != number:
+                    t.outer = s.task
                 s.task = number
+            t.alive = 1
             t.stream = stream
             t.state = S_RUNNING
             return self.task_change(time_ns, t, S_RUNNING, tag)
@@ -473,27 +546,27 @@ cdef class TaskStates:
         self, int64_t time_ns, int32_t stream, int kind, uint32_t ident, uint32_t aux
     ) noexcept nogil:
         cdef Stream *s = &self.streams[stream]
-        cdef int32_t *index = place_in(&self.item_tables[s.process], ident)
+        cdef int32_t number = find(&self.item_tables[s.process], ident)
         cdef Item *item
         cdef Task *t
         cdef int32_t worker
-        if index == NULL:
-            return -1
         if kind == SUBMIT:
             if ensure(&self.items, 1) < 0:
+                return -1
+            if put(&self.item_tables[s.process], ident, <int32_t>self.items.used) < 0:
                 return -1
             item = <Item *>self.items.data + self.items.used
             item.submitter = s.task
             item.submitted_ns = time_ns
-            index[0] = <int32_t>self.items.used
+            item.begun_ns = time_ns
             self.items.used += 1
             return 0
         worker = self.thread_entity(stream, E_WORKER)
         if worker < 0:
             return -1
         if kind == ITEM_BEGIN:
-            if index[0] >= 0:
-                item = <Item *>self.items.data + index[0]
+            if number >= 0:
+                item = <Item *>self.items.data + number
                 item.begun_ns = time_ns
                 if item.submitter >= 0:
                     t = <Task *>self.tasks.data + item.submitter
@@ -502,8 +575,8 @@ cdef class TaskStates:
             return self.thread_change(
                 stream, E_WORKER, time_ns, S_RUNNING, self.tag(s.process, aux)
             )
-        if index[0] >= 0:
-            item = <Item *>self.items.data + index[0]
+        if number >= 0:
+            item = <Item *>self.items.data + number
             if item.submitter >= 0:
                 t = <Task *>self.tasks.data + item.submitter
                 if t.woken_ns >= item.begun_ns and time_ns - t.woken_ns < RESULT_LEAD_NS:
@@ -528,6 +601,14 @@ cdef class TaskStates:
             return self.thread_change(stream, E_LOOP, time_ns, S_PARKED, -1)
         if kind == UNPARK:
             return self.thread_change(stream, E_LOOP, time_ns, S_RUNNING, -1)
+        if kind == LOOP_KNOWN:
+            # what a loop was doing is known already, but where a loss or the beginning hides it
+            if s.entity[E_LOOP] >= 0 and s.state[E_LOOP] != S_LOST:
+                return 0
+            tag = self.tag(s.process, ident)
+            return self.thread_change(
+                stream, E_LOOP, time_ns, S_PARKED if aux else S_RUNNING, -1 if aux else tag
+            )
         if SUBMIT <= kind <= ITEM_END:
             return self.item_record(time_ns, stream, kind, ident, aux)
         if kind == LOOP_BEGIN:
@@ -604,18 +685,23 @@ cdef class TaskStates:
     def finish(self, Py_ssize_t process, int64_t time_ns):
         """Take note that a process ended, or that no more is known of it."""
         cdef Py_ssize_t i
+        cdef int failed = 0
         cdef Task *t
         for i in range(self.tasks.used):
             t = <Task *>self.tasks.data + i
             if t.alive and self.streams[t.stream].process == process:
                 t.alive = 0
-                self.change(time_ns, t.entity, S_NONE, -1)
+                failed |= self.change(time_ns, t.entity, S_NONE, -1)
         for i in range(self.stream_count):
             if self.streams[i].process == process:
                 for what in range(E_LOOP, E_THREAD + 1):
                     if self.streams[i].entity[what] >= 0:
-                        self.change(time_ns, self.streams[i].entity[what], S_NONE, -1)
+                        failed |= self.change(
+                            time_ns, self.streams[i].entity[what], S_NONE, -1
+                        )
                 self.forget_thread(&self.streams[i])
+        if failed:
+            raise MemoryError
 
     def task_entity(self, Py_ssize_t process, uint32_t ident):
         """Return the entity of a task, or -1 if none of that number was met."""
@@ -643,13 +729,13 @@ cdef class TaskStates:
     def entities_since(self, Py_ssize_t first):
         """Return the columns (what, process or stream, number, place) of entities from `first`."""
         cdef Py_ssize_t i, rows = self.entities.used - first
-        columns = np.empty((4, rows), np.int32)
-        cdef int32_t[:, ::1] out = columns
+        columns = np.empty((4, rows), np.int64)
+        cdef int64_t[:, ::1] out = columns
         cdef Entity *e = <Entity *>self.entities.data + first
         for i in range(rows):
             out[0, i] = e[i].what
             out[1, i] = e[i].process
-            out[2, i] = e[i].ident
+            out[2, i] = <uint32_t>e[i].ident
             out[3, i] = e[i].place
         return columns
 
@@ -661,11 +747,15 @@ cdef class TaskStates:
         """Take note of what the loops of a process are doing at `time_ns`, as if it ended there."""
         cdef Stream *s
         cdef Task *t
+        cdef Py_ssize_t steps
         for i in range(self.stream_count):
             s = &self.streams[i]
             if s.process == process and s.task >= 0:
                 t = <Task *>self.tasks.data + s.task
-                while t.outer >= 0:
+                for steps in range(self.tasks.used):
+                    # in a damaged recording, tasks can run inside each other
+                    if t.outer < 0:
+                        break
                     t = <Task *>self.tasks.data + t.outer
                 self.block(s, s.run_ns, time_ns, t, -1)
             elif s.process == process and s.free_ns >= 0:
@@ -745,14 +835,25 @@ cdef class TaskStates:
                 if self.streams[i].entity[j] >= 0:
                     self.streams[i].entity[j] = new_entity[self.streams[i].entity[j]]
         for i in range(self.process_count):
-            for j in range(self.task_tables[i].room):
-                if self.task_tables[i].index[j] >= 0:
-                    self.task_tables[i].index[j] = new_task[self.task_tables[i].index[j]]
+            self.renumber(&self.task_tables[i], new_task)
         for i in range(self.items.used):
             if (<Item *>self.items.data)[i].submitter >= 0:
                 j = (<Item *>self.items.data)[i].submitter
                 (<Item *>self.items.data)[i].submitter = new_task[j]
         return staying
+
+    cdef renumber(self, Table *table, const int32_t[::1] new_number):
+        # built again from what stays, so that it is no larger than that needs
+        cdef Table kept
+        cdef Py_ssize_t i
+        memset(&kept, 0, sizeof(Table))
+        if table.rows:
+            for i in range(table.mask + 1):
+                if table.rows[i].value >= 0 and new_number[table.rows[i].value] >= 0:
+                    if put(&kept, table.rows[i].key, new_number[table.rows[i].value]) < 0:
+                        raise MemoryError
+        free(table.rows)
+        table[0] = kept
 
     def take_changes(self):
         """Return (time_ns, entity, state, tag) of the changes so far, and forget them."""
