@@ -1,32 +1,47 @@
 """meantime: what everything was doing, in the meantime.
 
-`import meantime` loads nothing else: names come in when they are first used.
+`import meantime` is cheap: submodules load on first use.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING
-
+# not by importing typing: what a recorded program imports of meantime imports nearly nothing else
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from meantime.attributes import ANY as ANY
+    from meantime.attributes import ANY_DEPTH as ANY_DEPTH
+    from meantime.attributes import UP as UP
     from meantime.building import build as build
+    from meantime.clocks import Clock as Clock
     from meantime.collect.session import record as record
     from meantime.collect.session import start as start
     from meantime.collect.session import stop as stop
+    from meantime.drawing.flame import flame as flame
+    from meantime.drawing.heatmap import heatmap as heatmap
     from meantime.errors import MeantimeError as MeantimeError
     from meantime.history import History as History
     from meantime.history import HistoryBuilder as HistoryBuilder
     from meantime.opening import open_history as open  # noqa: A004 - meantime.open(path)
     from meantime.providers import StateProvider as StateProvider
+    from meantime.trace import LaneDeclaration as LaneDeclaration
+    from meantime.trace import State as State
     from meantime.views.statemap import statemap as statemap
 
 __version__ = "0.1.0"
 __all__ = [
+    "ANY",
+    "ANY_DEPTH",
+    "UP",
+    "Clock",
     "History",
     "HistoryBuilder",
+    "LaneDeclaration",
     "MeantimeError",
+    "State",
     "StateProvider",
     "build",
+    "flame",
+    "heatmap",
     "open",
     "record",
     "start",
@@ -37,11 +52,19 @@ __all__ = [
 _HOMES = {
     "load_ipython_extension": ("meantime.plugins.jupyter", "load_ipython_extension"),
     "unload_ipython_extension": ("meantime.plugins.jupyter", "unload_ipython_extension"),
+    "ANY": ("meantime.attributes", "ANY"),
+    "ANY_DEPTH": ("meantime.attributes", "ANY_DEPTH"),
+    "UP": ("meantime.attributes", "UP"),
+    "Clock": ("meantime.clocks", "Clock"),
     "History": ("meantime.history", "History"),
     "HistoryBuilder": ("meantime.history", "HistoryBuilder"),
     "MeantimeError": ("meantime.errors", "MeantimeError"),
+    "LaneDeclaration": ("meantime.trace", "LaneDeclaration"),
+    "State": ("meantime.trace", "State"),
     "StateProvider": ("meantime.providers", "StateProvider"),
     "build": ("meantime.building", "build"),
+    "flame": ("meantime.drawing.flame", "flame"),
+    "heatmap": ("meantime.drawing.heatmap", "heatmap"),
     "open": ("meantime.opening", "open_history"),
     "record": ("meantime.collect.session", "record"),
     "start": ("meantime.collect.session", "start"),
@@ -50,11 +73,16 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> object:
-    if name in _HOMES:
-        module, attribute = _HOMES[name]
-        return getattr(import_module(module), attribute)
-    raise AttributeError(f"module 'meantime' has no attribute {name!r}")
+if not TYPE_CHECKING:
+    # hidden from type checkers, which otherwise take every name for an attribute of this module
+
+    def __getattr__(name: str) -> object:
+        if name in _HOMES:
+            from importlib import import_module  # noqa: PLC0415 - see above
+
+            module, attribute = _HOMES[name]
+            return getattr(import_module(module), attribute)
+        raise AttributeError(f"module 'meantime' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -35,6 +35,11 @@ CATALOGUE: dict[str, Anomaly] = {
             "records that could not be read were skipped; run without --lenient to see the first",
         ),
         Anomaly(
+            "skipped_bytes",
+            "data_loss",
+            "after broken records so many bytes were skipped, up to the next record",
+        ),
+        Anomaly(
             "weight_rounded",
             "note",
             "weights with a fraction that are no times became the nearest whole number",
@@ -55,9 +60,27 @@ CATALOGUE: dict[str, Anomaly] = {
             "lines that are neither a sample nor part of one were passed over",
         ),
         Anomaly(
+            "unread_event",
+            "data_loss",
+            "lines with a time whose other fields differ from those of the first lines were"
+            " skipped; print all events with the same fields",
+        ),
+        Anomaly(
+            "time_went_back",
+            "data_loss",
+            "events more than 1 s earlier than the one before them: the clock was set back, or"
+            " several recordings were joined",
+        ),
+        Anomaly(
             "lost_events",
             "data_loss",
             "the tracer could not keep up and lost events; give it larger buffers",
+        ),
+        Anomaly(
+            "lost_switch",
+            "data_loss",
+            "a CPU was left by another thread than the one that was switched to it last, so who ran"
+            " in between is unknown",
         ),
         Anomaly(
             "event_without_time",
@@ -70,6 +93,17 @@ CATALOGUE: dict[str, Anomaly] = {
             "events of entities that have neither states nor a description are not drawn",
         ),
         Anomaly(
+            "target_without_row",
+            "note",
+            "events on entities that have neither states nor a description are drawn without an"
+            " arrow",
+        ),
+        Anomaly(
+            "event_after_end",
+            "note",
+            "events at or after the time of the last datum are not drawn, as the map ends there",
+        ),
+        Anomaly(
             "definition_with_time",
             "note",
             "tag definitions have a time and an entity: data with a stray key are read as such",
@@ -78,6 +112,12 @@ CATALOGUE: dict[str, Anomaly] = {
             "time_out_of_range",
             "data_loss",
             "times that do not fit into 64 bits of nanoseconds cannot be drawn",
+        ),
+        Anomaly(
+            "unreadable_fact",
+            "data_loss",
+            "what the history says of lanes, clock, names and so on could not all be read, and is"
+            " left out; build it again from its trace",
         ),
         Anomaly(
             "late_event",
@@ -138,7 +178,7 @@ CATALOGUE: dict[str, Anomaly] = {
         Anomaly(
             "overlapping_span",
             "note",
-            "spans that partly overlap another one of their thread stand in a lane of their own",
+            "spans partly overlap another one of their thread and are drawn in a lane of their own",
         ),
         Anomaly(
             "matched_by_time",
@@ -236,6 +276,45 @@ CATALOGUE: dict[str, Anomaly] = {
             "samples_torn",
             "note",
             "stacks changed while they were read; those samples count, without a stack",
+        ),
+        Anomaly(
+            "records_missing",
+            "data_loss",
+            "records that the recorder wrote are not in the recording's files: one of them was cut "
+            "or is gone; until the next record, states are those of the record before",
+        ),
+        Anomaly(
+            "definitions_lost",
+            "data_loss",
+            "what numbers stand for could not be written when they were first used; was the disk "
+            "full?",
+        ),
+        Anomaly(
+            "undefined_location",
+            "data_loss",
+            "records name lines of code that are defined nowhere; those states have no location",
+        ),
+        Anomaly(
+            "file_damaged",
+            "data_loss",
+            "files of the recording, or parts of them, are not what they should be and were left "
+            "out; copy the recording again if it is whole elsewhere",
+        ),
+        Anomaly(
+            "header_damaged",
+            "note",
+            "headers of a process's files contradict each other; what most of them say counts",
+        ),
+        Anomaly(
+            "description_damaged",
+            "note",
+            "descriptions of the recording or of a process cannot be read: commands, the host or "
+            "UTC times are missing",
+        ),
+        Anomaly(
+            "process_not_recorded",
+            "data_loss",
+            "processes could not be recorded; the file `unrecorded` in the recording says why",
         ),
         Anomaly(
             "stack_unknown",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from meantime.errors import AttributeNotFound, QuarkError, UsageError
+from meantime.errors import AttributeNotFound, HistoryClosedError, QuarkError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -33,6 +33,7 @@ __all__ = [
     "format_path",
     "format_pattern",
     "parse_pattern",
+    "unicode_of",
 ]
 
 Path: TypeAlias = "tuple[str, ...]"
@@ -56,6 +57,7 @@ ANY, ANY_DEPTH, UP = Wildcard
 Pattern: TypeAlias = "str | Sequence[str | Wildcard]"
 
 _SPECIAL = re.compile(r"[/*\\]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _ELEMENT = re.compile(r"(?:[^/\\]|\\.)*", re.DOTALL)
 _NEAREST = 3
 # So many more attributes than were sorted, and all are sorted anew.
@@ -70,6 +72,15 @@ def format_path(path: Iterable[str]) -> str:
     'CPUs/3/a\\/b\\*'
     """
     return "/".join(_SPECIAL.sub(lambda match: "\\" + match[0], name) for name in path)
+
+
+def unicode_of(text: str) -> str:
+    r"""Return a text as UTF-8 can hold it: U+FFFD stands for each half of a surrogate pair.
+
+    >>> unicode_of("a\ud800")
+    'a\ufffd'
+    """
+    return _SURROGATE.sub("\ufffd", text)
 
 
 def entity_name(path: Path) -> str:
@@ -163,6 +174,7 @@ class Attributes:
         self._first = np.zeros(0, np.int32)
         self._since: dict[int, list[int]] = {}
         self._linked = 0
+        self._frozen = False
 
     def __len__(self) -> int:
         return len(self._parent)
@@ -172,6 +184,10 @@ class Attributes:
 
     def __repr__(self) -> str:
         return f"Attributes({len(self):,} attributes, {len(self.children()):,} at the top)"
+
+    def freeze(self) -> None:
+        """Let no attribute be added from now on."""
+        self._frozen = True
 
     def copy(self) -> Attributes:
         """Return a tree of the same attributes, to which others can be added."""
@@ -187,6 +203,7 @@ class Attributes:
         """Return the quark of a path below `parent`, creating what is missing of it.
 
         Raises:
+            HistoryClosedError: If something is missing of it, and the history was closed.
             QuarkError: If the path is empty, or there is no such parent.
         """
         quark = self._start(parent)
@@ -226,11 +243,19 @@ class Attributes:
         if code is None:
             if not isinstance(name, str):
                 raise QuarkError(f"{name!r} is not a name: the elements of a path are strings")
-            code = self._name_codes[name] = len(self._names)
-            self._names.append(name)
+            text = unicode_of(name)
+            code = self._name_codes.setdefault(text, len(self._names))
+            self._name_codes[name] = code
+            if code == len(self._names):
+                self._names.append(text)
         key = (parent + 1) << 32 | code
         quark = self._quarks.get(key)
         if quark is None:
+            if self._frozen:
+                path = (*(self.path(parent) if parent != ROOT else ()), name)
+                raise HistoryClosedError(
+                    f"this history was closed: {format_path(path)!r} cannot be added"
+                )
             quark = self._quarks[key] = len(self._parent)
             self._parent.append(parent)
             self._name.append(code)
@@ -342,7 +367,8 @@ class Attributes:
         r"""Return the attributes that a pattern below `parent` means, each once, in tree order.
 
         A text is read as by `parse_pattern`; a sequence holds names as they are, and `ANY`,
-        `ANY_DEPTH` or `UP`. Nothing found is an empty array.
+        `ANY_DEPTH` or `UP`. Nothing found is an empty array; so is the empty pattern, which means
+        the root.
 
         >>> attributes = Attributes()
         >>> quarks = [attributes.add(("Threads", tid, "Stack", "1")) for tid in "ab"]
@@ -356,6 +382,7 @@ class Attributes:
         found: dict[int, None] = {self._start(parent): None}
         for element in parse_pattern(pattern) if isinstance(pattern, str) else pattern:
             found = dict.fromkeys(self._step(found, element))
+        # the root is no attribute: it has no states, and no query takes it
         found.pop(ROOT, None)
         return np.fromiter(found, np.int32, len(found))
 

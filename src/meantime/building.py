@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from meantime.errors import HistoryClosedError, InputError, OutputError, ProviderError, UsageError
 from meantime.events import Events
-from meantime.history.build import fill
+from meantime.history.builder import HistoryBuilder
 from meantime.history.checkpoints import build_checkpoints
-from meantime.history.engine import Engine
-from meantime.history.opening import is_history, open_history
+from meantime.history.directory.open import is_history, open_history
+from meantime.history.ingest import ingest
 from meantime.provenance import can_be_read_again, fingerprint
 from meantime.providers import load_provider
 from meantime.readers import open_trace
@@ -78,23 +78,23 @@ def build(
         return build_checkpoints(_reopening(trace, lenient=lenient), made_by)
     if not isinstance(trace, str | PathLike):
         opened = trace if isinstance(trace, Trace) else _trace_of(trace)
-        return fill(Engine(path, keep=keep), opened, made_by)
+        return ingest(HistoryBuilder(path, keep=keep), opened, made_by)
     made_of = provenance_of(trace, made_by, lenient=lenient)
     if resume and path is not None and is_history(path):
         try:
-            engine = _going_on(Path(path), made_of, made_by, tell or _say_nothing)
+            builder = _going_on(Path(path), made_of, made_by, tell or _say_nothing)
         except HistoryClosedError:
             return _finished(Path(path), made_of, tell or _say_nothing)
     else:
-        engine = Engine(path, keep=keep)
-    engine.catalogue.provenance = made_of
-    position = None if made_by is None or engine.position is None else engine.position["input"]
+        builder = HistoryBuilder(path, keep=keep)
+    builder.contents.catalogue.set_metadata("provenance", made_of)
+    position = None if made_by is None or builder.position is None else builder.position["input"]
     try:
         events = made_by is not None
         opened = open_trace(
             trace, lenient=lenient, progress=progress, position=position, events=events
         )
-        return fill(engine, opened, made_by)
+        return ingest(builder, opened, made_by)
     except (InputError, ProviderError):
         # it would fail there again; but what came through a pipe comes no more
         if path is not None and "fingerprint" in made_of:
@@ -122,19 +122,19 @@ def _reopening(
 
 def _going_on(
     path: Path, made_of: dict[str, str], provider: StateProvider | None, tell: Tell
-) -> Engine:
+) -> HistoryBuilder:
     """Return what goes on with an unfinished history, or a new one where that cannot go on."""
-    engine = Engine(path, resume=True)
-    reason = why_not(engine.catalogue.provenance, made_of)
-    if reason is None and engine.position is None:
+    builder = HistoryBuilder(path, resume=True)
+    reason = why_not(builder.contents.catalogue.metadata.provenance, made_of)
+    if reason is None and builder.position is None:
         forgets = provider is not None and provider.save() is None
         reason = "the provider has no save()" if forgets else "its input cannot be read on"
     if reason is None:
         tell(f"{path}: was not finished: going on with it")
-        return engine
-    tell(f"{path}: was not finished, and is built anew: {reason}")
+        return builder
+    tell(f"{path}: was not finished; rebuilding: {reason}")
     shutil.rmtree(path)
-    return Engine(path)
+    return HistoryBuilder(path)
 
 
 def _finished(path: Path, made_of: dict[str, str], tell: Tell) -> History:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from meantime.building import build, provenance_of, why_not
 from meantime.errors import InputError, OutputError
-from meantime.history.opening import is_history, open_history
+from meantime.history.directory.open import is_history, open_history
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,7 +65,7 @@ def cached(
         return build(trace, provider, lenient=lenient, progress=progress)
     _clear(place.parent)
     if reason:
-        tell(f"{trace}: built anew: {reason}")
+        tell(f"{trace}: rebuilding: {reason}")
     try:
         build(trace, provider, folder / "new.mth", lenient=lenient, progress=progress)
         _replace(folder, place)

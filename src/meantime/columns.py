@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -10,11 +11,53 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Coded", "Int32s", "Int64s", "Mixed", "Value", "Values", "exact_sum", "named"]
+__all__ = [
+    "Coded",
+    "Int32s",
+    "Int64s",
+    "Interner",
+    "Mixed",
+    "Value",
+    "Values",
+    "exact_sum",
+    "named",
+    "part_of",
+]
 
 Int32s: TypeAlias = npt.NDArray[np.int32]
 Int64s: TypeAlias = npt.NDArray[np.int64]
 Value: TypeAlias = "int | float | str | None"
+
+
+_T = TypeVar("_T", bound=Hashable)
+
+
+class Interner(Generic[_T]):
+    """The codes of values in a table, which grows by those that are new.
+
+    Args:
+        names: The table: `Trace.values` or `Trace.paths`, say. What is in it keeps its code.
+
+    >>> table = ["idle"]
+    >>> states = Interner(table)
+    >>> states.code("busy"), states.code("idle"), states.code("busy"), table
+    (1, 0, 1, ['idle', 'busy'])
+    """
+
+    __slots__ = ("_codes", "_names")
+
+    def __init__(self, names: list[_T]) -> None:
+        self._names = names
+        # the first of several that are equal
+        self._codes = {name: code for code, name in reversed([*enumerate(names)])}
+
+    def code(self, value: _T) -> int:
+        """Return a value's code, a new one if it was not seen before."""
+        code = self._codes.get(value)
+        if code is None:
+            code = self._codes[value] = len(self._names)
+            self._names.append(value)
+        return code
 
 
 class Coded:
@@ -114,6 +157,17 @@ class Mixed:
 
 
 Values: TypeAlias = "Coded | Mixed"
+
+
+def part_of(value: Values, rows: slice) -> Values:
+    """Return some rows of a column of values.
+
+    >>> part_of(Coded.of(["a", "b", "a"]), slice(1, 3)).to_list()
+    ['b', 'a']
+    """
+    if isinstance(value, Coded):
+        return Coded(value.codes[rows], value.names)
+    return Mixed(value.kinds[rows], value.words[rows], value.names)
 
 
 def named(value: Values) -> Coded:

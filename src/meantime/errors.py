@@ -21,8 +21,8 @@ on standard error; nothing else is caught there::
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+# a recorded program imports this, so it imports nothing itself
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from meantime.building import provider_of
 from meantime.caching import cached
 from meantime.errors import InputError
-from meantime.history import opening as directory
-from meantime.history.build import fill
-from meantime.history.engine import Engine
-from meantime.history.opening import is_history
+from meantime.history.builder import HistoryBuilder
+from meantime.history.directory import open as directory
+from meantime.history.directory.open import is_history
+from meantime.history.ingest import ingest
 from meantime.provenance import can_be_read_again
 from meantime.readers import open_trace
 from meantime.trace import Trace
@@ -51,7 +52,7 @@ def open_history(
             use it again as long as the trace, the provider and its version are the same.
         lenient: Count records that cannot be read in the history's anomalies; without, the first of
             them is an error.
-        tell: Called with a sentence that says why a history that was kept is built anew.
+        tell: Called with a sentence that says why a kept history is rebuilt.
 
     Raises:
         InputError: If the file cannot be read.
@@ -85,6 +86,12 @@ def load(
             raise InputError(source, "a history has no events any more for a provider")
         history = directory.open_history(path)
         return Opened(_told_by(source, history), history)
+    if (Path(path) / "segments").is_dir():
+        raise InputError(
+            source,
+            "is a history without its manifest: its build was killed as it began, or the file is"
+            " lost; build it again",
+        )
     made_by = provider_of(provider)
     if cache and can_be_read_again(path):
         history = cached(
@@ -99,7 +106,7 @@ def load(
         progress=progress,
         events=made_by is not None,
     )
-    return Opened(trace, fill(Engine(), trace, made_by))
+    return Opened(trace, ingest(HistoryBuilder(), trace, made_by))
 
 
 def _told_by(source: str, history: History) -> Trace:

@@ -5,9 +5,10 @@ Made by pyarrow, of the columns as they are: numbers are not copied, strings sta
 
 from __future__ import annotations
 
+from html import escape
 from importlib import import_module
 from itertools import chain
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from meantime.columns import Int32s
 
-__all__ = ["Column", "ColumnBatches", "Tabular", "need"]
+__all__ = ["Column", "ColumnBatches", "Paths", "Tabular", "need"]
 
 Column: TypeAlias = "npt.NDArray[Any] | Coded | Mixed"  # a masked array has nulls
 
@@ -30,22 +31,58 @@ _STR, _INT, _FLOAT = 1, 2, 3
 _STRINGS_PER_ROW = 4
 
 
+# Columns of attributes, and the columns of their paths beside them.
+_PATHS = {"quark": "path", "thread": "path", "from_quark": "from_path", "to_quark": "to_path"}
+_SHOWN_ROWS = 10
+
+
+class Paths(Protocol):
+    """What knows the paths of attributes."""
+
+    def text(self, quark: int) -> str:
+        """Return the text form of an attribute's path."""
+
+
 class Tabular:
     """A result that other tools take as a table.
 
     `pyarrow.table(result)`, `polars.DataFrame(result)` and DuckDB take it by the Arrow C stream
     protocol. Strings are dictionaries. Values of one type are one column; where types are mixed, a
-    column NAME holds the strings, and NAME_int and NAME_float hold the numbers.
+    column NAME holds the strings, and NAME_int and NAME_float hold the numbers. Beside a column of
+    attributes is one of their paths, as text. A notebook shows the first rows.
+
+    Attributes:
+        attributes: What knows the paths of the attributes; None adds no paths.
     """
 
     __slots__ = ()
+
+    attributes: Paths | None = None
 
     def columns(self) -> dict[str, Column]:
         """Return the columns by name; all have as many rows."""
         raise NotImplementedError
 
+    def with_paths(self) -> dict[str, Column]:
+        """Return the columns, and beside each column of attributes one of their paths."""
+        columns = self.columns()
+        if self.attributes is None:
+            return columns
+        found: dict[str, Column] = {}
+        for name, column in columns.items():
+            found[name] = column
+            if name in _PATHS:
+                assert isinstance(column, np.ndarray)
+                used, codes = np.unique(column, return_inverse=True)
+                texts = [self.attributes.text(quark) for quark in used.tolist()]
+                found[_PATHS[name]] = Coded(codes.astype(np.int32), texts)
+        return found
+
     def _reader(self) -> Any:
-        return _reader(iter([self.columns()]), frozenset(), whole=True)
+        return _reader(iter([self.with_paths()]), frozenset(), whole=True)
+
+    def _repr_html_(self) -> str:
+        return _html(self.with_paths())
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return self._reader().__arrow_c_stream__(requested_schema)
@@ -74,6 +111,24 @@ class Tabular:
             MissingExtraError: If pyarrow or polars is not installed.
         """
         return need("polars", "to_polars").from_arrow(self.to_arrow())
+
+
+def _html(columns: dict[str, Column]) -> str:
+    """Return the first rows as an HTML table, and how many rows there are."""
+    rows = min((len(column) for column in columns.values()), default=0)
+    lines = [[f"<th>{escape(name)}</th>" for name in columns]]
+    for row in range(min(rows, _SHOWN_ROWS)):
+        cells = [column[row] for column in columns.values()]
+        lines.append(
+            [
+                "<td></td>"
+                if cell is None or cell is np.ma.masked
+                else f"<td>{escape(str(cell))}</td>"
+                for cell in cells
+            ]
+        )
+    body = "".join(f"<tr>{''.join(cells)}</tr>" for cells in lines)
+    return f"<table>{body}</table><p>{rows:,} rows</p>"
 
 
 class ColumnBatches(Tabular):

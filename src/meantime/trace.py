@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from dataclasses import dataclass, field
 from enum import IntFlag
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from meantime.anomalies import Anomalies
 from meantime.clocks import Clock
@@ -37,6 +37,11 @@ __all__ = [
     "StateChanges",
     "Trace",
 ]
+
+
+class _Input(Protocol):
+    def close(self) -> None: ...
+
 
 LaneKind: TypeAlias = Literal["state", "stack", "counter", "async", "object"]
 
@@ -155,8 +160,9 @@ class ArgumentText:
 class SpanFlag(IntFlag):
     """What is known of a span besides its times.
 
-    `STRUCTURED` spans were begun and ended in the order of time, so `Spans.level` says how deep
-    each one is; of others only the times say it.
+    `UNFINISHED` spans were begun and never ended. `STRUCTURED` spans were begun and ended in the
+    order of time, so `Spans.level` is the depth of each among these; that of others follows from
+    the times alone.
     """
 
     UNFINISHED = 1
@@ -279,6 +285,7 @@ class Trace:
         lost: Ranges [from_ns, to_ns) in which the tracer lost some of what happened.
         text: What `Arguments` point into.
         facts: What else the trace says of itself, by the trace's own names.
+        input: What is read; `close` closes it, which a generator that never ran cannot.
     """
 
     source: str
@@ -302,8 +309,11 @@ class Trace:
     lost: list[tuple[int, int]] = field(default_factory=list)
     text: ArgumentText = field(default_factory=ArgumentText)
     facts: dict[str, str] = field(default_factory=dict)
+    input: _Input | None = field(default=None, repr=False)
 
     def close(self) -> None:
-        """Read no more of it; that closes the input."""
+        """Stop reading, and close the input."""
         if isinstance(self.batches, Generator):
             self.batches.close()
+        if self.input is not None:
+            self.input.close()

@@ -5,19 +5,29 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 from fractions import Fraction
-from typing import NamedTuple
+from operator import index
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from meantime.errors import UsageError
 
+if TYPE_CHECKING:
+    from meantime.clocks import Clock
+
 __all__ = [
     "Instant",
+    "Time",
     "bin_edge",
+    "duration_ns",
     "format_bytes",
     "format_ns",
     "format_utc",
     "parse_duration",
     "parse_instant",
+    "since_origin",
 ]
+
+# An argument that is a time: nanoseconds, or the text that the command line takes.
+Time: TypeAlias = int | str
 
 MAX_NS = 2**63 - 1
 NS_PER_S = 10**9
@@ -104,6 +114,54 @@ def parse_instant(text: str) -> Instant:
         seconds = (moment - datetime(1970, 1, 1, tzinfo=UTC)) // _ONE_SECOND
         return Instant(seconds * NS_PER_S + int(f"{fraction:0<9}"[:9] or "0"), absolute=True)
     return Instant(parse_duration(text), absolute=False)
+
+
+def duration_ns(time: Time) -> int:
+    """Return a duration given as nanoseconds or as text, in nanoseconds.
+
+    >>> duration_ns(1500), duration_ns("1.5us")
+    (1500, 1500)
+
+    Raises:
+        TypeError: If it is neither an integer nor a text.
+        UsageError: If the text is not a duration.
+    """
+    return parse_duration(time) if isinstance(time, str) else _whole_ns(time)
+
+
+def since_origin(time: Time | Instant, clock: Clock) -> int:
+    """Return an instant as nanoseconds from the history's origin.
+
+    An integer counts from the origin already; a text is read as `parse_instant` does.
+
+    >>> from meantime.clocks import Clock
+    >>> since_origin("@2", Clock(utc_at_origin_ns=1_500_000_000))
+    500000000
+
+    Raises:
+        TypeError: If it is neither an integer nor a text.
+        UsageError: If the text is not a time, or is absolute and the clock has no UTC origin.
+    """
+    if isinstance(time, str):
+        time = parse_instant(time)
+    if not isinstance(time, Instant):
+        return _whole_ns(time)
+    if not time.absolute:
+        return time.ns
+    if clock.utc_at_origin_ns is None:
+        raise UsageError(
+            f"{format_utc(time.ns)} is absolute, but this trace does not say when it began"
+        )
+    return time.ns - clock.utc_at_origin_ns
+
+
+def _whole_ns(time: int) -> int:
+    try:
+        return index(time)
+    except TypeError:
+        raise TypeError(
+            f"a time is an integer of nanoseconds or a text such as '1.5ms', not {time!r}"
+        ) from None
 
 
 _ONE_SECOND = datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)

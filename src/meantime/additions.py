@@ -1,0 +1,71 @@
+"""What installed packages add by entry points: readers and formats to write.
+
+Entry points are looked up when nothing of meantime's own fits, so that they cost nothing before.
+What cannot be used is skipped, with one warning that names the package it came from.
+"""
+
+from __future__ import annotations
+
+import warnings
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["READERS", "VIEWS", "Addition", "additions", "warn_about"]
+
+READERS = "meantime.readers"
+VIEWS = "meantime.views"
+
+
+class Addition(NamedTuple):
+    """What an entry point stands for.
+
+    Attributes:
+        name: The entry point's name.
+        package: The distribution that declares it.
+        value: The object.
+    """
+
+    name: str
+    package: str
+    value: Any
+
+
+@cache
+def additions(group: str, usable: Callable[[Any], bool]) -> tuple[Addition, ...]:
+    """Return what installed packages add to a group, by name, loaded; each once in a process.
+
+    Args:
+        group: `READERS` or `VIEWS`.
+        usable: Asked of each object whether it is what the group takes.
+    """
+    from importlib.metadata import entry_points  # noqa: PLC0415 - it is rarely needed
+
+    found = []
+    for point in sorted(entry_points(group=group), key=lambda point: point.name):
+        package = "an unknown package" if point.dist is None else point.dist.name
+        try:
+            value = point.load()
+        except Exception as error:  # noqa: BLE001 - any module may be behind it
+            warn_about(Addition(point.name, package, None), group, f"cannot be loaded ({error!r})")
+            continue
+        addition = Addition(point.name, package, value)
+        if usable(value):
+            found.append(addition)
+        else:
+            warn_about(addition, group, f"is not one ({point.value})")
+    return tuple(found)
+
+
+@cache
+def _warn(message: str) -> None:
+    warnings.warn(message, RuntimeWarning, stacklevel=3)
+
+
+def warn_about(addition: Addition, group: str, reason: str) -> None:
+    """Warn that something cannot be used and is skipped; once for each reason."""
+    _warn(
+        f"{addition.package}: its entry point {addition.name!r} in {group} {reason}; it is skipped"
+    )
