@@ -1,8 +1,8 @@
 """The history: the intervals of all attributes, how it is built, kept and queried."""
 
-from meantime.history.build import build
 from meantime.history.builder import HistoryBuilder
 from meantime.history.history import History, Lane
+from meantime.history.ingest import build
 from meantime.history.results import (
     Flows,
     Interval,

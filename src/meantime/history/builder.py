@@ -1,31 +1,61 @@
-"""Building a history: changes go in, in any order across attributes; segments come out."""
+"""Building a history: its operations, in order of time for each attribute."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from meantime.history.engine import Engine
+import numpy as np
+
+from meantime.clocks import Clock
+from meantime.columns import Coded
+from meantime.errors import (
+    HistoryClosedError,
+    HistoryError,
+    QuarkError,
+    TimeRangeError,
+    UsageError,
+)
+from meantime.history import structures
+from meantime.history.catalogue import Catalogue
+from meantime.history.contents import Contents
+from meantime.history.directory.resume import open_writer
+from meantime.history.history import History
+from meantime.history.journal import Journal
+from meantime.history.lanes import lane_of
+from meantime.history.numbers import AFTER_ALL, BEFORE_ALL, OUTSIDE, quarks_of, time_of, times_of
+from meantime.history.pyramid import Pyramids
+from meantime.history.validation import Limits
+from meantime.history.values import Strings, word_of, words_of
+from meantime.kernels.search import Segments
+from meantime.kernels.tail import DONE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from os import PathLike
     from types import TracebackType
 
-    import numpy as np
     import numpy.typing as npt
 
     from meantime.anomalies import Anomalies
     from meantime.attributes import Attributes, Pattern
-    from meantime.clocks import Clock
-    from meantime.columns import Coded, Int32s, Int64s, Value
-    from meantime.history.history import History
-    from meantime.trace import LaneKind, State
+    from meantime.columns import Int32s, Int64s, Value
+    from meantime.history.directory.write import DirectoryWriter
+    from meantime.history.lanes import StateLike
+    from meantime.history.snapshot import Snapshot
+    from meantime.history.store import Store
+    from meantime.history.tables import Tables
+    from meantime.metadata import TraceMetadata
+    from meantime.trace import LaneKind
 
-__all__ = ["HistoryBuilder", "builder_over"]
+__all__ = ["HistoryBuilder"]
+
+_INT64 = np.iinfo(np.int64)
 
 
 class HistoryBuilder:
-    """Takes changes and makes a `History` of them.
+    """Builds a `History` from changes.
 
     A change says that from a time on an attribute has a value. The changes of one attribute must
     come in order of time; across attributes any order will do. An attribute has no state (None)
@@ -43,14 +73,20 @@ class HistoryBuilder:
         start_ns: Where the history begins, if no change is earlier.
         origin_ns: UTC of the history's time 0, in nanoseconds since 1970, if known.
         reorder_ns: How late the changes of an attribute may come; they are held back that long.
-        keep: `"ongoing"` keeps only the state that each attribute is in now: what was before cannot
-            be asked for, and no events, spans and samples are kept.
-        clock: Which clock its times count.
-        resume: Go on with the unfinished history in the directory, if there is one.
+        keep: `"ongoing"` keeps only the current state of each attribute: earlier states cannot be
+            queried, and no events, spans and samples are kept.
+        clock: The clock that its times are of.
+        resume: Resume the unfinished history in the directory, if there is one.
 
     Raises:
-        OutputError: If the directory exists, or cannot be written.
-        InputError: If the history that is to go on is damaged.
+        OutputError: If the directory exists, cannot be written, or has another builder. Once a
+            write has failed, every operation raises that error; the history can be resumed from
+            what was written before (`resume=True`).
+        InputError: If the history to be resumed is damaged.
+
+    Attributes:
+        contents: What was put in so far.
+        journal: Scheduled changes, and what a resumed build skips.
     """
 
     def __init__(
@@ -64,15 +100,34 @@ class HistoryBuilder:
         clock: Clock | None = None,
         resume: bool = False,
     ) -> None:
-        self._engine = Engine(
-            path,
-            start_ns=start_ns,
-            origin_ns=origin_ns,
-            reorder_ns=reorder_ns,
-            keep=keep,
-            clock=clock,
-            resume=resume,
+        if keep not in ("everything", "ongoing"):
+            raise UsageError(
+                f"keep is {keep!r}: here it is 'everything' or 'ongoing'; for checkpoints an input"
+                " must be read again, see meantime.build"
+            )
+        if keep == "ongoing" and path is not None:
+            raise UsageError(
+                f"{path}: keep='ongoing' stores nothing, so there is nothing for a path"
+            )
+        clock = clock or Clock()
+        if origin_ns is not None:
+            clock = replace(clock, utc_at_origin_ns=origin_ns)
+        self.contents = Contents(
+            Catalogue(start_ns, clock), reorder_ns=reorder_ns, forget=keep == "ongoing"
         )
+        self.journal = Journal(self._apply)
+        self._keep = keep
+        self._changes = 0
+        # Quarks below this are known to the store.
+        self._reserved = 0
+        self._snapshot: tuple[tuple[int, int, TraceMetadata], Snapshot] | None = None
+        self._closed: Snapshot | None = None
+        self._history: History | None = None
+        self._directory: DirectoryWriter | None = None
+        if path is not None:
+            self._directory = open_writer(
+                Path(path), self.contents, self.journal, resume=resume, reorder_ns=reorder_ns
+            )
 
     def __enter__(self) -> Self:
         return self
@@ -83,22 +138,22 @@ class HistoryBuilder:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._engine.closed:
+        if self._closed is not None:
             return
         if error is None:
             self.close()
         else:
-            self.flush()
+            self.leave()
 
     @property
     def attributes(self) -> Attributes:
         """The attribute tree so far."""
-        return self._engine.attributes
+        return self.contents.attributes
 
     @property
     def anomalies(self) -> Anomalies:
-        """What was odd, to be counted; see `History.anomalies`."""
-        return self._engine.anomalies
+        """The count of oddities, to be added to; see `History.anomalies`."""
+        return self.contents.catalogue.anomalies
 
     @property
     def position(self) -> Any:
@@ -109,25 +164,26 @@ class HistoryBuilder:
         returns None and `ongoing` what was kept last. To set it to the same once more before that
         is no harm. Where it was never set, go on with what is new.
         """
-        return self._engine.position
+        return self.journal.position
 
     @position.setter
     def position(self, position: Any) -> None:
-        self._engine.position = position
+        self.journal.position = position
 
     def quark(self, *path: str, parent: int | None = None) -> int:
         """Return the quark of a path, creating what is missing of it.
 
         Raises:
+            HistoryClosedError: If something is missing of it, and the history was closed.
             QuarkError: If the path is empty, or there is no such parent.
         """
-        return self._engine.quark(*path, parent=parent)
+        return self.contents.attributes.add(path, parent)
 
     def modify(self, time_ns: int, quark: int, value: Value, tag: int | None = None) -> None:
-        """Say that from `time_ns` on, an attribute has a value.
+        """Set the value of an attribute from `time_ns` on.
 
-        The value and tag that it has already change nothing. A change at the time when its present
-        state began replaces that state.
+        Setting the value and tag that it has already is no change. A change at the time when its
+        current state began replaces that state.
 
         Raises:
             QuarkError: If there is no such attribute.
@@ -135,7 +191,26 @@ class HistoryBuilder:
             TimeOrderError: If the time is before the attribute's last change.
             TimeRangeError: If the time does not fit.
         """
-        self._engine.modify(time_ns, quark, value, tag)
+        # This runs a million times a second: what other operations call is written out here.
+        contents, journal = self.contents, self.journal
+        if not journal.nested:
+            if self._directory is not None and not self._begin():
+                return
+            if journal.scheduled and (failure := journal.apply_before(time_ns)) is not None:
+                journal.raise_after(failure, lambda: self.modify(time_ns, quark, value, tag))
+        word, null, kind = word_of(value, contents.catalogue.strings)
+        if type(time_ns) is not int or not BEFORE_ALL < time_ns < AFTER_ALL:
+            time_ns = _checked_time(time_ns)
+        meta = null if tag is None else contents.checked_tag(tag) + 1 << 1 | null
+        if self._closed is not None or quark >= self._reserved:
+            self._open_store()
+            self._reserved = len(contents.attributes)
+        self._changes += 1
+        try:
+            contents.store.put_one(time_ns, quark, word, meta, kind)
+        except OverflowError:
+            contents.checked_quark(quark)
+            raise
 
     def modify_many(
         self,
@@ -155,7 +230,52 @@ class HistoryBuilder:
         Raises:
             HistoryError: As `modify` does; the rows before the one at fault were taken.
         """
-        self._engine.modify_many(times_ns, quarks, values, tags)
+        contents = self.contents
+        times = times_of(times_ns)
+        where = contents.quark_column(quarks_of(quarks))
+        tag = None if tags is None else np.ascontiguousarray(tags, np.int32)
+        columns = (times, where, values) if tag is None else (times, where, values, tag)
+        if len({len(column) for column in columns}) != 1:
+            raise ValueError(
+                "the columns differ in length: " + ", ".join(str(len(column)) for column in columns)
+            )
+        if not len(times):
+            return
+        known = len(contents.catalogue.tags)
+        if tag is not None and (int(tag.min()) < -1 or int(tag.max()) >= known):
+            raise QuarkError(f"a tag is not one of the {known:,} defined")
+        strings = contents.catalogue.strings
+        if isinstance(values, Coded):
+            self.put_codes(times, where, values.codes, strings.codes(values.names), tag)
+            return
+        if not self._begin():
+            return
+        word, null, kind = words_of(values, strings)
+        meta = null if tag is None else (tag + 1).astype(np.uint32) << np.uint32(1) | null
+        for rows in self.journal.runs(times):
+            self._open_store().put_words(
+                times[rows], where[rows], word[rows], meta[rows], kind[rows]
+            )
+        self.journal.raise_failure()
+
+    def put_codes(
+        self,
+        times_ns: Int64s,
+        quarks: Int32s,
+        codes: Int32s,
+        code_of: Int32s,
+        tags: Int32s | None,
+    ) -> None:
+        """Do as `modify_many` for strings; `code_of` translates codes to this history's.
+
+        For readers, whose strings are coded already: `contents.catalogue.strings` has the codes.
+        """
+        if not self._begin():
+            return
+        for rows in self.journal.runs(times_ns):
+            tag = None if tags is None else tags[rows]
+            self._open_store().put_codes(times_ns[rows], quarks[rows], codes[rows], code_of, tag)
+        self.journal.raise_failure()
 
     def update_ongoing(self, quark: int, value: Value) -> None:
         """Replace the value that an attribute has now, from when it took it; its tag stays.
@@ -164,7 +284,17 @@ class HistoryBuilder:
             QuarkError: If there is no such attribute.
             StateTypeError: If the value is not of the attribute's type.
         """
-        self._engine.update_ongoing(quark, value)
+        if not self._begin():
+            return
+        contents = self.contents
+        if contents.store.watcher is not None:
+            raise HistoryError(
+                "keep='checkpoints' takes no update_ongoing: it would change what is before the"
+                " checkpoints"
+            )
+        word, null, kind = word_of(value, contents.catalogue.strings)
+        quark = contents.checked_quark(quark)
+        self._open_store().amend(quark, word, null, kind, contents.catalogue.start_ns)
 
     def push(self, time_ns: int, quark: int, value: Value) -> None:
         """Put a value on an attribute's stack: its depth goes up, child DEPTH takes the value.
@@ -180,7 +310,8 @@ class HistoryBuilder:
             HistoryError: If the stack is 100,000 deep.
             StateTypeError: If the attribute holds something else than a depth.
         """
-        self._engine.push(time_ns, quark, value)
+        if self._begin():
+            self.journal.operate("push", time_ns, quark, value)
 
     def pop(self, time_ns: int, quark: int) -> Value:
         """Take the top value off an attribute's stack and return it; None if there is none.
@@ -188,7 +319,9 @@ class HistoryBuilder:
         Raises:
             StateTypeError: If the attribute holds something else than a depth.
         """
-        return self._engine.pop(time_ns, quark)
+        if not self._begin():
+            return None
+        return self.journal.operate("pop", time_ns, quark, None)
 
     def increment(self, time_ns: int, quark: int, amount: float = 1) -> None:
         """Add to an attribute's number; no state counts as 0.
@@ -196,11 +329,13 @@ class HistoryBuilder:
         Raises:
             StateTypeError: If the attribute does not hold a number of the amount's type.
         """
-        self._engine.increment(time_ns, quark, amount)
+        if self._begin():
+            self.journal.operate("increment", time_ns, quark, amount)
 
     def remove(self, time_ns: int, quark: int) -> None:
-        """Say that an attribute and all below it have no state from `time_ns` on."""
-        self._engine.remove(time_ns, quark)
+        """Remove the state of an attribute and all below it from `time_ns` on."""
+        if self._begin():
+            self.journal.operate("remove", time_ns, quark, None)
 
     def later(
         self,
@@ -213,21 +348,50 @@ class HistoryBuilder:
         """Do something once a change at or after `time_ns` comes, before it; or at the end.
 
         Those of one time are done in the order in which they were asked for. In a provider they
-        wait for the next event at or after `time_ns`.
+        wait for the next event at or after `time_ns`. What turns out then not to be possible takes
+        no other change down; the operation before which it was due raises it, after all were done.
 
         Raises:
             QuarkError: If there is no such attribute.
+            StateTypeError: If the value is not of the attribute's type, as far as that is known.
+            TimeOrderError: If the time is before the attribute's last change.
             TimeRangeError: If the time does not fit.
             ValueError: If there is no such action.
         """
-        self._engine.later(time_ns, quark, value, action=action)
+        if action not in structures.ACTIONS:
+            actions = ", ".join(structures.ACTIONS)
+            raise ValueError(f"{action!r} is not an action: it is one of {actions}")
+        self.contents.checked_quark(quark)
+        time_ns = _checked_time(time_ns)
+        if self._begin():
+            if action in {"modify", "remove"}:
+                self.check_change(time_ns, quark, value)
+            elif action == "increment":
+                structures.check_amount(self, quark, value)
+                self.check_change(time_ns, quark, value)
+            elif action == "push":
+                word_of(value, Strings())
+                self.check_change(time_ns, quark, 1)
+            self.journal.schedule(time_ns, quark, value, action)
+
+    def check_change(self, time_ns: int, quark: int, value: Value) -> None:
+        """Raise what `modify` would raise now, as far as that is known, and change nothing.
+
+        Raises:
+            StateTypeError: If the value is not of the attribute's type.
+            TimeOrderError: If the time is before the attribute's last change.
+        """
+        _, _, kind = word_of(value, Strings())
+        status = self._open_store().status_of(time_ns, quark, kind)
+        if status != DONE:
+            self.contents.refuse(status, time_ns, quark, kind)
 
     def advance(self, time_ns: int) -> None:
         """Do what `later` put off until this time, in order of time.
 
         Changes do that by themselves; in a provider, events do.
         """
-        self._engine.advance(time_ns)
+        self.journal.begin_event(time_ns)
 
     def ongoing(self, quark: int) -> Value:
         """Return the value that an attribute has now.
@@ -235,7 +399,12 @@ class HistoryBuilder:
         Raises:
             QuarkError: If there is no such attribute.
         """
-        return self._engine.ongoing(quark)
+        contents = self.contents
+        if self._closed is not None or not 0 <= quark < self._reserved:
+            self._open_store()
+            self._reserved = len(contents.attributes)
+            contents.checked_quark(quark)
+        return contents.store.ongoing(quark, contents.catalogue.strings.names)
 
     def ongoing_start(self, quark: int) -> int:
         """Return when an attribute took the value that it has now.
@@ -243,18 +412,32 @@ class HistoryBuilder:
         Raises:
             QuarkError: If there is no such attribute.
         """
-        return self._engine.ongoing_start(quark)
+        store = self._open_store()
+        start_ns = store.last_change_ns(self.contents.checked_quark(quark))
+        return store.start_ns(self.contents.catalogue.start_ns) if start_ns is None else start_ns
+
+    def end_states(self, ends: Sequence[tuple[int, int]]) -> None:
+        """End the state of attributes at a time each, as one operation; for readers."""
+        if not self._begin():
+            return
+        self.journal.nested = True
+        for quark, time_ns in ends:
+            # A state that began at that time has no length in the trace, but is its last word.
+            if self.ongoing_start(quark) < time_ns:
+                self.modify(time_ns, quark, None)
+        self.journal.nested = False
 
     def tag(self, fields: Mapping[str, Any], key: Any = None) -> int:
         """Return the tag that stands for a set of named fields; a key gives one tag always.
 
-        Equal fields without a key are one tag.
+        Equal fields without a key are one tag. They are kept as JSON gives them back: names are
+        strings, and tuples lists.
         """
-        return self._engine.tag(fields, key)
+        return self.contents.catalogue.tag(fields, key)
 
     def define_tag(self, tag: int, fields: Mapping[str, Any]) -> None:
-        """Say what a tag stands for, for all its uses; a new one may be defined ahead."""
-        self._engine.define_tag(tag, fields)
+        """Set the fields of a tag, for all its uses; it need not have been returned by `tag`."""
+        self.contents.catalogue.define_tag(tag, fields)
 
     def lanes(
         self,
@@ -263,13 +446,23 @@ class HistoryBuilder:
         kind: LaneKind = "state",
         entity_kind: str | None = None,
         label: str | None = None,
-        states: Sequence[State] = (),
+        states: Iterable[StateLike] = (),
         unit: str | None = None,
     ) -> None:
-        """Declare that the attributes of a pattern can be drawn; see `LaneDeclaration`."""
-        self._engine.lanes(
-            pattern, kind=kind, entity_kind=entity_kind, label=label, states=states, unit=unit
-        )
+        """Declare that the attributes of a pattern can be drawn; see `LaneDeclaration`.
+
+        The states, in order, are names, `meantime.trace.State` objects, or mappings such as
+        `{"name": "busy", "color": "#dd2222"}`.
+
+        Raises:
+            UsageError: If an argument is not what it should be.
+        """
+        lane = lane_of(pattern, kind, entity_kind, label, states, unit)
+        catalogue = self.contents.catalogue
+        lanes = catalogue.metadata.lanes
+        # A resumed build declares its lanes again.
+        if lane not in lanes:
+            catalogue.metadata = replace(catalogue.metadata, lanes=(*lanes, lane))
 
     @property
     def history(self) -> History:
@@ -278,16 +471,33 @@ class HistoryBuilder:
         It ends just after the latest change; the intervals that go on are marked `ongoing`. Changes
         held back because of `reorder_ns` are not in it yet.
         """
-        return self._engine.history
+        if self._history is None:
+            self._history = History(self.snapshot)
+        return self._history
 
     def flush(self) -> None:
-        """See all changes so far on the disk; other processes that read it see them too.
+        """Flush and fsync all changes so far; other processes that read the history see them.
 
-        In a provider that is done at the next event.
+        In a provider this happens at the next event.
         """
-        self._engine.flush()
+        self._open_store()
+        if self._directory is not None and self.journal.transactional:
+            # A build cannot be resumed in the middle of an event.
+            self._directory.log_at_next_event()
+        elif self._directory is not None:
+            self._directory.sync(self.contents.store)
 
-    def close(self, end_ns: int | None = None) -> History:
+    def leave(self) -> None:
+        """Flush if that is possible, and stop without closing: another builder may resume."""
+        if self._directory is None:
+            return
+        try:
+            if self._directory.failure is None:
+                self.flush()
+        finally:
+            self._directory.leave()
+
+    def close(self, end_ns: int | None = None, *, tables: Tables | None = None) -> History:
         """Return the finished history.
 
         It ends at `end_ns`, or just after the last change if that is later: no state is lost.
@@ -295,11 +505,91 @@ class HistoryBuilder:
         Raises:
             HistoryClosedError: If it was closed before.
         """
-        return self._engine.close(end_ns)
+        self._open_store()
+        self.journal.apply_scheduled(_INT64.max)
+        self.journal.raise_failure()
+        self._open_store()
+        contents, directory = self.contents, self._directory
+        finished = contents.finish(end_ns, tables)
+        files: list[tuple[Path, int]] = []
+        if directory is not None:
+            directory.close(finished)
+            files = directory.files()
+        limits = Limits(finished.kinds, len(finished.strings), len(finished.tags))
+        segments = finished.segments
+        assert isinstance(segments, Segments)
+        self._closed = replace(
+            finished,
+            pyramids=Pyramids(segments, contents.store.segments, limits, files),
+            path=None if directory is None else directory.path,
+        )
+        contents.attributes.freeze()
+        return self.history
+
+    def snapshot(self) -> Snapshot:
+        """Return the history as it is now; what `history` answers from."""
+        if self._closed is not None:
+            return self._closed
+        if self._directory is not None:
+            self._directory.check()
+        catalogue = self.contents.catalogue
+        key = (self._changes, len(catalogue.attributes), catalogue.metadata)
+        if self._snapshot is None or self._snapshot[0] != key:
+            self._snapshot = (key, self.contents.snapshot())
+        return self._snapshot[1]
+
+    @property
+    def keeps_events(self) -> bool:
+        """Whether events, spans and samples are kept."""
+        return self._keep == "everything"
+
+    def begin_transactions(self, position: Callable[[], Any]) -> None:
+        """Keep the changes between two events together from now on, on disk or not at all.
+
+        Args:
+            position: Returns the `position` to be saved; called between two events.
+        """
+        self.journal.begin_transactions(position)
+        self.contents.store.whole_steps = True
+
+    def begin_event(self, time_ns: int) -> None:
+        """End the transaction of the event before, and apply what is scheduled until this one."""
+        if self._directory is not None:
+            self._directory.tick(self.contents.store)
+        self.advance(time_ns)
+
+    def _apply(self, action: str, time_ns: int, quark: int, value: Value) -> Value:
+        return structures.ACTIONS[action](self, time_ns, quark, value)
+
+    def _begin(self) -> bool:
+        """Count an operation; False if it took effect before a build was killed."""
+        directory, journal = self._directory, self.journal
+        if directory is None:
+            return True
+        directory.check()
+        if journal.transactional:
+            return True
+        if journal.skip_operation():
+            return False
+        # The log is of the operations before this one.
+        directory.tick(self.contents.store)
+        journal.count_operation()
+        return True
+
+    def _open_store(self) -> Store:
+        if self._closed is not None:
+            raise HistoryClosedError("this history was closed: it takes no more changes")
+        if self._directory is not None:
+            self._directory.check()
+        self._changes += 1
+        store = self.contents.store
+        store.reserve(len(self.contents.attributes))
+        return store
 
 
-def builder_over(engine: Engine) -> HistoryBuilder:
-    """Return the builder that an engine works for."""
-    builder = HistoryBuilder.__new__(HistoryBuilder)
-    builder._engine = engine  # noqa: SLF001 - its constructor would make another
-    return builder
+def _checked_time(time_ns: int) -> int:
+    """Return a time as an int that a history can hold."""
+    time_ns = time_of(time_ns)
+    if not BEFORE_ALL < time_ns < AFTER_ALL:
+        raise TimeRangeError(f"{time_ns} ns: {OUTSIDE}")
+    return time_ns

@@ -1,24 +1,29 @@
-"""What a history knows beside its intervals, while it is built."""
+"""Names, tags and metadata of a history that is being built."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from meantime.anomalies import Anomalies
 from meantime.attributes import Attributes
+from meantime.errors import UsageError
 from meantime.history.values import Strings
+from meantime.metadata import TraceMetadata
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from meantime.clocks import Clock
-    from meantime.trace import LaneDeclaration
 
 __all__ = ["Catalogue"]
 
+# A tag may be defined before those below it, but not after so many that nobody defined.
+_TAGS_AHEAD = 2**20
+
 
 class Catalogue:
-    """Names, tags and facts; what `History` says of the same names.
+    """Names, tags and metadata; see the attributes of `History`.
 
     Attributes:
         attributes: The attribute tree.
@@ -26,10 +31,9 @@ class Catalogue:
         tags: By tag, its fields.
         tag_log: Every definition of a tag in order: the tag, its fields, and the key it goes by.
         start_ns: Where the history begins, if no change is earlier.
-        position: Where in the input whoever builds is; any JSON, kept with the changes before it.
-        anomalies: What was odd so far.
-        found: What else was odd, as is known when the whole input was read.
-        provenance: What it is made of, and by whom, as strings: a history of the same is the same.
+        metadata: The metadata so far; it is replaced as a whole.
+        anomalies: Its anomalies, which a builder counts while it goes on.
+        found: Further anomalies, which are known when the whole input was read.
     """
 
     def __init__(self, start_ns: int, clock: Clock) -> None:
@@ -39,47 +43,82 @@ class Catalogue:
         self.tag_log: list[tuple[int, dict[str, Any], Any]] = []
         self._tag_keys: dict[object, int] = {}
         self.start_ns = start_ns
-        self.clock = clock
-        self.title: str | None = None
-        self.bounds: tuple[int, int] | None = None
-        self.declarations: list[LaneDeclaration] = []
-        self.descriptions: dict[int, str] = {}
-        self.names: dict[int, str] = {}
-        self.sort_keys: dict[int, int] = {}
-        self.facts: dict[str, str] = {}
-        self.lost: list[tuple[int, int]] = []
-        self.anomalies = Anomalies()
+        self.metadata = TraceMetadata(clock)
+        self.anomalies = self.metadata.anomalies
         self.found: dict[str, int] = {}
-        self.position: Any = None
-        self.provenance: dict[str, str] = {}
+
+    def set_metadata(self, name: str, value: Any) -> None:
+        """Replace one field of the metadata."""
+        self.metadata = replace(self.metadata, **{name: value})
+
+    def final_metadata(self, replaced: int) -> TraceMetadata:
+        """Return the metadata with all anomalies; `replaced` states had no length."""
+        anomalies = Anomalies()
+        anomalies.update(self.anomalies)
+        for name, count in self.found.items():
+            anomalies.add(name, count)
+        anomalies.add("zero_length_state", replaced)
+        return replace(self.metadata, anomalies=anomalies)
 
     def share_names(self, other: Catalogue) -> None:
-        """Have the attributes, strings and tags of another catalogue in common with it."""
+        """Use the same attributes, strings and tags as another catalogue."""
         self.attributes, self.strings = other.attributes, other.strings
         self.tags, self.tag_log, self._tag_keys = other.tags, other.tag_log, other._tag_keys
 
     def tag(self, fields: Mapping[str, Any], key: Any = None) -> int:
         """Return the tag of a key, or of these very fields; a new one if need be."""
-        place = _tag_place(fields, key)
+        place = _tag_place(json_of(fields), key)
         tag = self._tag_keys.setdefault(place, len(self.tags))
         if tag == len(self.tags):
             self.define_tag(tag, fields, key)
         return tag
 
     def define_tag(self, tag: int, fields: Mapping[str, Any], key: Any = None) -> None:
-        """Say what a tag stands for, from now on and in all its uses."""
-        if tag < len(self.tags) and repr(self.tags[tag]) == repr(dict(fields)):
-            return  # as whoever goes on with a history says it again
+        """Set the fields of a tag, for all its uses."""
+        if not 0 <= tag <= len(self.tags) + _TAGS_AHEAD:
+            raise UsageError(
+                f"{tag} is not a tag: {len(self.tags):,} are defined, and at most"
+                f" {_TAGS_AHEAD:,} can be skipped"
+            )
+        kept: dict[str, Any] = json_of(fields)
+        if tag < len(self.tags) and repr(self.tags[tag]) == repr(kept):
+            return  # a resumed build defines its tags again
         while tag >= len(self.tags):
             self.tags.append({})
-        self.tags[tag] = dict(fields)
+        self.tags[tag] = kept
         self.tag_log.append((tag, self.tags[tag], key))
 
     def recall_tag(self, tag: int, fields: dict[str, Any], key: Any) -> None:
-        """Take a definition from another catalogue's log."""
+        """Add a definition from another catalogue's log."""
         self.define_tag(tag, fields, key)
         self._tag_keys.setdefault(_tag_place(fields, key), tag)
 
 
 def _tag_place(fields: Mapping[str, Any], key: Any) -> object:
-    return ("fields", repr(sorted(fields.items()))) if key is None else ("key", key)
+    if key is None:
+        return ("fields", repr(sorted(fields.items())))
+    return ("key", _frozen(json_of(key)))
+
+
+def _frozen(value: Any) -> object:
+    """Return JSON as something that can be a key."""
+    if isinstance(value, list):
+        return tuple(map(_frozen, value))
+    if isinstance(value, dict):
+        return tuple((name, _frozen(each)) for name, each in sorted(value.items()))
+    return value
+
+
+def json_of(value: Any) -> Any:
+    """Return a value as it is after it was written as JSON; what JSON cannot say stays as it is."""
+    if isinstance(value, Mapping):
+        return {_name_of(name): json_of(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [json_of(each) for each in value]
+    return value
+
+
+def _name_of(name: Any) -> Any:
+    if isinstance(name, int | float | None) and not isinstance(name, str):
+        return json.dumps(name)
+    return name

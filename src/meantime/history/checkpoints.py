@@ -9,31 +9,35 @@ of when each of its last states ended.
 from __future__ import annotations
 
 from collections import OrderedDict
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from meantime.errors import UsageError
-from meantime.history.build import fill
+from meantime.history.builder import HistoryBuilder
 from meantime.history.changes import TypedChanges
-from meantime.history.engine import Engine
-from meantime.history.feeding import Feeder
 from meantime.history.history import History
-from meantime.history.present import Present
+from meantime.history.ingest import ingest
+from meantime.history.numbers import time_of, times_of
+from meantime.history.provider_runner import ProviderRunner
 from meantime.trace import Events
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from meantime.columns import Int32s, Int64s, Value
-    from meantime.history.feeding import Provider
+    from meantime.columns import Int32s, Int64s
+    from meantime.history.journal import ScheduledChange
+    from meantime.history.provider_runner import Provider
     from meantime.history.results import (
         Interval,
         IntervalBatches,
         Intervals,
         Sample,
     )
+    from meantime.history.selecting import Many, One
     from meantime.history.shares import Shares
+    from meantime.history.snapshot import Snapshot
     from meantime.trace import Trace
 
 __all__ = ["CheckpointHistory", "build_checkpoints"]
@@ -51,7 +55,7 @@ class _Checkpoint(NamedTuple):
     """
 
     position: Any
-    later: list[tuple[int, int, Value, str]]
+    later: list[ScheduledChange]
     states: TypedChanges
     latest_ns: int
     batches: int
@@ -62,8 +66,8 @@ class _Checkpoint(NamedTuple):
 class _Recorder:
     """Takes the checkpoints of a build."""
 
-    def __init__(self, engine: Engine, provider: Provider) -> None:
-        self._engine = engine
+    def __init__(self, builder: HistoryBuilder, provider: Provider) -> None:
+        self._builder = builder
         self.checkpoints: list[_Checkpoint] = []
         self._first_ns: Int64s = np.empty(0, np.int64)
         self._changes = 0
@@ -73,7 +77,7 @@ class _Recorder:
             raise UsageError(f"keep='checkpoints': the provider {provider.name} has no save()")
         none = TypedChanges.none()
         self._open: tuple[Any, ...] = ({"provider": saved}, [], none, _INT64.min, 0)
-        engine.watch(self._see)
+        builder.contents.store.watcher = self._see
 
     def _see(self, time_ns: Int64s, quark: Int32s) -> None:
         """Note which attributes change, and when first."""
@@ -83,17 +87,18 @@ class _Recorder:
             self._first_ns = np.append(self._first_ns, np.full(2 * more, _INT64.max))
         np.minimum.at(self._first_ns, quark, time_ns)
 
-    def after(self, feeder: Feeder) -> None:
+    def after(self, runner: ProviderRunner) -> None:
         """Take a checkpoint after a batch, unless it would cost more than what it saves."""
-        engine = self._engine
+        builder = self._builder
+        store = builder.contents.store
         self._batches += 1
-        engine.forget()
-        where = feeder.where()
-        if where is None or self._changes < len(engine.attributes):
+        store.forget()
+        where = runner.position()
+        if where is None or self._changes < len(builder.attributes):
             return
         self._seal()
-        states, latest_ns = engine.states()
-        self._open = (where, engine.waiting(), states, latest_ns, self._batches)
+        scheduled = builder.journal.scheduled_changes()
+        self._open = (where, scheduled, store.states(), store.latest_ns, self._batches)
 
     def _seal(self) -> None:
         first_ns = self._first_ns
@@ -107,7 +112,7 @@ class _Recorder:
 
     def finish(self) -> None:
         """Take the last one, when the build is at its end."""
-        self._engine.forget()
+        self._builder.contents.store.forget()
         self._seal()
 
 
@@ -121,11 +126,11 @@ def build_checkpoints(reopen: Callable[[Any], Trace], provider: Provider) -> His
         ProviderError: If the provider fails.
         UsageError: If the provider does not save its state.
     """
-    engine = Engine(keep="ongoing")
-    recorder = _Recorder(engine, provider)
-    present = fill(engine, reopen(None), provider, after=recorder.after)
+    builder = HistoryBuilder(keep="ongoing")
+    recorder = _Recorder(builder, provider)
+    present = ingest(builder, reopen(None), provider, after=recorder.after)
     recorder.finish()
-    return CheckpointHistory(engine, present, recorder.checkpoints, provider, reopen)
+    return CheckpointHistory(builder, present, recorder.checkpoints, provider, reopen)
 
 
 class CheckpointHistory(History):
@@ -133,14 +138,14 @@ class CheckpointHistory(History):
 
     def __init__(
         self,
-        engine: Engine,
+        builder: HistoryBuilder,
         present: History,
         checkpoints: list[_Checkpoint],
         provider: Provider,
         reopen: Callable[[Any], Trace],
     ) -> None:
-        super().__init__(engine.present)
-        self._engine = engine
+        super().__init__(builder.snapshot)
+        self._builder = builder
         self._checkpoints = checkpoints
         self._provider = provider
         self._reopen = reopen
@@ -160,8 +165,8 @@ class CheckpointHistory(History):
 
     def _of(self, start_ns: int | None, end_ns: int | None) -> History:
         """Return a history that answers for a range."""
-        start_ns = self.start_ns if start_ns is None else start_ns
-        end_ns = self.end_ns if end_ns is None else end_ns
+        start_ns = self.start_ns if start_ns is None else time_of(start_ns)
+        end_ns = self.end_ns if end_ns is None else time_of(end_ns)
         if not self.start_ns <= start_ns < min(end_ns, self.end_ns):
             # it says what is wrong with the range
             return History(self._source)
@@ -188,39 +193,41 @@ class CheckpointHistory(History):
     def _make(self, first: int, last: int) -> History:
         """Return the history from one checkpoint to the end of what follows another."""
         checkpoint = self._checkpoints[first]
-        engine = self._engine.anew()
-        engine.take_states(checkpoint.states)
-        for when_ns, quark, value, action in checkpoint.later:
-            engine.put_off(when_ns, quark, value, action)
-        self._replay(engine, checkpoint, last)
-        engine.end_at(self._ends_ns[last + 1])
-        return History(self._answering(engine))
+        catalogue = self._builder.contents.catalogue
+        builder = HistoryBuilder(start_ns=catalogue.start_ns)
+        builder.contents.catalogue.share_names(catalogue)
+        builder.contents.put_verbatim(checkpoint.states)
+        for change in checkpoint.later:
+            builder.journal.schedule(*change)
+        self._replay(builder, checkpoint, last)
+        builder.contents.put_verbatim(_ending(self._ends_ns[last + 1]))
+        return History(self._answering(builder))
 
-    def _answering(self, engine: Engine) -> Callable[[], Present]:
+    def _answering(self, builder: HistoryBuilder) -> Callable[[], Snapshot]:
         whole = self._source()
-        segments = engine.segments(self.start_ns, self.end_ns)
-        present = Present(segments, whole.facts, built=True)
-        return lambda: present
+        segments = builder.contents.store.finish(self.start_ns, self.end_ns)
+        snapshot = replace(whole, segments=segments, built=True, known_from_ns=None, pyramids=None)
+        return lambda: snapshot
 
-    def _replay(self, engine: Engine, checkpoint: _Checkpoint, last: int) -> None:
+    def _replay(self, builder: HistoryBuilder, checkpoint: _Checkpoint, last: int) -> None:
         at_end = last + 1 == len(self._checkpoints)
         batches = None if at_end else self._checkpoints[last + 1].batches - checkpoint.batches
         if "input" in checkpoint.position:
-            engine.position = checkpoint.position
+            builder.position = checkpoint.position
         else:
             self._provider.restore(checkpoint.position["provider"])
         trace = self._reopen(checkpoint.position.get("input"))
-        feeder = Feeder(engine, self._provider)
+        runner = ProviderRunner(builder, self._provider)
         events = (batch for batch in trace.batches if isinstance(batch, Events))
         for number, batch in enumerate(events):
             if number == batches:
                 break
-            feeder.take(batch)
+            runner.run(batch)
         trace.close()
         if at_end:
-            engine.advance(_INT64.max)
+            builder.advance(_INT64.max)
 
-    def state(self, quark: int, time_ns: int) -> Interval:
+    def state(self, quark: One, time_ns: int) -> Interval:
         """See `History.state`."""
         return self._of(time_ns, time_ns + 1).state(quark, time_ns)
 
@@ -228,13 +235,13 @@ class CheckpointHistory(History):
         """See `History.at`."""
         return self._of(time_ns, time_ns + 1).at(time_ns)
 
-    def states(self, quarks: Sequence[int] | Int32s, times_ns: Sequence[int] | Int64s) -> Intervals:
+    def states(self, quarks: Many, times_ns: Sequence[int] | Int64s) -> Intervals:
         """See `History.states`."""
         return self._of(*_spanned(times_ns)).states(quarks, times_ns)
 
     def intervals(
         self,
-        quarks: Sequence[int] | Int32s,
+        quarks: Many,
         start_ns: int | None = None,
         end_ns: int | None = None,
         resolution_ns: int | None = None,
@@ -244,7 +251,7 @@ class CheckpointHistory(History):
 
     def interval_batches(
         self,
-        quarks: Sequence[int] | Int32s,
+        quarks: Many,
         start_ns: int | None = None,
         end_ns: int | None = None,
         resolution_ns: int | None = None,
@@ -257,7 +264,7 @@ class CheckpointHistory(History):
 
     def shares(
         self,
-        quarks: Sequence[int] | Int32s,
+        quarks: Many,
         start_ns: int | None = None,
         end_ns: int | None = None,
         bins: int = 1,
@@ -267,7 +274,7 @@ class CheckpointHistory(History):
 
     def dominant(
         self,
-        quarks: Sequence[int] | Int32s,
+        quarks: Many,
         start_ns: int | None = None,
         end_ns: int | None = None,
         bins: int = 1,
@@ -275,25 +282,34 @@ class CheckpointHistory(History):
         """See `History.dominant`."""
         return self._of(start_ns, end_ns).dominant(quarks, start_ns, end_ns, bins)
 
-    def sample(self, quarks: Sequence[int] | Int32s, times_ns: Sequence[int] | Int64s) -> Sample:
+    def sample(self, quarks: Many, times_ns: Sequence[int] | Int64s) -> Sample:
         """See `History.sample`."""
         return self._of(*_spanned(times_ns)).sample(quarks, times_ns)
 
-    def maximum(self, quark: int, start_ns: int, end_ns: int) -> int | float | None:
+    def maximum(self, quark: One, start_ns: int, end_ns: int) -> int | float | None:
         """See `History.maximum`."""
         return self._of(start_ns, max(end_ns, start_ns + 1)).maximum(quark, start_ns, end_ns)
 
-    def minimum(self, quark: int, start_ns: int, end_ns: int) -> int | float | None:
+    def minimum(self, quark: One, start_ns: int, end_ns: int) -> int | float | None:
         """See `History.minimum`."""
         return self._of(start_ns, max(end_ns, start_ns + 1)).minimum(quark, start_ns, end_ns)
 
-    def average(self, quark: int, start_ns: int, end_ns: int) -> float:
+    def average(self, quark: One, start_ns: int, end_ns: int) -> float:
         """See `History.average`."""
         return self._of(start_ns, max(end_ns, start_ns + 1)).average(quark, start_ns, end_ns)
 
 
+def _ending(ends_ns: Int64s) -> TypedChanges:
+    """Return the changes to null that end each attribute's last state; the largest time is none."""
+    quark = np.flatnonzero(ends_ns != _INT64.max).astype(np.int32)
+    quark = quark[np.argsort(ends_ns[quark], kind="stable")]
+    null, kind = np.ones(len(quark), np.uint32), np.zeros(len(quark), np.uint8)
+    return TypedChanges(ends_ns[quark], quark, np.zeros(len(quark), np.int64), null, kind)
+
+
 def _spanned(times_ns: Sequence[int] | Int64s) -> tuple[int | None, int | None]:
     """Return the range that holds these times; no times need none, nor do those that are wrong."""
-    if not len(times_ns):
+    times = times_of(times_ns)
+    if not len(times):
         return None, None
-    return int(min(times_ns)), int(max(times_ns)) + 1
+    return int(times.min()), int(times.max()) + 1

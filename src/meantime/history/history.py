@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar, overload
 
 import numpy as np
 
-from meantime.history import operations
-from meantime.history.derived import with_stacks
-from meantime.history.results import IntervalBatches
+from meantime.errors import AttributeNotFound, HistoryClosedError, HistoryError
+from meantime.history import attribute_queries
+from meantime.history.numbers import quarks_of, time_of
+from meantime.history.results import IntervalBatches, TextPaths
+from meantime.history.selecting import many, one
 from meantime.history.shares import shares
+from meantime.history.span_attributes import with_span_attributes
 from meantime.trace import LaneDeclaration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
 
     import numpy.typing as npt
 
@@ -22,13 +27,19 @@ if TYPE_CHECKING:
     from meantime.attributes import Attributes, Pattern
     from meantime.clocks import Clock
     from meantime.columns import Int32s, Int64s
-    from meantime.history.present import Present
     from meantime.history.results import Flows, Interval, Intervals, Points, Sample
     from meantime.history.samples import SampleTable
+    from meantime.history.selecting import Many, One
     from meantime.history.shares import Shares
+    from meantime.history.snapshot import Snapshot
     from meantime.history.spans import SpanTable
+    from meantime.query.durations import SpanStatistics
+    from meantime.query.sql import SqlTable
+    from meantime.query.statistics import StateStatistics
 
 __all__ = ["History", "Lane"]
+
+TableT = TypeVar("TableT", "Intervals", "Sample")
 
 _BATCH_ROWS = 2**19
 _LOOK_EVERY_S = 0.02
@@ -49,32 +60,57 @@ class History:
     Made by `meantime.open` or a `HistoryBuilder`; once it is `built` it does not change. Times are
     nanoseconds from its origin, ranges are half-open, and the intervals of each attribute tile the
     whole range: where there is no state, the value is None.
+
+    Times and quarks are integers, of Python or NumPy: floats, which are not exact, and
+    `datetime64`, which counts from 1970, are a `TypeError` in every query. A `with` block closes
+    the history. One that is kept in a directory pickles as its path and is opened there again; one
+    in memory does not pickle.
     """
 
-    def __init__(self, source: Callable[[], Present]) -> None:
+    def __init__(self, source: Callable[[], Snapshot]) -> None:
         self._source = source
-        self._present = source()
-        self._stacked: Present | None = None
+        self._snapshot: Snapshot | None = source()
+        self._with_spans: Snapshot | None = None
 
-    def _now(self) -> Present:
+    def close(self) -> None:
+        """Let go of files and memory; whatever is asked afterwards raises `HistoryClosedError`."""
+        self._source = _closed
+        self._snapshot = self._with_spans = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[Callable[[Path], History], tuple[Path]]:
+        path = self._now().path
+        if path is None:
+            raise HistoryError(
+                "a history in memory cannot be pickled: keep it in a directory, and it is opened"
+                " there again"
+            )
+        return _reopened, (path.absolute(),)
+
+    def _now(self) -> Snapshot:
         """What is known now; it changes no more once the history is built."""
-        if not self._present.built:
-            self._present = self._source()
-        return self._present
+        if self._snapshot is None or not self._snapshot.built:
+            self._snapshot = self._source()
+        return self._snapshot
 
-    def _asked(self) -> Present:
+    def _asked(self) -> Snapshot:
         """What is known now, with the attributes that spans stand for once it is built."""
         now = self._now()
         if not now.built:
             return now
-        if self._stacked is None:
-            self._stacked = with_stacks(now)
-        return self._stacked
+        if self._with_spans is None:
+            self._with_spans = with_span_attributes(now)
+        return self._with_spans
 
     @property
     def attributes(self) -> Attributes:
         """The attribute tree."""
-        return self._asked().facts.attributes
+        return self._asked().attributes
 
     def wait_built(self, timeout: float | None = None) -> bool:
         """Wait until the history is built by another thread or process; return whether it is.
@@ -97,52 +133,52 @@ class History:
     @property
     def tags(self) -> Sequence[dict[str, Any]]:
         """By tag, its fields."""
-        return self._now().facts.tags
+        return self._now().tags
 
     @property
     def clock(self) -> Clock:
         """Which clock the times count."""
-        return self._now().facts.clock
+        return self._now().metadata.clock
 
     @property
     def title(self) -> str | None:
         """What the trace calls itself, if it does."""
-        return self._now().facts.title
+        return self._now().metadata.title
 
     @property
     def descriptions(self) -> dict[int, str]:
         """By quark, what the trace says about that attribute."""
-        return self._now().facts.descriptions
+        return self._now().metadata.descriptions
 
     @property
     def names(self) -> dict[int, str]:
         """By quark, what the trace calls that process, thread or task."""
-        return self._now().facts.names
+        return self._now().metadata.names
 
     @property
     def sort_keys(self) -> dict[int, int]:
         """By quark, where the trace wants it among its like."""
-        return self._now().facts.sort_keys
+        return self._now().metadata.sort_keys
 
     @property
     def facts(self) -> dict[str, str]:
         """What else the trace says of itself, by the trace's own names."""
-        return self._now().facts.trace_facts
+        return self._now().metadata.facts
 
     @property
     def lost(self) -> Sequence[tuple[int, int]]:
         """Ranges [from_ns, to_ns) in which the tracer lost some of what happened."""
-        return self._now().facts.lost
+        return self._now().metadata.lost
 
     @property
     def anomalies(self) -> Anomalies:
         """What was odd in the input, counted."""
-        return self._now().facts.anomalies
+        return self._now().metadata.anomalies
 
     @property
     def provenance(self) -> dict[str, str]:
         """What it was made of: `source`, its `fingerprint`, `provider`; empty if not known."""
-        return self._now().facts.provenance
+        return self._now().metadata.provenance
 
     @property
     def start_ns(self) -> int:
@@ -157,13 +193,13 @@ class History:
     @property
     def size_bytes(self) -> int:
         """How much memory the intervals take."""
-        return (self._stacked or self._now()).segments.size_bytes
+        return (self._with_spans or self._now()).segments.size_bytes
 
     @property
     def bounds(self) -> tuple[int, int]:
         """The window [begin_ns, finish_ns) of views and statistics; if not told, all of it."""
         now = self._now()
-        return now.facts.bounds or (now.segments.start_ns, now.segments.end_ns)
+        return now.metadata.bounds or (now.segments.start_ns, now.segments.end_ns)
 
     @property
     def lanes(self) -> list[Lane]:
@@ -175,7 +211,7 @@ class History:
         now = self._asked()
         declared = [
             Lane(declaration, self.attributes.quarks(declaration.pattern))
-            for declaration in now.facts.declarations
+            for declaration in now.metadata.lanes
         ]
         covered = [lane.quarks for lane in declared]
         for lane in declared:
@@ -189,27 +225,41 @@ class History:
         undeclared = [Lane(state, strings), Lane(state, small), Lane(counter, counters)]
         return declared + [lane for lane in undeclared if len(lane.quarks)]
 
-    def has_values(self, quarks: Int32s) -> npt.NDArray[np.bool_]:
+    def has_values(self, quarks: Many) -> npt.NDArray[np.bool_]:
         """Return of each attribute whether it ever had a value."""
-        return self._asked().facts.kinds[quarks] > 0
+        now = self._asked()
+        return now.kinds[now.checked_quarks(many(now.attributes, quarks))] > 0
 
-    def quark(self, *path: str, parent: int | None = None) -> int:
+    def quark(self, *path: One, parent: int | None = None) -> int:
         """Return the quark of a path, below an attribute or from the top.
+
+        The path is its names one by one, one tuple of them, or one text: `"Threads/15"`.
 
         Raises:
             AttributeNotFound: If there is none; the message lists the nearest names.
         """
-        return self.attributes.quark(*path, parent=parent)
+        if len(path) != 1 or parent is not None:
+            return self.attributes.quark(*path, parent=parent)  # type: ignore[arg-type] # names
+        found = one(self.attributes, path[0])
+        self._asked().check_quark(found)
+        return found
 
-    def find(self, *path: str, parent: int | None = None) -> int | None:
-        """Return the quark of a path, or None where there is none."""
-        return self.attributes.find(*path, parent=parent)
+    def find(self, *path: One, parent: int | None = None) -> int | None:
+        """Return the quark of a path as `quark` takes it, or None where there is none."""
+        if all(isinstance(name, str) for name in path):
+            found = self.attributes.find(*path, parent=parent)  # type: ignore[arg-type] # names
+            if found is not None:
+                return found
+        try:
+            return self.quark(*path, parent=parent)
+        except AttributeNotFound:
+            return None
 
     def quarks(self, pattern: Pattern, parent: int | None = None) -> Int32s:
         """Return the attributes that a pattern means; see `Attributes.quarks`."""
         return self.attributes.quarks(pattern, parent)
 
-    def state(self, quark: int, time_ns: int) -> Interval:
+    def state(self, quark: One, time_ns: int) -> Interval:
         """Return the interval of an attribute that holds a time.
 
         >>> from meantime.testing import history_from_picture
@@ -221,7 +271,10 @@ class History:
             QuarkError: If there is no such attribute.
             TimeRangeError: If the time lies outside the history.
         """
-        return self._asked().state(quark, time_ns)
+        now = self._asked()
+        if type(quark) is not int:
+            quark = one(now.attributes, quark)
+        return now.state(quark, time_ns)
 
     def at(self, time_ns: int) -> Intervals:
         """Return the interval of every attribute that holds a time; row i is quark i.
@@ -230,9 +283,10 @@ class History:
             TimeRangeError: If the time lies outside the history.
         """
         now = self._asked()
-        return now.at(np.arange(len(now.facts.kinds), dtype=np.int32), time_ns)
+        found = now.at(np.arange(len(now.kinds), dtype=np.int32), time_ns)
+        return _with_paths(found, now.attributes)
 
-    def states(self, quarks: Sequence[int] | Int32s, times_ns: Sequence[int] | Int64s) -> Intervals:
+    def states(self, quarks: Many, times_ns: Sequence[int] | Int64s) -> Intervals:
         r"""Return many answers of `state` at once: row i is of attribute i at time i.
 
         >>> from meantime.testing import history_from_picture
@@ -246,11 +300,13 @@ class History:
             TimeRangeError: If a time lies outside the history.
             ValueError: If there are not as many times as attributes.
         """
-        return self._asked().states(quarks, times_ns)
+        now = self._asked()
+        attributes = now.attributes
+        return _with_paths(now.states(many(attributes, quarks), times_ns), attributes)
 
     def intervals(
         self,
-        quarks: Sequence[int] | Int32s,
+        quarks: Many,
         start_ns: int | None = None,
         end_ns: int | None = None,
         resolution_ns: int | None = None,
@@ -273,11 +329,13 @@ class History:
                 after it is clipped.
         """
         now = self._asked()
-        return now.gather(*now.query(quarks, start_ns, end_ns), resolution_ns=resolution_ns)
+        attributes = now.attributes
+        asked = now.query(many(attributes, quarks), start_ns, end_ns)
+        return _with_paths(now.gather(*asked, resolution_ns=resolution_ns), attributes)
 
     def interval_batches(
         self,
-        quarks: Sequence[int] | Int32s,
+        quarks: Many,
         start_ns: int | None = None,
         end_ns: int | None = None,
         resolution_ns: int | None = None,
@@ -295,20 +353,23 @@ class History:
         [3, 3]
         """
         now = self._asked()
-        asked, range_ns = now.query(quarks, start_ns, end_ns)
+        attributes = now.attributes
+        asked, range_ns = now.query(many(attributes, quarks), start_ns, end_ns)
 
         def parts() -> Iterator[Intervals]:
             groups = now.groups(asked, range_ns, rows) if len(asked) else [(0, 0, None)]
             for first, last, counts in groups:
-                yield now.gather(
+                part = now.gather(
                     asked[first:last], range_ns, resolution_ns=resolution_ns, counts=counts
                 )
+                yield _with_paths(part, attributes)
 
-        return IntervalBatches(parts, np.unique(now.facts.kinds[asked]).tolist())
+        kinds = np.unique(now.kinds[asked]).tolist()
+        return IntervalBatches(parts, kinds, TextPaths(attributes, asked))
 
     def shares(
         self,
-        quarks: Sequence[int] | Int32s,
+        quarks: Many,
         start_ns: int | None = None,
         end_ns: int | None = None,
         bins: int = 1,
@@ -326,18 +387,17 @@ class History:
 
         Raises:
             QuarkError: If there is no such attribute.
-            TimeRangeError: If the range is empty or starts outside the history.
+            TimeRangeError: If the range is empty or starts outside the history, or if a bin is 2^63
+                ns or wider.
             ValueError: If there is not at least one bin.
         """
-        if bins < 1:
-            raise ValueError(f"bins is {bins}: there must be at least one")
         now = self._asked()
-        asked, range_ns = now.query(quarks, start_ns, end_ns)
+        asked, range_ns = now.query(many(now.attributes, quarks), start_ns, end_ns)
         return shares(now, asked, range_ns, bins, longest=False)
 
     def dominant(
         self,
-        quarks: Sequence[int] | Int32s,
+        quarks: Many,
         start_ns: int | None = None,
         end_ns: int | None = None,
         bins: int = 1,
@@ -355,13 +415,11 @@ class History:
             TimeRangeError: If the range is empty or starts outside the history.
             ValueError: If there is not at least one bin.
         """
-        if bins < 1:
-            raise ValueError(f"bins is {bins}: there must be at least one")
         now = self._asked()
-        asked, range_ns = now.query(quarks, start_ns, end_ns)
+        asked, range_ns = now.query(many(now.attributes, quarks), start_ns, end_ns)
         return shares(now, asked, range_ns, bins, longest=True)
 
-    def sample(self, quarks: Sequence[int] | Int32s, times_ns: Sequence[int] | Int64s) -> Sample:
+    def sample(self, quarks: Many, times_ns: Sequence[int] | Int64s) -> Sample:
         r"""Return the value of each attribute at each time.
 
         >>> from meantime.testing import history_from_picture
@@ -372,9 +430,11 @@ class History:
             QuarkError: If there is no such attribute.
             TimeRangeError: If a time lies outside the history.
         """
-        return self._asked().sample(quarks, times_ns)
+        now = self._asked()
+        attributes = now.attributes
+        return _with_paths(now.sample(many(attributes, quarks), times_ns), attributes)
 
-    def iterate(self, quark: int, from_ns: int, *, backwards: bool = False) -> Iterator[Interval]:
+    def iterate(self, quark: One, from_ns: int, *, backwards: bool = False) -> Iterator[Interval]:
         """Yield the interval of an attribute that holds a time, and those after it, or before.
 
         >>> from meantime.testing import history_from_picture
@@ -386,9 +446,11 @@ class History:
             QuarkError: If there is no such attribute.
             TimeRangeError: If the time lies outside the history.
         """
-        return operations.iterate(self, quark, from_ns, backwards=backwards)
+        return attribute_queries.iterate(
+            self, one(self.attributes, quark), from_ns, backwards=backwards
+        )
 
-    def maximum(self, quark: int, start_ns: int, end_ns: int) -> int | float | None:
+    def maximum(self, quark: One, start_ns: int, end_ns: int) -> int | float | None:
         """Return the greatest number an attribute had in [start_ns, end_ns); None if none.
 
         Where the two are equal it is the number at that time.
@@ -398,17 +460,25 @@ class History:
             StateTypeError: If it holds strings.
             TimeRangeError: If the range is reversed or starts outside the history.
         """
-        return operations.extreme(
-            self, self._asked(), quark, _range(start_ns, end_ns), greatest=True
+        return attribute_queries.extreme(
+            self,
+            self._asked(),
+            one(self.attributes, quark),
+            _range(start_ns, end_ns),
+            greatest=True,
         )
 
-    def minimum(self, quark: int, start_ns: int, end_ns: int) -> int | float | None:
+    def minimum(self, quark: One, start_ns: int, end_ns: int) -> int | float | None:
         """Return the least number an attribute had in [start_ns, end_ns); see `maximum`."""
-        return operations.extreme(
-            self, self._asked(), quark, _range(start_ns, end_ns), greatest=False
+        return attribute_queries.extreme(
+            self,
+            self._asked(),
+            one(self.attributes, quark),
+            _range(start_ns, end_ns),
+            greatest=False,
         )
 
-    def average(self, quark: int, start_ns: int, end_ns: int) -> float:
+    def average(self, quark: One, start_ns: int, end_ns: int) -> float:
         """Return an attribute's mean over the time in [start_ns, end_ns), exact for integers.
 
         No state counts as 0, also beyond the history's end. Where the two times are equal it is the
@@ -422,9 +492,11 @@ class History:
         >>> builder.close(4).average(queue, 1, 5)
         3.0
         """
-        return operations.average(self, self._asked(), quark, *_range(start_ns, end_ns))
+        return attribute_queries.average(
+            self, self._asked(), one(self.attributes, quark), *_range(start_ns, end_ns)
+        )
 
-    def stack_top(self, quark: int, time_ns: int) -> Interval | None:
+    def stack_top(self, quark: One, time_ns: int) -> Interval | None:
         """Return the interval of the value on top of a stack at a time; None if it is empty.
 
         Raises:
@@ -432,11 +504,11 @@ class History:
             StateTypeError: If it holds something else than a depth.
             TimeRangeError: If the time lies outside the history.
         """
-        return operations.stack_top(self, quark, time_ns)
+        return attribute_queries.stack_top(self, one(self.attributes, quark), time_ns)
 
     def spans(
         self,
-        quarks: Sequence[int] | Int32s | None = None,
+        quarks: Many | None = None,
         *,
         start_ns: int | None = None,
         end_ns: int | None = None,
@@ -445,27 +517,100 @@ class History:
 
         An empty span has a part in the range if its time is in it. No quarks are all threads.
         """
-        return self._now().facts.spans.select(quarks, start_ns=start_ns, end_ns=end_ns)
+        table = self._now().tables.spans.select(**self._selected(quarks, start_ns, end_ns))
+        table.attributes = self.attributes
+        return table
 
     def samples(
         self,
-        quarks: Sequence[int] | Int32s | None = None,
+        quarks: Many | None = None,
         *,
         start_ns: int | None = None,
         end_ns: int | None = None,
     ) -> SampleTable:
         """Return the samples of these threads in [start_ns, end_ns); no quarks are all threads."""
-        return self._now().facts.samples.select(quarks, start_ns=start_ns, end_ns=end_ns)
+        table = self._now().tables.samples.select(**self._selected(quarks, start_ns, end_ns))
+        table.attributes = self.attributes
+        return table
+
+    def _selected(
+        self, quarks: Many | None, start_ns: int | None, end_ns: int | None
+    ) -> dict[str, Any]:
+        """Return what selects rows of an event table, checked."""
+        return {
+            "quarks": None if quarks is None else quarks_of(many(self.attributes, quarks)),
+            "start_ns": None if start_ns is None else time_of(start_ns),
+            "end_ns": None if end_ns is None else time_of(end_ns),
+        }
 
     def points(self) -> Points:
         """Return the instants on attributes, in order of time."""
-        return self._now().facts.points
+        return replace(self._now().tables.points, attributes=self.attributes)
 
     def flows(self) -> Flows:
         """Return the arrows between attributes, in order of where they begin."""
-        return self._now().facts.flows
+        return replace(self._now().tables.flows, attributes=self.attributes)
+
+    @overload
+    def stats(
+        self,
+        by: Literal["state", "entity"] = "state",
+        *,
+        start_ns: int | None = None,
+        end_ns: int | None = None,
+    ) -> StateStatistics: ...
+    @overload
+    def stats(
+        self,
+        by: Literal["name", "category", "thread"],
+        *,
+        start_ns: int | None = None,
+        end_ns: int | None = None,
+    ) -> SpanStatistics: ...
+    def stats(
+        self,
+        by: Literal["state", "entity", "name", "category", "thread"] = "state",
+        *,
+        start_ns: int | None = None,
+        end_ns: int | None = None,
+    ) -> StateStatistics | SpanStatistics:
+        """Return how long states lasted, or spans: by `name`, `category` or `thread`.
+
+        >>> from meantime.testing import history_from_picture
+        >>> history_from_picture("disk0  aab.").stats().columns()["total_ns"].tolist()
+        [2, 1]
+
+        Raises:
+            TimeRangeError: If the range is empty or starts outside the history.
+        """
+        # queries are built on this class: those that it offers as methods are imported on use
+        if by == "state" or by == "entity":  # noqa: PLR1714 - mypy narrows by ==
+            from meantime.query.statistics import state_statistics  # noqa: PLC0415 - as above
+
+            return state_statistics(self, by=by, start_ns=start_ns, end_ns=end_ns)
+        from meantime.query.durations import span_statistics  # noqa: PLC0415 - as above
+        from meantime.query.threads import thread_quarks  # noqa: PLC0415 - as above
+
+        threads = thread_quarks(self)
+        return span_statistics(self, by, quarks=threads, start_ns=start_ns, end_ns=end_ns)
+
+    def sql(self, statement: str) -> SqlTable:
+        """Return the rows of an SQL statement, by DuckDB, which comes with the extra `[sql]`.
+
+        The tables are `intervals`, `attributes`, `tags`, `states`, `spans`, `samples`, `points` and
+        `flows`.
+
+        Raises:
+            MissingExtraError: If DuckDB or pyarrow is not installed.
+            UsageError: If DuckDB rejects the statement, or it returns no rows.
+        """
+        from meantime.query.sql import result  # noqa: PLC0415 - as in `stats`
+
+        return result(self, statement)
 
     def __repr__(self) -> str:
+        if self._source is _closed:
+            return "<History, closed>"
         title = f" {self.title!r}" if self.title else ""
         return (
             f"<History{title}: {len(self.attributes):,} attributes"
@@ -473,6 +618,24 @@ class History:
         )
 
 
+def _with_paths(result: TableT, attributes: Attributes) -> TableT:
+    """Return a result that was just made, with what its tables take paths from."""
+    # a result is frozen, and `dataclasses.replace` would cost a fifth of a small query
+    object.__setattr__(result, "attributes", attributes)
+    return result
+
+
+def _closed() -> Snapshot:
+    raise HistoryClosedError("this history was closed")
+
+
+def _reopened(path: Path) -> History:
+    from meantime.history.directory.open import open_history  # noqa: PLC0415 - it needs this module
+
+    return open_history(path)
+
+
 def _range(start_ns: int, end_ns: int) -> tuple[int, int]:
     """Return the range that two times mean: an instant if they are equal."""
+    start_ns, end_ns = time_of(start_ns), time_of(end_ns)
     return start_ns, end_ns + (start_ns == end_ns)

@@ -1,7 +1,7 @@
 """Changes that came too late for the segment they belong to: kept aside, then cut to pieces.
 
 A piece is what a segment takes: a range of time with at most so many changes. To find the pieces
-nothing is sorted: changes are counted in parts of the range, and dealt out.
+nothing is sorted: changes are counted in parts of the range, and partition out.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from meantime.columns import Int64s
 
-__all__ = ["SPILL_ROWS", "dealt", "grouped", "pieces", "spilled"]
+__all__ = ["SPILL_ROWS", "grouped", "partition", "pieces", "spilled"]
 
 # Late changes in memory, of 24 bytes each, before they go to a file: 64 MB.
 SPILL_ROWS = 2**26 // 24
@@ -49,7 +49,7 @@ def spilled(changes: Changes, folder: Path) -> Changes:
         return Changes(time_ns, quark, word, meta)
 
 
-def dealt(
+def partition(
     part: Changes, group: npt.NDArray[np.uint16], groups: int, folder: Path | None
 ) -> list[Changes]:
     """Return the changes of each group, as they came; in a file if these are in one."""
@@ -81,14 +81,14 @@ def pieces(
         counts += np.bincount(bin_, minlength=_BINS + 1)
     starts = _starts(counts.tolist(), most)
     group_of = np.searchsorted(starts, np.arange(_BINS + 1), side="right") - 1
-    hands = [
-        dealt(part, group_of[bin_].astype(np.uint16), len(starts), folder)
+    partitions = [
+        partition(part, group_of[bin_].astype(np.uint16), len(starts), folder)
         for part, bin_ in zip(parts, bins, strict=True)
     ]
     del bins
     edges_ns = [from_ns + (start << shift) for start in starts] + [to_ns]
     for index in range(len(starts)):
-        piece = [hand[index] for hand in hands]
+        piece = [hand[index] for hand in partitions]
         yield from pieces(piece, edges_ns[index], edges_ns[index + 1], most, folder)
 
 

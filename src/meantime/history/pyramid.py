@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from meantime.errors import InputError
+from meantime.history.validation import pyramid_fault
 from meantime.kernels import pyramid as kernel
 from meantime.kernels.search import Segments
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from meantime.history.segment import Segment
+    from meantime.history.validation import Limits
 
 __all__ = [
     "Pyramids",
@@ -101,11 +103,14 @@ def _aligned(size_bytes: int) -> int:
     return -(-size_bytes // _ALIGNMENT) * _ALIGNMENT
 
 
-def open_pyramid(path: Path, checksum: int) -> Arrays:
+def open_pyramid(
+    path: Path, checksum: int, segment: Segment | None = None, limits: Limits | None = None
+) -> Arrays:
     """Return the pyramid in a file, of the segment whose header has this checksum.
 
     Raises:
-        InputError: If the file cannot be read, is cut, damaged or another segment's.
+        InputError: If the file cannot be read, is cut, damaged or another segment's, or does not
+            fit that segment, where it is given.
     """
     try:
         data = np.memmap(path, np.uint8, "r").data
@@ -127,14 +132,18 @@ def open_pyramid(path: Path, checksum: int) -> Arrays:
     arrays = {}
     for (name, kind), length in zip(_SECTIONS.items(), lengths, strict=True):
         of_section = np.dtype("<u8" if name == "times" and time_bytes == 8 else kind)
-        arrays[name] = np.frombuffer(data, of_section, length, position)
+        if position + length * of_section.itemsize > len(data):
+            raise InputError(str(path), f"is cut: {name}; {_USELESS}", offset=len(data))
+        arrays[name] = np.frombuffer(data[position:], of_section, length)
         position += _aligned(arrays[name].nbytes)
+    if segment is not None and limits is not None:
+        fault = pyramid_fault(arrays, segment, limits)
+        if fault is not None:
+            raise InputError(str(path), f"says what cannot be: {fault}; {_USELESS}", offset=0)
     return arrays
 
 
-def check_pyramid(
-    segment_path: Path, segment: Segment, checksum: int, kinds: npt.NDArray[np.uint8]
-) -> None:
+def check_pyramid(segment_path: Path, segment: Segment, checksum: int, limits: Limits) -> None:
     """Check the pyramid of a segment whose rows are whole, if there is one.
 
     Raises:
@@ -143,7 +152,8 @@ def check_pyramid(
     path = pyramid_path(segment_path)
     if not path.exists():
         return
-    kept, made = open_pyramid(path, checksum), build_pyramid(segment, kinds)
+    kept = open_pyramid(path, checksum, segment, limits)
+    made = build_pyramid(segment, limits.kinds)
     if made is None or b"".join(pack_pyramid(kept, 0)) != b"".join(pack_pyramid(made, 0)):
         raise InputError(str(path), f"says something else than its segment; {_USELESS}", offset=0)
 
@@ -155,19 +165,19 @@ class Pyramids:
         segments: What is searched.
         parts: The segments that it was made of.
         files: Of each the file and the checksum of its header; empty in memory.
-        kinds: By quark, the type of its values.
+        limits: What codes in segments refer to.
     """
 
     def __init__(
         self,
         segments: Segments,
         parts: Sequence[Segment],
-        kinds: npt.NDArray[np.uint8],
+        limits: Limits,
         files: Sequence[tuple[Path, int]] = (),
     ) -> None:
         self._segments = segments
         self._parts = parts
-        self._kinds = kinds
+        self._limits = limits
         self._files = files
         self._opened = not files
         self._without = set(range(len(parts)))
@@ -184,7 +194,7 @@ class Pyramids:
             if not path.exists():
                 continue
             try:
-                arrays = open_pyramid(path, checksum)
+                arrays = open_pyramid(path, checksum, self._parts[index], self._limits)
             except InputError as error:
                 _LOG.warning("%s", error)
                 continue
@@ -202,7 +212,7 @@ class Pyramids:
         if self._rows_read < self._rows:
             return
         for index in sorted(self._without):
-            arrays = build_pyramid(self._parts[index], self._kinds)
+            arrays = build_pyramid(self._parts[index], self._limits.kinds)
             if arrays is not None:
                 self._segments.attach(index, **arrays)
         self._without.clear()

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from meantime.history.changes import TypedChanges
-from meantime.kernels.tail import BACKWARDS, DONE, NO_QUARK, OTHER_TYPE, UNTYPED
+from meantime.history.numbers import AFTER_ALL, BEFORE_ALL, fits
+from meantime.kernels.tail import BACKWARDS, DONE, NO_QUARK, NO_TIME, OTHER_TYPE, UNTYPED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -80,8 +81,22 @@ class Reorder:
 
     def _note(self, time_ns: int, quark: int, word: int, meta: int, kind: int) -> int:
         """Know a change as the latest if it is; return what is wrong with it."""
+        status = self.status_of(time_ns, quark, kind)
+        if status != DONE:
+            return status
+        latest = self.latest
+        if kind != UNTYPED:
+            latest.kind[quark] = kind
+        if time_ns >= int(latest.time_ns[quark]):
+            latest.time_ns[quark], latest.word[quark], latest.meta[quark] = time_ns, word, meta
+        return DONE
+
+    def status_of(self, time_ns: int, quark: int, kind: int) -> int:
+        """Return what is wrong with a change."""
         if not 0 <= quark < self._quarks:
             return NO_QUARK
+        if not BEFORE_ALL < time_ns < AFTER_ALL:
+            return NO_TIME
         latest = self.latest
         known = latest.kind[quark]
         if kind != UNTYPED and known not in (UNTYPED, kind):
@@ -89,15 +104,12 @@ class Reorder:
         before_ns = int(latest.time_ns[quark])
         if before_ns != _NEVER and time_ns < before_ns - self._late_by_ns:
             return BACKWARDS
-        if kind != UNTYPED:
-            latest.kind[quark] = kind
-        if time_ns >= before_ns:
-            latest.time_ns[quark], latest.word[quark], latest.meta[quark] = time_ns, word, meta
         return DONE
 
     def _note_all(self, changes: TypedChanges) -> bool:
         """Do as `_note` for all rows if nothing is wrong with any; return whether that is so."""
-        if int(changes.quark.min()) < 0 or int(changes.quark.max()) >= self._quarks:
+        quarks = changes.quark
+        if int(quarks.min()) < 0 or int(quarks.max()) >= self._quarks or not fits(changes.time_ns):
             return False
         time_ns, quark, word, meta, kind = changes.rows(np.argsort(changes.quark, kind="stable"))
         latest = self.latest

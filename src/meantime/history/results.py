@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 
-from meantime.columns import Coded, Mixed
+from meantime.columns import Coded, Mixed, part_of
 from meantime.tabular import ColumnBatches, Tabular
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from meantime.columns import Int32s, Int64s, Value, Values
-    from meantime.tabular import Column
+    from meantime.tabular import Column, Paths
     from meantime.trace import ArgumentText
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "Intervals",
     "Points",
     "Sample",
+    "TextPaths",
     "listed",
     "shown",
 ]
@@ -75,6 +77,7 @@ class Intervals(Tabular):
     tag: Int32s
     range_ns: tuple[int, int]
     ongoing_end_ns: int | None = None
+    attributes: Paths | None = field(default=None, compare=False)
 
     @property
     def ongoing(self) -> npt.NDArray[np.bool_]:
@@ -97,7 +100,20 @@ class Intervals(Tabular):
     def __len__(self) -> int:
         return len(self.quark)
 
-    def __getitem__(self, row: int) -> Interval:
+    @overload
+    def __getitem__(self, row: int) -> Interval: ...
+    @overload
+    def __getitem__(self, row: slice) -> Intervals: ...
+    def __getitem__(self, row: int | slice) -> Interval | Intervals:
+        if isinstance(row, slice):
+            return replace(
+                self,
+                quark=self.quark[row],
+                start_ns=self.start_ns[row],
+                end_ns=self.end_ns[row],
+                value=part_of(self.value, row),
+                tag=self.tag[row],
+            )
         tag = int(self.tag[row])
         end_ns = int(self.end_ns[row])
         return Interval(
@@ -116,7 +132,7 @@ class Intervals(Tabular):
         lines = [
             f"  {quark}: [{start_ns}, {end_ns}) {value!r}"
             + (f" tag {tag}" if tag is not None else "")
-            for quark, start_ns, end_ns, value, tag, _ in map(self.__getitem__, shown(len(self)))
+            for quark, start_ns, end_ns, value, tag, _ in (self[row] for row in shown(len(self)))
         ]
         return listed(
             f"Intervals: {len(self):,} in [{self.range_ns[0]}, {self.range_ns[1]})",
@@ -125,33 +141,59 @@ class Intervals(Tabular):
         )
 
 
+class TextPaths:
+    """The paths of some attributes as a column's strings, the same for every batch."""
+
+    def __init__(self, attributes: Paths, quarks: Int32s) -> None:
+        self._attributes = attributes
+        self._quarks = np.unique(quarks)
+
+    @cached_property
+    def _texts(self) -> list[str]:
+        return [self._attributes.text(quark) for quark in self._quarks.tolist()]
+
+    def column(self, quark: Int32s) -> Coded:
+        """Return the paths of a column of these attributes."""
+        return Coded(np.searchsorted(self._quarks, quark).astype(np.int32), self._texts)
+
+
 class IntervalBatches(Tabular):
-    """Intervals in batches, which are made when they are asked for, and anew each time.
+    """Intervals in batches, which are made when they are iterated over, each time again.
 
     Args:
         batches: Returns the batches: at least one.
         kinds: The types of the attributes' values, as in `Mixed.kinds`.
+        paths: The attributes' paths.
 
     Attributes:
         kinds: These types.
     """
 
-    __slots__ = ("_batches", "_table", "kinds")
+    __slots__ = ("_batches", "_paths", "kinds")
 
-    def __init__(self, batches: Callable[[], Iterator[Intervals]], kinds: Iterable[int]) -> None:
+    def __init__(
+        self, batches: Callable[[], Iterator[Intervals]], kinds: Iterable[int], paths: TextPaths
+    ) -> None:
         self._batches = batches
         self.kinds = frozenset(kinds)
-        self._table = ColumnBatches(self._columns, self.kinds)
+        self._paths = paths
 
     def __iter__(self) -> Iterator[Intervals]:
         return self._batches()
 
     def columns(self) -> dict[str, Column]:
         """Return the columns of all batches, joined."""
-        return self._table.columns()
+        return self.without_paths().columns()
+
+    def without_paths(self) -> ColumnBatches:
+        """Return the same table without the column of paths."""
+        return ColumnBatches(self._columns, self.kinds)
 
     def __repr__(self) -> str:
         return "IntervalBatches: made when they are iterated over"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{self!r}</p>"
 
     def _columns(self) -> Iterator[dict[str, Column]]:
         for batch in self:
@@ -161,8 +203,14 @@ class IntervalBatches(Tabular):
                 columns["value"] = Mixed.of_strings(batch.value)
             yield columns
 
+    def _columns_and_paths(self) -> Iterator[dict[str, Column]]:
+        for columns in self._columns():
+            quark = columns.pop("quark")
+            assert isinstance(quark, np.ndarray)
+            yield {"quark": quark, "path": self._paths.column(quark), **columns}
+
     def _reader(self) -> Any:
-        return self._table.arrow_batches()
+        return ColumnBatches(self._columns_and_paths, self.kinds).arrow_batches()
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -178,6 +226,7 @@ class Sample(Tabular):
     quark: Int32s
     time_ns: Int64s
     value: Values
+    attributes: Paths | None = field(default=None, compare=False)
 
     def columns(self) -> dict[str, Column]:
         """Return quark, time_ns and value, a row for each attribute and time."""
@@ -216,6 +265,7 @@ class Points(Tabular):
     arguments_offset: Int64s
     arguments_length: Int32s
     text: ArgumentText
+    attributes: Paths | None = field(default=None, compare=False)
 
     def arguments(self, row: int) -> str | None:
         """Return what else was said of a point, as the trace says it (mostly JSON)."""
@@ -253,6 +303,7 @@ class Flows(Tabular):
     to_ns: Int64s
     to_quark: Int32s
     name: Coded
+    attributes: Paths | None = field(default=None, compare=False)
 
     def columns(self) -> dict[str, Column]:
         """Return from_ns, from_quark, to_ns, to_quark and name."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from meantime.columns import Int32s, Int64s
     from meantime.kernels.tail import Tail
 
-__all__ = ["SEGMENT_CHANGES", "Carry", "Head", "Room", "Segment", "seal"]
+__all__ = ["SEGMENT_CHANGES", "Carry", "Head", "ScratchBuffer", "Segment", "seal"]
 
 SEGMENT_CHANGES = 2**20
 
@@ -121,11 +121,26 @@ class Head(NamedTuple):
 
 
 class Segment:
-    """The sections of one segment, as views of its buffer."""
+    """The sections of one segment, as views of its buffer.
 
-    def __init__(self, head: Head, buffer: npt.NDArray[np.uint8]) -> None:
+    Attributes:
+        head: What its sections are found by.
+        buffer: All of them.
+        checksum: That of its file's header; 0 of a segment that is in no file.
+        rows_crc: That of the rows and what is behind them, likewise.
+    """
+
+    def __init__(
+        self,
+        head: Head,
+        buffer: npt.NDArray[np.uint8],
+        checksum: int = 0,
+        rows_crc: int = 0,
+    ) -> None:
         self.head = head
         self.buffer = buffer
+        self.checksum = checksum
+        self.rows_crc = rows_crc
 
     @cached_property
     def sections(self) -> dict[str, npt.NDArray[Any]]:
@@ -151,7 +166,7 @@ class Segment:
         )
 
 
-class Room:
+class ScratchBuffer:
     """Memory that one segment after another may use: the system clears what is new."""
 
     def __init__(self) -> None:
@@ -167,7 +182,9 @@ class Room:
         return self._bytes[skip : skip + size_bytes]
 
 
-def seal(tail: Tail, rows: int, before: Carry, *, full: bool, room: Room | None = None) -> Segment:
+def seal(
+    tail: Tail, rows: int, before: Carry, *, full: bool, room: ScratchBuffer | None = None
+) -> Segment:
     """Return the segment of the first `rows` changes of a tail, those of a quark in order of time.
 
     `before` is the state where the segment begins, and is brought to where it ends. It stands in
@@ -211,7 +228,7 @@ def seal(tail: Tail, rows: int, before: Carry, *, full: bool, room: Room | None 
         numeric=numeric,
         full=full,
     )
-    segment = Segment(head, (room or Room()).take(head.size_bytes()))
+    segment = Segment(head, (room or ScratchBuffer()).take(head.size_bytes()))
     to = segment.sections
     to["quarks"][:] = quarks
     to["offsets"][:] = offsets

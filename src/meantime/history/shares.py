@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from functools import cached_property
+from operator import index
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from meantime.columns import Coded, Mixed
+from meantime.errors import TimeRangeError
 from meantime.history.results import listed, shown
+from meantime.history.span_attributes import SpanAttributes
 from meantime.kernels import aggregate
 from meantime.kernels.search import Segments
 from meantime.kernels.shares import Tally
@@ -20,8 +23,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from meantime.columns import Int32s, Int64s, Value, Values
-    from meantime.history.derived import Stacked
-    from meantime.history.present import Present
+    from meantime.history.snapshot import SegmentSource, Snapshot
     from meantime.tabular import Column
 
 __all__ = ["Shares", "shares"]
@@ -29,6 +31,7 @@ __all__ = ["Shares", "shares"]
 # What is written for each cell is no more than is needed: most of the time is spent on new memory.
 _SLOTS_OF_A_BYTE = 2**8
 _NS_OF_4_BYTES = 2**32
+_LONGEST_NS = 2**63 - 1
 # As many in a cell, and pyramids begin to pay.
 _ROWS_OF_A_BLOCK = 192
 # Few enough that the memory of one group serves the next.
@@ -157,19 +160,28 @@ class Shares(Tabular):
 
 
 def shares(
-    present: Present, quarks: Int32s, range_ns: tuple[int, int], bins: int, *, longest: bool
+    snapshot: Snapshot, quarks: Int32s, range_ns: tuple[int, int], bins: int, *, longest: bool
 ) -> Shares:
     """Return the time per value and bin of attributes; of the longest value alone, if so asked."""
+    bins = index(bins)
+    if bins < 1:
+        raise ValueError(f"bins is {bins}: there must be at least one")
+    widest_ns = -(-(range_ns[1] - range_ns[0]) // bins)
+    if widest_ns > _LONGEST_NS:
+        raise TimeRangeError(
+            f"bins of {widest_ns} ns are too wide: times of 2^63 ns and more cannot be summed up;"
+            " ask for more bins or a shorter range"
+        )
     edges_ns = aggregate.bin_edges(*range_ns, bins)
-    strings = present.facts.strings
-    text = present.is_text(quarks)
-    kinds = present.facts.kinds[quarks]
+    strings = snapshot.strings
+    text = snapshot.is_text(quarks)
+    kinds = snapshot.kinds[quarks]
     counts = np.empty(len(quarks), np.int64)
-    present.segments.count(quarks, *range_ns, counts)
+    snapshot.segments.count(quarks, *range_ns, counts)
     cells, intervals = len(quarks) * bins, int(counts.sum())
-    if present.pyramids and intervals > _ROWS_OF_A_BLOCK * cells:
-        present.pyramids.use()
-        present.pyramids.read(intervals)
+    if snapshot.pyramids and intervals > _ROWS_OF_A_BLOCK * cells:
+        snapshot.pyramids.use()
+        snapshot.pyramids.read(intervals)
     rows = cells
     if not longest:
         # A cell has no value twice.
@@ -177,11 +189,11 @@ def shares(
     byte = text and len(strings) < _SLOTS_OF_A_BYTE
     slot: npt.NDArray[Any] = np.empty(rows + 1, np.uint8 if byte else np.int32)
     # One more: what is written there may not count.
-    short = int(np.diff(edges_ns).max()) < _NS_OF_4_BYTES
+    short = widest_ns < _NS_OF_4_BYTES
     ns: npt.NDArray[Any] = np.empty(rows + 1, np.uint32 if short else np.int64)
     cell_rows, cell_changes = (np.empty((len(quarks), bins), np.int32) for _ in range(2))
     tally = Tally(edges_ns, len(strings), not text, longest, slot, ns, cell_rows, cell_changes)
-    _take(tally, present, present.segments, quarks, range_ns)
+    _take(tally, snapshot, snapshot.segments, quarks, range_ns)
     return Shares(
         quarks,
         edges_ns,
@@ -193,26 +205,27 @@ def shares(
 
 def _take(
     tally: Tally,
-    present: Present,
-    segments: Segments | Stacked,
+    snapshot: Snapshot,
+    segments: SegmentSource,
     quarks: Int32s,
     range_ns: tuple[int, int],
 ) -> None:
     """Take the next attributes: from their rows, or what has none, from its intervals."""
     if isinstance(segments, Segments):
-        tally.take_segments(segments, quarks, present.facts.kinds[quarks])
+        tally.take_segments(segments, quarks, snapshot.kinds[quarks])
         return
+    assert isinstance(segments, SpanAttributes)
     for first, last, derived in segments.runs(quarks):
         run = quarks[first:last]
         if not derived:
-            _take(tally, present, segments.stored, run, range_ns)
+            _take(tally, snapshot, segments.stored, run, range_ns)
             continue
-        for begin, end, counts in present.groups(run, range_ns, _GROUP_ROWS):
-            intervals = present.gather(run[begin:end], range_ns, counts=counts)
+        for begin, end, counts in snapshot.groups(run, range_ns, _GROUP_ROWS):
+            intervals = snapshot.gather(run[begin:end], range_ns, counts=counts)
             value = intervals.value
             assert isinstance(value, Coded)
             tally.take_intervals(
-                present.segments.start_ns,
+                snapshot.segments.start_ns,
                 intervals.quark,
                 intervals.start_ns,
                 intervals.end_ns,

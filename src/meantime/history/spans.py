@@ -43,9 +43,11 @@ class SpanTable(Tabular):
         end_ns: int64, not before `start_ns`.
         name: What ran.
         category: Its category; None where there is none.
-        depth: int32, how many spans it is in, from 0, within its lane.
-        lane: 0, or the number of the lane of spans that partly overlap those before.
-        parent: int32, the row of the span it is directly in; -1 if there is none.
+        depth: int32, how many spans it is inside; 0 at the top.
+        lane: Where to draw it: spans of one lane and depth never overlap. 0 unless spans of the
+            thread partly overlap.
+        parent: int32, the row of the latest begun open span that holds all of it, in whichever
+            lane; -1 if there is none.
         flags: uint8, `SpanFlag`.
         arguments_offset: int64, where its arguments stand in `text`.
         arguments_length: int32, their bytes; 0 is none.
@@ -88,12 +90,12 @@ class SpanTable(Tabular):
 
     @property
     def self_ns(self) -> Int64s:
-        """The time of each span that is in none of the spans directly inside it, computed anew."""
+        """The time of each span that is in none of the spans directly inside it."""
         return nest.self_time(self.start_ns, self.end_ns, self.parent)
 
     @property
     def thread(self) -> Int32s:
-        """The quark of each span's thread, computed anew."""
+        """The quark of each span's thread."""
         return np.repeat(self.threads, np.diff(self.offsets))
 
     @property
@@ -154,11 +156,9 @@ class SpanTable(Tabular):
         return cut
 
     def _taken(self, wanted: npt.NDArray[np.bool_], threads: npt.NDArray[np.bool_]) -> SpanTable:
-        # What is around a wanted span is wanted too, so each parent has a new place.
-        place = np.concatenate([[0], np.cumsum(wanted)])
-        parent = self.parent[wanted]
-        parent = np.where(parent < 0, -1, place[parent]).astype(np.int32)
-        edges = place[self.offsets]
+        # A parent that ends where an empty span and the range begin is not wanted.
+        parent = nest.taken_parents(self.parent, wanted.view(np.uint8))
+        edges = np.concatenate([[0], np.cumsum(wanted)])[self.offsets]
         return SpanTable(
             threads=self.threads[threads],
             offsets=np.concatenate([edges[:1], edges[1:][threads]]).astype(np.int64),
@@ -217,7 +217,7 @@ class SpanCollector:
         index[threads] = np.arange(len(threads))
         places = rank(threads)
         quarks = gather.looked_up(index, quarks)
-        rows, offsets, structured = nest.order(
+        rows, offsets = nest.order(
             columns["start_ns"], columns["end_ns"], quarks, columns["flags"], places
         )
         del quarks
@@ -230,8 +230,8 @@ class SpanCollector:
             columns["start_ns"],
             columns["end_ns"],
             columns.pop("level"),
+            columns["flags"],
             offsets,
-            structured.view(np.uint8),
         )
         in_order = np.empty_like(threads)
         in_order[places] = threads

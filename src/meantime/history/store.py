@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 import numpy as np
 
 from meantime.history.changes import Changes, TypedChanges
-from meantime.history.late import SPILL_ROWS, dealt, grouped, pieces, spilled
+from meantime.history.late import SPILL_ROWS, grouped, partition, pieces, spilled
 from meantime.history.reorder import Reorder
-from meantime.history.segment import SEGMENT_CHANGES, Carry, Room, seal
+from meantime.history.segment import SEGMENT_CHANGES, Carry, ScratchBuffer, seal
 from meantime.history.values import value_of
 from meantime.kernels.search import Segments
-from meantime.kernels.tail import DONE, FULL, STR, UNTYPED, Tail
+from meantime.kernels.tail import BACKWARDS, DONE, FULL, OTHER_TYPE, STR, UNTYPED, Tail
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from meantime.columns import Int32s, Int64s, Value
-    from meantime.history.loading import Loaded
+    from meantime.history.directory.read import LoadedHistory
     from meantime.history.segment import Segment
 
 __all__ = ["Store"]
@@ -81,7 +81,7 @@ class Store:
         self._segment_changes = _FORGOTTEN_CHANGES if forget else segment_changes
         self._tail = self._new_tail()
         self._carry = Carry.empty()
-        self._room = Room()
+        self._room = ScratchBuffer()
         self._since_full = 0
         self._late: list[Changes] = []
         self._late_logged = self._late_spilled = 0
@@ -109,7 +109,7 @@ class Store:
         return self._replaced + self._tail.replaced
 
     def reserve(self, quarks: int) -> None:
-        """Know the quarks below `quarks`."""
+        """Grow the per-attribute arrays to `quarks`; new attributes start null."""
         if quarks > self._tail.quarks:
             self._tail.reserve(quarks)
         if self._reorder:
@@ -154,6 +154,14 @@ class Store:
         store._since_full = self._since_full
         store._late = list(self._late)
         return store
+
+    def status_of(self, time_ns: int, quark: int, kind: int) -> int:
+        """Return what would be wrong with a change, without making it."""
+        if self._reorder:
+            return self._reorder.status_of(time_ns, quark, kind)
+        if kind not in (UNTYPED, self.kind(quark)) and self.kind(quark) != UNTYPED:
+            return OTHER_TYPE
+        return BACKWARDS if time_ns < int(self._tail.start_ns[quark]) else DONE
 
     def put_one(self, time_ns: int, quark: int, word: int, meta: int, kind: int) -> None:
         """Take one change."""
@@ -273,7 +281,7 @@ class Store:
         """Seal what is left and return the segments, to be searched."""
         self._release(everything=True)
         if self._forget:
-            return self._present().finish(start_ns, end_ns)
+            return self._ongoing_only().finish(start_ns, end_ns)
         self._take_late()
         if self._late:
             self._merge_late()
@@ -317,7 +325,7 @@ class Store:
         """The time of the latest change; the least integer before any."""
         return self._tail.latest_ns
 
-    def _present(self) -> Store:
+    def _ongoing_only(self) -> Store:
         """Return a store of nothing but the states that attributes are in now."""
         store = Store(self._refuse)
         store.reserve(self._tail.quarks)
@@ -365,11 +373,11 @@ class Store:
         """Where the sealed part ends: earlier changes are late."""
         return self._tail.boundary_ns
 
-    def resume(self, loaded: Loaded) -> None:
-        """Take up where another store stopped: its segments, and what was in none."""
+    def resume(self, loaded: LoadedHistory) -> None:
+        """Continue from what another store wrote: its segments, and the changes in none."""
         sink, self.sink = self.sink, None
         self.segments = list(loaded.segments)
-        self._carry = _carry_after(self.segments, len(loaded.kinds))
+        self._carry = _carry_after(self.segments, len(loaded.kinds), loaded.verify)
         self._since_full = sum(
             segment.head.changes for segment in self.segments[_last_full(self.segments) :]
         )
@@ -402,15 +410,16 @@ class Store:
         """Let a tail that had to grow be full as early as any."""
         tail.capacity = min(len(tail.time_ns), self._segment_changes + self._slack)
 
-    def settle(self) -> None:
-        """Seal what is to be sealed; nothing is when an operation is half done."""
-        if self._tail.rows < self._segment_changes:
-            return
-        while self._tail.rows >= self._segment_changes + self._slack:
-            rows = self._tail.rows
+    def seal_full(self) -> None:
+        """Seal full segments; call only between operations."""
+        full = self._segment_changes + self._slack
+        while self._tail.rows >= full and (self._forget or self._can_be_cut()):
             self._seal(last=False)
-            if self._tail.rows == rows:
-                return
+
+    def _can_be_cut(self) -> bool:
+        """Whether the changes that wait are not all of one instant, which is in one segment."""
+        tail = self._tail
+        return not tail.ordered or bool(tail.time_ns[0] != tail.time_ns[tail.rows - 1])
 
     def _make_room(self, *, whole: bool) -> None:
         """Make room for changes; `whole` says that what is written down now can be gone on from."""
@@ -518,25 +527,30 @@ class Store:
         for segment in segments:
             segment.add_to(searched)
         edges_ns = [segment.head.base_ns for segment in segments[1:]] + [tail.boundary_ns]
-        hands = []
+        partitions = []
         while late:
             part = late.pop(0)
             place = np.searchsorted(edges_ns, part.time_ns, side="right").astype(np.uint16)
-            hands.append(dealt(part, place, len(edges_ns) + 1, self._folder))
+            partitions.append(partition(part, place, len(edges_ns) + 1, self._folder))
             del part
         first_ns = min([earliest_ns, *(segment.head.base_ns for segment in segments[:1])])
         edges_ns = [first_ns, *edges_ns, tail.latest_ns + 1]
         for index, segment in enumerate(segments):
             sealed = Changes.room(segment.head.changes)
             searched.unseal(index, *sealed)
-            parts = [sealed, *(hand[index] for hand in hands)]
+            parts = [sealed, *(part[index] for part in partitions)]
             yield parts, edges_ns[index], edges_ns[index + 1]
         waiting = Changes(tail.time_ns, tail.quark, tail.word, tail.meta).part(0, tail.rows)
-        yield [waiting, *(hand[-1] for hand in hands)], edges_ns[-2], edges_ns[-1]
+        yield [waiting, *(part[-1] for part in partitions)], edges_ns[-2], edges_ns[-1]
 
 
-def _carry_after(segments: list[Segment], quarks: int) -> Carry:
-    """Return the state of each quark after all these segments."""
+def _carry_after(
+    segments: list[Segment], quarks: int, verify: Callable[[int], None] | None = None
+) -> Carry:
+    """Return the state of each quark after all these segments.
+
+    `verify` is called with the index of each that is read.
+    """
     carry = Carry.empty()
     carry.reserve(quarks)
     if segments:
@@ -544,10 +558,16 @@ def _carry_after(segments: list[Segment], quarks: int) -> Carry:
         searched.start_ns = _INT64.min
         for segment in segments:
             segment.add_to(searched)
+        last_ns = segments[-1].head.last_ns
+        if verify is not None:
+            used = np.zeros(len(segments), np.uint8)
+            searched.sources(np.arange(quarks, dtype=np.int32), last_ns, last_ns + 1, used)
+            for index in np.flatnonzero(used).tolist():
+                verify(index)
         ends_ns = np.empty(quarks, np.int64)
         searched.at(
             np.arange(quarks, dtype=np.int32),
-            np.full(quarks, segments[-1].head.last_ns),
+            np.full(quarks, last_ns),
             carry.start_ns,
             ends_ns,
             carry.word,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -14,15 +14,41 @@ from meantime.errors import HistoryError, QuarkError, StateTypeError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from meantime.attributes import Attributes
     from meantime.columns import Value
-    from meantime.history.builder import HistoryBuilder
-    from meantime.history.engine import Engine
 
-__all__ = ["ACTIONS", "AttributePool", "AttributeQueue", "pop", "push", "remove", "stack_depth"]
-
-Building: TypeAlias = "HistoryBuilder | Engine"
+__all__ = [
+    "ACTIONS",
+    "AttributePool",
+    "AttributeQueue",
+    "check_amount",
+    "pop",
+    "push",
+    "remove",
+    "stack_depth",
+]
 
 _DEEPEST = 100_000
+
+
+class Building(Protocol):
+    """The operations of a `HistoryBuilder` that these structures are made of."""
+
+    @property
+    def attributes(self) -> Attributes:
+        """The attribute tree."""
+
+    def quark(self, *path: str, parent: int | None = None) -> int:
+        """Return the quark of a path, creating what is missing of it."""
+
+    def modify(self, time_ns: int, quark: int, value: Value) -> None:
+        """Set an attribute's value from a time on."""
+
+    def ongoing(self, quark: int) -> Value:
+        """Return the value that an attribute has now."""
+
+    def check_change(self, time_ns: int, quark: int, value: Value) -> None:
+        """Raise what `modify` would raise now, and change nothing."""
 
 
 def stack_depth(builder: Building, quark: int) -> int:
@@ -49,8 +75,12 @@ def push(builder: Building, time_ns: int, quark: int, value: Value) -> None:
     if depth > _DEEPEST:
         name = builder.attributes.text(quark)
         raise HistoryError(f"{name}: a stack {_DEEPEST:,} deep takes no more; is a pop missing?")
+    builder.check_change(time_ns, quark, depth)
+    child = builder.quark(str(depth), parent=quark)
+    # before the depth says that it is there
+    builder.check_change(time_ns, child, value)
     builder.modify(time_ns, quark, depth)
-    builder.modify(time_ns, builder.quark(str(depth), parent=quark), value)
+    builder.modify(time_ns, child, value)
 
 
 def pop(builder: Building, time_ns: int, quark: int, value: Value = None) -> Value:
@@ -67,13 +97,25 @@ def pop(builder: Building, time_ns: int, quark: int, value: Value = None) -> Val
 
 def increment(builder: Building, time_ns: int, quark: int, amount: Value) -> None:
     """Add to an attribute's number; no state counts as 0."""
+    before, more = check_amount(builder, quark, amount)
+    builder.modify(time_ns, quark, more if before is None else before + more)
+
+
+def check_amount(
+    builder: Building, quark: int, amount: Value
+) -> tuple[int | float | None, int | float]:
+    """Return an attribute's number and what is to be added to it.
+
+    Raises:
+        StateTypeError: If it holds a string, or what is to be added is no number.
+    """
     before = builder.ongoing(quark)
     if isinstance(amount, np.number):
         amount = amount.item()
     if isinstance(before, str) or isinstance(amount, bool) or not isinstance(amount, int | float):
         name = builder.attributes.text(quark)
         raise StateTypeError(f"{name} holds {before!r}: {amount!r} cannot be added to it")
-    builder.modify(time_ns, quark, amount if before is None else before + amount)
+    return before, amount
 
 
 def remove(builder: Building, time_ns: int, quark: int, value: Value = None) -> None:
@@ -107,7 +149,7 @@ class AttributeQueue:
     ('a', 'a', 'b')
     """
 
-    def __init__(self, builder: HistoryBuilder, quark: int) -> None:
+    def __init__(self, builder: Building, quark: int) -> None:
         self._builder = builder
         self._quark = quark
 
@@ -145,9 +187,13 @@ class AttributePool:
         builder: Where the attributes are.
         quark: Their parent.
         lowest_first: Take the free child of the lowest quark, not the one free for longest.
+
+    Raises:
+        QuarkError: If there is no such parent.
     """
 
-    def __init__(self, builder: HistoryBuilder, quark: int, *, lowest_first: bool = False) -> None:
+    def __init__(self, builder: Building, quark: int, *, lowest_first: bool = False) -> None:
+        builder.attributes.name(quark)
         self._builder = builder
         self._quark = quark
         self._lowest_first = lowest_first

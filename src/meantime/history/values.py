@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from meantime.attributes import unicode_of
 from meantime.errors import StateTypeError
 from meantime.kernels.tail import FLOAT, INT, STR, UNTYPED
 
@@ -44,13 +45,28 @@ class Strings:
         """Return a string's code, a new one if need be."""
         code = self.known.get(name)
         if code is None:
-            code = self.known[name] = len(self.names)
-            self.names.append(name)
+            text = unicode_of(name)
+            code = self.known.setdefault(text, len(self.names))
+            self.known[name] = code
+            if code == len(self.names):
+                self.names.append(text)
         return code
 
     def codes(self, names: Sequence[str]) -> Int32s:
         """Return the code of each of these strings."""
         return np.fromiter(map(self.code, names), np.int32, len(names))
+
+    def recall(self, names: Iterable[str]) -> None:
+        """Take the next strings of a history on disk, in order of their codes.
+
+        Raises:
+            ValueError: If one is there already.
+        """
+        for name in names:
+            if name in self.known:
+                raise ValueError(f"a string is there twice: {name!r}")
+            self.known[name] = len(self.names)
+            self.names.append(unicode_of(name))
 
 
 def word_of(value: Value, strings: Strings) -> tuple[int, int, int]:
@@ -73,7 +89,8 @@ def word_of(value: Value, strings: Strings) -> tuple[int, int, int]:
             f"{value!r} is a {type(value).__name__}: a value is None, an int, a float or a str"
         )
     if isinstance(value, float | np.floating):
-        word = _WORD.unpack(_FLOAT.pack(value))[0]
+        # Equal numbers are one value: adding 0.0 makes 0.0 of -0.0 and changes nothing else.
+        word = _WORD.unpack(_FLOAT.pack(value + 0.0))[0]
         return word if value == value else _NAN_WORD, 0, FLOAT  # noqa: PLR0124 - only NaN differs from itself
     if not _LEAST <= value <= _GREATEST:
         raise StateTypeError(f"{value} does not fit into 64 bits")
@@ -88,7 +105,7 @@ def words_of(
         if values.dtype.kind == "i":
             words, kind = values.astype(np.int64), INT
         else:
-            doubles = values.astype(np.float64)
+            doubles = values.astype(np.float64) + 0.0
             words, kind = doubles.view(np.int64), FLOAT
             words[np.isnan(doubles)] = _NAN_WORD
         return words, np.zeros(len(values), np.uint32), np.full(len(values), kind, np.uint8)

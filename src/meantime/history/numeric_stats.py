@@ -1,4 +1,4 @@
-"""What the numbers of an attribute in a range come to."""
+"""The least, the greatest and the integral over time of an attribute's numbers."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from meantime.history.span_attributes import SpanAttributes
 from meantime.history.values import value_of
 from meantime.kernels import pyramid
 from meantime.kernels.search import Segments
@@ -14,16 +15,16 @@ from meantime.kernels.tail import INT, STR
 
 if TYPE_CHECKING:
     from meantime.columns import Value
-    from meantime.history.present import Present
+    from meantime.history.snapshot import Snapshot
 
-__all__ = ["Measured", "measure"]
+__all__ = ["Integral", "integrate"]
 
 # Sums of doubles are kept in two, so what cancels out may be this much larger than what is left.
 _CANCELLED = 2.0**40
 
 
-class Measured(NamedTuple):
-    """What the numbers that an attribute had in a range come to.
+class Integral(NamedTuple):
+    """Extremes and integral of the numbers that an attribute had in a range.
 
     Attributes:
         least: The least of them; None if there is none but NaN.
@@ -37,29 +38,31 @@ class Measured(NamedTuple):
     total: int | float | None
 
 
-def measure(present: Present, quark: int, start_ns: int, end_ns: int) -> Measured | None:
-    """Return what the numbers of an attribute come to; None if it has strings, or nothing.
+def integrate(snapshot: Snapshot, quark: int, start_ns: int, end_ns: int) -> Integral | None:
+    """Return extremes and integral of an attribute; None if it holds strings, or nothing.
 
     Raises:
         QuarkError: If there is no such attribute.
         TimeRangeError: If the range is empty or starts outside the history.
     """
-    _, range_ns = present.query([quark], start_ns, end_ns)
-    kind = int(present.facts.kinds[quark])
+    _, range_ns = snapshot.query([quark], start_ns, end_ns)
+    kind = int(snapshot.kinds[quark])
     if kind <= STR:
         return None
-    segments = present.segments
-    while not isinstance(segments, Segments):
+    segments = snapshot.segments
+    # Attributes that spans stand for hold strings, so the numbers are in stored segments.
+    while isinstance(segments, SpanAttributes):
         segments = segments.stored
-    if present.pyramids:
-        present.pyramids.use()
+    assert isinstance(segments, Segments)
+    if snapshot.pyramids:
+        snapshot.pyramids.use()
     some, least, greatest, sums, magnitude, rows = pyramid.measure(segments, quark, kind, *range_ns)
-    if present.pyramids:
-        present.pyramids.read(rows)
+    if snapshot.pyramids:
+        snapshot.pyramids.read(rows)
     total = _integer(sums) if kind == INT else _double(sums, magnitude)
     if not some:
-        return Measured(None, None, total)
-    return Measured(value_of(least, kind, ()), value_of(greatest, kind, ()), total)
+        return Integral(None, None, total)
+    return Integral(value_of(least, kind, ()), value_of(greatest, kind, ()), total)
 
 
 def _integer(halves: tuple[int, int]) -> int:

@@ -1,4 +1,4 @@
-"""Events into state changes: a provider is given a trace's events, one step at a time."""
+"""Running a provider over the events of a trace."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from meantime.errors import MeantimeError, ProviderError
-from meantime.history.builder import builder_over
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from meantime.events import Event, Events
     from meantime.history.builder import HistoryBuilder
-    from meantime.history.engine import Engine
 
-__all__ = ["Feeder", "Provider"]
+__all__ = ["Provider", "ProviderRunner"]
 
 
 class Provider(Protocol):
@@ -24,55 +22,54 @@ class Provider(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """The provider's name."""
 
     @property
     def version(self) -> int | str:
-        """Another one once it makes other changes of the same events."""
+        """Differs whenever the same events would produce different changes; invalidates caches."""
 
     @property
     def takes_batches(self) -> bool:
-        """Whether it wants columns, not one event after the other."""
+        """Whether it processes columns instead of one event at a time."""
 
     def begin(self, state: HistoryBuilder) -> None:
-        """Be told that a history begins."""
+        """Initialise the state when a history begins."""
 
     def handle(self, event: Event, state: HistoryBuilder) -> None:
-        """Change the state as an event says."""
+        """Update the state for an event."""
 
     def handle_batch(self, columns: Events, state: HistoryBuilder) -> None:
         """Do as `handle` for each event."""
 
     def save(self) -> Any:
-        """Return what it knows, as JSON; None if it cannot."""
+        """Return the provider's own state as JSON; None if it cannot be saved."""
 
     def restore(self, saved: Any) -> None:
-        """Know what `save` returned."""
+        """Restore what `save` returned."""
 
 
-class Feeder:
-    """Gives events to a provider, and knows at any time where a build may go on.
+class ProviderRunner:
+    """Passes events to a provider, and can name the position from which to resume at any time.
 
     Args:
-        engine: Takes the changes; it may be one that goes on.
-        provider: Makes them.
+        builder: Receives the changes; may be a resumed one.
+        provider: Produces them.
         after: Called after each batch.
 
     Attributes:
         begun: Whether the provider has begun a history.
-        saves: Whether the build may go on where it is: not if the input is past its first batch and
-            does not say where it is, nor if it holds more than events.
+        saves: Whether the build can be resumed from here: not if the input is past its first batch
+            and has no positions, nor if it holds more than events.
     """
 
     def __init__(
         self,
-        engine: Engine,
+        builder: HistoryBuilder,
         provider: Provider,
         *,
-        after: Callable[[Feeder], None] | None = None,
+        after: Callable[[ProviderRunner], None] | None = None,
     ) -> None:
-        self._engine = engine
-        self._builder = builder_over(engine)
+        self._builder = builder
         self._after = after
         self._provider = provider
         self._skip_events = 0
@@ -81,36 +78,36 @@ class Feeder:
         self._position: Any = None
         self._events = 0
         self.saves = True
-        if (kept := engine.position) is not None:
+        if (kept := builder.position) is not None:
             self._position, self._skip_events = kept["input"], kept["events"]
             self.begun = True
             provider.restore(kept["provider"])
-        engine.drive(self.where)
+        builder.begin_transactions(self.position)
 
-    def where(self) -> Any:
-        """Return where the build may go on: the input, the events done since, the provider.
+    def position(self) -> Any:
+        """Return where the build can be resumed: input, events done since, provider.
 
-        None if it cannot.
+        None if it cannot be resumed.
         """
         if not self.begun or not self.saves or (saved := self._provider.save()) is None:
             return None
         return {"input": self._position, "events": self._events, "provider": saved}
 
-    def take(self, batch: Events) -> None:
-        """Give the provider a batch of events.
+    def run(self, batch: Events) -> None:
+        """Process a batch of events.
 
         Raises:
             ProviderError: If the provider fails.
         """
-        engine, builder, provider = self._engine, self._builder, self._provider
+        builder, provider = self._builder, self._provider
         if not self.begun:
-            engine.catalogue.start_ns = int(batch.time_ns[0])
+            builder.contents.catalogue.start_ns = int(batch.time_ns[0])
             self._guarded(None, provider.begin, builder)
             self.begun = True
         self._events, self._skip_events = self._skip_events, 0
         if provider.takes_batches:
-            engine.step(int(batch.time_ns[0]))
-            engine.open_batch(int(batch.time_ns[0]))
+            builder.begin_event(int(batch.time_ns[0]))
+            builder.journal.begin_event_batch(int(batch.time_ns[0]))
             self._guarded(None, provider.handle_batch, batch, builder)
         else:
             self._take_each(batch)
@@ -121,26 +118,27 @@ class Feeder:
             self._after(self)
 
     def _take_each(self, batch: Events) -> None:
-        handle, builder, step = self._provider.handle, self._builder, self._engine.step
+        handle, builder = self._provider.handle, self._builder
+        begin_event = builder.begin_event
         done = self._events
         for row, event in enumerate(batch):
             if row < done:
                 continue
             self._events = row
-            step(event.time_ns)
+            begin_event(event.time_ns)
             try:
                 handle(event, builder)
             except Exception as error:
-                raise self._told(error, event) from error
+                raise self._located(error, event) from error
 
     def _guarded(self, event: Event | None, function: Any, *arguments: Any) -> None:
         try:
             function(*arguments)
         except Exception as error:
-            raise self._told(error, event) from error
+            raise self._located(error, event) from error
 
-    def _told(self, error: Exception, event: Event | None) -> MeantimeError:
-        """Return a provider's error with the place where it comes from and the event."""
+    def _located(self, error: Exception, event: Event | None) -> MeantimeError:
+        """Return a provider's error with its code location and the event."""
         at = "" if event is None else f" (at the event {event.name!r}, {event.time_ns} ns)"
         if isinstance(error, ProviderError):
             return error

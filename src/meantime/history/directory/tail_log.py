@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import zlib
 from struct import Struct
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from meantime.errors import InputError
 from meantime.history.changes import Changes
-from meantime.history.records import to_json
+from meantime.history.directory.manifest import parsed, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,11 +47,15 @@ def read_blocks(path: Path, size_bytes: int | None = None) -> Iterator[Entry]:
     """Yield what is whole of a log, or of its first bytes, up to the first damaged block.
 
     Changes count only once the record that stands behind them is there.
+
+    Raises:
+        InputError: If a whole block has a record that is no JSON.
     """
     if not path.exists():
         return
     waiting: list[Changes] = []
     with path.open("rb") as file:
+        there = path.stat().st_size
         while size_bytes is None or file.tell() < size_bytes:
             header = file.read(_HEADER.size)
             if len(header) < _HEADER.size:
@@ -59,12 +63,18 @@ def read_blocks(path: Path, size_bytes: int | None = None) -> Iterator[Entry]:
             magic, text_bytes, rows, crc = _HEADER.unpack(header)
             if magic != _MAGIC:
                 return
-            body = file.read(text_bytes + rows * _ROW_BYTES)
-            if len(body) != text_bytes + rows * _ROW_BYTES or zlib.crc32(body) != crc:
+            length = text_bytes + rows * _ROW_BYTES
+            # what is not there is not asked for: that would take as much memory
+            body = file.read(length) if length <= there - file.tell() else b""
+            if len(body) != length or zlib.crc32(body) != crc:
                 return
             waiting.append(_changes(body[text_bytes:], rows))
             if text_bytes:
-                yield Entry(json.loads(body[:text_bytes]), Changes.joined(waiting), file.tell())
+                try:
+                    record = parsed(body[:text_bytes])
+                except ValueError as error:
+                    raise InputError(str(path), f"a block {error}", offset=file.tell()) from None
+                yield Entry(record, Changes.joined(waiting), file.tell())
                 waiting = []
 
 

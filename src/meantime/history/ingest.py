@@ -1,14 +1,16 @@
-"""From a trace to a history."""
+"""Reading a trace into a history."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from meantime.errors import InputError
-from meantime.history.engine import Engine
-from meantime.history.feeding import Feeder
+from meantime.history.batches import Border
+from meantime.history.builder import HistoryBuilder
+from meantime.history.provider_runner import ProviderRunner
 from meantime.trace import Arguments, Counters, Events, Flows, Points, Samples, Spans, StateChanges
 
 if TYPE_CHECKING:
@@ -17,25 +19,25 @@ if TYPE_CHECKING:
 
     from meantime.attributes import Path
     from meantime.columns import Int32s
-    from meantime.history.feeding import Provider
     from meantime.history.history import History
+    from meantime.history.provider_runner import Provider
     from meantime.trace import Batch, Trace
 
-__all__ = ["build", "fill"]
+__all__ = ["build", "ingest"]
 
 _Fact = TypeVar("_Fact")
 
 
-# Where a reader begins that cannot go on anywhere else: what was kept is passed over.
+# The position of a build without a provider: it can only be read again, skipping what was kept.
 _BEGINNING = "the beginning"
 
 
 def build(trace: Trace, path: str | PathLike[str] | None = None) -> History:
-    """Return the history of all that a trace says; its batches are consumed.
+    """Return the history of a trace; its batches are consumed.
 
-    With a path it is kept in that directory, which is made.
+    With a path it is kept in that directory, which is created.
 
-    The history ends where the trace says it finishes, or just after the last change if that is
+    The history ends at the end of the trace's bounds, or just after the last change if that is
     later. An entity's magnitudes become its child attribute `value`.
 
     Raises:
@@ -43,19 +45,19 @@ def build(trace: Trace, path: str | PathLike[str] | None = None) -> History:
         OutputError: If the directory exists or cannot be written.
         TimeOrderError: If an entity's changes go backwards.
     """
-    return fill(Engine(path), trace)
+    return ingest(HistoryBuilder(path), trace)
 
 
-def fill(
-    engine: Engine,
+def ingest(
+    builder: HistoryBuilder,
     trace: Trace,
     provider: Provider | None = None,
     *,
-    after: Callable[[Feeder], None] | None = None,
+    after: Callable[[ProviderRunner], None] | None = None,
 ) -> History:
-    """Return the history of all that a trace says, its events as a provider understands them.
+    """Return the history of a trace, with states that a provider derives from its events.
 
-    The engine may be one that goes on: without a provider the trace is read from its beginning,
+    The builder may be a resumed one: without a provider the trace is read from its beginning,
     with one from the `input` of its position. `after` is called after each batch of
     events.
 
@@ -64,20 +66,20 @@ def fill(
         ProviderError: If the provider fails.
         TimeOrderError: If an entity's changes go backwards.
     """
-    feeder = None
+    runner = None
     if provider is not None:
-        feeder = Feeder(engine, provider, after=after)
-    elif engine.position is None:
-        engine.position = _BEGINNING
-    tables = _Tables(engine, trace, feeder)
+        runner = ProviderRunner(builder, provider, after=after)
+    elif builder.position is None:
+        builder.position = _BEGINNING
+    tables = _Tables(builder, trace, runner)
     tables.put_all()
-    engine.end_states(
+    builder.end_states(
         [(int(tables.quark_of[entity]), time_ns) for entity, time_ns in trace.ends.items()]
     )
     for tag, fields in enumerate(trace.tags):
-        engine.define_tag(tag, fields)
+        builder.define_tag(tag, fields)
     for lane in trace.lanes:
-        engine.lanes(
+        builder.lanes(
             lane.pattern,
             kind=lane.kind,
             entity_kind=lane.entity_kind,
@@ -85,31 +87,39 @@ def fill(
             states=lane.states,
             unit=lane.unit,
         )
-    if engine.catalogue.provenance:
-        engine.catalogue.provenance["records"] = str(trace.records)
-    engine.catalogue.clock = trace.clock
-    engine.catalogue.title = trace.title
-    if feeder is None:
-        engine.catalogue.bounds = trace.bounds
-    engine.catalogue.descriptions = tables.by_quark(trace.descriptions)
-    engine.catalogue.names = tables.by_quark(trace.names)
-    engine.catalogue.sort_keys = tables.by_quark(trace.sort_keys)
-    engine.catalogue.facts = trace.facts
-    engine.spans.text = trace.text
-    engine.events.text = trace.text
-    engine.samples.stacks = trace.stacks
-    engine.catalogue.lost = trace.lost
-    engine.catalogue.found.update(dict(trace.anomalies))
-    return engine.close(None if trace.bounds is None else trace.bounds[1])
+    contents, catalogue = builder.contents, builder.contents.catalogue
+    metadata = catalogue.metadata
+    if metadata.provenance:
+        metadata.provenance["records"] = str(trace.records)
+    catalogue.metadata = replace(
+        metadata,
+        clock=trace.clock,
+        title=trace.title,
+        bounds=metadata.bounds if runner is not None else trace.bounds,
+        descriptions=tables.by_quark(trace.descriptions),
+        names=tables.by_quark(trace.names),
+        sort_keys=tables.by_quark(trace.sort_keys),
+        facts=trace.facts,
+        lost=trace.lost,
+    )
+    contents.spans.text = trace.text
+    contents.events.text = trace.text
+    contents.samples.stacks = trace.stacks
+    catalogue.found.update(dict(trace.anomalies))
+    return builder.close(None if trace.bounds is None else trace.bounds[1])
 
 
 class _Tables:
     """What the codes of a trace are in the history; both grow while the trace is read."""
 
-    def __init__(self, engine: Engine, trace: Trace, feeder: Feeder | None) -> None:
-        self._engine = engine
+    def __init__(
+        self, builder: HistoryBuilder, trace: Trace, runner: ProviderRunner | None
+    ) -> None:
+        self._builder = builder
+        self._contents = builder.contents
         self._trace = trace
-        self._feeder = feeder
+        self._runner = runner
+        self._border = Border(trace)
         self.quark_of: Int32s = np.empty(0, np.int32)
         self._magnitude_of: Int32s = np.empty(0, np.int32)
         self._code_of: Int32s = np.empty(0, np.int32)
@@ -120,23 +130,25 @@ class _Tables:
             self._put_each(self._trace.batches)
         finally:
             self._trace.close()
-        if self._feeder is None:
+        self._border.finish()
+        if self._runner is None:
             self.grow()
 
     def _put_each(self, batches: Iterator[Batch]) -> None:
         for batch in batches:
-            if self._feeder is not None and isinstance(batch, Events):
-                self._feeder.take(batch)
+            self._border.check(batch)
+            if self._runner is not None and isinstance(batch, Events):
+                self._runner.run(batch)
                 continue
-            if self._feeder is not None:
-                self._feeder.saves = False
+            if self._runner is not None:
+                self._runner.saves = False
                 # samples may stand before the first event, and nothing else
-                if not self._feeder.begun and not isinstance(batch, Samples):
+                if not self._runner.begun and not isinstance(batch, Samples):
                     break
-            if self._engine.keeps_events or isinstance(batch, StateChanges | Counters):
+            if self._builder.keeps_events or isinstance(batch, StateChanges | Counters):
                 self.grow()
                 self._put(batch)
-        if self._feeder is not None and not self._feeder.begun and not self._feeder.saves:
+        if self._runner is not None and not self._runner.begun and not self._runner.saves:
             raise InputError(
                 self._trace.source,
                 f"a provider takes events, and a {self._trace.format} trace has none",
@@ -148,7 +160,7 @@ class _Tables:
         elif isinstance(batch, Spans):
             self.put_spans(batch)
         elif isinstance(batch, Samples):
-            self._engine.samples.add(batch, self.quark_of, self._code_of)
+            self._contents.samples.add(batch, self.quark_of, self._code_of)
         elif isinstance(batch, Counters):
             self.put_counters(batch)
         elif isinstance(batch, Points):
@@ -165,29 +177,29 @@ class _Tables:
         return {int(self.quark_of[entity]): fact for entity, fact in facts.items()}
 
     def put_spans(self, batch: Spans) -> None:
-        categories = self._engine.codes(self._trace.categories)
-        self._engine.spans.add(batch, self.quark_of, self._code_of, categories)
+        categories = self._contents.catalogue.strings.codes(self._trace.categories)
+        self._contents.spans.add(batch, self.quark_of, self._code_of, categories)
 
     def grow(self) -> None:
-        engine, trace = self._engine, self._trace
+        catalogue, trace = self._contents.catalogue, self._trace
         if len(trace.paths) > len(self.quark_of):
             new = trace.paths[len(self.quark_of) :]
             if all(len(path) == 1 for path in new):
-                quarks = engine.attributes.add_many(path[0] for path in new)
+                quarks = catalogue.attributes.add_many(path[0] for path in new)
             else:
-                quarks = np.array([engine.attributes.add(path) for path in new], np.int32)
+                quarks = np.array([catalogue.attributes.add(path) for path in new], np.int32)
             self.quark_of = np.append(self.quark_of, quarks)
         if len(trace.values) > len(self._code_of):
-            codes = engine.codes(trace.values[len(self._code_of) :])
+            codes = catalogue.strings.codes(trace.values[len(self._code_of) :])
             self._code_of = np.append(self._code_of, codes)
 
     def put_changes(self, batch: StateChanges) -> None:
         tag = batch.tag if len(self._trace.tags) else None
         quarks = self.quark_of.take(batch.entity)
-        self._engine.put_codes(batch.time_ns, quarks, batch.state, self._code_of, tag)
+        self._builder.put_codes(batch.time_ns, quarks, batch.state, self._code_of, tag)
         if batch.magnitude is not None:
             rows = np.flatnonzero(~np.isnan(batch.magnitude))
-            self._engine.modify_many(
+            self._builder.modify_many(
                 batch.time_ns[rows],
                 self._magnitudes(batch.entity[rows]),
                 batch.magnitude[rows],
@@ -198,14 +210,14 @@ class _Tables:
         more = len(self.quark_of) - len(self._magnitude_of)
         self._magnitude_of = np.append(self._magnitude_of, np.full(more, -1, np.int32))
         for entity in np.unique(entities[self._magnitude_of[entities] < 0]).tolist():
-            quark = self._engine.quark("value", parent=int(self.quark_of[entity]))
+            quark = self._builder.quark("value", parent=int(self.quark_of[entity]))
             self._magnitude_of[entity] = quark
         return self._magnitude_of[entities]
 
     def put_points(self, batch: Points) -> None:
         quarks, names = self.quark_of[batch.entity], self._code_of[batch.name]
         flow = batch.target >= 0
-        events = self._engine.events
+        events = self._contents.events
         if not flow.all():
             alone, arguments = ~flow, batch.arguments
             if arguments is not None:
@@ -222,15 +234,15 @@ class _Tables:
         self.grow()
         places = np.stack([batch.cpu, batch.pid, batch.tid], axis=1)
         different, which = np.unique(places, axis=0, return_inverse=True)
-        quarks = [self._engine.quark(*_place_of(*place)) for place in different.tolist()]
+        quarks = [self._builder.quark(*_place_of(*place)) for place in different.tolist()]
         quark = np.array(quarks, np.int32)[which.ravel()]
-        self._engine.events.add_points(batch.time_ns, quark, self._code_of[names])
+        self._contents.events.add_points(batch.time_ns, quark, self._code_of[names])
 
     def put_counters(self, batch: Counters) -> None:
-        self._engine.modify_many(batch.time_ns, self.quark_of[batch.entity], batch.value)
+        self._builder.modify_many(batch.time_ns, self.quark_of[batch.entity], batch.value)
 
     def put_flows(self, batch: Flows) -> None:
-        self._engine.events.add_flows(
+        self._contents.events.add_flows(
             batch.from_ns,
             self.quark_of[batch.from_entity],
             batch.to_ns,

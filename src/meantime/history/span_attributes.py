@@ -2,7 +2,7 @@
 
 The first lane of a thread is `Stack/<depth>`, those of spans that partly overlap are
 `Lane/<lane>/Stack/<depth>`; async operations have `<depth>` and `Lane/<lane>/<depth>`. Nothing is
-stored again: an order of the rows is made when one of these attributes is first asked for.
+stored twice: the rows are sorted by attribute when one of them is first queried.
 """
 
 from __future__ import annotations
@@ -22,36 +22,36 @@ if TYPE_CHECKING:
 
     from meantime.attributes import Attributes, Path
     from meantime.columns import Int32s, Int64s
-    from meantime.history.present import Present
+    from meantime.history.snapshot import SegmentSource, Snapshot
     from meantime.history.spans import SpanTable
-    from meantime.kernels.search import Segments
 
-__all__ = ["Stacked", "with_stacks"]
+__all__ = ["SpanAttributes", "with_span_attributes"]
 
+_LOW = 0xFFFFFFFF
 _LANE = LaneDeclaration(
     "Processes/*/Threads/*/**/Stack", kind="stack", entity_kind="Depth", label="Threads"
 )
 
 
-def with_stacks(present: Present) -> Present:
+def with_span_attributes(snapshot: Snapshot) -> Snapshot:
     """Return what is known of a finished history, its spans as attributes too."""
-    facts = present.facts
-    if not len(facts.spans):
-        return present
-    attributes = facts.attributes.copy()
-    stacks = _Stacks.of(facts.spans, attributes)
+    spans, metadata = snapshot.tables.spans, snapshot.metadata
+    if not len(spans):
+        return snapshot
+    attributes = snapshot.attributes.copy()
+    stacks = _Stacks.of(spans, attributes)
+    attributes.freeze()
     kinds = np.full(len(attributes), UNTYPED, np.uint8)
-    kinds[: len(facts.kinds)] = facts.kinds
+    kinds[: len(snapshot.kinds)] = snapshot.kinds
     kinds[stacks.held] = STR
+    if stacks.of_threads:
+        metadata = replace(metadata, lanes=(_LANE, *metadata.lanes))
     return replace(
-        present,
-        segments=Stacked(present.segments, stacks, facts.spans),
-        facts=replace(
-            facts,
-            attributes=attributes,
-            kinds=kinds,
-            declarations=[*([_LANE] if stacks.of_threads else []), *facts.declarations],
-        ),
+        snapshot,
+        segments=SpanAttributes(snapshot.segments, stacks, spans),
+        attributes=attributes,
+        kinds=kinds,
+        metadata=metadata,
     )
 
 
@@ -67,8 +67,9 @@ class _Stacks:
     """The depths of all lanes, numbered.
 
     Attributes:
-        base: Per thread of the table, its first lane among all lanes.
-        zero: Per lane of all, the number of its depth 0.
+        zero: Per thread of the table, the number of depth 0 of its lane 0.
+        elsewhere: The rows of the table that are in other lanes.
+        number_elsewhere: The number of the depth that each of those is in.
         count: How many there are.
         stored: How many attributes are none of these.
         number: Per attribute from `stored` on, which it is; -1 for what only holds others.
@@ -76,8 +77,9 @@ class _Stacks:
         of_threads: Whether any are of a thread.
     """
 
-    base: Int64s
     zero: Int64s
+    elsewhere: Int64s
+    number_elsewhere: Int64s
     count: int
     stored: int
     number: Int32s
@@ -88,41 +90,62 @@ class _Stacks:
     def of(cls, spans: SpanTable, attributes: Attributes) -> _Stacks:
         """Add the attributes that a table stands for, and number them."""
         stored = len(attributes)
-        lanes = np.maximum.reduceat(spans.lane, spans.offsets[:-1]).astype(np.int64) + 1
-        base = np.cumsum(lanes) - lanes
-        depths, held = extents(
-            spans.offsets,
-            base,
-            spans.lane.astype(np.int32, copy=False),
-            spans.depth,
-            spans.start_ns,
-            spans.end_ns,
-            int(lanes.sum()),
-        )
+        elsewhere = np.flatnonzero(spans.lane)
+        depths, held = extents(spans.offsets, elsewhere, spans.depth, spans.start_ns, spans.end_ns)
         zero = np.cumsum(depths, dtype=np.int64) - depths
+        lasting = np.arange(int(depths.sum())) - np.repeat(zero, depths) < np.repeat(held, depths)
         quarks = []
         of_threads = False
         for thread, quark in enumerate(spans.threads.tolist()):
-            path = attributes.path(quark)
-            for lane in range(int(lanes[thread])):
-                below = _below(path, lane)
-                of_threads |= below[-1:] == ("Stack",)
-                parent = attributes.add(below, quark) if below else quark
-                names = map(str, range(int(depths[base[thread] + lane])))
-                quarks.append(attributes.add_many(names, parent))
-        quark_of = np.concatenate(quarks)
+            below = _below(attributes.path(quark), 0)
+            of_threads |= below[-1:] == ("Stack",)
+            parent = attributes.add(below, quark) if below else quark
+            quarks.append(attributes.add_many(map(str, range(int(depths[thread]))), parent))
+        other_quarks, other_lasting, other = _add_other_lanes(spans, elsewhere, attributes)
+        quark_of = np.concatenate([*quarks, other_quarks])
+        lasting = np.concatenate([lasting, other_lasting])
         ours = quark_of >= stored
         number = np.full(len(attributes) - stored, -1, np.int32)
         number[quark_of[ours] - stored] = np.flatnonzero(ours)
-        lasting = np.arange(len(quark_of)) - np.repeat(zero, depths) < np.repeat(held, depths)
-        held_quarks = quark_of[ours & lasting]
-        return cls(base, zero, len(quark_of), stored, number, held_quarks, of_threads)
+        return cls(
+            zero=zero,
+            elsewhere=elsewhere,
+            number_elsewhere=other + int(depths.sum()),
+            count=len(quark_of),
+            stored=stored,
+            number=number,
+            held=quark_of[ours & lasting],
+            of_threads=of_threads,
+        )
 
 
-class Stacked:
+def _add_other_lanes(
+    spans: SpanTable, rows: Int64s, attributes: Attributes
+) -> tuple[Int32s, npt.NDArray[np.bool_], Int64s]:
+    """Add the depths of other lanes than 0 that have spans.
+
+    Returns:
+        Their quarks, whether each ever holds a state, and which of them each row is in.
+    """
+    thread = np.searchsorted(spans.offsets, rows, side="right") - 1
+    lanes, lane_of = np.unique(thread << 32 | spans.lane[rows], return_inverse=True)
+    depths, depth_of = np.unique(lane_of << 32 | spans.depth[rows], return_inverse=True)
+    parents = []
+    for lane in lanes.tolist():
+        quark = int(spans.threads[lane >> 32])
+        parents.append(attributes.add(_below(attributes.path(quark), lane & _LOW), quark))
+    quarks = [
+        attributes.add((str(depth & _LOW),), parents[depth >> 32]) for depth in depths.tolist()
+    ]
+    lasting = np.zeros(len(depths), np.bool_)
+    lasting[depth_of[spans.end_ns[rows] > spans.start_ns[rows]]] = True
+    return np.array(quarks, np.int32), lasting, depth_of
+
+
+class SpanAttributes:
     """Segments, and behind their attributes those that spans stand for."""
 
-    def __init__(self, stored: Segments | Stacked, stacks: _Stacks, spans: SpanTable) -> None:
+    def __init__(self, stored: SegmentSource, stacks: _Stacks, spans: SpanTable) -> None:
         self.stored = stored
         self._stacks = stacks
         self._spans = spans
@@ -148,9 +171,9 @@ class Stacked:
             stacks, spans = self._stacks, self._spans
             self._made = StackIntervals(
                 spans.offsets,
-                stacks.base,
                 stacks.zero,
-                spans.lane.astype(np.int32, copy=False),
+                stacks.elsewhere,
+                stacks.number_elsewhere,
                 spans.depth,
                 spans.start_ns,
                 spans.end_ns,

@@ -1,4 +1,4 @@
-"""What is worked out once, when a history is closed: the order of threads, and the range."""
+"""Computed once, from the event tables of a finished history: thread order, overlaps, range."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ if TYPE_CHECKING:
     from meantime.history.samples import SampleTable
     from meantime.history.spans import SpanTable
 
-__all__ = ["event_range", "overlapping_spans", "thread_places"]
+__all__ = ["event_range", "overlapping_spans", "thread_ranks"]
 
 _FIRST = {"Threads"}
+# Longer ids are sorted as text: Python refuses to convert thousands of digits.
+_MOST_DIGITS = 40
 
 
-def thread_places(catalogue: Catalogue, quarks: Int32s) -> Int32s:
-    """Return the places of threads: by process, each as the trace sorts them, then by id."""
+def thread_ranks(catalogue: Catalogue, quarks: Int32s) -> Int32s:
+    """Return the ranks of threads: by process, each as the trace sorts them, then by id."""
     keys = [_place_of(catalogue, quark) for quark in quarks.tolist()]
     places = np.empty(len(keys), np.int32)
     places[sorted(range(len(keys)), key=keys.__getitem__)] = np.arange(len(keys))
@@ -32,15 +34,18 @@ def _place_of(catalogue: Catalogue, quark: int) -> list[tuple[int, bool, int, st
     place = []
     while quark != ROOT:
         name = catalogue.attributes.name(quark)
-        number = int(name) if name.removeprefix("-").isdecimal() else 0
-        place.append((catalogue.sort_keys.get(quark, 0), name not in _FIRST, number, name))
+        digits = name.removeprefix("-")
+        number = int(name) if digits.isdecimal() and len(digits) <= _MOST_DIGITS else 0
+        place.append((catalogue.metadata.sort_keys.get(quark, 0), name not in _FIRST, number, name))
         quark = catalogue.attributes.parent(quark)
     return place[::-1]
 
 
 def overlapping_spans(attributes: Attributes, spans: SpanTable) -> int:
-    """Return how many spans of threads stand in lanes of their own; operations may overlap."""
+    """Return how many spans of threads had to leave their parent's lane; operations may overlap."""
     rows = np.flatnonzero(spans.lane)
+    parent = spans.parent[rows]
+    rows = rows[(parent < 0) | (spans.lane[parent] != spans.lane[rows])]
     threads = np.searchsorted(spans.offsets, rows, side="right") - 1
     return sum(
         count

@@ -1,151 +1,160 @@
-"""What is known of a history at some moment, and the queries over it."""
+"""An unchanging moment of a history, and the queries over it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from operator import index
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from meantime.anomalies import Anomalies
-from meantime.clocks import Clock
 from meantime.columns import Coded, Mixed
 from meantime.errors import NotKeptError, QuarkError, TimeRangeError
+from meantime.history.numbers import quark_of, quarks_of, time_of, times_of
 from meantime.history.results import Interval, Intervals, Sample
 from meantime.history.values import value_of
 from meantime.kernels.tail import FLOAT, INT, STR, UNTYPED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
 
     import numpy.typing as npt
 
     from meantime.attributes import Attributes
     from meantime.columns import Int32s, Int64s, Values
-    from meantime.history.catalogue import Catalogue
-    from meantime.history.derived import Stacked
     from meantime.history.pyramid import Pyramids
-    from meantime.history.results import Flows, Points
-    from meantime.history.samples import SampleTable
-    from meantime.history.spans import SpanTable
     from meantime.history.tables import Tables
-    from meantime.kernels.search import Segments
-    from meantime.trace import LaneDeclaration
+    from meantime.metadata import TraceMetadata
 
-__all__ = ["Facts", "Present"]
+__all__ = ["SegmentSource", "Snapshot"]
 
 
 _SMALL_INT = 255
 
 
-@dataclass(slots=True)
-class Facts:
-    """What is known of a history beside its intervals; see the attributes of `History`."""
+class SegmentSource(Protocol):
+    """Answers queries about intervals: stored segments, or what stands in for some of them."""
 
-    attributes: Attributes
-    strings: Sequence[str]
-    kinds: npt.NDArray[np.uint8]
-    points: Points
-    flows: Flows
-    spans: SpanTable
-    samples: SampleTable
-    tags: Sequence[dict[str, Any]] = ()
-    declarations: Sequence[LaneDeclaration] = ()
-    clock: Clock = field(default_factory=Clock)
-    bounds: tuple[int, int] | None = None
-    title: str | None = None
-    descriptions: dict[int, str] = field(default_factory=dict)
-    names: dict[int, str] = field(default_factory=dict)
-    sort_keys: dict[int, int] = field(default_factory=dict)
-    trace_facts: dict[str, str] = field(default_factory=dict)
-    lost: Sequence[tuple[int, int]] = ()
-    anomalies: Anomalies = field(default_factory=Anomalies)
-    provenance: dict[str, str] = field(default_factory=dict)
+    @property
+    def start_ns(self) -> int:
+        """Where the history begins."""
 
-    @classmethod
-    def of(
-        cls, catalogue: Catalogue, kinds: npt.NDArray[np.uint8], tables: Tables, replaced: int
-    ) -> Facts:
-        """Return what a catalogue and the event tables say now."""
-        anomalies = Anomalies()
-        anomalies.update(catalogue.anomalies)
-        for name, count in catalogue.found.items():
-            anomalies.add(name, count)
-        anomalies.add("zero_length_state", replaced)
-        return cls(
-            attributes=catalogue.attributes,
-            strings=catalogue.strings.names,
-            kinds=kinds,
-            points=tables.points,
-            flows=tables.flows,
-            spans=tables.spans,
-            samples=tables.samples,
-            tags=catalogue.tags,
-            declarations=catalogue.declarations,
-            clock=catalogue.clock,
-            bounds=catalogue.bounds,
-            title=catalogue.title,
-            descriptions=catalogue.descriptions,
-            names=catalogue.names,
-            sort_keys=catalogue.sort_keys,
-            trace_facts=catalogue.facts,
-            lost=catalogue.lost,
-            anomalies=anomalies,
-            provenance=catalogue.provenance,
-        )
+    @property
+    def end_ns(self) -> int:
+        """Where it ends."""
+
+    @property
+    def size_bytes(self) -> int:
+        """How much memory it takes."""
+
+    def point(self, quark: int, time_ns: int, /) -> tuple[int, int, int, int]:
+        """Return start, end, word and meta of the interval that holds a time."""
+
+    def at(  # noqa: PLR0917 - as the kernel's
+        self,
+        quarks: Int32s,
+        times_ns: Int64s,
+        start: Int64s,
+        end: Int64s,
+        word: Int64s,
+        meta: npt.NDArray[np.uint32],
+        /,
+    ) -> None:
+        """Write the interval of each row's attribute that holds the row's time."""
+
+    def sample(
+        self, quarks: Int32s, times_ns: Int64s, word: Int64s, meta: npt.NDArray[np.uint32], /
+    ) -> None:
+        """Write the value of each attribute at each time, attribute after attribute."""
+
+    def count(self, quarks: Int32s, start_ns: int, end_ns: int, counts: Int64s, /) -> None:
+        """Write an upper bound of how many intervals of each attribute meet a range."""
+
+    def gather(  # noqa: PLR0917 - as the kernel's
+        self,
+        quarks: Int32s,
+        start_ns: int,
+        end_ns: int,
+        resolution_ns: int,
+        out_quark: Int32s,
+        out_start: Int64s,
+        out_end: Int64s,
+        out_code: Int32s | None,
+        out_word: Int64s | None,
+        out_meta: npt.NDArray[np.uint32] | None,
+        out_tag: Int32s | None,
+        /,
+    ) -> int:
+        """Write the intervals that meet a range, quark by quark; return how many."""
 
 
 @dataclass(frozen=True, slots=True)
-class Present:
+class Snapshot:
     """A moment of a history; it does not change.
 
     Attributes:
         segments: The intervals.
-        facts: All else.
+        attributes: The attribute tree.
+        strings: By code, the string.
+        kinds: By quark, the type of its values.
+        tags: By tag, its fields.
+        tables: The event tables.
+        metadata: What the trace says about itself.
         built: Whether this is the finished history.
-        verify: Checks what is on disk of a range before it is used; None where nothing is.
+        verify: Checks what on disk answers about attributes and a range depend on, before it is
+            used; None where nothing is on disk.
         known_from_ns: By quark, since when its states are kept; None where all are.
         pyramids: What makes questions about much time faster; None while it is being built.
+        path: Where it is kept; None in memory.
     """
 
-    segments: Segments | Stacked
-    facts: Facts
+    segments: SegmentSource
+    attributes: Attributes
+    strings: Sequence[str]
+    kinds: npt.NDArray[np.uint8]
+    tags: Sequence[dict[str, Any]]
+    tables: Tables
+    metadata: TraceMetadata
     built: bool
-    verify: Callable[[int, int], None] | None = None
+    verify: Callable[[Int32s, int, int], None] | None = None
     known_from_ns: Int64s | None = None
     pyramids: Pyramids | None = None
+    path: Path | None = None
 
     def state(self, quark: int, time_ns: int) -> Interval:
         """Return the interval of an attribute that holds a time."""
+        if type(quark) is not int:
+            quark = quark_of(quark)
+        if type(time_ns) is not int:
+            time_ns = time_of(time_ns)
         self.check_quark(quark)
-        time_ns = index(time_ns)
         self.check_time(time_ns)
         if self.known_from_ns is not None:
             self.check_known(np.array([quark]), time_ns)
         if self.verify:
-            self.verify(time_ns, time_ns + 1)
+            self.verify(np.array([quark], np.int32), time_ns, time_ns + 1)
         start_ns, end_ns, word, meta = self.segments.point(quark, time_ns)
         tag = (meta >> 1) - 1
         return Interval(
             quark,
             start_ns,
             end_ns,
-            None if meta & 1 else value_of(word, int(self.facts.kinds[quark]), self.facts.strings),
+            None if meta & 1 else value_of(word, int(self.kinds[quark]), self.strings),
             None if tag < 0 else tag,
             not self.built and end_ns == self.segments.end_ns,
         )
 
     def at(self, quarks: Int32s, time_ns: int) -> Intervals:
         """Return the interval of each attribute that holds a time."""
+        time_ns = time_of(time_ns)
         self.check_time(time_ns)
         self.check_known(quarks, time_ns)
         return self._holding(quarks, np.full(len(quarks), time_ns), (time_ns, time_ns + 1))
 
     def states(self, quarks: Sequence[int] | Int32s, times_ns: Sequence[int] | Int64s) -> Intervals:
         """Return of each row's attribute the interval that holds the row's time."""
-        times = np.ascontiguousarray(times_ns, np.int64)
-        asked = self._checked_quarks(quarks)
+        times = times_of(times_ns)
+        asked = self.checked_quarks(quarks)
         if len(asked) != len(times):
             raise ValueError(
                 f"there are {len(asked):,} attributes and {len(times):,} times: each attribute has"
@@ -161,7 +170,7 @@ class Present:
 
     def _holding(self, quarks: Int32s, times_ns: Int64s, range_ns: tuple[int, int]) -> Intervals:
         if self.verify:
-            self.verify(*range_ns)
+            self.verify(quarks, *range_ns)
         start_ns, end_ns, word = (np.empty(len(quarks), np.int64) for _ in range(3))
         meta = np.empty(len(quarks), np.uint32)
         self.segments.at(quarks, times_ns, start_ns, end_ns, word, meta)
@@ -175,27 +184,19 @@ class Present:
             self.ongoing_end_ns(),
         )
 
-    def _checked_quarks(self, quarks: Sequence[int] | Int32s) -> Int32s:
-        asked = np.asarray(quarks, np.int64)
+    def checked_quarks(self, quarks: Sequence[int] | Int32s) -> Int32s:
+        """Return quarks as int32; raise `QuarkError` unless all are those of attributes."""
+        asked = quarks_of(quarks)
         if len(asked):
             self.check_quark(int(asked.min()))
             self.check_quark(int(asked.max()))
         return asked.astype(np.int32)
 
-    def _times(self, times_ns: Sequence[int] | Int64s) -> Int64s:
-        try:
-            return np.asarray(times_ns, np.int64)
-        except OverflowError:
-            for time_ns in times_ns:
-                self.check_time(int(time_ns))
-            raise
-
     def check_quark(self, quark: int) -> None:
         """Raise `QuarkError` unless there is such an attribute."""
-        if not 0 <= quark < len(self.facts.kinds):
+        if not 0 <= quark < len(self.kinds):
             raise QuarkError(
-                f"{quark} is not the quark of an attribute: this history has"
-                f" {len(self.facts.kinds):,}"
+                f"{quark} is not the quark of an attribute: this history has {len(self.kinds):,}"
             )
 
     def check_time(self, time_ns: int) -> None:
@@ -217,21 +218,21 @@ class Present:
             if isinstance(asked_ns, np.ndarray):
                 asked_ns = int(asked_ns[unknown[0]])
             raise NotKeptError(
-                f"{self.facts.attributes.text(quark)}: what was before {from_ns} ns is not kept,"
+                f"{self.attributes.text(quark)}: what was before {from_ns} ns is not kept,"
                 f" and {asked_ns} ns is asked for:"
                 " a history made with keep='ongoing' has only the present"
             )
 
     def sample(self, quarks: Sequence[int] | Int32s, times_ns: Sequence[int] | Int64s) -> Sample:
         """Return the value of each attribute at each time."""
-        times = self._times(times_ns)
-        asked = self._checked_quarks(quarks)
+        times = times_of(times_ns)
+        asked = self.checked_quarks(quarks)
         if len(times):
             self.check_time(int(times.min()))
             self.check_time(int(times.max()))
             self.check_known(asked, int(times.min()))
             if self.verify:
-                self.verify(int(times.min()), int(times.max()) + 1)
+                self.verify(asked, int(times.min()), int(times.max()) + 1)
         word = np.empty(len(asked) * len(times), np.int64)
         meta = np.empty(len(word), np.uint32)
         if (times[1:] >= times[:-1]).all():
@@ -248,7 +249,7 @@ class Present:
 
     def undeclared(self, declared: Sequence[Int32s]) -> tuple[Int32s, Int32s, Int32s]:
         """Return the attributes not declared that hold strings, small integers, other numbers."""
-        kinds = self.facts.kinds.copy()
+        kinds = self.kinds.copy()
         for quarks in declared:
             kinds[quarks] = UNTYPED
         small = np.zeros(len(kinds), np.bool_)
@@ -264,7 +265,10 @@ class Present:
     def extremes(self, quark: int) -> tuple[int, int]:
         """Return the least and the greatest value of an attribute of integers."""
         whole = (self.segments.start_ns, self.segments.end_ns)
-        values = self.gather(np.array([quark], np.int32), whole).value
+        asked = np.array([quark], np.int32)
+        if self.verify:
+            self.verify(asked, *whole)
+        values = self.gather(asked, whole).value
         assert isinstance(values, Mixed)
         words = values.words[values.kinds == INT]
         return int(words.min(initial=0)), int(words.max(initial=0))
@@ -273,14 +277,14 @@ class Present:
         self, quarks: Sequence[int] | Int32s, start_ns: int | None, end_ns: int | None
     ) -> tuple[Int32s, tuple[int, int]]:
         """Return the attributes and the range that a query means, checked and clipped."""
-        start_ns = self.segments.start_ns if start_ns is None else start_ns
-        end_ns = self.segments.end_ns if end_ns is None else end_ns
+        start_ns = self.segments.start_ns if start_ns is None else time_of(start_ns)
+        end_ns = self.segments.end_ns if end_ns is None else time_of(end_ns)
         self.check_time(start_ns)
         if end_ns <= start_ns:
             raise TimeRangeError(f"the range [{start_ns}, {end_ns}) is empty")
+        asked = self.checked_quarks(quarks)
         if self.verify:
-            self.verify(start_ns, end_ns)
-        asked = self._checked_quarks(quarks)
+            self.verify(asked, start_ns, end_ns)
         self.check_known(asked, start_ns)
         return asked, (start_ns, min(end_ns, self.segments.end_ns))
 
@@ -307,7 +311,7 @@ class Present:
         counts: Int64s | None = None,
     ) -> Intervals:
         """Return the intervals of these attributes that meet a range."""
-        if resolution_ns is not None and resolution_ns <= 0:
+        if resolution_ns is not None and time_of(resolution_ns) <= 0:
             raise TimeRangeError(f"a resolution of {resolution_ns} ns: it must be above 0")
         if counts is None:
             counts = np.empty(len(quarks), np.int64)
@@ -324,7 +328,7 @@ class Present:
         )
         value: Values
         if code is not None:
-            value = Coded(code[:rows], self.facts.strings)
+            value = Coded(code[:rows], self.strings)
         else:
             assert word is not None
             assert meta is not None
@@ -347,13 +351,13 @@ class Present:
 
     def is_text(self, quarks: Int32s) -> bool:
         """Whether all of these attributes hold strings, or nothing."""
-        return not len(quarks) or int(self.facts.kinds[quarks].max()) <= STR
+        return not len(quarks) or int(self.kinds[quarks].max()) <= STR
 
     def column(
         self, quarks: Int32s, words: Int64s, null: npt.NDArray[np.bool_], *, text: bool
     ) -> Values:
         """Return words as values."""
         if text:
-            return Coded(np.where(null, -1, words).astype(np.int32), self.facts.strings)
-        kinds = np.where(null, np.uint8(0), self.facts.kinds[quarks])
-        return Mixed(kinds, np.where(null, 0, words), self.facts.strings)
+            return Coded(np.where(null, -1, words).astype(np.int32), self.strings)
+        kinds = np.where(null, np.uint8(0), self.kinds[quarks])
+        return Mixed(kinds, np.where(null, 0, words), self.strings)

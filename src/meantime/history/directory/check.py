@@ -1,20 +1,23 @@
-"""Checking all of a history on disk, and saving what is whole of a damaged one."""
+"""Checking all of a history on disk, and saving the intact part of a damaged one."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from meantime.errors import InputError
-from meantime.history.changes import Changes
-from meantime.history.engine import Engine
-from meantime.history.loading import load
+from meantime.history.builder import HistoryBuilder
+from meantime.history.changes import Changes, TypedChanges
+from meantime.history.contents import Contents
+from meantime.history.directory.read import read_directory
+from meantime.history.directory.segments import check_rows
 from meantime.history.pyramid import check_pyramid
-from meantime.history.segment_file import check_rows
 from meantime.history.tables import unpack
 from meantime.kernels.search import Segments
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from meantime.history.directory.read import LoadedHistory
 
 __all__ = ["check", "save"]
 
@@ -25,15 +28,16 @@ def check(path: Path) -> tuple[int, int]:
     Raises:
         InputError: If something of it is missing or damaged.
     """
-    engine = Engine()
-    loaded = load(path, engine)
+    loaded = read_directory(path)
     for segment_path, segment, checksum in zip(
         loaded.paths, loaded.segments, loaded.checksums, strict=True
     ):
-        check_rows(segment_path, segment)
-        check_pyramid(segment_path, segment, checksum, loaded.kinds)
-    if loaded.closed is not None:
-        unpack(path / "tables", loaded.closed["tables"], engine.catalogue.strings.names)
+        check_rows(segment_path, segment, loaded.limits)
+        check_pyramid(segment_path, segment, checksum, loaded.limits)
+    if loaded.closed is None:
+        Contents(loaded.catalogue).restore(loaded)
+    else:
+        unpack(path / "tables", loaded.closed["tables"], loaded.catalogue)
     for file, place in loaded.damaged:
         raise InputError(
             str(file),
@@ -45,40 +49,43 @@ def check(path: Path) -> tuple[int, int]:
 
 
 def save(path: Path, to: Path) -> list[str]:
-    """Write a history of all that is whole before the first damage; return what is damaged.
+    """Write a history of everything before the first damage; return what is damaged.
 
     Raises:
-        InputError: If not even the beginning is whole.
+        InputError: If even the beginning is damaged.
         OutputError: If the new directory exists or cannot be written.
     """
-    source = Engine()
-    loaded = load(path, source, salvage=True)
+    loaded = read_directory(path, salvage=True)
     missing = list(loaded.missing)
-    saved = Engine(to)
-    saved.catalogue = source.catalogue
+    saved = HistoryBuilder(to)
+    contents = saved.contents
+    contents.catalogue = loaded.catalogue
     searched = Segments()
     for index, (segment_path, segment) in enumerate(
         zip(loaded.paths, loaded.segments, strict=True)
     ):
         try:
-            check_rows(segment_path, segment)
+            check_rows(segment_path, segment, loaded.limits)
         except InputError as error:
             missing.append(str(error))
             break
         segment.add_to(searched)
         changes = Changes.room(segment.head.changes)
         searched.unseal(index, *changes)
-        saved.take_changes(changes.in_order(), loaded.kinds)
+        contents.put_verbatim(_typed(changes.in_order(), loaded))
     else:
         for changes in (loaded.late, *(entry.changes for entry in loaded.entries)):
-            saved.take_changes(changes, loaded.kinds)
+            contents.put_verbatim(_typed(changes, loaded))
     end_ns, tables = None, None
     if loaded.closed is not None:
         end_ns = None if missing else loaded.closed["end_ns"]
         try:
-            names = source.catalogue.strings.names
-            tables = unpack(path / "tables", loaded.closed["tables"], names)
+            tables = unpack(path / "tables", loaded.closed["tables"], loaded.catalogue)
         except InputError as error:
             missing.append(str(error))
     saved.close(end_ns, tables=tables)
     return missing
+
+
+def _typed(changes: Changes, loaded: LoadedHistory) -> TypedChanges:
+    return TypedChanges(*changes, loaded.kinds[changes.quark])

@@ -1,31 +1,55 @@
-"""Questions about one attribute: neighbours, extremes, averages, the top of a stack."""
+"""Queries about one attribute: neighbours, extremes, averages, the top of a stack."""
 
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from meantime.columns import Mixed
 from meantime.errors import StateTypeError
-from meantime.history.measure import measure
+from meantime.history.numeric_stats import integrate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from meantime.columns import Int64s
-    from meantime.history.history import History
-    from meantime.history.present import Present
-    from meantime.history.results import Interval
+    import numpy.typing as npt
+
+    from meantime.attributes import Attributes
+    from meantime.history.results import Interval, Intervals
+    from meantime.history.snapshot import Snapshot
 
 __all__ = ["average", "extreme", "iterate", "stack_top"]
 
 _INT = 2
 
 
-def iterate(history: History, quark: int, from_ns: int, *, backwards: bool) -> Iterator[Interval]:
+class Queries(Protocol):
+    """The queries of a `History` that these are made of."""
+
+    @property
+    def attributes(self) -> Attributes:
+        """The attribute tree."""
+
+    @property
+    def start_ns(self) -> int:
+        """Where the history begins."""
+
+    @property
+    def end_ns(self) -> int:
+        """Where it ends."""
+
+    def state(self, quark: int, time_ns: int) -> Interval:
+        """Return the interval of an attribute that holds a time."""
+
+    def intervals(self, quarks: list[int], start_ns: int, end_ns: int) -> Intervals:
+        """Return the intervals of attributes that meet a range."""
+
+
+def iterate(history: Queries, quark: int, from_ns: int, *, backwards: bool) -> Iterator[Interval]:
     """Yield the interval that holds a time, and those after or before it."""
     interval = history.state(quark, from_ns)
     while True:
@@ -41,12 +65,13 @@ def iterate(history: History, quark: int, from_ns: int, *, backwards: bool) -> I
 
 
 def _numbers(
-    history: History, quark: int, start_ns: int, end_ns: int
-) -> tuple[list[int] | list[float], Int64s]:
+    history: Queries, quark: int, start_ns: int, end_ns: int
+) -> tuple[list[int] | list[float], npt.NDArray[np.uint64]]:
     """Return the numbers that an attribute had in a range, and how long in it each lasted."""
     intervals = history.intervals([quark], start_ns, end_ns)
     from_ns = np.maximum(intervals.start_ns, start_ns)
-    lasted_ns = np.minimum(intervals.end_ns, end_ns) - from_ns
+    # The difference of two times needs 64 bits without a sign.
+    lasted_ns = np.minimum(intervals.end_ns, end_ns).view(np.uint64) - from_ns.view(np.uint64)
     if not isinstance(intervals.value, Mixed):
         if (intervals.value.codes >= 0).any():
             name = history.attributes.text(quark)
@@ -60,11 +85,11 @@ def _numbers(
 
 
 def extreme(
-    history: History, present: Present, quark: int, range_ns: tuple[int, int], *, greatest: bool
+    history: Queries, snapshot: Snapshot, quark: int, range_ns: tuple[int, int], *, greatest: bool
 ) -> int | float | None:
     """Return the greatest or least number in a range; None if there is none."""
-    measured = measure(present, quark, *range_ns)
-    number = (measured.greatest if greatest else measured.least) if measured else None
+    integral = integrate(snapshot, quark, *range_ns)
+    number = (integral.greatest if greatest else integral.least) if integral else None
     if isinstance(number, int | float):
         return number
     values, _ = _numbers(history, quark, *range_ns)
@@ -75,25 +100,26 @@ def extreme(
     return max(compared) if greatest else min(compared)
 
 
-def average(history: History, present: Present, quark: int, start_ns: int, end_ns: int) -> float:
+def average(history: Queries, snapshot: Snapshot, quark: int, start_ns: int, end_ns: int) -> float:
     """Return the mean over the time of a range, no state counting as 0."""
-    measured = measure(present, quark, start_ns, end_ns)
-    if measured and measured.total is not None:
+    integral = integrate(snapshot, quark, start_ns, end_ns)
+    if integral and integral.total is not None:
         # A quotient of ints is the double nearest to it.
-        return measured.total / (end_ns - start_ns)
+        return integral.total / (end_ns - start_ns)
     values, lasted_ns = _numbers(history, quark, start_ns, end_ns)
-    products = [value * ns for value, ns in zip(values, lasted_ns.tolist(), strict=True)]
+    weighted = list(zip(values, lasted_ns.tolist(), strict=True))
+    if not all(map(math.isfinite, values)):
+        return float(sum(value * ns for value, ns in weighted if ns)) / (end_ns - start_ns)
+    products = [value * ns for value, ns in weighted]
     if all(map(math.isfinite, products)):
-        try:
-            total: float = math.fsum(products)
-        except OverflowError:
-            # The sum of two is too large for a double; the mean never is.
-            return float(sum(map(Fraction, products)) / (end_ns - start_ns))
-        return total / (end_ns - start_ns)
-    return float(sum(products)) / (end_ns - start_ns)
+        with suppress(OverflowError):
+            return math.fsum(products) / (end_ns - start_ns)
+    # Products or their sum are too large for a double; the mean never is.
+    exact = sum((Fraction(value) * ns for value, ns in weighted), Fraction(0))
+    return float(exact / (end_ns - start_ns))
 
 
-def stack_top(history: History, quark: int, time_ns: int) -> Interval | None:
+def stack_top(history: Queries, quark: int, time_ns: int) -> Interval | None:
     """Return the interval of the value on top of a stack; None if it is empty."""
     depth = history.state(quark, time_ns).value
     if depth is not None and not isinstance(depth, int):

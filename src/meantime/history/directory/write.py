@@ -5,6 +5,7 @@
     tables          points, flows, spans and samples, written when it is closed
     late.log        changes that came too late for the segment they belong to
     tail-N.log      changes that are in none of the first N segments yet
+    lock            held by the builder; its number of process, while there is one
 
 A segment is written to a temporary name, synced and renamed; then its manifest line is synced. The
 logs go when the history is closed.
@@ -17,21 +18,25 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from meantime.errors import OutputError
-from meantime.history.ledger import Cursor, since
-from meantime.history.loading import FORMAT, VERSION
+from meantime.errors import HistoryError, OutputError
+from meantime.history.directory.delta import Cursor, metadata_delta
+from meantime.history.directory.lock import LOCK_NAME, DirectoryLock
+from meantime.history.directory.manifest import checksummed_line
+from meantime.history.directory.read import FORMAT, VERSION
+from meantime.history.directory.segments import open_segment, segment_header
+from meantime.history.directory.tail_log import blocks
 from meantime.history.pyramid import build_pyramid, pack_pyramid, pyramid_path
-from meantime.history.records import checksummed_line
-from meantime.history.segment_file import open_segment, segment_header
-from meantime.history.tail_log import blocks
+from meantime.history.tables import pack
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from meantime.history.engine import Engine
-    from meantime.history.loading import Loaded
+    from meantime.history.contents import Contents
+    from meantime.history.directory.read import LoadedHistory
+    from meantime.history.journal import Journal
     from meantime.history.segment import Segment
+    from meantime.history.snapshot import Snapshot
     from meantime.history.store import Store
 
 __all__ = ["DirectoryWriter", "is_empty"]
@@ -40,11 +45,20 @@ _LOG_EVERY_S = 0.2
 
 
 class DirectoryWriter:
-    """Keeps what is built in a directory."""
+    """Writes a history that is being built to its directory.
 
-    def __init__(self, path: Path, engine: Engine) -> None:
+    After a failure nothing more is written: memory is then ahead of the disk, and a history that
+    continued would lack the changes in between.
+
+    Attributes:
+        path: The directory.
+        failure: The error that every operation raises from now on; None before any failure.
+    """
+
+    def __init__(self, path: Path, contents: Contents, journal: Journal) -> None:
         self.path = path
-        self._engine = engine
+        self._contents = contents
+        self._journal = journal
         self._cursor = Cursor()
         self._cursors: list[Cursor] = []
         self._ends: list[int] = []
@@ -54,6 +68,8 @@ class DirectoryWriter:
         self._logged = Cursor()
         self._next_log_s = 0.0
         self._late_bytes = 0
+        self.failure: Exception | None = None
+        self._lock: DirectoryLock | None = None
 
     @contextmanager
     def _writing(self, path: Path) -> Iterator[None]:
@@ -61,28 +77,77 @@ class DirectoryWriter:
             yield
         except OSError as error:
             raise OutputError(
-                f"{path}: {error.strerror or error}; what was sealed before is kept"
+                f"{path}: {error.strerror or error}; the unfinished history in {self.path} keeps"
+                " what was written before, and goes on from there when it is built again"
             ) from error
 
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """Write nothing more if this fails, for whatever reason."""
+        try:
+            yield
+        except BaseException as error:
+            self.failure = (
+                error
+                if isinstance(error, Exception)
+                else HistoryError(f"{self.path}: writing it was interrupted")
+            )
+            raise
+
+    def check(self) -> None:
+        """Raise the error of an earlier failure, if there was one."""
+        if self.failure is not None:
+            raise self.failure
+
+    def lock(self) -> None:
+        """Lock the directory against other builders.
+
+        Raises:
+            OutputError: If there is another one.
+        """
+        self._lock = DirectoryLock(self.path, self._forked)
+
+    def _forked(self) -> None:
+        self.failure = HistoryError(
+            f"{self.path}: the process that builds it goes on with it, not this one, its child"
+        )
+
+    def leave(self) -> None:
+        """Release the directory to other builders, and write nothing more."""
+        if self._lock is not None:
+            self._lock.release()
+        if self.failure is None:
+            self.failure = HistoryError(f"{self.path}: this builder has left it unfinished")
+
     def create(self) -> None:
-        """Make the directory of a new history.
+        """Create the directory of a new history.
 
         Raises:
             OutputError: If there is something of that name, or it cannot be written.
         """
-        if self.path.exists() and not is_empty(self.path):
-            raise OutputError(
-                f"{self.path}: exists; remove it, or give resume=True if a history is to go on"
-            )
+        self._check_empty()
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise OutputError(f"{self.path}: {error.strerror or error}") from error
+        self.lock()
+        # Another builder may have started before the lock was taken.
+        self._check_empty()
         with self._writing(self.path):
-            (self.path / "segments").mkdir(parents=True, exist_ok=True)
+            (self.path / "segments").mkdir(exist_ok=True)
             header = checksummed_line({"format": FORMAT, "version": VERSION})
             self._replace("manifest", header)
             self._ends.append(len(header))
             self._cursors.append(self._cursor)
 
-    def resume(self, loaded: Loaded) -> None:
-        """Go on behind what was loaded; the rest of each file is cut off."""
+    def _check_empty(self) -> None:
+        if self.path.exists() and not is_empty(self.path):
+            raise OutputError(
+                f"{self.path}: exists; remove it, or give resume=True if a history is to go on"
+            )
+
+    def resume(self, loaded: LoadedHistory) -> None:
+        """Continue after what was loaded; truncate the rest of each file."""
         self._files = [path.name for path in loaded.paths]
         self._checksums = list(loaded.checksums)
         self._ends, self._cursors = loaded.ends, loaded.cursors
@@ -95,7 +160,11 @@ class DirectoryWriter:
                 os.truncate(self.path / "late.log", loaded.late_bytes)
 
     def seal(self, segment: Segment, store: Store) -> Segment:
-        """Keep the next segment; see `Sink`."""
+        """Write the next segment; see `Sink`."""
+        with self._all_or_nothing():
+            return self._sealed(segment, store)
+
+    def _sealed(self, segment: Segment, store: Store) -> Segment:
         name = f"{len(self._files):06d}{'-late' if self._rewritten else ''}.seg"
         path = self.path / "segments" / name
         header = segment_header(segment)
@@ -123,8 +192,8 @@ class DirectoryWriter:
         return open_segment(path)
 
     def _keep_pyramid(self, segment_path: Path, segment: Segment, checksum: int) -> None:
-        """Keep a segment's pyramid, without waiting for the disk: it is not needed."""
-        arrays = build_pyramid(segment, self._engine.kinds())
+        """Write a segment's pyramid without fsync: it can be rebuilt."""
+        arrays = build_pyramid(segment, self._contents.kinds())
         path = pyramid_path(segment_path)
         path.unlink(missing_ok=True)
         if arrays is not None:
@@ -143,7 +212,7 @@ class DirectoryWriter:
         return list(zip(paths, self._checksums, strict=True))
 
     def _since(self, cursor: Cursor) -> tuple[dict[str, Any], Cursor]:
-        return since(self._engine.catalogue, self._engine.kinds(), cursor)
+        return metadata_delta(self._contents.catalogue, self._contents.kinds(), cursor)
 
     def _append(self, record: dict[str, Any]) -> None:
         line = checksummed_line(record)
@@ -159,7 +228,11 @@ class DirectoryWriter:
         return self.path / f"tail-{segments:06d}.log"
 
     def log(self, store: Store, *, anew: bool) -> None:
-        """Keep the changes that are in no segment; see `Sink`."""
+        """Write the changes that are in no segment to the log; see `Sink`."""
+        with self._all_or_nothing():
+            self._log(store, anew=anew)
+
+    def _log(self, store: Store, *, anew: bool) -> None:
         waiting, late = store.waiting(anew=anew)
         record, self._logged = self._since(self._cursor if anew else self._logged)
         path = self._log_path(len(self._files))
@@ -172,9 +245,9 @@ class DirectoryWriter:
                 "late_bytes": self._late_bytes,
                 "replaced": store.replaced,
                 "capacity": store.capacity,
-                "position": self._engine.where(),
-                "done": self._engine.done(),
-                "later": self._engine.waiting(),
+                "position": self._journal.saved_position(),
+                "done": self._journal.done(store.batch_rows),
+                "later": self._journal.scheduled_changes(),
             }
             if anew:
                 self._replace(path.name, *blocks(record, waiting))
@@ -184,41 +257,49 @@ class DirectoryWriter:
         self._next_log_s = time.monotonic() + _LOG_EVERY_S
 
     def tick(self, store: Store) -> None:
-        """Log what is new, if the last time is long enough ago."""
-        store.settle()
+        """Log new changes if the last log is old enough."""
+        self.check()
+        store.seal_full()
         if time.monotonic() >= self._next_log_s or store.log_anew:
             self.log(store, anew=store.log_anew)
 
-    def hurry(self) -> None:
-        """Log what is new the next time that a step begins."""
+    def log_at_next_event(self) -> None:
+        """Log new changes when the next event begins."""
         self._next_log_s = 0.0
 
     def sync(self, store: Store) -> None:
-        """Log what is new, and see it on the disk."""
+        """Log new changes and fsync."""
         self.log(store, anew=False)
-        with self._writing(self.path):
+        with self._all_or_nothing(), self._writing(self.path):
             for path in (self._log_path(len(self._files)), self.path / "late.log"):
                 if path.exists():
                     _sync(path)
             _sync(self.path)
 
     def rewind(self, segments: int) -> None:
-        """Write a manifest anew that has the first segments; see `Sink`."""
+        """Start a new manifest that has only the first segments; see `Sink`."""
         self._rewritten = self._files[segments:]
         self._files = self._files[:segments]
         self._checksums = self._checksums[:segments]
         self._ends = self._ends[: segments + 1]
         self._cursors = self._cursors[: segments + 1]
         self._cursor = self._cursors[-1]
-        with self._writing(self.path / "manifest.new"):
+        with self._all_or_nothing(), self._writing(self.path / "manifest.new"):
             kept = (self.path / "manifest").read_bytes()[: self._ends[-1]]
             (self.path / "manifest.new").write_bytes(kept)
 
-    def close(self, record: dict[str, Any], tables: bytes) -> None:
-        """Write the tables and the last line, and remove what a finished history has not."""
-        with self._writing(self.path):
-            if tables:
-                self._replace("tables", tables)
+    def close(self, finished: Snapshot) -> None:
+        """Write the tables and the last line, and remove logs and superseded segments."""
+        described, packed = pack(finished.tables)
+        record = {
+            "start_ns": finished.segments.start_ns,
+            "end_ns": finished.segments.end_ns,
+            "replaced": self._contents.store.replaced,
+            "tables": described,
+        }
+        with self._all_or_nothing(), self._writing(self.path):
+            if packed:
+                self._replace("tables", packed)
             new, self._cursor = self._since(self._cursor)
             self._append({"closed": record, **new})
             if self._rewritten:
@@ -230,10 +311,12 @@ class DirectoryWriter:
                 pyramid_path(path).unlink(missing_ok=True)
             for log in self.path.glob("*.log"):
                 log.unlink()
+            if self._lock is not None:
+                self._lock.release()
             _sync(self.path)
 
     def _replace(self, name: str, *parts: Any) -> None:
-        """Write a file under a temporary name, see it on the disk, and give it its name."""
+        """Write a file under a temporary name, fsync it, and rename it."""
         path = self.path / name
         temporary = path.with_name(path.name + ".tmp")
         try:
@@ -250,13 +333,13 @@ class DirectoryWriter:
 
 
 def is_empty(path: Path) -> bool:
-    """Return whether a directory has nothing in it but what a build begins with.
+    """Return whether a directory contains nothing but the files that a build creates first.
 
-    A build that was killed before its manifest had its name leaves that.
+    A build that was killed before it renamed its manifest leaves those.
     """
     if not path.is_dir():
         return False
-    begun = {path / "segments", path / "manifest.tmp"}
+    begun = {path / "segments", path / "manifest.tmp", path / LOCK_NAME}
     return set(path.iterdir()) <= begun and not any((path / "segments").glob("*"))
 
 

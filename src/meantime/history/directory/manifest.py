@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import json
 import zlib
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from meantime.errors import HistoryError, InputError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["Lines", "checksummed_line", "read_lines", "to_json"]
+__all__ = [
+    "Lines",
+    "checksummed_line",
+    "items_in",
+    "number_in",
+    "parsed",
+    "read_lines",
+    "to_json",
+]
 
 _CRC_DIGITS = 8
+_SHOWN = 60
+_Item = TypeVar("_Item")
 
 
 class Lines(NamedTuple):
@@ -71,7 +81,58 @@ def read_lines(path: Path, *, salvage: bool = False) -> Lines:
                     " `meantime check --salvage` keeps what is before it",
                     offset=position,
                 )
+            try:
+                record = parsed(text)
+            except ValueError as error:
+                if salvage:
+                    break
+                raise InputError(str(path), f"line {number}: {error}", offset=position) from None
             position += len(line)
-            lines.records.append(json.loads(text))
+            lines.records.append(record)
             lines.ends.append(position)
     return lines
+
+
+def parsed(text: bytes) -> dict[str, Any]:
+    """Return a record from its JSON.
+
+    Raises:
+        ValueError: If it is no JSON, or not an object.
+    """
+    try:
+        record = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"is not JSON: {error}") from None
+    if not isinstance(record, dict):
+        raise ValueError("is not a JSON object")  # noqa: TRY004 - what a file says is no type of ours
+    return record
+
+
+def number_in(record: dict[str, Any], name: str, least: int = 0, most: int = 2**63 - 1) -> int:
+    """Return an integer that a record holds.
+
+    Raises:
+        ValueError: If it is missing, not an integer, or outside [least, most].
+    """
+    number = record.get(name)
+    if type(number) is not int or not least <= number <= most:
+        raise ValueError(f"{name} is {_shortened(number)}")
+    return number
+
+
+def items_in(record: dict[str, Any], name: str, kind: type[_Item]) -> list[_Item]:
+    """Return a list that a record holds, whose items are all of a type; none if it is missing.
+
+    Raises:
+        ValueError: If it is something else.
+    """
+    items = record.get(name, [])
+    # a bool is no integer here
+    if not isinstance(items, list) or any(type(item) is not kind for item in items):
+        raise ValueError(f"{name} is not a list of {kind.__name__}: {_shortened(items)}")
+    return items
+
+
+def _shortened(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

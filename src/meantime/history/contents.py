@@ -1,0 +1,199 @@
+"""Everything a history consists of while it is being built, and snapshots of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NoReturn
+
+import numpy as np
+
+from meantime.errors import (
+    HistoryError,
+    InputError,
+    QuarkError,
+    StateTypeError,
+    TimeOrderError,
+    TimeRangeError,
+)
+from meantime.history.event_summary import event_range, overlapping_spans, thread_ranks
+from meantime.history.events import EventTables
+from meantime.history.numbers import OUTSIDE, quark_of
+from meantime.history.samples import SampleCollector
+from meantime.history.snapshot import Snapshot
+from meantime.history.spans import SpanCollector
+from meantime.history.store import Store
+from meantime.history.tables import Tables
+from meantime.history.values import KIND_NAMES
+from meantime.kernels.tail import BACKWARDS, NO_CODE, NO_QUARK, NO_TIME
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from meantime.attributes import Attributes
+    from meantime.columns import Int32s, Int64s
+    from meantime.history.catalogue import Catalogue
+    from meantime.history.changes import TypedChanges
+    from meantime.history.directory.read import LoadedHistory
+    from meantime.kernels.search import Segments
+
+__all__ = ["Contents"]
+
+_INT32 = np.iinfo(np.int32)
+
+
+class Contents:
+    """The changes, names, metadata and event tables of a history that is being built.
+
+    It knows neither the order of operations nor a directory: a builder puts data in, and an
+    unfinished history on disk is read back into it.
+
+    Args:
+        catalogue: Names, tags and metadata.
+        reorder_ns: How late the changes of an attribute may come.
+        forget: Keep only the current state of each attribute.
+
+    Attributes:
+        catalogue: Names, tags and metadata.
+        store: The changes.
+        events: The points and flows.
+        spans: The spans.
+        samples: The samples.
+    """
+
+    def __init__(self, catalogue: Catalogue, *, reorder_ns: int = 0, forget: bool = False) -> None:
+        self.catalogue = catalogue
+        self.store = Store(self.refuse, reorder_ns=reorder_ns, forget=forget)
+        self.events = EventTables()
+        self.spans = SpanCollector()
+        self.samples = SampleCollector()
+
+    @property
+    def attributes(self) -> Attributes:
+        """The attribute tree so far."""
+        return self.catalogue.attributes
+
+    def restore(self, loaded: LoadedHistory) -> None:
+        """Continue from the segments and logged changes of an unfinished history.
+
+        Raises:
+            InputError: If its segments are damaged, or changes in its log contradict each other.
+        """
+        self.store.reserve(len(self.attributes))
+        try:
+            self.store.resume(loaded)
+        except HistoryError as error:
+            raise InputError(
+                str(loaded.path),
+                f"the log says what cannot be: {error};"
+                " `meantime check --salvage` keeps what is whole",
+            ) from None
+
+    def put_verbatim(self, changes: TypedChanges) -> None:
+        """Append changes of a history with the same names, including those that change nothing."""
+        self.store.reserve(len(self.attributes))
+        self.store.put_verbatim(changes)
+
+    def kinds(self) -> npt.NDArray[np.uint8]:
+        """Return the type of each attribute's values, by quark."""
+        self.store.reserve(len(self.attributes))
+        return self.store.kinds(len(self.attributes))
+
+    def snapshot(self) -> Snapshot:
+        """Return the history as it is now; later changes do not alter it."""
+        store = self.store.copy()
+        store.reserve(len(self.attributes))
+        segments = store.finish(self.catalogue.start_ns, None)
+        names = self.catalogue.strings.names
+        points, flows = self.events.tables(names)
+        # Sorting spans and samples is too slow for every query: that waits for the finished
+        # history, and until then there are none.
+        spans = SpanCollector().table(names, self._thread_ranks)
+        tables = Tables(points, flows, spans, SampleCollector().table(names))
+        return self.snapshot_of(segments, tables, built=False)
+
+    def snapshot_of(self, segments: Segments, tables: Tables, *, built: bool) -> Snapshot:
+        """Return a snapshot of these intervals and event tables."""
+        catalogue = self.catalogue
+        return Snapshot(
+            segments,
+            catalogue.attributes,
+            catalogue.strings.names,
+            self.kinds(),
+            catalogue.tags,
+            tables,
+            catalogue.final_metadata(self.store.replaced),
+            built=built,
+            known_from_ns=self.store.known_from_ns(len(self.attributes)),
+        )
+
+    def finish(self, end_ns: int | None, tables: Tables | None) -> Snapshot:
+        """Seal all changes and sort the event tables; `tables` are used instead if given."""
+        catalogue = self.catalogue
+        if tables is None:
+            names = catalogue.strings.names
+            points, flows = self.events.tables(names)
+            spans = self.spans.table(names, self._thread_ranks)
+            tables = Tables(points, flows, spans, self.samples.table(names))
+        catalogue.found["overlapping_span"] = overlapping_spans(self.attributes, tables.spans)
+        bounds, start_ns = catalogue.metadata.bounds, catalogue.start_ns
+        if bounds is None:
+            bounds = event_range(tables.spans, tables.samples)
+            catalogue.metadata = replace(catalogue.metadata, bounds=bounds)
+        if bounds is not None:
+            start_ns = min(start_ns, bounds[0])
+            end_ns = max(bounds[1], bounds[1] if end_ns is None else end_ns)
+        segments = self.store.finish(start_ns, end_ns)
+        return self.snapshot_of(segments, tables, built=True)
+
+    def _thread_ranks(self, quarks: Int32s) -> Int32s:
+        return thread_ranks(self.catalogue, quarks)
+
+    def checked_quark(self, quark: int) -> int:
+        """Return a quark as an int.
+
+        Raises:
+            QuarkError: If there is no such attribute.
+        """
+        quark = quark_of(quark)
+        if not 0 <= quark < len(self.attributes):
+            raise QuarkError(
+                f"{quark} is not the quark of an attribute: this history has"
+                f" {len(self.attributes):,}"
+            )
+        return quark
+
+    def quark_column(self, quarks: Int64s) -> Int32s:
+        """Return quarks as 32 bits; the store rejects those that are no attribute's."""
+        if len(quarks):
+            for quark in (int(quarks.min()), int(quarks.max())):
+                if not _INT32.min <= quark <= _INT32.max:
+                    self.checked_quark(quark)
+        return quarks.astype(np.int32)
+
+    def checked_tag(self, tag: int) -> int:
+        """Return a tag.
+
+        Raises:
+            QuarkError: If it is not defined.
+        """
+        if not 0 <= tag < len(self.catalogue.tags):
+            raise QuarkError(f"{tag} is not a tag: {len(self.catalogue.tags):,} are defined")
+        return tag
+
+    def refuse(self, status: int, time_ns: int, quark: int, kind: int) -> NoReturn:
+        """Raise the error that explains why the store rejected a change."""
+        if status == NO_QUARK:
+            self.checked_quark(quark)
+        name = self.attributes.text(quark)
+        if status == NO_TIME:
+            raise TimeRangeError(f"{name}: a change at {time_ns} ns: {OUTSIDE}")
+        if status == NO_CODE:
+            raise ValueError(f"{name}: a code at {time_ns} ns stands for no string of its column")
+        if status == BACKWARDS:
+            raise TimeOrderError(
+                f"{name}: a change at {time_ns} ns comes after one at"
+                f" {self.store.last_change_ns(quark)} ns; give the changes of an attribute in"
+                " order of time, or say with reorder_ns how late they may be"
+            )
+        has = KIND_NAMES[self.store.kind(quark)]
+        raise StateTypeError(f"{name} holds {has}: it cannot be set to {KIND_NAMES[kind]}")

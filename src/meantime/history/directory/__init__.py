@@ -1,0 +1,1 @@
+"""A history on disk, `NAME.mth/`: writing it, reading it back, checking and salvaging it."""

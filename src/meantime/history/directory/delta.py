@@ -1,0 +1,239 @@
+"""Names, tags, types and metadata in the records of a history on disk, as JSON."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_args
+
+import numpy as np
+
+from meantime.anomalies import CATALOGUE
+from meantime.clocks import Clock
+from meantime.clocks import Kind as ClockKind
+from meantime.errors import UsageError
+from meantime.history.directory.manifest import items_in, to_json
+from meantime.history.lanes import lane_of
+from meantime.history.numbers import AFTER_ALL, BEFORE_ALL
+from meantime.kernels.tail import FLOAT, UNTYPED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy.typing as npt
+
+    from meantime.history.catalogue import Catalogue
+
+__all__ = ["Cursor", "apply_delta", "metadata_delta"]
+
+
+_LOG = logging.getLogger("meantime")
+_First = TypeVar("_First")
+_Second = TypeVar("_Second")
+
+
+class Cursor(NamedTuple):
+    """How much of a catalogue's names and metadata was written."""
+
+    attributes: int = 0
+    strings: int = 0
+    tags: int = 0
+    kinds: npt.NDArray[np.uint8] = np.zeros(0, np.uint8)
+    facts: bytes = b""
+
+
+def metadata_delta(
+    catalogue: Catalogue, kinds: npt.NDArray[np.uint8], cursor: Cursor
+) -> tuple[dict[str, Any], Cursor]:
+    """Return what is new since a cursor as a record, and the cursor after it."""
+    record: dict[str, Any] = {}
+    parents, names = catalogue.attributes.rows(cursor.attributes)
+    if names:
+        record["attributes"] = [parents, names]
+    if strings := catalogue.strings.names[cursor.strings :]:
+        record["strings"] = strings
+    if tags := catalogue.tag_log[cursor.tags :]:
+        record["tags"] = tags
+    before = np.zeros(len(kinds), np.uint8)
+    before[: len(cursor.kinds)] = cursor.kinds
+    if len(new := np.flatnonzero(kinds != before)):
+        record["kinds"] = [new.tolist(), kinds[new].tolist()]
+    facts = _facts(catalogue)
+    text = to_json(facts)
+    if text != cursor.facts:
+        record["facts"] = facts
+    return record, Cursor(
+        cursor.attributes + len(names),
+        len(catalogue.strings.names),
+        len(catalogue.tag_log),
+        kinds,
+        text,
+    )
+
+
+def apply_delta(
+    catalogue: Catalogue, record: dict[str, Any], kinds: npt.NDArray[np.uint8]
+) -> npt.NDArray[np.uint8]:
+    """Apply a record to a catalogue; return the attributes' types, updated from those before.
+
+    Raises:
+        ValueError: If the record is malformed.
+    """
+    parents, names = _pair(record, "attributes", int, str)
+    first = len(catalogue.attributes)
+    if any(not -1 <= parent < first + row for row, parent in enumerate(parents)):
+        raise ValueError("an attribute comes before its parent")
+    catalogue.attributes.add_rows(parents, names)
+    if len(catalogue.attributes) != first + len(names):
+        raise ValueError("an attribute is there twice")
+    catalogue.strings.recall(items_in(record, "strings", str))
+    for definition in items_in(record, "tags", list):
+        tag, fields, key = definition
+        ahead = len(catalogue.tags) + 2**20
+        if type(tag) is not int or not 0 <= tag <= ahead or type(fields) is not dict:
+            raise ValueError(f"a tag is {tag!r}")
+        catalogue.recall_tag(tag, fields, key)
+    known = np.zeros(len(catalogue.attributes), np.uint8)
+    known[: len(kinds)] = kinds
+    quarks, values = _pair(record, "kinds", int, int)
+    if quarks and not (min(quarks) >= 0 and max(quarks) < len(known)):
+        raise ValueError("a type is of no attribute")
+    if values and not (min(values) >= UNTYPED and max(values) <= FLOAT):
+        raise ValueError("there is no such type")
+    known[quarks] = values
+    if "facts" in record:
+        _recall_facts(catalogue, record["facts"])
+    return known
+
+
+def _pair(
+    record: dict[str, Any], name: str, first: type[_First], second: type[_Second]
+) -> tuple[list[_First], list[_Second]]:
+    """Return two lists of one length that a record holds side by side; none if it has none."""
+    if name not in record:
+        return [], []
+    pair = items_in(record, name, list)
+    if len(pair) != 2 or len(pair[0]) != len(pair[1]):
+        raise ValueError(f"{name} are not two lists of one length")
+    return items_in({name: pair[0]}, name, first), items_in({name: pair[1]}, name, second)
+
+
+def _facts(catalogue: Catalogue) -> dict[str, Any]:
+    metadata = catalogue.metadata
+    return {
+        "start_ns": catalogue.start_ns,
+        "title": metadata.title,
+        "bounds": metadata.bounds,
+        "clock": asdict(metadata.clock),
+        "lanes": [asdict(lane) for lane in metadata.lanes],
+        "descriptions": list(metadata.descriptions.items()),
+        "names": list(metadata.names.items()),
+        "sort_keys": list(metadata.sort_keys.items()),
+        "facts": metadata.facts,
+        "lost": metadata.lost,
+        "anomalies": dict(metadata.anomalies),
+        "found": catalogue.found,
+        "provenance": metadata.provenance,
+    }
+
+
+def _recall_facts(catalogue: Catalogue, facts: Any) -> None:
+    """Restore the facts that can be read; count the others, since views work without them."""
+    unreadable = []
+    for name, recall in _FACTS.items():
+        try:
+            # `found` and `provenance` came later than the others
+            if name in facts or name not in {"found", "provenance"}:
+                recall(catalogue, facts[name])
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError, UsageError):
+            unreadable.append(name)
+    if unreadable:
+        _LOG.warning("facts of the history cannot be read: %s", ", ".join(unreadable))
+        if not catalogue.anomalies["unreadable_fact"]:
+            catalogue.anomalies.add("unreadable_fact", len(unreadable))
+
+
+def _number(number: Any, least: int = BEFORE_ALL, most: int = AFTER_ALL) -> int:
+    if type(number) is not int or not least <= number <= most:
+        raise ValueError(number)
+    return number
+
+
+def _text(text: Any) -> str:
+    if type(text) is not str:
+        raise ValueError(text)
+    return text
+
+
+def _optional(read: Callable[[Any], _First], value: Any) -> _First | None:
+    return None if value is None else read(value)
+
+
+def _range(pair: Any) -> tuple[int, int]:
+    from_ns, to_ns = (_number(time_ns) for time_ns in pair)
+    if not BEFORE_ALL < from_ns <= to_ns:
+        raise ValueError(pair)
+    return from_ns, to_ns
+
+
+def _clock(clock: dict[str, Any]) -> Clock:
+    return Clock(
+        clock["kind"] if clock["kind"] in get_args(ClockKind) else "unknown",
+        _optional(_text, clock["host"]),
+        _optional(_text, clock["boot_id"]),
+        _optional(_number, clock["utc_at_origin_ns"]),
+        tuple((_number(time_ns), _number(utc_ns)) for time_ns, utc_ns in clock["anchors"]),
+    )
+
+
+def _by_quark(catalogue: Catalogue, pairs: Any, read: Callable[[Any], _First]) -> dict[int, _First]:
+    last = len(catalogue.attributes) - 1
+    return {_number(quark, 0, last): read(fact) for quark, fact in pairs}
+
+
+def _counts(counts: dict[str, Any]) -> dict[str, int]:
+    if not counts.keys() <= CATALOGUE.keys():
+        raise ValueError(counts)
+    return {name: _number(count, 0) for name, count in counts.items()}
+
+
+def _texts(texts: dict[str, Any]) -> dict[str, str]:
+    return {_text(name): _text(text) for name, text in texts.items()}
+
+
+def _recall_anomalies(catalogue: Catalogue, counts: Any) -> None:
+    for name, number in _counts(counts).items():
+        catalogue.anomalies.add(name, number - catalogue.anomalies[name])
+
+
+def _recall(name: str, read: Callable[[Any], Any]) -> Callable[[Catalogue, Any], None]:
+    return lambda catalogue, fact: catalogue.set_metadata(name, read(fact))
+
+
+def _recall_by_quark(name: str, read: Callable[[Any], Any]) -> Callable[[Catalogue, Any], None]:
+    return lambda catalogue, fact: catalogue.set_metadata(name, _by_quark(catalogue, fact, read))
+
+
+def _recall_start(catalogue: Catalogue, time_ns: Any) -> None:
+    catalogue.start_ns = _number(time_ns, BEFORE_ALL + 1, AFTER_ALL - 1)
+
+
+def _recall_found(catalogue: Catalogue, counts: Any) -> None:
+    catalogue.found = _counts(counts)
+
+
+_FACTS: dict[str, Callable[[Catalogue, Any], None]] = {
+    "start_ns": _recall_start,
+    "title": _recall("title", lambda fact: _optional(_text, fact)),
+    "bounds": _recall("bounds", lambda fact: _optional(_range, fact)),
+    "clock": _recall("clock", _clock),
+    "lanes": _recall("lanes", lambda lanes: [lane_of(**lane) for lane in lanes]),
+    "descriptions": _recall_by_quark("descriptions", _text),
+    "names": _recall_by_quark("names", _text),
+    "sort_keys": _recall_by_quark("sort_keys", _number),
+    "facts": _recall("facts", _texts),
+    "lost": _recall("lost", lambda ranges: [_range(pair) for pair in ranges]),
+    "anomalies": _recall_anomalies,
+    "found": _recall_found,
+    "provenance": _recall("provenance", _texts),
+}

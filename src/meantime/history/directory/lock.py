@@ -1,0 +1,106 @@
+"""One builder at a time: a lock on a directory, which the system releases with its holder."""
+
+from __future__ import annotations
+
+import fcntl
+import gc
+import os
+import weakref
+from typing import TYPE_CHECKING
+
+from meantime.errors import OutputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+__all__ = ["LOCK_NAME", "DirectoryLock"]
+
+LOCK_NAME = "lock"
+
+_HELD: weakref.WeakSet[DirectoryLock] = weakref.WeakSet()
+
+
+class DirectoryLock:
+    """Holds a directory for one builder, until it is released, collected, or its process is gone.
+
+    Args:
+        path: The directory.
+        forked: Called in a child that is forked while the lock is held: it is not the child's.
+
+    Raises:
+        OutputError: If another builder holds it, or the file cannot be written.
+    """
+
+    def __init__(self, path: Path, forked: Callable[[], None]) -> None:
+        self._file = path / LOCK_NAME
+        self.forked = forked
+        self._handle = -1
+        try:
+            while self._handle < 0:
+                self._handle = self._taken(path)
+        except OSError as error:
+            raise OutputError(f"{self._file}: {error.strerror or error}") from error
+        _HELD.add(self)
+
+    def _taken(self, path: Path) -> int:
+        """Return the locked file; -1 if it was removed meanwhile."""
+        handle = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            self._lock(handle, path)
+            there = self._file.stat()
+            mine = os.fstat(handle)
+            if (there.st_dev, there.st_ino) == (mine.st_dev, mine.st_ino):
+                os.truncate(handle, 0)
+                os.pwrite(handle, b"%d\n" % os.getpid(), 0)
+                return handle
+        except FileNotFoundError:
+            pass
+        except BaseException:
+            os.close(handle)
+            raise
+        os.close(handle)
+        return -1
+
+    @staticmethod
+    def _lock(handle: int, path: Path) -> None:
+        for last in (False, True):
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                holder = os.pread(handle, 20, 0).strip()
+                if not last and holder == b"%d" % os.getpid():
+                    # one that nothing refers to any more holds it until it is collected
+                    gc.collect()
+                    continue
+                who = f"process {holder.decode()}" if holder.isdigit() else "another process"
+                raise OutputError(
+                    f"{path}: {who} is building it: wait until it is done, or stop it"
+                ) from None
+            return
+
+    def release(self) -> None:
+        """Unlock the directory, and remove the file."""
+        if self._handle >= 0:
+            self._file.unlink(missing_ok=True)
+            self.close()
+
+    def close(self) -> None:
+        """Unlock the directory, and leave the file."""
+        handle, self._handle = self._handle, -1
+        _HELD.discard(self)
+        if handle >= 0:
+            os.close(handle)
+
+    def __del__(self) -> None:
+        self.close()
+
+
+def _leave_in_child() -> None:
+    """Close the copies of locks that a forked child has: the parent's go on holding."""
+    for lock in list(_HELD):
+        lock.close()
+        lock.forked()
+
+
+os.register_at_fork(after_in_child=_leave_in_child)
