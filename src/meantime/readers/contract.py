@@ -45,7 +45,13 @@ class ReadOptions:
 
 
 class Reader(Protocol):
-    """A module that reads one format."""
+    """A module, or another object, that reads one format.
+
+    `meantime.testing.ReaderContract` tests whether one keeps to this.
+
+    Attributes:
+        FORMAT: The format's name.
+    """
 
     FORMAT: str
 

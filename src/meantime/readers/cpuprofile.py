@@ -42,7 +42,7 @@ def read(source: Source, options: ReadOptions) -> Trace:
 
 def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Batch]:
     profile = load_object(source)
-    options.tell(1, 1)
+    options.tell(source.read_bytes, source.stored_bytes or 0)
     stacks = StackTableBuilder()
     tree = NodeTree(stacks)
     try:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from meantime.errors import InputError
 from meantime.readers.contract import lazy_trace
 from meantime.readers.sampling import SampleColumns
+from meantime.readers.source import HEAD_BYTES
+from meantime.readers.window import lines
 from meantime.stacks import StackTableBuilder
 
 if TYPE_CHECKING:
@@ -26,23 +28,26 @@ FORMAT = "folded"
 
 _LINE = re.compile(rb"(.*\S)[ \t]+(\d{1,18})(?:\.(\d+))?[ \t]*", re.DOTALL)
 _LIMIT = 2**62
+# How JSON begins; `[unknown]` and `{main}` are functions.
+_JSON = re.compile(rb"\s*(?:\{\s*(?:[\"}]|$)|\[\s*(?:[{\"\]]|-?\d[\d.eE+-]*\s*,|$))")
+_LOOKED_AT = 20
 
 
 def recognises(head: bytes, name: str) -> bool:
     """Return whether an input beginning like this is folded stacks: every line ends in a number."""
-    lines = [line for line in head.splitlines()[:20] if line.strip()]
-    if len(head) >= 2**16 and len(lines) > 1 and len(head.splitlines()) <= 20:
+    lines = head.split(b"\n")
+    if len(lines) > 1 and len(head) >= HEAD_BYTES:
         lines = lines[:-1]
-    if not lines or head.lstrip()[:1] in {b"{", b"["} or b"\0" in head:
+    lines = [line.rstrip(b"\r") for line in lines[:_LOOKED_AT] if line.strip()]
+    if not lines or b"\0" in head or _JSON.match(head.removeprefix(b"\xef\xbb\xbf")):
         return False
     if name.endswith((".folded", ".collapsed")):
         return True
-    all_fit = all(_LINE.fullmatch(line) for line in lines)
-    return all_fit and b";" in lines[0]
+    return all(map(_LINE.fullmatch, lines)) and any(b";" in line for line in lines)
 
 
 def read(source: Source, options: ReadOptions) -> Trace:
-    """Return the trace; its batches read the whole file when the first one is asked for.
+    """Return the trace; its one batch is read when it is asked for.
 
     Raises:
         InputError: From the batches, if a line is not a stack and a weight.
@@ -51,14 +56,11 @@ def read(source: Source, options: ReadOptions) -> Trace:
 
 
 def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Batch]:
-    with source:
-        text = bytes(source.whole())
-    options.tell(len(text), len(text))
     trace.paths.append(("Processes", "0", "Threads", "0"))
     stacks = StackTableBuilder()
     samples = SampleColumns(trace.values)
     at = 0
-    for number, line in enumerate(text.split(b"\n"), 1):
+    for number, line in enumerate(lines(source, options), 1):
         if not line.strip():
             continue
         match = _LINE.fullmatch(line.rstrip(b"\r"))
@@ -77,6 +79,7 @@ def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Bat
             trace.anomalies.add("weight_rounded")
         samples.add(0, at, stacks.add(functions), weight, "samples")
         at += weight
+    trace.anomalies.add("truncated", int(source.truncated))
     if samples:
         trace.stacks = stacks.build()
         yield samples.batch()

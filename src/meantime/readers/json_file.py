@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from decimal import Decimal
+from decimal import Decimal, Overflow
 from typing import TYPE_CHECKING, Any
 
 from meantime.errors import InputError
@@ -11,7 +11,31 @@ from meantime.errors import InputError
 if TYPE_CHECKING:
     from meantime.readers.source import Source
 
-__all__ = ["load_object"]
+__all__ = ["exact", "load_object"]
+
+# As many as Python takes of an integer; more would only cost time, which grows with their square.
+_MAX_DIGITS = 4300
+
+
+def exact(text: str) -> Decimal:
+    """Return the number that a text gives, exactly.
+
+    >>> exact("1.50")
+    Decimal('1.50')
+
+    Raises:
+        ArithmeticError: If it is not a number, or has so many digits before its point that
+            arithmetic with it as an integer would not end.
+    """
+    value = Decimal(text)
+    if value.is_finite() and value.adjusted() >= _MAX_DIGITS:
+        raise Overflow
+    return value
+
+
+def _reason(error: Exception) -> str:
+    # decimal's exceptions have no text but the names of their signals
+    return "its exponent is too large" if isinstance(error, ArithmeticError) else str(error)
 
 
 def load_object(source: Source) -> dict[str, Any]:
@@ -23,14 +47,14 @@ def load_object(source: Source) -> dict[str, Any]:
     with source:
         text = bytes(source.whole()).decode("utf-8-sig", "replace")
     try:
-        value = json.loads(text, parse_float=Decimal, parse_constant=Decimal, strict=False)
+        value = json.loads(text, parse_float=exact, parse_constant=Decimal, strict=False)
     except json.JSONDecodeError as error:
         offset = len(text[: error.pos].encode())
         raise InputError(
             source.name, f"{error.msg} (byte {offset})", line=error.lineno, offset=offset
         ) from None
-    except ValueError as error:
-        raise InputError(source.name, f"a number cannot be read: {error}") from None
+    except (ArithmeticError, ValueError) as error:
+        raise InputError(source.name, f"a number cannot be read: {_reason(error)}") from None
     except RecursionError:
         raise InputError(source.name, "the JSON is nested too deeply to be a profile") from None
     if not isinstance(value, dict):

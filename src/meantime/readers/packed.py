@@ -30,7 +30,7 @@ def read(source: Source, options: ReadOptions) -> Trace:
     Raises:
         InputError: If it is damaged or ends too early; from the batches, too.
     """
-    del options
     with source:
         data = source.whole()
+    options.tell(source.read_bytes, source.stored_bytes or 0)
     return recording.Reading(open_packed(source.name, data, Path(source.name))).trace

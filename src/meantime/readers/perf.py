@@ -1,9 +1,10 @@
 """`perf script` text: samples and events with their stacks, in every layout it prints.
 
 The fields before the time depend on how perf was called; which there are is found from the first
-lines that have a time, and holds for the file. A thread's name (the comm) may hold any bytes; those
-that are not UTF-8 are written as escapes. Frames are named by their function, or by `[file]` where
-it is unknown; addresses and offsets are left out. Of what tracepoints print after their names,
+lines that have a time, and holds for the file; a line with a time and other fields is counted. A
+thread's name (the comm) may hold any bytes; those that are not UTF-8 are written as escapes. Frames
+are named by their function, or by `[file]` where it is unknown; addresses and offsets are left out.
+Of what tracepoints print after their names,
 `sched:sched_switch` says in which state each thread is, and all of it is told as events to whoever
 asks for them.
 """
@@ -18,9 +19,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from meantime.clocks import Clock
+from meantime.columns import Interner
 from meantime.errors import InputError
 from meantime.kernels import perf
 from meantime.readers.perf_events import events_of
+from meantime.readers.source import HEAD_BYTES
 from meantime.readers.switches import state_changes
 from meantime.readers.window import Window
 from meantime.stacks import StackTable
@@ -38,6 +41,10 @@ __all__ = ["FORMAT", "read", "recognises"]
 
 FORMAT = "perf"
 
+BATCH_ROWS = 1 << 15
+# So many samples show whether their times step back.
+_ENOUGH = 8
+
 _HEADER = re.compile(
     rb"[ ]*(?:(?P<comm>\S(?:.{0,62}?\S)??)[ \t]+)??"
     rb"(?:(?P<ids>-?\d+(?:/-?\d+)?)[ \t]+)?"
@@ -49,6 +56,12 @@ _HEADER = re.compile(
 )
 _TIMELESS = re.compile(rb"\S.{0,14}?[ \t]+-?\d+(?:/-?\d+)?(?:[ \t]+\[\d{3,}\])?[ \t]+\S+:[ \t]*")
 _FRAME = re.compile(rb"[ \t]*[0-9a-f]+[ \t]+\S.*")
+# What trace-cmd and the kernel print: NAME-TID (TGID) [CPU] flags time: event: fields.
+_FTRACE = re.compile(
+    rb"[ ]*\S.*-\d+[ \t]+(?:\([ \d-]+\)[ \t]+)?\[\d{3,}\][ \t]+(?:[^\s:]{4,8}[ \t]+)?"
+    rb"\d+\.\d{6}(?:\d{3})?:[ \t]+[^\s:]+:(?:[ \t].*)?"
+)
+_FTRACE_HEAD = re.compile(rb"\s*(?:# tracer:|cpus=\d+\r?\n)")
 _FLAGS = {
     "ids": perf.IDS,
     "cpu": perf.CPU,
@@ -64,10 +77,15 @@ _CLOCKS: dict[bytes, Kind] = {
 
 
 def recognises(head: bytes, name: str) -> bool:
-    """Return whether a text begins like `perf script`'s, also if it lacks the times we need."""
+    """Return whether a text begins like `perf script`'s.
+
+    Text without times and text of ftrace are recognised too, to be rejected with a reason.
+    """
     del name
-    if b"# tracer:" in head or b"\0" in head[:4096]:
+    if b"\0" in head[:4096]:
         return False
+    if _is_ftrace(head):
+        return True
     lines = _lines(head)
     # JSON and XML, unless it is a comm such as `[x]`.
     if head.startswith((b"{", b"[", b"<")) and not _HEADER.fullmatch(lines[0]):
@@ -88,10 +106,11 @@ def read(
     where the text does not say the process; `keep` is asked about its name. The weight of a sample
     is its period, 1 where there is none. Without `stacks` they are passed over, three times as
     fast. With `switches` those between threads are states of theirs, if the text says the CPUs. A
-    line that is no sample belongs to the one before, so none is bad.
+    line without a time belongs to the sample before it, so no line is bad.
 
     Raises:
-        InputError: If the text has no time stamps, or no samples at all.
+        InputError: If the text is of ftrace or has no time stamps, or, from the batches, if the
+            times are relative to each other or there are no samples at all.
     """
     trace = Trace(source.name, FORMAT, iter(()))
     window = Window(source, progress=options.progress)
@@ -109,9 +128,10 @@ class _Reading:
         self._until_ns = options.until_ns
         self._keep = options.keep
         self._with_events = options.events
+        self._first_ns = -1
         self._tails: list[bytes] = []
         self._paths: dict[tuple[str, ...], int] = {}
-        self._values: dict[str, int] = {}
+        self._values = Interner(trace.values)
         # Of each thread's code in the kernel: its path, its name, and whether it is kept.
         self._path_of = np.zeros(0, np.int32)
         self._name_of = np.zeros(0, np.int32)
@@ -127,10 +147,11 @@ class _Reading:
             with_switches &= not self._with_events
             text = perf.PerfText(self._layout(), with_stacks, with_switches)
             first_ns, last_ns = 2**63 - 1, -1
-            last = False
-            while not last:
-                last = not window.more()
-                batch = self._scan(text, last=last)
+            last = full = False
+            while full or not last:
+                last = last or (not full and not window.more())
+                batch, full = self._scan(text, last=last)
+                self._check_times(text)
                 if len(batch.time_ns):
                     first_ns = min(first_ns, int(batch.time_ns.min()))
                     last_ns = max(last_ns, int(batch.time_ns.max()))
@@ -149,17 +170,17 @@ class _Reading:
             switches = switches[switches[:, 0] <= self._until_ns]
         if len(switches):
             names = [_text(name) for name in text.names_so_far()]
-            yield self._kept_of(state_changes(trace, switches, names, self._value))
+            yield self._kept_of(state_changes(trace, switches, names, self._values.code))
         if self._with_events:
             # Whoever makes states of events makes their threads too.
             trace.names.clear()
         parent, frame = text.stacks_so_far()
-        frames = [
-            f"[{_text(name)}]" if is_file else _text(name) for name, is_file in text.frames_so_far()
-        ]
+        frames = [_frame(_text(name), is_file=is_file) for name, is_file in text.frames_so_far()]
         trace.stacks = StackTable(parent, frame, frames)
         trace.anomalies.add("unknown_line", text.unknown_lines)
+        trace.anomalies.add("unread_event", text.unread_headers)
         trace.anomalies.add("event_without_time", text.times_beyond)
+        trace.anomalies.add("time_went_back", text.far_steps_back)
         trace.anomalies.add("lost_events", sum(count for _, _, count in text.lost))
         trace.anomalies.add("truncated", int(window.source.truncated))
         trace.lost.extend((max(from_ns, 0), to_ns) for from_ns, to_ns, _ in text.lost)
@@ -168,7 +189,7 @@ class _Reading:
         """Return which fields stand before the time, by what most of the first headers have.
 
         Raises:
-            InputError: If no line has a time.
+            InputError: If no line has a time, or the text is of ftrace.
         """
         window = self._window
         while window.more():
@@ -179,6 +200,13 @@ class _Reading:
                 break
         else:
             lines, headers = [], []
+        if _is_ftrace(bytes(window.block[: min(window.end, HEAD_BYTES)])):
+            raise InputError(
+                window.source.name,
+                "this is ftrace text (trace-cmd report, or the kernel's trace file), which"
+                " meantime does not read: record the events with `perf record -a -e 'sched:*'`"
+                " and print them with `perf script`",
+            )
         self._trace.clock = _clock(bytes(window.block[: window.end]))
         if not headers:
             raise InputError(
@@ -187,19 +215,32 @@ class _Reading:
             )
         return Counter(map(_layout_of, headers)).most_common(1)[0][0]
 
-    def _scan(self, text: perf.PerfText, *, last: bool) -> Samples:
+    def _check_times(self, text: perf.PerfText) -> None:
+        """Reject times that count from the event before, of which about half step back."""
+        steps, records = text.steps_back, self._trace.records
+        if self._first_ns == 0 and records >= _ENOUGH and steps * 8 > records:
+            raise InputError(
+                self._window.source.name,
+                "the times are relative to the event before: print the text without --deltatime",
+            )
+
+    def _scan(self, text: perf.PerfText, *, last: bool) -> tuple[Samples, bool]:
+        """Return the samples of the block that fit into a batch, and whether there are more."""
         window = self._window
-        size = window.end - window.start
-        room = size // 10 + 1
+        room = BATCH_ROWS
         time_ns, period = np.empty(room, np.int64), np.empty(room, np.int64)
         thread, cpu, event, stack = (np.empty(room, np.int32) for _ in range(4))
         with memoryview(window.block) as view:
             block = view[window.start : window.end]
             tail = np.empty((room, 2), np.int64) if self._with_events else None
-            done, rows = text.scan(block, last, time_ns, period, thread, cpu, event, stack, tail)
+            done, rows, full = text.scan(
+                block, last, time_ns, period, thread, cpu, event, stack, tail
+            )
             ranges = [] if tail is None else tail[:rows].tolist()
             tails = [bytes(block[begin:end]) for begin, end in ranges]
         window.start += done
+        if rows and not self._trace.records:
+            self._first_ns = int(time_ns[0])
         self._trace.records += rows
         self._learn(text)
         kept = self._is_kept[thread[:rows]]
@@ -209,7 +250,7 @@ class _Reading:
             self._tails = [tails[row] for row in np.flatnonzero(kept).tolist()]
         period[:rows][period[:rows] < 0] = 1
         thread = thread[:rows][kept]
-        return Samples(
+        batch = Samples(
             time_ns=time_ns[:rows][kept],
             thread=self._path_of[thread],
             stack=stack[:rows][kept],
@@ -218,6 +259,7 @@ class _Reading:
             name=self._name_of[thread],
             cpu=cpu[:rows][kept],
         )
+        return batch, full
 
     def _kept_of(self, changes: StateChanges) -> StateChanges:
         """Return the changes of threads that are kept."""
@@ -241,23 +283,17 @@ class _Reading:
                 self._trace.paths.append(path)
             self._trace.names[self._paths[path]] = name
             paths.append(self._paths[path])
-            names.append(self._value(name))
+            names.append(self._values.code(name))
             kept.append(self._keep is None or self._keep(name))
         self._path_of = np.append(self._path_of, np.array(paths, np.int32))
         self._name_of = np.append(self._name_of, np.array(names, np.int32))
         self._is_kept = np.append(self._is_kept, np.array(kept, np.bool_))
         # Event -1, the last, is of samples that do not say.
         known = self._event_of[:-1]
-        events = [self._value(_text(name)) for name in text.events_from(len(known))]
+        events = [self._values.code(_text(name)) for name in text.events_from(len(known))]
         if events or not len(self._event_of):
-            unsaid = self._value("sample") if not len(self._event_of) else self._event_of[-1]
+            unsaid = self._values.code("sample") if not len(self._event_of) else self._event_of[-1]
             self._event_of = np.append(known, np.array([*events, unsaid], np.int32))
-
-    def _value(self, text: str) -> int:
-        if text not in self._values:
-            self._values[text] = len(self._trace.values)
-            self._trace.values.append(text)
-        return self._values[text]
 
 
 def _layout_of(header: re.Match[bytes]) -> int:
@@ -272,6 +308,21 @@ def _path(name: str, ids: bytes | None) -> tuple[str, ...]:
         return ("Threads", name)
     pid, _, tid = ids.decode().rpartition("/")
     return ("Processes", pid, "Threads", tid) if pid else ("Threads", tid)
+
+
+def _frame(name: str, *, is_file: bool) -> str:
+    """Return what a frame is called; `[vdso]` and its like are files in brackets already."""
+    return f"[{name}]" if is_file and not (name[:1] == "[" and name[-1:] == "]") else name
+
+
+def _is_ftrace(head: bytes) -> bool:
+    """Return whether a text is of ftrace, which calls its threads `NAME-TID` and has no ids."""
+    if _FTRACE_HEAD.match(head):
+        return True
+    lines = [] if b"# captured on" in head else _lines(head)[:50]
+    of_ftrace = [line for line in lines if _FTRACE.fullmatch(line)]
+    of_perf = [line for line in lines if (found := _HEADER.fullmatch(line)) and found["ids"]]
+    return len(of_ftrace) > len(of_perf)
 
 
 def _text(name: bytes) -> str:

@@ -25,6 +25,7 @@ _EQUALS = re.compile(r"(?:(?<=\s)|^)([A-Za-z_]\w*)=(.*?)(?:\s+==>)?(?=\s+[A-Za-z
 _COLON = re.compile(r"(?:(?<=, )|^)([A-Za-z_]\w*): (.*?)(?=, [A-Za-z_]\w*: |$)")
 _INTEGER = re.compile(r"(-?\d{1,18})(?: \[\w+\])?")
 _HEXADECIMAL = re.compile(r"0x[0-9a-f]{1,15}")
+_ID = re.compile(r"-?[0-9]{1,18}")
 _SHORTEST = 4
 
 
@@ -83,7 +84,9 @@ def events_of(trace: Trace, batch: Samples, tails: Sequence[bytes]) -> Events | 
 
 def _ids(path: Sequence[str]) -> tuple[int | None, int | None]:
     """Return the process and the thread of a path, as far as it says them."""
-    pid, tid = path[1] if path[0] == "Processes" else "", path[-1]
-    return (int(pid) if pid.lstrip("-").isdigit() else None), (
-        int(tid) if tid.lstrip("-").isdigit() else None
-    )
+    return _id(path[1] if path[0] == "Processes" else ""), _id(path[-1])
+
+
+def _id(text: str) -> int | None:
+    """Return an id that fits into 64 bits; None if the text is none."""
+    return int(text) if _ID.fullmatch(text) else None

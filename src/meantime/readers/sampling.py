@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from meantime.columns import Interner
 from meantime.trace import Samples
 
 if TYPE_CHECKING:
@@ -41,8 +42,7 @@ class SampleColumns:
     """
 
     def __init__(self, values: list[str]) -> None:
-        self._values = values
-        self._events: dict[str, int] = {}
+        self._events = Interner(values)
         self._rows: list[tuple[int, int, int, int, int]] = []
 
     def __bool__(self) -> bool:
@@ -56,14 +56,14 @@ class SampleColumns:
         """
         if max(abs(time_ns), abs(weight)) > _LIMIT:
             raise ValueError(time_ns)
-        self._rows.append((time_ns, thread, stack, weight, self._event(event)))
+        self._rows.append((time_ns, thread, stack, weight, self._events.code(event)))
 
     def add_run(self, thread: int, time_ns: Int64s, stack: Sequence[int]) -> None:
         """Add a thread's samples of its own time, each lasting until the next one."""
         in_time = np.argsort(time_ns, kind="stable")
         times = time_ns[in_time]
         weight = np.diff(times, append=times[-1:])
-        event = self._event("wall")
+        event = self._events.code("wall")
         for i, row in enumerate(in_time):
             self._rows.append((int(times[i]), thread, stack[row], int(weight[i]), event))
 
@@ -78,9 +78,3 @@ class SampleColumns:
             weight=columns[:, 3].copy(),
             event=columns[:, 4].astype(np.int32),
         )
-
-    def _event(self, name: str) -> int:
-        if name not in self._events:
-            self._events[name] = len(self._values)
-            self._values.append(name)
-        return self._events[name]

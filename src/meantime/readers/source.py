@@ -6,7 +6,6 @@ or whole.
 
 from __future__ import annotations
 
-import mmap
 import os
 import stat
 import sys
@@ -23,6 +22,10 @@ if TYPE_CHECKING:
 __all__ = ["HEAD_BYTES", "Source", "open_source"]
 
 HEAD_BYTES = 1 << 16
+_PIECE_BYTES = 1 << 24
+# Text of traces shrinks to a tenth, at best to a hundredth; beyond this it is a trap.
+_MOST_EXPANDED = 300
+_EXPANDED_FREELY = 1 << 30
 STANDARD_INPUT = "standard input"
 
 
@@ -118,22 +121,68 @@ class Source:
         return self._fill(buffer)
 
     def whole(self) -> memoryview:
-        """Return everything: mapped if it is an uncompressed file, else read into memory.
+        """Return everything in memory, before anything else is read.
 
-        It is to be called before anything is read.
+        A file is not mapped: what another program cuts off while it is read would end the process
+        with SIGBUS, and what it overwrites would change under kernels that have checked it. For
+        500 MB of Chrome JSON the copy costs 10 % more CPU time, and as much memory as the file has.
+
+        Raises:
+            InputError: If the input cannot be read, becomes shorter while it is, or expands to
+                more than 1 GiB and 300 times what is stored.
         """
         assert not self._taken
-        if self.path is not None and self._decompressor is None:
-            with Path(self.path).open("rb", buffering=0) as file:
-                if size := os.fstat(file.fileno()).st_size:
-                    self._read_bytes = size
-                    return memoryview(mmap.mmap(file.fileno(), size, prot=mmap.PROT_READ))
-        data, size = bytearray(HEAD_BYTES), 0
-        while count := self.readinto(memoryview(data)[size:]):
+        # Files that the kernel makes up, as those in /proc, have a size of 0.
+        if self.stored_bytes and self._decompressor is None:
+            return self._whole_file(self.stored_bytes)
+        pieces: list[memoryview] = []
+        size = 0
+        while count := len(piece := self._piece()):
+            pieces.append(piece)
             size += count
-            if size == len(data):
-                data.extend(bytes(size))
-        return memoryview(data)[:size]
+            self._check_expansion(size)
+        if len(pieces) == 1:
+            return pieces[0]
+        # Each piece is freed once it is copied, so there is one at most that is there twice.
+        data = _memory(size)
+        at = 0
+        for number, piece in enumerate(pieces):
+            data[at : at + len(piece)] = piece
+            at += len(piece)
+            pieces[number] = memoryview(b"")
+            del piece
+        return data
+
+    def _whole_file(self, size: int) -> memoryview:
+        data = _memory(size)
+        at = 0
+        while at < size and (count := self.readinto(data[at : at + _PIECE_BYTES])):
+            at += count
+        if at < size:
+            raise InputError(
+                self.name, f"it became shorter while it was read: {at:,} of {size:,} bytes are left"
+            )
+        return data
+
+    def _piece(self) -> memoryview:
+        """Return what comes next, as much as a piece holds; empty at the end."""
+        data = _memory(_PIECE_BYTES)
+        size = 0
+        while size < len(data) and (count := self.readinto(data[size:])):
+            size += count
+        if 2 * size < len(data):
+            return memoryview(bytes(data[:size]))
+        return data[:size]
+
+    def _check_expansion(self, size: int) -> None:
+        if self._decompressor is not None and size > max(
+            _EXPANDED_FREELY, _MOST_EXPANDED * self._read_bytes
+        ):
+            raise InputError(
+                self.name,
+                f"its {self._read_bytes:,} compressed bytes expand to more than {size:,}, over"
+                f" {_MOST_EXPANDED} times as many: if they are not a trap, decompress them first",
+            )
 
     def _fill(self, buffer: memoryview) -> int:
         if self._decompressor is not None:
@@ -155,6 +204,13 @@ class Source:
         while size < 8 and (count := self._fill_stored(memoryview(block)[size:])):
             size += count
         return bytes(block[:size])
+
+
+def _memory(size: int) -> memoryview:
+    """Return memory that is written before it is read, so that nobody has to clear it."""
+    import numpy as np  # noqa: PLC0415 - recognising a format needs no NumPy
+
+    return np.empty(size, np.uint8).data
 
 
 def open_source(path: str | os.PathLike[str]) -> Source:

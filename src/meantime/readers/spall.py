@@ -9,7 +9,6 @@ Version 2 of either magic, which was never released, is not read.
 
 from __future__ import annotations
 
-import mmap
 import struct
 from typing import TYPE_CHECKING
 
@@ -66,9 +65,6 @@ def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Bat
     trace.text = ArgumentText(text)
     scanner = SpallScanner(text, offset, version, unit_ns, lenient=options.lenient)
     outcome = scanner.scan()
-    if isinstance(text.obj, mmap.mmap):
-        # what was read can be read from the file again, should it be asked for
-        text.obj.madvise(mmap.MADV_DONTNEED)
     options.tell(len(text), len(text))
     if outcome == "unknown" and not options.lenient:
         raise InputError(

@@ -7,7 +7,7 @@ Schema: https://www.speedscope.app/file-format-schema.json
 
 from __future__ import annotations
 
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,10 +38,8 @@ _NS_PER_UNIT = {
     "seconds": 10**9,
 }
 _LIMIT = 2**62
-_MALFORMED = (
-    *(AttributeError, InvalidOperation, IndexError, KeyError),
-    *(OverflowError, TypeError, ValueError),
-)
+# ArithmeticError: what decimals raise for exponents that are too large
+_MALFORMED = (ArithmeticError, AttributeError, IndexError, KeyError, TypeError, ValueError)
 
 
 def recognises(head: bytes, name: str) -> bool:
@@ -68,7 +66,7 @@ def read(source: Source, options: ReadOptions) -> Trace:
 
 def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Batch]:
     file = load_object(source)
-    options.tell(1, 1)
+    options.tell(source.read_bytes, source.stored_bytes or 0)
     try:
         frames = [str(frame["name"]) for frame in file["shared"]["frames"]]
         profiles = list(file["profiles"])

@@ -48,6 +48,7 @@ def state_changes(
     """Return the states of threads, and add the threads and CPUs that are new to the trace.
 
     The idle task, thread 0 of every CPU, has no states. A running thread is tagged with its CPU.
+    Stretches in which switches of a CPU were lost are added to what the trace lost.
 
     Args:
         trace: Where threads are looked up.
@@ -58,7 +59,11 @@ def state_changes(
     order = np.lexsort((switches[:, 0], switches[:, 1]))
     time_ns, cpu, leaving, letter, coming, name = switches[order].T
     follows = np.zeros(len(order), np.bool_)
-    follows[:-1] = (cpu[1:] == cpu[:-1]) & (leaving[1:] == coming[:-1])
+    of_one_cpu = cpu[1:] == cpu[:-1]
+    follows[:-1] = of_one_cpu & (leaving[1:] == coming[:-1])
+    lost = np.flatnonzero(of_one_cpu & ~follows[:-1])
+    trace.lost.extend(zip(time_ns[lost].tolist(), time_ns[lost + 1].tolist(), strict=True))
+    trace.anomalies.add("lost_switch", len(lost))
     called = {tid: names[code] for tid, code in zip(coming.tolist(), name.tolist(), strict=True)}
     tids = np.unique(switches[:, [2, 4]])
     entity_of = np.array(_entities(trace, tids.tolist(), called), np.int64)

@@ -16,12 +16,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from meantime.attributes import parse_pattern
+from meantime.columns import Interner
 from meantime.errors import InputError, MissingExtraError, UsageError
 from meantime.readers.contract import lazy_trace
 from meantime.trace import LaneDeclaration, Samples, StateChanges
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    import numpy.typing as npt
 
     from meantime.columns import Int64s
     from meantime.readers.contract import ReadOptions
@@ -34,8 +37,10 @@ FORMAT = "table"
 
 _EVENTS = ("time_ns", "name")
 _INTERVALS = ("start_ns", "end_ns", "path", "value")
+_COLUMNS = {*_EVENTS, *_INTERVALS, "weight"}
 _PARQUET = b"PAR1"
 _LIMIT = 2**63 - 1
+_NOT_A_TIME = "not an integer of nanoseconds that fits into 64 bits"
 
 
 def recognises(head: bytes, name: str) -> bool:
@@ -52,8 +57,8 @@ def read(source: Source, options: ReadOptions) -> Trace:
     """Return what a table tells; it is read when its batches are asked for.
 
     Raises:
-        InputError: If a row has no time or ends before it starts, unless `lenient`, or if
-            intervals of one path overlap.
+        InputError: If a row has no time or ends before it starts, unless `lenient`, if intervals
+            of one path overlap, or if a column is there twice.
         MissingExtraError: If it is Parquet and pyarrow is not installed.
     """
     return lazy_trace(source, FORMAT, _batches, options)
@@ -72,7 +77,7 @@ class _Reading:
         self._lenient = options.lenient
         self._until_ns = _LIMIT if options.until_ns is None else options.until_ns
         self._keep = options.keep
-        self._values: dict[str, int] = {}
+        self._values = Interner(trace.values)
         self._paths: dict[str, int] = {}
 
     def batches(self, source: Source) -> Iterator[Batch]:
@@ -83,7 +88,7 @@ class _Reading:
         self._trace.anomalies.add("truncated", int(source.truncated))
         head = bytes(data[:4])
         name = source.name
-        columns = _parquet(bytes(data), name) if head == _PARQUET else _csv(bytes(data), name)
+        columns = _parquet(data, name) if head == _PARQUET else _csv(data, name)
         self._trace.records = len(next(iter(columns.values()), ()))
         if set(_INTERVALS) <= set(columns):
             yield self._states(columns)
@@ -96,17 +101,20 @@ class _Reading:
             )
 
     def _samples(self, columns: dict[str, Sequence[str]]) -> Samples:
-        times, bad = self._integers(columns["time_ns"])
+        times, no_time = _times(columns["time_ns"])
         weights = columns.get("weight")
-        weight, no_weight = self._integers(["1"] * len(times) if weights is None else weights)
-        rows = self._good(bad | no_weight)
+        weight, no_weight = _integers(["1"] * len(times) if weights is None else weights)
+        rows = self._good(
+            (no_time, f"its time_ns is {_NOT_A_TIME}"),
+            (no_weight, "its weight is not an integer that fits into 64 bits"),
+        )
         names = columns["name"]
         rows = [
             row
             for row in rows
             if times[row] <= self._until_ns and (self._keep is None or self._keep(names[row]))
         ]
-        name = np.array([self._value(names[row]) for row in rows], np.int32)
+        name = np.array([self._values.code(names[row]) for row in rows], np.int32)
         thread = np.array([self._path(names[row], (names[row],)) for row in rows], np.int32)
         if rows:
             kept = times[rows]
@@ -116,14 +124,18 @@ class _Reading:
             thread=thread,
             stack=np.full(len(rows), -1, np.int32),
             weight=weight[rows],
-            event=np.full(len(rows), self._value("event"), np.int32),
+            event=np.full(len(rows), self._values.code("event"), np.int32),
             name=name,
         )
 
     def _states(self, columns: dict[str, Sequence[str]]) -> StateChanges:
-        starts, bad = self._integers(columns["start_ns"])
-        ends, no_end = self._integers(columns["end_ns"])
-        rows = self._good(bad | no_end | (ends < starts))
+        starts, no_start = _times(columns["start_ns"])
+        ends, no_end = _times(columns["end_ns"])
+        rows = self._good(
+            (no_start, f"its start_ns is {_NOT_A_TIME}"),
+            (no_end, f"its end_ns is {_NOT_A_TIME}"),
+            (ends < starts, "its end_ns is before its start_ns"),
+        )
         paths, values = columns["path"], columns["value"]
         by_path: dict[int, list[tuple[int, int, int]]] = {}
         for row in rows:
@@ -132,7 +144,7 @@ class _Reading:
                 self._trace.anomalies.add("zero_length_state")
             elif starts[row] <= self._until_ns and (self._keep is None or self._keep(text)):
                 code = self._path(text, self._parsed(text, row))
-                interval = (int(starts[row]), int(ends[row]), self._value(values[row]))
+                interval = (int(starts[row]), int(ends[row]), self._values.code(values[row]))
                 by_path.setdefault(code, []).append(interval)
         changes: list[tuple[int, int, int]] = []
         for code, intervals in by_path.items():
@@ -159,38 +171,20 @@ class _Reading:
             tag=np.full(len(table), -1, np.int32),
         )
 
-    def _integers(
-        self, texts: Sequence[str]
-    ) -> tuple[Int64s, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
-        """Return a column of integers, and which of its rows are none."""
-        try:
-            numbers = np.array(texts, np.int64)
-        except (ValueError, OverflowError):
-            numbers = np.zeros(len(texts), np.int64)
-            bad = np.zeros(len(texts), np.bool_)
-            for row, text in enumerate(texts):
-                try:
-                    numbers[row] = int(text)
-                except (ValueError, OverflowError):
-                    bad[row] = True
-            return numbers, bad
-        return numbers, np.zeros(len(texts), np.bool_)
-
-    def _good(self, bad: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> list[int]:
-        """Return the rows that are good.
+    def _good(self, *faults: tuple[npt.NDArray[np.bool_], str]) -> list[int]:
+        """Return the rows that have none of the faults, each given with its reason.
 
         Raises:
-            InputError: If one is not, unless they are to be counted.
+            InputError: If a row has one, unless they are to be counted.
         """
+        bad = np.logical_or.reduce([rows for rows, _ in faults])
         wrong = np.flatnonzero(bad)
         if len(wrong) and not self._lenient:
-            raise InputError(
-                self._trace.source,
-                f"row {int(wrong[0]) + 1}: its times are no integers of nanoseconds, or its end is "
-                "before its start",
-            )
+            row = int(wrong[0])
+            reason = next(reason for rows, reason in faults if rows[row])
+            raise InputError(self._trace.source, f"row {row + 1}: {reason}")
         self._trace.anomalies.add("bad_record", len(wrong))
-        return [int(row) for row in np.flatnonzero(~bad)]
+        return np.flatnonzero(~bad).tolist()
 
     def _parsed(self, text: str, row: int) -> tuple[str, ...]:
         try:
@@ -200,12 +194,6 @@ class _Reading:
         if not elements or not all(isinstance(element, str) for element in elements):
             raise InputError(self._trace.source, f"row {row + 1}: {text!r} is not a path")
         return tuple(str(element) for element in elements)
-
-    def _value(self, text: str) -> int:
-        if text not in self._values:
-            self._values[text] = len(self._trace.values)
-            self._trace.values.append(text)
-        return self._values[text]
 
     def _path(self, text: str, path: tuple[str, ...]) -> int:
         if text not in self._paths:
@@ -221,16 +209,48 @@ def _names(line: str) -> list[str]:
         return []
 
 
-def _csv(data: bytes, name: str) -> dict[str, Sequence[str]]:
-    """Return the columns of a CSV text by name; a row that is too short has empty fields."""
-    text = data.decode("utf-8-sig", "backslashreplace")
-    rows = csv.reader(io.StringIO(text, newline=""))
-    names = [name.strip() for name in next(rows, [])]
-    wanted = {
-        name: at for at, name in enumerate(names) if name in {*_EVENTS, *_INTERVALS, "weight"}
-    }
-    columns: dict[str, list[str]] = {name: [] for name in wanted}
+def _integers(texts: Sequence[str]) -> tuple[Int64s, npt.NDArray[np.bool_]]:
+    """Return a column of integers, 0 where a text is none, and which rows those are."""
+    bad = np.zeros(len(texts), np.bool_)
     try:
+        return np.array(texts, np.int64), bad
+    except (ValueError, OverflowError):
+        numbers = np.zeros(len(texts), np.int64)
+    for row, text in enumerate(texts):
+        try:
+            numbers[row] = int(text)
+        except (ValueError, OverflowError):
+            bad[row] = True
+    return numbers, bad
+
+
+def _times(texts: Sequence[str]) -> tuple[Int64s, npt.NDArray[np.bool_]]:
+    """Return a column of times, and which rows have none; a history needs room on both sides."""
+    times, bad = _integers(texts)
+    bad |= (times == -_LIMIT - 1) | (times >= _LIMIT - 1)
+    return times, bad
+
+
+def _wanted(names: Sequence[str], source: str) -> dict[str, int]:
+    """Return where the columns stand that mean something.
+
+    Raises:
+        InputError: If one is there twice.
+    """
+    wanted = {name: at for at, name in enumerate(names) if name in _COLUMNS}
+    for name in wanted:
+        if names.count(name) > 1:
+            raise InputError(source, f"the table has the column {name} twice")
+    return wanted
+
+
+def _csv(data: memoryview, name: str) -> dict[str, Sequence[str]]:
+    """Return the columns of a CSV text by name; a row that is too short has empty fields."""
+    text = str(data, "utf-8-sig", "backslashreplace")
+    rows = csv.reader(io.StringIO(text, newline=""))
+    try:
+        wanted = _wanted([each.strip() for each in next(rows, [])], name)
+        columns: dict[str, list[str]] = {name: [] for name in wanted}
         for row in rows:
             if not row:
                 continue
@@ -243,7 +263,7 @@ def _csv(data: bytes, name: str) -> dict[str, Sequence[str]]:
     return dict(columns)
 
 
-def _parquet(data: bytes, name: str) -> dict[str, Sequence[str]]:
+def _parquet(data: memoryview, name: str) -> dict[str, Sequence[str]]:
     try:
         pa, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
     except ImportError:
@@ -251,8 +271,15 @@ def _parquet(data: bytes, name: str) -> dict[str, Sequence[str]]:
             "Parquet needs pyarrow: python -m pip install 'meantime[arrow]'"
         ) from None
     try:
-        table = parquet.read_table(pa.BufferReader(data))
-    except (pa.ArrowException, OSError) as error:
+        file = parquet.ParquetFile(pa.BufferReader(data))
+        wanted = _wanted(file.schema_arrow.names, name)
+        table = file.read(columns=list(wanted))
+    except (pa.ArrowException, OSError, ValueError) as error:
         raise InputError(name, f"it is not a Parquet file that can be read ({error})") from None
-    wanted = [each for each in table.column_names if each in {*_EVENTS, *_INTERVALS, "weight"}]
-    return {each: [str(value) for value in table.column(each).to_pylist()] for each in wanted}
+    columns: dict[str, Sequence[str]] = {}
+    for each in wanted:
+        try:
+            columns[each] = [str(value) for value in table.column(each).to_pylist()]
+        except (pa.ArrowException, ValueError, OverflowError) as error:
+            raise InputError(name, f"the column {each} cannot be read ({error})") from None
+    return columns

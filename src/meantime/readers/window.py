@@ -8,11 +8,12 @@ from meantime.errors import InputError
 from meantime.kernels.scan_statemap import count_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
+    from meantime.readers.contract import ReadOptions
     from meantime.readers.source import Source
 
-__all__ = ["BLOCK_BYTES", "Window"]
+__all__ = ["BLOCK_BYTES", "Window", "lines"]
 
 # A block is copied through the second-level cache rather than mapped: that costs 3 % and a file
 # that somebody cuts short meanwhile ends early instead of ending the process.
@@ -103,3 +104,21 @@ class Window:
             self.end -= count
             if self._marked is not None:
                 self._marked -= count
+
+
+def lines(source: Source, options: ReadOptions) -> Iterator[bytes]:
+    """Yield the lines of an input, without their line feeds, and close it.
+
+    Raises:
+        InputError: If it cannot be read, or a line is beyond all measure.
+    """
+    window = Window(source, progress=options.progress)
+    with source:
+        more = True
+        while more:
+            more = window.more()
+            text = bytes(memoryview(window.block)[window.start : window.end])
+            end = text.rfind(b"\n") + 1 if more else len(text)
+            window.start += end
+            if end:
+                yield from text[:end].removesuffix(b"\n").split(b"\n")

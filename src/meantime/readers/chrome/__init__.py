@@ -7,7 +7,6 @@ objects, metadata, samples and V8 profiles. Not shown, but counted: memory dumps
 
 from __future__ import annotations
 
-import mmap
 from typing import TYPE_CHECKING
 
 from meantime.errors import InputError
@@ -35,7 +34,7 @@ __all__ = ["FORMAT", "read", "recognises"]
 
 FORMAT = "chrome"
 
-# So much of a mapped file is in memory at a time.
+# How much is scanned between two calls of `progress`.
 _STEP_BYTES = 1 << 24
 
 
@@ -110,15 +109,10 @@ def _bounds(
 
 def _scan(text: memoryview, trace: Trace, options: ReadOptions) -> ChromeScanner:
     scanner = ChromeScanner(text, lenient=options.lenient)
-    dropped = 0
     try:
         while scanner.step(scanner.position + _STEP_BYTES):
-            # Pages that were scanned can be read from the file again, should they be asked for.
-            done = scanner.position & -mmap.PAGESIZE
-            if isinstance(text.obj, mmap.mmap) and done > dropped:
-                text.obj.madvise(mmap.MADV_DONTNEED, dropped, done - dropped)
-                dropped = done
             options.tell(scanner.position, len(text))
+        options.tell(len(text), len(text))
     except ValueError as error:
         reason, offset = error.args
         line = bytes(text[:offset]).count(b"\n") + 1
@@ -129,8 +123,6 @@ def _scan(text: memoryview, trace: Trace, options: ReadOptions) -> ChromeScanner
         raise InputError(
             trace.source, "the trace has no list of events: expected a key traceEvents"
         )
-    if isinstance(text.obj, mmap.mmap):
-        text.obj.madvise(mmap.MADV_DONTNEED)
     for oddity, count in scanner.oddities().items():
         trace.anomalies.add(oddity, count)
     return scanner

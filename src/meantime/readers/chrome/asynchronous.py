@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from meantime.readers.chrome.spans import add_end_arguments
 from meantime.readers.matching import Begins, Ends, close_spans
-from meantime.trace import Arguments, LaneDeclaration, Points, SpanFlag, Spans
+from meantime.trace import LaneDeclaration, Points, SpanFlag, Spans
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,7 +45,7 @@ def read_async(records: Records) -> Iterator[Batch]:
             entity=track[points],
             name=_point_names(records, chosen),
             target=np.full(len(chosen), -1, np.int32),
-            arguments=Arguments(records.arguments.offset[chosen], records.arguments.length[chosen]),
+            arguments=records.arguments_at(chosen),
         )
 
 
@@ -96,7 +97,7 @@ def _spans(
     np.maximum.at(last_ns, track, records.time_ns[rows])
     last_of_key = np.empty(int(key.max()) + 1, np.int64)
     last_of_key[key] = last_ns[track]
-    close_spans(
+    _, closed = close_spans(
         Begins(start_ns, end_ns, key[begins], records.name[begun], flags),
         Ends(
             records.time_ns[ending],
@@ -110,6 +111,8 @@ def _spans(
     )
     flags &= ~np.uint8(SpanFlag.STRUCTURED)
     if len(begun):
+        arguments = records.arguments_at(begun)
+        add_end_arguments(arguments, records.arguments_at(ending), closed, records.trace.text)
         yield Spans(
             start_ns=start_ns,
             end_ns=end_ns,
@@ -118,7 +121,7 @@ def _spans(
             category=records.category[begun],
             level=np.zeros(len(begun), np.int32),
             flags=flags,
-            arguments=Arguments(records.arguments.offset[begun], records.arguments.length[begun]),
+            arguments=arguments,
         )
 
 

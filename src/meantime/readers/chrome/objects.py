@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.trace import Arguments, LaneDeclaration, Points, StateChanges
+from meantime.trace import LaneDeclaration, Points, StateChanges
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,7 +55,7 @@ def read_objects(records: Records) -> Iterator[Batch]:
             entity=entity[snapshots],
             name=records.name[chosen],
             target=np.full(len(chosen), -1, np.int32),
-            arguments=Arguments(records.arguments.offset[chosen], records.arguments.length[chosen]),
+            arguments=records.arguments_at(chosen),
         )
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from meantime.readers.json_file import exact
 from meantime.readers.sampling import SampleColumns, times_of
 from meantime.readers.v8 import NodeTree
 from meantime.stacks import NO_STACK, StackTableBuilder
@@ -16,10 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["read_profiles"]
 
-_MALFORMED = (
-    *(AttributeError, InvalidOperation, KeyError, OverflowError),
-    *(RecursionError, TypeError, ValueError),
-)
+# ArithmeticError: what decimals raise for exponents that are too large
+_MALFORMED = (ArithmeticError, AttributeError, KeyError, RecursionError, TypeError, ValueError)
 
 
 def read_profiles(
@@ -98,7 +97,7 @@ def _read_legacy(
             for offset, length in (found[b"samples"], found.get(b"stackFrames", (0, 0)))
             if length
         )
-    except (ValueError, RecursionError):
+    except (ArithmeticError, RecursionError, ValueError):
         records.trace.anomalies.add("bad_profile")
         return
     known: dict[str, int] = {}
@@ -106,10 +105,10 @@ def _read_legacy(
     for sample in values if isinstance(values, list) else []:
         try:
             tid = str(sample["tid"])
-            time_ns = int(Decimal(sample["ts"]) * 1000)
+            time_ns = int(exact(str(sample["ts"])) * 1000)
             frame = str(sample["sf"])
             stack = NO_STACK if frame == "-1" else _frame_stack(frame, frames, known, stacks)
-            weight = int(sample.get("weight", 1))
+            weight = int(exact(str(sample.get("weight", 1))))
             process = str(sample.get("pid", owners.get(tid, "0")))
             thread = records.entities.code("Processes", process, "Threads", tid)
             samples.add(thread, time_ns, stack, weight, str(sample.get("name", "samples")))

@@ -87,6 +87,10 @@ class Records:
         name: str = self.trace.values[self.name[row]]
         return name
 
+    def arguments_at(self, rows: Rows) -> Arguments:
+        """Return where the arguments of these records are."""
+        return Arguments(self.arguments.offset[rows], self.arguments.length[rows])
+
     def arguments_of(self, row: int) -> object:
         """Return a record's decoded arguments; None if they cannot be read."""
         offset, length = int(self.arguments.offset[row]), int(self.arguments.length[row])
@@ -134,5 +138,5 @@ def _read_points(records: Records) -> Iterator[Batch]:
         entity=entity,
         name=records.name[rows],
         target=np.full(len(rows), -1, np.int32),
-        arguments=Arguments(records.arguments.offset[rows], records.arguments.length[rows]),
+        arguments=records.arguments_at(rows),
     )

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from meantime.readers.chrome.text import Strings
     from meantime.trace import ArgumentText, Trace
 
-__all__ = ["name_or_empty", "read_spans"]
+__all__ = ["add_end_arguments", "name_or_empty", "read_spans"]
 
 
 def name_or_empty(names: Strings, column: Int32s) -> Int32s:
@@ -55,7 +55,9 @@ def read_spans(
     if not len(name):
         return None
     arguments = Arguments(columns["args_offset"], columns["args_length"])
-    _add_end_arguments(arguments, marks, closed, trace.text)
+    add_end_arguments(
+        arguments, Arguments(marks["args_offset"], marks["args_length"]), closed, trace.text
+    )
     return Spans(
         start_ns=columns["start_ns"],
         end_ns=columns["end_ns"],
@@ -68,29 +70,31 @@ def read_spans(
     )
 
 
-def _add_end_arguments(
-    arguments: Arguments, marks: dict[str, Any], closed: Int32s, text: ArgumentText
+def add_end_arguments(
+    arguments: Arguments, of_ends: Arguments, closed: Int32s, text: ArgumentText
 ) -> None:
-    """Give spans what their end said of them too; where both say a thing, the end counts."""
-    telling = np.flatnonzero((marks["args_length"] > 0) & (closed >= 0))
-    for mark in telling:
-        span = closed[mark]
-        offset, length = int(marks["args_offset"][mark]), int(marks["args_length"][mark])
+    """Merge the arguments of ends into those of the spans they closed.
+
+    Of a key that both have, the end's value counts.
+    """
+    for end in np.flatnonzero((of_ends.length > 0) & (closed >= 0)):
+        span = closed[end]
+        offset, length = int(of_ends.offset[end]), int(of_ends.length[end])
         if arguments.length[span]:
-            begin = text.read(int(arguments.offset[span]), int(arguments.length[span]))
-            end = text.read(offset, length)
-            if begin == end:
+            first = text.read(int(arguments.offset[span]), int(arguments.length[span]))
+            second = text.read(offset, length)
+            if first == second:
                 continue
-            both = _merged(begin, end)
+            both = _merged(first, second)
             offset, length = text.add(both), len(both)
         arguments.offset[span] = offset
         arguments.length[span] = length
 
 
 def _merged(begin: bytes, end: bytes) -> bytes:
-    """Return both objects as one: of a key in both, the last holds for whoever reads it."""
+    """Return two objects as one, in which a repeated key's last value counts; others as a list."""
     first, second = begin.strip(), end.strip()
     if not (first.startswith(b"{") and second.startswith(b"{")):
-        return begin
+        return b"[%b,%b]" % (first, second)
     inside, more = first[1:-1].strip(), second[1:-1].strip()
     return b"{%b%b%b}" % (inside, b"," if inside and more else b"", more)

@@ -8,7 +8,6 @@ nanosecond, after which it has none. Who woke, spawned or submitted whom are flo
 
 from __future__ import annotations
 
-import struct
 from collections import Counter
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
@@ -18,12 +17,12 @@ import numpy as np
 from meantime.clocks import Clock
 from meantime.kernels.tasks import ENTITIES, FLOWS, STATES, TaskStates
 from meantime.readers.recording.blocks import NEVER_NS, Block
-from meantime.readers.recording.facts import read_facts
-from meantime.readers.recording.files import open_recording, stream_words
+from meantime.readers.recording.facts import Loss, read_facts
+from meantime.readers.recording.files import is_clock_time, open_recording, stream_words
 from meantime.readers.recording.labels import Labels
 from meantime.readers.recording.lanes import lane_of
 from meantime.readers.recording.merge import Oddities, merged
-from meantime.readers.recording.places import thread_name, wait_state
+from meantime.readers.recording.places import DefinedPlaces, parents_of, thread_name
 from meantime.readers.recording.samples import SampledStacks, Sampling
 from meantime.trace import Flows, StateChanges, Trace
 
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     from meantime.readers.recording.facts import Facts
     from meantime.readers.recording.files import Piece, RecordingFiles
     from meantime.readers.recording.merge import Payload, Records
-    from meantime.readers.recording.places import Place
     from meantime.trace import Batch
 
 __all__ = ["FORMAT", "Reading", "read"]
@@ -88,15 +86,19 @@ class Reading:
         self.blocks: list[Block] = []
         self.trace = Trace(str(files.path), FORMAT, self._batches())
         self._facts = {
-            (process.pid, process.incarnation): read_facts(process) for process in files.processes
+            (process.pid, process.incarnation): read_facts(process, files.anomalies)
+            for process in files.processes
         }
         known = [facts for facts in self._facts.values() if facts]
         self.origin_ns = min((facts.base_ns for facts in known), default=0)
+        self._defined = DefinedPlaces()
         self._described = 0
         self._lanes: set[str] = set()
         self._thread_names: dict[tuple[int, int], str] = {}
         self._lost: Counter[int] = Counter()
         self._lost_by_tail: list[int] = []
+        self._paths: Counter[tuple[str, ...]] = Counter()
+        self._process_labels = [files.label(process) for process in files.processes]
         self._owners: list[int] = []
         self._names: list[tuple[int, int, str]] = []
         self._called: dict[tuple[int, int], str] = {}
@@ -114,7 +116,7 @@ class Reading:
         utc_ns = [
             facts.realtime_ns
             for facts in self._facts.values()
-            if facts and facts.base_ns == self.origin_ns
+            if facts and facts.base_ns == self.origin_ns and facts.realtime_ns is not None
         ]
         trace.clock = Clock(
             "monotonic",
@@ -126,10 +128,15 @@ class Reading:
     def _batches(self) -> Iterator[Batch]:
         streams = self._open_streams()
         self._tell_places()
-        states = TaskStates(np.array(self._owners, np.int32), self._waits, self._offsets)
+        keys = [(process.pid, process.incarnation) for process in self._files.processes]
+        parents = {key: facts.parent for key, facts in self._facts.items() if facts}
+        states = TaskStates(
+            np.array(self._owners, np.int32), parents_of(keys, parents), *self._defined.columns()
+        )
         states.watch_blocks(self._block_ns)
         sampling = self._open_samples()
         last_ns = [self.origin_ns] * len(self._files.processes)
+        unfinished = set(range(len(last_ns)))
         for item in merged(streams):
             if isinstance(item, Oddities):
                 for name, count in item._asdict().items():
@@ -140,20 +147,64 @@ class Reading:
             for number, end_ns in _ends(item, self._owners):
                 last_ns[number] = max(last_ns[number], end_ns)
             sampling.feed(item, item.time_ns - self.origin_ns)
+            ended = unfinished - {self._owners[stream] for stream in item.going_on}
+            unfinished -= ended
+            self._finish(states, ended, last_ns)
             yield from self._take(states)
             yield from self._take_samples(states, sampling)
         sampling.finish()
         yield from self._take_samples(states, sampling)
-        for number, end_ns in enumerate(last_ns):
-            states.end_blocks(number, (self._now_ns or end_ns) - self.origin_ns)
-            if not self._growing:
-                states.finish(number, end_ns + 1 - self.origin_ns)
+        self._finish(states, unfinished, last_ns)
         yield from self._take(states)
-        # a tail counts what its stream may not have come to say
-        for stream, lost in enumerate(self._lost_by_tail):
-            self.trace.anomalies.add("records_lost", max(lost, self._lost[stream]))
+        self.trace.anomalies.add("undefined_location", states.undefined_places)
+        self._count_lost()
+        self.trace.anomalies.update(self._files.anomalies)
         if streams:
             self.trace.bounds = (0, max(last_ns) + 1 - self.origin_ns)
+        self._tell_unwritten()
+
+    def _finish(self, states: TaskStates, processes: set[int], last_ns: list[int]) -> None:
+        """End what the processes did that have no more records, in order of time."""
+        for number in sorted(processes, key=lambda number: last_ns[number]):
+            end_ns = last_ns[number]
+            states.end_blocks(number, (self._now_ns or end_ns) - self.origin_ns)
+            if not self._growing or self._is_replaced(number):
+                states.finish(number, end_ns + 1 - self.origin_ns)
+
+    def _is_replaced(self, number: int) -> bool:
+        """Return whether another process has had the process's id since."""
+        processes = self._files.processes
+        return number + 1 < len(processes) and processes[number + 1].pid == processes[number].pid
+
+    def _count_lost(self) -> None:
+        """Count the events that were lost, of which not all records tell."""
+        told: Counter[int] = Counter()
+        for stream, lost in enumerate(self._lost_by_tail):
+            # a tail counts what its stream may not have come to say
+            told[self._owners[stream]] += max(lost, self._lost[stream])
+        for number, process in enumerate(self._files.processes):
+            facts = self._facts[process.pid, process.incarnation]
+            closed = None if facts is None else facts.closed
+            lost = told[number] if closed is None else max(told[number], closed.lost)
+            self.trace.anomalies.add("records_lost", lost)
+
+    def _tell_unwritten(self) -> None:
+        """Count what processes could write nowhere, and tell when that was."""
+        closed = [facts.closed for facts in self._facts.values() if facts and facts.closed]
+        closed = [each for each in closed if each.unwritten]
+        shared = self._files.unwritten
+        events = max(shared.events, sum(each.unwritten for each in closed))
+        self.trace.anomalies.add("records_lost", events)
+        self.trace.anomalies.add("definitions_lost", shared.facts)
+        spans = [(each.from_ns, each.until_ns) for each in closed]
+        if events and (shared.from_ns, shared.until_ns) not in spans:
+            spans.append((shared.from_ns, shared.until_ns))
+        for from_ns, until_ns in spans:
+            if is_clock_time(until_ns) and self.origin_ns <= from_ns <= until_ns:
+                lost = from_ns - self.origin_ns, until_ns - self.origin_ns
+                self.trace.lost.append(lost)
+                end_ns = 0 if self.trace.bounds is None else self.trace.bounds[1]
+                self.trace.bounds = (0, max(end_ns, lost[1] + 1))
 
     def _open_streams(self) -> list[tuple[list[Piece], int]]:
         streams = []
@@ -161,12 +212,22 @@ class Reading:
             facts = self._facts[process.pid, process.incarnation]
             if facts is not None:
                 self._tell_rotated(facts)
+            slots = 0
             for files in process.streams.values():
-                words = stream_words(files)
-                if words.base_ns is not None:
-                    streams.append((words.pieces, words.base_ns))
+                words = stream_words(files, self._files.anomalies)
+                slots += words.slots
+                self.trace.anomalies.add("records_missing", words.gaps)
+                self.trace.anomalies.add("file_damaged", words.damaged)
+                if words.base_ns is not None and process.base_ns is not None:
+                    streams.append((words.pieces, process.base_ns))
                     self._owners.append(number)
                     self._lost_by_tail.append(words.lost_events)
+            if facts is not None:
+                # one that has ended says so in its last fact
+                is_cut = facts.closed is None and bool(process.streams) and not process.has_tail
+                self.trace.anomalies.add("truncated", facts.truncated + is_cut)
+                if facts.closed is not None and facts.closed.slots > slots:
+                    self.trace.anomalies.add("records_missing", facts.closed.slots - slots)
         return streams
 
     def _tell_rotated(self, facts: Facts) -> None:
@@ -182,34 +243,16 @@ class Reading:
             facts = self._facts[process.pid, process.incarnation]
             stacks.add({} if facts is None else facts.frames, {} if facts is None else facts.stacks)
             periods_ns.append(0 if facts is None else facts.period_ns)
-        if any(periods_ns):
-            self.trace.stacks = stacks.table()
+        if len(table := stacks.table()):
+            self.trace.stacks = table
         return Sampling(self.trace, self._owners, periods_ns, stacks)
 
     def _tell_places(self) -> None:
-        waits: list[int] = []
-        offsets = [0]
-        for process in self._files.processes:
-            places = self._places_of((process.pid, process.incarnation))
-            for ident in range(max(places, default=0) + 1):
-                place = places.get(ident)
-                waits.append(STATES.index("waiting") if place is None else wait_state(place))
-                self.trace.tags.append({} if place is None else dict(place.fields()))
-            offsets.append(len(waits))
-        self._waits = np.array(waits, np.int8)
-        self._offsets = np.array(offsets, np.int64)
-
-    def _places_of(self, key: tuple[int, int]) -> dict[int, Place]:
-        """Return the places of a process; a forked one goes on with its parent's."""
-        places: dict[int, Place] = {}
-        facts = self._facts.get(key)
-        seen = set()
-        while facts is not None and key not in seen:
-            seen.add(key)
-            places = facts.places | places
-            key = facts.parent
-            facts = self._facts.get(key)
-        return places
+        for number, process in enumerate(self._files.processes):
+            facts = self._facts[process.pid, process.incarnation]
+            if facts is not None:
+                new = self._defined.add(number, facts.places)
+                self.trace.tags.extend(dict(place.fields()) for place in new)
 
     def _feed(self, states: TaskStates, item: Records) -> None:
         time_ns = item.time_ns - self.origin_ns
@@ -231,7 +274,7 @@ class Reading:
             elif kind == _CALLED:
                 key = (self._owners[payload.stream], int(item.ident[payload.row]))
                 self._called[key] = payload.data.decode("utf-8", "replace")
-            elif kind == _LABEL or (kind == _LOST and len(payload.data) >= _LOSS.size):
+            elif kind in (_LABEL, _LOST):
                 placed.append(payload)
         begin = 0
         if placed:
@@ -246,22 +289,19 @@ class Reading:
                     process = self._owners[payload.stream]
                     states.label(int(time_ns[payload.row]), process, task, label)
                 else:
-                    self._lose(states, payload)
+                    self._lose(states, payload, int(item.time_ns[payload.row]))
         self._feed_rows(states, item, time_ns, begin, len(item.order))
         self._anchor(item)
 
-    def _lose(self, states: TaskStates, payload: Payload) -> None:
-        events, from_ns, until_ns = _LOSS.unpack_from(payload.data)
-        self._lost[payload.stream] += events
-        base_ns = self._base_of(payload.stream)
-        from_ns, until_ns = (t + base_ns - self.origin_ns for t in (from_ns, until_ns))
-        self.trace.lost.append((from_ns, max(from_ns, until_ns)))
+    def _lose(self, states: TaskStates, payload: Payload, time_ns: int) -> None:
+        base_ns = self._files.processes[self._owners[payload.stream]].base_ns or 0
+        loss = Loss.parse(payload.data, time_ns - base_ns)
+        if loss is None:
+            return
+        self._lost[payload.stream] += loss.events
+        from_ns, until_ns = (t + base_ns - self.origin_ns for t in loss[1:])
+        self.trace.lost.append((from_ns, until_ns))
         states.lost(payload.stream, from_ns)
-
-    def _base_of(self, stream: int) -> int:
-        process = self._files.processes[self._owners[stream]]
-        facts = self._facts[process.pid, process.incarnation]
-        return facts.base_ns if facts else self.origin_ns
 
     def _feed_rows(
         self,
@@ -279,7 +319,8 @@ class Reading:
         if len(rows):
             utc = item.ident[rows].astype(np.int64) | item.aux[rows].astype(np.int64) << 32
             pairs = zip((item.time_ns[rows] - self.origin_ns).tolist(), utc.tolist(), strict=True)
-            anchors = tuple(sorted([*clock.anchors, *pairs]))
+            new = [(time_ns, utc_ns) for time_ns, utc_ns in pairs if is_clock_time(utc_ns)]
+            anchors = tuple(sorted([*clock.anchors, *new]))
             self.trace.clock = Clock(
                 clock.kind, clock.host, clock.boot_id, clock.utc_at_origin_ns, anchors
             )
@@ -321,7 +362,7 @@ class Reading:
         self._described = states.entity_count()
         for kind, number, name, tag in zip(what, owner, ident, place, strict=True):
             if kind in (_PROCESS, _SAMPLED):
-                whole = ("Processes", str(self._files.processes[number].pid))
+                whole = ("Processes", self._process_labels[number])
                 own = () if kind == _PROCESS else ("Threads", str(name))
                 self.trace.paths.append((*whole, *own))
                 continue
@@ -332,7 +373,11 @@ class Reading:
             if group == "Tasks":
                 self.trace.paths.append((group, self._site(tag), self._task_id(number, name)))
             else:
-                self.trace.paths.append((group, self._thread(number, name)))
+                path = (group, self._thread(number, name))
+                self._paths[path] += 1
+                # another thread that has its number and its name
+                again = self._paths[path]
+                self.trace.paths.append(path if again == 1 else (group, f"{path[1]} #{again}"))
         for process, number, text in self._names:
             if (entity := states.task_entity(process, number)) >= 0:
                 self.trace.names[entity] = text
@@ -358,7 +403,9 @@ class Reading:
         yield from sampling.take(self._sampled, name_of)
 
     def _command(self, process: int) -> str:
-        words = self._files.processes[process].facts.get("argv") or ["python"]
+        words = self._files.processes[process].facts.get("argv")
+        if not isinstance(words, list) or not words:
+            words = ["python"]
         return " ".join(PurePath(str(word)).name for word in words[:2])
 
     def _site(self, tag: int) -> str:
@@ -369,16 +416,13 @@ class Reading:
     def _task_id(self, process: int, ident: int) -> str:
         if len(self._files.processes) == 1:
             return str(ident)
-        return f"{self._files.processes[process].pid}.{ident}"
+        return f"{self._process_labels[process]}.{ident}"
 
     def _thread(self, stream: int, tid: int) -> str:
         name = self._thread_names.get((stream, tid), f"thread {tid}")
         if len(self._files.processes) == 1:
             return name
-        return f"{self._files.processes[self._owners[stream]].pid} {name}"
-
-
-_LOSS = struct.Struct("<QQQ")
+        return f"{self._process_labels[self._owners[stream]]} {name}"
 
 
 def _ends(item: Records, owners: list[int]) -> Iterator[tuple[int, int]]:

@@ -4,23 +4,70 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from meantime.readers.recording.files import facts_words
+from meantime.readers.recording.files import MAX_TIME_NS, facts_words, is_clock_time
 from meantime.readers.recording.merge import Oddities, merged
 from meantime.readers.recording.places import Place
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from meantime.anomalies import Anomalies
     from meantime.readers.recording.files import Piece, Process
 
-__all__ = ["Facts", "add_facts", "read_facts"]
+__all__ = ["Closed", "Facts", "Loss", "add_facts", "read_facts"]
 
-_PLACE, _FRAME, _STACK, _ROTATED, _SAMPLER = 131, 132, 133, 135, 137
+_PLACE, _FRAME, _STACK, _ROTATED, _CLOSED, _SAMPLER = 131, 132, 133, 135, 136, 137
+_LOSS = struct.Struct("<3Q")
+_END_BYTES, _MAX_END_BYTES = 40, 72
+_SLOT_BYTES = 16
+_MAX_PERIOD_NS = 10**10
 _ROTATION = struct.Struct("<5Q")
 _STACK_ROW = struct.Struct("<2I")
 _PERIOD = struct.Struct("<Q")
+
+
+class Loss(NamedTuple):
+    """Events of a stream that could not be kept: how many, and when.
+
+    Attributes:
+        events: How many.
+        from_ns: When the first was, in the time of the stream's records.
+        until_ns: When the last was.
+    """
+
+    events: int
+    from_ns: int
+    until_ns: int
+
+    @classmethod
+    def parse(cls, data: bytes, time_ns: int) -> Loss | None:
+        """Return what a record of that time tells; None if it has too few bytes."""
+        if len(data) < _LOSS.size:
+            return None
+        events, from_ns, until_ns = _LOSS.unpack_from(data)
+        # it describes what was before it
+        until_ns = min(until_ns, time_ns)
+        return cls(min(events, MAX_TIME_NS), min(from_ns, until_ns), until_ns)
+
+
+class Closed(NamedTuple):
+    """What a process counted until its recording ended.
+
+    Attributes:
+        lost: Events of its streams that were lost.
+        unwritten: Events of threads that got no stream.
+        from_ns: CLOCK_MONOTONIC of the first of those.
+        until_ns: CLOCK_MONOTONIC of the last.
+        slots: Slots in all its segments.
+    """
+
+    lost: int
+    unwritten: int
+    from_ns: int
+    until_ns: int
+    slots: int
 
 
 @dataclass(slots=True)
@@ -36,16 +83,20 @@ class Facts:
         frames: What the sampler's frames are called, by number.
         stacks: The sampler's stacks (parent, frame), by number.
         period_ns: How long it is from sample to sample; 0 if none are taken.
+        closed: What it counted until its recording ended; None if it was killed.
+        truncated: How many of its records are cut off.
     """
 
     base_ns: int
-    realtime_ns: int
+    realtime_ns: int | None
     parent: tuple[int, int]
     places: dict[int, Place] = field(default_factory=dict)
     rotated: list[tuple[int, int, int]] = field(default_factory=list)
     frames: dict[int, str] = field(default_factory=dict)
     stacks: dict[int, tuple[int, int]] = field(default_factory=dict)
     period_ns: int = 0
+    closed: Closed | None = None
+    truncated: int = 0
 
     def add(self, kind: int, ident: int, data: bytes) -> None:
         """Take a record; those of other kinds, and of too few bytes, say nothing."""
@@ -56,22 +107,30 @@ class Facts:
         elif kind == _STACK and len(data) >= _STACK_ROW.size:
             self.stacks[ident] = _STACK_ROW.unpack_from(data)
         elif kind == _ROTATED and len(data) >= _ROTATION.size:
-            self.rotated.append(_ROTATION.unpack_from(data)[2:])
+            slots, from_ns, until_ns = _ROTATION.unpack_from(data)[2:]
+            until_ns = min(until_ns, MAX_TIME_NS)
+            self.rotated.append((min(slots, MAX_TIME_NS), min(from_ns, until_ns), until_ns))
         elif kind == _SAMPLER and len(data) >= _PERIOD.size:
-            (self.period_ns,) = _PERIOD.unpack_from(data)
+            (period_ns,) = _PERIOD.unpack_from(data)
+            self.period_ns = period_ns if period_ns <= _MAX_PERIOD_NS else 0
+        elif kind == _CLOSED and len(data) >= _END_BYTES:
+            numbers = struct.unpack("<9Q", data[:_MAX_END_BYTES].ljust(_MAX_END_BYTES, b"\0"))
+            lost, _, _, unwritten, _, from_ns, until_ns, slots, _ = numbers
+            self.closed = Closed(lost - min(unwritten, lost), unwritten, from_ns, until_ns, slots)
 
 
-def read_facts(process: Process) -> Facts | None:
-    """Return a process's facts; None if it was killed before its file was begun.
-
-    Raises:
-        InputError: If the file is something else, or of another format version.
-    """
-    if (found := facts_words(process)) is None:
+def read_facts(process: Process, anomalies: Anomalies) -> Facts | None:
+    """Return a process's facts; None if it was killed before its first file was begun."""
+    if process.base_ns is None:
         return None
+    if (found := facts_words(process, anomalies)) is None:
+        return Facts(process.base_ns, None, (0, 0))
     header, pieces = found
-    facts = Facts(header.base_ns, header.realtime_ns, header.parent)
+    realtime_ns = header.realtime_ns if is_clock_time(header.realtime_ns) else None
+    facts = Facts(process.base_ns, realtime_ns, header.parent)
     add_facts(facts, pieces)
+    if process.facts_path is not None and process.facts_path.stat().st_size % _SLOT_BYTES:
+        facts.truncated = 1
     return facts
 
 
@@ -79,6 +138,7 @@ def add_facts(facts: Facts, pieces: Sequence[Piece]) -> None:
     """Take the records in pieces of a file of facts."""
     for item in merged([(pieces, 0)]):
         if isinstance(item, Oddities):
+            facts.truncated += item.truncated
             continue
         for payload in item.payloads:
             facts.add(int(item.kind[payload.row]), int(item.ident[payload.row]), payload.data)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import struct
+import os
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,14 +10,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from meantime.anomalies import Anomalies
 from meantime.kernels.records import count
-from meantime.kernels.tasks import ENTITIES, STATES, TaskStates
+from meantime.kernels.tasks import ENTITIES, TaskStates
 from meantime.readers.recording.activity import Activity
 from meantime.readers.recording.blocks import Block
-from meantime.readers.recording.facts import Facts, add_facts
-from meantime.readers.recording.files import facts_words, open_recording, stream_words
+from meantime.readers.recording.facts import Facts, Loss, add_facts
+from meantime.readers.recording.files import (
+    FilePiece,
+    Unwritten,
+    facts_words,
+    open_recording,
+    stream_words,
+    taken,
+)
 from meantime.readers.recording.merge import Oddities, merged
-from meantime.readers.recording.places import thread_name, wait_state
+from meantime.readers.recording.places import DefinedPlaces, parents_of, thread_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,14 +34,13 @@ if TYPE_CHECKING:
 
     from meantime.readers.recording.files import Piece, Process, StreamFiles
     from meantime.readers.recording.merge import Payload, Records
-    from meantime.readers.recording.places import Place
 
 __all__ = ["Following"]
 
 _THREAD, _LOST = 130, 134
 _TASK, _LOOP = ENTITIES.index("task"), ENTITIES.index("loop")
 _MANY = 100_000
-_LOSS = struct.Struct("<QQQ")
+_MAX_ERROR = 4096
 
 
 @dataclass(slots=True)
@@ -73,11 +80,14 @@ class Following:
         self._path = path
         self._processes: dict[tuple[int, int], _Process] = {}
         self._streams: dict[tuple[int, int, int], _Stream] = {}
-        self._places: list[Place | None] = []
+        self._defined = DefinedPlaces()
+        self._file_anomalies = Anomalies()
+        self._gone = Anomalies()
+        self._unwritten = Unwritten()
         self._origin_ns = 0
         self._entities = 0
-        nothing = np.empty(0, np.int32), np.empty(0, np.int8), np.zeros(1, np.int64)
-        self._states = TaskStates(*nothing)
+        nothing = np.empty(0, np.int32)
+        self._states = TaskStates(nothing, nothing, *self._defined.columns())
         self._states.watch_blocks(0)
         self.activity = Activity()
         self.longest: Block | None = None
@@ -88,13 +98,27 @@ class Following:
     def lost(self) -> int:
         """How many events could not be recorded."""
         # a tail counts what its stream may not have come to say
-        return sum(max(stream.lost, stream.lost_by_tail) for stream in self._streams.values())
+        lost = sum(max(stream.lost, stream.lost_by_tail) for stream in self._streams.values())
+        return lost + self._unwritten.events
 
     @property
-    def rotated(self) -> int:
-        """How many records were taken away to keep the recording small."""
+    def anomalies(self) -> Anomalies:
+        """What is wrong with the recording so far."""
+        found = Anomalies()
+        found.update(self._file_anomalies)
+        found.update(self._gone)
+        found.add("records_lost", self.lost)
         processes = self._processes.values()
-        return sum(slots for process in processes for slots, _, _ in process.facts.rotated)
+        rotated = sum(slots for process in processes for slots, _, _ in process.facts.rotated)
+        found.add("records_rotated", rotated)
+        found.add("definitions_lost", self._unwritten.facts)
+        return found
+
+    @property
+    def failure(self) -> str:
+        """Why the first file could not be opened or written; empty if all could."""
+        error = self._unwritten.error
+        return os.strerror(error) if 0 < error < _MAX_ERROR else ""
 
     @property
     def is_sampled(self) -> bool:
@@ -110,6 +134,10 @@ class Following:
         new: dict[tuple[int, int, int], Sequence[Piece]] = {}
         now_ns = time.monotonic_ns()
         files = open_recording(self._path)
+        self._file_anomalies, self._unwritten = files.anomalies, files.unwritten
+        if not self._processes:
+            bases_ns = [each.base_ns for each in files.processes if each.base_ns is not None]
+            self._origin_ns = min(bases_ns, default=0)
         for process in files.processes:
             if self._read_facts(process):
                 for stream in process.streams.values():
@@ -140,31 +168,32 @@ class Following:
         self._take()
 
     def _read_facts(self, process: Process) -> bool:
-        """Read on in a process's facts; return whether there are any."""
+        """Read on in a process's facts; return whether anything is known of it."""
         key = process.pid, process.incarnation
-        if (found := facts_words(process)) is None:
-            return key in self._processes
-        header, pieces = found
+        found = facts_words(process, self._gone)
         if key not in self._processes:
-            facts = Facts(header.base_ns, header.realtime_ns, header.parent)
-            if not self._processes:
-                self._origin_ns = header.base_ns
-            self._processes[key] = _Process(process.pid, facts, last_ns=header.base_ns)
+            if process.base_ns is None:
+                return False
+            parent = (0, 0) if found is None else found[0].parent
+            facts = Facts(process.base_ns, None, parent)
+            self._processes[key] = _Process(process.pid, facts, last_ns=process.base_ns)
         known = self._processes[key]
-        new, known.facts_read = _unread(pieces, known.facts_read, 0)
-        add_facts(known.facts, new)
+        if found is not None:
+            new, known.facts_read = _unread(found[1], known.facts_read, 0)
+            add_facts(known.facts, new)
         return True
 
     def _read_stream(
         self, process: Process, files: StreamFiles, new: dict[tuple[int, int, int], Sequence[Piece]]
     ) -> None:
-        words = stream_words(files)
+        words = stream_words(files, self._gone)
         if words.base_ns is None:
             return
         key = process.pid, process.incarnation, files.number
         if key not in self._streams:
             number = list(self._processes).index(key[:2])
-            self._streams[key] = _Stream(number, words.base_ns, is_ring=words.is_ring)
+            base_ns = self._processes[key[:2]].facts.base_ns
+            self._streams[key] = _Stream(number, base_ns, is_ring=words.is_ring)
         stream = self._streams[key]
         stream.lost_by_tail = words.lost_events
         if words.is_ring:
@@ -174,28 +203,15 @@ class Following:
             new[key], stream.read = _unread(words.pieces, stream.read, words.missing_slots)
 
     def _tell_places(self) -> None:
-        offsets = [0]
-        self._places.clear()
-        for key in self._processes:
-            places = self._places_of(key)
-            self._places += [places.get(ident) for ident in range(max(places, default=0) + 1)]
-            offsets.append(len(self._places))
-        waiting = STATES.index("waiting")
-        waits = [waiting if place is None else wait_state(place) for place in self._places]
+        for number, process in enumerate(self._processes.values()):
+            self._defined.add(number, process.facts.places)
+        parents = {key: process.facts.parent for key, process in self._processes.items()}
         owners = [stream.process for stream in self._streams.values()]
         self._states.extend(
-            np.array(owners, np.int32), np.array(waits, np.int8), np.array(offsets, np.int64)
+            np.array(owners, np.int32),
+            parents_of(list(self._processes), parents),
+            *self._defined.columns(),
         )
-
-    def _places_of(self, key: tuple[int, int]) -> dict[int, Place]:
-        """Return the places of a process; a forked one goes on with its parent's."""
-        places: dict[int, Place] = {}
-        seen: set[tuple[int, int]] = set()
-        while key in self._processes and key not in seen:
-            seen.add(key)
-            places = self._processes[key].facts.places | places
-            key = self._processes[key].facts.parent
-        return places
 
     def _feed(self, item: Records, streams: list[_Stream]) -> None:
         losses: list[Payload] = []
@@ -204,7 +220,7 @@ class Following:
             if kind == _THREAD:
                 tid = int(item.ident[payload.row])
                 stream.threads[tid] = thread_name(payload.data, tid, self._pid_of(stream))
-            elif kind == _LOST and len(payload.data) >= _LOSS.size:
+            elif kind == _LOST:
                 losses.append(payload)
         for number in np.unique(item.stream).tolist():
             stream, of_stream = streams[number], item.stream == number
@@ -220,9 +236,11 @@ class Following:
             if item.kind[payload.row]:
                 begin = self._feed_rows(item, begin, int(place[payload.row]))
                 stream = streams[payload.stream]
-                events, from_ns, _ = _LOSS.unpack_from(payload.data)
-                stream.lost += events
-                self._states.lost(payload.stream, from_ns + stream.base_ns - self._origin_ns)
+                loss = Loss.parse(payload.data, int(item.time_ns[payload.row]) - stream.base_ns)
+                if loss is not None:
+                    stream.lost += loss.events
+                    from_ns = loss.from_ns + stream.base_ns - self._origin_ns
+                    self._states.lost(payload.stream, from_ns)
         self._feed_rows(item, begin, len(item.order))
 
     def _feed_rows(self, item: Records, begin: int, end: int) -> int:
@@ -267,8 +285,7 @@ class Following:
             )
 
     def _location(self, place: int) -> str:
-        known = self._places[place] if place >= 0 else None
-        return "" if known is None else known.location
+        return self._defined.places[place].location if place >= 0 else ""
 
     def _pid_of(self, stream: _Stream) -> int:
         return list(self._processes.values())[stream.process].pid
@@ -279,8 +296,7 @@ class Following:
         groups = np.empty(len(what), np.int64)
         tasks = what == _TASK
         for site in np.unique(place[tasks]).tolist():
-            known = self._places[site] if site >= 0 else None
-            name = ("Tasks", "unknown" if known is None else known.site)
+            name = ("Tasks", self._defined.places[site].site if site >= 0 else "unknown")
             groups[tasks & (place == site)] = self.activity.group(name)
         streams = list(self._streams.values())
         for row in np.flatnonzero(~tasks).tolist():
@@ -314,12 +330,21 @@ def _unread(
     """
     found = []
     for piece in pieces:
-        words: npt.NDArray[np.uint64] = piece if isinstance(piece, np.ndarray) else piece()
-        slots = len(words) // 2
-        if first + slots > read:
-            begin = max(0, read - first)
-            used = count(words[begin * 2 :], slots)[2]
-            found.append(words[begin * 2 : begin * 2 + used])
-            read = first + begin + used // 2
-        first += slots
+        rest: Piece | None = piece
+        end = first
+        if isinstance(piece, FilePiece):
+            end += piece.slots
+            known = min(max(0, read - first), piece.slots)
+            first += known
+            rest = piece._replace(begin=piece.begin + known)
+        while rest is not None:
+            words, rest = taken(rest)
+            slots = len(words) // 2
+            if first + slots > read:
+                begin = max(0, read - first)
+                used = count(words[begin * 2 :], slots)[2]
+                found.append(words[begin * 2 : begin * 2 + used])
+                read = first + begin + used // 2
+            first += slots
+        first = max(first, end)  # also where a file is gone
     return found, read

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import numpy as np
 
 from meantime.kernels import records
+from meantime.readers.recording.files import taken
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -42,6 +43,7 @@ class Records(NamedTuple):
         aux: Its high number.
         order: Rows in order of time.
         payloads: In order of row.
+        going_on: The streams that may have more records.
     """
 
     time_ns: Int64s
@@ -51,6 +53,7 @@ class Records(NamedTuple):
     aux: npt.NDArray[np.uint32]
     order: Int64s
     payloads: list[Payload]
+    going_on: frozenset[int]
 
 
 class Oddities(NamedTuple):
@@ -88,8 +91,9 @@ class _Cursor:
             self.taken = 0
             if not self._pieces:
                 return False
-            piece = self._pieces.pop()
-            words = piece() if callable(piece) else piece
+            words, rest = taken(self._pieces.pop())
+            if rest is not None:
+                self._pieces.append(rest)
             rows, payloads, used = records.count(words, BLOCK_RECORDS)
             if rows:
                 self.block = self._decode(words, rows, payloads)
@@ -102,6 +106,11 @@ class _Cursor:
     def more(self) -> bool:
         """Whether there may be records after this block."""
         return bool(self._pieces)
+
+    @property
+    def going_on(self) -> bool:
+        """Whether there may be records that have not been taken."""
+        return self.more or (self.block is not None and self.taken < len(self.block.time_ns))
 
     def _decode(self, words: npt.NDArray[np.uint64], rows: int, payloads: int) -> _Block:
         block = _Block(
@@ -136,7 +145,9 @@ def merged(
             break
         # a stream that may have more says until when the others may go
         until_ns = min((_last_ns(cursor) for _, cursor in ready if cursor.more), default=2**63 - 1)
-        yield _take(ready, until_ns)
+        item = _take(ready, until_ns)
+        going_on = frozenset(number for number, cursor in enumerate(cursors) if cursor.going_on)
+        yield item._replace(going_on=going_on)
     oddities = Oddities(
         sum(cursor.torn for cursor in cursors), sum(cursor.backwards for cursor in cursors)
     )
@@ -178,6 +189,7 @@ def _take(ready: Sequence[tuple[int, _Cursor]], until_ns: int) -> Records:
         _joined([block.aux[part] for _, block, part in parts]),
         order,
         payloads,
+        frozenset(),
     )
 
 

@@ -13,17 +13,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from meantime.anomalies import Anomalies
 from meantime.errors import InputError
 from meantime.kernels.records import count
 from meantime.readers.recording.files import (
+    MAX_TIME_NS,
     Header,
     Process,
     RecordingFiles,
     StreamFiles,
     StreamWords,
+    Unwritten,
+    agree_on_base,
+    description_of,
     facts_words,
+    is_clock_time,
     open_recording,
     stream_words,
+    taken,
 )
 
 if TYPE_CHECKING:
@@ -41,7 +48,11 @@ __all__ = ["MAGIC", "open_packed", "pack"]
 MAGIC = b"mtrpack1"
 
 _TRAILER = struct.Struct("<QQ8s")
-_BLOCK_RECORDS = 1 << 18
+_BLOCK_RECORDS = 1 << 17
+_BLOCK_WORDS = 1 << 20  # files of older versions have blocks as large as that
+_DIRECTORY_BYTES = 1 << 20  # more than that only in a file that is large itself
+_MOST_PACKED = 64
+_MAX_NUMBER = 2**32 - 1
 _LEVEL = 6
 _TIME = np.uint64(2**56 - 1)
 _KIND = np.uint64(255)
@@ -63,19 +74,20 @@ def pack(path: Path) -> Iterator[bytes]:
             "pid": process.pid,
             "incarnation": process.incarnation,
             "facts": process.facts,
+            "has_tail": process.has_tail,
             "header": None,
             "blocks": [],
             "streams": [],
         }
         processes.append(described)
-        if (facts := facts_words(process)) is not None:
+        if (facts := facts_words(process, files.anomalies)) is not None:
             described["header"] = facts[0]
             for block, entry in _blocks(facts[1], offset):
                 yield block
                 offset += len(block)
                 described["blocks"].append(entry)
         for stream in process.streams.values():
-            words = stream_words(stream)
+            words = stream_words(stream, files.anomalies)
             entries: list[list[int]] = []
             for block, entry in _blocks(words.pieces, offset):
                 yield block
@@ -87,12 +99,20 @@ def pack(path: Path) -> Iterator[bytes]:
                     "base_ns": words.base_ns,
                     "missing_slots": words.missing_slots,
                     "lost_events": words.lost_events,
+                    "slots": words.slots,
+                    "gaps": words.gaps,
+                    "damaged": words.damaged,
                     "blocks": entries,
                 }
             )
-    directory = _compress(
-        json.dumps({"description": files.description, "processes": processes}).encode()
-    )
+    described_all = {
+        "description": files.description,
+        "processes": processes,
+        "unwritten": files.unwritten,
+        "unrecorded": files.unrecorded,
+        "anomalies": dict(files.anomalies),
+    }
+    directory = _compress(json.dumps(described_all).encode())
     yield directory
     yield _TRAILER.pack(offset, len(directory), MAGIC)
 
@@ -108,48 +128,128 @@ def open_packed(name: str, data: memoryview, path: Path) -> RecordingFiles:
     offset, size, magic = _TRAILER.unpack_from(data, len(data) - _TRAILER.size)
     if magic != MAGIC or offset + size > len(data):
         raise InputError(name, "is a packed recording whose end is missing; copy it again")
+    most = max(_DIRECTORY_BYTES, _MOST_PACKED * len(data))
     try:
-        directory = json.loads(_decompress(name, data[offset : offset + size]))
-        processes = [_process(name, data, described) for described in directory["processes"]]
-        return RecordingFiles(path, directory["description"], processes)
-    except (KeyError, TypeError, ValueError):
+        directory = json.loads(_decompress(data[offset : offset + size], most))
+        return _Directory(directory, data).files(path)
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
         raise InputError(name, "is a packed recording whose directory is damaged") from None
 
 
-def _process(name: str, data: memoryview, described: dict[str, Any]) -> Process:
-    process = Process(described["pid"], described["incarnation"], facts=described["facts"])
-    if described["header"] is not None:
-        pid, incarnation, base_ns, parent, slots_before, realtime_ns = described["header"]
-        header = Header(pid, incarnation, base_ns, tuple(parent), slots_before, realtime_ns)
-        process.packed_facts = (header, _pieces(name, data, described["blocks"]))
-    for stream in described["streams"]:
-        words = StreamWords(
-            _pieces(name, data, stream["blocks"]),
-            stream["base_ns"],
-            stream["missing_slots"],
-            stream["lost_events"],
+class _Directory:
+    """What a packed file's directory says, taken for what it should be or refused.
+
+    Args:
+        content: The JSON.
+        data: The whole file.
+    """
+
+    def __init__(self, content: dict[str, Any], data: memoryview) -> None:
+        self._content = content
+        self._data = data
+        self._anomalies = Anomalies()
+
+    def files(self, path: Path) -> RecordingFiles:
+        """Return the recording.
+
+        Raises:
+            KeyError, TypeError, ValueError, AttributeError: If it does not say what it should.
+        """
+        for anomaly, times in self._content["anomalies"].items():
+            self._anomalies.add(anomaly, _within(times, MAX_TIME_NS))
+        processes = [self._process(described) for described in self._content["processes"]]
+        if len({(process.pid, process.incarnation) for process in processes}) < len(processes):
+            raise ValueError
+        return RecordingFiles(
+            path,
+            description_of(self._content["description"], self._anomalies),
+            processes,
+            Unwritten(*(_within(number, 2**64 - 1) for number in self._content["unwritten"])),
+            [[str(field) for field in fields] for fields in self._content["unrecorded"]],
+            self._anomalies,
         )
-        process.streams[stream["number"]] = StreamFiles(stream["number"], packed=words)
-    return process
+
+    def _process(self, described: dict[str, Any]) -> Process:
+        facts = described["facts"] if isinstance(described["facts"], dict) else {}
+        process = Process(
+            _within(described["pid"], _MAX_NUMBER),
+            _within(described["incarnation"], _MAX_NUMBER),
+            facts=facts,
+            has_tail=bool(described["has_tail"]),
+        )
+        bases_ns = []
+        if described["header"] is not None:
+            pid, incarnation, base_ns, parent, slots_before, realtime_ns = described["header"]
+            first, second = (_within(number, _MAX_NUMBER) for number in parent)
+            header = Header(pid, incarnation, base_ns, (first, second), slots_before, realtime_ns)
+            process.packed_facts = (header, self._pieces(described["blocks"]))
+            bases_ns.append(base_ns)
+        for stream in described["streams"]:
+            number = _within(stream["number"], _MAX_NUMBER)
+            words = StreamWords(
+                self._pieces(stream["blocks"]),
+                stream["base_ns"],
+                _within(stream["missing_slots"], MAX_TIME_NS),
+                _within(stream["lost_events"], MAX_TIME_NS),
+                slots=_within(stream["slots"], 2 * MAX_TIME_NS),
+                gaps=_within(stream["gaps"], 2 * MAX_TIME_NS),
+                damaged=_within(stream["damaged"], MAX_TIME_NS),
+            )
+            if words.base_ns is not None:
+                bases_ns.append(words.base_ns)
+            process.streams[number] = StreamFiles(number, packed=words)
+        if not all(map(is_clock_time, bases_ns)):
+            raise ValueError
+        agree_on_base(process, bases_ns, Anomalies())
+        return process
+
+    def _pieces(self, entries: list[list[int]]) -> list[Piece]:
+        pieces: list[Piece] = []
+        for offset, size, words in entries:
+            end = _within(offset, len(self._data)) + _within(size, len(self._data))
+            if end > len(self._data) or _within(words, _BLOCK_WORDS) % 2:
+                raise ValueError
+            pieces.append(partial(self._decoded, offset, size, words))
+        return pieces
+
+    def _decoded(self, offset: int, size: int, words: int) -> _Words:
+        """Return a block's words; none if it is damaged, which is counted."""
+        try:
+            content = _decompress(self._data[offset : offset + size], words * 8)
+        except ValueError:
+            content = b""
+        if len(content) != words * 8:
+            self._anomalies.add("file_damaged")
+            self._anomalies.add("records_missing", words // 2)
+            return np.empty(0, np.uint64)
+        planes = np.frombuffer(content, np.uint8).reshape(16, -1)
+        slots: _Words = np.array(planes.T, order="C").view(np.uint64).reshape(-1, 2)
+        time = np.cumsum(slots[:, 0] >> _SHIFT, dtype=np.uint64) & _TIME
+        slots[:, 0] = time << _SHIFT | (slots[:, 0] & _KIND)
+        return slots.reshape(-1)
 
 
-def _pieces(name: str, data: memoryview, entries: list[list[int]]) -> list[Piece]:
-    return [partial(_decoded, name, data, *entry) for entry in entries]
+def _within(number: object, most: int) -> int:
+    if type(number) is not int or not 0 <= number <= most:
+        raise ValueError
+    return number
 
 
 def _blocks(pieces: Iterable[Piece], offset: int) -> Iterator[tuple[bytes, list[int]]]:
     """Yield blocks of whole records, and of each where it lies, its bytes and its words."""
     for piece in pieces:
-        words = piece() if callable(piece) else piece
-        at = 0
-        while at < len(words):
-            used = count(words[at:], _BLOCK_RECORDS)[2]
-            # what is left of a record that was cut off stays as it is, to be counted by its reader
-            part = words[at : at + used] if used else words[at:]
-            block = _compress(_encoded(part))
-            yield block, [offset, len(block), len(part)]
-            offset += len(block)
-            at += len(part)
+        rest: Piece | None = piece
+        while rest is not None:
+            words, rest = taken(rest)
+            at = 0
+            while at < len(words):
+                used = count(words[at : at + _BLOCK_WORDS], _BLOCK_RECORDS)[2]
+                # where a record is cut off, its beginning stays, to be counted by its reader
+                part = words[at : at + (used or 2)]
+                block = _compress(_encoded(part))
+                yield block, [offset, len(block), len(part)]
+                offset += len(block)
+                at = at + used if used else len(words)
 
 
 def _encoded(words: _Words) -> bytes:
@@ -163,27 +263,23 @@ def _encoded(words: _Words) -> bytes:
     return np.ascontiguousarray(slots.view(np.uint8).reshape(-1, 16).T).tobytes()
 
 
-def _decoded(name: str, data: memoryview, offset: int, size: int, words: int) -> _Words:
-    content = _decompress(name, data[offset : offset + size])
-    if len(content) != words * 8:
-        raise InputError(name, "is damaged: a block holds too little", offset=offset)
-    planes = np.frombuffer(content, np.uint8).reshape(16, -1)
-    slots: _Words = np.array(planes.T, order="C").view(np.uint64).reshape(-1, 2)
-    time = np.cumsum(slots[:, 0] >> _SHIFT, dtype=np.uint64) & _TIME
-    slots[:, 0] = time << _SHIFT | (slots[:, 0] & _KIND)
-    return slots.reshape(-1)
-
-
 def _compress(content: bytes) -> bytes:
     import zstandard  # noqa: PLC0415 - a recording's directory is read without it
 
     return zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True).compress(content)
 
 
-def _decompress(name: str, content: memoryview) -> bytes:
+def _decompress(content: memoryview, most: int) -> bytes:
+    """Return what a frame holds.
+
+    Raises:
+        ValueError: If it is damaged, or would hold more than `most` bytes.
+    """
     import zstandard  # noqa: PLC0415 - as above
 
     try:
+        if not 0 <= zstandard.frame_content_size(content) <= most:
+            raise ValueError
         return zstandard.ZstdDecompressor().decompress(content)
     except zstandard.ZstdError as error:
-        raise InputError(name, f"is damaged: {error}") from None
+        raise ValueError from error

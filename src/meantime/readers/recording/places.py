@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from meantime.kernels.tasks import STATES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-__all__ = ["Place", "thread_name", "wait_state"]
+    import numpy.typing as npt
+
+    from meantime.columns import Int32s
+
+__all__ = ["DefinedPlaces", "Place", "parents_of", "thread_name", "wait_state"]
 
 _LEAF_NONE, _LEAF_FUTURE, _LEAF_TASK = 0, 1, 2
 _LEAF_SPAWN, _LEAF_NAME = 4, 5
+_MAX_DIGITS = 9
 
 # the innermost coroutine: end of its file's path, beginning of its name, what it waits for
 _REASONS = (
@@ -101,12 +109,12 @@ class Place:
         """Return the place that a definition's text means; what is missing is left empty."""
         line, function, file, subject, subject_file, _, leaf, *_ = [*text.split("\0"), *[""] * 7]
         return cls(
-            int(line) if line.isdecimal() else 0,
+            _number(line),
             function,
             file,
             subject,
             subject_file,
-            int(leaf) if leaf.isdecimal() else _LEAF_NONE,
+            _number(leaf),
         )
 
     @property
@@ -147,6 +155,52 @@ class Place:
                 "in": self.subject,
             }
         return {name: value for name, value in fields.items() if value}
+
+
+class DefinedPlaces:
+    """The places of all processes; a place's index is its tag, and stays so when others come.
+
+    Attributes:
+        places: In the order in which they were added.
+    """
+
+    def __init__(self) -> None:
+        self.places: list[Place] = []
+        self._waits: list[int] = []
+        self._process: list[int] = []
+        self._number: list[int] = []
+        self._taken: dict[int, int] = {}
+
+    def add(self, process: int, places: Mapping[int, Place]) -> list[Place]:
+        """Add the places, by number, that a process has defined since; return those."""
+        first = len(self.places)
+        for number, place in islice(places.items(), self._taken.get(process, 0), None):
+            self.places.append(place)
+            self._waits.append(wait_state(place))
+            self._process.append(process)
+            self._number.append(number)
+        self._taken[process] = len(places)
+        return self.places[first:]
+
+    def columns(self) -> tuple[npt.NDArray[np.int8], Int32s, npt.NDArray[np.uint32]]:
+        """Return, of each place, the state of a task that waits there, its process and number."""
+        return (
+            np.array(self._waits, np.int8),
+            np.array(self._process, np.int32),
+            np.array(self._number, np.uint32),
+        )
+
+
+def parents_of(
+    keys: Sequence[tuple[int, int]], parents: Mapping[tuple[int, int], tuple[int, int]]
+) -> Int32s:
+    """Return the index of each process's parent among the keys, or -1."""
+    index = {key: number for number, key in enumerate(keys)}
+    return np.array([index.get(parents.get(key, (0, 0)), -1) for key in keys], np.int32)
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isdecimal() and len(text) <= _MAX_DIGITS else 0
 
 
 def thread_name(data: bytes, tid: int, pid: int) -> str:

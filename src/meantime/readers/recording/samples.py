@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from meantime.columns import Interner
 from meantime.stacks import NO_STACK, StackTableBuilder
 from meantime.trace import Samples
 
@@ -40,24 +41,28 @@ class SampledStacks:
 
     def __init__(self) -> None:
         self._builder = StackTableBuilder()
+        self._numbers: list[Int64s] = []
         self._rows: list[Int32s] = []
 
     def add(self, frames: Mapping[int, str], stacks: Mapping[int, tuple[int, int]]) -> None:
         """Take the next process's frames, by number, and stacks, by number (parent, frame)."""
-        row_of = np.full(max(stacks, default=0) + 1, NO_STACK, np.int32)
+        row_of: dict[int, int] = {}
         # a parent's number is lower than its children's
         for number in sorted(stacks):
             parent, frame = stacks[number]
-            below = int(row_of[parent]) if 0 < parent < number else NO_STACK
+            below = row_of.get(parent, NO_STACK) if parent else NO_STACK
             name = frames.get(frame, "(unknown)")
             row_of[number] = self._builder.push(below, self._builder.frame(name))
-        self._rows.append(row_of)
+        self._numbers.append(np.array(list(row_of), np.int64))
+        self._rows.append(np.array(list(row_of.values()), np.int32))
 
     def rows(self, process: int, numbers: Int64s) -> Int32s:
         """Return the table's rows of a process's stacks; `NO_STACK` for those not defined."""
-        row_of = self._rows[process]
-        known = numbers < len(row_of)
-        return np.where(known, row_of[np.where(known, numbers, 0)], NO_STACK).astype(np.int32)
+        known = self._numbers[process]
+        if not len(known):
+            return np.full(len(numbers), NO_STACK, np.int32)
+        at = np.minimum(np.searchsorted(known, numbers), len(known) - 1)
+        return np.where(known[at] == numbers, self._rows[process][at], NO_STACK).astype(np.int32)
 
     def table(self) -> StackTable:
         """Return the stacks of all processes."""
@@ -199,7 +204,7 @@ class Sampling:
         self._periods_ns = periods_ns
         self._stacks = stacks
         self._samplers: dict[int, _Sampler] = {}
-        self._codes: dict[str, int] = {}
+        self._names = Interner(trace.values)
         self._seen: list[_Seen] = []
 
     def feed(self, item: Records, time_ns: Int64s) -> None:
@@ -264,7 +269,7 @@ class Sampling:
         pairs = [(int(tid), int(task)) for tid, task in whose.T]
         thread = np.array([entity_of.get((seen.process, tid), -1) for tid, _ in pairs], np.int32)
         name = np.array(
-            [self._code(name_of(seen.process, tid, task)) for tid, task in pairs], np.int32
+            [self._names.code(name_of(seen.process, tid, task)) for tid, task in pairs], np.int32
         )
         on, off = (
             np.flatnonzero((weight > 0) & (seen.tid > 0))
@@ -272,7 +277,7 @@ class Sampling:
         )
         rows = np.concatenate([on, off])
         weight = np.concatenate([seen.on_cpu_ns[on], seen.off_cpu_ns[off]])
-        codes = [self._code(event) for event in _EVENTS]
+        codes = [self._names.code(event) for event in _EVENTS]
         event = np.repeat(np.array(codes, np.int32), [len(on), len(off)])
         order = np.argsort(seen.time_ns[rows], kind="stable")
         rows = rows[order]
@@ -284,9 +289,3 @@ class Sampling:
             event=event[order],
             name=name[at[rows]],
         )
-
-    def _code(self, name: str) -> int:
-        if name not in self._codes:
-            self._codes[name] = len(self._trace.values)
-            self._trace.values.append(name)
-        return self._codes[name]

@@ -7,6 +7,7 @@ metadata anywhere, times as numbers, states by name, and a numeric `value` with 
 from __future__ import annotations
 
 import re
+from io import BytesIO
 from typing import TYPE_CHECKING
 
 from meantime.readers.statemap.metadata import METADATA_KEYS
@@ -14,9 +15,9 @@ from meantime.readers.statemap.metadata import METADATA_KEYS
 if TYPE_CHECKING:
     from meantime.readers.contract import ReadOptions
     from meantime.readers.source import Source
-    from meantime.trace import Trace
+    from meantime.trace import State, Trace
 
-__all__ = ["FORMAT", "read", "recognises"]
+__all__ = ["FORMAT", "defined_states", "read", "recognises"]
 
 FORMAT = "statemap"
 
@@ -55,6 +56,24 @@ def _keys_of_first_object(text: bytes) -> set[str]:
             case _ if depth == 1 and match[2]:
                 keys.add(match[1].decode(errors="replace"))
     return keys
+
+
+def defined_states(source: Source) -> tuple[State, ...] | None:
+    """Return the states that the beginning of an input defines; None if it does not, or is odd."""
+    from meantime.errors import InputError  # noqa: PLC0415 - as below
+    from meantime.readers.contract import ReadOptions  # noqa: PLC0415 - as below
+    from meantime.readers.source import Source  # noqa: PLC0415 - as below
+    from meantime.readers.statemap.reader import Reader  # noqa: PLC0415 - as below
+    from meantime.readers.window import Window  # noqa: PLC0415 - as below
+
+    head = source.head()
+    if not recognises(head, source.name):
+        return None
+    window = Window(Source(source.name, BytesIO(head)), block_bytes=len(head) + 1)
+    try:
+        return Reader(window, ReadOptions(lenient=True), ahead=True).find_states()
+    except InputError:
+        return None
 
 
 def read(source: Source, options: ReadOptions) -> Trace:

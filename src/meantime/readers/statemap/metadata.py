@@ -32,7 +32,12 @@ class Pairs(list[tuple[str, Any]]):
 
 def decode(text: str) -> Any:
     """Return what JSON that the kernel checked means, with objects as `Pairs`."""
-    return json.loads(text, object_pairs_hook=Pairs)
+    return json.loads(text, object_pairs_hook=Pairs, parse_int=_integer)
+
+
+def _integer(digits: str) -> int | float:
+    # -0 is a floating-point number to the first statemap program, too, and so no time and no state
+    return int(digits) if digits != "-0" else -0.0
 
 
 def quoted(value: Any) -> str:

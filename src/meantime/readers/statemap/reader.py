@@ -33,7 +33,9 @@ from meantime.trace import LaneDeclaration, Points, StateChanges, Trace
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from meantime.columns import Int32s
+    import numpy.typing as npt
+
+    from meantime.columns import Int32s, Int64s
     from meantime.readers.contract import ReadOptions
     from meantime.readers.source import Source
     from meantime.readers.statemap.pair import Pair
@@ -46,7 +48,11 @@ PAIR_FROM_BYTES = 64 << 20
 PAIR_BLOCK_BYTES = 8 << 20
 _DECODER = json.JSONDecoder()
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_LINE_WITH_OBJECT = re.compile(rb"\n[ \t\r]*\{")
+# Where a payload may begin after broken JSON: an object on a line of its own, or what directly
+# follows the end of an array or object, which inside JSON needs a comma; after something that is
+# neither, any object or array.
+_NEXT_PAYLOAD = re.compile(rb"\n[ \t\r]*\{|[}\]][ \t\r\n]*[{\[]")
+_ANY_PAYLOAD = re.compile(rb"[{\[]")
 
 
 def reader_for(source: Source, options: ReadOptions) -> Reader:
@@ -99,12 +105,16 @@ class Reader:
         self._path_codes: list[int] = []
         self._event_codes: list[int] = []
         self._value_codes: dict[str, int] = {}
+        # The first metadata that lenient reading skipped: the line, and why.
+        self._skipped_metadata: tuple[int, str] | None = None
+        # Times of events that were after the last datum when they were read.
+        self._late_points: list[Int64s] = []
 
     def _batches(self) -> Iterator[Batch]:
         with self._window.source, ExitStack() as self._when_done:
             yield from self._read()
             if reason := self._metadata.missing:
-                raise InputError(self._window.source.name, reason)
+                raise InputError(self._window.source.name, reason + self._why_missing())
             self._finish()
 
     def _read(self) -> Iterator[Batch]:
@@ -161,8 +171,18 @@ class Reader:
         for _ in self._read():
             pass
         if not self._states:
-            raise InputError(self._window.source.name, self._metadata.missing or "no states")
+            reason = self._metadata.missing or "no states"
+            raise InputError(self._window.source.name, reason + self._why_missing())
         return self._states
+
+    def _why_missing(self) -> str:
+        """Return what may be the cause of metadata that are missing."""
+        if self._skipped_metadata is not None:
+            line, reason = self._skipped_metadata
+            return f"; --lenient skipped line {line}: {reason}"
+        if "truncated" in self.trace.anomalies:
+            return "; the input is truncated"
+        return ""
 
     def _take_odd(self, stop: int) -> None:
         """Take the payload that the scanner stopped for, if it is metadata; else refuse it."""
@@ -177,6 +197,8 @@ class Reader:
                 self._refuse(lambda: f"illegal datum: {self._why(stop)}")
         except IllegalError as error:
             reason = str(error)
+            if self._options.lenient and self._skipped_metadata is None:
+                self._skipped_metadata = window.line(window.start), reason
             self._refuse(lambda: reason)
         window.start = scanner.end
 
@@ -244,16 +266,22 @@ class Reader:
         )
 
     def _resynchronise(self) -> None:
-        """After broken JSON, go on at the next line that begins with an object."""
+        """After broken JSON, skip to where the next payload may begin, and count the bytes."""
         window = self._window
+        begin = window.offset(window.start)
+        inside = window.block[window.start] in b"{["
+        pattern = _NEXT_PAYLOAD if inside else _ANY_PAYLOAD
         window.start += 1
-        while not (match := _LINE_WITH_OBJECT.search(window.block, window.start, window.end)):
-            newline = window.block.rfind(b"\n", window.start, window.end)
-            window.start = newline if newline >= 0 else window.end
+        while not (match := pattern.search(window.block, window.start, window.end)):
+            # What ends an array or object may be the last byte, or have only blanks after it.
+            rest = window.block[window.start : window.end].rstrip(b" \t\r\n")
+            window.start += max(len(rest) - 1, 0)
             if not window.more():
                 window.start = window.end
-                return
-        window.start = match.end() - 1
+                break
+        else:
+            window.start = match.end() - 1
+        self.trace.anomalies.add("skipped_bytes", window.offset(window.start) - begin)
 
     # From the scanner's codes to the trace's
 
@@ -286,12 +314,21 @@ class Reader:
     def _take_batches(self) -> Iterator[Batch]:
         if self._scanner.rows:
             time_ns, entity, state, tag, value = self._scanner.take_changes()
-            self._weighed |= value is not None
+            if value is not None:
+                self._weighed = True
+                _forget_replaced(time_ns, entity, value)
             yield StateChanges(time_ns, self._paths_of(entity), state, tag, value)
         if self._scanner.points:
             time_ns, entity, event, target = self._scanner.take_points()
             names = np.array(self._event_codes, np.int32)
+            self._note_late(time_ns)
             yield Points(time_ns, self._paths_of(entity), names[event], self._paths_of(target))
+
+    def _note_late(self, time_ns: Int64s) -> None:
+        last_ns = self._scanner.last_ns
+        late = time_ns if last_ns is None else time_ns[time_ns >= last_ns]
+        if len(late):
+            self._late_points.append(late.copy())
 
     def _path_code(self, entity: int) -> int:
         return entity if self._options.keep is None else self._path_codes[entity]
@@ -308,6 +345,8 @@ class Reader:
         trace.clock = Clock(host=metadata.text("host"), utc_at_origin_ns=metadata.start_ns)
         if scanner.last_ns is not None:
             trace.bounds = (0, scanner.last_ns)
+            late = sum(np.count_nonzero(each >= scanner.last_ns) for each in self._late_points)
+            trace.anomalies.add("event_after_end", int(late))
             trace.ends = {
                 self._path_code(code): time_ns for code, time_ns in scanner.beyond().items()
             }
@@ -315,6 +354,14 @@ class Reader:
         trace.lanes.append(LaneDeclaration("*", entity_kind=kind, states=self._states))
         if self._weighed:
             trace.lanes.append(LaneDeclaration("*/value", kind="counter", entity_kind=kind))
-        trace.anomalies.add("zero_length_state", scanner.repeats)
         trace.anomalies.add("event_without_time", scanner.untimed)
         trace.anomalies.add("definition_with_time", scanner.twofold)
+
+
+def _forget_replaced(time_ns: Int64s, entity: Int32s, value: npt.NDArray[np.float64]) -> None:
+    """Make NaN of values that a later datum replaces at once, which is counted with its state."""
+    rows = np.flatnonzero(~np.isnan(value))
+    rows = rows[np.lexsort((time_ns[rows], entity[rows]))]
+    before, after = rows[:-1], rows[1:]
+    same = (time_ns[before] == time_ns[after]) & (entity[before] == entity[after])
+    value[before[same]] = np.nan
