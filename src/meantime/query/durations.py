@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
-from meantime.errors import TimeRangeError
+from meantime.columns import Coded
+from meantime.errors import MeantimeError, TimeRangeError
 from meantime.kernels import calls
+from meantime.tabular import Tabular
 from meantime.units import bin_edge
 
 if TYPE_CHECKING:
@@ -17,27 +19,31 @@ if TYPE_CHECKING:
     from meantime.columns import Int32s, Int64s
     from meantime.history.history import History
     from meantime.history.spans import SpanTable
+    from meantime.tabular import Column
 
 __all__ = ["Grouping", "SpanStatistics", "duration_histogram", "longest_spans", "span_statistics"]
 
 Grouping: TypeAlias = Literal["name", "category", "thread"]
 
+_INT64 = np.iinfo(np.int64)
 _QUANTILES = np.array([(1, 2), (9, 10), (99, 100)], np.int64)
 
 
 @dataclass(frozen=True, slots=True)
-class SpanStatistics:
+class SpanStatistics(Tabular):
     """Statistics per group, the group with the largest self time first; ties by key.
 
-    Quantiles are nearest rank: the ceil(q * n)-th smallest duration. Spans of a name inside spans
-    of that name count each with its whole duration in `total_ns`; in `self_ns` every nanosecond of
-    a thread's lane counts once.
+    Quantiles are nearest rank: the ceil(q * n)-th smallest duration. Of a recursive function
+    `total_ns` counts every call with its whole duration, so it can exceed the time that passed;
+    `covered_ns` counts that time once.
 
     Attributes:
         keys: The names, categories (None for none) or threads' paths.
         count: int64, how many spans.
         total_ns: int64, the sum of their durations.
-        self_ns: int64, the sum of their times outside the spans directly in them.
+        self_ns: int64, the sum of their times outside the spans directly inside them.
+        covered_ns: int64, the time within the range in which any of them was open, summed over the
+            threads.
         min_ns: int64, the shortest.
         max_ns: int64, the longest.
         median_ns: int64.
@@ -49,6 +55,7 @@ class SpanStatistics:
     count: Int64s
     total_ns: Int64s
     self_ns: Int64s
+    covered_ns: Int64s
     min_ns: Int64s
     max_ns: Int64s
     median_ns: Int64s
@@ -57,6 +64,21 @@ class SpanStatistics:
 
     def __len__(self) -> int:
         return len(self.keys)
+
+    def columns(self) -> dict[str, Column]:
+        """Return the columns; the names, categories or threads are in `key`."""
+        return {
+            "key": Coded.of(self.keys),
+            "count": self.count,
+            "total_ns": self.total_ns,
+            "self_ns": self.self_ns,
+            "covered_ns": self.covered_ns,
+            "median_ns": self.median_ns,
+            "p90_ns": self.p90_ns,
+            "p99_ns": self.p99_ns,
+            "min_ns": self.min_ns,
+            "max_ns": self.max_ns,
+        }
 
 
 def span_statistics(
@@ -80,6 +102,7 @@ def span_statistics(
 
     Raises:
         TimeRangeError: If the range is empty.
+        MeantimeError: If durations add up to more than 64 bits hold.
     """
     if start_ns is not None and end_ns is not None and start_ns >= end_ns:
         raise TimeRangeError(f"the range from {start_ns} ns to {end_ns} ns is empty")
@@ -88,15 +111,33 @@ def span_statistics(
     if not whole and (start_ns is not None or end_ns is not None):
         starts, ends = (np.clip(times, start_ns, end_ns) for times in (starts, ends))
     group, keys = _groups(history, spans, by)
-    columns = calls.durations(starts, ends, spans.parent, group, len(keys), _QUANTILES)
+    try:
+        columns = calls.durations(
+            starts,
+            ends,
+            spans.parent,
+            spans.offsets,
+            group,
+            len(keys),
+            _INT64.min if start_ns is None else start_ns,
+            _INT64.max if end_ns is None else end_ns,
+            _QUANTILES,
+        )
+    except OverflowError:
+        raise MeantimeError(
+            "the durations of these spans add up to more than 2^63 ns: is a time wrong?"
+        ) from None
     present = np.flatnonzero(columns[0])
     order = sorted(present.tolist(), key=lambda row: (-int(columns[2][row]), keys[row] or ""))
-    count, total_ns, self_ns, min_ns, max_ns, quantiles = (column[order] for column in columns)
+    count, total_ns, self_ns, covered_ns, min_ns, max_ns, quantiles = (
+        column[order] for column in columns
+    )
     return SpanStatistics(
         [keys[row] for row in order],
         count,
         total_ns,
         self_ns,
+        covered_ns,
         min_ns,
         max_ns,
         quantiles[:, 0],

@@ -15,15 +15,15 @@ import numpy as np
 
 from meantime.columns import Coded
 from meantime.errors import UsageError
-from meantime.tabular import ColumnBatches, need
+from meantime.tabular import ColumnBatches, Tabular, need
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from meantime.history import History
-    from meantime.tabular import Column, Tabular
+    from meantime.tabular import Column
 
-__all__ = ["Answer", "answer", "tables"]
+__all__ = ["Answer", "SqlTable", "answer", "result", "tables"]
 
 _ROWS = 2**16
 
@@ -44,6 +44,37 @@ class Answer:
     def arrow_batches(self) -> Any:
         """Return a `pyarrow.RecordBatchReader`."""
         return self._reader
+
+
+class SqlTable(Tabular):
+    """The rows that a statement returned."""
+
+    __slots__ = ("_table",)
+
+    def __init__(self, table: Any) -> None:
+        self._table = table
+
+    def columns(self) -> dict[str, Column]:
+        """Return the columns by name, as NumPy arrays."""
+        names = _distinct(self._table.column_names)
+        return {
+            name: column.to_numpy() for name, column in zip(names, self._table.columns, strict=True)
+        }
+
+    def _reader(self) -> Any:
+        return self._table.to_reader()
+
+    def __len__(self) -> int:
+        return int(self._table.num_rows)
+
+    def __repr__(self) -> str:
+        return f"SqlTable: {len(self):,} rows of {', '.join(self._table.column_names)}"
+
+
+def result(history: History, statement: str) -> SqlTable:
+    """Return all rows of a statement; raises as `answer` does."""
+    with answer(history, statement) as rows:
+        return SqlTable(rows.arrow_batches().read_all())
 
 
 @contextmanager
@@ -74,14 +105,14 @@ def tables(history: History) -> dict[str, Tabular]:
         "attributes": _attributes(history, every),
         "tags": _tags(history),
         "states": _states(history),
-        "spans": history.spans(),
-        "samples": history.samples(),
-        "points": history.points(),
-        "flows": history.flows(),
+        "spans": _plain(history.spans()),
+        "samples": _plain(history.samples()),
+        "points": _plain(history.points()),
+        "flows": _plain(history.flows()),
     }
     # A history in which no time passes has no range to ask for.
     if history.start_ns < history.end_ns:
-        known["intervals"] = history.interval_batches(every)
+        known["intervals"] = history.interval_batches(every).without_paths()
     return known
 
 
@@ -120,6 +151,11 @@ def _states(history: History) -> Tabular:
         number=np.array([state.value for _, state in rows], np.int64),
         color=Coded.of([state.color for _, state in rows]),
     )
+
+
+def _plain(table: Tabular) -> Tabular:
+    """Return a table without paths: a statement joins the table `attributes`, which has them."""
+    return ColumnBatches(lambda: iter([table.columns()]))
 
 
 def _table(**columns: Column) -> Tabular:

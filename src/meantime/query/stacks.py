@@ -66,6 +66,9 @@ def span_tree(
 ) -> CallTree:
     """Return the call tree of spans, of all their threads together.
 
+    Every instant counts once for a thread, for the latest begun of its open spans. So where spans
+    partly overlap, the time they share is that of the later one.
+
     Times are clipped to [start_ns, end_ns); the spans should be those selected for that range.
 
     >>> from meantime.testing import history_from_spans
@@ -79,8 +82,7 @@ def span_tree(
         starts, ends = (np.clip(times, start_ns, end_ns) for times in (starts, ends))
     stack, parent, frame = calls.stacks(spans.parent, spans.name.codes)
     table = StackTable(parent, frame, spans.name.names)
-    self_ns = nest.self_time(starts, ends, spans.parent)
-    return _tree(table, stack, self_ns)
+    return _tree(table, stack, nest.innermost_time(starts, ends, spans.offsets))
 
 
 def sample_tree(samples: SampleTable) -> CallTree:

@@ -9,14 +9,18 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from meantime.attributes import entity_name
-from meantime.columns import exact_sum, named
+from meantime.columns import Coded, exact_sum, named
+from meantime.tabular import Tabular
 
 if TYPE_CHECKING:
     from meantime.columns import Int32s, Int64s, Values
     from meantime.history.history import History
     from meantime.history.results import Intervals
+    from meantime.tabular import Column
 
 __all__ = ["StateStatistics", "StatisticsRow", "state_quarks", "state_statistics"]
+
+_QUANTILES = ("median_ns", "p90_ns", "p99_ns")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +55,8 @@ class StatisticsRow:
 
 
 @dataclass(frozen=True, slots=True)
-class StateStatistics:
-    """Statistics over a range.
+class StateStatistics(Tabular):
+    """Statistics over a range; as a table, its rows.
 
     Attributes:
         by: What the rows are: one a state, or one a state of each entity.
@@ -65,6 +69,17 @@ class StateStatistics:
     range_ns: tuple[int, int]
     rows: list[StatisticsRow]
     transitions: list[tuple[str, str, int]]
+
+    def columns(self) -> dict[str, Column]:
+        """Return a column for each field of a row, without `entity` where the rows have none."""
+        columns: dict[str, Column] = {}
+        if self.by == "entity":
+            columns["entity"] = Coded.of([row.entity for row in self.rows])
+        columns["state"] = Coded.of([row.key for row in self.rows])
+        for name in ("count", "total_ns", "share", "mean_ns", *_QUANTILES, "min_ns", "max_ns"):
+            dtype = np.float64 if name in {"share", "mean_ns"} else np.int64
+            columns[name] = np.array([getattr(row, name) for row in self.rows], dtype)
+        return columns
 
 
 def state_quarks(history: History) -> Int32s:

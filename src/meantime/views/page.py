@@ -97,6 +97,16 @@ class Page:
         parts.append(b"\n</svg>\n")
         return b"".join(parts)
 
+    def html(self) -> bytes:
+        """Return the page as an HTML file."""
+        return (
+            b'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>'
+            + escape(self.title).encode()
+            + b"</title><style>body{margin:0}</style></head><body>\n"
+            + self.document()
+            + b"</body></html>\n"
+        )
+
 
 def _style() -> str:
     def rules(looks: Mapping[str, str]) -> str:

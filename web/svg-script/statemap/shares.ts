@@ -1,4 +1,8 @@
-/** How long rows were in states and had tags, over a range or at a time: exact integers. */
+/**
+ * How long rows were in states and had tags, over a range or at a time: exact integers, unless an
+ * edge of the range or the time lies within a merged rectangle. Then the figure is an estimate, and
+ * comes with the most that it can be wrong by.
+ */
 
 import { Sums, firstAbove, halves } from "../../shared/times";
 import { type Panel, length, rectangleAt } from "./model";
@@ -6,6 +10,16 @@ import { type Panel, length, rectangleAt } from "./model";
 export interface Totals {
   states: Sums;
   tags: Sums;
+  /** By state and by tag, how many nanoseconds the sum can be wrong by; 0 if it is exact. */
+  stateErrors: Float64Array;
+  tagErrors: Float64Array;
+}
+
+/** How wrong an estimate can be of what lies in a part of a rectangle, given what the whole holds. */
+function error(estimate: number, ns: number, inside: number, whole: number): number {
+  const least = Math.max(0, ns - (whole - inside));
+  const most = Math.min(ns, inside);
+  return Math.max(estimate - least, most - estimate);
 }
 
 /**
@@ -15,6 +29,8 @@ export interface Totals {
 export function totals(panel: Panel, rows: Int32Array, start: bigint, end: bigint): Totals {
   const states = new Sums(panel.states.length);
   const tags = new Sums(panel.tags.length);
+  const stateErrors = new Float64Array(panel.states.length);
+  const tagErrors = new Float64Array(panel.tags.length);
   const [hi, lo] = halves(start);
   const span = Number(end - start);
   const { starts, ends, state, stateNs, stateAt, tag, tagNs, tagAt } = panel;
@@ -37,33 +53,48 @@ export function totals(panel: Panel, rows: Int32Array, start: bigint, end: bigin
       const whole = right - left;
       const part = (ns: number) => (ns === whole ? inside : Math.round(ns * (inside / whole)));
       for (let at = stateAt[i]!; at < stateAt[i + 1]!; at++) {
-        states.add(state[at]!, part(stateNs.number(at)));
+        const ns = stateNs.number(at);
+        states.add(state[at]!, part(ns));
+        stateErrors[state[at]!]! += error(part(ns), ns, inside, whole);
       }
-      for (let at = tagAt[i]!; at < tagAt[i + 1]!; at++) tags.add(tag[at]!, part(tagNs.number(at)));
+      for (let at = tagAt[i]!; at < tagAt[i + 1]!; at++) {
+        const ns = tagNs.number(at);
+        tags.add(tag[at]!, part(ns));
+        tagErrors[tag[at]!]! += error(part(ns), ns, inside, whole);
+      }
     }
   }
-  return { states, tags };
+  return { states, tags, stateErrors, tagErrors };
 }
 
 export interface Counts {
   states: Float64Array;
   tags: Float64Array;
+  /** By state and by tag, how many rows the count can be wrong by; 0 if it is exact. */
+  stateErrors: Float64Array;
+  tagErrors: Float64Array;
 }
 
 /** How many of a panel's rows are in each state and have each tag; a mixed rectangle counts in parts. */
 export function counts(panel: Panel, rows: Int32Array, ns: bigint): Counts {
   const states = new Float64Array(panel.states.length);
   const tags = new Float64Array(panel.tags.length);
+  const stateErrors = new Float64Array(panel.states.length);
+  const tagErrors = new Float64Array(panel.tags.length);
   for (const row of rows) {
     const i = rectangleAt(panel, row, ns);
     if (i < 0) continue;
     const whole = length(panel, i);
     for (let at = panel.stateAt[i]!; at < panel.stateAt[i + 1]!; at++) {
-      states[panel.state[at]!]! += panel.stateNs.number(at) / whole;
+      const part = panel.stateNs.number(at) / whole;
+      states[panel.state[at]!]! += part;
+      if (part < 1) stateErrors[panel.state[at]!]! += Math.max(part, 1 - part);
     }
     for (let at = panel.tagAt[i]!; at < panel.tagAt[i + 1]!; at++) {
-      tags[panel.tag[at]!]! += panel.tagNs.number(at) / whole;
+      const part = panel.tagNs.number(at) / whole;
+      tags[panel.tag[at]!]! += part;
+      if (part < 1) tagErrors[panel.tag[at]!]! += Math.max(part, 1 - part);
     }
   }
-  return { states, tags };
+  return { states, tags, stateErrors, tagErrors };
 }

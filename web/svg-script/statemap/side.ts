@@ -147,8 +147,11 @@ export class Side {
     const table = h("table", { class: "legend bars" }, h("thead", {}, head));
     const body = h("tbody");
     table.append(body);
+    let estimated = false;
     panels[0]!.states.forEach((state, index) => {
       const ns = sums.reduce((sum, { states }) => sum + states.get(index), 0n);
+      const error = sums.reduce((sum, { stateErrors }) => sum + stateErrors[index]!, 0);
+      estimated ||= error > 0;
       const share = span ? Number(ns) / span : 0;
       const isLit = lit?.legend === legend && lit.state === index;
       const toggle = button(
@@ -162,17 +165,20 @@ export class Side {
         "tr",
         { class: isLit ? "lit" : "" },
         h("td", {}, toggle),
-        bar(share, state.color),
-        h("td", { class: "number muted" }, ns ? short(ns) : "–"),
+        bar(share, state.color, timeError(error)),
+        figure(ns || error ? short(ns) : "–", "number muted", timeError(error)),
       );
       if (mark !== null) {
         const count = counted.reduce((sum, { states }) => sum + states[index]!, 0);
-        row.append(h("td", { class: "number count" }, count ? `${tidy(count)} (${Math.floor((100 * count) / entityCount)} %)` : "–"));
+        const wrong = counted.reduce((sum, { stateErrors }) => sum + stateErrors[index]!, 0);
+        estimated ||= wrong > 0;
+        const text = count ? `${tidy(count)} (${Math.floor((100 * count) / entityCount)} %)` : "–";
+        row.append(figure(text, "number count", rowError(wrong)));
       }
       body.append(row);
     });
     const title = many ? h("h2", {}, "States of ", ...joined(panels)) : h("h2", {}, "States");
-    return [title, this.scopeText(), table];
+    return [title, this.scopeText(), table, ...(estimated ? [estimates()] : [])];
   }
 
   private drawTags(): void {
@@ -213,6 +219,7 @@ export class Side {
     const { start, end, chosen } = session.range;
     const shares = new Map<string, number>();
     const times = new Map<string, bigint>();
+    const errors = new Map<string, number>();
     let rowCount = 0;
     for (const panel of panels) {
       const rows = session.scope(panel);
@@ -220,6 +227,7 @@ export class Side {
       const held: Counts | Totals = atTime ? counts(panel, rows, mark) : totals(panel, rows, start, end);
       for (const [value, tags] of byValue(panel, lit!.state, property)) {
         for (const tag of tags) {
+          errors.set(value, (errors.get(value) ?? 0) + held.tagErrors[tag]!);
           if (held.tags instanceof Float64Array) {
             shares.set(value, (shares.get(value) ?? 0) + held.tags[tag]!);
           } else times.set(value, (times.get(value) ?? 0n) + held.tags.get(tag));
@@ -229,6 +237,7 @@ export class Side {
     const whole = rowCount * (atTime ? 1 : Number(end - start));
     if (!atTime) for (const [value, ns] of times) shares.set(value, Number(ns));
     const sorted = [...shares].filter(([, held]) => held > 0).sort((a, b) => b[1] - a[1]);
+    const told = (error: number) => (atTime ? rowError(error) : timeError(error));
     const caption = h("div", { class: "scope muted" });
     if (row) caption.append(name(row.panel.kind), " ", h("b", {}, name(row.panel.entities[row.row]!)), ": ");
     caption.append("by ", name(property), atTime
@@ -236,8 +245,11 @@ export class Side {
       : ` over ${chosen ? "selected range" : "span"} ${exact(end - start)}`);
     const body = h("tbody");
     let total = 0;
+    let totalError = 0;
     for (const [value, held] of sorted) {
       total += held;
+      const error = errors.get(value)!;
+      totalError += error;
       const isLit = session.value === value;
       const toggle = button(value === "" ? h("i", { class: "muted" }, "empty") : name(value), "Recolour where it occurs", () => {
         session.value = isLit ? null : value;
@@ -248,8 +260,8 @@ export class Side {
           "tr",
           { class: isLit ? "lit" : "" },
           h("td", {}, toggle),
-          bar(whole ? held / whole : 0, "var(--accent)"),
-          h("td", { class: "number muted" }, atTime ? tidy(held) : short(times.get(value)!)),
+          bar(whole ? held / whole : 0, "var(--accent)", told(error)),
+          figure(atTime ? tidy(held) : short(times.get(value)!), "number muted", told(error)),
         ),
       );
     }
@@ -258,18 +270,41 @@ export class Side {
       "tr",
       {},
       h("td", {}, "total"),
-      h("td", { class: "number" }, percent(whole ? total / whole : 0)),
-      h("td", { class: "number muted" }, atTime ? tidy(total) : short(totalNs)),
+      figure(percent(whole ? total / whole : 0), "number", told(totalError)),
+      figure(atTime ? tidy(total) : short(totalNs), "number muted", told(totalError)),
     );
-    return [caption, h("table", { class: "values bars" }, body, h("tfoot", {}, foot))];
+    const table = h("table", { class: "values bars" }, body, h("tfoot", {}, foot));
+    return [caption, table, ...(totalError ? [estimates()] : [])];
   }
 }
 
-function bar(share: number, color: string): HTMLElement {
+function bar(share: number, color: string, wrongBy: string | null): HTMLElement {
+  const made = figure(share > 0 ? percent(share) : "–", "number bar", wrongBy);
+  made.style.cssText = `--share:${Math.min(100, share * 100).toFixed(2)}%;--color:${color}`;
+  return made;
+}
+
+/** A cell with a figure; with ≈ before it and the most it can be wrong by, if it is an estimate. */
+function figure(text: string, kind: string, wrongBy: string | null): HTMLElement {
+  if (wrongBy === null) return h("td", { class: kind }, text);
+  return h("td", { class: kind, title: `estimated, wrong by at most ${wrongBy}` }, `≈ ${text}`);
+}
+
+/** An error bound as text; null if the figure is exact. */
+function timeError(ns: number): string | null {
+  return ns > 0 ? short(BigInt(Math.ceil(ns))) : null;
+}
+
+function rowError(rows: number): string | null {
+  return rows > 0 ? `${tidy(Math.ceil(rows * 100) / 100)} rows` : null;
+}
+
+function estimates(): HTMLElement {
   return h(
-    "td",
-    { class: "number bar", style: `--share:${Math.min(100, share * 100).toFixed(2)}%;--color:${color}` },
-    share > 0 ? percent(share) : "–",
+    "p",
+    { class: "estimates muted" },
+    "≈ estimated: an edge of the range, or the mark, lies within merged rectangles, whose states " +
+      "are known in total but not in order. Draw the range with -b and -e for exact figures.",
   );
 }
 

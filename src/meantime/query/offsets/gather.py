@@ -107,7 +107,8 @@ def offset_map(
 
     Spans are mapped from the outermost in, so each moment of a thread counts once; those of one
     name (`choice.event`) wherever they are. Intervals that reach beyond the window are clipped;
-    they count as starting or ending only if they do so inside.
+    they count as starting or ending only if they do so inside, and without a window wherever they
+    do. A window outside the history gives a map in which nothing is recorded.
 
     Args:
         history: What happened.
@@ -124,13 +125,14 @@ def offset_map(
     if value not in _VALUES[kind]:
         raise UsageError(f"{kind} have no {value}: {', '.join(_VALUES[kind])}")
     low, high = choice.window
+    first_ns, end_ns = history.bounds
     window = (
-        history.bounds[0] if low is None else low,
-        history.bounds[1] if high is None else high,
+        first_ns if low is None else max(low, first_ns),
+        end_ns if high is None else min(high, end_ns),
     )
     gathering = _Gathering(history, choice, window, source)
     builder = CellsBuilder(type(fold)(fold.origin_ns - offset_ns, fold.period_ns, fold.rows))
-    for rows in gathering.rows(kind):
+    for rows in gathering.rows(kind) if window[0] < window[1] else ():
         key = None if choice.by is None else rows.key
         if rows.end_ns is None:
             builder.add_times(
@@ -141,7 +143,10 @@ def offset_map(
             builder.add_intervals(begin, np.maximum(begin, end), keys=key)
         else:
             times = rows.end_ns if value == "ends" else rows.start_ns
-            inside = (times >= window[0]) & (times < window[1])
+            # The bounds of the history are no window: what ends there has ended.
+            inside = np.ones(len(times), np.bool_) if low is None else times >= low
+            if high is not None:
+                inside &= times < high
             builder.add_times(times[inside], keys=None if key is None else key[inside])
     recorded = clipped([history.bounds], *window)
     found = OffsetMap.of(
@@ -281,7 +286,7 @@ class _Gathering:
 
     def _refusal(self, kind: Kind, possible: Sequence[str]) -> UsageError:
         return UsageError(
-            f"{kind} cannot be taken apart by {self._choice.by}: {', '.join(possible)}"
+            f"cannot group {kind} by {self._choice.by!r}; choose one of: {', '.join(possible)}"
         )
 
     def _key(self, name: str) -> int:

@@ -1,9 +1,14 @@
-"""Histories in the formats of others: each module writes one, and counts what it cannot hold."""
+"""Histories in the formats of others: each module writes one, and counts what it cannot hold.
+
+Installed packages add formats by entry points of the group `meantime.views`.
+"""
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+
+from meantime.additions import VIEWS, additions, warn_about
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -11,7 +16,7 @@ if TYPE_CHECKING:
 
     from meantime.history.history import History
 
-__all__ = ["TARGETS", "Target", "export"]
+__all__ = ["TARGETS", "Target", "Writer", "added", "export"]
 
 
 class Target(NamedTuple):
@@ -42,18 +47,54 @@ TARGETS = {
 }
 
 
+class Writer(Protocol):
+    """What an entry point of the group `meantime.views` is: a module, or another object.
+
+    The entry point's name is that of the format.
+
+    Attributes:
+        SUFFIX: What the names of its files end in.
+    """
+
+    SUFFIX: str
+
+    def write(self, history: History, lost: Counter[str]) -> Iterator[bytes]:
+        """Yield the file of a history, and count in `lost` what it cannot hold, by what it is."""
+
+
+def added() -> dict[str, Writer]:
+    """Return what installed packages add to `TARGETS`, by the format's name.
+
+    What has the name of a format that is there already is skipped, with a warning.
+    """
+    found: dict[str, Writer] = {}
+    for addition in additions(VIEWS, _is_writer):
+        if addition.name in TARGETS or addition.name in found:
+            warn_about(addition, VIEWS, "has the name of another format")
+        else:
+            found[addition.name] = addition.value
+    return found
+
+
+def _is_writer(value: Any) -> bool:
+    suffix = getattr(value, "SUFFIX", None)
+    return isinstance(suffix, str) and bool(suffix) and callable(getattr(value, "write", None))
+
+
 class _Writer(Protocol):
     def write(self, history: History, lost: Counter[str], *, version: int) -> Iterator[bytes]: ...
 
 
 def export(history: History, target: str, lost: Counter[str]) -> Iterator[bytes]:
-    """Yield the file of a history in a format of `TARGETS`.
+    """Yield the file of a history in a format of `TARGETS`, or of those that were added.
 
     Args:
         history: What is written.
         target: The format's name.
         lost: Counts what the format cannot hold, by what it is; final when all was yielded.
     """
+    if target not in TARGETS:
+        return added()[target].write(history, lost)
     chosen = TARGETS[target]
     writer = cast("_Writer", import_module(f"{__name__}.{chosen.module}"))
     if not chosen.knows_states:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from meantime.query.threads import thread_of
+from meantime.trace import SpanFlag
 from meantime.views.export.rest import count_rest
 from meantime.views.export.walk import lanes, walk
 
@@ -29,6 +32,7 @@ _MOST_BYTES = 255
 _MOST_BUFFER_BYTES = 1 << 20
 _LARGEST_ID = 2**32 - 1
 _LARGEST_DOUBLE = 2**53
+_NEVER = -(2**63)
 
 
 def write(history: History, lost: Counter[str], *, version: int) -> Iterator[bytes]:
@@ -111,10 +115,38 @@ def _arguments(spans: SpanTable, row: int, lost: Counter[str]) -> bytes:
     return b"" if text is None else _cut(text.encode(), "arguments", lost)
 
 
+def _left_open(spans: SpanTable, rows: list[int], lost: Counter[str]) -> set[int]:
+    """Return the unfinished spans of a lane that need no end: they end with what is written.
+
+    The others are written with an end, as finished, and counted.
+    """
+    index = np.array(rows, np.int64)
+    is_unfinished = (spans.flags[index] & np.uint8(SpanFlag.UNFINISHED)) != 0
+    unfinished = set(index[is_unfinished].tolist())
+    if not unfinished:
+        return unfinished
+    # Nothing follows the ends of the last span and of those it is in. An end closes the innermost
+    # open span, so only the outermost of them can stay open.
+    lane, row = spans.lane[rows[0]], rows[-1]
+    last = [row]
+    while (row := int(spans.parent[row])) >= 0 and spans.lane[row] == lane:
+        last.append(row)
+    until_ns = int(spans.end_ns[last[-1]])
+    found: list[int] = []
+    while last and last[-1] in unfinished and spans.end_ns[last[-1]] == until_ns:
+        found.append(last.pop())
+    written = np.setdiff1d(index, found)
+    last_ns = max(int(spans.start_ns[index].max()), int(spans.end_ns[written].max(initial=_NEVER)))
+    if found and last_ns < until_ns:
+        found.pop()
+    lost["unfinished spans, which became finished"] += len(unfinished) - len(found)
+    return set(found)
+
+
 def _stream(
     spans: SpanTable, rows: list[int], texts: list[bytes], ids: tuple[int, int], lost: Counter[str]
 ) -> Iterator[bytes]:
-    unfinished = spans.unfinished
+    left_open = _left_open(spans, rows, lost)
     records = bytearray()
     for begins, row, time_ns in walk(spans, rows):
         if abs(time_ns) > _LARGEST_DOUBLE:
@@ -124,7 +156,7 @@ def _stream(
             arguments = _arguments(spans, row, lost)
             records += _BEGIN_1.pack(3, 0, *ids, float(time_ns), len(name), len(arguments))
             records += name + arguments
-        elif not unfinished[row]:
+        elif row not in left_open:
             records += _END_1.pack(4, *ids, float(time_ns))
         if len(records) > _MOST_BUFFER_BYTES:
             yield bytes(records)
@@ -140,14 +172,12 @@ def _buffers(  # noqa: PLR0917 - what all threads share
     ids: tuple[int, int],
     lost: Counter[str],
 ) -> Iterator[bytes]:
-    unfinished = spans.unfinished
+    early = {row for row in rows if spans.start_ns[row] < 0}
+    lost["spans that begin before time 0"] += len(early)
+    left_open = _left_open(spans, [row for row in rows if row not in early], lost)
     records = bytearray(head)
     first_ns: int | None = None
-    early = set()
     for begins, row, time_ns in walk(spans, rows):
-        if begins and time_ns < 0:
-            lost["spans that begin before time 0"] += 1
-            early.add(row)
         if row in early:
             continue
         first_ns = time_ns if first_ns is None else first_ns
@@ -155,7 +185,7 @@ def _buffers(  # noqa: PLR0917 - what all threads share
             name = texts[spans.name.codes[row]]
             arguments = _arguments(spans, row, lost)
             records += _BEGIN_3.pack(3, time_ns, len(name), len(arguments)) + name + arguments
-        elif not unfinished[row]:
+        elif row not in left_open:
             records += _END_3.pack(4, time_ns)
         if len(records) > _MOST_BUFFER_BYTES:
             yield _BUFFER.pack(len(records), ids[1], ids[0], first_ns) + records

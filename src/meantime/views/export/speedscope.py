@@ -10,17 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from meantime.query.stacks import refuse_endless
 from meantime.query.threads import thread_of
 from meantime.views.export.rest import count_rest
 from meantime.views.export.walk import lanes, walk
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from meantime.history.history import History
+    from meantime.query.stacks import CallTree
 
-__all__ = ["write"]
+__all__ = ["write", "write_tree"]
 
 _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 _NOT_HELD = (
@@ -39,18 +41,52 @@ def write(history: History, lost: Counter[str], *, version: int) -> Iterator[byt
         *_evented(history, frames, lost),
         *_sampled(history, frames),
     ]
-    yield (
-        json.dumps(
-            {
-                "$schema": _SCHEMA,
-                "name": history.title or "meantime",
-                "exporter": "meantime",
-                "shared": {"frames": [{"name": name} for name in frames]},
-                "profiles": profiles,
-            }
-        ).encode()
-        + b"\n"
-    )
+    yield _document(history.title or "meantime", frames, profiles)
+
+
+def write_tree(tree: CallTree, *, title: str, unit: str) -> Iterator[bytes]:
+    """Yield a call tree as one sampled profile, a sample per stack.
+
+    Raises:
+        MeantimeError: If its stacks, written out one by one, are too long for any file.
+    """
+    refuse_endless(tree)
+    rows = [row for row, own in enumerate(tree.own.tolist()) if own > 0]
+    frames: dict[str, int] = {}
+    samples = [_frames(tree.stacks.frames_of(row), frames) for row in rows]
+    weights = [int(tree.own[row]) for row in rows]
+    profile = _profile(title, "nanoseconds" if unit == "ns" else "none", 0, samples, weights)
+    yield _document(title, frames, [profile])
+
+
+def _document(name: str, frames: dict[str, int], profiles: list[dict[str, Any]]) -> bytes:
+    document = {
+        "$schema": _SCHEMA,
+        "name": name,
+        "exporter": "meantime",
+        "shared": {"frames": [{"name": frame} for frame in frames]},
+        "profiles": profiles,
+    }
+    return json.dumps(document).encode() + b"\n"
+
+
+def _frames(stack: Sequence[str], frames: dict[str, int]) -> list[int]:
+    """Return the indices of a stack's frames, adding those that are new."""
+    return [frames.setdefault(name, len(frames)) for name in stack]
+
+
+def _profile(
+    name: str, unit: str, start: int, samples: list[list[int]], weights: list[int]
+) -> dict[str, Any]:
+    return {
+        "type": "sampled",
+        "name": name,
+        "unit": unit,
+        "startValue": start,
+        "endValue": start + sum(weights),
+        "samples": samples,
+        "weights": weights,
+    }
 
 
 def _evented(
@@ -83,24 +119,14 @@ def _sampled(history: History, frames: dict[str, int]) -> Iterator[dict[str, Any
         part = samples.select([quark])
         for code in np.unique(part.event.codes).tolist():
             rows = np.flatnonzero(part.event.codes == code)
-            stacks = [
-                [
-                    frames.setdefault(name, len(frames))
-                    for name in part.stacks.frames_of(int(part.stack[row]))
-                ]
-                for row in rows
-            ]
-            weights = part.weight[rows].tolist()
-            start = int(part.time_ns[rows[0]])
-            yield {
-                "type": "sampled",
-                "name": _called(history, quark),
-                "unit": _UNITS.get(part.event.names[code], "none"),
-                "startValue": start,
-                "endValue": start + sum(weights),
-                "samples": stacks,
-                "weights": weights,
-            }
+            stacks = [_frames(part.stacks.frames_of(int(part.stack[row])), frames) for row in rows]
+            yield _profile(
+                _called(history, quark),
+                _UNITS.get(part.event.names[code], "none"),
+                int(part.time_ns[rows[0]]),
+                stacks,
+                part.weight[rows].tolist(),
+            )
 
 
 def _called(history: History, quark: int) -> str:

@@ -25,20 +25,22 @@ class Step(NamedTuple):
 
 
 def lanes(spans: SpanTable, thread: int) -> Iterator[tuple[int, list[int]]]:
-    """Yield each lane of the thread of this place in the table, with its rows."""
+    """Yield each lane of the thread with this index in the table, with its rows."""
     first, last = int(spans.offsets[thread]), int(spans.offsets[thread + 1])
     lane = spans.lane[first:last]
-    for number in range(int(lane.max(initial=0)) + 1):
-        yield number, (np.flatnonzero(lane == number) + first).tolist()
+    rows = np.argsort(lane, kind="stable") + first
+    for number, in_lane in enumerate(np.split(rows, np.cumsum(np.bincount(lane))[:-1])):
+        yield number, in_lane.tolist()
 
 
 def walk(spans: SpanTable, rows: list[int]) -> Iterator[Step]:
     """Yield the begins and ends of the spans of one lane; unfinished ones end too."""
-    depth = spans.depth[rows].tolist()
+    parent = spans.parent[rows].tolist()
     start_ns, end_ns = spans.start_ns[rows].tolist(), spans.end_ns[rows].tolist()
     begun: list[int] = []
     for place, row in enumerate(rows):
-        while len(begun) > depth[place]:
+        # a parent in another lane is not among them
+        while begun and rows[begun[-1]] != parent[place]:
             ended = begun.pop()
             yield Step(False, rows[ended], end_ns[ended])
         begun.append(place)

@@ -163,11 +163,15 @@ def chart(
     in_order = key[by_lane]
     drawn = by_lane[_widest(length[by_lane])]
     panels: list[Panel] = []
+    # the top row of another lane is that of its least depth
+    row = spans.depth.copy()
     for number in np.unique(key).tolist():
         thread, lane = divmod(number, lanes)
         name = thread_title(thread_of(history, int(spans.threads[thread])))
         within = by_lane[slice(*np.searchsorted(in_order, [number, number + 1]))]
-        rows = int(spans.depth[within].max()) + 1
+        top = int(spans.depth[within].min())
+        row[within] -= top
+        rows = int(spans.depth[within].max()) - top + 1
         first, last = np.searchsorted(key[drawn], [number, number + 1]).tolist()
         panels.append(Panel(name + (f", lane {lane}" if lane else ""), first, last, rows))
     return Flame(
@@ -178,7 +182,7 @@ def chart(
         length=length[drawn],
         own=nest.self_time(begin, begin + length, spans.parent)[drawn],
         count=np.ones(len(drawn), np.int64),
-        row=spans.depth[drawn],
+        row=row[drawn],
         frame=spans.name.codes[drawn],
         frames=spans.name.names,
         panels=tuple(panels),

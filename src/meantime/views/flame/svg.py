@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from meantime.views.flame.data import Flame, Panel
 
-__all__ = ["amount", "change_color", "color", "render"]
+__all__ = ["amount", "change_color", "color", "page", "render"]
 
 _WIDTH_PX = 1280
 _TOP_PX = 72
@@ -40,6 +40,11 @@ _FONT_PX = 11
 
 def render(flame: Flame) -> bytes:
     """Return the file; the same flame gives the same bytes."""
+    return page(flame).document()
+
+
+def page(flame: Flame) -> Page:
+    """Return the page of a flame graph or chart."""
     used = np.unique(flame.frame) if len(flame) else np.empty(0, np.int32)
     place = np.zeros(len(flame.frames) + 1, np.int32)
     place[used] = np.arange(len(used), dtype=np.int32)
@@ -79,7 +84,7 @@ def render(flame: Flame) -> bytes:
             "row": flame.row.astype("<i4").tobytes(),
             "frame": place[flame.frame].astype("<i4").tobytes(),
         },
-    ).document()
+    )
 
 
 def panel_fields(panel: object) -> Iterator[object]:

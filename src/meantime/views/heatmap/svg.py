@@ -12,7 +12,7 @@ from meantime.views.heatmap.figure import LEFT_PX, RIGHT_PX, TOP_PX, facts
 from meantime.views.heatmap.image import cells_png
 from meantime.views.heatmap.palette import palette
 from meantime.views.page import Page, header, lines
-from meantime.views.svg import element, escape
+from meantime.views.svg import element
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from meantime.views.heatmap.figure import Figure, Look
     from meantime.views.heatmap.selection import Selection
 
-__all__ = ["figure_page", "html"]
+__all__ = ["figure_page"]
 
 _LEGEND_PX = 260
 _ENTRY_PX = 20
@@ -60,17 +60,6 @@ def figure_page(
         script="heatmap",
         head={"inputs": list(inputs), **_head(figure, found, selection, look)},
         blocks={"cells": _packed(found)},
-    )
-
-
-def html(page: Page) -> bytes:
-    """Return a page as an HTML file."""
-    return (
-        b'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>'
-        + escape(page.title).encode()
-        + b"</title><style>body{margin:0}</style></head><body>\n"
-        + page.document()
-        + b"</body></html>\n"
     )
 
 

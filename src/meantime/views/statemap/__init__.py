@@ -1,14 +1,16 @@
 """The statemap: entities on the Y axis, time on the X axis, states in colour."""
 
-from meantime.views.statemap.assembly import build, count
+from meantime.views.statemap.assembly import HistoryProblem, build, check_states, count
 from meantime.views.statemap.options import DEFAULT_COALESCE, StatemapOptions
 from meantime.views.statemap.view import StatemapView, statemap
 
 __all__ = [
     "DEFAULT_COALESCE",
+    "HistoryProblem",
     "StatemapOptions",
     "StatemapView",
     "build",
+    "check_states",
     "count",
     "statemap",
 ]

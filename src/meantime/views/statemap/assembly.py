@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from typing import TYPE_CHECKING, NamedTuple
 
 from meantime.anomalies import Anomalies
 from meantime.clocks import align
 from meantime.columns import exact_sum
-from meantime.errors import MeantimeError
+from meantime.errors import MeantimeError, UsageError
 from meantime.views.palette import choose, parse
 from meantime.views.statemap.data import Statemap, StatemapPanel, StateRow
 from meantime.views.statemap.events import events, without_row
 from meantime.views.statemap.options import StatemapOptions
 from meantime.views.statemap.paint import paint
 from meantime.views.statemap.panel import draw
-from meantime.views.statemap.subject import subjects
+from meantime.views.statemap.subject import StateTable, subjects
 from meantime.views.statemap.window import Window
 
 if TYPE_CHECKING:
@@ -26,7 +28,26 @@ if TYPE_CHECKING:
     from meantime.views.statemap.panel import Drawing
     from meantime.views.statemap.subject import Subject
 
-__all__ = ["build", "count"]
+__all__ = ["Counted", "HistoryProblem", "build", "check_states", "count"]
+
+
+class HistoryProblem(MeantimeError):  # noqa: N818 - it is about a history, not one of its errors
+    """A history cannot be drawn.
+
+    Attributes:
+        history: Its index among those given.
+    """
+
+    def __init__(self, history: int, reason: str) -> None:
+        super().__init__(reason)
+        self.history = history
+
+
+class Counted(NamedTuple):
+    """What a statemap would have of one history: rectangles, and what was odd."""
+
+    rectangles: int
+    anomalies: Anomalies
 
 
 class _Place(NamedTuple):
@@ -56,38 +77,71 @@ def build(histories: Sequence[History], options: StatemapOptions | None = None) 
         UsageError: If the window ends before it begins, or the filter is no regular expression.
     """
     options = options or StatemapOptions()
-    made = [subjects(history, options.filter) for history in histories]
-    everything = [subject for of_one in made for subject in of_one]
-    given = _given_colors(everything)
-    sort_state = _sort_state(everything, options.sort_by)
-    _check_stack(everything, options.stack_sort_by)
+    made = _made(histories, options)
+    tables = [[subject.table for subject in of_one] for of_one in made]
+    given = _given_colors(tables)
+    sort_state = _sort_state(functools.reduce(operator.iadd, tables, []), options.sort_by)
+    _check_stack(functools.reduce(operator.iadd, tables, []), options.stack_sort_by)
     maps = _draw(histories, made, options)
     if options.stack_sort_by is not None:
         maps = _stacked(maps, options.stack_sort_by)
-    names = {state.name for subject in everything for state in subject.table.states}
+    names = {state.name for of_one in tables for table in of_one for state in table.states}
     chosen = choose(names - given.keys(), given.values())
     panels = tuple(_panel(one, given | chosen, sort_state, options) for one in maps)
     for of_one in made:
         # what was odd in a history is said once, on its first map
         first = next(place for place, one in enumerate(maps) if one.subject is of_one[0])
-        panels[first].anomalies.update(of_one[0].history.anomalies)
-        panels[first].anomalies.add("event_without_row", without_row(of_one))
+        panels[first].anomalies.update(_anomalies(of_one))
     return Statemap(panels, sort_state, options.state_height_px)
 
 
-def count(histories: Sequence[History], options: StatemapOptions | None = None) -> list[int]:
-    """Return how many rectangles each history would have in a statemap, without colors or order.
+def count(histories: Sequence[History], options: StatemapOptions | None = None) -> list[Counted]:
+    """Return what a statemap would have of each history, without colors or order.
 
     Raises:
         MeantimeError: If a history has no states.
         UsageError: If the window ends before it begins, or the filter is no regular expression.
     """
     options = options or StatemapOptions()
-    made = [subjects(history, options.filter) for history in histories]
+    made = _made(histories, options)
     counts = [0] * len(histories)
     for one in _draw(histories, made, options):
         counts[one.history] += len(one.drawing.columns.row)
-    return counts
+    return [Counted(*each) for each in zip(counts, map(_anomalies, made), strict=True)]
+
+
+def check_states(states: Sequence[Sequence[State]], options: StatemapOptions) -> None:
+    """Check colors and the states to sort by against what inputs define, before they are read.
+
+    Raises:
+        MeantimeError: As `build` does.
+    """
+    tables = [StateTable(each) for each in states]
+    _given_colors([[table] for table in tables])
+    _sort_state(tables, options.sort_by)
+    _check_stack(tables, options.stack_sort_by)
+
+
+def _made(histories: Sequence[History], options: StatemapOptions) -> list[list[Subject]]:
+    made = []
+    for number, history in enumerate(histories):
+        try:
+            made.append(subjects(history, options.filter))
+        except UsageError:
+            raise
+        except MeantimeError as error:
+            raise HistoryProblem(number, str(error)) from None
+    return made
+
+
+def _anomalies(of_one: list[Subject]) -> Anomalies:
+    """Return what was odd in a history and about drawing it."""
+    found = Anomalies()
+    found.update(of_one[0].history.anomalies)
+    events, targets = without_row(of_one)
+    found.add("event_without_row", events)
+    found.add("target_without_row", targets)
+    return found
 
 
 def _draw(
@@ -115,28 +169,29 @@ def _stacked(maps: list[_Map], state: str) -> list[_Map]:
     ]
 
 
-def _given_colors(everything: list[Subject]) -> dict[str, RGB]:
+def _given_colors(tables: Sequence[Sequence[StateTable]]) -> dict[str, RGB]:
     """Return the colors that states were given, by the state's name; the first that was given."""
     given: dict[str, RGB] = {}
-    for subject in everything:
-        for state in subject.table.states:
+    for number, of_one in enumerate(tables):
+        for state in (state for table in of_one for state in table.states):
             if state.color is None:
                 continue
             color = parse(state.color)
             if color is None:
-                raise MeantimeError(
+                raise HistoryProblem(
+                    number,
                     f'illegal color "{state.color}" for state "{state.name}":'
-                    " it must be #rrggbb or a CSS color name in lower case"
+                    " it must be #rrggbb or a CSS color name in lower case",
                 )
             given.setdefault(state.name, color)
     return given
 
 
-def _sort_state(everything: list[Subject], name: str | None) -> str | None:
+def _sort_state(everything: Sequence[StateTable], name: str | None) -> str | None:
     """Return the state to sort rows by, None if that is by name."""
     if name is None:
         return None
-    without = [subject for subject in everything if name not in subject.table]
+    without = [table for table in everything if name not in table]
     if not without:
         return name
     if name == "entity":
@@ -144,20 +199,18 @@ def _sort_state(everything: list[Subject], name: str | None) -> str | None:
     raise MeantimeError(f'cannot sort by state "{name}": no such state; {_there_are(without[0])}')
 
 
-def _check_stack(everything: list[Subject], name: str | None) -> None:
+def _check_stack(everything: Sequence[StateTable], name: str | None) -> None:
     if name is None:
         return
-    tables = [
-        [(state.name, state.value) for state in subject.table.states] for subject in everything
-    ]
+    tables = [[(state.name, state.value) for state in table.states] for table in everything]
     if any(table != tables[0] for table in tables):
         raise MeantimeError("can only stack sort like statemaps: their states differ")
-    if name not in everything[0].table:
+    if name not in everything[0]:
         raise MeantimeError(f'unknown stack sorting state "{name}"; {_there_are(everything[0])}')
 
 
-def _there_are(subject: Subject) -> str:
-    return "there are " + ", ".join(f'"{state.name}"' for state in subject.table.states)
+def _there_are(table: StateTable) -> str:
+    return "there are " + ", ".join(f'"{state.name}"' for state in table.states)
 
 
 def _places(histories: Sequence[History], options: StatemapOptions) -> Iterator[_Place]:

@@ -36,13 +36,16 @@ def events(history: History, quarks: Int32s, window: Window) -> Events:
     return Events(time_ns[kept], row[kept], name.astype(np.int32), target[kept], names)
 
 
-def without_row(subjects: list[Subject]) -> int:
-    """Return how many events of one history are on entities that none of its maps knows."""
+def without_row(subjects: list[Subject]) -> tuple[int, int]:
+    """Return how many events of one history, and how many of their targets, have no row."""
     history = subjects[0].history
     known = np.zeros(len(history.attributes), np.bool_)
     for subject in subjects:
         known[subject.owners] = True
         known[subject.filtered] = True
-    return int(np.count_nonzero(~known[history.points().quark])) + int(
-        np.count_nonzero(~known[history.flows().from_quark])
+    flows = history.flows()
+    drawn = known[flows.from_quark]
+    alone = np.count_nonzero(~known[history.points().quark])
+    return int(alone + np.count_nonzero(~drawn)), int(
+        np.count_nonzero(drawn & ~known[flows.to_quark])
     )

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from meantime.errors import UsageError
+from meantime.views.statemap.rows import matching
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,6 +33,9 @@ class StatemapOptions:
         state_height_px: How high a row is.
         offsets_ns: By place of a history but the first, where its time 0 is in the first's time,
             whatever their clocks say.
+
+    Raises:
+        UsageError: If one of them cannot be, whatever the histories hold.
     """
 
     begin_ns: int | None = None
@@ -49,5 +53,7 @@ class StatemapOptions:
             raise UsageError(f"the coalesce factor is {self.coalesce}: it must be at least 1")
         if self.state_height_px < 0:
             raise UsageError(f"the state height is {self.state_height_px}: it cannot be negative")
+        if self.filter is not None:
+            matching(self.filter, ())
         if 0 in self.offsets_ns:
             raise UsageError("the first map has no offset: the others are placed against it")

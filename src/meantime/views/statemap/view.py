@@ -2,65 +2,39 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from meantime.errors import OutputError, UsageError
-from meantime.files import write_whole
 from meantime.history import History
 from meantime.units import format_ns
+from meantime.views.picture import Picture
 from meantime.views.statemap import document, svg
 from meantime.views.statemap.assembly import build
 from meantime.views.statemap.options import DEFAULT_COALESCE, StatemapOptions
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from meantime.views.statemap.data import Statemap
 
 __all__ = ["StatemapView", "statemap"]
 
-_RENDERERS = {".svg": svg.render, ".json": document.render}
-_NOTEBOOK_HEIGHT_PX = 640
 
-
-class StatemapView:
-    """A statemap, to be looked at in a notebook or saved.
+class StatemapView(Picture):
+    """A statemap, to be looked at in a notebook or saved as .svg or .json.
 
     Attributes:
         data: What it shows, as columns.
     """
 
+    noun = "statemap"
+    formats = ("svg", "json")
+
     def __init__(self, data: Statemap) -> None:
         self.data = data
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the statemap to a file, which is whole or not there.
-
-        As a picture that is a page, if the name ends in `.svg`; as data, if it ends in `.json`.
-
-        Raises:
-            UsageError: If the name ends in something else.
-            OutputError: If the file cannot be written.
-        """
-        target = Path(path)
-        renderer = _RENDERERS.get(target.suffix)
-        if renderer is None:
-            raise UsageError(f"{str(path)!r}: a statemap is written as .svg or .json")
-        try:
-            write_whole(target, [renderer(self.data)])
-        except OSError as error:
-            raise OutputError(f"{path}: cannot be written: {error.strerror}") from None
-
-    def _repr_html_(self) -> str:
-        # a document of its own, since a notebook runs no script that stands in its output
-        file = b64encode(svg.render(self.data)).decode()
-        return (
-            f'<iframe src="data:image/svg+xml;base64,{file}"'
-            f' style="width:100%;height:{_NOTEBOOK_HEIGHT_PX}px;border:0"></iframe>'
-        )
+    def render(self, form: str) -> Iterable[bytes]:
+        """Return the file: `svg` is a picture that is a page in a browser, `json` is data."""
+        return [(document if form == "json" else svg).render(self.data)]
 
     def __repr__(self) -> str:
         first = self.data.panels[0]

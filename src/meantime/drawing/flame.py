@@ -1,0 +1,184 @@
+"""The flame graph or chart of one input, or the comparison of two."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from meantime.drawing.inputs import history_of, label_of, silent, texts, title_of
+from meantime.errors import InputError, UsageError
+from meantime.query.offsets.band import samples_in_band, samples_of_event
+from meantime.query.parts import part_of
+from meantime.query.stacks import difference, gone, sample_tree
+from meantime.query.threads import thread_quarks
+from meantime.query.trees import call_tree, sample_unit
+from meantime.units import duration_ns
+from meantime.views.flame.view import FlameView
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from meantime.drawing.inputs import Progress, Source
+    from meantime.history.history import History
+    from meantime.query.parts import Part
+    from meantime.query.stacks import CallTree
+    from meantime.units import Time
+
+__all__ = ["flame"]
+
+
+def flame(
+    source: Source,
+    *,
+    start: Time | None = None,
+    end: Time | None = None,
+    threads: str | Sequence[str] = (),
+    whole: bool = False,
+    against: Source | tuple[Time, Time] | None = None,
+    elided: bool = False,
+    offset: tuple[Time, Time] | None = None,
+    period: Time | None = None,
+    event: str | None = None,
+    chart: bool = False,
+    title: str | None = None,
+    lenient: bool = False,
+    progress: Progress | None = None,
+) -> FlameView:
+    """Return the flame graph of a history's spans or samples, or its flame chart.
+
+    Times are nanoseconds, or texts such as `"1.5s"` and `"2026-07-01T09:00Z"`.
+
+    >>> from meantime.testing import history_from_samples
+    >>> flame(history_from_samples([(0, "t", ["a", "b"], 1), (1, "t", ["a", "c"], 3)]))
+    <Flame graph 'history': 3 stacks, in samples>
+
+    Args:
+        source: A history or a path.
+        start: Where the range begins.
+        end: Where it ends.
+        threads: Only threads with these ids, names or `PROCESS/THREAD`; `*` and `?` are wildcards.
+        whole: Count the full duration of spans that cross the range's edges.
+        against: Colour by the change of share since this range, or since another history or path.
+        elided: Draw only what `against` has and the range lacks.
+        offset: Only samples between these two offsets of every period.
+        period: The period of `offset`; one second unless given.
+        event: Only samples of this event.
+        chart: Draw the spans of each thread over time.
+        title: What the picture is called.
+        lenient: Skip and count what cannot be read in a file.
+        progress: Returns for a path what is to know how much of the file was read.
+
+    Raises:
+        InputError: If a file cannot be read, or there is nothing to draw.
+        MeantimeError: If a pattern matches no thread.
+        TimeRangeError: If a range is empty or starts outside the history.
+        UsageError: If arguments exclude each other.
+    """
+    _check(
+        {
+            "against": against is not None,
+            "chart": chart,
+            "elided": elided,
+            "event": event is not None,
+            "offset": offset is not None,
+            "period": period is not None,
+            "whole": whole,
+        }
+    )
+    progress = progress or silent
+    patterns = texts(threads)
+    label = label_of(source)
+    band_ns = None if offset is None else (duration_ns(offset[0]), duration_ns(offset[1]))
+    period_ns = duration_ns("1s" if period is None else period)
+    history = history_of(source, progress, lenient=lenient)
+    _check_held(history, label, whole=whole, chart=chart)
+    part = part_of(history, start, end, patterns)
+    title = title or history.title or title_of(source)
+    if chart:
+        return _chart(part, title)
+
+    def counted(part: Part) -> tuple[CallTree, str]:
+        if band_ns is not None or event is not None:
+            return _sampled(label, part, band_ns, period_ns, event)
+        start_ns, end_ns = part.start_ns, part.end_ns
+        return call_tree(part.history, part.threads, start_ns=start_ns, end_ns=end_ns, whole=whole)
+
+    tree, unit = counted(part)
+    if against is None:
+        return FlameView(tree, title=title, unit=unit)
+    if isinstance(against, tuple):
+        other = part_of(history, *against, patterns)
+    else:
+        other = part_of(history_of(against, progress, lenient=lenient), None, None, patterns)
+    before, unit_before = counted(other)
+    if unit != unit_before and len(tree) and len(before):
+        raise UsageError(f"cannot compare {unit} with {unit_before}; choose an event")
+    both = difference(before, tree)
+    if elided:
+        return FlameView(gone(both), title=f"{title}: gone", unit=unit)
+    return FlameView(both, title=title, unit=unit)
+
+
+def _check(given: Mapping[str, bool]) -> None:
+    """Reject options that have no effect together with others.
+
+    Raises:
+        UsageError: If there is one.
+    """
+    if given["elided"] and not given["against"]:
+        raise UsageError("elided needs against: the range or trace to look for what is gone")
+    if given["against"] and given["chart"]:
+        raise UsageError("against compares flame graphs; leave out chart")
+    if given["period"] and not given["offset"]:
+        raise UsageError("period is the period of offset, which is not given")
+    for option in ("offset", "event", "whole"):
+        if given[option] and given["chart"]:
+            raise UsageError(f"{option} does not apply to a chart")
+    if given["whole"] and (given["offset"] or given["event"]):
+        raise UsageError("whole applies to spans; offset and event apply to samples")
+
+
+def _check_held(history: History, label: str, *, whole: bool, chart: bool) -> None:
+    """Reject a history that lacks what is to be drawn.
+
+    Raises:
+        InputError: If it does.
+    """
+    has_spans, has_samples = len(history.spans()) > 0, len(history.samples()) > 0
+    if not has_spans and not has_samples:
+        raise InputError(label, "there are no spans and no samples to draw")
+    if whole and not has_spans:
+        raise InputError(label, "there are no spans, which whole applies to")
+    if chart and not has_spans:
+        raise InputError(label, "there are no spans, which a chart draws; leave out chart")
+    if not chart and not has_samples and not len(thread_quarks(history)):
+        raise InputError(label, "all spans are of async operations, which only a flame chart shows")
+
+
+def _chart(part: Part, title: str) -> FlameView:
+    from meantime.views.flame.data import chart  # noqa: PLC0415 - only a chart needs it so early
+
+    history, start_ns, end_ns, threads = part
+    drawn = chart(history, threads, title=title, start_ns=start_ns, end_ns=end_ns)
+    return FlameView(drawn, title=title, unit="ns")
+
+
+def _sampled(
+    label: str,
+    part: Part,
+    band_ns: tuple[int, int] | None,
+    period_ns: int,
+    event: str | None,
+) -> tuple[CallTree, str]:
+    """Return the tree of some of the samples, and what they count.
+
+    Raises:
+        InputError: If there are none.
+    """
+    samples = part.history.samples(part.threads, start_ns=part.start_ns, end_ns=part.end_ns)
+    if event is not None:
+        samples = samples_of_event(samples, event)
+    if band_ns is not None:
+        samples = samples_in_band(samples, band_ns, period_ns)
+    if not len(samples):
+        raise InputError(label, "there are no samples in this part of it")
+    return sample_tree(samples), sample_unit(samples)

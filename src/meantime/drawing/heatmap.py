@@ -1,0 +1,291 @@
+"""The heat map of one input or several: opened, mapped, and added up."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast
+
+from meantime.drawing.inputs import history_of, label_of, silent, texts, title_of
+from meantime.errors import InputError, UsageError
+from meantime.query.offsets import Choice, Fold
+from meantime.query.offsets.combine import (
+    MapQuery,
+    combined,
+    first_map,
+    further_map,
+    rows_of,
+)
+from meantime.query.offsets.sources import HistorySource, SampleSource
+from meantime.readers import open_without_stacks
+from meantime.units import duration_ns
+from meantime.views.heatmap.figure import Look
+from meantime.views.heatmap.selection import Selection, check
+from meantime.views.heatmap.view import HeatmapView
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from meantime.drawing.inputs import Progress, Source
+    from meantime.query.offsets import OffsetMap, Value
+    from meantime.query.offsets.combine import Mapped, Reference
+    from meantime.query.offsets.sources import MapSource
+    from meantime.units import Time
+
+__all__ = ["heatmap"]
+
+Measure: TypeAlias = Literal[
+    "count", "ns", "weight", "starts", "ends", "concurrency", "utilisation"
+]
+
+
+def heatmap(
+    inputs: Source | Sequence[Source],
+    *,
+    period: Time = "1s",
+    rows: int | None = None,
+    origin: Time | None = None,
+    by: str | None = None,
+    event: str | None = None,
+    states: str | Sequence[str] = (),
+    value: Measure | None = None,
+    start: Time | None = None,
+    end: Time | None = None,
+    highlight: str | Sequence[str] = (),
+    isolate: str | Sequence[str] = (),
+    exclude: str | Sequence[str] = (),
+    decompose: bool = False,
+    idle: bool = False,
+    color: Literal["rank", "linear"] = "rank",
+    palette: str = "even",
+    hues: Sequence[float] = (),
+    scale: str | float = "auto",
+    title: str | None = None,
+    names: Sequence[str] | None = None,
+    offsets: Mapping[int, Time] | None = None,
+    assume_aligned: bool = False,
+    lenient: bool = False,
+    jobs: int = 1,
+    progress: Progress | None = None,
+) -> HeatmapView:
+    """Return the heat map of what happens at which offset of each second, or of another period.
+
+    Times are nanoseconds, or texts such as `"1.5s"` and `"2026-07-01T09:00Z"`.
+
+    >>> from meantime.testing import history_from_picture
+    >>> heatmap(history_from_picture("disk0  aabbaabb"), period=4, states="a")
+    <Heat map 'history': 2 columns of 4ns in 4 rows, 1 names>
+
+    Args:
+        inputs: A history or a path, or several of them; several are added up in the times of the
+            first.
+        period: The width of a column.
+        rows: How many rows a column has; 50, but 60 for a minute or an hour, and 96 for a day.
+        origin: Where a column begins: a time, `"first"` for where the input begins, `"wall"` for
+            whole periods of UTC; None is whole periods of the clock.
+        by: Group by `name`, `thread`, `process`, `cpu`, `event`, `host`, `state` or `tag:FIELD`.
+        event: Count only samples of this event, or spans with this name.
+        states: Count the states that match these patterns (`*` and `?` are wildcards).
+        value: What a cell counts; samples, or nanoseconds of spans and states, unless given.
+            `concurrency` and `utilisation` are ratios, which only `.json` has.
+        start: Where the range begins.
+        end: Where the range ends.
+        highlight: Draw these names in colours of their own.
+        isolate: Draw these names alone.
+        exclude: Draw all but these names.
+        decompose: Draw every name in a colour of its own.
+        idle: Draw the idle task too.
+        color: Colour by rank or in proportion.
+        palette: `even`, `cloud-analytics`, `flamescope` or `flamescope-enhanced`.
+        hues: Hues in degrees, for the palette `cloud-analytics`.
+        scale: The value of the strongest colour; `"auto"` is the largest of what is drawn,
+            `"lock"` of the whole map.
+        title: What the picture is called.
+        names: What the inputs are called, in their order.
+        offsets: By index of an input, what to add to its times, whatever its clock says.
+        assume_aligned: Treat unrelated clocks as synchronised.
+        lenient: Skip and count what cannot be read in a file.
+        jobs: How many files to read in parallel.
+        progress: Returns for a path what is to know how much of the file was read.
+
+    Raises:
+        InputError: If an input cannot be read, or does not hold what is asked for.
+        UsageError: If an argument is wrong, or does not apply to what the inputs hold.
+    """
+    given = _listed(inputs)
+    if not given:
+        raise UsageError("a heat map needs an input: a history or a path")
+    if names is not None and len(names) != len(given):
+        raise UsageError(f"there are {len(given)} inputs and {len(names)} names for them")
+    selection = _selection(highlight, isolate, exclude, decompose=decompose)
+    look = _look(color, palette, hues, scale)
+    patterns = texts(states)
+    if event is not None and patterns:
+        raise UsageError("event applies to samples and spans, state applies to states: give one")
+    period_ns = duration_ns(period)
+    fold = Fold(0, period_ns, rows_of(period_ns) if rows is None else rows)
+    ratio = value if value in {"concurrency", "utilisation"} else None
+    query = MapQuery(
+        period_ns,
+        fold.rows,
+        origin,
+        Choice(
+            value="ns" if ratio else cast("Value | None", value),
+            by=by,
+            event=event,
+            states=patterns,
+        ),
+        start,
+        end,
+        assume_aligned,
+    )
+    offsets_ns = {index: duration_ns(offset) for index, offset in (offsets or {}).items()}
+    if not offsets_ns.keys() <= set(range(len(given))):
+        raise UsageError(f"offsets are by index of an input: 0 to {len(given) - 1}")
+    tasks = [
+        _Task(
+            each,
+            label_of(each),
+            None if names is None else names[index],
+            offsets_ns.get(index),
+            query,
+            lenient,
+            progress or silent,
+        )
+        for index, each in enumerate(given)
+    ]
+    data = _added(tasks, jobs)
+    try:
+        check(data, selection)
+    except UsageError as error:
+        # which names there are depends on the file
+        raise InputError(tasks[0].path, str(error)) from None
+    return HeatmapView(
+        data,
+        selection,
+        look,
+        title=title or _title(given),
+        inputs=[task.path for task in tasks],
+        ratio=ratio,
+        idle=idle,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """An input to be mapped."""
+
+    given: Source
+    path: str
+    name: str | None
+    offset_ns: int | None
+    query: MapQuery
+    lenient: bool
+    progress: Progress
+
+    def first(self) -> tuple[Reference, Mapped]:
+        with self._opened() as source:
+            name = self._name(source)
+            return first_map(source, self.query, name=name, offset_ns=self.offset_ns or 0)
+
+    def further(self, reference: Reference) -> Mapped:
+        with self._opened() as source:
+            name = self._name(source)
+            return further_map(source, self.query, reference, name=name, offset_ns=self.offset_ns)
+
+    def _name(self, source: MapSource) -> str:
+        path = self.path
+        own = path if path == "-" else Path(path).name.partition(".")[0]
+        return self.name or source.clock.host or own
+
+    @contextmanager
+    def _opened(self) -> Iterator[MapSource]:
+        path = self.path
+        if not isinstance(self.given, str | os.PathLike) or Path(path).is_dir():
+            history = history_of(self.given, self.progress, lenient=self.lenient)
+            yield HistorySource(history, path)
+            return
+        switches = bool(self.query.choice.states)
+        with (
+            self.progress(path) as report,
+            open_without_stacks(path, lenient=self.lenient, switches=switches, progress=report) as (
+                trace,
+                is_stream,
+            ),
+        ):
+            # where the first sample is, is not known before a stream was mapped
+            if is_stream and self.query.origin != "first":
+                yield SampleSource(trace, path)
+                return
+            from meantime.history import build  # noqa: PLC0415 - a third of what starting costs
+
+            yield HistorySource(build(trace), path)
+
+
+def _added(tasks: Sequence[_Task], jobs: int) -> OffsetMap:
+    """Return the map of all inputs; files but the first are read by `jobs` processes."""
+    first, *others = tasks
+    reference, mapped = first.first()
+    jobs = min(jobs, len(others))
+    if jobs > 1:
+        with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+            waiting = {
+                index: pool.submit(task.further, reference)
+                for index, task in enumerate(others)
+                if isinstance(task.given, str | os.PathLike)
+            }
+            parts = [
+                waiting[index].result() if index in waiting else task.further(reference)
+                for index, task in enumerate(others)
+            ]
+    else:
+        parts = [task.further(reference) for task in others]
+    return combined(first.path, first.query, reference, [mapped, *parts])
+
+
+def _listed(inputs: Source | Sequence[Source]) -> list[Source]:
+    if isinstance(inputs, Sequence) and not isinstance(inputs, str):
+        return list(inputs)
+    return [inputs]
+
+
+def _title(given: Sequence[Source]) -> str:
+    first = title_of(given[0])
+    return first if len(given) == 1 else f"{first} and {len(given) - 1} more"
+
+
+def _look(
+    color: Literal["rank", "linear"], palette: str, hues: Sequence[float], scale: str | float
+) -> Look:
+    if scale in {"auto", "lock"}:
+        return Look(color, palette, tuple(hues), scale == "lock", None)
+    if isinstance(scale, str) or not 0 < scale < float("inf"):
+        raise UsageError(f"unknown scale {scale!r}; choose auto, lock, or the largest value")
+    return Look(color, palette, tuple(hues), lock=False, largest=float(scale))
+
+
+def _selection(
+    highlight: str | Sequence[str],
+    isolate: str | Sequence[str],
+    exclude: str | Sequence[str],
+    *,
+    decompose: bool,
+) -> Selection:
+    modes = {
+        mode: texts(names)
+        for mode, names in (("highlight", highlight), ("isolate", isolate), ("exclude", exclude))
+        if names
+    }
+    if decompose:
+        modes["decompose"] = ()
+    if len(modes) > 1:
+        first, second, *_ = modes
+        raise UsageError(f"{first} and {second} are mutually exclusive")
+    for mode, names in modes.items():
+        return Selection(names, mode)
+    return Selection()

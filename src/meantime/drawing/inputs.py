@@ -1,0 +1,60 @@
+"""What is drawn: a history, or the path of a file that is opened."""
+
+from __future__ import annotations
+
+import os
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
+
+    from meantime.history.history import History
+
+    Source: TypeAlias = History | str | os.PathLike[str]
+    # Called with a path; what it yields is called with the bytes read and the bytes in all.
+    Progress: TypeAlias = Callable[[str], AbstractContextManager[Callable[[int, int], None] | None]]
+
+__all__ = ["history_of", "label_of", "silent", "texts", "title_of"]
+
+
+def silent(path: str) -> AbstractContextManager[None]:
+    """Report no progress."""
+    del path
+    return nullcontext()
+
+
+def history_of(source: Source, progress: Progress, *, lenient: bool) -> History:
+    """Return the history that a source is or holds.
+
+    Raises:
+        InputError: If the file cannot be read.
+    """
+    if not isinstance(source, str | os.PathLike):
+        return source
+    from meantime.opening import load  # noqa: PLC0415 - perf text is mapped without it
+
+    with progress(os.fspath(source)) as report:
+        return load(source, lenient=lenient, progress=report).history
+
+
+def label_of(source: Source) -> str:
+    """Return what errors call a source."""
+    if isinstance(source, str | os.PathLike):
+        return os.fspath(source)
+    return source.title or "history"
+
+
+def title_of(source: Source) -> str:
+    """Return what a picture of a source is called."""
+    label = label_of(source)
+    if isinstance(source, str | os.PathLike):
+        return "standard input" if label == "-" else Path(label).name
+    return label
+
+
+def texts(given: str | Sequence[str]) -> tuple[str, ...]:
+    """Return a text, or several without repetitions, as a tuple."""
+    return (given,) if isinstance(given, str) else tuple(dict.fromkeys(given))

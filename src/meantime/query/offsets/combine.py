@@ -1,0 +1,219 @@
+"""One map of several sources, in the times of the first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
+from typing import TYPE_CHECKING, NamedTuple
+
+from meantime.clocks import align
+from meantime.errors import InputError, TimeRangeError, UsageError
+from meantime.query.offsets.fold import Fold
+from meantime.units import since_origin
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from meantime.clocks import Clock
+    from meantime.query.offsets.gather import Choice
+    from meantime.query.offsets.map import OffsetMap
+    from meantime.query.offsets.ranges import Range
+    from meantime.query.offsets.sources import MapSource
+    from meantime.units import Time
+
+__all__ = ["MapQuery", "Mapped", "Reference", "combined", "first_map", "further_map", "rows_of"]
+
+_MINUTE_NS = 60 * 10**9
+_ROWS = {_MINUTE_NS: 60, 60 * _MINUTE_NS: 60, 1440 * _MINUTE_NS: 96, 10080 * _MINUTE_NS: 168}
+
+
+@dataclass(frozen=True, slots=True)
+class MapQuery:
+    """What of the sources is mapped.
+
+    Attributes:
+        period_ns: The width of a column.
+        rows: How many rows a column has.
+        origin: Where a column begins: a time, `first` for the first source's begin, `wall` for
+            whole periods of UTC, or None for whole periods of the first source's clock.
+        choice: What is counted; its window is set from `start` and `end`.
+        start: Where the range begins, in the first source's times.
+        end: Where it ends.
+        assume_aligned: Treat unrelated clocks as synchronised.
+    """
+
+    period_ns: int
+    rows: int
+    origin: Time | None
+    choice: Choice
+    start: Time | None = None
+    end: Time | None = None
+    assume_aligned: bool = False
+
+    def fold(self, first_ns: int, clock: Clock) -> Fold:
+        """Return the cells of a map that begins at this time of a clock.
+
+        Raises:
+            UsageError: If the origin needs the clock's UTC, which is unknown.
+        """
+        return Fold(self._origin_ns(first_ns, clock), self.period_ns, self.rows)
+
+    def _origin_ns(self, first_ns: int, clock: Clock) -> int:
+        if self.origin is None:
+            return first_ns // self.period_ns * self.period_ns
+        if self.origin == "first":
+            return first_ns
+        if self.origin == "wall":
+            if clock.utc_at_origin_ns is None:
+                raise UsageError("--origin wall: this trace does not say when it began")
+            return first_ns - (first_ns + clock.utc_at_origin_ns) % self.period_ns
+        return since_origin(self.origin, clock)
+
+
+class Mapped(NamedTuple):
+    """The map of one source, and what the source covers, in the times of the map."""
+
+    bounds: Range
+    map: OffsetMap
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """What the first source decides for the others.
+
+    Attributes:
+        clock: Its clock, whose times the map has.
+        fold: The cells.
+        choice: What is mapped, with what it is taken apart by.
+        start_ns: Where the range begins.
+    """
+
+    clock: Clock
+    fold: Fold
+    choice: Choice
+    start_ns: int
+
+
+def rows_of(period_ns: int) -> int:
+    """Return how many rows a column of this width has unless given.
+
+    >>> rows_of(10**9), rows_of(60 * 10**9), rows_of(20)
+    (50, 60, 20)
+    """
+    return _ROWS.get(period_ns, max(1, min(50, period_ns)))
+
+
+def first_map(
+    source: MapSource, query: MapQuery, *, name: str, offset_ns: int = 0
+) -> tuple[Reference, Mapped]:
+    """Map the first source, and return what it decides for the others.
+
+    Raises:
+        InputError: If the source does not hold what is asked for.
+        UsageError: If the query does not fit the source.
+    """
+    low, high = (
+        None if time is None else since_origin(time, source.clock)
+        for time in (query.start, query.end)
+    )
+    if low is not None and high is not None and low >= high:
+        raise UsageError(f"the range from {low} to {high} ns is empty")
+    fold = query.fold(source.first_ns if low is None else low, source.clock)
+    choice = replace(query.choice, window=(low, high))
+    mapped, by = _mapped(source, fold, choice, name, offset_ns)
+    start_ns = source.bounds[0] if low is None else low
+    reference = Reference(source.clock, fold, replace(choice, by=by), start_ns)
+    return reference, mapped
+
+
+def further_map(
+    source: MapSource,
+    query: MapQuery,
+    reference: Reference,
+    *,
+    name: str,
+    offset_ns: int | None = None,
+) -> Mapped:
+    """Map another source in the times of the first.
+
+    Args:
+        source: What is mapped.
+        query: What of it.
+        reference: What the first source decided.
+        name: What the map calls this source.
+        offset_ns: What to add to its times; None aligns the clocks.
+
+    Raises:
+        InputError: If the clocks cannot be aligned, or the source lacks what is asked for.
+        UsageError: If the query does not fit the source.
+    """
+    if offset_ns is None:
+        alignment = align(reference.clock, source.clock)
+        if alignment.how == "start" and not query.assume_aligned:
+            raise InputError(
+                source.path,
+                "nothing says how its clock relates to the first input's; give --offset, or"
+                " --assume-aligned to treat them as synchronised",
+            )
+        offset_ns = 0 if alignment.how == "start" else alignment.offset_ns
+    return _mapped(source, reference.fold, reference.choice, name, offset_ns)[0]
+
+
+def _mapped(
+    source: MapSource, fold: Fold, choice: Choice, name: str, offset_ns: int
+) -> tuple[Mapped, str]:
+    low, high = (None if time is None else time - offset_ns for time in choice.window)
+    moved = replace(choice, window=(low, high))
+    try:
+        found, by = source.mapped(fold, moved, name=name, offset_ns=offset_ns)
+    except TimeRangeError as error:
+        raise InputError(source.path, str(error)) from None
+    start_ns, end_ns = source.bounds
+    return Mapped((start_ns + offset_ns, end_ns + offset_ns), found), by
+
+
+def combined(
+    path: str, query: MapQuery, reference: Reference, parts: Sequence[Mapped]
+) -> OffsetMap:
+    """Return the sum of the maps of all sources.
+
+    Args:
+        path: What errors call the first source.
+        query: What was mapped.
+        reference: What the first source decided.
+        parts: The maps, the first source's first.
+
+    Raises:
+        InputError: If nothing was recorded in the range, or no state matches.
+    """
+    together = replace(
+        reduce(add, (part.map for part in parts)), utc_at_zero_ns=reference.clock.utc_at_origin_ns
+    )
+    window, states = reference.choice.window, reference.choice.states
+    if not together.recorded and window != (None, None):
+        raise _outside(path, window, [part.bounds for part in parts])
+    if states and not len(together.total.number):
+        patterns = ", ".join(states)
+        raise InputError(path, f"nothing is ever in a state that --state {patterns} means")
+    if query.origin is None:
+        return together.from_first_column()
+    if query.origin == "wall":
+        return together.from_column(reference.fold.column(reference.start_ns))
+    return together
+
+
+def _outside(
+    path: str, window: tuple[int | None, int | None], covered: Sequence[Range]
+) -> InputError:
+    """Return the error for a range in which no source was recording."""
+    low, high = window
+    start_ns, end_ns = min(first for first, _ in covered), max(last for _, last in covered)
+    asked = [] if low is None else [f"from {low:,} ns on"]
+    asked += [] if high is None else [f"before {high:,} ns"]
+    inputs = "it" if len(covered) == 1 else "the inputs together"
+    return InputError(
+        path,
+        f"nothing was recorded {' and '.join(asked)}: {inputs} reached from {start_ns:,} to"
+        f" {end_ns:,} ns; change --from and --to",
+    )

@@ -1,0 +1,148 @@
+"""The inputs of a map of offsets: a history, or samples that are counted while they are read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import chain
+from typing import TYPE_CHECKING, Protocol, cast
+
+import numpy as np
+
+from meantime.errors import InputError, UsageError
+from meantime.query.offsets.gather import events, kind_of, of_event, offset_map
+from meantime.query.offsets.streaming import SampleStream
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from meantime.clocks import Clock
+    from meantime.history.history import History
+    from meantime.query.offsets.fold import Fold
+    from meantime.query.offsets.gather import Choice
+    from meantime.query.offsets.map import Kind, OffsetMap
+    from meantime.query.offsets.ranges import Range
+    from meantime.trace import Samples, Trace
+
+__all__ = ["HistorySource", "MapSource", "SampleSource"]
+
+_BY: dict[Kind, str] = {"samples": "name", "spans": "name", "states": "state"}
+_SAMPLES_BY = ("name", "thread", "process", "cpu", "event", "host")
+
+
+class MapSource(Protocol):
+    """What can be mapped.
+
+    Attributes:
+        path: What errors call it.
+        clock: The clock its times count.
+        first_ns: When it begins, or any whole number of periods away from that.
+        bounds: What it covers; final once it is mapped.
+    """
+
+    path: str
+    clock: Clock
+    first_ns: int
+
+    @property
+    def bounds(self) -> Range:
+        """What it covers; final once it is mapped."""
+
+    def mapped(
+        self, fold: Fold, choice: Choice, *, name: str, offset_ns: int
+    ) -> tuple[OffsetMap, str]:
+        """Return the map, and what it is taken apart by.
+
+        Args:
+            fold: The cells, in the times of the map.
+            choice: What is mapped; without `by`, that is decided by what the source holds.
+            name: What the map calls this source.
+            offset_ns: What to add to the source's times to get the map's.
+
+        Raises:
+            InputError: If there is no such event, or there are several and none is chosen.
+            UsageError: If the source cannot be taken apart this way.
+        """
+
+
+class HistorySource:
+    """A history."""
+
+    def __init__(self, history: History, path: str) -> None:
+        self.path = path
+        self.clock = history.clock
+        self.bounds: Range = history.bounds
+        self.first_ns = self.bounds[0]
+        self._history = history
+
+    def mapped(
+        self, fold: Fold, choice: Choice, *, name: str, offset_ns: int
+    ) -> tuple[OffsetMap, str]:
+        """See `MapSource.mapped`."""
+        history, path = self._history, self.path
+        kind = kind_of(history, choice)
+        if kind == "states" and choice.event is not None:
+            raise InputError(path, "there are no samples and no spans for --event")
+        counts = events(history) if kind == "samples" else {}
+        if kind == "samples" and choice.event is not None and choice.event not in counts:
+            called = int(of_event(history.samples(), choice.event).sum())
+            counts |= {choice.event: called} if called else {}
+        if kind == "spans" and choice.event is not None:
+            spans = history.spans().name
+            if all(spans.names[code] != choice.event for code in np.unique(spans.codes).tolist()):
+                raise InputError(path, f"there is no span {choice.event!r}")
+        by = _decided(path, choice, kind, counts)
+        decided = replace(choice, by=by)
+        return offset_map(history, fold, decided, source=name, offset_ns=offset_ns), by
+
+
+class SampleSource:
+    """The samples of a trace, counted while they are read and not kept.
+
+    A second way to the same map beside `HistorySource`, for speed and memory: perf text is read
+    without its stacks, and only the cells stay, so that the memory a map takes does not grow with
+    the text.
+    """
+
+    # Any whole number of periods from where the samples begin serves as the beginning.
+    first_ns = 0
+
+    def __init__(self, trace: Trace, path: str) -> None:
+        self.path = path
+        self._trace = trace
+        # The clock is known from the first batch on.
+        first = next(trace.batches, None)
+        rest = chain([] if first is None else [first], trace.batches)
+        self._batches = cast("Iterator[Samples]", rest)
+        self.clock = trace.clock
+
+    @property
+    def bounds(self) -> Range:
+        """What it covers; final once it is mapped."""
+        return self._trace.bounds or (0, 0)
+
+    def mapped(
+        self, fold: Fold, choice: Choice, *, name: str, offset_ns: int
+    ) -> tuple[OffsetMap, str]:
+        """See `MapSource.mapped`."""
+        if choice.by is not None and choice.by not in _SAMPLES_BY:
+            raise UsageError(
+                f"cannot group samples by {choice.by!r}; choose one of: {', '.join(_SAMPLES_BY)}"
+            )
+        if choice.value not in {None, "count", "weight"}:
+            raise UsageError(f"samples have no {choice.value}: count, weight")
+        stream = SampleStream(self._trace, fold, choice, offset_ns=offset_ns)
+        stream.read(self._batches)
+        by = _decided(self.path, choice, "samples", dict(stream.counts.most_common()))
+        return stream.found(name, by), by
+
+
+def _decided(path: str, choice: Choice, kind: Kind, counts: Mapping[str, int]) -> str:
+    """Return what a map is taken apart by; events are never mixed without saying so."""
+    listed = ", ".join(f"{name} ({count:,})" for name, count in counts.items())
+    if kind == "samples" and choice.event is not None and choice.event not in counts:
+        raise InputError(path, f"there is no event {choice.event!r}: {listed}")
+    several = len(counts) > 1 and choice.event is None
+    by = choice.by or ("event" if several else _BY[kind])
+    if several and by != "event":
+        raise InputError(path, f"samples are of several events; choose with --event: {listed}")
+    return by

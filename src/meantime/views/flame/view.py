@@ -1,0 +1,93 @@
+"""The flame graph as Python users meet it: shown by a notebook, saved to a file."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from meantime.errors import UsageError
+from meantime.query.stacks import CallTree, Difference
+from meantime.units import format_ns
+from meantime.views.picture import Picture
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from meantime.views.flame.data import Flame
+
+__all__ = ["FlameView"]
+
+
+class FlameView(Picture):
+    """A flame graph, a comparison of two, or a flame chart; to be looked at or saved.
+
+    `.svg` and `.html` are pictures that are pages in a browser. A graph is also written as `.json`
+    for speedscope and as `.txt` or `.folded`, a line per stack; a comparison as such lines with
+    both weights.
+
+    Attributes:
+        data: What it shows: the call tree, the two that are compared, or the boxes of a chart.
+        title: What the picture is called.
+        unit: What widths count: `ns`, or what samples stand for.
+        lost: What the text that was rendered last does not hold, counted.
+    """
+
+    noun = "flame graph"
+    formats = ("svg", "html", "json", "txt", "folded")
+
+    def __init__(self, data: CallTree | Difference | Flame, *, title: str, unit: str) -> None:
+        self.data = data
+        self.title = title
+        self.unit = unit
+        self.lost = Counter[str]()
+
+    @cached_property
+    def flame(self) -> Flame:
+        """The boxes that are drawn."""
+        from meantime.views.flame.data import compared, graph  # noqa: PLC0415 - .json draws nothing
+
+        if isinstance(self.data, CallTree):
+            return graph(self.data, title=self.title, unit=self.unit)
+        if isinstance(self.data, Difference):
+            return compared(self.data, title=self.title, unit=self.unit)
+        return self.data
+
+    def render(self, form: str) -> Iterable[bytes]:
+        """Return the content of a file in one of `formats`.
+
+        Raises:
+            UsageError: If the form cannot hold a comparison or a chart.
+        """
+        if form in {"svg", "html"}:
+            from meantime.views.flame.svg import page  # noqa: PLC0415 - one form
+
+            drawn = page(self.flame)
+            return [drawn.html() if form == "html" else drawn.document()]
+        self.lost = Counter[str]()
+        if isinstance(self.data, CallTree):
+            if form == "json":
+                from meantime.views.export.speedscope import write_tree  # noqa: PLC0415 - one form
+
+                return write_tree(self.data, title=self.title, unit=self.unit)
+            from meantime.views.export.folded import folded_lines  # noqa: PLC0415 - one form
+
+            return folded_lines(self.data, self.lost)
+        if isinstance(self.data, Difference) and form != "json":
+            from meantime.views.export.folded import compared_lines  # noqa: PLC0415 - one form
+
+            return compared_lines(self.data, self.lost)
+        if isinstance(self.data, Difference):
+            raise UsageError("a comparison is written as .svg, .html, .txt or .folded, not .json")
+        raise UsageError("a flame chart is written as .svg or .html; export the spans instead")
+
+    def __repr__(self) -> str:
+        if isinstance(self.data, CallTree):
+            return f"<Flame graph {self.title!r}: {len(self.data):,} stacks, in {self.unit}>"
+        if isinstance(self.data, Difference):
+            stacks = len(self.data.stacks)
+            return f"<Flame graph {self.title!r}: {stacks:,} stacks compared, in {self.unit}>"
+        return (
+            f"<Flame chart {self.title!r}: {len(self.data):,} spans over"
+            f" {format_ns(self.data.width)}>"
+        )

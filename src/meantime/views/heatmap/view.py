@@ -1,0 +1,109 @@
+"""The heat map as Python users meet it: shown by a notebook, saved to a file."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from meantime.query.offsets.find import find
+from meantime.units import format_ns
+from meantime.views.picture import Picture
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from meantime.query.offsets import Finding, OffsetMap
+    from meantime.views.heatmap.figure import Figure, Look
+    from meantime.views.heatmap.selection import Selection
+
+__all__ = ["HeatmapView"]
+
+
+class HeatmapView(Picture):
+    """A subsecond-offset heat map, to be looked at in a notebook or saved.
+
+    `.svg` and `.html` are pictures that are pages in a browser, `.png` is a plain picture, which
+    needs the extra `[png]`, `.json` is every cell in integers.
+
+    Attributes:
+        data: What it shows: every cell, altogether and by name.
+        title: What the picture is called.
+    """
+
+    noun = "heat map"
+    formats = ("svg", "html", "png", "json")
+
+    def __init__(
+        self,
+        data: OffsetMap,
+        selection: Selection,
+        look: Look,
+        *,
+        title: str,
+        inputs: Sequence[str] = (),
+        ratio: str | None = None,
+        idle: bool = False,
+    ) -> None:
+        """Prepare a picture of a map.
+
+        Args:
+            data: The map.
+            selection: Which names are drawn, and how.
+            look: How it is coloured.
+            title: What the picture is called.
+            inputs: The files, as the commands that the page proposes take them.
+            ratio: `concurrency` or `utilisation`: what `.json` has instead of nanoseconds.
+            idle: Whether the idle task is drawn too.
+        """
+        self.data = data
+        self.title = title
+        self._selection = selection
+        self._drawn = selection if idle else replace(selection, hidden=data.idle)
+        self._look = look
+        self._inputs = inputs
+        self._ratio = ratio
+
+    @cached_property
+    def findings(self) -> list[Finding]:
+        """What stands out: periods, stripes, gaps, and what ran in the gaps."""
+        return find(self.data)
+
+    @cached_property
+    def _figure(self) -> Figure:
+        from meantime.views.heatmap.figure import draw  # noqa: PLC0415 - .json needs no picture
+
+        return draw(self.data, self._drawn, self._look, title=self.title)
+
+    def render(self, form: str) -> Iterable[bytes]:
+        """Return the content of a file in one of `formats`.
+
+        Raises:
+            MissingExtraError: If it is `png` and Pillow is not installed.
+        """
+        if form == "json":
+            from meantime.views.heatmap.document import document, text  # noqa: PLC0415 - one form
+
+            return text(document(self.data, self._ratio, selection=self._selection))
+        if form == "png":
+            from meantime.views.heatmap.image import figure_png  # noqa: PLC0415 - one form
+
+            return [figure_png(self._figure)]
+        from meantime.views.heatmap.svg import figure_page  # noqa: PLC0415 - one form
+
+        page = figure_page(self._figure, self.data, self._drawn, self._look, inputs=self._inputs)
+        return [page.html() if form == "html" else page.document()]
+
+    def terminal(self, width: int, *, color: bool) -> Iterator[bytes]:
+        """Return the lines of the map as text so many characters wide, shaded or in colour."""
+        from meantime.views.heatmap.terminal import terminal  # noqa: PLC0415 - one form
+
+        return terminal(self.data, self._drawn, self._look, width=width, color=color)
+
+    def __repr__(self) -> str:
+        first, last = self.data.columns
+        fold = self.data.fold
+        return (
+            f"<Heat map {self.title!r}: {last - first + 1:,} columns of {format_ns(fold.period_ns)}"
+            f" in {fold.rows:,} rows, {len(self.data.by):,} names>"
+        )
