@@ -9,9 +9,10 @@ from libc.string cimport memcpy
 import gc
 import os
 import sys
-from contextvars import Context
-from functools import partial
 from types import BuiltinFunctionType, FunctionType, MethodType
+# their public modules import others, which the recorded program may never need
+from _contextvars import Context
+from _functools import partial
 
 
 cdef extern from "hooks.h":
@@ -106,7 +107,9 @@ cdef extern from "hooks.h":
     PyObject *call_unhandled(void *, PyObject **, size_t, PyObject *)
     PyObject *call_item_init(void *, PyObject **, size_t, PyObject *)
     PyObject *call_item_run(void *, PyObject **, size_t, PyObject *)
-    int KIND_LOOP_BEGIN, KIND_LOOP_END, KIND_SUBMIT, KIND_ITEM_BEGIN, KIND_PLACE, KIND_RESUMED
+    void begin_loop_run(uint32_t)
+    void end_loop_run()
+    int KIND_SUBMIT, KIND_ITEM_BEGIN, KIND_PLACE, KIND_RESUMED
     int KIND_LABEL
 
 cdef extern from "waits.h":
@@ -481,14 +484,14 @@ cdef size_t _name_of_thread(char *buffer, size_t size) noexcept:
 cdef void _loop_begins(PyObject *loop) noexcept:
     tell_name(NULL)
     if _watch_workers:
-        put(KIND_LOOP_BEGIN, _place_of_name(type(<object>loop).__name__), 0)
+        begin_loop_run(_place_of_name(type(<object>loop).__name__))
     _on_loop_begin(<object>loop)
 
 
 cdef void _loop_ends(PyObject *loop) noexcept:
     _on_loop_end(<object>loop)
     if _watch_workers:
-        put(KIND_LOOP_END, 0, 0)
+        end_loop_run()
 
 
 cdef uint32_t _place_of_item(object item) except? 0:
@@ -549,7 +552,7 @@ cdef void _trio_begins(PyObject *runner) noexcept:
     loop_epoch = epoch
     tell_name(NULL)
     if _watch_workers:
-        put(KIND_LOOP_BEGIN, _place_of_name("trio"), 0)
+        begin_loop_run(_place_of_name("trio"))
 
 
 name_of = _name_of

@@ -258,10 +258,9 @@ static int waits(PyObject *timeout) {
 static PyObject *poll_events(hook *h, PyObject *const *args, size_t nargsf, PyObject *names,
                              int may_wait) {
     before_poll();
-    if (may_wait) put(KIND_PARK, 0, 0);
+    if (may_wait) park();
     PyObject *ready = PyObject_Vectorcall(h->wrapped, args, nargsf, names);
-    if (may_wait)
-        put(KIND_UNPARK, ready && PyList_Check(ready) ? (uint32_t)PyList_GET_SIZE(ready) : 0, 0);
+    if (may_wait) unpark(ready && PyList_Check(ready) ? (uint32_t)PyList_GET_SIZE(ready) : 0);
     after_poll();
     return ready;
 }
@@ -281,7 +280,7 @@ static PyObject *call_run_forever(hook *h, PyObject *const *args, size_t nargsf,
     if (PyVectorcall_NARGS(nargsf) < 1)
         return PyObject_Vectorcall(h->wrapped, args, nargsf, names);
     struct _PyInterpreterFrame *outer = loop_frame;
-    uint32_t outer_epoch = loop_epoch;
+    uint32_t outer_epoch = loop_epoch, outer_place = loop_place;
     PyObject *type, *value, *traceback;
     loop_frame = TOP_FRAME(PyThreadState_Get());
     loop_epoch = epoch;
@@ -294,6 +293,7 @@ static PyObject *call_run_forever(hook *h, PyObject *const *args, size_t nargsf,
     PyErr_Restore(type, value, traceback);
     loop_frame = outer;
     loop_epoch = outer_epoch;
+    loop_place = outer_place;
     return result;
 }
 
@@ -338,7 +338,7 @@ static PyObject *call_trio_get_events(hook *h, PyObject *const *args, size_t nar
 /* Runner.close(self) */
 static PyObject *call_trio_close(hook *h, PyObject *const *args, size_t nargsf, PyObject *names) {
     PyObject *result = PyObject_Vectorcall(h->wrapped, args, nargsf, names);
-    if (recording_on) put(KIND_LOOP_END, 0, 0);
+    if (recording_on) end_loop_run();
     return result;
 }
 

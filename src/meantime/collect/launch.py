@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
-from typing import TYPE_CHECKING, Any
 
 from meantime.collect.session import Options, begin
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -22,40 +23,46 @@ def environment(
     """Return the environment in which a command's Pythons record themselves into `path`.
 
     Args:
-        path: A directory that is there already.
+        path: A directory that exists.
         options: What to record; its duration begins now, for all processes.
         follow: Whether processes that the command starts are recorded, too.
         base: The environment as it would be.
     """
-    import json  # noqa: PLC0415 - not inside a program that records itself
-
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100,PTH120 - no pathlib inside the program
-    settings: dict[str, Any] = {
-        **options._asdict(),
+    settings: dict[str, object] = {
+        **options.values(),
         "path": os.path.abspath(path),  # noqa: PTH100 - no pathlib inside the program
         "home": os.path.dirname(package),  # noqa: PTH120 - no pathlib inside the program
-        "follow": follow,
+        "python": ".".join(map(str, sys.version_info[:2])),
+        "cache_tag": sys.implementation.cache_tag,
+        "follow": int(follow),
         "until_ns": time.monotonic_ns() + options.duration_ns if options.duration_ns else 0,
     }
     changed = dict(base)
-    changed[VARIABLE] = json.dumps(settings)
+    # lines, because a Python that is recorded must not import a parser for it
+    changed[VARIABLE] = "\n".join(f"{name}={_escaped(value)}" for name, value in settings.items())
     bootstrap = os.path.join(package, "collect", "bootstrap")  # noqa: PTH118 - no pathlib inside the program
     before = base.get("PYTHONPATH")
     changed["PYTHONPATH"] = bootstrap + os.pathsep + before if before else bootstrap
     return changed
 
 
-def begin_here(settings: dict[str, Any]) -> None:
+def _escaped(value: object) -> str:
+    text = str(int(value)) if isinstance(value, bool) else str(value)
+    return text.replace("%", "%p").replace("\n", "%n")
+
+
+def begin_here(settings: Mapping[str, str]) -> None:
     """Begin to record this process, as `environment` has it."""
-    if not settings["follow"]:
+    if settings["follow"] == "0":
         _forget()
     duration_ns = 0
-    if settings["until_ns"]:
-        duration_ns = settings["until_ns"] - time.monotonic_ns()
+    if settings["until_ns"] != "0":
+        duration_ns = int(settings["until_ns"]) - time.monotonic_ns()
         if duration_ns <= 0:
             return
-    values = {name: settings[name] for name in Options._fields if name in settings}
-    begin(settings["path"], Options(**{**values, "duration_ns": duration_ns}), fresh=False)
+    options = Options.parsed({**settings, "duration_ns": str(duration_ns)})
+    begin(settings["path"], options, fresh=False)
 
 
 def _forget() -> None:

@@ -24,7 +24,7 @@ static void after_fork_in_child(void) {
     pthread_mutex_init(&ring_mutex, NULL);
     pthread_mutex_init(&dump_mutex, NULL);
     last_dump_ns = 0;
-    if (!recording_on && rec.facts_fd < 0) return;
+    if (!recording_on && !rec.facts.inode) return;
     epoch++;
     my_stream = NULL;
     current_task = 0;
@@ -34,7 +34,7 @@ static void after_fork_in_child(void) {
     for (stream *s = rec.streams, *next; s; s = next) {
         next = s->next;
         munmap(s->tail, size);
-        if (s->fd >= 0) close(s->fd);
+        close_file(&s->file);
         s->next = spare_streams;
         spare_streams = s;
     }
@@ -42,9 +42,8 @@ static void after_fork_in_child(void) {
     rec.stream_count = 0;
     rec.oldest = rec.newest = NULL;
     rec.helper_running = 0;
-    rec.lost_without_stream = 0;
-    if (rec.facts_fd >= 0) close(rec.facts_fd);
-    rec.facts_fd = -1;
+    rec.lost_without_stream = rec.slots = 0;
+    close_file(&rec.facts);
     rec.parent_pid = rec.pid;
     rec.parent_incarnation = rec.incarnation;
 }
@@ -77,31 +76,30 @@ static int prepare_process(void) {
 
 static int start_recording(const char *directory, int policy, uint32_t chunks, uint64_t max_bytes,
                            uint64_t duration_ns, uint64_t ring_ns) {
-    char path[PATH_MAX];
-    if (strlen(directory) >= sizeof rec.directory) {
+    if (strlen(directory) >= sizeof recording_directory) {
         errno = ENAMETOOLONG;
         return -1;
     }
-    if (rec.usage) munmap(rec.usage, 4096);
+    if (rec.shared) munmap(rec.shared, 4096);
     forget_ended_streams();
     memset(&rec, 0, sizeof rec);
-    rec.facts_fd = -1;
-    strcpy(rec.directory, directory);
+    rec.facts = NO_FILE;
+    strcpy(recording_directory, directory);
+    open_directory();
     rec.policy = policy;
     rec.chunks = chunks;
     rec.max_bytes = max_bytes;
     rec.ring_ns = ring_ns;
     rec.segment_bytes = max_bytes / 8;
     if (rec.segment_bytes > 64u << 20) rec.segment_bytes = 64u << 20;
-    snprintf(path, sizeof path, "%s/usage", directory);
-    int fd = open(path, O_CREAT | O_RDWR | O_CLOEXEC, 0644);
+    int fd = open_named("usage", O_CREAT | O_RDWR);
     if (fd < 0) return -1;
     int error = posix_fallocate(fd, 0, 4096);
-    rec.usage = error ? MAP_FAILED
-                      : mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (rec.usage == MAP_FAILED) {
+    rec.shared = error ? MAP_FAILED
+                       : mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (rec.shared == MAP_FAILED) {
         if (!error) error = errno;
-        rec.usage = NULL;
+        rec.shared = NULL;
         close(fd);
         errno = error;
         return -1;
@@ -117,7 +115,7 @@ static int start_recording(const char *directory, int policy, uint32_t chunks, u
 
 /* Ends the recording: what the tails hold goes into segment files, and the tails go if it could. */
 static void stop_recording(void) {
-    char path[PATH_MAX];
+    char name[MAX_FILE_NAME];
     size_t size = TAIL_HEADER_BYTES + (size_t)rec.chunks * CHUNK_BYTES;
     uint64_t lost = 0, overwritten = 0, flush_ns = 0;
     recording_on = 0;
@@ -140,7 +138,7 @@ static void stop_recording(void) {
                     written = write_slots(s, s->chunk[q % rec.chunks],
                                           s->chunk_slots[q % rec.chunks]) == 0;
             pthread_mutex_lock(&rec_mutex);
-            if (!written) rec.failed_errno = errno;
+            if (!written) note_failure(errno);
         } else {
             pthread_mutex_unlock(&rec_mutex);
             written = dump_stream(s) == 0;
@@ -149,11 +147,10 @@ static void stop_recording(void) {
         lost += s->tail->lost;
         overwritten += s->tail->overwritten;
         flush_ns += s->flush_ns;
-        if (s->fd >= 0) close(s->fd);
+        close_file(&s->file);
         if (written) {
-            snprintf(path, sizeof path, "%s/%u.%u.%u.tail", rec.directory, rec.pid,
-                     rec.incarnation, s->number);
-            unlink(path);
+            tail_name(name, s->number);
+            unlink_named(name);
         }
         /* a hook of another thread may still be inside put_at: its write must land somewhere */
         mmap(s->tail, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
@@ -169,11 +166,18 @@ static void stop_recording(void) {
         free(c);
     }
     rec.newest = NULL;
-    uint64_t payload[5] = {lost + rec.lost_without_stream, overwritten, flush_ns,
-                           rec.lost_without_stream, clock_ns(CLOCK_REALTIME)};
+    uint64_t payload[9] = {lost + rec.lost_without_stream,
+                           overwritten,
+                           flush_ns,
+                           rec.lost_without_stream,
+                           clock_ns(CLOCK_REALTIME),
+                           rec.lost_from_ns,
+                           rec.lost_until_ns,
+                           rec.slots,
+                           (uint64_t)rec.failed_errno};
     write_fact(KIND_CLOSED, 0, payload, sizeof payload);
-    if (rec.facts_fd >= 0) close(rec.facts_fd);
-    rec.facts_fd = -1;
+    close_file(&rec.facts);
+    close_file(&directory_file);
     pthread_mutex_unlock(&rec_mutex);
     pthread_mutex_unlock(&dump_mutex);
 }

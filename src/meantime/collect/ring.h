@@ -29,7 +29,8 @@ typedef struct {
 
 static int is_event(uint8_t kind) {
     return kind != KIND_THREAD_END && kind != KIND_FLUSH && kind != KIND_CLOCK &&
-           kind != KIND_THREAD && kind != KIND_CALLED && kind != KIND_LOST;
+           kind != KIND_THREAD && kind != KIND_CALLED && kind != KIND_LOST &&
+           kind != KIND_LOOP_KNOWN;
 }
 
 /* Says what is in a copy of a chunk from slot `begin` on. */
@@ -111,7 +112,7 @@ static int dump_stream(stream *s) {
         if (begin < 0 || content.slots == (uint32_t)begin) continue;
         write_gap(s, content.first_ns);
         if (write_slots(s, copy + begin, content.slots - (uint32_t)begin) < 0) {
-            rec.failed_errno = errno;
+            note_failure(errno);
             pthread_mutex_lock(&ring_mutex);
             s->tail->overwritten += content.events;
             pthread_mutex_unlock(&ring_mutex);
@@ -146,6 +147,29 @@ static void dump_rings(enum dump_reason reason) {
     if (!s) return;
     put_own(s, now_ns(), KIND_FLUSH, last_dump_ns - begin);
     if (s->cursor == s->limit) turn(s);
+}
+
+/* -- a loop's states: kept, too, to be said again where what was said may be gone -- */
+
+static void begin_loop_run(uint32_t place) {
+    loop_place = place;
+    loop_parked = 0;
+    put(KIND_LOOP_BEGIN, place, 0);
+}
+
+static void end_loop_run(void) {
+    loop_place = 0;
+    put(KIND_LOOP_END, 0, 0);
+}
+
+static inline void park(void) {
+    loop_parked = 1;
+    put(KIND_PARK, 0, 0);
+}
+
+static inline void unpark(uint32_t ready) {
+    loop_parked = 0;
+    put(KIND_UNPARK, ready, 0);
 }
 
 /* -- a loop that is blocked -- */

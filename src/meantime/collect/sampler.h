@@ -72,7 +72,7 @@ static struct {
     uint64_t period_ns;
     PyInterpreterState *interpreter;
     pid_t pid;
-    int memory_fd; /* /proc/self/mem, where process_vm_readv is refused */
+    own_file memory; /* /proc/self/mem, where process_vm_readv is refused */
     uint32_t stale_tid; /* what a forked process's one thread was called before */
     known_frame *frames;
     size_t frame_capacity, frame_count;
@@ -91,7 +91,7 @@ static struct {
     PyCodeObject code_head[BATCH];
     PyASCIIObject text_head[2 * BATCH];
     uint32_t frame_of[MAX_DEPTH];
-} sampler = {.memory_fd = -1};
+} sampler = {.memory = {.fd = -1}};
 
 /* how much of a code object is read: up to its names */
 #define CODE_BYTES (offsetof(PyCodeObject, co_qualname) + sizeof(PyObject *))
@@ -100,7 +100,7 @@ static struct {
 
 static int read_by_file(struct iovec *to, const struct iovec *from, int count) {
     for (int i = 0; i < count; i++)
-        if (pread(sampler.memory_fd, to[i].iov_base, to[i].iov_len, (off_t)from[i].iov_base) !=
+        if (pread(sampler.memory.fd, to[i].iov_base, to[i].iov_len, (off_t)from[i].iov_base) !=
             (ssize_t)to[i].iov_len)
             return -1;
     return 0;
@@ -108,7 +108,7 @@ static int read_by_file(struct iovec *to, const struct iovec *from, int count) {
 
 static int read_many(struct iovec *to, struct iovec *from, int count) {
     size_t size = 0;
-    if (sampler.memory_fd >= 0) return read_by_file(to, from, count);
+    if (sampler.memory.fd >= 0) return read_by_file(to, from, count);
     for (int i = 0; i < count; i++) size += to[i].iov_len;
     return process_vm_readv(sampler.pid, to, (size_t)count, from, (size_t)count, 0) ==
                    (ssize_t)size
@@ -121,14 +121,24 @@ static int read_memory(void *to, const void *from, size_t size) {
     return read_many(&local, &remote, 1);
 }
 
+static int open_memory_file(void) {
+    char probe = 1, copy = 0;
+    sampler.memory = NO_FILE;
+    if (keep_file(&sampler.memory, open("/proc/self/mem", O_RDONLY | O_CLOEXEC)) < 0) return -1;
+    return read_memory(&copy, &probe, 1);
+}
+
 static int open_memory(void) {
     char probe = 1, copy = 0;
     sampler.pid = getpid();
-    if (sampler.memory_fd >= 0) close(sampler.memory_fd);
-    sampler.memory_fd = -1;
-    if (read_memory(&copy, &probe, 1) == 0) return 0;
-    sampler.memory_fd = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
-    return sampler.memory_fd >= 0 ? read_memory(&copy, &probe, 1) : -1;
+    close_file(&sampler.memory);
+    return read_memory(&copy, &probe, 1) == 0 ? 0 : open_memory_file();
+}
+
+/* The program may have closed the descriptor, and have another file under its number. */
+static int reach_memory(void) {
+    if (!sampler.memory.inode || is_ours(&sampler.memory)) return 0;
+    return open_memory_file();
 }
 
 /* Frames lie close together: a page is read once for all that are on it. */
@@ -193,6 +203,8 @@ static ssize_t read_text(char *to, const char *text, const PyASCIIObject *head) 
         uint16_t two[MAX_NAME];
         uint32_t four[MAX_NAME];
     } characters;
+    /* the head was read while the program ran: what is no length comes from a torn read */
+    if (head->length < 0) return -1;
     size_t length = head->length < MAX_NAME ? (size_t)head->length : MAX_NAME, at = 0;
     size_t kind = head->state.kind;
     if (!head->state.compact || !(kind == 1 || kind == 2 || kind == 4)) return -1;
@@ -572,8 +584,9 @@ static void sample_thread(const PyThreadState *address, PyThreadState *state, ui
 /* Samples each thread once; `since_ns` is how long ago the last tick was. */
 static void sample_threads(uint64_t since_ns) {
     PyThreadState state;
+    int reached = reach_memory() == 0;
     find_streams();
-    for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
+    for (int attempt = 0; reached && attempt < ATTEMPTS; attempt++) {
         const PyThreadState *at, *before = NULL;
         int whole = read_memory(&at, &sampler.interpreter->threads.head, sizeof at) == 0;
         while (whole && at) {
@@ -693,8 +706,7 @@ static void stop_sampler(void) {
     pthread_join(sampler.thread, NULL);
     sampler.running = 0;
     forget_samples();
-    if (sampler.memory_fd >= 0) close(sampler.memory_fd);
-    sampler.memory_fd = -1;
+    close_file(&sampler.memory);
 }
 
 /* In a forked process the thread is gone, in the middle of whatever it did: its tables are left

@@ -6,22 +6,22 @@ import atexit
 import os
 import sys
 import time
-import warnings
-from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from meantime.collect import _recorder
 from meantime.collect.hooks import Hooks
 from meantime.errors import MeantimeError, OutputError, UsageError
-from meantime.units import format_bytes
 
+# what a recorded program imports for this is in its sys.modules, so it is little: no typing, say
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from types import TracebackType
-    from typing import Self
+    from typing import Literal, Self
+
+    Tracing = Literal["tasks", "workers", "both", "none"]
+    Policy = Literal["block", "drop", "ring"]
 
 __all__ = ["Options", "record", "recording_path", "start", "stop"]
-
-Tracing = Literal["tasks", "workers", "both", "none"]
-Policy = Literal["block", "drop", "ring"]
 
 POLICIES: dict[str, int] = {"block": 0, "drop": 1, "ring": 2}
 _CHUNKS = {"block": 2, "drop": 16}
@@ -32,10 +32,10 @@ _MIN_HZ, _MAX_HZ = 1, 10_000
 _NS_PER_S = 10**9
 
 
-class Options(NamedTuple):
+class Options:
     """What a recording records, and what it does when it cannot.
 
-    Attributes:
+    Args:
         trace: What is recorded: `tasks`, `workers` (event loops and pool threads), `both`, `none`.
         policy: What happens when records come faster than the disk takes them: `block` writes
             before the program goes on, `drop` counts what it leaves out, `ring` keeps the newest
@@ -51,15 +51,45 @@ class Options(NamedTuple):
         samples: How many times a second to take a sample of what each thread is doing; 0 is never.
     """
 
-    trace: Tracing = "both"
-    policy: Policy = "block"
-    max_bytes: int = 0
-    ring_bytes: int = 4_000_000
-    ring_ns: int = 0
-    duration_ns: int = 0
-    blocked_ns: int = 0
-    threads: bool = False
-    samples: float = 0
+    def __init__(
+        self,
+        *,
+        trace: Tracing = "both",
+        policy: Policy = "block",
+        max_bytes: int = 0,
+        ring_bytes: int = 4_000_000,
+        ring_ns: int = 0,
+        duration_ns: int = 0,
+        blocked_ns: int = 0,
+        threads: bool = False,
+        samples: float = 0,
+    ) -> None:
+        self.trace = trace
+        self.policy = policy
+        self.max_bytes = max_bytes
+        self.ring_bytes = ring_bytes
+        self.ring_ns = ring_ns
+        self.duration_ns = duration_ns
+        self.blocked_ns = blocked_ns
+        self.threads = threads
+        self.samples = samples
+
+    @classmethod
+    def parsed(cls, texts: Mapping[str, str]) -> Options:
+        """Return the options whose values are given as text, among whatever else."""
+        options = cls()
+        for name, default in options.values().items():
+            value: object = texts[name]
+            if name == "samples":
+                value = float(texts[name])
+            elif isinstance(default, int):
+                value = int(texts[name])
+            setattr(options, name, value)
+        return options
+
+    def values(self) -> dict[str, object]:
+        """Return the options by name."""
+        return dict(vars(self))
 
     def check(self) -> None:
         """Raise UsageError if they contradict each other."""
@@ -68,6 +98,8 @@ class Options(NamedTuple):
         if self.policy not in POLICIES:
             raise UsageError(f"policy is {self.policy!r}, not block, drop or ring")
         if self.max_bytes and self.max_bytes < _MIN_SIZE_BYTES:
+            from meantime.units import format_bytes  # noqa: PLC0415 - for the message only
+
             raise UsageError(
                 f"max size is {format_bytes(self.max_bytes)}: a recording needs at least "
                 f"{format_bytes(_MIN_SIZE_BYTES)}"
@@ -79,6 +111,8 @@ class Options(NamedTuple):
         if self.blocked_ns and self.policy != "ring":
             raise UsageError("a blocked loop is dumped by policy ring only")
         if self.ring_bytes > _MAX_CHUNKS * _CHUNK_BYTES:
+            from meantime.units import format_bytes  # noqa: PLC0415 - as above
+
             raise UsageError(
                 f"ring size is {format_bytes(self.ring_bytes)}: a thread's ring holds at most "
                 f"{format_bytes(_MAX_CHUNKS * _CHUNK_BYTES)}"
@@ -99,25 +133,43 @@ class Options(NamedTuple):
         return _CHUNKS[self.policy]
 
 
-class _Session(NamedTuple):
-    path: str
-    hooks: Hooks
+_session: tuple[str, Hooks] | None = None  # the recording's path, and its hooks
 
 
-_session: _Session | None = None
-
-
-def start(path: str | os.PathLike[str], **options: object) -> None:
+def start(
+    path: str | os.PathLike[str],
+    *,
+    trace: Tracing = "both",
+    policy: Policy = "block",
+    max_bytes: int = 0,
+    ring_bytes: int = 4_000_000,
+    ring_ns: int = 0,
+    duration_ns: int = 0,
+    blocked_ns: int = 0,
+    threads: bool = False,
+    samples: float = 0,
+) -> None:
     """Begin to record this process into the directory `path`, until `stop` or the program's end.
 
-    What is recorded and how is said by keywords, the fields of `Options`. In a program that is
-    being recorded already, by `meantime record` say, nothing more happens.
+    The keywords are those of `Options`. In a program that is being recorded already, for example by
+    `meantime record`, nothing happens.
 
     Raises:
         UsageError: If an option is wrong.
-        OutputError: If there is something at `path`, or it cannot be written.
+        OutputError: If `path` exists or cannot be written.
     """
-    begin(os.fspath(path), Options(**options), fresh=True)  # type: ignore[arg-type] # Options checks them
+    options = Options(
+        trace=trace,
+        policy=policy,
+        max_bytes=max_bytes,
+        ring_bytes=ring_bytes,
+        ring_ns=ring_ns,
+        duration_ns=duration_ns,
+        blocked_ns=blocked_ns,
+        threads=threads,
+        samples=samples,
+    )
+    begin(os.fspath(path), options, fresh=True)
 
 
 def begin(path: str, options: Options, *, fresh: bool) -> None:
@@ -128,11 +180,9 @@ def begin(path: str, options: Options, *, fresh: bool) -> None:
         return
     if not sys.platform.startswith("linux"):
         raise MeantimeError(f"recording is not possible on {sys.platform} yet: it needs Linux")
-    if hasattr(sys, "_is_gil_enabled"):
-        import sysconfig  # noqa: PLC0415 - only where the question can arise
-
-        if sysconfig.get_config_var("Py_GIL_DISABLED"):
-            raise MeantimeError("recording is not possible in a free-threaded Python yet")
+    # not by sysconfig, which imports threading and others into the program
+    if "t" in sys.abiflags:
+        raise MeantimeError("recording is not possible in a free-threaded Python yet")
     try:
         if fresh:
             create(path)
@@ -158,14 +208,10 @@ def begin(path: str, options: Options, *, fresh: bool) -> None:
         errors=options.policy == "ring",
     )
     if options.threads and not _recorder.watch_threads():
-        warnings.warn(
-            "meantime: waits of threads are not recorded: this interpreter's cannot be watched",
-            RuntimeWarning,
-            stacklevel=3,
-        )
+        _warn("waits of threads are not recorded: this interpreter's cannot be watched", 4)
     if options.samples:
         _begin_samples(options.period_ns)
-    _session = _Session(path, hooks)
+    _session = path, hooks
     atexit.register(stop)
 
 
@@ -216,7 +262,7 @@ def stop() -> str | None:
 
 def recording_path() -> str | None:
     """Return where this process is being recorded into; None if it is not."""
-    return None if _session is None else _session.path
+    return None if _session is None else _session[0]
 
 
 class record:  # noqa: N801 - used as a function: with meantime.record(...)
@@ -225,17 +271,40 @@ class record:  # noqa: N801 - used as a function: with meantime.record(...)
         with meantime.record("app.mtr"):
             asyncio.run(main())
 
-    It takes what `start` takes.
+    The keywords are those of `Options`.
     """
 
-    def __init__(self, path: str | os.PathLike[str], **options: object) -> None:
-        self._path = path
-        self._options = options
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        trace: Tracing = "both",
+        policy: Policy = "block",
+        max_bytes: int = 0,
+        ring_bytes: int = 4_000_000,
+        ring_ns: int = 0,
+        duration_ns: int = 0,
+        blocked_ns: int = 0,
+        threads: bool = False,
+        samples: float = 0,
+    ) -> None:
+        self._path = os.fspath(path)
+        self._options = Options(
+            trace=trace,
+            policy=policy,
+            max_bytes=max_bytes,
+            ring_bytes=ring_bytes,
+            ring_ns=ring_ns,
+            duration_ns=duration_ns,
+            blocked_ns=blocked_ns,
+            threads=threads,
+            samples=samples,
+        )
         self._ours = False
 
     def __enter__(self) -> Self:
         self._ours = _session is None
-        start(self._path, **self._options)
+        begin(self._path, self._options, fresh=True)
         return self
 
     def __exit__(
@@ -273,11 +342,13 @@ def _begin_samples(period_ns: int) -> None:
         if thread.native_id is not None:
             _recorder.note_thread(thread.native_id, thread.name)
     if not _recorder.sample_threads(period_ns):
-        warnings.warn(
-            "meantime: no samples are taken: this interpreter's frames cannot be read",
-            RuntimeWarning,
-            stacklevel=4,
-        )
+        _warn("no samples are taken: this interpreter's frames cannot be read", 5)
+
+
+def _warn(text: str, level: int) -> None:
+    import warnings  # noqa: PLC0415 - as above
+
+    warnings.warn(f"meantime: {text}", RuntimeWarning, stacklevel=level)
 
 
 def _write_process_facts(path: str) -> None:
@@ -295,11 +366,22 @@ def _write_process_facts(path: str) -> None:
 
 
 def _write_json(path: str, content: dict[str, object]) -> None:
-    import json  # noqa: PLC0415 - json may be named in the program's own imports only after this
-
     with open(path + ".new", "w", encoding="utf-8") as file:  # noqa: PTH123 - no pathlib here
-        json.dump(content, file)
+        file.write(_json(content))
     os.rename(path + ".new", path)  # noqa: PTH104 - no pathlib here
+
+
+def _json(value: object) -> str:
+    """Return the text of a value; the standard module for it would import 25 others."""
+    from _json import encode_basestring_ascii  # noqa: PLC0415 - see above
+
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_json(key)}: {_json(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_json, value)) + "]"
+    if isinstance(value, str):
+        return str(encode_basestring_ascii(value))
+    return "null" if value is None else str(value)
 
 
 def _boot_id() -> str | None:

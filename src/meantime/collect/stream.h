@@ -7,22 +7,16 @@
 #ifndef MEANTIME_STREAM_H
 #define MEANTIME_STREAM_H
 
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
+
+#include "own_files.h"
 
 #ifdef __GLIBC__
 /* a call of __tls_get_addr per event costs as much as the event */
@@ -58,6 +52,7 @@ enum kind {
     KIND_LOOP_END = 17,
     KIND_PARK = 18,
     KIND_UNPARK = 19,
+    KIND_LOOP_KNOWN = 20,
     KIND_SUBMIT = 24,
     KIND_ITEM_BEGIN = 25,
     KIND_ITEM_END = 26,
@@ -133,7 +128,7 @@ typedef struct stream {
     uint32_t chunk_slots[MAX_CHUNKS];
     uint64_t chunk_reports[MAX_CHUNKS]; /* how many events a LOST record in the chunk speaks of */
     tail_header *tail;
-    int fd;
+    own_file file;
     uint32_t number, segment;
     uint32_t tid, name_length;
     int tell_thread;
@@ -153,8 +148,17 @@ typedef struct closed_segment {
     uint64_t bytes, slots, from_ns, to_ns;
 } closed_segment;
 
+/* What the processes of a recording share: a page of its file `usage`, mapped. The counters of what
+   was lost stand here because a process that may open no file any more can still write to them. */
 typedef struct {
-    char directory[PATH_MAX - 128];
+    uint64_t bytes;          /* of segment files, where their size is limited */
+    uint64_t lost_events;    /* of threads for which no stream could be made */
+    uint64_t lost_from_ns, lost_until_ns; /* CLOCK_MONOTONIC of the first and the last of them */
+    uint64_t lost_facts;
+    uint64_t failed_errno;   /* of the first file that could not be opened or written */
+} shared_counts;
+
+typedef struct {
     int policy;
     uint32_t chunks;
     uint64_t max_bytes, segment_bytes;
@@ -162,18 +166,19 @@ typedef struct {
     uint64_t ring_ns; /* how much of a ring is written out; 0 is all */
     uint32_t pid, incarnation, parent_pid, parent_incarnation;
     int64_t base_ns;
-    int facts_fd;
-    uint64_t *usage; /* bytes of segment files of all processes of the recording */
+    own_file facts;
+    shared_counts *shared;
     stream *streams, *free_streams;
     uint32_t stream_count;
     closed_segment *oldest, *newest;
-    uint64_t lost_without_stream;
+    uint64_t lost_without_stream, lost_from_ns, lost_until_ns;
+    uint64_t slots; /* in segment files, of all streams */
     int failed_errno;
     int helper_running, helper_stop;
     pthread_t helper;
 } recording_state;
 
-static recording_state rec = {.facts_fd = -1};
+static recording_state rec = {.facts = {.fd = -1}};
 static int recording_on = 0;
 /* counts recordings and forks, so that a thread's stream of an earlier one is never written to */
 static uint32_t epoch = 1;
@@ -194,6 +199,8 @@ THREAD_LOCAL uint32_t my_epoch = 0;
 THREAD_LOCAL uint32_t my_tid = 0;
 THREAD_LOCAL uint32_t current_task = 0;
 THREAD_LOCAL uint32_t loop_epoch = 0; /* the epoch in which a loop began to run on the thread */
+THREAD_LOCAL uint32_t loop_place = 0; /* what kind of loop that is, if loops are recorded */
+THREAD_LOCAL uint32_t loop_parked = 0;
 THREAD_LOCAL const char *own_thread = NULL; /* the name of a thread that is ours */
 THREAD_LOCAL int inside_stream = 0; /* a hook under our own waits must not write to the stream */
 
@@ -208,38 +215,37 @@ static inline uint64_t clock_ns(clockid_t clock) {
 
 static inline uint64_t now_ns(void) { return clock_ns(CLOCK_MONOTONIC) - (uint64_t)rec.base_ns; }
 
-static int write_all(int fd, const void *data, size_t size, size_t *written) {
-    const char *next = data;
-    *written = 0;
-    while (*written < size) {
-        ssize_t n = write(fd, next + *written, size - *written);
-        if (n < 0) {
-            if (errno == EINTR) continue;
-            return -1;
-        }
-        *written += (size_t)n;
-    }
-    return 0;
+/* Takes note of why a file could not be opened or written. */
+static void note_failure(int error) {
+    uint64_t none = 0;
+    rec.failed_errno = error;
+    __atomic_compare_exchange_n(&rec.shared->failed_errno, &none, (uint64_t)error, 0,
+                                __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
 static void turn(stream *s);
 
 /* -- the facts: definitions and other rare records, each written at once and never rotated -- */
 
+static void facts_name(char *name) {
+    snprintf(name, MAX_FILE_NAME, "%u.%u.facts", rec.pid, rec.incarnation);
+}
+
 static void write_fact(uint8_t kind, uint32_t id, const void *payload, uint32_t bytes) {
     slot buffer[1 + MAX_TEXT / 16];
-    size_t size = 16 + ((size_t)bytes + 15) / 16 * 16, written;
-    if (rec.facts_fd < 0) return;
+    char name[MAX_FILE_NAME];
+    size_t size = 16 + ((size_t)bytes + 15) / 16 * 16;
+    if (!rec.facts.inode) return;
     memset(buffer, 0, size);
     buffer[0].w0 = now_ns() << 8 | kind;
     buffer[0].w1 = (uint64_t)id | (uint64_t)bytes << 32;
     memcpy(buffer + 1, payload, bytes);
     pthread_mutex_lock(&facts_mutex);
-    off_t before = lseek(rec.facts_fd, 0, SEEK_END);
-    if (write_all(rec.facts_fd, buffer, size, &written) < 0) {
-        rec.failed_errno = errno;
-        /* a torn record would hide all that follow */
-        if (written && ftruncate(rec.facts_fd, before) < 0) rec.facts_fd = -1;
+    facts_name(name);
+    if (reach_file(&rec.facts, name, O_WRONLY | O_APPEND) < 0 ||
+        append_to(&rec.facts, lseek(rec.facts.fd, 0, SEEK_END), buffer, size) < 0) {
+        note_failure(errno);
+        __atomic_fetch_add(&rec.shared->lost_facts, 1, __ATOMIC_RELAXED);
     }
     pthread_mutex_unlock(&facts_mutex);
 }
@@ -263,25 +269,24 @@ static void fill_header(file_header *h, const char *magic, uint32_t number, uint
 /* Opens the facts of this process under the first number its pid has not used: a pid comes back
    after exec, or when the system reuses it. */
 static int open_process(void) {
-    char path[PATH_MAX];
+    char name[MAX_FILE_NAME];
+    file_header h;
     rec.pid = (uint32_t)getpid();
+    rec.facts = NO_FILE;
     for (rec.incarnation = 0;; rec.incarnation++) {
-        snprintf(path, sizeof path, "%s/%u.%u.facts", rec.directory, rec.pid, rec.incarnation);
-        rec.facts_fd = open(path, O_CREAT | O_EXCL | O_WRONLY | O_APPEND | O_CLOEXEC, 0644);
-        if (rec.facts_fd >= 0) break;
+        facts_name(name);
+        if (keep_file(&rec.facts, open_named(name, O_CREAT | O_EXCL | O_WRONLY | O_APPEND)) == 0)
+            break;
         if (errno != EEXIST) {
-            rec.failed_errno = errno;
+            note_failure(errno);
             return -1;
         }
     }
-    file_header h;
-    size_t written;
     fill_header(&h, "mtrfacts", 0, 0);
-    if (write_all(rec.facts_fd, &h, sizeof h, &written) < 0) {
-        rec.failed_errno = errno;
-        close(rec.facts_fd);
-        rec.facts_fd = -1;
-        unlink(path);
+    if (append_to(&rec.facts, 0, &h, sizeof h) < 0) {
+        note_failure(errno);
+        close_file(&rec.facts);
+        unlink_named(name);
         return -1;
     }
     return 0;
@@ -289,43 +294,48 @@ static int open_process(void) {
 
 /* -- segments -- */
 
-static void segment_path(char *path, size_t size, uint32_t number, uint32_t segment) {
-    snprintf(path, size, "%s/%u.%u.%u.%u.ev", rec.directory, rec.pid, rec.incarnation, number,
-             segment);
+static void segment_name(char *name, uint32_t number, uint32_t segment) {
+    snprintf(name, MAX_FILE_NAME, "%u.%u.%u.%u.ev", rec.pid, rec.incarnation, number, segment);
 }
 
 static int open_segment(stream *s) {
-    char path[PATH_MAX];
+    char name[MAX_FILE_NAME];
     file_header h;
-    size_t written;
-    segment_path(path, sizeof path, s->number, s->segment);
-    s->fd = open(path, O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0644);
-    if (s->fd < 0) return -1;
+    segment_name(name, s->number, s->segment);
+    if (keep_file(&s->file, open_named(name, O_CREAT | O_TRUNC | O_WRONLY)) < 0) return -1;
     fill_header(&h, "mtrevent", s->number, s->segment);
     h.slots_before = s->in_file;
-    if (write_all(s->fd, &h, sizeof h, &written) < 0) {
+    if (append_to(&s->file, 0, &h, sizeof h) < 0) {
         int error = errno;
-        close(s->fd);
-        s->fd = -1;
-        unlink(path);
+        close_file(&s->file);
+        unlink_named(name);
         errno = error;
         return -1;
     }
     s->segment_bytes = sizeof h;
-    __atomic_fetch_add(rec.usage, sizeof h, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&rec.shared->bytes, sizeof h, __ATOMIC_RELAXED);
     return 0;
+}
+
+/* Makes sure that the stream's descriptor is its segment's, with the next byte to write its last. */
+static int reach_segment(stream *s) {
+    char name[MAX_FILE_NAME];
+    if (likely(is_ours(&s->file))) return 0;
+    segment_name(name, s->number, s->segment);
+    if (reach_file(&s->file, name, O_WRONLY) < 0) return -1;
+    return lseek(s->file.fd, (off_t)s->segment_bytes, SEEK_SET) < 0 ? -1 : 0;
 }
 
 /* Takes the oldest closed segments away until the recording fits; what went is a fact. */
 static void shrink(void) {
-    while (rec.oldest && __atomic_load_n(rec.usage, __ATOMIC_RELAXED) > rec.max_bytes) {
+    while (rec.oldest && __atomic_load_n(&rec.shared->bytes, __ATOMIC_RELAXED) > rec.max_bytes) {
         closed_segment *c = rec.oldest;
-        char path[PATH_MAX];
+        char name[MAX_FILE_NAME];
         uint64_t payload[5] = {c->stream, c->segment, c->slots, c->from_ns, c->to_ns};
-        segment_path(path, sizeof path, c->stream, c->segment);
+        segment_name(name, c->stream, c->segment);
         write_fact(KIND_ROTATED, c->stream, payload, sizeof payload);
-        unlink(path);
-        __atomic_fetch_sub(rec.usage, c->bytes, __ATOMIC_RELAXED);
+        unlink_named(name);
+        __atomic_fetch_sub(&rec.shared->bytes, c->bytes, __ATOMIC_RELAXED);
         rec.oldest = c->next;
         if (!rec.oldest) rec.newest = NULL;
         free(c);
@@ -339,9 +349,8 @@ static void new_generation(stream *s) {
 }
 
 static void close_segment(stream *s) {
-    if (s->fd < 0) return;
-    close(s->fd);
-    s->fd = -1;
+    if (!s->file.inode) return;
+    close_file(&s->file);
     closed_segment *c = calloc(1, sizeof *c);
     if (c) {
         c->stream = s->number;
@@ -359,24 +368,20 @@ static void close_segment(stream *s) {
 
 /* Appends slots to the stream's segment; -1 leaves the file as it was. */
 static int write_slots(stream *s, const slot *from, uint32_t slots) {
-    size_t size = (size_t)slots * 16, written;
-    if (s->fd < 0) {
+    size_t size = (size_t)slots * 16;
+    if (!s->file.inode) {
         if (open_segment(s) < 0) return -1;
         s->opened_ns = from->w0 >> 8;
     }
-    if (write_all(s->fd, from, size, &written) < 0) {
-        int error = errno;
-        if (written && ftruncate(s->fd, (off_t)s->segment_bytes) == 0)
-            lseek(s->fd, (off_t)s->segment_bytes, SEEK_SET);
-        errno = error;
-        return -1;
-    }
+    if (reach_segment(s) < 0) return -1;
+    if (append_to(&s->file, (off_t)s->segment_bytes, from, size) < 0) return -1;
     s->segment_bytes += size;
     s->in_file += slots;
+    __atomic_fetch_add(&rec.slots, slots, __ATOMIC_RELAXED);
     if (rec.max_bytes) {
-        __atomic_fetch_add(rec.usage, size, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&rec.shared->bytes, size, __ATOMIC_RELAXED);
         if (s->segment_bytes >= rec.segment_bytes ||
-            __atomic_load_n(rec.usage, __ATOMIC_RELAXED) > rec.max_bytes) {
+            __atomic_load_n(&rec.shared->bytes, __ATOMIC_RELAXED) > rec.max_bytes) {
             pthread_mutex_lock(&rec_mutex);
             if (s->segment_bytes >= rec.segment_bytes || !rec.oldest) {
                 close_segment(s);
@@ -439,26 +444,30 @@ static void put_own(stream *s, uint64_t time_ns, uint8_t kind, uint64_t w1) {
     __atomic_store_n(&s->cursor, r + 1, __ATOMIC_RELEASE);
 }
 
-/* Says in the stream what could not be kept before this place. */
+/* Reports in the stream what could not be kept before this record. */
 static void report_lost(stream *s) {
     if (!s->unreported) return;
     uint64_t payload[4] = {s->unreported, s->unreported_from, s->unreported_to, 0};
     put_payload(s, now_ns(), KIND_LOST, s->number, payload, sizeof payload, 1);
     s->chunk_reports[s->tail->seq % rec.chunks] = s->unreported;
     s->unreported = 0;
+    s->tell_thread = 1; /* in which state the loop was may be among it */
 }
 
+/* Reports whose stream it is, and in which state that thread's loop is, if it has one. */
 static void report_thread(stream *s) {
     if (!s->tell_thread || !s->tid) return;
     s->tell_thread = 0;
     put_payload(s, now_ns(), KIND_THREAD, s->tid, s->thread_name, s->name_length, 1);
+    if (loop_place && loop_epoch == epoch)
+        put_own(s, now_ns(), KIND_LOOP_KNOWN, loop_place | (uint64_t)loop_parked << 32);
 }
 
 /* Writes the chunk `seq`; the events of a chunk that cannot be written are counted as lost. */
 static void flush_chunk(stream *s, uint64_t seq) {
     uint32_t at = (uint32_t)(seq % rec.chunks);
     if (write_slots(s, s->chunk[at], s->chunk_slots[at]) < 0) {
-        rec.failed_errno = errno;
+        note_failure(errno);
         count_lost(s, at);
     }
     s->tail->written[(seq + 1) % rec.chunks] = s->in_file;
@@ -557,12 +566,15 @@ static __attribute__((noinline)) void turn(stream *s) {
 
 /* -- streams -- */
 
+static void tail_name(char *name, uint32_t number) {
+    snprintf(name, MAX_FILE_NAME, "%u.%u.%u.tail", rec.pid, rec.incarnation, number);
+}
+
 static int map_tail(stream *s) {
-    char path[PATH_MAX];
+    char name[MAX_FILE_NAME];
     size_t size = TAIL_HEADER_BYTES + (size_t)rec.chunks * CHUNK_BYTES;
-    snprintf(path, sizeof path, "%s/%u.%u.%u.tail", rec.directory, rec.pid, rec.incarnation,
-             s->number);
-    int fd = open(path, O_CREAT | O_TRUNC | O_RDWR | O_CLOEXEC, 0644);
+    tail_name(name, s->number);
+    int fd = open_named(name, O_CREAT | O_TRUNC | O_RDWR);
     if (fd < 0) return -1;
     /* without its blocks a full disk would be a SIGBUS in the program */
     int error = posix_fallocate(fd, 0, (off_t)size);
@@ -573,7 +585,7 @@ static int map_tail(stream *s) {
     }
     close(fd); /* with a thousand threads the program would miss it */
     if (map == MAP_FAILED) {
-        unlink(path);
+        unlink_named(name);
         errno = error;
         return -1;
     }
@@ -603,10 +615,10 @@ static stream *new_stream(void) {
     else s = malloc(sizeof *s);
     if (!s) return NULL;
     memset(s, 0, sizeof *s);
-    s->fd = -1;
+    s->file = NO_FILE;
     s->number = rec.stream_count;
     if (map_tail(s) < 0) {
-        rec.failed_errno = errno;
+        note_failure(errno);
         s->next = spare_streams;
         spare_streams = s;
         return NULL;
@@ -620,6 +632,17 @@ static stream *new_stream(void) {
     return s;
 }
 
+/* Counts an event of a thread that has no stream; called with the mutex held. */
+static void count_without_stream(void) {
+    uint64_t time_ns = clock_ns(CLOCK_MONOTONIC), none = 0;
+    if (!rec.lost_without_stream++) rec.lost_from_ns = time_ns;
+    rec.lost_until_ns = time_ns;
+    __atomic_compare_exchange_n(&rec.shared->lost_from_ns, &none, time_ns, 0, __ATOMIC_RELAXED,
+                                __ATOMIC_RELAXED);
+    __atomic_store_n(&rec.shared->lost_until_ns, time_ns, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&rec.shared->lost_events, 1, __ATOMIC_RELAXED);
+}
+
 /* Gives the calling thread a stream: one that an ended thread has left, or a new one. */
 static __attribute__((noinline)) stream *acquire_stream(void) {
     int error = errno;
@@ -629,12 +652,12 @@ static __attribute__((noinline)) stream *acquire_stream(void) {
     inside_stream++;
     pthread_mutex_lock(&rec_mutex);
     if (recording_on) {
-        if (rec.facts_fd >= 0 || open_process() == 0) {
+        if (rec.facts.inode || open_process() == 0) {
             s = rec.free_streams;
             if (s) rec.free_streams = s->next_free;
             else s = new_stream();
         }
-        if (!s) rec.lost_without_stream++;
+        if (!s) count_without_stream();
     }
     pthread_mutex_unlock(&rec_mutex);
     if (s) {

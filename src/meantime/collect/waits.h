@@ -110,12 +110,12 @@ static inline int is_loop_polling(void) {
 /* With the time 0 it only looks. */
 static inline void begin_poll(int timeout_ms) {
     before_poll();
-    if (timeout_ms) put(KIND_PARK, 0, 0);
+    if (timeout_ms) park();
 }
 
 static inline void end_poll(int timeout_ms, int ready) {
     int error = errno;
-    if (timeout_ms) put(KIND_UNPARK, ready > 0 ? (uint32_t)ready : 0, 0);
+    if (timeout_ms) unpark(ready > 0 ? (uint32_t)ready : 0);
     after_poll();
     errno = error;
 }

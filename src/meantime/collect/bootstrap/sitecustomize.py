@@ -1,44 +1,69 @@
 """Begins to record a Python that `meantime record` has started, directly or not.
 
-It runs in any Python 3 that the command starts, so it is plain and never fails:
-what goes wrong costs one line on standard error, and the program runs unrecorded.
+Any Python that the command starts runs this, 2.7 as well as 3.x, so it is written in what all of
+them understand, and it imports nothing in one that is not recorded. It never fails: a process that
+cannot be recorded is noted in the recording, and runs on. Only where even that cannot be written,
+one line goes to standard error.
 """
 
 import os
 import sys
-from importlib import import_module
+
+_VARIABLE = "MEANTIME_RECORDING"
 
 
-def _begin(text: str) -> None:
-    import json  # noqa: PLC0415 - nothing is imported in a Python that is not recorded
-
-    settings = json.loads(text)
+def _begin(settings):  # type: ignore[no-untyped-def] # noqa: ANN001,ANN202 - Python 2 has no annotations
+    implementation = getattr(sys, "implementation", None)
+    if getattr(implementation, "cache_tag", None) != settings["cache_tag"]:
+        return "meantime is installed for Python " + settings["python"]
     sys.path.insert(0, settings["home"])
     try:
-        from meantime.collect.launch import begin_here  # noqa: PLC0415 - as above
+        from meantime.collect.launch import begin_here  # noqa: PLC0415 - see above
     finally:
         sys.path.remove(settings["home"])
     begin_here(settings)
+    return None
 
 
-def _go_on() -> None:
+def _note(path, reason):  # type: ignore[no-untyped-def] # noqa: ANN001,ANN202 - as above
+    """Note why this process is not recorded: a line of a file that all processes share."""
+    python = ".".join([str(number) for number in sys.version_info[:3]])
+    line = "\t".join([str(os.getpid()), python, " ".join(reason.split())])
+    try:
+        # an append of so few bytes is one write, which no other process's comes between
+        with open(os.path.join(path, "unrecorded"), "a") as file:  # noqa: PTH118,PTH123 - see above
+            file.write(line[:1000] + "\n")
+    except (IOError, OSError):  # noqa: UP024 - Python 2 has both
+        sys.stderr.write("meantime: not recording process %s\n" % line.replace("\t", ": "))  # noqa: UP031 - see above
+
+
+def _settings(text):  # type: ignore[no-untyped-def] # noqa: ANN001,ANN202 - as above
+    pairs = [line.partition("=") for line in text.split("\n")]
+    return {name: value.replace("%n", "\n").replace("%p", "%") for name, _, value in pairs}
+
+
+def _go_on():  # type: ignore[no-untyped-def] # noqa: ANN202 - as above
     """Run the sitecustomize that this one stands before, if there is one."""
-    here = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100,PTH120 - plain, see above
-    sys.path[:] = [path for path in sys.path if os.path.abspath(path) != here]  # noqa: PTH100 - plain, see above
+    here = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100,PTH120 - see above
+    sys.path[:] = [path for path in sys.path if os.path.abspath(path) != here]  # noqa: PTH100 - see above
     ours = sys.modules.pop("sitecustomize", None)
     try:
-        import_module("sitecustomize")
+        __import__("sitecustomize")
     except ImportError as error:
-        if getattr(error, "name", None) != "sitecustomize":
+        # Python 2 does not say which module is missing but in the message
+        name = getattr(error, "name", None) or str(error).split(" ")[-1]
+        if name != "sitecustomize":
             raise
         # what has just been imported must still be there
         sys.modules["sitecustomize"] = ours  # type: ignore[assignment] # it was there
 
 
-_settings = os.environ.get("MEANTIME_RECORDING")
-if _settings:
+if os.environ.get(_VARIABLE):
+    _found = _settings(os.environ[_VARIABLE])  # type: ignore[no-untyped-call] # see above
     try:
-        _begin(_settings)
+        _reason = _begin(_found)  # type: ignore[no-untyped-call] # as above
     except Exception as _error:  # noqa: BLE001 - the program must run whatever happens here
-        sys.stderr.write(f"meantime: not recording process {os.getpid()}: {_error}\n")
-_go_on()
+        _reason = str(_error) or type(_error).__name__
+    if _reason:
+        _note(_found["path"], _reason)  # type: ignore[no-untyped-call] # as above
+_go_on()  # type: ignore[no-untyped-call] # as above

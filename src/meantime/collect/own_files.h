@@ -1,0 +1,139 @@
+/* The recording's own files, and the descriptors that are kept of them.
+
+   The program may close any descriptor, and the system then gives its number to a file or socket
+   of the program. So each kept descriptor is compared with the file it was opened for before it is
+   used, and opened again by name if it is another's now. */
+
+#ifndef MEANTIME_OWN_FILES_H
+#define MEANTIME_OWN_FILES_H
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { MAX_FILE_NAME = 64, HIGH_DESCRIPTOR = 2048 };
+
+typedef struct {
+    int fd; /* -1: not open now */
+    dev_t device;
+    ino_t inode; /* 0: there is no file */
+} own_file;
+
+#define NO_FILE ((own_file){.fd = -1})
+
+static char recording_directory[PATH_MAX - 128]; /* absolute: the program may change its own */
+static own_file directory_file = {.fd = -1};
+
+/* Moves a descriptor out of the range from which the program's own ones come. */
+static int move_up(int fd) {
+    struct rlimit limit = {0, 0};
+    if (fd < 0 || getrlimit(RLIMIT_NOFILE, &limit) < 0) return fd;
+    rlim_t least = HIGH_DESCRIPTOR;
+    if (limit.rlim_cur < 2 * HIGH_DESCRIPTOR) least = limit.rlim_cur - limit.rlim_cur / 4;
+    if ((rlim_t)fd >= least) return fd;
+    int error = errno, high = fcntl(fd, F_DUPFD_CLOEXEC, (int)least);
+    errno = error;
+    if (high < 0) return fd; /* no number is free up there */
+    close(fd);
+    return high;
+}
+
+static int is_ours(const own_file *f) {
+    struct stat now;
+    return f->fd >= 0 && fstat(f->fd, &now) == 0 && now.st_dev == f->device &&
+           now.st_ino == f->inode;
+}
+
+/* Keeps a descriptor that was opened for `f`: the file that it is, or the one that it was. */
+static int keep_file(own_file *f, int fd) {
+    struct stat now;
+    if (fd < 0) return -1;
+    fd = move_up(fd);
+    if (fstat(fd, &now) < 0 || (f->inode && (now.st_dev != f->device || now.st_ino != f->inode))) {
+        close(fd);
+        errno = ESTALE;
+        return -1;
+    }
+    *f = (own_file){fd, now.st_dev, now.st_ino};
+    return 0;
+}
+
+/* Closes a descriptor unless it is somebody else's by now. */
+static void close_file(own_file *f) {
+    if (is_ours(f)) close(f->fd);
+    *f = NO_FILE;
+}
+
+/* -- names in the recording's directory; it stays reachable after chroot and loss of privileges -- */
+
+static void open_directory(void) {
+    close_file(&directory_file);
+    if (keep_file(&directory_file, open(recording_directory, O_PATH | O_DIRECTORY | O_CLOEXEC)) < 0)
+        directory_file = NO_FILE;
+}
+
+/* Not opened again if the program closes it: several threads may need it at once. */
+static int in_directory(void) { return is_ours(&directory_file) ? directory_file.fd : -1; }
+
+static void path_of(char *path, size_t size, const char *name) {
+    snprintf(path, size, "%s/%s", recording_directory, name);
+}
+
+static int open_named(const char *name, int flags) {
+    char path[PATH_MAX];
+    int at = in_directory();
+    if (at >= 0) return openat(at, name, flags | O_CLOEXEC, 0644);
+    path_of(path, sizeof path, name);
+    return open(path, flags | O_CLOEXEC, 0644);
+}
+
+static void unlink_named(const char *name) {
+    char path[PATH_MAX];
+    int at = in_directory();
+    path_of(path, sizeof path, name);
+    if (at >= 0) unlinkat(at, name, 0);
+    else unlink(path);
+}
+
+/* Makes sure that the descriptor of a file that was opened before is that file's. */
+static int reach_file(own_file *f, const char *name, int flags) {
+    if (likely(is_ours(f))) return 0;
+    f->fd = -1; /* somebody else's now: it must not be closed either */
+    return keep_file(f, open_named(name, flags));
+}
+
+/* -- writing -- */
+
+static int write_all(int fd, const void *data, size_t size, size_t *written) {
+    const char *next = data;
+    *written = 0;
+    while (*written < size) {
+        ssize_t n = write(fd, next + *written, size - *written);
+        if (n < 0) {
+            if (errno == EINTR) continue;
+            return -1;
+        }
+        *written += (size_t)n;
+    }
+    return 0;
+}
+
+/* Appends to a file of `size` bytes, or leaves it as it was: a torn record would hide those that
+   follow. */
+static int append_to(own_file *f, off_t size, const void *data, size_t bytes) {
+    size_t written;
+    if (write_all(f->fd, data, bytes, &written) == 0) return 0;
+    int error = errno;
+    if (written && is_ours(f) && ftruncate(f->fd, size) == 0) lseek(f->fd, size, SEEK_SET);
+    errno = error;
+    return -1;
+}
+
+#endif
