@@ -26,7 +26,7 @@ COMMANDS = {
     "pack": "Pack a recording into one compressed file, which every command takes in its place.",
     "top": "Show what a program that is being recorded is doing.",
     "info": "Tell what a trace is: its format, span, entities, states and anomalies.",
-    "heatmap": "Draw what happens at which offset of each second: a subsecond-offset heat map.",
+    "heatmap": "Draw a subsecond-offset heat map: what happens at which offset of each second.",
     "stats": "Tell where the time went: per state or entity, or per name of spans or samples.",
     "dump": "Print what a trace holds, one JSON object a line.",
     "flame": "Draw where the time went: a flame graph, or with --chart a flame chart.",

@@ -16,7 +16,7 @@ def command(*, history: str, salvage: str | None) -> None:
     """Check every byte of a history on disk, and save what is whole of a damaged one."""
     from pathlib import Path  # noqa: PLC0415 - NumPy and the core are not for --help
 
-    from meantime.history.checking import check, save  # noqa: PLC0415 - as above
+    from meantime.history.directory.check import check, save  # noqa: PLC0415 - as above
 
     if salvage is None:
         segments, changes = check(Path(history))

@@ -28,7 +28,8 @@ _RECORDED = ("tasks", "workers")
     "--to",
     "to",
     metavar="FORMAT",
-    help="The format: chrome, spall, spall1, speedscope, folded, statemap, history.",
+    help="The format: chrome, spall, spall1, speedscope, folded, statemap, history, or one that "
+    "an installed package adds.",
 )
 @once(
     "--only",
@@ -39,7 +40,7 @@ _RECORDED = ("tasks", "workers")
 def command(*, source: str, output: str, to: str | None, only: str | None, lenient: bool) -> None:
     """Write a trace in another format, and say what that cannot hold."""
     from meantime.cli.output import write  # noqa: PLC0415 - only once the command line is sound
-    from meantime.views.export import export  # noqa: PLC0415 - as above
+    from meantime.views.export import TARGETS, export  # noqa: PLC0415 - as above
 
     target = _target(output, to, only)
     if target == _HISTORY:
@@ -49,7 +50,7 @@ def command(*, source: str, output: str, to: str | None, only: str | None, lenie
     if target in _RECORDED:
         if not len(history.quarks("Tasks/*/*")) + len(history.quarks("Loops/*")):
             raise InputError(source, "there are no tasks and no event loops: it is no recording")
-    elif reason := _nothing_for(history, target):
+    elif target in TARGETS and (reason := _nothing_for(history, target)):
         raise InputError(source, reason)
     lost: Counter[str] = Counter()
     write(output, export(history, target, lost))
@@ -57,7 +58,7 @@ def command(*, source: str, output: str, to: str | None, only: str | None, lenie
 
 
 def _target(output: str, to: str | None, only: str | None) -> str:
-    from meantime.views.export import TARGETS  # noqa: PLC0415 - as above
+    from meantime.views.export import TARGETS, added  # noqa: PLC0415 - as above
 
     if only is not None and to is None and output.endswith(TARGETS[only].suffix):
         return only
@@ -66,15 +67,24 @@ def _target(output: str, to: str | None, only: str | None) -> str:
     suffixes = {
         name: target.suffix for name, target in TARGETS.items() if name not in _RECORDED
     } | {_HISTORY: ".mth"}
+    target = _chosen(output, to, suffixes)
+    if target is None:
+        more = {name: writer.SUFFIX for name, writer in added().items() if name != _HISTORY}
+        target = _chosen(output, to, more)
+        suffixes |= more
+    if target is not None:
+        return target
     names = ", ".join(suffixes)
     if to is not None:
-        if to not in suffixes:
-            raise UsageError(f"{to!r} is not a format that can be written: it is one of {names}")
-        return to
-    for name, suffix in suffixes.items():
-        if output.endswith(suffix):
-            return name
+        raise UsageError(f"{to!r} is not a format that can be written: it is one of {names}")
     raise UsageError(f"{output!r} does not end like a format: say --to with one of {names}")
+
+
+def _chosen(output: str, to: str | None, suffixes: dict[str, str]) -> str | None:
+    """Return which of these formats is asked for; None if it is another."""
+    if to is not None:
+        return to if to in suffixes else None
+    return next((name for name, suffix in suffixes.items() if output.endswith(suffix)), None)
 
 
 def _nothing_for(history: History, target: str) -> str | None:

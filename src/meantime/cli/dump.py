@@ -68,7 +68,7 @@ def command(*, file: str, kind: str, provider: str | None, lenient: bool) -> Non
 
 def _told(file: str, kind: str, *, lenient: bool) -> Iterator[str]:
     """What the file says, before anything is made of it."""
-    from meantime.history.opening import is_history  # noqa: PLC0415 - as below
+    from meantime.history.directory.open import is_history  # noqa: PLC0415 - as below
     from meantime.readers import open_trace  # noqa: PLC0415 - NumPy and the core, not for --help
     from meantime.trace import Events, StateChanges  # noqa: PLC0415 - as above
 

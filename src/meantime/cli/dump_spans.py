@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from meantime.attributes import format_path
-from meantime.query.threads import numbered, thread_of, thread_quarks
+from meantime.query.threads import numbered, thread_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,15 +31,18 @@ _DECODER = json.JSONDecoder(strict=False, parse_constant=str, parse_float=_finit
 
 
 def spans(history: History) -> Iterator[str]:
-    """Yield a line per span of a thread, in order of thread, start and depth."""
-    table = history.spans(thread_quarks(history))
+    """Yield a line per span, in order of thread or async operation, start and depth."""
+    table = history.spans()
     names = [json.dumps(name) for name in table.name.names]
+    # the last is that of spans without a category, whose code is -1
+    categories = [*(json.dumps(name) for name in table.category.names), "null"]
     self_ns = table.self_ns
     for thread, quark in enumerate(table.threads.tolist()):
         head = _ids(history, quark)
         rows = slice(int(table.offsets[thread]), int(table.offsets[thread + 1]))
         columns = (
             table.name.codes,
+            table.category.codes,
             table.start_ns,
             table.end_ns,
             table.depth,
@@ -48,22 +51,24 @@ def spans(history: History) -> Iterator[str]:
             table.unfinished,
             table.arguments_length,
         )
-        for row, (name, start, end, depth, lane, own, unfinished, length) in enumerate(
+        for row, (name, category, start, end, depth, lane, own, unfinished, length) in enumerate(
             zip(*(column[rows].tolist() for column in columns), strict=True), rows.start
         ):
             args = json.dumps(parsed(table.arguments(row))) if length else "null"
             yield (
-                f'{{"name": {names[name]}, {head}, "start_ns": {start}, "end_ns": {end},'
+                f'{{"name": {names[name]}, "category": {categories[category]}, {head},'
+                f' "start_ns": {start}, "end_ns": {end},'
                 f' "depth": {depth}, "lane": {lane}, "self_ns": {own},'
                 f' "unfinished": {"true" if unfinished else "false"}, "args": {args}}}\n'
             )
 
 
 def span_fields(history: History, table: SpanTable, row: int) -> dict[str, Any]:
-    """Return what a line of `spans` says of a span."""
+    """Return the members of a span's line in `spans`."""
     thread = int(np.searchsorted(table.offsets, row, side="right")) - 1
     return {
         "name": table.name[row],
+        "category": table.category[row],
         **json.loads(f"{{{_ids(history, int(table.threads[thread]))}}}"),
         "start_ns": int(table.start_ns[row]),
         "end_ns": int(table.end_ns[row]),
@@ -77,7 +82,10 @@ def span_fields(history: History, table: SpanTable, row: int) -> dict[str, Any]:
 
 def _ids(history: History, quark: int) -> str:
     whose = thread_of(history, quark)
-    return f'"pid": {json.dumps(whose.pid)}, "tid": {json.dumps(whose.tid)}'
+    ids = f'"pid": {json.dumps(whose.pid)}, "tid": {json.dumps(whose.tid)}'
+    if whose.tid is None:
+        ids += f', "path": {json.dumps(format_path(history.attributes.path(quark)))}'
+    return ids
 
 
 def parsed(text: str | None) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-from dataclasses import replace
 from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
@@ -14,20 +13,21 @@ import click
 from meantime.cli.inputs import import_numpy, refuse_anomalies
 from meantime.cli.options import once
 from meantime.cli.output import write
-from meantime.errors import InputError, UsageError
+from meantime.cli.progress import progress_bar
+from meantime.cli.tables import Column, print_table
+from meantime.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from meantime.query.offsets import OffsetMap
-    from meantime.views.heatmap.figure import Look
-    from meantime.views.heatmap.selection import Selection
+    from meantime.query.offsets import Finding
 
 __all__ = ["command"]
 
-_SUFFIXES = (".svg", ".html", ".png", ".json")
+_FORMATS = ("svg", "html", "png", "json")
 _PALETTES = ["even", "cloud-analytics", "flamescope", "flamescope-enhanced"]
 _VALUES = ["count", "ns", "weight", "starts", "ends", "concurrency", "utilisation"]
+_MODES = ("highlight", "isolate", "exclude")
 
 
 @click.command(
@@ -39,15 +39,15 @@ _VALUES = ["count", "ns", "weight", "starts", "ends", "concurrency", "utilisatio
 @once(
     "--to-format",
     "to_format",
-    type=click.Choice([s[1:] for s in _SUFFIXES]),
-    help="What to write, if FILE does not say.",
+    type=click.Choice(_FORMATS),
+    help="Format of FILE, if its name does not end in one.",
 )
-@once("--period", metavar="TIME", default="1s", help="The width of a column.  [1s]")
+@once("--period", metavar="TIME", default="1s", help="Width of a column.  [1s]")
 @once(
     "--rows",
     metavar="N",
     type=int,
-    help="How many rows cut a column.  [50; 60 a minute or hour, 96 a day]",
+    help="Number of rows in a column.  [50; 60 for a minute or hour, 96 for a day]",
 )
 @once(
     "--origin",
@@ -57,40 +57,41 @@ _VALUES = ["count", "ns", "weight", "starts", "ends", "concurrency", "utilisatio
 @once(
     "--by",
     metavar="WHAT",
-    help="Take apart by name, thread, process, cpu, event, host, state or tag:FIELD.",
+    help="Group by name, thread, process, cpu, event, host, state or tag:FIELD.",
 )
 @once("--highlight", metavar="NAMES", help="Draw these names in colours of their own.")
-@once("--isolate", metavar="NAMES", help="Draw these names alone.")
-@once("--exclude", metavar="NAMES", help="Draw all but these names.")
-@click.option("--decompose", is_flag=True, help="Draw every name in its colour.")
+@once("--isolate", metavar="NAMES", help="Draw only these names.")
+@once("--exclude", metavar="NAMES", help="Draw everything except these names.")
+@click.option("--decompose", is_flag=True, help="Draw every name in its own colour.")
 @click.option("--idle", is_flag=True, help="Draw the idle task too.")
 @click.option(
     "--state",
     "states",
     metavar="PATTERN",
     multiple=True,
-    help="Map the states that this means; may be repeated.",
+    help="Count states that match this pattern (* and ? are wildcards). Repeatable.",
 )
-@once("--event", metavar="NAME", help="Map samples of this event, or spans of this name.")
+@once("--event", metavar="NAME", help="Count only samples of this event, or spans of this name.")
 @once("--value", type=click.Choice(_VALUES), help="What a cell counts.  [count; ns of intervals]")
 @click.option("--weight", is_flag=True, help="Count by weight: perf's period.")
-@once("--from", "from_", metavar="TIME", help="Where the range begins.")
-@once("--to", "to", metavar="TIME", help="Where the range ends.")
+@once("--from", "from_", metavar="TIME", help="Start of the range.")
+@once("--to", "to", metavar="TIME", help="End of the range.")
 @once(
     "--color",
     type=click.Choice(["rank", "linear"]),
     default="rank",
     help="Colour by rank or in proportion.  [rank]",
 )
-@once("--palette", type=click.Choice(_PALETTES), default="even", help="Which colours.  [even]")
-@once("--hues", metavar="DEGREES", help="Hues of the palette cloud-analytics, separated by commas.")
+@once("--palette", type=click.Choice(_PALETTES), default="even", help="Colour palette.  [even]")
+@once("--hues", metavar="DEGREES", help="Hues of the palette cloud-analytics, comma-separated.")
 @once(
     "--scale",
     metavar="SCALE",
     default="auto",
-    help="`lock` measures colours by all there is, a number by that.  [auto]",
+    help="Value of the strongest colour: a number, `auto` for the largest drawn, `lock` for the"
+    " largest of the unfiltered map.  [auto]",
 )
-@once("--title", metavar="TEXT", help="What the picture is called.")
+@once("--title", metavar="TEXT", help="Title of the picture.")
 @click.option(
     "--offset",
     "offsets",
@@ -98,131 +99,131 @@ _VALUES = ["count", "ns", "weight", "starts", "ends", "concurrency", "utilisatio
     multiple=True,
     help="Add a time to those of an input.",
 )
-@click.option(
-    "--assume-aligned",
-    is_flag=True,
-    help="Take the times of clocks that nothing aligns as they are.",
-)
+@click.option("--assume-aligned", is_flag=True, help="Treat unrelated clocks as synchronised.")
 @once(
     "-j",
     "jobs",
     metavar="N",
     type=click.IntRange(1),
     default=1,
-    help="Read so many inputs at once.  [1]",
+    help="Number of inputs to read in parallel.  [1]",
 )
-@click.option("--find", is_flag=True, help="Tell of periods, stripes, gaps, and what ran in them.")
+@click.option(
+    "--find", is_flag=True, help="Report periods, stripes and gaps, and what ran in the gaps."
+)
 @click.option("--lenient", is_flag=True, help="Skip and count what cannot be read.")
-@click.option("--strict", is_flag=True, help="Fail if anything was odd.")
-def command(**options: Any) -> None:
-    """Draw what happens at which offset of each second: a subsecond-offset heat map."""
-    form = _form(options["output"], options["to_format"])
+@click.option("--strict", is_flag=True, help="Fail if the input has any anomaly.")
+def command(
+    *,
+    inputs: tuple[str, ...],
+    output: str | None,
+    to_format: str | None,
+    from_: str | None,
+    to: str | None,
+    weight: bool,
+    value: Any,
+    hues: str | None,
+    scale: Any,
+    offsets: tuple[str, ...],
+    find: bool,
+    strict: bool,
+    **options: Any,
+) -> None:
+    """Draw a subsecond-offset heat map: what happens at which offset of each second."""
+    form = _form(output, to_format)
+    if weight and value not in {None, "weight"}:
+        raise UsageError(f"--weight and --value {value} contradict each other")
+    for mode in _MODES:
+        options[mode] = _names(mode, options[mode])
     import_numpy()
-    look, selection = _look(options), _selection(options)
-    from meantime.cli.heatmap_inputs import added  # noqa: PLC0415 - NumPy is not for --help
-    from meantime.cli.heatmap_request import Request  # noqa: PLC0415 - as above
-    from meantime.views.heatmap.selection import check  # noqa: PLC0415 - as above
+    from meantime.drawing.heatmap import heatmap  # noqa: PLC0415 - NumPy is not for --help
 
-    found = added(Request.of(options))
-    try:
-        check(found, selection)
-    except UsageError as error:
-        # What names there are is in the file.
-        raise InputError(options["inputs"][0], str(error)) from None
-    if options["strict"]:
-        refuse_anomalies(options["inputs"][0], found.anomalies)
-    if options["find"]:
-        from meantime.cli.heatmap_findings import print_findings  # noqa: PLC0415 - as above
-
-        print_findings(found)
-        if options["output"] is None:
+    view = heatmap(
+        inputs,
+        start=from_,
+        end=to,
+        value="weight" if weight else value,
+        hues=_degrees(hues),
+        scale=_scale(scale),
+        offsets=_offsets(offsets, inputs),
+        progress=progress_bar,
+        **options,
+    )
+    if strict:
+        refuse_anomalies(inputs[0], view.data.anomalies)
+    if find:
+        _print_findings(view.findings)
+        if output is None:
             return
-    if form == "json":
-        from meantime.views.heatmap.document import document, text  # noqa: PLC0415 - as above
-
-        ratio = options["value"] if options["value"] in {"concurrency", "utilisation"} else None
-        chunks: Iterable[bytes] = text(document(found, ratio, selection=selection))
-    else:
-        if not options["idle"]:
-            selection = replace(selection, hidden=found.idle)
-        chunks = _drawn(found, selection, look, options, form)
-    write(options["output"] or "-", chunks)
-
-
-def _drawn(
-    found: OffsetMap, selection: Selection, look: Look, options: dict[str, Any], form: str
-) -> Iterable[bytes]:
-    from meantime.views.heatmap.figure import draw  # noqa: PLC0415 - as above
-
     if form == "terminal":
-        from meantime.views.heatmap.terminal import terminal  # noqa: PLC0415 - as above
-
         width, _ = get_terminal_size()
-        return terminal(found, selection, look, width=width, color=sys.stdout.isatty())
-    figure = draw(found, selection, look, title=options["title"] or _title(options["inputs"]))
-    if form == "png":
-        from meantime.views.heatmap.image import figure_png  # noqa: PLC0415 - as above
-
-        return [figure_png(figure)]
-    from meantime.views.heatmap.svg import figure_page, html  # noqa: PLC0415 - as above
-
-    page = figure_page(figure, found, selection, look, inputs=options["inputs"])
-    return [html(page) if form == "html" else page.document()]
+        chunks: Iterable[bytes] = view.terminal(width, color=sys.stdout.isatty())
+    else:
+        chunks = view.render(form)
+    write(output or "-", chunks)
 
 
 def _form(output: str | None, given: str | None) -> str:
-    """Return what is to be written, by the option or the file's name.
+    """Return the format to write, from the option or the file's name.
 
     Raises:
-        UsageError: If neither says it.
+        UsageError: If neither names one.
     """
     if given:
         return given
     if output is None:
         return "terminal"
-    suffix = Path(output).suffix.lower()
-    if suffix in _SUFFIXES:
-        return suffix[1:]
+    suffix = Path(output).suffix.lower()[1:]
+    if suffix in _FORMATS:
+        return suffix
+    listed = ", ".join(f".{form}" for form in _FORMATS)
     raise UsageError(
-        f"{output!r} does not end in {', '.join(_SUFFIXES)}: say what to write with --to-format"
+        f"cannot infer the format from {output!r}; use one of {listed}, or --to-format"
     )
 
 
-def _look(options: dict[str, Any]) -> Look:
-    from meantime.views.heatmap.figure import Look  # noqa: PLC0415 - as above
-
-    scale = options["scale"]
-    largest = None
-    if scale not in {"auto", "lock"}:
-        try:
-            largest = float(scale)
-        except ValueError:
-            largest = 0.0
-        if not 0 < largest < float("inf"):
-            raise UsageError(f"{scale!r} is no scale: give auto, lock, or the largest value")
-    try:
-        hues = tuple(float(hue) for hue in (options["hues"] or "").split(",") if hue)
-    except ValueError:
-        raise UsageError(f"{options['hues']!r} are no hues: give degrees such as 21,203") from None
-    return Look(options["color"], options["palette"], hues, scale == "lock", largest)
-
-
-def _selection(options: dict[str, Any]) -> Selection:
-    from meantime.views.heatmap.selection import Selection  # noqa: PLC0415 - as above
-
-    modes = ("highlight", "isolate", "exclude", "decompose")
-    given = [mode for mode in modes if options[mode] not in {None, False}]
-    if len(given) > 1:
-        raise UsageError(f"--{given[0]} and --{given[1]} cannot be drawn together: give one")
-    if not given or given == ["decompose"]:
-        return Selection(mode=given[0] if given else "highlight")
-    listed = re.split(r"(?<!\\),", options[given[0]])
-    names = dict.fromkeys(name.replace("\\,", ",") for name in listed if name)
+def _names(mode: str, text: str | None) -> tuple[str, ...]:
+    r"""Return the names that an option lists, separated by commas; `\,` is a comma in a name."""
+    if text is None:
+        return ()
+    listed = re.split(r"(?<!\\),", text)
+    names = tuple(name.replace("\\,", ",") for name in listed if name)
     if not names:
-        raise UsageError(f"--{given[0]} {options[given[0]]!r} gives no name")
-    return Selection(tuple(names), given[0])
+        raise UsageError(f"--{mode} {text!r} gives no name")
+    return names
 
 
-def _title(inputs: Sequence[str]) -> str:
-    first = "standard input" if inputs[0] == "-" else Path(inputs[0]).name
-    return first if len(inputs) == 1 else f"{first} and {len(inputs) - 1} more"
+def _degrees(text: str | None) -> tuple[float, ...]:
+    try:
+        return tuple(float(hue) for hue in (text or "").split(",") if hue)
+    except ValueError:
+        raise UsageError(f"invalid hues {text!r}; write degrees such as 21,203") from None
+
+
+def _scale(text: str) -> str | float:
+    try:
+        return text if text in {"auto", "lock"} else float(text)
+    except ValueError:
+        return text
+
+
+def _offsets(texts: Sequence[str], inputs: Sequence[str]) -> dict[int, str]:
+    """Return what --offset adds, by index of the input."""
+    offsets: dict[int, str] = {}
+    for text in texts:
+        file, _, offset = text.rpartition("=")
+        if file not in inputs:
+            raise UsageError(f"--offset {text!r}: write an input, = and a time")
+        offsets |= {index: offset for index, each in enumerate(inputs) if each == file}
+    return offsets
+
+
+def _print_findings(findings: Sequence[Finding]) -> None:
+    if not findings:
+        click.echo("nothing stands out")
+        return
+    print_table(
+        "What stands out",
+        [Column("kind"), Column("what")],
+        [[finding.kind, finding.sentence] for finding in findings],
+    )

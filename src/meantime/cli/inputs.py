@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from meantime.cli.progress import progress_bar
-from meantime.errors import InputError, UsageError
-from meantime.units import format_utc, parse_instant
+from meantime.errors import InputError
+from meantime.units import since_origin
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,9 +18,8 @@ if TYPE_CHECKING:
     from meantime.anomalies import Anomalies
     from meantime.clocks import Clock
     from meantime.opening import Opened
-    from meantime.units import Instant
 
-__all__ = ["import_numpy", "load", "refuse_anomalies", "resolve", "since_origin", "tell"]
+__all__ = ["import_numpy", "load", "refuse_anomalies", "resolve", "tell"]
 
 
 def load(
@@ -88,21 +87,6 @@ def resolve(text: str | None, clock: Clock) -> int | None:
     """Return the time that an option's text means, from the history's origin; None if not given.
 
     Raises:
-        UsageError: If it is no time, or absolute while the trace's wall clock is not known.
+        UsageError: If it is not a time, or is absolute and the trace's wall clock is not known.
     """
-    return None if text is None else since_origin(parse_instant(text), clock)
-
-
-def since_origin(instant: Instant, clock: Clock) -> int:
-    """Return an instant as a time from the history's origin.
-
-    Raises:
-        UsageError: If it is absolute while the trace's wall clock is not known.
-    """
-    if not instant.absolute:
-        return instant.ns
-    if clock.utc_at_origin_ns is None:
-        raise UsageError(
-            f"{format_utc(instant.ns)} is absolute, but this trace does not say when it began"
-        )
-    return instant.ns - clock.utc_at_origin_ns
+    return None if text is None else since_origin(text, clock)

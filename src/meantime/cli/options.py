@@ -27,6 +27,8 @@ class Once(click.Option):
         if len(values) > 1:
             name = self.opts[-1].lstrip("-")
             raise click.UsageError(f"Option '{name}' given more than once", ctx)
+        if self.required and not values:
+            raise click.MissingParameter(ctx=ctx, param=self)
         return values[0] if values else self.absent
 
 

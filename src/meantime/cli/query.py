@@ -31,7 +31,7 @@ _QUESTIONS = {"at": 1, "state": 2, "intervals": 1, "shares": 1, "tree": 0}
 @once("--from", "from_", metavar="TIME", help="Where the range begins.")
 @once("--to", "to", metavar="TIME", help="Where the range ends.")
 @once("--resolution", metavar="TIME", help="Only intervals at multiples of this from the start.")
-@once("--bins", type=click.IntRange(1), default=1, help="How many parts shares have.  [1]")
+@once("--bins", type=click.IntRange(1), help="How many parts shares have.  [1]")
 @provider_option
 @form_options
 def command(
@@ -42,14 +42,14 @@ def command(
     from_: str | None,
     to: str | None,
     resolution: str | None,
-    bins: int,
+    bins: int | None,
     provider: str | None,
     as_json: bool,
     as_csv: bool,
     arrow: str | None,
     parquet: str | None,
 ) -> None:
-    r"""Ask a history, or any trace: all states at a time, intervals, shares, attributes.
+    """Ask a history, or any trace: all states at a time, intervals, shares, attributes.
 
     \b
     at TIME             the state of every attribute at a time
@@ -57,17 +57,25 @@ def command(
     intervals PATTERN   the states of attributes, in order of time
     shares PATTERN      how long each state lasted, in each of --bins parts
     tree [PATTERN]      the attributes
-    """
+    """  # noqa: D301 - \b is click's mark for lines that stay as they are
     least = _QUESTIONS[question]
     if not least <= len(words) <= max(least, 1):
         raise UsageError(f"{question} takes {least} words, not {len(words)}; see --help")
+    for option, value, questions in (
+        ("--from", from_, ("intervals", "shares")),
+        ("--to", to, ("intervals", "shares")),
+        ("--resolution", resolution, ("intervals",)),
+        ("--bins", bins, ("shares",)),
+    ):
+        if value is not None and question not in questions:
+            raise UsageError(f"{option} does not apply to {question}: {', '.join(questions)}")
     _, asked = load(history, lenient=False, provider=provider)
     range_ns = (resolve(from_, asked.clock), resolve(to, asked.clock))
     answers: dict[str, Callable[[], ColumnBatches]] = {
         "at": lambda: _at(asked, words[0]),
         "state": lambda: _state(asked, *words),
         "intervals": lambda: _intervals(asked, words[0], range_ns, resolution),
-        "shares": lambda: _shares(asked, words[0], range_ns, bins),
+        "shares": lambda: _shares(asked, words[0], range_ns, bins or 1),
         "tree": lambda: _tree(asked, words[0] if words else "**"),
     }
     show(question, answers[question](), Form(as_json, as_csv, arrow, parquet))

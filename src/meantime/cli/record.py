@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
-import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -16,14 +15,8 @@ from meantime.cli.options import once
 from meantime.errors import MeantimeError, OutputError, UsageError
 from meantime.units import parse_duration
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 __all__ = ["command"]
 
-_FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
-# the terminal sends these to the command itself
-_LEFT_ALONE = (signal.SIGINT, signal.SIGQUIT)
 _SIZES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 
@@ -64,6 +57,9 @@ def command(*, words: tuple[str, ...], **given: Any) -> None:
     The command runs as it would by itself: a script, `python -m`, a console script, workers and
     processes that it starts. Its exit status is that of `meantime record`.
     """
+    if not sys.platform.startswith("linux"):
+        raise MeantimeError(f"recording is not possible on {sys.platform} yet: it needs Linux")
+    from meantime.cli.running import leave, run  # noqa: PLC0415 - for Linux only
     from meantime.collect import session  # noqa: PLC0415 - the recorder is not for --help
     from meantime.collect.launch import environment  # noqa: PLC0415 - as above
 
@@ -84,15 +80,21 @@ def command(*, words: tuple[str, ...], **given: Any) -> None:
         session.create(path, list(words))
     except OSError as error:
         raise OutputError(f"{path}: {error.strerror}") from error
-    status = _run(
-        path, words, environment(path, options, follow=not given["no_follow"], base=os.environ)
-    )
-    if not given["quiet"]:
-        from meantime.cli.summary import summary  # noqa: PLC0415 - as above
+    try:
+        status = run(
+            words, environment(path, options, follow=not given["no_follow"], base=os.environ)
+        )
+    except OSError as error:
+        shutil.rmtree(path)
+        raise MeantimeError(f"{words[0]}: {error.strerror}") from error
+    # the command has ended: that the summary is not wanted changes nothing in its status
+    with suppress(KeyboardInterrupt):
+        if not given["quiet"]:
+            from meantime.cli.summary import summary  # noqa: PLC0415 - as above
 
-        for line in summary(path):
-            click.echo(line, err=True)
-    _leave(status)
+            for line in summary(path):
+                click.echo(line, err=True)
+    leave(status)
 
 
 def _size(text: str | None) -> int:
@@ -120,40 +122,3 @@ def _free_name(program: str) -> str:
     while Path(name).exists():
         name, number = f"{stem}-{number}.mtr", number + 1
     return name
-
-
-def _run(path: str, words: Sequence[str], environment: dict[str, str]) -> int:
-    """Run the command to its end and return its status; a signal's is negative."""
-    child: subprocess.Popen[bytes] | None = None
-
-    def forward(number: int, _: object) -> None:
-        if child is not None:
-            child.send_signal(number)
-
-    before: dict[signal.Signals, Any] = {}
-    for number in _LEFT_ALONE:
-        before[number] = signal.signal(number, lambda *_: None)
-    for number in _FORWARDED:
-        before[number] = signal.signal(number, forward)
-    try:
-        child = subprocess.Popen(words, env=environment)  # noqa: S603 - what the user asked for
-        return child.wait()
-    except OSError as error:
-        shutil.rmtree(path)
-        raise MeantimeError(f"{words[0]}: {error.strerror}") from error
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _leave(status: int) -> None:
-    if status < 0:
-        import resource  # noqa: PLC0415 - a command seldom dies of a signal
-
-        # to end as the command did, but leave no second core file
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        sys.stdout.flush()
-        if -status not in (signal.SIGKILL, signal.SIGSTOP):
-            signal.signal(-status, signal.SIG_DFL)
-        os.kill(os.getpid(), -status)
-    sys.exit(status)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from meantime.cli.inputs import load, refuse_anomalies
+from meantime.cli.inputs import import_numpy, load, refuse_anomalies
 from meantime.cli.options import once, provider_option
 from meantime.cli.output import write
 from meantime.cli.window import named_time, parse_window
@@ -20,6 +21,7 @@ from meantime.units import parse_duration
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from meantime.anomalies import Anomalies
     from meantime.opening import Opened
     from meantime.views.statemap import StatemapOptions
 
@@ -100,8 +102,8 @@ def command(
 
     \b
     Rows are entities, the X axis is time, colours are states.
-    TIME is a number with ns (assumed), us, ms, s, m, min, h or d; FILE may be - and may be
-    compressed with gzip, xz or zstd.
+    TIME is a number with ns (assumed), us, ms, s, m, min, h or d.
+    FILE may be - and may be compressed with gzip, xz or zstd.
     """  # noqa: D301 - \b is click's mark for lines that stay as they are
     if not files:
         raise UsageError("must specify a data file")
@@ -111,20 +113,13 @@ def command(
     by_hand = _offsets(offsets, files)
     target = None if dry_run else _target(output)
 
-    until_ns = None if asked.absolute else asked.window(Clock())[1]
-    opened = [
-        _open(file, provider, lenient=lenient, until_ns=None if number else until_ns)
-        for number, file in enumerate(files)
-    ]
-    from meantime.views.statemap import StatemapOptions  # noqa: PLC0415 - NumPy is not for --help
+    import_numpy()
+    from meantime.views.statemap import (  # noqa: PLC0415 - NumPy is not for --help
+        HistoryProblem,
+        StatemapOptions,
+    )
 
-    if strict:
-        for file, (_, history) in zip(files, opened, strict=True):
-            refuse_anomalies(file, history.anomalies)
-    begin_ns, end_ns = asked.window(opened[0].history.clock)
     options = StatemapOptions(
-        begin_ns=begin_ns,
-        end_ns=end_ns,
         coalesce=limit,
         sort_by=sortby,
         stack_sort_by=stacksortby,
@@ -133,12 +128,52 @@ def command(
         state_height_px=height_px,
         offsets_ns=by_hand,
     )
-    counts = _count(opened, options) if target is None else _draw(opened, options, target)
-    for file, (trace, history), rectangles in zip(files, opened, counts, strict=True):
+    if provider is None and target is not None:
+        _check_states(files, options)
+    until_ns = None if asked.absolute else asked.window(Clock())[1]
+    opened = [
+        _open(file, provider, lenient=lenient, until_ns=None if number else until_ns)
+        for number, file in enumerate(files)
+    ]
+    begin_ns, end_ns = asked.window(opened[0].history.clock)
+    options = replace(options, begin_ns=begin_ns, end_ns=end_ns)
+    try:
+        counts = _drawn(files, opened, options, target, strict=strict)
+    except HistoryProblem as problem:
+        raise InputError(files[problem.history], str(problem)) from None
+    for file, (trace, _), (rectangles, anomalies) in zip(files, opened, counts, strict=True):
         name = PurePath(file).name
         click.echo(f"{name}: {trace.records} records processed, {rectangles} rectangles", err=True)
-        for line in history.anomalies.lines():
+        for line in anomalies.lines():
             click.echo(f"{name}: {line}", err=True)
+
+
+def _check_states(files: Sequence[str], options: StatemapOptions) -> None:
+    """Check colors and the states to sort by in files that define them at their beginning.
+
+    Raises:
+        InputError: If a file has an illegal color.
+        MeantimeError: If there is no such state.
+    """
+    from meantime.readers import statemap  # noqa: PLC0415 - NumPy is not for --help
+    from meantime.readers.source import open_source  # noqa: PLC0415 - as above
+    from meantime.views.statemap import HistoryProblem, check_states  # noqa: PLC0415 - as above
+
+    defined, of_file = [], []
+    for file in files:
+        if not Path(file).is_file():
+            continue
+        with open_source(file) as source:
+            states = statemap.defined_states(source)
+        if states is not None:
+            defined.append(states)
+            of_file.append(file)
+    if not defined:
+        return
+    try:
+        check_states(defined, options)
+    except HistoryProblem as problem:
+        raise InputError(of_file[problem.history], str(problem)) from None
 
 
 def _open(file: str, provider: str | None, *, lenient: bool, until_ns: int | None) -> Opened:
@@ -157,22 +192,39 @@ def _open(file: str, provider: str | None, *, lenient: bool, until_ns: int | Non
     return opened
 
 
-def _count(opened: Sequence[Opened], options: StatemapOptions) -> list[int]:
-    from meantime.views.statemap import count  # noqa: PLC0415 - as above
+def _drawn(
+    files: Sequence[str],
+    opened: Sequence[Opened],
+    options: StatemapOptions,
+    target: Target | None,
+    *,
+    strict: bool,
+) -> list[tuple[int, Anomalies]]:
+    """Write the document, if wanted; return of each file its rectangles and what was odd.
 
-    return count([history for _, history in opened], options)
+    Raises:
+        InputError: If something was odd and that is not accepted; then nothing is written.
+    """
+    from meantime.anomalies import Anomalies  # noqa: PLC0415 - only once something is drawn
+    from meantime.views.statemap import build, count, document, svg  # noqa: PLC0415 - as above
 
-
-def _draw(opened: Sequence[Opened], options: StatemapOptions, target: Target) -> list[int]:
-    """Write the document; return how many rectangles each file has in it."""
-    from meantime.views.statemap import build, document, svg  # noqa: PLC0415 - as above
-
-    drawn = build([history for _, history in opened], options)
-    write(target.path, [(document if target.kind == "json" else svg).render(drawn)])
-    counts = [0] * len(opened)
-    for panel in drawn.panels:
-        counts[panel.history] += len(panel.rectangles)
-    return counts
+    histories = [history for _, history in opened]
+    found: list[tuple[int, Anomalies]]
+    if target is None:
+        found = [(each.rectangles, each.anomalies) for each in count(histories, options)]
+    else:
+        drawn = build(histories, options)
+        found = [(0, Anomalies()) for _ in files]
+        for panel in drawn.panels:
+            rectangles, anomalies = found[panel.history]
+            anomalies.update(panel.anomalies)
+            found[panel.history] = rectangles + len(panel.rectangles), anomalies
+    if strict:
+        for file, (_, anomalies) in zip(files, found, strict=True):
+            refuse_anomalies(file, anomalies)
+    if target is not None:
+        write(target.path, [(document if target.kind == "json" else svg).render(drawn)])
+    return found
 
 
 class Target(NamedTuple):

@@ -11,7 +11,7 @@ import click
 from meantime.cli.inputs import load, resolve
 from meantime.cli.options import once, provider_option
 from meantime.cli.parts import against as compared_with
-from meantime.cli.parts import part_of, thread_option
+from meantime.cli.parts import thread_option
 from meantime.cli.tables import Column, print_table
 from meantime.errors import InputError, UsageError
 from meantime.units import format_ns
@@ -36,7 +36,9 @@ __all__ = ["command"]
 @once("--from", "from_", metavar="TIME", help="Where the range begins.")
 @once("--to", "to", metavar="TIME", help="Where the range ends.")
 @thread_option
-@click.option("--whole", is_flag=True, help="Count spans whole that stick out of the range.")
+@click.option(
+    "--whole", is_flag=True, help="Count the full duration of spans that cross the range's edges."
+)
 @once(
     "--against",
     metavar="FROM..TO|FILE",
@@ -71,18 +73,22 @@ def command(
     _, history = load(file, lenient=lenient, provider=provider)
     has_stacks = len(history.spans()) + len(history.samples()) > 0
     if by is None:
-        by = "name" if has_stacks else "state"
+        by = "name" if has_stacks or question else "state"
     if by != "state" and by != "entity":  # noqa: PLR1714 - mypy narrows by !=
-        if not has_stacks and question:
-            raise InputError(file, "there are no spans and no samples, which this is about")
+        if not has_stacks:
+            option = f"--{question[0]}" if question else f"--by {by}"
+            raise InputError(file, f"there are no spans and no samples for {option}")
         from meantime.cli import stats_stacks  # noqa: PLC0415 - NumPy is not for --help
+        from meantime.query.parts import part_of  # noqa: PLC0415 - as above
 
         asked = part_of(history, from_, to, threads)
         other = compared_to and compared_to.part(history, threads, lenient=lenient)
         stats_stacks.answer(asked, by, question, other, whole=whole, as_json=as_json)
         return
     if threads:
-        raise UsageError("--thread chooses among spans and samples; this asks for states")
+        raise UsageError("--thread applies to spans and samples; these are states")
+    if whole:
+        raise UsageError("--whole applies to spans; these are states")
     from meantime.query.statistics import state_statistics  # noqa: PLC0415 - NumPy is not for --help
 
     start_ns, end_ns = resolve(from_, history.clock), resolve(to, history.clock)

@@ -18,8 +18,8 @@ from meantime.query.trees import by_name, call_tree
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from meantime.cli.parts import Part
     from meantime.history.spans import SpanTable
+    from meantime.query.parts import Part
     from meantime.query.stacks import CallTree
 
 __all__ = [

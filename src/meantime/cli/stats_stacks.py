@@ -28,8 +28,8 @@ from meantime.units import format_ns
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from meantime.cli.parts import Part
     from meantime.query.durations import Grouping
+    from meantime.query.parts import Part
 
 __all__ = ["answer"]
 
@@ -51,44 +51,79 @@ def answer(
         MeantimeError: If there is no such name.
         UsageError: If the question makes no sense for samples.
     """
-    has_spans = len(part.history.spans()) > 0
-    what, name = question or ("", "")
-    has_samples = len(part.history.samples()) > 0
-    if not has_spans and has_samples and (by != "name" or what in {"longest", "histogram"}):
-        asked = f"--{what}" if what else f"--by {by}"
-        raise UsageError(f"{asked} is about spans, and this trace has samples only")
+    async_spans = _count_async_spans(part)
+    what, _ = question or ("", "")
+    if not len(thread_quarks(part.history)) and len(part.history.samples()):
+        _refuse_for_samples(by, what, whole=whole)
     if other is not None:
         document, table = compared(part, other, whole=whole)
-    elif what in {"longest", "histogram"}:
-        spans = part.history.spans(_threads(part), start_ns=part.start_ns, end_ns=part.end_ns)
-        if not whole:
-            spans = spans.clipped(part.start_ns, part.end_ns)
-        _check(name, spans.name.names, np.unique(spans.name.codes))
-        document, table = (longest if what == "longest" else histogram)(part, spans, name)
-    elif what:
-        tree, unit = tree_of(part, whole=whole)
-        if what == "tree":
-            document, table = all_calls(tree, unit)
-        else:
-            _check(name, tree.stacks.frames, np.unique(tree.stacks.frame))
-            document, table = neighbours(tree, unit, what, name)
-    elif has_spans or not has_samples:
+    elif question is not None:
+        document, table = _about(part, question, async_spans, whole=whole)
+    elif len(thread_quarks(part.history)) or not len(part.history.samples()):
         document, table = _span_statistics(part, by, whole=whole)
     else:
         document, table = _sample_statistics(part)
+    document["range_ns"] = [part.start_ns, part.end_ns]
+    if async_spans:
+        document["async_spans"] = async_spans
     if as_json:
-        click.echo(json.dumps({**document, "range_ns": [part.start_ns, part.end_ns]}))
-    else:
-        _print(table)
+        click.echo(json.dumps(document))
+        return
+    _print(table)
+    if async_spans:
+        click.echo(f"{_not_counted(async_spans)}; meantime dump --kind spans prints them")
+
+
+def _refuse_for_samples(by: str, what: str, *, whole: bool) -> None:
+    """Refuse options that samples have no answer for."""
+    asked = None
+    if by != "name" or what in {"longest", "histogram"}:
+        asked = f"--{what}" if what else f"--by {by}"
+    elif whole:
+        asked = "--whole"
+    if asked is not None:
+        raise UsageError(f"{asked} applies to spans of threads; this trace has samples only")
+
+
+def _about(
+    part: Part, question: tuple[str, str], async_spans: int, *, whole: bool
+) -> tuple[dict[str, Any], Table]:
+    """Return the answer to a question, mostly about a name."""
+    what, name = question
+    if what in {"longest", "histogram"}:
+        spans = part.history.spans(_threads(part), start_ns=part.start_ns, end_ns=part.end_ns)
+        if not whole:
+            spans = spans.clipped(part.start_ns, part.end_ns)
+        _check(name, spans.name.names, np.unique(spans.name.codes), async_spans)
+        return (longest if what == "longest" else histogram)(part, spans, name)
+    tree, unit = tree_of(part, whole=whole)
+    if what == "tree":
+        return all_calls(tree, unit)
+    _check(name, tree.stacks.frames, np.unique(tree.stacks.frame), async_spans)
+    return neighbours(tree, unit, what, name)
+
+
+def _count_async_spans(part: Part) -> int:
+    """Return how many spans of async operations statistics of all threads leave out."""
+    if part.threads is not None:
+        return 0
+    spans = part.history.spans(start_ns=part.start_ns, end_ns=part.end_ns)
+    is_async = ~np.isin(spans.threads, thread_quarks(part.history))
+    return int(np.diff(spans.offsets)[is_async].sum())
+
+
+def _not_counted(async_spans: int) -> str:
+    return f"{async_spans:,} spans of async operations are not counted"
 
 
 def _threads(part: Part) -> Any:
     return thread_quarks(part.history) if part.threads is None else part.threads
 
 
-def _check(name: str, names: Sequence[str], there: Any) -> None:
+def _check(name: str, names: Sequence[str], there: Any, async_spans: int) -> None:
     if not any(names[code] == name for code in there.tolist()):
-        raise MeantimeError(f"nothing is called {name!r} in this part of the trace")
+        left_out = f"; {_not_counted(async_spans)}" if async_spans else ""
+        raise MeantimeError(f"nothing is called {name!r} in this part of the trace{left_out}")
 
 
 def _span_statistics(part: Part, by: Grouping, *, whole: bool) -> tuple[dict[str, Any], Table]:
@@ -109,7 +144,10 @@ def _span_statistics(part: Part, by: Grouping, *, whole: bool) -> tuple[dict[str
         times = {f"{name}_ns": int(getattr(found, f"{name}_ns")[row]) for name in columns}
         count = int(found.count[row])
         total = {name: times.pop(name) for name in ("total_ns", "self_ns")}
-        share = {"share": total["total_ns"] / whole_ns, "mean_ns": total["total_ns"] / count}
+        share = {
+            "share": int(found.covered_ns[row]) / whole_ns,
+            "mean_ns": total["total_ns"] / count,
+        }
         rows.append({"key": key, "count": count, **total, **share, **times})
     shown = ["self_ns", "total_ns", "mean_ns", "median_ns", "p90_ns", "p99_ns", "max_ns"]
     return {"by": by, "rows": rows}, Table(

@@ -7,7 +7,6 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from meantime.anomalies import Anomalies
 from meantime.errors import MeantimeError
 from meantime.units import format_bytes, format_ns
 
@@ -27,12 +26,17 @@ _KINDS = (
     ("Tasks", "task"),
 )
 _LEAST_SHARE = 0.0005
-_MOST_STATES, _MOST_GROUPS = 5, 3
+_MOST_STATES, _MOST_GROUPS, _MOST_UNRECORDED = 5, 3, 3
 
 
 def summary(path: str) -> Iterator[str]:
     """Yield the lines; a recording that cannot be read, or not soon, has few."""
     size = sum(entry.stat().st_size for entry in Path(path).iterdir())
+    unrecorded = _unrecorded(Path(path))
+    if not any(Path(path).glob("*.facts")) and unrecorded:
+        yield f"meantime: {path}: nothing was recorded"
+        yield from unrecorded
+        return
     if not any(Path(path).glob("*.facts")):
         yield (
             f"meantime: {path}: nothing was recorded: no Python 3.11 or later of this kind ran, "
@@ -52,16 +56,37 @@ def summary(path: str) -> Iterator[str]:
         yield f"meantime: recorded {format_bytes(size)}, but {error}"
         return
     following.finish()
+    problems = [*map("  {}".format, following.anomalies.lines()), *unrecorded]
+    if following.failure:
+        problems.append(f"  the first file that could not be written: {following.failure}")
     if not following.activity.changes and not following.is_sampled:
-        yield f"meantime: {path}: nothing of what was to be recorded has happened"
+        if problems:
+            yield f"meantime: {path}: nothing could be read of what was to be recorded"
+            yield from problems
+        else:
+            yield f"meantime: {path}: nothing of what was to be recorded has happened"
         return
     yield (
         f"meantime: recorded {format_ns(following.duration_ns)}, "
         f"{following.activity.changes:,} state changes, {format_bytes(size)} into {path}"
     )
     yield from map("  {}".format, _where(following))
+    yield from problems
     states = following.activity.changes > 0
     yield from _shown_by(path, states=states, sampled=following.is_sampled)
+
+
+def _unrecorded(path: Path) -> list[str]:
+    """Return a line for each process that could not be recorded, up to a few."""
+    from meantime.readers.recording.files import unrecorded_in  # noqa: PLC0415 - NumPy is not for --help
+
+    lines = []
+    found = unrecorded_in(path)
+    for pid, python, reason in found[:_MOST_UNRECORDED]:
+        lines.append(f"  process {pid} was not recorded: it is Python {python}; {reason}")
+    if len(found) > len(lines):
+        lines.append(f"  {len(found) - len(lines):,} more processes were not recorded")
+    return lines
 
 
 def _where(following: Following) -> Iterator[str]:
@@ -77,10 +102,6 @@ def _where(following: Following) -> Iterator[str]:
     yield from _busiest([group for group in groups if group.name[0] == "Tasks"])
     if (longest := following.longest) is not None:
         yield f"longest step: {format_ns(longest.duration_ns)} in {longest.where()}"
-    anomalies = Anomalies()
-    anomalies.add("records_lost", following.lost)
-    anomalies.add("records_rotated", following.rotated)
-    yield from anomalies.lines()
 
 
 def _shares(total: Counter[str]) -> str:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from meantime.cli.inputs import since_origin
 from meantime.errors import UsageError
-from meantime.units import MAX_NS, parse_duration, parse_instant
+from meantime.units import MAX_NS, parse_duration, parse_instant, since_origin
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,0 +1,176 @@
+"""A command run as the shell would run it, while we wait for its end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["leave", "run"]
+
+# what a process does to itself, and what stops it whether it wants or not
+_OWN = {
+    *(signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD, signal.SIGABRT, signal.SIGPIPE),
+    *(signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGTRAP, signal.SIGSYS),
+    *(signal.SIGXCPU, signal.SIGXFSZ, signal.SIGVTALRM, signal.SIGPROF),
+}
+# what Python ignores, and the shell does not
+_IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
+_WITNESS_WAITS_S = 0.02
+
+
+def run(words: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Run a command to its end and return its status; a signal's is negative.
+
+    The command inherits what we have: descriptors, ignored signals, process group, terminal.
+    Signals that are sent to us alone are passed on to it. Those that are sent to the whole process
+    group, as by the terminal and by `timeout`, have reached it already. When it stops, we stop.
+
+    Raises:
+        OSError: If it cannot be started.
+    """
+    assert sys.platform != "win32"
+    inherited = _inherited()
+    ignored = {number for number in signal.valid_signals() if _is_ignored(number)}
+    if signal.SIGCHLD in ignored:
+        # nobody would keep the command's status for us
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    watched: set[int] = {*signal.valid_signals() - _OWN - ignored}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, watched | {signal.SIGCHLD})
+    witness = None
+    try:
+        witness = _Witness(inherited)
+        child = os.posix_spawnp(
+            words[0], list(words), environment, setsigmask=before, setsigdef=_IGNORED_BY_PYTHON
+        )
+        _close(inherited)
+        return _wait(child, watched, witness)
+    finally:
+        if witness is not None:
+            witness.end()
+        # what came for the command is not for us
+        while signal.sigtimedwait(watched, 0) is not None:
+            pass
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def leave(status: int) -> NoReturn:
+    """End with a command's status, by the same signal if it was one."""
+    if status < 0:
+        import resource  # noqa: PLC0415 - a command seldom dies of a signal
+
+        # to end as the command did, but leave no second core file
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        sys.stdout.flush()
+        if -status != signal.SIGKILL:
+            signal.signal(-status, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {-status})
+        os.kill(os.getpid(), -status)
+    sys.exit(status)
+
+
+def _is_ignored(number: int) -> bool:
+    # what Python itself ignores cannot be told from what was ignored before it began
+    return number not in _IGNORED_BY_PYTHON and signal.getsignal(number) == signal.SIG_IGN
+
+
+def _inherited() -> list[int]:
+    """Return the descriptors that we were started with, but the standard ones."""
+    found = []
+    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 - names are wanted, not paths
+        with suppress(OSError):
+            if int(name) > 2 and os.get_inheritable(int(name)):
+                found.append(int(name))
+    return found
+
+
+def _close(descriptors: Sequence[int]) -> None:
+    # whoever reads the other end of a pipe waits for all that hold this one
+    for descriptor in descriptors:
+        os.close(descriptor)
+
+
+def _wait(child: int, watched: set[int], witness: _Witness) -> int:
+    while True:
+        pid, status = os.waitpid(child, os.WNOHANG | os.WUNTRACED)
+        if pid and os.WIFSTOPPED(status):
+            _stop(os.WSTOPSIG(status), watched)
+        elif pid:
+            return os.waitstatus_to_exitcode(status)
+        else:
+            # blocked since before the command began, so none is missed
+            info = signal.sigwaitinfo(watched | {signal.SIGCHLD})
+            if info.si_signo != signal.SIGCHLD and not witness.has_seen(info.si_signo):
+                # a command that became another user's cannot be sent any
+                with suppress(PermissionError):
+                    os.kill(child, info.si_signo)
+
+
+def _stop(number: int, watched: set[int]) -> None:
+    """Stop ourselves as the command was stopped, until somebody lets us go on."""
+    if number == signal.SIGSTOP:
+        os.kill(os.getpid(), number)
+        return
+    handler = signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
+    # here we stand still
+    if number in watched:
+        signal.pthread_sigmask(signal.SIG_BLOCK, {number})
+    signal.signal(number, handler)
+
+
+class _Witness:
+    """A process of our group that does nothing: a signal that it has, too, was sent to the group.
+
+    Nothing else tells whether a signal that we get has reached the command as well.
+
+    Args:
+        inherited: Descriptors that it must not hold open.
+    """
+
+    def __init__(self, inherited: Sequence[int]) -> None:
+        questions, self._ask = os.pipe()
+        self._answers, answer = os.pipe()
+        self._pid = os.fork()
+        if self._pid == 0:
+            try:
+                _close([*inherited, self._ask, self._answers])
+                _testify(questions, answer)
+            finally:
+                os._exit(0)
+        _close([questions, answer])
+
+    def has_seen(self, number: int) -> bool:
+        """Return whether a signal that we have received was sent to the whole group."""
+        try:
+            os.write(self._ask, bytes([number]))
+            seen = os.read(self._answers, 1) == b"y"
+        except BrokenPipeError:
+            # somebody has killed it
+            return False
+        if seen:
+            # who sends it to us and to the group, as `timeout` does, means it once
+            signal.sigtimedwait({number}, 0)
+        return seen
+
+    def end(self) -> None:
+        """Let the process end."""
+        _close([self._ask, self._answers])
+        os.waitpid(self._pid, 0)
+
+
+def _testify(questions: int, answers: int) -> None:
+    # standard output must end when the command and we end
+    null = os.open(os.devnull, os.O_RDWR)
+    for descriptor in range(3):
+        os.dup2(null, descriptor)
+    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    while question := os.read(questions, 1):
+        seen = signal.sigtimedwait(set(question), _WITNESS_WAITS_S)
+        os.write(answers, b"n" if seen is None else b"y")
