@@ -14,7 +14,9 @@ import numpy as np
 import pytest
 
 from meantime.errors import InputError
-from meantime.history.build import build
+from meantime.history.ingest import build
+from meantime.query.durations import span_statistics
+from meantime.query.stacks import span_tree
 from meantime.readers import open_trace
 
 if TYPE_CHECKING:
@@ -80,7 +82,7 @@ DIFFERENT: dict[str, tuple[Facts, str]] = {
         Facts(11_532, 109_199_811_000, 4, 276),
         "an async end ends the latest begin of its name here",
     ),
-    "recorded/torch-cpu.json.gz": (Facts(34_365, 66_270_364_218, 18, 0), OVERLAPS),
+    "recorded/torch-cpu.json.gz": (Facts(34_365, 66_270_364_218, 20, 0), OVERLAPS),
     "speedscope/bex-interaction.json": (Facts(12, 20_000, 1, 0), OVERLAPS),
     "speedscope/chrome65-simple-timeline.json": (
         Facts(3001, 1_129_760_000, 5, 17),
@@ -156,6 +158,31 @@ def test_every_recorded_trace_is_read_as_the_trace_processor_reads_it(recordings
         )
 
     assert found == expected
+
+
+@pytest.mark.parametrize("name", ["recorded/torch-cpu.json.gz", "recorded/jax-cpu.trace.json.gz"])
+def test_overlaps_are_as_many_as_the_trace_processor_drops(recordings: Path, name: str) -> None:
+    dropped = truths(recordings)[name]["trace_processor"]["import_errors"]
+
+    history = build(open_trace(recordings / "chrome-json" / name))
+
+    expected = dropped["slice_drop_overlapping_complete_event"]
+    assert history.anomalies["overlapping_span"] == expected
+
+
+def test_annotations_that_overlap_calls_stay_inside_their_callers(recordings: Path) -> None:
+    history = build(open_trace(recordings / "chrome-json" / "recorded/torch-cpu.json.gz"))
+
+    statistics = span_statistics(history)
+    tree = span_tree(history.spans())
+
+    own = dict(zip(statistics.keys, statistics.self_ns.tolist(), strict=True))
+    assert own["tp.py(12): <module>"] == 552_620
+    roots = np.flatnonzero(tree.stacks.parent < 0)
+    assert {tree.stacks.frames_of(row)[0]: int(tree.total[row]) for row in roots.tolist()} == {
+        "tp.py(12): <module>": 5_046_029_060,
+        "PyTorch Profiler (0)": 5_046_103_931,
+    }
 
 
 def test_a_large_recorded_trace_has_all_its_events(recordings: Path) -> None:

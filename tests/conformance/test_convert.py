@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from meantime.cli import main
-from meantime.history.build import build
+from meantime.history.ingest import build
 from meantime.opening import open_history
 from meantime.query.stacks import sample_tree, span_tree
 from meantime.query.threads import thread_of
@@ -103,8 +103,10 @@ SMALL = [
     "catapult/main_thread_has_unclosed_slices.json",
     "catapult/nestable_async.json",
     "catapult/simple_trace.json",
+    "catapult/x_event_trace.json",
     "kineto/benchmark_result_493459_1694039959_trace.json.gz",
     "recorded/chromium-devtools.json.gz",
+    "recorded/torch-cpu.json.gz",
     "speedscope/multi-thread-with-samples.json",
     "speedscope/simultaneous-anonymous-calls.json",
     "speedscope/zero-duration-events.json",
@@ -200,6 +202,89 @@ def test_no_span_is_lost_in_spall_and_speedscope(
     early = sum(count for row, count in expected.items() if row[1] < 0)
     assert lost.get("spans that begin before time 0", 0) == early
     assert sum(1 for _ in spans_of(copy)) == expected.total() - early
+
+
+def test_what_overlaps_keeps_its_times_in_formats_that_nest(tmp_path: Path) -> None:
+    history = history_from_spans(
+        {"1": [("P", 0, 100), ("a", 10, 30), ("b", 20, 50), ("b1", 25, 45), ("c", 40, 60)]}
+    )
+    expected = sorted(row[1:4] for row in spans_of(history))
+
+    for target in ("spall", "spall1", "speedscope"):
+        copy, lost = again(history, target, tmp_path)
+        assert sorted(row[1:4] for row in spans_of(copy)) == expected
+        assert sum(count for what, count in lost.items() if "lanes" in what) == 1
+        assert not copy.anomalies
+    copy, lost = again(history, "chrome", tmp_path)
+    assert spans_of(copy) == spans_of(history)
+    assert lost == {}
+
+
+@pytest.mark.parametrize("target", ["spall", "spall1"])
+def test_spall_keeps_the_ends_of_unfinished_spans(tmp_path: Path, target: str) -> None:
+    events = [
+        {"ph": "B", "name": "a", "ts": 1, "pid": 1, "tid": 1},
+        {"ph": "B", "name": "b", "ts": 2, "pid": 1, "tid": 1},
+        {"ph": "i", "name": "i", "ts": 100, "pid": 1, "tid": 1},
+        {"ph": "B", "name": "c", "ts": 3, "pid": 1, "tid": 2},
+        {"ph": "X", "name": "d", "ts": 4, "dur": 5, "pid": 1, "tid": 2},
+        {"ph": "X", "name": "e", "ts": 6, "dur": 9, "pid": 1, "tid": 2},
+    ]
+    (tmp_path / "unfinished.json").write_text(json.dumps(events))
+    history = build(open_trace(tmp_path / "unfinished.json"))
+
+    copy, lost = again(history, target, tmp_path)
+
+    assert sorted(row[1:4] for row in spans_of(copy)) == [
+        ("a", 1000, 100_000),
+        ("b", 2000, 100_000),
+        ("c", 3000, 15_000),
+        ("d", 4000, 9000),
+        ("e", 6000, 15_000),
+    ]
+    # the end of b is written, and a ends with it; that of c is on another thread than e there
+    assert [row[1] for row in spans_of(copy) if row[5]] == ["a"]
+    assert lost == {
+        "points": 1,
+        "unfinished spans, which became finished": 2,
+        "lanes of overlapping spans, which became threads": 1,
+    }
+
+
+MIXED = """[
+{"ph":"B","name":"layer 63","ts":0,"pid":1,"tid":1},
+{"ph":"B","name":"paint 63","ts":10,"pid":1,"tid":1},
+{"ph":"E","ts":10,"pid":1,"tid":1},
+{"ph":"E","ts":10,"pid":1,"tid":1},
+{"ph":"B","name":"layer 62","ts":10,"pid":1,"tid":1},
+{"ph":"X","name":"empty","ts":20,"dur":0,"pid":1,"tid":1},
+{"ph":"X","name":"complete","ts":12,"dur":4,"pid":1,"tid":1},
+{"ph":"B","name":"paint 62","ts":20,"pid":1,"tid":1},
+{"ph":"E","ts":20,"pid":1,"tid":1},
+{"ph":"E","ts":30,"pid":1,"tid":1}
+]"""
+
+
+def test_begins_and_ends_decide_what_empty_spans_are_in_beside_complete_ones(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "mixed.json").write_text(MIXED)
+    history = build(open_trace(tmp_path / "mixed.json"))
+
+    spans = history.spans()
+    copy, lost = again(history, "chrome", tmp_path)
+
+    above = [None if row < 0 else spans.name[row] for row in spans.parent.tolist()]
+    assert dict(zip(spans.name.to_list(), above, strict=True)) == {
+        "layer 63": None,
+        "paint 63": "layer 63",
+        "layer 62": None,
+        "complete": "layer 62",
+        "paint 62": "layer 62",
+        "empty": "layer 62",
+    }
+    assert spans_of(copy) == spans_of(history)
+    assert lost == {}
 
 
 def test_folded_stacks_keep_what_every_stack_weighs(tmp_path: Path) -> None:

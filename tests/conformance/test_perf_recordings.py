@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from meantime.errors import InputError
-from meantime.history.build import build
+from meantime.history.ingest import build
 from meantime.query.statistics import state_statistics
 from meantime.readers import open_trace
 

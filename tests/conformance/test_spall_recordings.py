@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from meantime.history.build import build
+from meantime.history.ingest import build
 from meantime.query.durations import span_statistics
 from meantime.readers import open_trace
 

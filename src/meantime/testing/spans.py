@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.history.build import build
+from meantime.history.ingest import build
 from meantime.stacks import StackTableBuilder
 from meantime.trace import Samples, Spans, Trace
 

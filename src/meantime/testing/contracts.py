@@ -1,0 +1,384 @@
+"""Contracts as test classes: inherit one, say what is to be tested, and pytest runs its tests.
+
+    class TestMyReader(ReaderContract):
+        reader = my_reader
+        samples = (Sample("a.mine", b"...", {"Spans": 2}),)
+
+It needs pytest only where it is run.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import lzma
+from collections import Counter
+from dataclasses import fields, is_dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from meantime.errors import InputError
+from meantime.history.directory.open import open_history
+from meantime.history.ingest import build
+from meantime.readers import readers
+from meantime.readers.contract import ReadOptions
+from meantime.readers.source import HEAD_BYTES, Source
+from meantime.stacks import StackTable
+from meantime.trace import Samples, Spans
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from meantime.columns import Int32s
+    from meantime.history.history import History
+    from meantime.readers.contract import Reader
+    from meantime.trace import Batch, Trace
+
+__all__ = ["OTHER_FORMATS", "HistoryContract", "ReaderContract", "Sample"]
+
+# The beginnings of inputs by what their reader calls the format. A JSON object of any kind may be a
+# Chrome trace, so there is none that others must not be taken for.
+OTHER_FORMATS: Mapping[str, bytes] = {
+    "recording": b"mtrpack1" + bytes(64),
+    "statemap": b'{"start": [0, 0], "states": {"on": {"value": 0}}}\n',
+    "spall": bytes.fromhex("0df0ad0b00000000 0300000000000000 000000000000f03f") + bytes(8),
+    "table": b"start_ns,end_ns,path,value\n0,10,disk0,busy\n",
+    "perf": b"java 7 [000] 1.000000:  1 cycles: \n\t 7f start ([unknown])\n\n",
+    "folded": b"main;work 3\nmain 1\n",
+    "jsonl": b'{"time_ns": 1, "name": "start"}\n{"time_ns": 2, "name": "stop"}\n',
+    "chrome": b'{"traceEvents": [{"ph": "X", "name": "a", "ts": 1, "dur": 2}]}',
+}
+_MOST_DAMAGED = 200
+_LAST_NS = 2**63 - 1
+_TABLE_OF = {
+    "entity": "paths",
+    "thread": "paths",
+    "from_entity": "paths",
+    "to_entity": "paths",
+    "target": "paths",
+    "state": "values",
+    "name": "values",
+    "event": "values",
+    "tag": "tags",
+    "category": "categories",
+}
+_MAY_BE_NONE = {"target", "state", "name", "tag", "category"}
+
+
+class Sample(NamedTuple):
+    """A sound input, and what is in it.
+
+    Attributes:
+        name: What such a file is usually called.
+        data: Its bytes.
+        rows: How many rows it has of each kind of batch, by the name of its class.
+        anomalies: What is odd about it.
+    """
+
+    name: str
+    data: bytes
+    rows: Mapping[str, int]
+    anomalies: Mapping[str, int] = {}
+
+
+class _Bytes(io.BytesIO):
+    """An input that gives a few bytes at a time, as pipes may."""
+
+    def __init__(self, data: bytes, at_once: int) -> None:
+        super().__init__(data)
+        self._at_once = at_once
+
+    def readinto(self, buffer: Any, /) -> int:
+        return super().readinto(memoryview(buffer)[: self._at_once])
+
+
+class ReaderContract:
+    """What every reader of a format keeps to.
+
+    Attributes:
+        reader: The reader: a module, or another object that is a `Reader`.
+        samples: Sound inputs, small ones: each is damaged in hundreds of ways.
+        damaged: An input with a record that cannot be read, which lenient reading counts; None if
+            the format has nothing that can be left out.
+        others: Beginnings of inputs that are not of the format.
+    """
+
+    reader: Any
+    samples: Sequence[Sample]
+    damaged: bytes | None = None
+    others: Mapping[str, bytes] = OTHER_FORMATS
+
+    def test_an_input_is_recognised_by_its_content_whatever_its_name(self) -> None:
+        for sample in self.samples:
+            assert self.reader.recognises(sample.data[:HEAD_BYTES], "trace"), sample.name
+
+    def test_no_reader_that_is_asked_before_takes_an_input(self) -> None:
+        for sample in self.samples:
+            for other in _asked_before(self.reader):
+                taken = other.recognises(sample.data[:HEAD_BYTES], sample.name)
+                assert not taken, f"{sample.name} is taken for {other.FORMAT}"
+
+    def test_inputs_of_other_formats_are_not_recognised(self) -> None:
+        for format_, head in self.others.items():
+            if format_ != self.reader.FORMAT:
+                assert not self.reader.recognises(head, "trace"), format_
+
+    def test_a_sound_input_is_read(self) -> None:
+        for sample in self.samples:
+            trace, batches = self._read(sample.data, sample.name)
+
+            rows: Counter[str] = Counter()
+            for batch in batches:
+                rows[type(batch).__name__] += _rows(batch)
+            assert dict(rows) == dict(sample.rows), sample.name
+            assert dict(trace.anomalies) == dict(sample.anomalies), sample.name
+
+    def test_an_input_that_is_cut_anywhere_is_read_or_refused(self) -> None:
+        for sample in self.samples:
+            for length in _places(len(sample.data)):
+                self._read_or_refuse(sample.data[:length], f"{length} bytes of {sample.name}")
+
+    def test_an_input_with_a_wrong_byte_anywhere_is_read_or_refused(self) -> None:
+        for sample in self.samples:
+            for place in _places(len(sample.data)):
+                wrong = bytearray(sample.data)
+                wrong[place] ^= (0x01, 0x80, 0xFF)[place % 3]
+                what = f"{sample.name} with byte {place} as {wrong[place]:#x}"
+                self._read_or_refuse(bytes(wrong), what)
+
+    def test_lenient_reading_counts_what_else_is_refused(self) -> None:
+        for sample in self.samples:
+            strict, lenient = (
+                _told(*self._batches(sample.data, sample.name, lenient=value))
+                for value in (False, True)
+            )
+            assert strict == lenient, sample.name
+        if self.damaged is not None:
+            assert self._refused(self.damaged)
+            trace, _ = self._read(self.damaged, "damaged", lenient=True)
+            assert dict(trace.anomalies)
+
+    def test_progress_is_told(self) -> None:
+        for sample in self.samples:
+            calls: list[tuple[int, int]] = []
+
+            def note(done: int, total: int, calls: list[tuple[int, int]] = calls) -> None:
+                calls.append((done, total))
+
+            self._read(sample.data, sample.name, progress=note)
+
+            done = [done for done, _ in calls]
+            assert done, sample.name
+            assert done == sorted(done), sample.name
+            assert all(total == 0 or done <= total for done, total in calls), sample.name
+
+    def test_the_input_is_closed_when_all_is_read_or_refused(self) -> None:
+        inputs = [sample.data for sample in self.samples]
+        for data in [*inputs, *([] if self.damaged is None else [self.damaged])]:
+            file = io.BytesIO(data)
+            try:
+                for _ in self.reader.read(Source("trace", file), ReadOptions()).batches:
+                    pass
+            except InputError:
+                pass
+            assert file.closed
+
+    def test_a_pipe_and_a_compressed_file_say_the_same(self) -> None:
+        for sample in self.samples:
+            file = _told(*self._batches(sample.data, sample.name))
+
+            for how, stored in (
+                ("a pipe", _Bytes(sample.data, 7)),
+                ("gzip", io.BytesIO(gzip.compress(sample.data))),
+                ("xz", _Bytes(lzma.compress(sample.data), 100)),
+            ):
+                source = Source(sample.name, stored)
+                source.head()
+                trace = self.reader.read(source, ReadOptions())
+                assert _told(trace, list(trace.batches)) == file, f"{sample.name} from {how}"
+
+    def _read(self, data: bytes, name: str, **options: Any) -> tuple[Trace, list[Batch]]:
+        """Return a trace and its batches, of which a history could be built."""
+        trace, batches = self._batches(data, name, **options)
+        trace.batches = iter(batches)
+        build(trace)
+        return trace, batches
+
+    def _batches(self, data: bytes, name: str, **options: Any) -> tuple[Trace, list[Batch]]:
+        """Return a trace and its batches, which were checked."""
+        source = Source(name, io.BytesIO(data), stored_bytes=len(data))
+        source.head()
+        trace: Trace = self.reader.read(source, ReadOptions(**options))
+        batches = []
+        for batch in trace.batches:
+            _check(trace, batch)
+            batches.append(batch)
+        stacks = 0 if trace.stacks is None else len(trace.stacks)
+        for batch in batches:
+            if isinstance(batch, Samples):
+                _check_codes(batch.stack, "stack", -1, stacks)
+        return trace, batches
+
+    def _read_or_refuse(self, data: bytes, what: str) -> None:
+        for lenient in (False, True):
+            try:
+                self._read(data, "trace", lenient=lenient)
+            except InputError:
+                pass
+            except Exception as error:
+                error.add_note(f"{what}, {'lenient' if lenient else 'strict'}")
+                raise
+
+    def _refused(self, data: bytes) -> bool:
+        try:
+            self._read(data, "damaged")
+        except InputError:
+            return True
+        return False
+
+
+def _asked_before(reader: Any) -> Iterator[Reader]:
+    for other in readers():
+        if other is reader:
+            return
+        yield other
+
+
+def _places(length: int) -> range:
+    """Return places all over an input: each, or some hundreds at the same distance."""
+    return range(0, length, -(-length // _MOST_DAMAGED) or 1)
+
+
+def _columns(batch: Any) -> Iterator[tuple[str, Any]]:
+    for column in fields(batch):
+        value = getattr(batch, column.name)
+        if is_dataclass(value):
+            yield from _columns(value)
+        elif value is not None:
+            yield column.name, value
+
+
+def _rows(batch: Any) -> int:
+    return len(next(_columns(batch))[1]) if is_dataclass(batch) else len(batch.time_ns)
+
+
+def _check(trace: Trace, batch: Batch) -> None:
+    """Check that a batch's columns are what `meantime.trace` says of them."""
+    if not is_dataclass(batch):
+        assert batch.time_ns.dtype == np.int64
+        return
+    rows = _rows(batch)
+    for name, column in _columns(batch):
+        assert len(column) == rows, f"{name} has {len(column)} rows, not {rows}"
+        if name.endswith("_ns"):
+            assert column.dtype == np.int64, f"{name} is {column.dtype}"
+            inside = (column > -_LAST_NS) & (column < _LAST_NS)
+            assert inside.all(), f"{name} has {column[~inside][0]}"
+        elif table := _TABLE_OF.get(name):
+            assert column.dtype == np.int32, f"{name} is {column.dtype}"
+            least = -1 if name in _MAY_BE_NONE else 0
+            _check_codes(column, name, least, len(getattr(trace, table)))
+    if isinstance(batch, Spans):
+        assert (batch.end_ns >= batch.start_ns).all(), "a span ends before it starts"
+
+
+def _check_codes(column: Int32s, name: str, least: int, codes: int) -> None:
+    wrong = column[(column < least) | (column >= codes)]
+    assert not len(wrong), f"{name} has {wrong[0]}, and there are {codes}"
+
+
+def _told(trace: Trace, batches: list[Batch]) -> tuple[Any, ...]:
+    """Return all that a trace says, to be compared."""
+    told: list[Any] = []
+    for batch in batches:
+        if is_dataclass(batch):
+            columns = [(name, column.tolist()) for name, column in _columns(batch)]
+            told.append((type(batch).__name__, repr(columns)))
+        else:
+            told.append([repr(event) for event in batch])
+    stacks = trace.stacks or StackTable(np.empty(0, np.int32), np.empty(0, np.int32), [])
+    return (
+        told,
+        [stacks.frames_of(row) for row in range(len(stacks))],
+        *(
+            getattr(trace, name)
+            for name in (
+                "paths", "values", "tags", "lanes", "clock", "bounds", "ends", "title",
+                "descriptions", "records", "categories", "names", "sort_keys", "lost", "facts",
+            )
+        ),
+        dict(trace.anomalies),
+    )  # fmt: skip
+
+
+class HistoryContract:
+    """What every history keeps to, whatever it was built from.
+
+    Every attribute is asked about every time at which anything changes, and the ones beside it: the
+    history should have some hundreds of intervals at most.
+    """
+
+    def build(self, path: Path | None) -> History:
+        """Return the history; with a path, kept in that directory, which is not there yet."""
+        raise NotImplementedError
+
+    def test_the_intervals_of_an_attribute_tile_the_history(self) -> None:
+        history = self.build(None)
+        for quark in range(len(history.attributes)):
+            at_ns = history.start_ns
+            for interval in history.intervals([quark]):
+                assert interval.start_ns == at_ns < interval.end_ns, interval
+                at_ns = interval.end_ns
+            assert at_ns == history.end_ns, history.attributes.text(quark)
+
+    def test_shares_add_up_to_the_width_of_their_part(self) -> None:
+        history = self.build(None)
+        quarks = list(range(len(history.attributes)))
+        length_ns = history.end_ns - history.start_ns
+        for bins in (1, 3, 7):
+            shares = history.shares(quarks, bins=bins)
+            for part in range(bins):
+                begin, end = (-(-n * length_ns // bins) for n in (part, part + 1))
+                for quark in quarks:
+                    assert sum(shares.cell(quark, part).values()) == end - begin, (quark, part)
+
+    def test_all_ways_to_ask_for_a_state_agree(self) -> None:
+        history = self.build(None)
+        quarks = list(range(len(history.attributes)))
+        times_ns = _times_of(history)
+        sampled = history.sample(quarks, times_ns).rows()
+        for column, time_ns in enumerate(times_ns):
+            at = history.at(time_ns)
+            for quark in quarks:
+                interval = history.state(quark, time_ns)
+                assert interval.start_ns <= time_ns < interval.end_ns
+                # as text, for NaN is not NaN
+                assert repr(at[quark]) == repr(interval)
+                assert repr(sampled[quark][column]) == repr(interval.value)
+
+    def test_a_history_that_is_opened_again_is_the_same(self, tmp_path: Path) -> None:
+        built = self.build(tmp_path / "contract.mth")
+        for opened in (open_history(tmp_path / "contract.mth"), self.build(None)):
+            assert _contents(opened) == _contents(built)
+
+
+def _times_of(history: History) -> list[int]:
+    quarks = list(range(len(history.attributes)))
+    starts_ns = history.intervals(quarks).start_ns.tolist() if quarks else []
+    near = {time_ns + step for time_ns in {*starts_ns, history.end_ns} for step in (-1, 0, 1)}
+    return sorted(time_ns for time_ns in near if history.start_ns <= time_ns < history.end_ns)
+
+
+def _contents(history: History) -> tuple[Any, ...]:
+    quarks = list(range(len(history.attributes)))
+    return (
+        [history.attributes.path(quark) for quark in quarks],
+        [repr(interval) for interval in history.intervals(quarks)] if quarks else [],
+        (history.start_ns, history.end_ns, history.bounds, history.title),
+        [dict(tag) for tag in history.tags],
+        (history.names, history.descriptions, history.sort_keys, history.facts),
+        dict(history.anomalies),
+        [repr(table.columns()) for table in (history.spans(), history.samples())],
+    )
