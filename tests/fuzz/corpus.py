@@ -1,0 +1,639 @@
+"""The formats that are fuzzed, and of each the sound inputs that are damaged.
+
+They are the project's small samples and what is generated here, so they are the same everywhere:
+a format and a seed name an input for good. More of them can be added from a folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import io
+import json
+import lzma
+import struct
+import tempfile
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import zstandard
+from containers import mutated_history, mutated_packed, mutated_recording
+from mutate import Words, mutated
+
+import meantime
+from meantime.errors import MeantimeError
+from meantime.history.store import Store
+from meantime.readers import recognise
+from meantime.readers.recording.packing import pack
+from meantime.readers.source import open_source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from containers import Files
+
+__all__ = ["FORMATS", "Format", "input_of"]
+
+_ROOT = Path(__file__).resolve().parents[2]
+_SAMPLES, _EXAMPLES = _ROOT / "tests" / "samples", _ROOT / "examples"
+_LARGEST_BYTES = 1 << 16
+_SMALL_BYTES = 1 << 12
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A format that is fuzzed.
+
+    Attributes:
+        name: What it is called here.
+        samples: Sound inputs: the files of each by name, one or a directory's.
+        tokens: Pieces of text or bytes that mean something in it.
+        text: Whether its numbers are digits.
+        reader: What its reader calls it; samples of that format are taken from other folders.
+        provider: What makes states of its events, if anything.
+        damage: Damages an input of several files, or of checksums; None is any file.
+        is_directory: Whether an input is a directory.
+    """
+
+    name: str
+    samples: Callable[[], list[Files]]
+    tokens: tuple[bytes, ...] = ()
+    text: bool = True
+    reader: str | None = None
+    provider: Path | None = None
+    damage: Callable[[Files, Random], Files] | None = None
+    is_directory: bool = False
+    added: list[Files] = field(default_factory=list)
+
+    def add_from(self, folder: Path) -> None:
+        """Take samples of this format from a folder, the beginnings of larger ones."""
+        if self.reader is None:
+            return
+        for path in sorted(folder.rglob("*")):
+            if path.is_file() and (data := _beginning(path, self.reader)):
+                self.added.append({path.name.removesuffix(".gz").removesuffix(".zst"): data})
+
+
+def _beginning(path: Path, reader: str) -> bytes | None:
+    try:
+        with open_source(path) as source:
+            return source.head()[:_LARGEST_BYTES] if reader == recognise(source).FORMAT else None
+    except (MeantimeError, OSError):
+        return None
+
+
+def input_of(kind: Format, seed: int) -> Files:
+    """Return the input that a format and a seed name."""
+    random = Random(f"{kind.name}:{seed}")  # noqa: S311 - it has to be repeatable
+    samples = kind.samples() + kind.added
+    # a small input is tried in a fraction of the time, and rarely shows less
+    small = [files for files in samples if sum(map(len, files.values())) <= _SMALL_BYTES]
+    chosen = random.choice(small if small and random.random() < 0.8 else samples)
+    if kind.damage is not None:
+        for _ in range(random.choice((1, 1, 1, 2, 3))):
+            with contextlib.suppress(*_UNDAMAGEABLE):
+                chosen = kind.damage(chosen, random)
+        return chosen
+    ((name, data),) = chosen.items()
+    others = [next(iter(files.values())) for files in samples]
+    return {name: mutated(data, random, Words(kind.tokens, others, text=kind.text))}
+
+
+# what a second round of damage meets, where the first one left no structure to find a place in
+_UNDAMAGEABLE = (
+    ValueError, TypeError, KeyError, IndexError, RecursionError, struct.error, zstandard.ZstdError,
+)  # fmt: skip
+
+
+def _read(*paths: Path) -> list[Files]:
+    """Return samples from files, decompressed, of long ones the beginning."""
+    found: list[Files] = []
+    for path in paths:
+        with open_source(path) as source:
+            found.append({path.name.removesuffix(".gz"): source.head()[:_LARGEST_BYTES]})
+    return found
+
+
+@cache
+def _statemap() -> list[Files]:
+    short = b"".join(
+        [
+            b'{"start":[100,5],"title":"t","host":"h","entityKind":"CPU","states":',
+            b'{"idle":{"value":0,"color":"#eee"},"busy":{"value":1}}}\n',
+            b'{"entity":"a","description":"first"}\n{"state":0,"tag":"x","pid":7}\n',
+            *(b'{"time":"%d","entity":"a","state":%d}\n' % (10 * n, n % 2) for n in range(8)),
+            b'{"time":"15","entity":"b","state":1,"tag":"x"}\n',
+            b'{"time":"75","entity":"b","event":"ev","target":"a"}\n',
+        ]
+    )
+    return [
+        {"short.statemap": short},
+        *_read(*sorted((_SAMPLES / "statemap").glob("*.in")), _EXAMPLES / "postgres.statemap.gz"),
+    ]
+
+
+@cache
+def _chrome() -> list[Files]:
+    phases: list[dict[str, Any]] = [
+        {"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "p"}},
+        {"ph": "M", "name": "thread_sort_index", "pid": 1, "tid": 2, "args": {"sort_index": 3}},
+        {"ph": "B", "name": "a", "cat": "c", "pid": 1, "tid": 2, "ts": 1.5, "args": {"x": [1]}},
+        {"ph": "X", "name": "b", "pid": 1, "tid": 2, "ts": 2, "dur": 3.25, "cname": "good"},
+        {"ph": "E", "pid": 1, "tid": 2, "ts": 9},
+        {"ph": "i", "name": "i", "pid": 1, "tid": 2, "ts": 4, "s": "g"},
+        {"ph": "C", "name": "n", "pid": 1, "ts": 4, "args": {"v": 1, "w": -2.5}},
+        {"ph": "b", "name": "as", "cat": "c", "id": "0x1", "pid": 1, "tid": 2, "ts": 1},
+        {"ph": "n", "name": "as", "cat": "c", "id": "0x1", "pid": 1, "tid": 2, "ts": 2},
+        {"ph": "e", "name": "as", "cat": "c", "id": "0x1", "pid": 1, "tid": 2, "ts": 5},
+        {"ph": "s", "name": "f", "cat": "c", "id": 1, "pid": 1, "tid": 2, "ts": 2},
+        {"ph": "f", "name": "f", "cat": "c", "id": 1, "pid": 1, "tid": 3, "ts": 6, "bp": "e"},
+        {"ph": "N", "name": "ob", "id": "0x2", "pid": 1, "tid": 2, "ts": 1},
+        {"ph": "O", "name": "ob", "id": "0x2", "pid": 1, "tid": 2, "ts": 2, "args": {}},
+        {"ph": "D", "name": "ob", "id": "0x2", "pid": 1, "tid": 2, "ts": 3},
+        {"ph": "P", "name": "s", "pid": 1, "tid": 2, "ts": 3, "sf": 5},
+        {"ph": "R", "name": "mark", "pid": 1, "tid": 2, "ts": 3},
+    ]
+    frames = {"5": {"name": "leaf", "parent": "4"}, "4": {"name": "root"}}
+    program = {"traceEvents": phases, "stackFrames": frames, "displayTimeUnit": "ns"}
+    profile = {
+        "ph": "ProfileChunk", "name": "ProfileChunk", "id": "0x3", "pid": 1, "tid": 2, "ts": 5,
+        "args": {"data": {
+            "cpuProfile": {
+                "nodes": [
+                    {"id": 1, "callFrame": {"functionName": "(root)"}},
+                    {"id": 2, "parent": 1, "callFrame": {"functionName": "f", "url": "u"}},
+                ],
+                "samples": [1, 2, 2],
+            },
+            "timeDeltas": [0, 10, 20],
+        }},
+    }  # fmt: skip
+    begin = {**profile, "ph": "P", "name": "Profile", "args": {"data": {"startTime": 1}}}
+    return [
+        {"phases.json": json.dumps(phases).encode()},
+        {"program.json": json.dumps(program).encode()},
+        {"profile.json": json.dumps([begin, {**profile, "ph": "P"}], indent=1).encode()},
+        *_read(*sorted((_SAMPLES / "chrome").glob("*.json*"))),
+    ]
+
+
+@cache
+def _spall() -> list[Files]:
+    def header(version: int, magic: int = 0x0BADF00D) -> bytes:
+        return struct.pack("<QQdQ", magic, version, 1.5, 0)
+
+    def begin0(time: float, name: bytes) -> bytes:
+        return struct.pack("<BIIdB", 3, 1, 2, time, len(name)) + name
+
+    def begin1(time: float, name: bytes, arguments: bytes) -> bytes:
+        sizes = struct.pack("<BBIIdBB", 3, 0, 1, 2, time, len(name), len(arguments))
+        return sizes + name + arguments
+
+    def end(time: float) -> bytes:
+        return struct.pack("<BIId", 4, 1, 2, time)
+
+    def begin3(time: int, name: bytes, arguments: bytes = b"") -> bytes:
+        return struct.pack("<BQBB", 3, time, len(name), len(arguments)) + name + arguments
+
+    def end3(time: int) -> bytes:
+        return struct.pack("<BQ", 4, time)
+
+    def buffer3(tid: int, *records: bytes) -> bytes:
+        body = b"".join(records)
+        return struct.pack("<IIIQ", len(body), tid, 1, 0) + body
+
+    complete0 = struct.pack("<BIIddB", 2, 1, 2, 2.5, 1.0, 1) + b"c"
+    automatic = header(3, 0xABADF00D) + struct.pack("<H", 0)
+    events = struct.pack("<BB", 0x00, 1) + struct.pack("<QQ", 0x401000, 0x402000) + b"\x80\x05"
+    return [
+        {"v0.spall": header(0) + begin0(1, b"a") + begin0(2, b"b") + complete0 + end(3) + end(9)},
+        {
+            "v1.spall": header(1) + begin1(1, b"a", b"x=1") + begin1(2, b"b" * 200, b"") + end(3)
+            + end(9)
+        },
+        {
+            "v3.spall": header(3) + buffer3(2, begin3(1, b"a", b"{}"), begin3(2, b"b"), end3(5))
+            + buffer3(3, begin3(2, b"c"), end3(7)) + buffer3(2, end3(9))
+        },
+        {"auto.spall": automatic + struct.pack("<IIIQ", len(events), 2, 1, 0) + events},
+    ]  # fmt: skip
+
+
+@cache
+def _speedscope() -> list[Files]:
+    shared = {"frames": [{"name": "main", "file": "a.c", "line": 3}, {"name": "work"}]}
+    events = [("O", 0, 0), ("O", 1, 1.5), ("C", 1, 2.001), ("C", 0, 9)]
+    common = {"name": "t", "unit": "microseconds", "startValue": 0, "endValue": 9}
+    listed = [{"type": kind, "frame": frame, "at": at} for kind, frame, at in events]
+    evented = {**common, "type": "evented", "events": listed}
+    sampled = {**common, "type": "sampled", "samples": [[0], [0, 1], []], "weights": [1, 2.5, 3]}
+    schema = "https://www.speedscope.app/file-format-schema.json"
+    document = {"$schema": schema, "shared": shared, "profiles": [evented, sampled]}
+    return [
+        {"both.json": json.dumps(document).encode()},
+        {"evented.json": json.dumps({**document, "profiles": [evented]}, indent=1).encode()},
+    ]
+
+
+@cache
+def _cpuprofile() -> list[Files]:
+    frame = {"functionName": "f", "scriptId": "1", "url": "u.js", "lineNumber": 3}
+    nodes: list[dict[str, Any]] = [
+        {"id": 1, "callFrame": {"functionName": "(root)"}, "children": [2, 3]},
+        {"id": 2, "callFrame": frame, "hitCount": 2, "children": [4]},
+        {"id": 3, "callFrame": {"functionName": "(idle)"}},
+        {"id": 4, "callFrame": {"functionName": ""}},
+    ]
+    profile = {
+        "nodes": nodes,
+        "startTime": 1000,
+        "endTime": 2000,
+        "samples": [2, 3, 2, 4],
+        "timeDeltas": [0, 100, 250, -5],
+    }
+    parents = [{"id": each["id"], "callFrame": each["callFrame"], "parent": 1} for each in nodes]
+    return [
+        {"children.cpuprofile": json.dumps(profile).encode()},
+        {"parents.cpuprofile": json.dumps({**profile, "nodes": parents}).encode()},
+    ]
+
+
+@cache
+def _folded() -> list[Files]:
+    text = b"main;a 5\nmain;a;b 7\nmain;c_[k] 1.5\nswapper;do idle;x 100\n" * 3
+    return [{"stacks.folded": text}, {"stacks.txt": text}, {"one.folded": b"a 1\n"}]
+
+
+_STACK = "\tffffffff8158e3e1 next_page+0xc1 ([kernel.kallsyms])\n\t  7f41 main+0x2 (/usr/bin/p)\n\n"
+
+
+@cache
+def _perf() -> list[Files]:
+    headers = [
+        "java  1234 [002] 12.345678:   10101010 cpu-clock:ppp: ",
+        "java 99/1234 12.345679: 10101010 cycles: ",
+        "C2 CompilerThre 7 [000] 12.345680000: 10101010 cpu-clock:ppp: ",
+        "  sched:sched_process 5 [001] 13.000001: sched:sched_process_exit: comm=x pid=5 prio=120",
+    ]
+    switch = (
+        "{0} {1} [001] {4}: sched:sched_switch: prev_comm={0} prev_pid={1} prev_prio=120 "
+        "prev_state={5} ==> next_comm={2} next_pid={3} next_prio=120\n"
+    )
+    switches = [
+        ("a", 7, "b", 8, "1.000000", "S"),
+        ("b", 8, "swapper/1", 0, "1.000100", "R+"),
+        ("swapper/1", 0, "a", 7, "1.000250", "R"),
+        ("a", 7, "c", 9, "1.000300", "D"),
+    ]
+    return [
+        {"stacks.txt": "".join(header + "\n" + _STACK for header in headers).encode()},
+        {"lines.txt": "".join(header + " 7f41 main (/x)\n" for header in headers).encode()},
+        {"switches.txt": "".join(switch.format(*each) for each in switches).encode()},
+        {"short.txt": b"1.000000:\t\tcpu-clock:\n" + b"1.5:\n" * 4},
+        {"unpadded.txt": b"java\t1 1.000000:\tcpu-clock:\n\t7f41 main (/x)\n\n" * 3},
+        *_read(_SAMPLES / "perf" / "idle-and-java.txt", _EXAMPLES / "jobs.perf.gz"),
+    ]
+
+
+_CSV = (
+    b"start_ns,end_ns,path,value\n0,5,a/b,x\n5,9,a/b,y\n20,30,a/b,x\n1,4,c,z\n",
+    b"time_ns,name,weight\n1,a,2\n5,b,3\n5,a,1\n9,c,7\n",
+    b'value,"path",end_ns,start_ns,other\r\n"x, y","a/""q""",7,3,\r\n,c,9,8,1\r\n',
+)
+
+
+@cache
+def _csv() -> list[Files]:
+    return [{f"table{number}.csv": text} for number, text in enumerate(_CSV)]
+
+
+@cache
+def _parquet() -> list[Files]:
+    pa, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
+    intervals = pa.table(
+        {
+            "start_ns": [0, 5, 20],
+            "end_ns": [5, 9, 30],
+            "path": ["a", "a", "b"],
+            "value": list("xyx"),
+        }
+    )
+    events = pa.table({"time_ns": [1, 5, 9], "name": ["a", "b", "a"], "weight": [1, None, 3]})
+    found: list[Files] = []
+    for number, (table, compression) in enumerate(
+        ((intervals, "none"), (events, "none"), (intervals, "snappy"), (events, "zstd"))
+    ):
+        file = io.BytesIO()
+        # without a dictionary and compression, the damage is in the values themselves
+        parquet.write_table(
+            table, file, compression=compression, use_dictionary=number > 1, store_schema=False
+        )
+        found.append({f"table{number}.parquet": file.getvalue()})
+    return found
+
+
+@cache
+def _jsonl() -> list[Files]:
+    lines = (_EXAMPLES / "files.jsonl").read_bytes().splitlines(keepends=True)
+    wide = b"".join(
+        b'{"ts":%d,"name":"%s","cpu":%d,"pid":1,"tid":2,"fd":3,"bytes":7,"path":"p","o":{"a":[1]}}\n'
+        % (n * 10, (b"open", b"read", b"close")[n % 3], n)
+        for n in range(6)
+    )
+    return [
+        {"few.jsonl": b"".join(lines[:12])},
+        {"files.jsonl": b"".join(lines)},
+        {"w.jsonl": wide},
+    ]
+
+
+@cache
+def _compressed() -> list[Files]:
+    plain = [*_statemap()[:1], *_chrome()[:1], *_csv()[:1], *_perf()[:1]]
+    found: list[Files] = []
+    for files in plain:
+        ((name, data),) = files.items()
+        found += [
+            {f"{name}.gz": gzip.compress(data, mtime=0)},
+            {f"{name}.zst": zstandard.ZstdCompressor(write_checksum=True).compress(data)},
+            {f"{name}.zst": zstandard.ZstdCompressor().compress(data)},
+            {f"{name}.xz": lzma.compress(data)},
+        ]
+    return found
+
+
+def _files_in(folder: Path) -> Files:
+    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
+
+
+@contextlib.contextmanager
+def _small_segments(changes: int) -> Any:
+    """Let histories that are written be of many segments: a real one has a million changes."""
+    defaults = Store.__init__.__defaults__
+    Store.__init__.__defaults__ = (changes,)
+    try:
+        yield
+    finally:
+        Store.__init__.__defaults__ = defaults
+
+
+@cache
+def _history() -> list[Files]:
+    with tempfile.TemporaryDirectory() as folder:
+        top = Path(folder)
+        inputs = {
+            **_chrome()[0], **_statemap()[0], **_spall()[2], **_speedscope()[0], **_csv()[0],
+        }  # fmt: skip
+        for name, data in inputs.items():
+            (top / name).write_bytes(data)
+            meantime.build(top / name, None, top / f"{name}.mth")
+        with _small_segments(6):
+            meantime.build(top / "short.statemap", None, top / "segments.mth")
+        with _small_segments(64):
+            _write_numbers(top / "numbers.mth", close=True)
+            _write_numbers(top / "unfinished.mth", close=False)
+        _write_blocks(top / "pyramid.mth")
+        return [_files_in(path) for path in sorted(top.glob("*.mth"))]
+
+
+def _write_numbers(path: Path, *, close: bool) -> None:
+    """Write a history of all types of values, with tags, late changes, and perhaps no end."""
+    random = Random(1)  # noqa: S311 - as above
+    builder = meantime.HistoryBuilder(path)
+    text, whole, real = (builder.quark("t", name) for name in ("text", "int", "float"))
+    tag = builder.tag({"pid": 1})
+    for time_ns in range(0, 1000, 10):
+        builder.modify(time_ns, text, random.choice(("x", "y", None)), random.choice((tag, None)))
+        builder.modify(time_ns, whole, random.choice((0, 7, -(2**40), 2**62)))
+        builder.modify(time_ns, real, random.choice((0.5, 3.0, float("inf"), None)))
+    builder.push(1001, builder.quark("stack"), "bottom")
+    if close:
+        builder.close()
+        return
+    builder.flush()
+
+
+def _write_blocks(path: Path) -> None:
+    """Write a history whose segments have pyramids."""
+    with meantime.HistoryBuilder(path) as builder:
+        state, number = builder.quark("state"), builder.quark("number")
+        for time_ns in range(700):
+            builder.modify(time_ns * 1000, state, ("a", "b")[time_ns % 2])
+            builder.modify(time_ns * 1000, number, time_ns % 50)
+
+
+_PLACE = "12\0work\0/app/main.py\0work\0/app/main.py\0{}\0{}"
+
+
+def _record(kind: int, time: int, ident: int = 0, aux: int = 0, payload: bytes = b"") -> bytes:
+    if payload:
+        aux = len(payload)
+    record = struct.pack("<QII", time << 8 | kind, ident, aux)
+    return record + payload + bytes(-len(payload) % 16)
+
+
+def _recording_files() -> Files:
+    """Return a recording of one process: two tasks, a pool worker, samples, a segment and tails."""
+    facts = struct.pack("<8s4Iq4IQq", b"mtrfacts", 1, 100, 0, 0, 5000, 0, 0, 0, 0, 0, 10**18)
+    places = (("4", 1), ("10", 2), ("1", 3), ("5", 4))
+    facts += b"".join(
+        _record(131, 0, ident, payload=_PLACE.format(10 + ident, leaf).encode())
+        for leaf, ident in places
+    )
+    facts += _record(132, 0, 1, payload=b"1\0main\0/app/main.py")
+    facts += _record(132, 0, 2, payload=b"9\0leaf\0/app/main.py")
+    facts += _record(133, 0, 1, payload=struct.pack("<2I", 0, 1))
+    facts += _record(133, 0, 2, payload=struct.pack("<2I", 1, 2))
+    facts += _record(137, 0, 0, payload=struct.pack("<Q", 100))
+    facts += _record(135, 1, 0, payload=struct.pack("<5Q", 0, 0, 4, 1, 2))
+    facts += _record(136, 900, 0, payload=struct.pack("<5Q", 0, 0, 50, 0, 10**18))
+
+    def header(stream: int, segment: int) -> bytes:
+        numbers = (1, 100, 0, stream, 5000, segment, 0, 0, 0, 0, 10**18)
+        return struct.pack("<8s4Iq4IQq", b"mtrevent", *numbers)
+
+    loop = [
+        _record(130, 1, 100, payload=b"MainThread"), _record(51, 1, 0) , _record(16, 2, 4),
+        _record(1, 3, 1, 1), _record(128, 3, 1, payload=b"first"), _record(3, 4, 1, 1),
+        _record(129, 5, 1, payload=b"user\0anna"), _record(1, 6, 2, 1), _record(24, 7, 1, 4),
+        _record(5, 9, 1, 2), _record(3, 10, 2, 1), _record(6, 20, 2, 3), _record(18, 21),
+        _record(19, 50, 1), _record(11, 51, 1, 2), _record(3, 52, 1, 1), _record(32, 53),
+        _record(36, 60), _record(7, 70, 1, 1), _record(4, 71, 2, 1), _record(9, 75, 2, 1),
+        _record(134, 76, 0, payload=struct.pack("<4Q", 3, 60, 75, 0)), _record(17, 80, 4),
+        _record(49, 90, 100),
+    ]  # fmt: skip
+    worker = [
+        _record(130, 2, 101, payload=b"pool"), _record(25, 8, 1, 4), _record(34, 12),
+        _record(36, 30), _record(26, 60, 1, 4), _record(50, 65, 9), _record(52, 66, 0, 2),
+    ]  # fmt: skip
+    sampler = [
+        _record(130, 3, 102, payload=b"sampler"), _record(138, 3, 100, payload=b"MainThread"),
+        _record(42, 100, 5), _record(40, 100, 100, 2), _record(41, 100, 1, 80),
+        _record(42, 200, 5, 1), _record(40, 200, 100, 1), _record(43, 200, 1, 20),
+        _record(40, 201, 101, 0xFFFFFFFF), _record(41, 201, 0, 5),
+    ]  # fmt: skip
+    chunk_bytes, chunks = 512, 2
+    content = b"".join(worker)
+    tail = struct.pack(
+        "<8s4Iq2I9Q",
+        b"mtrtail1",
+        1,
+        100,
+        0,
+        1,
+        5000,
+        chunk_bytes,
+        chunks,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+    )
+    tail = tail.ljust(4096, b"\0") + content.ljust(chunk_bytes * chunks, b"\0")
+    ring = struct.pack(
+        "<8s4Iq2I9Q",
+        b"mtrtail1",
+        1,
+        100,
+        0,
+        3,
+        5000,
+        chunk_bytes,
+        chunks,
+        3,
+        0,
+        0,
+        9,
+        2,
+        2,
+        2,
+        4,
+        7,
+    )
+    ring = ring.ljust(4096, b"\0") + content.ljust(chunk_bytes, b"\0") * 2
+    described = {
+        "format": "meantime recording", "version": 1, "argv": ["app"], "host": "h",
+        "python": "3.11", "trace": "both", "policy": "block",
+    }  # fmt: skip
+    return {
+        "recording.json": json.dumps(described).encode(),
+        "100.0.facts": facts,
+        "100.0.json": json.dumps({"argv": ["app"], "python": "3.11.2"}).encode(),
+        "100.0.0.0.ev": header(0, 0) + b"".join(loop[:12]),
+        "100.0.0.1.ev": header(0, 1)[:48]
+        + struct.pack("<Qq", len(b"".join(loop[:12])) // 16, 10**18)
+        + b"".join(loop[12:]),
+        "100.0.1.tail": tail,
+        "100.0.2.0.ev": header(2, 0) + b"".join(sampler),
+        "100.0.3.tail": ring,
+        "usage": struct.pack("<Q", 1000),
+    }
+
+
+@cache
+def _recording() -> list[Files]:
+    files = _recording_files()
+    alone = {name: data for name, data in files.items() if "tail" not in name}
+    return [files, alone]
+
+
+@cache
+def _packed() -> list[Files]:
+    with tempfile.TemporaryDirectory() as folder:
+        found: list[Files] = []
+        for number, files in enumerate(_recording()):
+            path = Path(folder) / f"{number}.mtr"
+            path.mkdir()
+            for name, data in files.items():
+                (path / name).write_bytes(data)
+            found.append({f"{number}.mtrz": b"".join(pack(path))})
+        return found
+
+
+_JSON_TOKENS = (
+    *(b"{", b"}", b"[", b"]", b",", b":", b'"', b"\\", b'\\u0000"', b"\xff", b"\xef\xbb\xbf"),
+)
+_PERF_TOKENS = (
+    *(
+        b"1.5:\n",
+        b"\t",
+        b"[000]",
+        b" 0 ",
+        b":",
+        b"==>",
+        b"prev_comm=",
+        b"prev_pid=",
+        b"prev_state=R",
+    ),
+    *(b"next_comm=x next_pid=1", b"cpu-clock:", b"sched:sched_switch:", b"\n\n", b"+0x", b"(["),
+    *(b"PERF_RECORD_LOST ", b" [unknown] ", b"\r\n", b"#", b"PERF_RECORD_SWITCH"),
+)
+
+FORMATS = {
+    kind.name: kind
+    for kind in (
+        Format(
+            "statemap", _statemap, (
+                *_JSON_TOKENS, b'"time":"', b'"entity":"', b'"state":', b'"tag":"x"', b'"event":"',
+                b'"description":', b'"start":[', b'"begin":[', b'"states":{',
+            ), reader="statemap",
+        ),
+        Format(
+            "chrome", _chrome, (
+                *_JSON_TOKENS, b'"ph":"B"', b'"ph":"E"', b'"ph":"X"', b'"ph":"b"', b'"ph":"s"',
+                b'"ph":"P"', b'"ts":', b'"dur":', b'"id":"0x', b'"id2":{"local":1}', b'"args":{',
+                b'"traceEvents":[', b'"scope":"', b'"bp":"e"', b'"tts":', b'"tid":"x"',
+            ), reader="chrome",
+        ),
+        Format(
+            "spall", _spall, (
+                b"\3", b"\4", b"\2", struct.pack("<d", float("nan")), struct.pack("<d", 1e300),
+                struct.pack("<d", -1e19), struct.pack("<d", float("inf")),
+                struct.pack("<d", 2.0**63),
+            ), text=False, reader="spall",
+        ),
+        Format(
+            "speedscope", _speedscope, (
+                *_JSON_TOKENS, b'"frame":', b'"at":', b'"type":"O"', b'"unit":"none"',
+                b'"unit":"seconds"', b'"samples":', b'"weights":',
+            ), reader="speedscope",
+        ),
+        Format(
+            "cpuprofile", _cpuprofile,
+            (*_JSON_TOKENS, b'"parent":', b'"children":[', b'"id":', b'"timeDeltas":['),
+            reader="cpuprofile",
+        ),
+        Format(
+            "folded", _folded, (b";", b" ", b"\n", b";;", b"\0", b"\xff", b" 1e9", b"\t1"),
+            reader="folded",
+        ),
+        Format("perf", _perf, _PERF_TOKENS, reader="perf"),
+        Format(
+            "csv", _csv, (b",", b'"', b"\n", b"\r", b"\0", b"/", b"\\", b"*", b'""', b"\xff"),
+            reader="table",
+        ),
+        Format("parquet", _parquet, (b"PAR1",), text=False),
+        Format(
+            "jsonl", _jsonl,
+            (*_JSON_TOKENS, b'"ts":', b'"time_ns":', b'"name":"', b'"cpu":', b'"fd":'),
+            reader="jsonl", provider=_EXAMPLES / "files.toml",
+        ),
+        Format(
+            "compressed", _compressed, (b"\x1f\x8b\x08", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\0"),
+            text=False,
+        ),
+        Format("mth", _history, damage=mutated_history, is_directory=True),
+        Format("mtr", _recording, damage=mutated_recording, is_directory=True),
+        Format("mtrz", _packed, damage=mutated_packed),
+    )
+}  # fmt: skip

@@ -1,0 +1,188 @@
+"""What users do with an input: open it, ask what it is, query it, draw it."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import io
+import pkgutil
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+import meantime
+from meantime.cli.info import command as info
+from meantime.errors import InputError, MeantimeError, ProviderError
+from meantime.query.statistics import state_statistics
+from meantime.query.threads import thread_of
+from meantime.query.trees import by_name, call_tree
+from meantime.views.flame import svg as flame_svg
+from meantime.views.flame.data import chart, graph
+from meantime.views.statemap import StatemapOptions, build
+from meantime.views.statemap import svg as statemap_svg
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from meantime import History
+
+__all__ = ["WrongHistoryError", "exercise", "import_all"]
+
+_MOST_QUARKS = 16
+_BINS = 7
+
+
+class WrongHistoryError(AssertionError):
+    """A history contradicts itself."""
+
+
+def import_all() -> None:
+    """Import what inputs need, once for all processes that are forked from this one."""
+    for package in ("history", "query", "readers", "views"):
+        path = importlib.import_module(f"meantime.{package}").__path__
+        for module in pkgutil.walk_packages(path, f"meantime.{package}."):
+            importlib.import_module(module.name)
+    importlib.import_module("pyarrow.parquet")
+
+
+def exercise(path: Path, *, provider: Path | None, lenient: bool, draw: bool, exact: bool) -> bool:
+    """Return whether an input was accepted, after asking its history everything.
+
+    Args:
+        path: Where it is.
+        provider: What makes states of its events, if anything.
+        lenient: Whether to pass over bad records.
+        draw: Whether to draw it, too.
+        exact: Whether its intervals must tile the time. Those of a history on disk need not: to
+            know that each row of it is right would be to read it all.
+
+    Raises:
+        WrongHistoryError: If answers contradict each other.
+        Exception: Whatever else should not happen.
+    """
+    try:
+        history = meantime.open(path, provider=provider, lenient=lenient)
+    except (InputError, ProviderError):
+        return False
+    try:
+        _ask(history, exact=exact)
+    except InputError:
+        return False  # a history's rows are checked when they are first read
+    if draw:
+        _draw(history)
+        _info(path, provider, lenient=lenient)
+    return True
+
+
+def _ask(history: History, *, exact: bool) -> None:
+    _facts(history)
+    start_ns, end_ns = history.start_ns, history.end_ns
+    if end_ns > start_ns:
+        every = np.arange(min(len(history.attributes), _MOST_QUARKS), dtype=np.int32)
+        _states(history, every, exact=exact)
+        _numbers(history, every)
+        state_statistics(history)
+        state_statistics(history, by="entity", start_ns=start_ns, end_ns=end_ns)
+    _tables(history)
+
+
+def _facts(history: History) -> None:
+    assert repr(history)
+    for fact in (
+        *(history.title, history.bounds, history.clock, history.descriptions, history.names),
+        *(history.sort_keys, history.facts, history.lost, history.tags, history.provenance),
+        *(history.lanes, history.size_bytes, history.anomalies.lines()),
+    ):
+        repr(fact)
+    for quark in range(min(len(history.attributes), _MOST_QUARKS)):
+        path = history.attributes.path(quark)
+        if history.attributes.quark(*path) != quark:
+            raise WrongHistoryError(f"{path} is not the path of {quark}")
+        thread_of(history, quark)
+
+
+def _states(
+    history: History, quarks: np.ndarray[tuple[int], np.dtype[np.int32]], *, exact: bool
+) -> None:
+    start_ns, end_ns = history.start_ns, history.end_ns
+    length_ns = end_ns - start_ns
+    history.at(start_ns)
+    history.at(end_ns - 1)
+    middle_ns = start_ns + length_ns // 2
+    intervals = history.intervals(quarks)
+    columns = (intervals.quark, intervals.start_ns, intervals.end_ns)
+    rows = list(
+        zip(*(column.tolist() for column in columns), intervals.value.to_list(), strict=True)
+    )
+    by_quark: dict[int, list[tuple[int, int, object]]] = {}
+    for quark, first_ns, last_ns, value in rows:
+        by_quark.setdefault(quark, []).append((first_ns, last_ns, value))
+    if exact:
+        for quark, parts in by_quark.items():
+            ends = [start_ns, *(last_ns for _, last_ns, _ in parts)]
+            starts = [*(first_ns for first_ns, _, _ in parts), end_ns]
+            if starts != ends or any(first_ns >= last_ns for first_ns, last_ns, _ in parts):
+                raise WrongHistoryError(f"the intervals of {quark} do not tile the history")
+    for quark in quarks[:8].tolist():
+        found = history.state(quark, middle_ns)
+        if exact and not found.start_ns <= middle_ns < found.end_ns:
+            raise WrongHistoryError(f"the state of {quark} at {middle_ns} is {found}")
+    history.states(quarks, np.full(len(quarks), middle_ns))
+    history.sample(quarks, np.array([start_ns, middle_ns, end_ns - 1]))
+    history.intervals(quarks, middle_ns, end_ns, max(1, length_ns // 10))
+    bins = min(_BINS, length_ns)
+    shares = history.shares(quarks, bins=bins)
+    repr(shares)
+    history.shares(quarks[:3], middle_ns, end_ns)
+    history.dominant(quarks, bins=bins)
+    if len(quarks) and exact:
+        whole_ns = sum(sum(shares.cell(0, part).values()) for part in range(bins))
+        if whole_ns != length_ns:
+            raise WrongHistoryError(f"the shares of an attribute sum to {whole_ns} of {length_ns}")
+
+
+def _numbers(history: History, quarks: np.ndarray[tuple[int], np.dtype[np.int32]]) -> None:
+    for quark in quarks[:8].tolist():
+        try:
+            history.maximum(quark, history.start_ns, history.end_ns)
+            history.minimum(quark, history.start_ns, history.end_ns)
+            history.average(quark, history.start_ns, history.end_ns)
+        except TypeError:  # it holds text
+            continue
+
+
+def _tables(history: History) -> None:
+    start_ns, end_ns = history.bounds
+    spans, samples = history.spans(), history.samples()
+    for table in (spans, samples):
+        repr(table)
+        for column in table.columns().values():
+            list(column.to_list() if hasattr(column, "to_list") else column)
+    for row in range(min(len(spans), _MOST_QUARKS)):
+        spans.arguments(row)
+    repr((spans.self_ns, spans.unfinished))
+    for quark in set(spans.threads.tolist()) | set(samples.thread.tolist()[:_MOST_QUARKS]):
+        thread_of(history, quark)
+    repr((len(history.spans(start_ns=start_ns, end_ns=end_ns)), spans.clipped(start_ns, end_ns)))
+    history.samples(start_ns=start_ns, end_ns=end_ns)
+    points, flows = history.points(), history.flows()
+    repr((points.name.to_list(), points.quark.tolist(), flows.name.to_list(), flows.to_ns.tolist()))
+    by_name(call_tree(history)[0])
+
+
+def _draw(history: History) -> None:
+    with contextlib.suppress(MeantimeError):  # there is nothing to draw
+        statemap_svg.render(build([history], StatemapOptions()))
+    tree, unit = call_tree(history)
+    if len(tree):
+        flame_svg.render(graph(tree, title="t", unit=unit))
+    if len(history.spans()):
+        start_ns, end_ns = history.bounds
+        flame_svg.render(chart(history, title="t", start_ns=start_ns, end_ns=end_ns))
+
+
+def _info(path: Path, provider: Path | None, *, lenient: bool) -> None:
+    arguments = [str(path), "--json", *(["--lenient"] if lenient else [])]
+    if provider is None:  # what a provider makes is kept in the user's cache
+        with contextlib.redirect_stdout(io.StringIO()):
+            info.main(arguments, standalone_mode=False)

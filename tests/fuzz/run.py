@@ -1,0 +1,324 @@
+"""Fuzz the readers: damaged inputs of every format, each to end as a history or an `InputError`.
+
+    python tests/fuzz/run.py --minutes 5                     all formats, one after the other
+    python tests/fuzz/run.py --format perf --seed 12         this one input
+    python tests/fuzz/run.py --sanitize --minutes 30         the core compiled to see bad accesses
+
+What is found is made smaller and kept, to be repaired and then replayed by the tests.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from corpus import Format
+    from worker import Limits, Outcome, Trial
+
+_HERE = Path(__file__).resolve().parent
+_ROOT = _HERE.parents[1]
+_FOUND = _HERE / "found"
+_SANITIZERS = "address,undefined"
+_SANITIZED_BYTES = 4  # so many times the memory is taken by a sanitizer's red zones and shadow
+_SMALLER_S = 15.0
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What was tried of one format, and what went wrong the first time each."""
+
+    results: Counter[str] = field(default_factory=Counter)
+    failures: dict[str, Outcome] = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+def main() -> int:
+    """Run and return the exit status: 1 if anything was found."""
+    options = _options()
+    if options.sanitize and "MEANTIME_SANITIZE" not in os.environ:
+        return _run_sanitized(options.compiler)
+    from corpus import FORMATS  # noqa: PLC0415 - not of the normal build before a sanitized one
+    from exercise import import_all  # noqa: PLC0415 - as above
+    from worker import Limits  # noqa: PLC0415 - as above
+
+    import_all()
+    chosen = [FORMATS[name] for name in options.format or FORMATS]
+    if options.data is not None:
+        for kind in chosen:
+            kind.add_from(options.data)
+    limits = Limits()
+    if options.sanitize:
+        limits = limits._replace(
+            bytes=_SANITIZED_BYTES * limits.bytes,
+            bytes_per_byte=_SANITIZED_BYTES * limits.bytes_per_byte,
+            seconds=_SANITIZED_BYTES * limits.seconds,
+        )
+    tallies = (
+        _fuzzed(chosen, options, limits)
+        if options.replay is None
+        else ((kind.name, _replayed(kind, options.replay, limits)) for kind in chosen)
+    )
+    failed = 0
+    for name, tally in tallies:
+        failed += len(tally.failures)
+        print(_summary(name, tally), flush=True)
+        for where, outcome in tally.failures.items():
+            print(f"  {outcome.result}: {where}: {outcome.trial.name}", flush=True)
+            if options.keep is not None:
+                _keep(outcome, options.keep, limits)
+    return 1 if failed else 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--minutes", type=float, help="how long to run, for all formats together")
+    parser.add_argument("--inputs", type=int, help="how many inputs to try of each format")
+    parser.add_argument("--format", action="append", help="only this format; may be repeated")
+    parser.add_argument("--seed", type=int, default=0, help="the first input's seed")
+    parser.add_argument("--jobs", type=int, default=1, help="how many processes try inputs")
+    parser.add_argument("--keep", type=Path, help="where to keep what is found; a good place is\n"
+                        f"{_FOUND.relative_to(_ROOT)}, which the tests replay")  # fmt: skip
+    parser.add_argument("--data", type=Path, help="a folder with more samples to damage")
+    parser.add_argument("--replay", type=Path, help="only replay what was kept in this folder")
+    parser.add_argument(
+        "--sanitize", action="store_true", help="compile with sanitizers and run that"
+    )
+    parser.add_argument("--compiler", default="gcc", help="the compiler for --sanitize")
+    options = parser.parse_args()
+    if options.minutes is None and options.inputs is None:
+        options.inputs = 1
+    return options
+
+
+def _fuzzed(
+    chosen: list[Format], options: argparse.Namespace, limits: Limits
+) -> Iterator[tuple[str, _Tally]]:
+    """Try inputs of each format until their number or the time is reached; yield how they went."""
+    end_s = None if options.minutes is None else time.monotonic() + 60 * options.minutes
+    for number, kind in enumerate(chosen):
+        now_s = time.monotonic()
+        until_s = None if end_s is None else now_s + (end_s - now_s) / (len(chosen) - number)
+        last = None if options.inputs is None else options.seed + options.inputs
+        parts = [
+            _Part(kind.name, options.seed + job, options.jobs, last, until_s, limits, options.data)
+            for job in range(options.jobs)
+        ]
+        began_s = time.monotonic()
+        if options.jobs == 1:
+            tallies = [_of_seeds(parts[0])]
+        else:
+            with multiprocessing.get_context("spawn").Pool(options.jobs) as pool:
+                tallies = pool.map(_of_seeds, parts)
+        whole = _Tally(seconds=time.monotonic() - began_s)
+        for tally in tallies:
+            whole.results += tally.results
+            whole.failures = {**tally.failures, **whole.failures}
+        yield kind.name, whole
+
+
+class _Part(NamedTuple):
+    """What one process tries: of a format the inputs of every so many seeds."""
+
+    format: str
+    first: int
+    step: int
+    last: int | None
+    until_s: float | None
+    limits: Limits
+    data: Path | None
+
+
+def _of_seeds(part: _Part) -> _Tally:
+    from corpus import FORMATS, input_of  # noqa: PLC0415 - as in main
+    from exercise import import_all  # noqa: PLC0415 - as in main
+    from worker import Trial, tries  # noqa: PLC0415 - as in main
+
+    kind = FORMATS[part.format]
+    if part.step > 1:  # this is a process of its own
+        import_all()
+        if part.data is not None:
+            kind.add_from(part.data)
+
+    def trials() -> Iterator[Trial]:
+        for seed in count(part.first, part.step):
+            if part.last is not None and seed >= part.last:
+                return
+            if part.until_s is not None and time.monotonic() > part.until_s:
+                return
+            random = Random(seed)  # noqa: S311 - it has to be repeatable
+            lenient, draw = random.random() < 0.3, random.random() < 0.2
+            yield Trial(kind, str(seed), input_of(kind, seed), lenient, draw)
+
+    tally = _Tally()
+    for outcome in tries(trials(), part.limits):
+        tally.results[outcome.result] += 1
+        if outcome.failed:
+            tally.failures.setdefault(outcome.where, outcome)
+    return tally
+
+
+def _replayed(kind: Format, folder: Path, limits: Limits) -> _Tally:
+    """Try what was kept of a format, each also leniently."""
+    from worker import Trial, tries  # noqa: PLC0415 - as in main
+
+    trials = []
+    for path in sorted((folder / kind.name).iterdir()) if (folder / kind.name).is_dir() else ():
+        files = (
+            {
+                file.relative_to(path).as_posix(): file.read_bytes()
+                for file in sorted(path.rglob("*"))
+                if file.is_file()
+            }
+            if path.is_dir()
+            else {path.name: path.read_bytes()}
+        )
+        trials += [Trial(kind, path.name, files, lenient) for lenient in (False, True)]
+    tally = _Tally()
+    for outcome in tries(trials, limits):
+        tally.results[outcome.result] += 1
+        if outcome.failed:
+            tally.failures.setdefault(outcome.where, outcome)
+    return tally
+
+
+def _summary(name: str, tally: _Tally) -> str:
+    tried = tally.results.total()
+    rate = f", {tried / tally.seconds:.0f}/s" if tally.seconds else ""
+    rest = tally.results - Counter(
+        accepted=tally.results["accepted"], refused=tally.results["refused"]
+    )
+    failed = ", ".join(f"{number} {result}" for result, number in sorted(rest.items()))
+    return (
+        f"{name}: {tried} inputs{rate}: {tally.results['accepted']} accepted,"
+        f" {tally.results['refused']} refused{', ' if failed else ''}{failed}"
+    )
+
+
+def _keep(outcome: Outcome, folder: Path, limits: Limits) -> None:
+    """Write what failed, made smaller, and beside the folder what went wrong."""
+    trial = _smaller(outcome, limits)
+    name = "".join(c if c.isalnum() else "-" for c in outcome.where)[:70].strip("-").lower()
+    target = folder / trial.format.name / name
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if trial.format.is_directory:
+        shutil.rmtree(target, ignore_errors=True)
+        for file, data in trial.files.items():
+            (target / file).parent.mkdir(parents=True, exist_ok=True)
+            (target / file).write_bytes(data)
+    else:
+        ((file, data),) = trial.files.items()
+        target = target.with_name(name + Path(file).suffix)
+        target.write_bytes(data)
+    report = {
+        "seed": trial.name, "lenient": trial.lenient, "draw": trial.draw, "result": outcome.result,
+        "where": outcome.where, "detail": outcome.detail,
+    }  # fmt: skip
+    with (folder / "reports.jsonl").open("a") as reports:
+        reports.write(json.dumps({"path": str(target.relative_to(folder)), **report}) + "\n")
+
+
+def _smaller(outcome: Outcome, limits: Limits) -> Trial:
+    """Return a trial that fails in the same way with chunks of its files left out."""
+    from worker import attempt  # noqa: PLC0415 - as in main
+
+    trial = outcome.trial
+    if outcome.result == "hang":
+        return trial  # each try takes as long
+    until_s = time.monotonic() + _SMALLER_S
+    for name in sorted(trial.files, key=lambda file: -len(trial.files[file])):
+        if trial.format.name == "mth":
+            break  # what is left out is told by a checksum or a length
+        size = max(1, len(trial.files[name]) // 2)
+        while size and time.monotonic() < until_s:
+            place = 0
+            while place < len(trial.files[name]) and time.monotonic() < until_s:
+                data = trial.files[name]
+                less = {**trial.files, name: data[:place] + data[place + size :]}
+                if attempt(trial._replace(files=less), limits).where == outcome.where:
+                    trial = trial._replace(files=less)
+                else:
+                    place += size
+            size //= 2
+    return trial
+
+
+def _run_sanitized(compiler: str) -> int:
+    """Compile a copy of the sources with sanitizers, and run this program on it."""
+    copy = _ROOT / "build" / f"sanitize-{compiler}"
+    environment = {**os.environ, "MEANTIME_SANITIZE": _SANITIZERS, "CC": compiler}
+    _copy_sources(copy)
+    print(f"compiling in {copy}", flush=True)
+    with (copy / "log").open("wb") as log:
+        build = [sys.executable, "setup.py", "build_ext", "--inplace"]
+        if subprocess.run(
+            build, cwd=copy, env=environment, stdout=log, stderr=log, check=False
+        ).returncode:
+            print(f"it cannot be compiled: see {copy / 'log'}", file=sys.stderr)
+            return 2
+    runtime = subprocess.run(
+        [compiler, _runtime_option(compiler)], stdout=subprocess.PIPE, text=True, check=True
+    ).stdout.strip()
+    environment |= {
+        "PYTHONPATH": str(copy / "src"),
+        "LD_PRELOAD": runtime,
+        # Python itself leaves memory to the end of the process. What is asked for and cannot be had
+        # is for the project to handle, and small freed blocks need not be kept for long.
+        "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1:max_allocation_size_mb=2000"
+        ":quarantine_size_mb=8:malloc_context_size=5",
+        "UBSAN_OPTIONS": "print_stacktrace=1",
+        "PYTHONMALLOC": "malloc",  # so that Python's own objects are watched, too
+    }
+    return subprocess.run([sys.executable, *sys.argv], env=environment, check=False).returncode
+
+
+def _runtime_option(compiler: str) -> str:
+    if "clang" in compiler:
+        machine = sysconfig.get_platform().rpartition("-")[2]
+        return f"-print-file-name=libclang_rt.asan-{machine}.so"
+    return "-print-file-name=libasan.so"
+
+
+def _copy_sources(copy: Path) -> None:
+    """Bring a copy of what is compiled up to date; what did not change is not compiled again."""
+    setup = copy / "setup.py"
+    if setup.exists() and setup.read_bytes() != (_ROOT / "setup.py").read_bytes():
+        shutil.rmtree(copy)  # with other flags everything is to be compiled again
+    for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
+        _copy_if_new(_ROOT / name, copy / name)
+    wanted = set()
+    for path in (_ROOT / "src").rglob("*"):
+        if path.is_file() and path.suffix not in (".so", ".pyc"):
+            target = copy / path.relative_to(_ROOT)
+            wanted.add(target)
+            _copy_if_new(path, target)
+    for path in (copy / "src").rglob("*.py"):
+        if path not in wanted:
+            path.unlink()
+
+
+def _copy_if_new(path: Path, target: Path) -> None:
+    if not target.exists() or target.stat().st_mtime_ns != path.stat().st_mtime_ns:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(path, target)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

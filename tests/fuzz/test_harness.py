@@ -1,0 +1,127 @@
+"""That the fuzzer sees what it is there to see."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import zlib
+from pathlib import Path
+from random import Random
+
+import pytest
+from containers import mutated_history, mutated_packed
+from corpus import FORMATS, input_of
+from mutate import Words, mutated
+
+HERE = Path(__file__).resolve().parent
+
+
+def generator(seed: int) -> Random:
+    return Random(seed)  # noqa: S311 - it has to be repeatable
+
+
+# What stands for an input is what the "reader" does with it, in a worker of its own.
+PROGRAM = """
+import os, signal, sys, time
+sys.path.insert(0, {here!r})
+import worker
+from corpus import FORMATS
+from worker import Limits, Trial, tries
+
+held = []
+def misbehave(path, **options):
+    return eval(path.read_text())
+def crash():
+    os.kill(os.getpid(), signal.SIGSEGV)
+def use_memory():
+    held.append(bytearray(b"x") * 2**28)
+def raised():
+    raise KeyError("x")
+worker.exercise = misbehave
+def loop():
+    while True:
+        pass
+texts = ["True", "False", "raised()", "crash()", "True", "loop()", "use_memory()", "True"]
+trials = [Trial(FORMATS["csv"], str(n), {{"x": text.encode()}}) for n, text in enumerate(texts)]
+for outcome in tries(trials, Limits(seconds=0.5, bytes=100 << 20)):
+    print(outcome.trial.name, outcome.result)
+"""
+
+
+def test_every_end_of_an_input_is_that_inputs_and_the_rest_go_on() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM.format(here=str(HERE))],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert done.stdout.split("\n")[:-1] == [
+        "0 accepted",
+        "1 refused",
+        "2 exception",
+        "3 crash",
+        "4 accepted",
+        "5 hang",
+        "6 memory",
+        "7 accepted",
+    ]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_format_and_a_seed_name_one_input(name: str) -> None:
+    kind = FORMATS[name]
+
+    first = [input_of(kind, seed) for seed in range(20)]
+
+    assert first == [input_of(kind, seed) for seed in range(20)]
+    assert len({repr(files) for files in first}) > 10
+
+
+def test_a_damaged_manifest_has_right_checksums() -> None:
+    whole = FORMATS["mth"].samples()[0]
+    seen = 0
+    for seed in range(200):
+        files = mutated_history(whole, generator(seed))
+        if files.keys() == whole.keys() and files["manifest"] != whole["manifest"]:
+            lines = files["manifest"].splitlines()
+            seen += all(line[:8] == b"%08x" % zlib.crc32(line[9:]) for line in lines)
+    assert seen > 20
+
+
+def test_a_segment_is_damaged_behind_its_checksums() -> None:
+    whole = next(files for files in FORMATS["mth"].samples() if "segments/000000.seg" in files)
+    path = "segments/000000.seg"
+    damaged = 0
+    for seed in range(200):
+        segment = mutated_history(whole, generator(seed)).get(path, b"")
+        if segment[:8] == b"MTSEG\0\0\1" and segment[128:] != whole[path][128:]:
+            damaged += segment[124:128] == zlib.crc32(segment[:124]).to_bytes(4, "little")
+    assert damaged > 20
+
+
+def test_a_packed_recording_is_damaged_within_its_compression() -> None:
+    whole = FORMATS["mtrz"].samples()[0]
+    inside = [mutated_packed(whole, generator(seed)) for seed in range(40)]
+    ends = [next(iter(files.values()))[-8:] for files in inside]
+    assert ends.count(b"mtrpack1") > 30
+
+
+def test_damage_has_extremes_of_numbers() -> None:
+    words = Words(text=True)
+    seen = {mutated(b'{"a": 123}', generator(seed), words) for seed in range(3000)}
+
+    assert b'{"a": -9223372036854775808}' in seen
+    assert b'{"a": 1e400}' in seen
+    assert any(len(data) > 5000 and b"[[[[" in data for data in seen)
+
+
+def test_numbers_of_recordings_reach_their_records() -> None:
+    seen = {
+        json.dumps(sorted(name for name in files if files[name] != whole[name]))
+        for whole in FORMATS["mtr"].samples()[:1]
+        for seed in range(100)
+        if (files := input_of(FORMATS["mtr"], seed)).keys() == whole.keys()
+    }
+    assert len(seen) >= 5
