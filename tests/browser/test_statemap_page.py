@@ -14,8 +14,11 @@ from urllib.parse import parse_qs, urlsplit
 import numpy as np
 import pytest
 
+from meantime import HistoryBuilder
 from meantime.kernels import text as kernel
+from meantime.query.statistics import state_statistics
 from meantime.testing.statemaps import events, panel, panel_of, statemap
+from meantime.views.statemap import StatemapOptions, build
 from meantime.views.statemap.svg import render
 
 if TYPE_CHECKING:
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Page
 
+    from meantime.history import History
     from meantime.testing.statemaps import Drawn
     from meantime.views.statemap.data import StatemapPanel
 
@@ -503,7 +507,7 @@ def test_the_legend_counts_who_is_in_which_state_at_the_mark(open_page: Open) ->
     click(page, 0.7)
 
     counts = [row[3] for row in table(page, ".legend")]
-    assert counts == ["0.60 (30 %)", "1.40 (70 %)", "\u2013"]
+    assert counts == ["≈ 0.60 (30 %)", "≈ 1.40 (70 %)", "\u2013"]
 
 
 def test_shift_or_alt_click_measures_from_the_mark(open_page: Open) -> None:
@@ -594,6 +598,65 @@ def test_shares_are_those_of_what_is_in_view(open_page: Open) -> None:
         ["75.00 %", "3.000 s"],
     ]
     assert "visible span 2 s" in (page.locator(".scope").text_content() or "")
+
+
+def merged_history() -> History:
+    """Return a history of two rows in which many short states are merged into few rectangles."""
+    builder = HistoryBuilder()
+    short, long = builder.quark("short"), builder.quark("long")
+    time_ns = 0
+    for number in range(1_000):
+        builder.modify(time_ns, short, "on" if number % 2 else "off")
+        time_ns += 1_000 + 37 * (number % 11)
+    builder.modify(0, long, "off")
+    builder.modify(500_000, long, "on")
+    return builder.close(time_ns)
+
+
+NS = {"ns": 1, "\u03bcs": 10**3, "ms": 10**6, "s": 10**9}
+
+
+def nanoseconds(text: str) -> float:
+    number, unit = text.removeprefix("≈ ").split()
+    return float(number) * NS[unit]
+
+
+@pytest.mark.parametrize(("start", "end"), [(100_500, 200_500), (400_001, 400_900), (0, 600_000)])
+def test_times_of_merged_rectangles_that_are_cut_are_marked_and_bounded(
+    open_page: Open, start: int, end: int
+) -> None:
+    history = merged_history()
+    drawn = build([history], StatemapOptions(coalesce=8))
+    truth = {
+        row.key: row.total_ns
+        for row in state_statistics(history, by="state", start_ns=start, end_ns=end).rows
+    }
+
+    page = open_page(render(drawn), f"#t={start}..{end}")
+
+    drawn_rows = table(page, ".legend")
+    for row, cells in zip(drawn_rows, page.locator(".legend tbody tr").all(), strict=True):
+        name = row[0].strip()
+        assert row[1].startswith("≈ ")
+        assert row[2].startswith("≈ ")
+        tip = cells.locator("td").nth(2).get_attribute("title") or ""
+        most = nanoseconds(tip.removeprefix("estimated, wrong by at most "))
+        assert tip.startswith("estimated, wrong by at most ")
+        # figures on the page have three decimals of their unit
+        assert abs(nanoseconds(row[2]) - truth.get(name, 0)) <= most * 1.001 + 1
+    assert (page.locator(".estimates").text_content() or "").startswith("≈ estimated: ")
+
+
+def test_times_are_exact_where_nothing_merged_is_cut(open_page: Open) -> None:
+    history = merged_history()
+    truth = {row.key: row.total_ns for row in state_statistics(history, by="state").rows}
+
+    page = open_page(render(build([history], StatemapOptions(coalesce=8))))
+
+    for name, share, time in table(page, ".legend"):
+        assert "≈" not in share + time
+        assert nanoseconds(time) == pytest.approx(truth[name.strip()], rel=1e-3)
+    assert page.locator(".estimates").count() == 0
 
 
 def test_shares_of_a_chosen_range_and_of_a_chosen_row(open_page: Open) -> None:

@@ -18,10 +18,12 @@ from hypothesis import strategies as st
 import meantime
 from meantime.cli import main
 from meantime.collect import _recorder
+from meantime.kernels import records
 from meantime.readers import open_trace, recording
 from meantime.readers.recording import packing
-from meantime.readers.recording.files import open_recording
+from meantime.readers.recording.files import open_recording, taken
 from meantime.readers.recording.packing import open_packed, pack
+from meantime.trace import StateChanges
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -150,9 +152,13 @@ def test_any_words_come_back(words: list[int]) -> None:
     blocks = list(packing._blocks([before], 0))
 
     data = memoryview(b"".join(block for block, _ in blocks))
-    after = [packing._decoded("", data, *entry).tolist() for _, entry in blocks]
+    directory = packing._Directory({}, data)
+    pieces = directory._pieces([entry for _, entry in blocks])
+    after = [taken(piece)[0] for piece in pieces]
 
-    assert [word for block in after for word in block] == words
+    # of a record that is cut off, and so the last that can be read, the beginning
+    whole = records.count(before, len(words))[2]
+    assert [word for block in after for word in block.tolist()] == words[: whole + 2]
 
 
 def test_every_command_takes_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -190,17 +196,53 @@ def test_one_that_is_cut_off_is_said_to_be(
     assert "cut.mtrz: " in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("share", [0.01, 0.5, 0.99])
-def test_one_that_is_damaged_is_said_to_be(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], share: float
+def test_one_whose_directory_is_damaged_is_said_to_be(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     record_all(tmp_path / "run.mtr")
     data = bytearray(packed(tmp_path / "run.mtr").read_bytes())
-    data[int(share * len(data))] ^= 0x55
+    offset, _, _ = packing._TRAILER.unpack(data[-packing._TRAILER.size :])
+    data[offset + 20] ^= 0x55
     (tmp_path / "bad.mtrz").write_bytes(data)
 
     assert status("info", str(tmp_path / "bad.mtrz")) == 1
-    assert "bad.mtrz" in capsys.readouterr().err
+    assert "bad.mtrz: is a packed recording whose directory is damaged" in capsys.readouterr().err
+
+
+def test_a_block_that_is_damaged_is_left_out_and_counted(tmp_path: Path) -> None:
+    with meantime.record(tmp_path / "run.mtr"):
+        _recorder.emit_many(1, packing._BLOCK_RECORDS + 1000)
+    data = bytearray(packed(tmp_path / "run.mtr").read_bytes())
+    # the facts come first, then the stream's first block, which is nearly all there is
+    data[len(data) // 2] ^= 0x55
+    (tmp_path / "bad.mtrz").write_bytes(data)
+
+    trace = open_trace(tmp_path / "bad.mtrz")
+    rows = sum(len(batch.time_ns) for batch in trace.batches if isinstance(batch, StateChanges))
+
+    assert rows > 0
+    assert dict(trace.anomalies) == {
+        "file_damaged": 1,
+        "records_missing": packing._BLOCK_RECORDS,  # which are slots
+    }
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        b"\x28\xb5\x2f\xfd\xe0" + (1 << 40).to_bytes(8, "little") + b"\x01\x00\x00",
+        b"not a frame",
+    ],
+    ids=["huge", "other"],
+)
+def test_a_directory_that_claims_too_much_is_not_unpacked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], claim: bytes
+) -> None:
+    trailer = packing._TRAILER.pack(8, len(claim), packing.MAGIC)
+    (tmp_path / "bad.mtrz").write_bytes(packing.MAGIC + claim + trailer)
+
+    assert status("info", str(tmp_path / "bad.mtrz")) == 1
+    assert "whose directory is damaged" in capsys.readouterr().err
 
 
 def test_what_is_no_recording_is_not_packed(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import meantime
+from meantime.anomalies import Anomalies
 from meantime.collect import _recorder
 from meantime.readers.recording.files import open_recording, stream_words
 from meantime.readers.recording.merge import Records, merged
@@ -31,7 +32,7 @@ def _events(path: Path, kind: int) -> list[int]:
     found: list[int] = []
     for process in open_recording(path).processes:
         for stream in process.streams.values():
-            for item in merged([(stream_words(stream).pieces, 0)]):
+            for item in merged([(stream_words(stream, Anomalies()).pieces, 0)]):
                 assert isinstance(item, Records)
                 found += item.ident[item.kind == kind].tolist()
     return found

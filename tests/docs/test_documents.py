@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def markdown(root: Path) -> list[Path]:
-    return [root / "README.md", root / "CHANGELOG.md", *sorted((root / "docs").rglob("*.md"))]
+    return [*sorted(root.glob("*.md")), *sorted((root / "docs").rglob("*.md"))]
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from meantime.history.build import build
+from meantime.history.ingest import build
 from meantime.readers import open_trace
 
 if TYPE_CHECKING:

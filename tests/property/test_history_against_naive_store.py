@@ -42,7 +42,9 @@ class Naive:
         if last[0] == change.time_ns:
             rows.pop()
             self.replaced += 1
-        rows.append((change.time_ns, change.value, change.tag))
+        # -0.0 is taken for 0.0, which it equals
+        value = change.value + 0.0 if isinstance(change.value, float) else change.value
+        rows.append((change.time_ns, value, change.tag))
 
     def intervals(self, quark: int, start_ns: int, end_ns: int) -> list[Interval]:
         rows = self.rows[quark]
@@ -76,12 +78,12 @@ def pairs(draw: st.DrawFn) -> Pair:
     script = draw(changes(quarks=QUARKS, tags=draw(st.sampled_from([0, TAGS]))))
     builder = HistoryBuilder(start_ns=draw(st.sampled_from([0, 5, -100])))
     segment_changes = draw(st.sampled_from([1, 2, 3, 8, 1000]))
-    builder._engine._store = Store(builder._engine._refuse, segment_changes)
+    builder.contents.store = Store(builder.contents.refuse, segment_changes)
     naive = Naive()
     for quark in range(QUARKS):
         builder.quark(str(quark))
     for _ in range(TAGS):
-        builder.tag({}, key=len(builder._engine.catalogue.tags))
+        builder.tag({}, key=len(builder.contents.catalogue.tags))
     while script:
         length = draw(st.integers(1, 8))
         batch, script = script[:length], script[length:]
@@ -230,7 +232,7 @@ def test_shares_of_many_values_are_in_their_order(different: int, kind: type) ->
     random = Random(different)  # noqa: S311 - the same example each time
     builder = HistoryBuilder()
     quark = builder.quark("a")
-    builder._engine.codes([f"{value:05}" for value in range(different)])
+    builder.contents.catalogue.strings.codes([f"{value:05}" for value in range(different)])
     numbers = [random.randrange(-different // 2, different // 2) for _ in range(3000)]
     values = [f"{n + different // 2:05}" if kind is str else kind(n * 2**40) for n in numbers]
     ends = list(accumulate(random.randrange(1, 9) for _ in values))

@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from meantime.errors import InputError
-from meantime.history import HistoryBuilder, directory
-from meantime.history.opening import open_history
+from meantime.history import HistoryBuilder
+from meantime.history.directory import write as directory
+from meantime.history.directory.open import open_history
+from meantime.history.directory.tail_log import read_blocks
 from meantime.history.store import Store
-from meantime.history.tail_log import read_blocks
 from meantime.testing.strategies import Change, changes
 
 if TYPE_CHECKING:

@@ -1,96 +1,229 @@
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meantime.kernels import nest
+from meantime.kernels import nest, validate
 from meantime.trace import SpanFlag
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from meantime.columns import Int32s, Int64s
 
 
 class Span(NamedTuple):
+    """A span of a thread; `level` is None where the file did not begin and end it."""
+
     start_ns: int
     end_ns: int
-    level: int = 0
+    level: int | None = None
 
 
-def spans(longest: int = 12) -> st.SearchStrategy[list[Span]]:
-    times = st.tuples(st.integers(0, longest), st.integers(0, 6), st.integers(0, 2))
-    return st.lists(times.map(lambda t: Span(t[0], t[0] + t[1], t[2])), max_size=40)
+@st.composite
+def threads(draw: st.DrawFn) -> list[Span]:
+    """Draw the spans of a thread as a file has them: begins and ends, and complete ones."""
+    spans: list[Span] = []
+    open_: list[int] = []
+    now = 0
+    steps = st.tuples(st.sampled_from("BBEEXX"), st.integers(0, 2), st.integers(0, 6))
+    for kind, passed, length in draw(st.lists(steps, max_size=40)):
+        now += passed
+        if kind == "X":
+            start = max(0, now + draw(st.integers(-4, 4)))
+            spans.append(Span(start, start + length))
+        elif kind == "B":
+            open_.append(len(spans))
+            spans.append(Span(now, now, len(open_) - 1))
+        elif open_:
+            row = open_.pop()
+            spans[row] = spans[row]._replace(end_ns=now)
+    for row in open_:
+        spans[row] = spans[row]._replace(end_ns=now)
+    return spans
 
 
-def in_order(thread: list[Span]) -> list[Span]:
-    return sorted(thread, key=lambda span: (span.start_ns, -span.end_ns))
+def in_order(thread: list[Span]) -> list[int]:
+    """The definition: the rows of a thread in the order of the table.
+
+    By start, longest first, as they came. But begun ones of one start stay as they came, so that an
+    empty one, which may have ended before the next began, comes before longer ones.
+    """
+    begun = [row for row, span in enumerate(thread) if span.level is not None]
+    complete = [row for row, span in enumerate(thread) if span.level is None]
+    begun.sort(key=lambda row: thread[row].start_ns)
+    complete.sort(key=lambda row: (thread[row].start_ns, -thread[row].end_ns))
+    found: list[int] = []
+    while begun and complete:
+        first, second = thread[begun[0]], thread[complete[0]]
+        if first.start_ns != second.start_ns:
+            takes_begun = first.start_ns < second.start_ns
+        elif first.start_ns == first.end_ns or first.end_ns > second.end_ns:
+            takes_begun = True
+        else:
+            takes_begun = first.end_ns == second.end_ns and begun[0] < complete[0]
+        found.append((begun if takes_begun else complete).pop(0))
+    return found + begun + complete
 
 
-def nested(thread: list[Span]) -> list[tuple[int, int, int]]:
-    """The definition: depth, lane and parent of each span of a thread in order."""
-    lanes: list[list[int]] = []
-    found: list[tuple[int, int, int]] = []
+def parent_of(thread: list[Span], row: int) -> int:
+    """The definition: the latest span before it that holds it wholly and is open."""
+
+    def was_begun_inside(other: int) -> bool:
+        least = thread[other].level
+        if least is None or thread[row].level is None:
+            return False
+        levels = [thread[between].level for between in range(other + 1, row + 1)]
+        return all(level > least for level in levels if level is not None)
+
+    span = thread[row]
+    return max(
+        (
+            other
+            for other in range(row)
+            if thread[other].end_ns >= span.end_ns
+            and (
+                thread[other].end_ns > span.start_ns
+                or (thread[other].end_ns == span.start_ns and was_begun_inside(other))
+            )
+        ),
+        default=-1,
+    )
+
+
+class Nested(NamedTuple):
+    depth: int
+    lane: int
+    parent: int
+
+
+def nested(thread: list[Span]) -> list[Nested]:
+    """The definition: depth, lane and parent of each span in order."""
+    found: list[Nested] = []
     for row, span in enumerate(thread):
-        chosen = None
-        for number, lane in enumerate(lanes):
-            while lane and thread[lane[-1]].end_ns <= span.start_ns:
-                top = thread[lane[-1]]
-                if top.end_ns == span.end_ns and top.level < span.level:
-                    chosen = number
-                    break
-                lane.pop()
-            if chosen is not None:
-                break
-        if chosen is None:
-            free = [
-                (-thread[lane[-1]].start_ns if lane else float("inf"), number)
-                for number, lane in enumerate(lanes)
-                if not lane or thread[lane[-1]].end_ns >= span.end_ns
-            ]
-            chosen = min(free)[1] if free else len(lanes)
-        if chosen == len(lanes):
-            lanes.append([])
-        lane = lanes[chosen]
-        found.append((len(lane), chosen, lane[-1] if lane else -1))
-        lane.append(row)
+        parent = parent_of(thread, row)
+        last_open: dict[int, int] = {}
+        for other in range(row):
+            if thread[other].end_ns > span.start_ns or other == parent:
+                last_open[found[other].lane] = other
+        lane = 0 if parent < 0 else found[parent].lane
+        if last_open.get(lane, -1) != parent:
+            lane = min(set(range(1, row + 2)) - set(last_open))
+        depth = 0 if parent < 0 else found[parent].depth + 1
+        found.append(Nested(depth, lane, parent))
     return found
 
 
-def columns(thread: list[Span]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    return (
+class Columns(NamedTuple):
+    start_ns: Int64s
+    end_ns: Int64s
+    level: Int32s
+    flags: npt.NDArray[np.uint8]
+
+
+def columns(thread: list[Span]) -> Columns:
+    return Columns(
         np.array([span.start_ns for span in thread], np.int64),
         np.array([span.end_ns for span in thread], np.int64),
-        np.array([span.level for span in thread], np.int32),
+        np.array([span.level or 0 for span in thread], np.int32),
+        np.array([0 if span.level is None else SpanFlag.STRUCTURED for span in thread], np.uint8),
     )
 
 
-@given(spans())
+def nest_one(thread: list[Span]) -> list[Nested]:
+    found = nest.nest(*columns(thread), np.array([0, len(thread)]))
+    return [Nested(*row) for row in zip(*(column.tolist() for column in found), strict=True)]
+
+
+@given(threads())
 def test_nesting_is_what_its_definition_says(thread: list[Span]) -> None:
-    thread = in_order(thread)
-    start_ns, end_ns, level = columns(thread)
+    thread = [thread[row] for row in in_order(thread)]
 
-    depth, lane, parent = nest.nest(
-        start_ns, end_ns, level, np.array([0, len(thread)]), np.zeros(1, np.uint8)
-    )
-
-    found = zip(depth.tolist(), lane.tolist(), parent.tolist(), strict=True)
-    assert list(found) == nested(thread)
+    assert nest_one(thread) == nested(thread)
 
 
-@given(spans())
-def test_every_span_is_within_its_parent_and_self_times_add_up(thread: list[Span]) -> None:
-    thread = in_order(thread)
-    start_ns, end_ns, level = columns(thread)
-    _, _, parent = nest.nest(
-        start_ns, end_ns, level, np.array([0, len(thread)]), np.zeros(1, np.uint8)
-    )
+@given(threads())
+def test_spans_of_one_lane_and_depth_never_overlap(thread: list[Span]) -> None:
+    thread = [thread[row] for row in in_order(thread)]
+
+    ended: dict[tuple[int, int], int] = {}
+    for span, (depth, lane, _) in zip(thread, nest_one(thread), strict=True):
+        assert ended.get((lane, depth), 0) <= span.start_ns
+        ended[lane, depth] = span.end_ns
+
+
+def first_wrong(thread: list[Span], depth: Int32s, lane: Int32s, parent: Int32s) -> int:
+    start_ns, end_ns, _, _ = columns(thread)
+    return validate.nested(np.array([0, len(thread)]), start_ns, end_ns, depth, lane, parent)
+
+
+@given(threads())
+def test_a_nested_table_is_found_right(thread: list[Span]) -> None:
+    thread = [thread[row] for row in in_order(thread)]
+
+    found = nest.nest(*columns(thread), np.array([0, len(thread)]))
+
+    assert first_wrong(thread, *found) == -1
+
+
+@given(threads(), st.data())
+def test_a_table_that_is_found_right_has_no_overlap_in_a_lane(
+    thread: list[Span], data: st.DataObject
+) -> None:
+    thread = [thread[row] for row in in_order(thread)]
+    depth, lane, parent = nest.nest(*columns(thread), np.array([0, len(thread)]))
+    if thread:
+        row = data.draw(st.integers(0, len(thread) - 1))
+        lane[row] = data.draw(st.integers(-1, 3))
+        parent[row] = data.draw(st.integers(-2, len(thread)))
+
+    if first_wrong(thread, depth, lane, parent) == -1:
+        for one, first in enumerate(thread):
+            for other, second in enumerate(thread[:one]):
+                if (lane[one], depth[one]) == (lane[other], depth[other]):
+                    assert second.end_ns <= first.start_ns
+
+
+@given(threads())
+def test_self_time_is_a_spans_time_in_none_of_its_children(thread: list[Span]) -> None:
+    thread = [thread[row] for row in in_order(thread)]
+    start_ns, end_ns, _, _ = columns(thread)
+    parent = np.array([row.parent for row in nest_one(thread)], np.int32)
 
     self_ns = nest.self_time(start_ns, end_ns, parent)
 
-    inside = parent >= 0
-    assert np.all(start_ns[parent[inside]] <= start_ns[inside])
-    assert np.all(end_ns[parent[inside]] >= end_ns[inside])
-    assert np.all(self_ns >= 0)
-    assert self_ns.sum() == (end_ns - start_ns)[~inside].sum()
+    for row, span in enumerate(thread):
+        outside = set(range(span.start_ns, span.end_ns))
+        for child in np.flatnonzero(parent == row):
+            outside -= set(range(thread[child].start_ns, thread[child].end_ns))
+        assert self_ns[row] == len(outside)
+
+
+@given(threads(), threads())
+def test_innermost_time_gives_every_instant_to_the_latest_begun_span(
+    first: list[Span], second: list[Span]
+) -> None:
+    both = [[thread[row] for row in in_order(thread)] for thread in (first, second)]
+    start_ns, end_ns, _, _ = columns(both[0] + both[1])
+
+    found = nest.innermost_time(
+        start_ns, end_ns, np.array([0, len(first), len(first) + len(second)])
+    )
+
+    expected = []
+    for thread in both:
+        times = [0] * len(thread)
+        for time_ns in range(max([span.end_ns for span in thread], default=0)):
+            open_ = [
+                row for row, span in enumerate(thread) if span.start_ns <= time_ns < span.end_ns
+            ]
+            if open_:
+                times[open_[-1]] += 1
+        expected += times
+    assert found.tolist() == expected
 
 
 def test_a_staircase_of_many_overlapping_spans_gets_a_lane_each() -> None:
@@ -100,8 +233,8 @@ def test_a_staircase_of_many_overlapping_spans_gets_a_lane_each() -> None:
         steps,
         steps + 20_000,
         np.zeros(20_000, np.int32),
+        np.zeros(20_000, np.uint8),
         np.array([0, 20_000]),
-        np.zeros(1, np.uint8),
     )
 
     assert lane.tolist() == steps.tolist()
@@ -109,29 +242,47 @@ def test_a_staircase_of_many_overlapping_spans_gets_a_lane_each() -> None:
     assert np.all(parent == -1)
 
 
-@given(st.lists(st.tuples(st.integers(0, 3), spans(5)), max_size=4))
-def test_the_order_is_by_thread_start_and_length_and_stable(
-    threads: list[tuple[int, list[Span]]],
+@given(st.lists(st.tuples(st.integers(0, 3), threads()), max_size=4))
+def test_the_order_is_by_thread_and_then_that_of_its_definition(
+    parts: list[tuple[int, list[Span]]],
 ) -> None:
-    rows = [(thread, span) for thread, part in threads for span in part]
+    rows = [(thread, span) for thread, part in parts for span in part]
     rank = np.array([2, 0, 3, 1], np.int32)
-    start_ns, end_ns, _ = columns([span for _, span in rows])
+    start_ns, end_ns, _, flags = columns([span for _, span in rows])
 
-    order, offsets, _ = nest.order(
-        start_ns,
-        end_ns,
-        np.array([thread for thread, _ in rows], np.int32),
-        np.zeros(len(rows), np.uint8),
-        rank,
+    order, offsets = nest.order(
+        start_ns, end_ns, np.array([thread for thread, _ in rows], np.int32), flags, rank
     )
 
-    expected = sorted(
-        range(len(rows)),
-        key=lambda row: (rank[rows[row][0]], rows[row][1].start_ns, -rows[row][1].end_ns),
-    )
+    expected, edges = [], [0]
+    for thread in np.argsort(rank).tolist():
+        of_thread = [row for row, (other, _) in enumerate(rows) if other == thread]
+        expected += [of_thread[i] for i in in_order([rows[row][1] for row in of_thread])]
+        edges.append(len(expected))
     assert order.tolist() == expected
-    counts = [sum(rank[thread] == place for thread, _ in rows) for place in range(4)]
-    assert np.diff(offsets).tolist() == counts
+    assert offsets.tolist() == edges
+
+
+@given(threads(), st.data())
+def test_what_is_taken_out_of_a_table_is_inside_the_nearest_of_its_parents_taken(
+    thread: list[Span], data: st.DataObject
+) -> None:
+    thread = [thread[row] for row in in_order(thread)]
+    parent = [row.parent for row in nest_one(thread)]
+    wanted = data.draw(
+        st.lists(st.booleans(), min_size=len(thread), max_size=len(thread)), label="wanted"
+    )
+
+    found = nest.taken_parents(np.array(parent, np.int32), np.array(wanted, np.uint8))
+
+    expected = []
+    kept = [row for row, is_wanted in enumerate(wanted) if is_wanted]
+    for row in kept:
+        above = parent[row]
+        while above >= 0 and not wanted[above]:
+            above = parent[above]
+        expected.append(kept.index(above) if above >= 0 else -1)
+    assert found.tolist() == expected
 
 
 class Mark(NamedTuple):

@@ -26,7 +26,7 @@ def built(seed: int, shape: str, changes: int, *, values: int) -> HistoryBuilder
     """Return a builder with strings, integers and floats on two attributes each."""
     random = np.random.default_rng(seed)
     builder = HistoryBuilder()
-    builder._engine._store = Store(builder._engine._refuse, 1500)
+    builder.contents.store = Store(builder.contents.refuse, 1500)
     step = {"near": 50_000, "far": 2**33}[shape]
     for kind in range(3):
         for _ in range(2):
@@ -48,10 +48,10 @@ def built(seed: int, shape: str, changes: int, *, values: int) -> HistoryBuilder
 
 def pair(builder: HistoryBuilder) -> tuple[History, History]:
     """Return the same history with and without pyramids."""
-    store = builder._engine._store.copy()
+    store = builder.contents.store.copy()
     bare = HistoryBuilder()
-    bare._engine.catalogue = builder._engine.catalogue
-    bare._engine._store = store
+    bare.contents.catalogue = builder.contents.catalogue
+    bare.contents.store = store
     plain, fast = bare.close(), builder.close()
     object.__setattr__(plain._now(), "pyramids", None)
     pyramids = fast._now().pyramids
@@ -135,11 +135,11 @@ def test_every_level_says_what_its_rows_say(of_floats: bool) -> None:  # noqa: F
 def test_a_pyramid_takes_at_most_a_fifth_of_its_segment(shape: str, values: int) -> None:
     builder = built(1, shape, 5000, values=values)
     builder.close()
-    kinds = builder._engine.kinds()
+    kinds = builder.contents.kinds()
 
     sizes = [
         (sum(map(len, pack_pyramid(pyramid, 0))), len(segment.buffer))
-        for segment in builder._engine._store.segments
+        for segment in builder.contents.store.segments
         if (pyramid := build_pyramid(segment, kinds)) is not None
     ]
 

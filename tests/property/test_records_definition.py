@@ -221,8 +221,10 @@ def definition(steps: list[Step]) -> tuple[dict[int, list[Change]], list[Flow]]:
 def read(steps: list[Step], cuts: list[int]) -> tuple[list[Change], list[Flow], TaskStates]:
     states = TaskStates(
         np.array(PROCESS_OF, np.int32),
+        np.array([-1, -1], np.int32),
         np.array([STATES.index(name) for name in WAITS * 2], np.int8),
-        np.array([0, PLACES, 2 * PLACES], np.int64),
+        np.repeat(np.arange(2, dtype=np.int32), PLACES),
+        np.tile(np.arange(PLACES, dtype=np.uint32), 2),
     )
     columns = np.array([(n * 10, *step) for n, step in enumerate(steps)], np.int64).reshape(-1, 5)
     times: Int64s = columns[:, 0].copy()

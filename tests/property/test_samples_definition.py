@@ -107,6 +107,7 @@ def block(rows: list[Row]) -> Records:
         columns[:, 3].astype(np.uint32),
         np.arange(len(rows)),
         [],
+        frozenset(),
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from meantime.history.build import build
+from meantime.history.ingest import build
 from meantime.opening import open_history
 from meantime.readers import open_trace
 

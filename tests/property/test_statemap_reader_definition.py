@@ -287,10 +287,11 @@ def payloads(text: str, told: Counter[str]) -> Iterator[tuple[int, Any]]:
             return
         except BadError as error:
             yield at, error
-            match = re.compile(r"\n[ \t\r]*\{").search(text, at + 1)
-            if not match:
-                return
-            at = match.end() - 1
+            inside = r"\n[ \t\r]*\{|[}\]][ \t\r\n]*[{\[]"
+            pattern = re.compile(inside if text[at] in "{[" else r"[{\[]")
+            match = pattern.search(text, at + 1)
+            begin, at = at, match.end() - 1 if match else len(text)
+            told["skipped_bytes"] += len(text[begin:at].encode(errors="surrogateescape"))
 
 
 class Definition:
@@ -313,6 +314,9 @@ class Definition:
             self._run(states)
         if self.told.refused is None and not {"states", "start"} <= self.metadata.keys():
             self.told.refused = None, "missing"
+        if self.told.last_ns is not None:
+            late = [point for point in self.told.points if point[0] >= self.told.last_ns]
+            self.anomalies["event_after_end"] += len(late)
         self.told.anomalies = dict(self.anomalies)
         return self.told
 
@@ -376,7 +380,6 @@ class Definition:
         if time < self.prior.get(entity, 0):
             raise BadError("order")
         self._has(entity)
-        self.anomalies["zero_length_state"] += self.prior.get(entity) == time
         self.prior[entity] = self.told.last_ns = time
         tag = datum.get("tag")
         if states is not None:
@@ -472,6 +475,18 @@ def told_by_reader(data: bytes, **options: Any) -> Told:
     return told
 
 
+def settled(changes: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """The changes without the values that a later one of the same time replaces."""
+    last = {}
+    for at, (time, entity, _, _, value) in enumerate(changes):
+        if value is not None:
+            last[time, entity] = at
+    return [
+        (time, entity, state, tag, value if last.get((time, entity)) == at else None)
+        for at, (time, entity, state, tag, value) in enumerate(changes)
+    ]
+
+
 def check(
     data: bytes,
     *,
@@ -505,6 +520,7 @@ def check(
     if expected.refused:
         assert told.refused == expected.refused
     else:
+        told.changes, expected.changes = settled(told.changes), settled(expected.changes)
         assert told == expected
     return told
 

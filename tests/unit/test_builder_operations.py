@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -109,7 +109,7 @@ def test_removing_takes_all_below_with_it(builder: HistoryBuilder) -> None:
 def test_an_ongoing_value_can_be_replaced_even_where_it_is_sealed(
     builder: HistoryBuilder, segment_changes: int
 ) -> None:
-    builder._engine._store = Store(builder._engine._refuse, segment_changes)
+    builder.contents.store = Store(builder.contents.refuse, segment_changes)
     one, other, never = builder.quark("one"), builder.quark("other"), builder.quark("never")
     tag = builder.tag({"pid": 1})
     builder.modify(2, one, "x", tag)
@@ -219,7 +219,7 @@ def test_the_present_is_told_while_building(builder: HistoryBuilder) -> None:
 
 
 def test_a_history_can_be_asked_while_it_is_built(builder: HistoryBuilder) -> None:
-    builder._engine._store = Store(builder._engine._refuse, segment_changes=2)
+    builder.contents.store = Store(builder.contents.refuse, segment_changes=2)
     history = builder.history
     one, other = builder.quark("one"), builder.quark("other")
     seen = []
@@ -406,3 +406,105 @@ def test_an_attribute_may_be_late_however_far_ahead_others_are(
     builder.modify(5, slow, "y")
 
     assert [i.value for i in builder.close().intervals([slow], 1)] == ["x", "y", "z"]
+
+
+def test_a_change_that_was_put_off_in_vain_takes_no_other_down(builder: HistoryBuilder) -> None:
+    q, r, s = builder.quark("q"), builder.quark("r"), builder.quark("s")
+    builder.later(3, q, 1)
+    builder.later(4, r, "good")
+    builder.later(4, q, 2)
+    builder.modify(2, q, "text")
+
+    with pytest.raises(
+        StateTypeError,
+        match=r"^later\(3, ..., action='modify'\): q holds str: it cannot be set to int"
+        r" \(and 1 more that were put off failed\)$",
+    ):
+        builder.modify(10, s, "S")
+
+    history = builder.close(12)
+    assert history.state(r, 5) == (r, 4, 12, "good", None, False)
+    assert history.state(s, 10) == (s, 10, 12, "S", None, False)
+
+
+@pytest.mark.parametrize("columns", [False, True])
+def test_changes_in_columns_are_done_though_one_put_off_fails(
+    builder: HistoryBuilder,
+    columns: bool,  # noqa: FBT001 - a parameter of the test
+) -> None:
+    q, s = builder.quark("q"), builder.quark("s")
+    builder.later(3, q, 1)
+    builder.modify(2, q, "text")
+
+    def change() -> None:
+        if columns:
+            builder.modify_many([1, 9], [s, s], ["a", "b"])
+        else:
+            builder.push(9, s, "b")
+
+    with pytest.raises(StateTypeError, match=r"^later\(3, "):
+        change()
+
+    history = builder.close(12)
+    assert history.state(s, 10).start_ns == 9
+
+
+def test_closing_says_what_was_put_off_in_vain_and_then_closes(builder: HistoryBuilder) -> None:
+    q, r = builder.quark("q"), builder.quark("r")
+    builder.later(3, q, 1)
+    builder.later(4, r, 1)
+    builder.modify(2, q, "text")
+
+    with pytest.raises(StateTypeError, match=r"^later\(3, .*\): q holds str: it cannot be set to "):
+        builder.close(9)
+
+    assert builder.close(9).state(r, 5).value == 1
+
+
+def test_what_is_known_to_fail_cannot_be_put_off(builder: HistoryBuilder) -> None:
+    q, n = builder.quark("q"), builder.quark("n")
+    builder.modify(5, q, "a")
+    builder.modify(5, n, 1)
+
+    with pytest.raises(TimeOrderError, match=r"^q: a change at 3 ns comes after one at 5 ns"):
+        builder.later(3, q, "x")
+    refused: list[tuple[Any, Any]] = [
+        (1, "modify"),
+        ([], "modify"),
+        ("x", "push"),
+        (1, "increment"),
+    ]
+    for value, action in refused:
+        with pytest.raises(StateTypeError):
+            builder.later(7, q, value, action=action)
+    for amount in ("x", None, True):
+        with pytest.raises(StateTypeError):
+            builder.later(7, n, amount, action="increment")
+    builder.later(5, q, "b")
+    builder.later(6, n, 2, action="increment")
+
+    history = builder.close(8)
+    assert history.state(n, 7).value == 3
+    assert history.state(q, 7).value == "b"
+
+
+def test_a_push_that_fails_changes_nothing(builder: HistoryBuilder) -> None:
+    stack = builder.quark("stack")
+    builder.push(1, stack, "main")
+    builder.pop(2, stack)
+
+    with pytest.raises(StateTypeError, match=r"^stack/1 holds str: it cannot be set to int$"):
+        builder.push(3, stack, 5)
+    with pytest.raises(TimeOrderError, match=r"^stack: a change at 1 ns comes after one at 2 ns"):
+        builder.push(1, stack, "x")
+
+    assert builder.ongoing(stack) is None
+    assert builder.close(5).state(stack, 4).start_ns == 2
+
+
+@pytest.mark.parametrize("quark", [-2, 3])
+def test_a_pool_needs_a_parent_that_is_there(builder: HistoryBuilder, quark: int) -> None:
+    builder.quark("a")
+
+    with pytest.raises(QuarkError, match=f"^{quark} is not the quark of an attribute"):
+        AttributePool(builder, quark)

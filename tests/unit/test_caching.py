@@ -12,7 +12,8 @@ import meantime
 from meantime.caching import cache_directory
 from meantime.cli import cli
 from meantime.errors import InputError, UsageError
-from meantime.history import loading
+from meantime.history.directory import read as loading
+from meantime.provenance import fingerprint
 
 if TYPE_CHECKING:
     from meantime.events import Event
@@ -82,14 +83,14 @@ def test_it_is_made_anew_when_the_trace_is_another(trace: Path) -> None:
     opened(trace)
     trace.write_text(trace.read_text().replace("b", "c"))
 
-    assert opened(trace) == (["a", "c"], [f"{trace}: built anew: the trace is another"])
+    assert opened(trace) == (["a", "c"], [f"{trace}: rebuilding: the trace is another"])
 
 
 def test_it_is_made_anew_when_the_provider_s_version_is_another(trace: Path) -> None:
     opened(trace)
     Names.version = 2
 
-    assert opened(trace)[1] == [f"{trace}: built anew: the provider's version is 2, it was 1"]
+    assert opened(trace)[1] == [f"{trace}: rebuilding: the provider's version is 2, it was 1"]
     assert opened(trace)[1] == []
 
 
@@ -105,7 +106,7 @@ def test_it_is_made_anew_when_a_class_of_that_name_has_other_code(trace: Path) -
 
     assert opened(trace, other()) == (
         ["A", "B"],
-        [f"{trace}: built anew: the provider's code has changed"],
+        [f"{trace}: rebuilding: the provider's code has changed"],
     )
 
 
@@ -115,7 +116,7 @@ def test_it_is_made_anew_when_the_declaration_was_edited(trace: Path, toml: Path
 
     assert opened(trace, toml) == (
         ["a!", "b!"],
-        [f"{trace}: built anew: the provider's code has changed"],
+        [f"{trace}: rebuilding: the provider's code has changed"],
     )
 
 
@@ -124,7 +125,7 @@ def test_it_is_made_anew_when_the_format_is_another(
 ) -> None:
     with monkeypatch.context() as later:
         later.setattr(loading, "VERSION", loading.VERSION + 1)
-        later.setattr("meantime.history.directory.VERSION", loading.VERSION)
+        later.setattr("meantime.history.directory.write.VERSION", loading.VERSION)
         opened(trace)
 
     [said] = opened(trace)[1]
@@ -187,6 +188,23 @@ def test_what_killed_builds_left_is_cleared_after_a_day(trace: Path, cache: Path
     opened(trace)
 
     assert (old.exists(), new.exists()) == (False, True)
+
+
+def test_a_large_trace_that_was_edited_between_the_blocks_read_is_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, size in (("_WHOLE_BYTES", 16), ("_BLOCKS", 2), ("_BLOCK_BYTES", 4)):
+        monkeypatch.setattr(f"meantime.provenance.{name}", size)
+    large = tmp_path / "large"
+    large.write_bytes(b"a" * 100)
+    os.utime(large, ns=(1, 1))
+    before = fingerprint(large)
+
+    large.write_bytes(b"a" * 50 + b"b" + b"a" * 49)
+    os.utime(large, ns=(1, 1))
+    assert fingerprint(large) == before
+    os.utime(large, ns=(1, 2))
+    assert fingerprint(large) != before
 
 
 def test_the_cache_is_where_the_system_wants_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from meantime.errors import InputError
-from meantime.history.build import build
+from meantime.history.ingest import build
 from meantime.readers import open_trace
 
 if TYPE_CHECKING:
@@ -333,11 +333,11 @@ def test_async_spans_are_tracks_of_their_own(read: Callable[..., History]) -> No
     history = read(
         json.dumps(
             [
-                step("b", 0),
+                step("b", 0, args={"url": "/", "status": 0}),
                 step("b", 1, "parse"),
                 step("n", 2, "note"),
-                step("e", 3, "parse"),
-                step("e", 5),
+                step("e", 3, "parse", args={"bytes": 7}),
+                step("e", 5, args={"status": 500}),
                 step("S", 7, id="0x2"),
                 step("T", 8, id="0x2", args={"step": "half"}),
                 step("F", 9, id="0x2"),
@@ -346,8 +346,115 @@ def test_async_spans_are_tracks_of_their_own(read: Callable[..., History]) -> No
     )
 
     assert rows(history) == [("get", 0, 5000, 0), ("parse", 1000, 3000, 1), ("get", 7000, 9000, 0)]
-    assert history.attributes.text(int(history.spans().threads[0])) == "Processes/1/Async/net/0x1"
+    spans = history.spans()
+    assert history.attributes.text(int(spans.threads[0])) == "Processes/1/Async/net/0x1"
+    arguments = [json.loads(spans.arguments(row) or "null") for row in range(3)]
+    assert arguments == [{"url": "/", "status": 500}, {"bytes": 7}, None]
     assert history.points().name.to_list() == ["note", "half"]
+
+
+def test_arguments_that_cannot_be_merged_are_kept_both(read: Callable[..., History]) -> None:
+    history = read(
+        '[{"ph":"B","name":"a","ts":0,"pid":1,"tid":1,"args":"begin"},'
+        '{"ph":"E","ts":1,"pid":1,"tid":1,"args":{"end":1}}]'
+    )
+
+    assert json.loads(history.spans().arguments(0) or "") == ["begin", {"end": 1}]
+
+
+def test_a_scope_goes_before_a_category(read: Callable[..., History]) -> None:
+    history = read(
+        '[{"ph":"b","name":"a","cat":"net","scope":"dns","id":1,"ts":0,"pid":1},'
+        '{"ph":"e","name":"a","cat":"net","scope":"dns","id":1,"ts":5,"pid":1}]'
+    )
+
+    (track,) = history.spans().threads.tolist()
+    assert history.attributes.text(track) == "Processes/1/Async/dns/1"
+    assert history.spans().category.to_list() == ["net"]
+
+
+def test_only_flows_that_arrive_nowhere_lack_an_end(read: Callable[..., History]) -> None:
+    def flow(ph: str, ts: int, id_: int) -> dict[str, object]:
+        return {"ph": ph, "name": "go", "cat": "c", "id": id_, "pid": 1, "tid": 1, "ts": ts}
+
+    history = read(
+        json.dumps(
+            [
+                # a last step arrives, so nothing is missing
+                *(flow("s", 0, 1), flow("t", 1, 1)),
+                # nothing follows the begin
+                flow("s", 2, 2),
+                # and nothing comes before this step, nor follows it
+                flow("t", 3, 3),
+            ]
+        )
+    )
+
+    assert len(history.flows()) == 1
+    assert dict(history.anomalies) == {"flow_without_begin": 1, "flow_without_end": 2}
+
+
+def test_the_order_of_the_file_holds_if_that_of_time_is_no_better(
+    read: Callable[..., History],
+) -> None:
+    history = read(
+        '[{"ph":"B","name":"a","ts":0,"pid":1,"tid":1},'
+        '{"ph":"B","name":"b","ts":5,"pid":1,"tid":1},'
+        '{"ph":"E","ts":20,"pid":1,"tid":1},'
+        '{"ph":"E","ts":10,"pid":1,"tid":1}]'
+    )
+
+    assert rows(history) == [("a", 0, 10_000, 0), ("b", 5000, 20_000, 0)]
+    assert dict(history.anomalies) == {"overlapping_span": 1}
+
+
+def test_ids_of_thousands_of_digits_are_names(read: Callable[..., History]) -> None:
+    pid = "1" * 5000
+
+    history = read(f'[{{"ph":"X","name":"a","ts":0,"dur":1,"pid":{pid},"tid":1}}]')
+
+    (thread,) = history.spans().threads.tolist()
+    assert history.attributes.path(thread) == ("Processes", pid, "Threads", "1")
+
+
+def test_samples_with_exponents_beyond_all_measure_are_counted(
+    read: Callable[..., History],
+) -> None:
+    sample = '{"tid":1,"ts":%s,"sf":1}'
+    frames = '"stackFrames":{"1":{"name":"a"}}'
+    one = sample % "1e999999"
+
+    history = read(f'{{"traceEvents":[],{frames},"samples":[{one}]}}')
+    unreadable = read(
+        f'{{"traceEvents":[],{frames},"samples":[{sample % "1e9999999999999999999"}]}}'
+    )
+
+    assert dict(history.anomalies) == {"bad_profile": 1}
+    assert dict(unreadable.anomalies) == {"bad_profile": 1}
+
+
+@pytest.mark.parametrize("length", range(1, 40))
+def test_a_backslash_may_be_the_last_byte(read: Callable[..., History], length: int) -> None:
+    start = '[{"ph":"X","name":"a","ts":0,"dur":1},{"ph":"X","args":{"k":"'
+
+    in_object = read(start + "x" * length + "\\")
+    in_name = read('[{"ph":"X","name":"a","ts":0,"dur":1},{"name":"' + "x" * length + "\\")
+
+    for history in (in_object, in_name):
+        assert history.spans().name.to_list() == ["a"]
+        assert dict(history.anomalies) == {"truncated": 1}
+
+
+def test_lenient_reading_goes_on_behind_brackets_that_never_close(
+    read: Callable[..., History],
+) -> None:
+    good = '{"ph":"X","name":"a","ts":0,"dur":1}'
+    broken = "{x\n" * 3
+
+    history = read(f"[\n{broken}{good},\n{good}\n", lenient=True)
+
+    assert history.spans().name.to_list() == ["a", "a"]
+    assert history.anomalies["bad_record"] == 3
 
 
 def test_flows_link_each_arrival_to_the_latest_departure(read: Callable[..., History]) -> None:
@@ -534,6 +641,8 @@ def test_keys_and_phases_may_have_escapes(read: Callable[..., History], event: s
     [
         ('"samples":[{"tid":1,"ts":1e99,"sf":1},{"tid":1,"ts":"NaN","sf":1}]', "bad_profile", 2),
         ('"samples":[{"tid":1,"ts":1,"sf":"1","weight":1e30}]', "bad_profile", 1),
+        ('"samples":[{"tid":1,"ts":1,"sf":"1","weight":1e999999999}]', "bad_profile", 1),
+        ('"samples":[{"tid":1,"ts":"1e999999999","sf":"1"}]', "bad_profile", 1),
         ('"samples":[{"tid":1,"ts":1,"sf":"0"}]', "bad_profile", 1),
     ],
 )  # fmt: skip

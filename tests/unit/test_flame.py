@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from meantime.cli import main
-from meantime.history.build import build
+from meantime.history.ingest import build
 from meantime.query.stacks import difference, gone, sample_tree, span_tree
 from meantime.readers import open_trace
 from meantime.testing import history_from_samples, history_from_spans
@@ -67,6 +67,38 @@ def test_lanes_of_a_chart_stand_below_each_other_under_names_of_their_own() -> N
     assert [tuple(panel_fields(panel)) for panel in flame.panels] == [
         ("1 / t", 0, 2, 2),
         ("1 / t, lane 1", 2, 4, 2),
+    ]
+
+
+OVERLAPPING = {"main": [("P", 0, 100), ("a", 10, 30), ("b", 20, 50), ("b1", 25, 45)]}
+
+
+def test_an_overlapping_callee_is_no_root_of_a_graph() -> None:
+    flame = graph(span_tree(history_from_spans(OVERLAPPING).spans()), title="t", unit="ns")
+
+    names = [flame.frames[frame] for frame in flame.frame]
+    assert list(zip(names, flame.length.tolist(), flame.row.tolist(), strict=True)) == [
+        ("P", 100, 0),
+        ("b", 30, 1),
+        ("b1", 20, 2),
+        ("a", 10, 1),
+    ]
+    assert flame.width == 100
+
+
+def test_another_lane_of_a_chart_begins_at_its_least_depth() -> None:
+    flame = chart(history_from_spans(OVERLAPPING), title="t", start_ns=0, end_ns=100)
+
+    assert [(panel.title, panel.rows) for panel in flame.panels] == [
+        ("1 / main", 2),
+        ("1 / main, lane 1", 2),
+    ]
+    names = [flame.frames[frame] for frame in flame.frame]
+    assert list(zip(names, flame.row.tolist(), flame.own.tolist(), strict=True)) == [
+        ("P", 0, 60),
+        ("a", 1, 20),
+        ("b", 0, 10),
+        ("b1", 1, 20),
     ]
 
 
@@ -150,7 +182,7 @@ def test_a_range_is_cut_out(capsys: pytest.CaptureFixture[str], tmp_path: Path, 
     ("words", "status", "message"),
     [
         (["-o", "x.png"], 2, "must end in one of .svg"),
-        (["-o", "x.txt", "--chart"], 2, "--chart draws .svg"),
+        (["-o", "x.txt", "--chart"], 2, "a flame chart is .svg or .html"),
         (["-o", "x.svg", "--from", "9us", "--to", "3us"], 1, "is empty"),
         ([], 2, "output"),
     ],
@@ -223,10 +255,10 @@ def test_two_ranges_are_compared_from_the_command_line(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["-o", "x.svg", "--elided"], "--elided needs --against"),
+        (["-o", "x.svg", "--elided"], "elided needs against"),
         (["-o", "x.svg", "--against", "1us"], "write two times"),
         (["-o", "x.json", "--against", "1us..2us"], "or add --elided"),
-        (["-o", "x.svg", "--against", "1us..2us", "--chart"], "leave out --chart"),
+        (["-o", "x.svg", "--against", "1us..2us", "--chart"], "leave out chart"),
         (["-o", "x.svg", "--against", "2us..1us"], "is empty"),
     ],
 )

@@ -354,7 +354,7 @@ def test_the_terminal_gets_text(root: Path, capfdbinary: pytest.CaptureFixture[b
     [
         (["--rows", "0"], 2, "0 rows"),
         (["--period", "fast"], 2, "'fast' is not a time"),
-        (["--isolate", "a", "--exclude", "b"], 2, "cannot be drawn together"),
+        (["--isolate", "a", "--exclude", "b"], 2, "isolate and exclude are mutually exclusive"),
         (
             ["--isolate", "nobody", "-o", "x.svg"],
             1,
@@ -363,10 +363,10 @@ def test_the_terminal_gets_text(root: Path, capfdbinary: pytest.CaptureFixture[b
         (["--exclude", "nobody", "-o", "x.json"], 1, "there is no 'nobody' to select"),
         (["--state", "idle"], 1, "nothing is ever in a state that --state idle means"),
         (["--isolate", ","], 2, "--isolate ',' gives no name"),
-        (["-o", "x.jpg"], 2, "say what to write with --to-format"),
-        (["--scale", "big"], 2, "is no scale"),
+        (["-o", "x.jpg"], 2, "cannot infer the format from 'x.jpg'; use one of"),
+        (["--scale", "big"], 2, "unknown scale 'big'; choose auto, lock"),
         (["--event", "z"], 1, "there is no event 'z': x (1)"),
-        (["--by", "state"], 2, "cannot be taken apart by state"),
+        (["--by", "state"], 2, "cannot group samples by 'state'; choose one of"),
         (["--value", "ns"], 2, "samples have no ns"),
         (["--origin", "wall"], 2, "does not say when it began"),
         (["--from", "3s", "--to", "2s"], 2, "is empty"),
@@ -441,7 +441,7 @@ def test_a_mistake_in_an_input_read_beside_others_gets_its_line(
     status = run(*good, bad, "--assume-aligned", "-j", 2, "-o", tmp_path / "out.svg")
 
     assert status == 1
-    assert "bad.csv: row 1: its times are no integers" in capsys.readouterr().err
+    assert "bad.csv: row 1: its time_ns is not an integer of nanoseconds" in capsys.readouterr().err
     assert not (tmp_path / "out.svg").exists()
 
 
@@ -496,3 +496,119 @@ def test_findings_are_told_and_the_map_is_drawn(
     assert status == 0
     assert "drift1.1s runs every 1.1s" in capsys.readouterr().out
     assert (tmp_path / "out.svg").exists()
+
+
+def totals(found: dict[str, Any]) -> dict[str, int]:
+    return {name: sum(cell[2] for cell in cells) for name, cells in found["by"].items() if cells}
+
+
+def intervals(tmp_path: Path, name: str, *rows: tuple[int, int]) -> Path:
+    path = tmp_path / name
+    lines = [f"{start},{end},{path.stem},on\n" for start, end in rows]
+    path.write_text("start_ns,end_ns,path,value\n" + "".join(lines))
+    return path
+
+
+def times(tmp_path: Path, name: str, *rows: int) -> Path:
+    path = tmp_path / name
+    path.write_text("time_ns,name\n" + "".join(f"{time},{path.stem}\n" for time in rows))
+    return path
+
+
+@pytest.mark.parametrize("kind", ["states", "samples"])
+def test_an_input_outside_the_range_adds_nothing(tmp_path: Path, kind: str) -> None:
+    if kind == "states":
+        one = intervals(tmp_path, "one.csv", (0, S))
+        other = intervals(tmp_path, "other.csv", (5 * S, 6 * S + S // 2))
+    else:
+        one = times(tmp_path, "one.csv", 0, S // 2, S - 1)
+        other = times(tmp_path, "other.csv", 5 * S, 6 * S, 6 * S + S // 2 - 1)
+    late = document(one, other, "--assume-aligned", "--by", "host", "--from", "5s", "--to", "6s")
+    early = document(one, other, "--assume-aligned", "--by", "host", "--to", "3s")
+
+    assert [each["recorded_ns"] for each in late["sources"]] == [[], [[5 * S, 6 * S]]]
+    assert [each["recorded_ns"] for each in early["sources"]] == [[[0, S]], []]
+    assert totals(late) == {"other": S if kind == "states" else 1}
+    assert totals(early) == {"one": S if kind == "states" else 3}
+
+
+@pytest.mark.parametrize("kind", ["states", "samples", "perf"])
+@pytest.mark.parametrize(
+    ("arguments", "asked"),
+    [
+        (["--from", "9s"], "from 9,000,000,000 ns on"),
+        (["--to", "1s"], "before 1,000,000,000 ns"),
+        (
+            ["--from", "9s", "--to", "10s"],
+            "from 9,000,000,000 ns on and before 10,000,000,000 ns",
+        ),
+    ],
+)
+def test_a_range_in_which_nothing_was_recorded_is_refused(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    kind: str,
+    arguments: list[str],
+    asked: str,
+) -> None:
+    if kind == "states":
+        path = intervals(tmp_path, "x.csv", (2 * S, 3 * S + 1))
+    elif kind == "samples":
+        path = times(tmp_path, "x.csv", 2 * S, 3 * S)
+    else:
+        path = perf(tmp_path, ("a", 2.0), ("a", 3.0))
+
+    assert run(path, *arguments, "-o", tmp_path / "x.svg") == 1
+    assert capsys.readouterr().err == (
+        f"meantime: {path}: nothing was recorded {asked}: it reached from 2,000,000,000 to"
+        " 3,000,000,001 ns; change --from and --to\n"
+    )
+    assert not (tmp_path / "x.svg").exists()
+
+
+def test_what_ends_with_the_trace_counts_as_ended(tmp_path: Path) -> None:
+    trace = tmp_path / "x.json"
+    spans = [(500_000, 100), (0, 10), (700, 0)]
+    trace.write_text(
+        json.dumps(
+            [{"name": "a", "ph": "X", "pid": 1, "tid": 1, "ts": t, "dur": d} for t, d in spans]
+        )
+    )
+    table = intervals(tmp_path, "y.csv", (0, 10_000), (500_000_000, 500_100_000))
+
+    for path, count in ((trace, 3), (table, 2)):
+        for value in ("starts", "ends"):
+            assert sum(totals(document(path, "--value", value)).values()) == count
+        # a range that is given is half-open
+        given = document(path, "--value", "ends", "--to", "500100us")
+        assert sum(totals(given).values()) == count - 1
+        given = document(path, "--value", "ends", "--to", "500100001ns")
+        assert sum(totals(given).values()) == count
+
+
+def test_lost_switches_are_counted_and_hatched(tmp_path: Path) -> None:
+    def switch(time: str, cpu: int, leaving: int, coming: int) -> str:
+        return (
+            f"x {leaving} [{cpu:03}] {time}: sched:sched_switch: prev_comm=x prev_pid={leaving}"
+            f" prev_prio=120 prev_state=S ==> next_comm=y next_pid={coming} next_prio=120\n"
+        )
+
+    path = tmp_path / "perf.txt"
+    path.write_text(
+        switch("1.000000", 0, 1, 2)
+        + switch("1.200000", 1, 7, 8)
+        + switch("1.500000", 0, 2, 3)
+        + switch("1.750000", 0, 4, 5)
+        + switch("1.900000", 1, 8, 7)
+        + switch("2.000000", 0, 5, 1)
+        + switch("2.100000", 1, 9, 7)
+    )
+
+    found = document(path, "--state", "running", "--by", "cpu")
+
+    assert found["anomalies"] == {"lost_switch": 2}
+    assert found["lost_ns"] == [[1_500_000_000, 1_750_000_000], [1_900_000_000, 2_100_000_000]]
+    assert totals(found) == {"CPU 0": 750_000_000, "CPU 1": 700_000_000}
+    assert run(path, "--state", "running", "--by", "cpu", "-o", tmp_path / "x.svg") == 0
+    # one for what was not recorded, one for what was lost
+    assert (tmp_path / "x.svg").read_text().count('fill="url(#hatch)"') == 2

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 
-from meantime.cli import cli
+from meantime.cli import cli, main
 from meantime.errors import AttributeNotFound, InputError, OutputError, UsageError
 from meantime.history import HistoryBuilder
-from meantime.history.opening import open_history
+from meantime.history.directory.open import open_history
 from meantime.testing import picture
 
 if TYPE_CHECKING:
@@ -165,6 +165,16 @@ def test_a_trace_becomes_a_history_that_other_commands_take(root: Path, tmp_path
     assert isinstance(meantime("build", trace, "-o", path).exception, OutputError)
 
 
+def test_a_build_needs_a_name_for_what_it_makes(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["build", str(root / "examples" / "postgres.statemap.gz")])
+
+    assert left.value.code == 2
+    assert capsys.readouterr().err == "meantime build: Missing option '-o' / '--output'.\n"
+
+
 def test_an_unfinished_build_is_done_again_and_says_so(root: Path, tmp_path: Path) -> None:
     trace, path = root / "examples" / "postgres.statemap.gz", tmp_path / "pg.mth"
     HistoryBuilder(path).flush()
@@ -172,7 +182,7 @@ def test_an_unfinished_build_is_done_again_and_says_so(root: Path, tmp_path: Pat
     again = meantime("build", trace, "-o", path)
 
     assert again.exit_code == 0
-    assert "built anew" in again.stderr
+    assert "rebuilding" in again.stderr
 
 
 def test_what_is_damaged_is_named_and_the_rest_is_saved(path: Path, tmp_path: Path) -> None:
@@ -185,7 +195,7 @@ def test_what_is_damaged_is_named_and_the_rest_is_saved(path: Path, tmp_path: Pa
 
     assert isinstance(checked.exception, InputError)
     assert "000000.seg" in str(checked.exception)
-    assert "000000.seg" in saved.stderr
+    assert "000000.seg" in saved.output
     assert open_history(tmp_path / "saved.mth").attributes.find("disks", "0") is not None
     whole = meantime("check", tmp_path / "saved.mth", "--salvage", tmp_path / "again.mth")
     assert "everything" in whole.stdout

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from meantime.columns import Coded
 from meantime.history import HistoryBuilder, late
 from meantime.history.changes import Changes
-from meantime.history.opening import open_history
+from meantime.history.directory.open import open_history
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import os
-import threading
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,7 +11,6 @@ from meantime.errors import OutputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 
 def failing() -> Iterator[bytes]:
@@ -44,14 +43,24 @@ def test_a_written_file_has_the_usual_permissions(tmp_path: Path) -> None:
 def test_a_pipe_is_written_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "pipe"
     os.mkfifo(path)
-    got: list[bytes] = []
-    reader = threading.Thread(target=lambda: got.append(path.read_bytes()))
-    reader.start()
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        write(str(path), [b"a", b"b"])
 
-    write(str(path), [b"a", b"b"])
-    reader.join()
+        assert os.read(reader, 10) == b"ab"
+    finally:
+        os.close(reader)
+    assert path.is_fifo()
+    assert list(tmp_path.iterdir()) == [path]
 
-    assert got == [b"ab"]
+
+def test_a_device_is_written_as_it_is() -> None:
+    before = Path("/dev/null").stat()
+
+    write("/dev/null", [b"a"])
+
+    assert Path("/dev/null").stat().st_ino == before.st_ino
+    assert Path("/dev/null").is_char_device()
 
 
 def test_an_unwritable_place_is_said_with_its_name(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ import pytest
 import meantime
 from meantime.errors import InputError
 from meantime.events import Event, Events
-from meantime.history.build import build
+from meantime.history.ingest import build
+from meantime.kernels import perf
 from meantime.readers import open_trace
 
 if TYPE_CHECKING:
@@ -154,7 +155,8 @@ FRAMES = {
     "7f41 [unknown] ([unknown])": "[unknown]",
     "7f41 [unknown] (/memfd:x (deleted))": "[memfd:x (deleted)]",
     "7f41 [unknown] (//anon)": "[anon]",
-    "7f41 [unknown] ([vdso])": "[[vdso]]",
+    "7f41 [unknown] ([vdso])": "[vdso]",
+    "7f41 [unknown] (a[1])": "[a[1]]",
     "7f41 <a::B as c::D<E>>::f (/x)": "<a::B as c::D<E>>::f",
     "7f41 ns::f(int, char const*)+0x1 (/x)": "ns::f(int, char const*)",
     "7f41 operator()": "operator()",
@@ -455,3 +457,183 @@ def test_a_provider_makes_states_of_tracepoints(tmp_path: Path) -> None:
         for each in history.intervals([history.quark("Calls", "7")], *history.bounds)
         if each.value == "in"
     ] == [(1_000_000_000, 1_000_005_000)]
+
+
+@pytest.mark.parametrize("shorter", [20, 5_000, 100_000])
+def test_more_samples_than_a_batch_has_rows_for_are_all_read(tmp_path: Path, shorter: int) -> None:
+    # in this layout a sample takes five bytes
+    history = read(tmp_path, "1.000000:\t\tcpu-clock:\n" + "1.5:\n" * shorter)
+
+    times = Counter(history.samples().time_ns.tolist())
+    assert times == {1_000_000_000: 1, 1_000_005_000: shorter}
+
+
+def test_a_scan_stops_where_its_columns_are_full_and_goes_on_there() -> None:
+    text = b"a 7 1.000000: x: \n\t1 f (x)\n\nb 8 2.000000: y: \nc 9 3.000000: z: \n"
+    reader = perf.PerfText(perf.IDS, True, False)
+    time_ns, period, tail = np.empty(1, np.int64), np.empty(1, np.int64), np.empty((1, 2), np.int64)
+    thread, cpu, event, stack = (np.empty(1, np.int32) for _ in range(4))
+    found, start, full = [], 0, True
+    while full:
+        view = memoryview(text)[start:]
+        done, rows, full = reader.scan(view, True, time_ns, period, thread, cpu, event, stack, tail)
+        start += done
+        found.append((rows, int(time_ns[0]), int(stack[0]), full))
+
+    assert found == [
+        (1, 1_000_000_000, 0, True),
+        (1, 2_000_000_000, -1, True),
+        (1, 3_000_000_000, -1, False),
+    ]
+    assert start == len(text)
+    assert reader.threads_from(0) == [(b"a", b"7"), (b"b", b"8"), (b"c", b"9")]
+
+
+@pytest.mark.parametrize(("rows", "tails"), [(0, None), (2, 1)])
+def test_a_scan_takes_columns_of_one_length_only(rows: int, tails: int | None) -> None:
+    reader = perf.PerfText(perf.IDS, True, False)
+    numbers, codes = np.empty(rows, np.int64), np.empty(rows, np.int32)
+    tail = None if tails is None else np.empty((tails, 2), np.int64)
+
+    with pytest.raises(ValueError, match=r"^the (columns|tail) must have"):
+        reader.scan(
+            memoryview(b"x"), True, numbers, numbers.copy(), codes, codes.copy(), codes.copy(),
+            codes.copy(), tail,
+        )  # fmt: skip
+
+
+FTRACE = {
+    "trace-cmd": "cpus=2\n   sh-12  [000]  1.000001: sched_wakeup_new:     sh:13 [120] CPU:000\n",
+    "trace-cmd without head": "   sh-12 [000] 1.000001: sched_wakeup_new:  sh:13 [120] CPU:000\n",
+    "function graph": "cpus=8\n  sh-1 [003] 1.000001: funcgraph_entry:  func=0xff depth=0\n",
+    "kernel": "# tracer: nop\n#\n  sh-1 [000] .....  1.000001: sched_waking: comm=b pid=1\n",
+    "kernel with groups": "  sh-1  (  1) [000] d.h2  1.000001: sched_waking: comm=b pid=1\n",
+    "kernel without events": "# tracer: function_graph\n 0)   0.633 us    |  }\n",
+    "names with blanks": "  C2 Comp-7 [000] 1.000001: sched_waking: comm=b\n a:1-2 [001] 1.1: x\n",
+}
+
+
+@pytest.mark.parametrize("kind", FTRACE)
+def test_text_of_ftrace_is_refused_with_what_to_do(tmp_path: Path, kind: str) -> None:
+    with pytest.raises(InputError) as caught:
+        read(tmp_path, FTRACE[kind])
+
+    assert caught.value.reason == (
+        "this is ftrace text (trace-cmd report, or the kernel's trace file), which meantime does"
+        " not read: record the events with `perf record -a -e 'sched:*'` and print them with"
+        " `perf script`"
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "worker-1 [000] 1.000000:   10101010 cpu-clock:ppp: \n",
+        "worker-1 [000] 1.000000: sched:sched_waking: comm=b\n",
+        "worker-1 12 [000] 1.000000: cycles: \n",
+    ],
+)
+def test_names_that_end_like_those_of_ftrace_are_read(tmp_path: Path, text: str) -> None:
+    assert len(read(tmp_path, text).samples()) == 1
+
+
+def test_an_event_whose_fields_differ_is_counted(tmp_path: Path) -> None:
+    sample = "a 7 [000] 1.000000: x: \n\t1 f (x)\n"
+    other = "C2 Comp-7 1.000001: y: \n"
+
+    history = read(tmp_path, sample * 3 + other + sample + "\n" + other)
+
+    assert dict(history.anomalies) == {"unread_event": 2}
+    assert history.samples().stacks.frames == ["f"]
+    assert len(history.samples()) == 4
+
+
+def scan(reader: perf.PerfText, text: bytes, *, last: bool) -> tuple[int, int, bool]:
+    time_ns, period = np.empty(4, np.int64), np.empty(4, np.int64)
+    thread, cpu, event, stack = (np.empty(4, np.int32) for _ in range(4))
+    view = memoryview(text)
+    return reader.scan(view, last, time_ns, period, thread, cpu, event, stack, None)
+
+
+def test_an_event_whose_fields_differ_is_counted_once_in_blocks_of_any_size() -> None:
+    text = b"a 7 [000] 1.000000: x: \nb 1.000001: y: \n\t1 f (x)\na 7 [000] 1.000002: x: \n"
+    for end in range(len(text)):
+        reader = perf.PerfText(perf.IDS | perf.CPU, True, False)
+        done, _, _ = scan(reader, text[:end], last=False)
+        scan(reader, text[done:], last=True)
+        assert reader.unread_headers == 1
+
+
+def test_a_record_that_goes_on_in_the_next_block_is_still_one() -> None:
+    text = b"a 7 1.000000: PERF_RECORD_X 1\n... more of it\na 7 1.000000: x: \n"
+    for end in range(len(text)):
+        reader = perf.PerfText(perf.IDS, True, False)
+        done, _, _ = scan(reader, text[:end], last=False)
+        scan(reader, text[done:], last=True)
+        assert (reader.records, reader.unknown_lines) == (1, 0)
+
+
+def test_times_relative_to_the_event_before_are_refused(tmp_path: Path) -> None:
+    times = ["0.000000", "0.010101", "0.009999", "0.010300"] + ["0.010101", "0.009000"] * 3
+
+    with pytest.raises(InputError) as caught:
+        read(tmp_path, "".join(f"a 7 {time}: x: \n" for time in times))
+
+    assert caught.value.reason == (
+        "the times are relative to the event before: print the text without --deltatime"
+    )
+
+
+def test_times_relative_to_the_first_event_are_read(tmp_path: Path) -> None:
+    text = "".join(f"a 7 0.{at:06d}: x: \n" for at in range(0, 100_000, 10_000))
+
+    history = read(tmp_path, text)
+
+    assert (len(history.samples()), dict(history.anomalies)) == (10, {})
+
+
+def test_time_that_goes_back_far_is_counted(tmp_path: Path) -> None:
+    # perf's own disorder is below a second
+    text = "".join(f"a 7 {time}: x: \n" for time in ("5.0", "4.0", "9.5", "5.2", "4.3", "4.1"))
+
+    history = read(tmp_path, text.replace(": x", "00000: x"))
+
+    assert dict(history.anomalies) == {"time_went_back": 1}
+    assert history.bounds == (4_000_000_000, 9_500_000_001)
+
+
+def test_a_switch_to_a_state_of_any_byte_is_read(tmp_path: Path) -> None:
+    switch = "sched:sched_switch: x:1 [120] S ==> y:2 [120]"
+    text = f"x 1 [000] 1.000000: {switch}\ny 2 [000] 2.000000: {switch}\n".encode()
+
+    history = read(tmp_path, text.replace(b"] S", b"] \xe9"))
+
+    states = history.intervals([history.quark("Threads", "1")]).value
+    assert "\xe9" in list(states.names)
+
+
+@pytest.mark.parametrize("digits", ["9" * 18, "9" * 19, "9" * 5000])
+def test_events_of_threads_with_any_id_are_read(tmp_path: Path, digits: str) -> None:
+    path = tmp_path / "perf.txt"
+    path.write_text(f"x {digits} [000] 1.000000: sched:sched_waking: comm=a pid=1\n")
+
+    (found,) = open_trace(path, events=True).batches
+
+    assert isinstance(found, Events)
+    assert [event.tid for event in found] == [int(digits) if len(digits) < 19 else None]
+
+
+def test_a_switch_at_the_end_of_a_block_is_read_once() -> None:
+    switch = "sched:sched_switch: x:{} [120] S ==> y:{} [120]"
+    text = (
+        f"x 1 [000] 1.000000: {switch.format(1, 2)}\n\t1 f (x)\n\n"
+        f"y 2 [000] 2.000000: {switch.format(2, 1)}\n"
+    ).encode()
+    for end in range(len(text)):
+        reader = perf.PerfText(perf.IDS | perf.CPU, True, True)
+        done, _, _ = scan(reader, text[:end], last=False)
+        scan(reader, text[done:], last=True)
+        assert reader.switches_so_far()[:, [0, 2, 4]].tolist() == [
+            [1_000_000_000, 1, 2],
+            [2_000_000_000, 2, 1],
+        ]

@@ -1,14 +1,16 @@
 from __future__ import annotations
 
+import gzip
 import json
 from typing import TYPE_CHECKING
 
 import pytest
 
 from meantime.errors import InputError
-from meantime.history.build import build
+from meantime.history.ingest import build
 from meantime.query.stacks import sample_tree
-from meantime.readers import open_trace
+from meantime.readers import open_trace, recognise
+from meantime.readers.source import open_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -169,3 +171,113 @@ def test_folded_stacks_are_samples(read: Callable[..., History]) -> None:
         "main": 2, "main;read file": 3, "main;write": 0, "main;write;flush": 1,
     }  # fmt: skip
     assert history.samples().time_ns.tolist() == [0, 3, 5]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            '{"shared": {"frames": []}, "profiles": [], "x": 1e9999999999999999999}',
+            "a number cannot be read: its exponent is too large",
+        ),
+        (
+            speedscope(evented(("O", 0, 0))).replace('"at": 0', '"at": 1e999999'),
+            "a number cannot be read: its exponent is too large",
+        ),
+    ],
+)
+def test_exponents_beyond_all_measure_are_refused(
+    read: Callable[..., History], text: str, message: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        read(text)
+
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[unknown];a 3\nmain;b 4\n",
+        "[root] 4000\n[root];f 3\n",
+        "{main};a 3\n",
+        "{closure:/x.php:3-9} 1\n{main};a 3\n",
+        "[12];a 3\n",
+        "[[vdso]];a 3\n",
+    ],
+)
+@pytest.mark.parametrize("name", ["x", "x.folded"])
+def test_folded_stacks_may_begin_with_a_bracket(tmp_path: Path, name: str, text: str) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+
+    trace = open_trace(path)
+
+    assert trace.format == "folded"
+    samples = build(trace).samples()
+    stacks = [";".join(samples.stacks.frames_of(int(stack))) for stack in samples.stack]
+    weights = samples.weight.tolist()
+    found = [f"{stack} {weight}" for stack, weight in zip(stacks, weights, strict=True)]
+    assert found == text.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("text", "reader"),
+    [
+        ('[{"name": "a", "ph": "X", "pid": 1, "tid": 1, "dur": 3, "ts": 12', "chrome"),
+        ('{"traceEvents": [{"name": "a;b", "ph": "X", "ts": 12', "chrome"),
+        ('[\n{"name": "a", "ph": "X", "pid": 1, "tid": 1, "dur": 3, "ts": 12', "chrome"),
+        ('{\n"traceEvents": [\n{"name": "a;b", "ph": "X", "ts": 12', "chrome"),
+        ('{"name": "a;b", "time_ns": 1, "x": 12}\n', "jsonl"),
+    ],
+)
+def test_json_that_ends_in_a_number_is_not_folded(tmp_path: Path, text: str, reader: str) -> None:
+    for name in ("x", "x.json"):
+        path = tmp_path / name
+        path.write_text(text)
+        with open_source(path) as source:
+            assert reader == recognise(source).FORMAT
+
+
+def test_folded_stacks_of_many_blocks_are_numbered_by_line(tmp_path: Path) -> None:
+    path = tmp_path / "x.folded"
+    line = "main;" + "f" * 1000 + " 1"
+    path.write_text("\n\n".join([line] * 5000) + "\nno weight\n")
+
+    with pytest.raises(InputError) as caught:
+        build(open_trace(path))
+
+    assert caught.value.line == 10_000
+
+
+def test_folded_stacks_in_a_file_that_is_cut_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "x.folded.gz"
+    path.write_bytes(gzip.compress(b"main;a 1\nmain;b 2\n")[:-4])
+
+    assert dict(build(open_trace(path)).anomalies)["truncated"] == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"nodes": [], "samples": [1], "timeDeltas": [1E+999999999], "callFrame": 0}',
+        '{"nodes": [], "samples": [1e4300], "timeDeltas": [1], "callFrame": 0}',
+        '{"nodes": [], "startTime": -1e4300, "callFrame": 0}',
+        f'{{"nodes": [], "startTime": {"1" * 4301}.5, "callFrame": 0}}',
+        speedscope(evented(("O", 0, 0))).replace('"frame": 0', '"frame": 1E+999999999'),
+    ],
+)
+def test_a_number_that_no_integer_should_hold_is_refused_at_once(
+    text: str, read: Callable[..., History]
+) -> None:
+    with pytest.raises(
+        InputError, match=r"profile: a number cannot be read: its exponent is too large$"
+    ):
+        read(text)
+
+
+def test_a_number_near_nothing_is_read(read: Callable[..., History]) -> None:
+    history = read('{"nodes": [{"id": 1, "callFrame": {}}], "samples": [1, 1],'
+                   ' "timeDeltas": [1E-999999999, 2]}')  # fmt: skip
+
+    assert history.samples().time_ns.tolist() == [0, 2000]

@@ -19,8 +19,9 @@ from meantime.errors import (
     UsageError,
 )
 from meantime.events import Event
-from meantime.history import HistoryBuilder, directory
-from meantime.history.opening import is_unfinished, open_history
+from meantime.history import HistoryBuilder
+from meantime.history.directory import write as directory
+from meantime.history.directory.open import is_unfinished, open_history
 from meantime.history.store import Store
 from meantime.readers import jsonl
 from meantime.testing import picture
@@ -414,7 +415,7 @@ def test_a_build_that_cannot_go_on_begins_anew_and_says_why(
 
     meantime.build(trace, Forgetful, path, resume=True, tell=said.append)
 
-    assert said == [f"{path}: was not finished, and is built anew: {reason}"]
+    assert said == [f"{path}: was not finished; rebuilding: {reason}"]
     assert picture(open_history(path)) == picture(meantime.build(trace, Forgetful))
 
 
@@ -500,7 +501,7 @@ def test_a_trace_that_cannot_be_read_leaves_nothing(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("every_change_is_logged")
 @pytest.mark.parametrize(
     ("last", "said"),
-    [(4, "was not finished: going on with it"), (9, "built anew: its input cannot be read on")],
+    [(4, "was not finished: going on with it"), (9, "rebuilding: its input cannot be read on")],
 )
 def test_an_input_without_positions_goes_on_in_its_first_batch_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, last: int, said: str

@@ -6,17 +6,19 @@ import lzma
 import os
 import sys
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 import zstandard
 
 from meantime.errors import InputError
+from meantime.readers import open_trace
+from meantime.readers import source as source_module
 from meantime.readers.source import HEAD_BYTES, Source, open_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 TEXT = b"".join(b"line %d of a text that repeats itself\n" % (i % 1000) for i in range(20_000))
 
@@ -118,15 +120,74 @@ def test_the_blocks_of_a_bomb_stay_small(compress: Callable[[bytes], bytes]) -> 
 
 
 @pytest.mark.parametrize("size", [0, 1, 5, HEAD_BYTES, HEAD_BYTES + 1])
-def test_the_whole_is_the_same_mapped_or_read(size: int, tmp_path: Path) -> None:
+def test_the_whole_is_the_same_of_a_file_and_of_a_pipe(size: int, tmp_path: Path) -> None:
     path = tmp_path / "x"
     path.write_bytes(TEXT[:size])
 
-    with open_source(path) as mapped:
-        whole = mapped.whole()
+    with open_source(path) as file:
+        whole = file.whole()
     read = Source("x", io.BytesIO(TEXT[:size])).whole()
 
     assert bytes(whole) == bytes(read) == TEXT[:size]
+
+
+@compressed
+def test_the_whole_is_joined_from_its_pieces(
+    compress: Callable[[bytes], bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source_module, "_PIECE_BYTES", 70_001)
+    for size in (69_999, 70_001, 140_002, len(TEXT)):
+        whole = Source("x", io.BytesIO(compress(TEXT[:size]))).whole()
+
+        assert bytes(whole) == TEXT[:size]
+
+
+def test_a_file_that_is_cut_before_it_is_read_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    path.write_bytes(TEXT)
+
+    with open_source(path) as source:
+        os.truncate(path, 100_000)
+        with pytest.raises(InputError) as caught:
+            source.whole()
+
+    assert str(caught.value) == (
+        f"{path}: it became shorter while it was read: 100,000 of 777,800 bytes are left"
+    )
+
+
+def test_a_file_that_is_cut_after_it_was_read_stays_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    path.write_bytes(TEXT)
+
+    with open_source(path) as source:
+        whole = source.whole()
+    os.truncate(path, 0)
+
+    assert bytes(whole) == TEXT
+
+
+def test_input_that_expands_beyond_measure_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source_module, "_EXPANDED_FREELY", 1_000_000)
+    monkeypatch.setattr(source_module, "_PIECE_BYTES", 500_000)
+    bomb = gzip.compress(bytes(50_000_000))
+
+    with pytest.raises(InputError) as caught:
+        Source("x.gz", io.BytesIO(bomb)).whole()
+
+    assert "compressed bytes expand to more than" in caught.value.reason
+    assert caught.value.reason.endswith(
+        "over 300 times as many: if they are not a trap, decompress them first"
+    )
+
+
+def test_what_shrinks_well_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source_module, "_EXPANDED_FREELY", 0)
+    text = b"a line of a text that is always the same\n" * 200_000
+    stored = zstandard.compress(text[:8_000]) * (len(text) // 8_000)
+    assert 100 < len(text) / len(stored) < 300
+
+    assert bytes(Source("x.zst", io.BytesIO(stored)).whole()) == text[:8_000] * (len(text) // 8_000)
 
 
 def test_a_named_pipe_is_read_to_its_end(tmp_path: Path) -> None:
@@ -179,3 +240,39 @@ def test_a_read_that_fails_midway_is_an_input_error() -> None:
 
     with pytest.raises(InputError, match=r"^disk: it cannot be read \(Input/output error\)$"):
         Source("disk", Failing())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="it has no /proc")
+def test_a_file_without_a_size_is_read_whole() -> None:
+    with open_source("/proc/self/status") as source:
+        assert source.stored_bytes == 0
+        assert bytes(source.whole()).startswith(b"Name:")
+
+
+def open_files() -> set[str]:
+    links = Path("/proc/self/fd").iterdir()
+    return {str(link.readlink()) for link in links if link.is_symlink()}
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.json", '{"traceEvents": [{"ph": "X", "name": "a", "ts": 1, "dur": 1}]}'),
+        ("a.folded", "main;work 3\n"),
+        ("a.csv", "time_ns,name\n1,a\n"),
+        ("a.statemap", '{"start": [0, 0], "states": {"on": {"value": 0}}}\n'),
+        ("a.jsonl", '{"time_ns": 1, "name": "start"}\n'),
+    ],
+)
+def test_a_trace_that_is_closed_before_it_is_read_closes_its_file(
+    name: str, text: str, tmp_path: Path
+) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+
+    trace = open_trace(path)
+    held = open_files()
+    trace.close()
+
+    assert str(path) in held
+    assert str(path) not in open_files()

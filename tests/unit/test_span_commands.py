@@ -28,7 +28,7 @@ EVENTS = [
     {"ph": "i", "name": "now", "ts": 9, "pid": "GPU", "tid": "q"},
     {"ph": "C", "name": "mem", "ts": 1, "pid": 1, "args": {"free": 7}},
     {"ph": "b", "name": "get", "cat": "net", "id": 5, "ts": 1, "pid": 1},
-    {"ph": "e", "name": "get", "cat": "net", "id": 5, "ts": 3, "pid": 1},
+    {"ph": "e", "name": "get", "cat": "net", "id": 5, "ts": 3, "pid": 1, "args": {"status": 500}},
 ]
 
 
@@ -57,13 +57,103 @@ def test_spans_are_dumped_by_thread_with_their_arguments(
     lines = dumped(capsys, trace, "spans")
 
     assert lines == [
-        {"name": "wait", "pid": "GPU", "tid": "q", "start_ns": 4000, "end_ns": 9000, "depth": 0,
-         "lane": 0, "self_ns": 5000, "unfinished": True, "args": None},
-        {"name": "work", "pid": 1, "tid": 2, "start_ns": 0, "end_ns": 10_000, "depth": 0,
-         "lane": 0, "self_ns": 7000, "unfinished": False, "args": None},
-        {"name": "read", "pid": 1, "tid": 2, "start_ns": 2000, "end_ns": 5000, "depth": 1,
-         "lane": 0, "self_ns": 3000, "unfinished": False, "args": {"n": 1}},
+        {"name": "wait", "category": None, "pid": "GPU", "tid": "q", "start_ns": 4000,
+         "end_ns": 9000, "depth": 0, "lane": 0, "self_ns": 5000, "unfinished": True, "args": None},
+        {"name": "work", "category": "a", "pid": 1, "tid": 2, "start_ns": 0, "end_ns": 10_000,
+         "depth": 0, "lane": 0, "self_ns": 7000, "unfinished": False, "args": None},
+        {"name": "read", "category": "b", "pid": 1, "tid": 2, "start_ns": 2000, "end_ns": 5000,
+         "depth": 1, "lane": 0, "self_ns": 3000, "unfinished": False, "args": {"n": 1}},
+        {"name": "get", "category": "net", "pid": 1, "tid": None,
+         "path": "Processes/1/Async/net/5", "start_ns": 1000, "end_ns": 3000, "depth": 0,
+         "lane": 0, "self_ns": 2000, "unfinished": False, "args": {"status": 500}},
     ]  # fmt: skip
+
+
+def test_statistics_report_the_async_spans_they_leave_out(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, trace: str
+) -> None:
+    (tmp_path / "async.json").write_text(json.dumps(EVENTS[-2:]))
+    only = str(tmp_path / "async.json")
+
+    printed = run(capsys, "stats", only)
+    found = json.loads(run(capsys, "stats", only, "--json"))
+    chosen = json.loads(run(capsys, "stats", trace, "--thread", "main", "--json"))
+
+    assert printed.splitlines()[-1] == (
+        "1 spans of async operations are not counted; meantime dump --kind spans prints them"
+    )
+    assert (found["rows"], found["async_spans"]) == ([], 1)
+    assert "async_spans" not in chosen
+    assert json.loads(run(capsys, "stats", trace, "--tree", "--json"))["async_spans"] == 1
+    with pytest.raises(SystemExit):
+        main(["stats", only, "--longest", "get"])
+    assert capsys.readouterr().err == (
+        "meantime: nothing is called 'get' in this part of the trace;"
+        " 1 spans of async operations are not counted\n"
+    )
+
+
+def test_the_share_of_a_recursive_function_counts_its_time_once(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    events = [
+        {"ph": "X", "name": "sort", "ts": ts, "dur": dur, "pid": 1, "tid": tid}
+        for tid, ts, dur in [(1, 0, 8), (1, 1, 6), (1, 2, 2), (2, 6, 4)]
+    ]
+    (tmp_path / "sort.json").write_text(json.dumps(events))
+    path = str(tmp_path / "sort.json")
+
+    (row,) = json.loads(run(capsys, "stats", path, "--json"))["rows"]
+    whole = run(capsys, "stats", path, "--json", "--from", "2us", "--to", "6us", "--whole")
+
+    assert (row["total_ns"], row["self_ns"], row["share"]) == (20_000, 12_000, 0.6)
+    (row,) = json.loads(whole)["rows"]
+    assert (row["total_ns"], row["share"]) == (16_000, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("trace", "options", "message"),
+    [
+        ("a;b 3\n", ["--whole"],
+         "--whole applies to spans of threads; this trace has samples only"),
+        ("a;b 3\n", ["--by", "thread"],
+         "--by thread applies to spans of threads; this trace has samples only"),
+        (json.dumps(EVENTS), ["--by", "state", "--whole"],
+         "--whole applies to spans; these are states"),
+        (json.dumps(EVENTS), ["--by", "state", "--thread", "main"],
+         "--thread applies to spans and samples; these are states"),
+    ],
+)  # fmt: skip
+def test_options_of_statistics_that_do_not_apply_are_refused(
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    trace: str,
+    options: list[str],
+    message: str,
+) -> None:
+    path = tmp_path / "trace.txt"
+    path.write_text(trace)
+
+    with pytest.raises(SystemExit) as stopped:
+        main(["stats", str(path), *options])
+
+    assert stopped.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_statistics_of_names_need_spans_or_samples(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "trace.csv"
+    path.write_text("start_ns,end_ns,path,value\n0,5,a,x\n")
+
+    with pytest.raises(SystemExit) as stopped:
+        main(["stats", str(path), "--by", "name"])
+
+    assert stopped.value.code == 1
+    assert capsys.readouterr().err == (
+        f"meantime: {path}: there are no spans and no samples for --by name\n"
+    )
 
 
 def test_counters_are_dumped_with_their_series(
@@ -215,8 +305,9 @@ def calls(tmp_path: Path) -> str:
             {
                 "longest": "g",
                 "rows": [
-                    {"name": "g", "pid": 1, "tid": 2, "start_ns": start, "end_ns": start + 2000,
-                     "depth": 1, "lane": 0, "self_ns": 2000, "unfinished": False, "args": args}
+                    {"name": "g", "category": None, "pid": 1, "tid": 2, "start_ns": start,
+                     "end_ns": start + 2000, "depth": 1, "lane": 0, "self_ns": 2000,
+                     "unfinished": False, "args": args}
                     for start, args in ((1000, None), (4000, {"n": 1}))
                 ],
             },
@@ -299,7 +390,7 @@ def test_samples_have_statistics_by_name(
         (["--callers", "f", "--by", "thread"], 2, "leave out --by thread"),
         (["--callers", "nothing"], 1, "nothing is called 'nothing'"),
         (["--thread", "no*"], 1, "no thread with spans or samples is called 'no*'"),
-        (["--thread", "main", "--by", "state"], 2, "--thread chooses among spans"),
+        (["--thread", "main", "--by", "state"], 2, "--thread applies to spans"),
         (["--against", "x"], 2, "write two times"),
     ],
 )

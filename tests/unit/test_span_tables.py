@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from meantime.history.build import build
+from meantime.history.ingest import build
+from meantime.query.durations import span_statistics
+from meantime.query.stacks import span_tree
 from meantime.testing import history_from_samples, history_from_spans
-from meantime.trace import Arguments, ArgumentText, Spans, Trace
+from meantime.trace import Arguments, ArgumentText, SpanFlag, Spans, Trace
 
 
 def test_spans_are_nested_by_their_times_whatever_their_order() -> None:
@@ -23,7 +25,82 @@ def test_what_partly_overlaps_stands_in_a_lane_of_its_own_and_is_counted() -> No
 
     assert spans.lane.tolist() == [0, 1, 1]
     assert spans.parent.tolist() == [-1, -1, 1]
-    assert dict(history.anomalies) == {"overlapping_span": 2}
+    assert dict(history.anomalies) == {"overlapping_span": 1}
+
+
+def test_an_overlapping_span_stays_inside_the_span_that_holds_it() -> None:
+    history = history_from_spans(
+        {"main": [("P", 0, 100), ("a", 10, 30), ("b", 20, 50), ("b1", 25, 45)]}
+    )
+
+    spans = history.spans()
+
+    assert spans.parent.tolist() == [-1, 0, 0, 2]
+    assert spans.depth.tolist() == [0, 1, 1, 2]
+    assert spans.lane.tolist() == [0, 0, 1, 1]
+    assert spans.self_ns.tolist() == [60, 20, 10, 20]
+    assert dict(history.anomalies) == {"overlapping_span": 1}
+    statistics = span_statistics(history)
+    assert dict(zip(statistics.keys, statistics.self_ns.tolist(), strict=True)) == {
+        "P": 60,
+        "a": 20,
+        "b1": 20,
+        "b": 10,
+    }
+
+
+def test_a_call_tree_counts_the_time_of_overlapping_spans_once() -> None:
+    history = history_from_spans(
+        {"main": [("P", 0, 100), ("a", 10, 30), ("b", 20, 50), ("b1", 25, 45)]}
+    )
+
+    tree = span_tree(history.spans())
+
+    stacks = [tree.stacks.frames_of(row) for row in range(len(tree))]
+    assert stacks == [["P"], ["P", "a"], ["P", "b"], ["P", "b", "b1"]]
+    assert tree.total.tolist() == [100, 10, 30, 20]
+    assert tree.own.tolist() == [60, 10, 10, 20]
+
+
+def test_the_states_of_other_lanes_are_those_of_their_depths() -> None:
+    history = history_from_spans(
+        {"main": [("P", 0, 100), ("a", 10, 30), ("b", 20, 50), ("b1", 25, 45), ("e", 27, 27)]}
+    )
+
+    paths = [
+        "/".join(history.attributes.path(int(quark))[4:])
+        for quark in history.quarks("Processes/1/Threads/main/**")
+        if history.has_values(np.array([quark], np.int32))[0]
+    ]
+
+    assert sorted(paths) == ["Lane/1/Stack/1", "Lane/1/Stack/2", "Stack/0", "Stack/1"]
+    quark = history.quark("Processes", "1", "Threads", "main", "Lane", "1", "Stack", "2")
+    assert [
+        (start, end, value)
+        for batch in history.interval_batches([quark])
+        for _, start, end, value, _, _ in batch
+    ] == [(0, 25, None), (25, 45, "b1"), (45, 100, None)]
+
+
+def test_an_empty_span_at_the_end_of_its_parent_is_selected_without_it() -> None:
+    structured = np.full(3, SpanFlag.STRUCTURED, np.uint8)
+    batch = Spans(
+        start_ns=np.array([0, 2, 10]),
+        end_ns=np.array([20, 10, 10]),
+        thread=np.zeros(3, np.int32),
+        name=np.arange(3, dtype=np.int32),
+        category=np.full(3, -1, np.int32),
+        level=np.arange(3, dtype=np.int32),
+        flags=structured,
+    )
+    trace = Trace("x", "list", iter([batch]), paths=[("t",)], values=["a", "b", "c"])
+    history = build(trace)
+
+    spans = history.spans(start_ns=10)
+
+    assert history.spans().parent.tolist() == [-1, 0, 1]
+    assert spans.name.to_list() == ["a", "c"]
+    assert spans.parent.tolist() == [-1, 0]
 
 
 def test_touching_and_empty_spans_of_one_name_stay_apart() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from meantime.errors import TimeRangeError
+from meantime.errors import MeantimeError, TimeRangeError
 from meantime.query.durations import span_statistics
 from meantime.query.stacks import callees, callers, difference, left_heavy, sample_tree, span_tree
 from meantime.testing import history_from_samples, history_from_spans
@@ -21,6 +21,13 @@ def test_statistics_by_category_and_by_thread_name_their_groups() -> None:
 def test_an_empty_range_is_refused() -> None:
     with pytest.raises(TimeRangeError, match="is empty"):
         span_statistics(history_from_spans({"t": [("a", 0, 4)]}), start_ns=4, end_ns=4)
+
+
+def test_durations_that_do_not_fit_together_are_refused() -> None:
+    history = history_from_spans({"t": [("a", 0, 2**62), ("a", 1, 2**62), ("a", 2, 2**62)]})
+
+    with pytest.raises(MeantimeError, match="add up to more than 2"):
+        span_statistics(history)
 
 
 def test_times_outside_the_range_are_cut_off_also_from_what_is_inside() -> None:

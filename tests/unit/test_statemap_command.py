@@ -117,6 +117,96 @@ def test_a_state_that_is_not_in_the_file_exits_with_1_and_no_output(
     assert not (tmp_path / "out.svg").exists()
 
 
+EARLY = [
+    (["-s", "c"], 'cannot sort by state "c": no such state; there are "a", "b"', 1),
+    (["-S", "c"], 'unknown stack sorting state "c"; there are "a", "b"', 1),
+    (["-c", "0"], "the coalesce factor is 0: it must be at least 1", 2),
+    (
+        ["-f", "["],
+        "the filter '[' is not a regular expression: unterminated character set at position 0",
+        2,
+    ),
+]
+
+
+@pytest.mark.parametrize(("options", "sentence", "expected"), EARLY)
+def test_options_are_checked_before_the_input_is_read(
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    options: list[str],
+    sentence: str,
+    expected: int,
+) -> None:
+    path = tmp_path / "t.statemap"
+    path.write_text(TRACE + "this cannot be read")
+
+    status, out, err = run(capsys, *options, str(path), "-o", str(tmp_path / "out.svg"))
+
+    assert (status, out, err) == (expected, "", f"meantime: {sentence}\n")
+
+
+def test_colors_are_checked_before_the_input_is_read_and_name_the_file(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, trace: str
+) -> None:
+    path = tmp_path / "other.statemap"
+    red = TRACE.replace('{"value": 0}', '{"value": 0, "color": "Red"}')
+    far = '{"entity": "x", "description": "it stands far behind the beginning"}' * 2_000
+    for text in (red + "this cannot be read", far + red):
+        path.write_text(text)
+
+        status, out, err = run(capsys, trace, str(path), "-o", str(tmp_path / "out.svg"))
+
+        assert (status, out) == (1, "")
+        assert err == (
+            f'meantime: {path}: illegal color "Red" for state "a":'
+            " it must be #rrggbb or a CSS color name in lower case\n"
+        )
+
+
+def test_a_file_without_states_is_named(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, trace: str
+) -> None:
+    path = tmp_path / "x.folded"
+    path.write_text("a;b 1\n")
+
+    status, _, err = run(capsys, trace, str(path), "-o", str(tmp_path / "out.svg"))
+
+    assert (status, err) == (1, f"meantime: {path}: there are no states to draw in this trace\n")
+
+
+EVENTS = """
+{"time": "12", "entity": "x", "event": "e", "target": "z"}
+{"time": "12", "entity": "x", "event": "e", "target": "y"}
+{"time": "13", "entity": "z", "event": "e", "target": "x"}
+{"time": "14", "entity": "z", "event": "e"}
+{"time": "50", "entity": "x", "event": "e"}
+"""
+
+
+@pytest.mark.parametrize("options", [["-n"], ["-o", "out.svg"]])
+def test_events_that_are_not_drawn_whole_are_counted(
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    options: list[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "t.statemap"
+    path.write_text(TRACE + EVENTS)
+
+    status, _, err = run(capsys, str(path), *options)
+
+    assert status == 0
+    assert [line.split(": ")[1] for line in err.splitlines()[1:]] == [
+        "1 event_after_end",
+        "2 event_without_row",
+        "1 target_without_row",
+    ]
+    status, _, err = run(capsys, str(path), *options, "--strict")
+    assert status == 1
+    assert "with --strict: 1 event_after_end" in err
+
+
 def test_standard_output_is_the_svg(capsysbinary: pytest.CaptureFixture[bytes], trace: str) -> None:
     with pytest.raises(SystemExit):
         main(["statemap", trace])

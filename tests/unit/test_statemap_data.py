@@ -164,12 +164,30 @@ def test_an_offset_given_by_hand_overrides_the_clocks() -> None:
     [
         (StatemapOptions(begin_ns=5, end_ns=4), "begin offset must be less than end offset"),
         (StatemapOptions(begin_ns=-(2**62), end_ns=2**62), "longer than the 292 years"),
-        (StatemapOptions(filter="("), "not a regular expression"),
     ],
 )
 def test_what_cannot_be_asked_for_is_a_usage_error(options: StatemapOptions, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         build([history((0, "x", "a"))], options)
+
+
+def test_a_filter_that_is_no_regular_expression_is_refused_before_anything_is_read() -> None:
+    with pytest.raises(UsageError, match=r"the filter '\(' is not a regular expression"):
+        StatemapOptions(filter="(")
+
+
+def test_intervals_behind_the_window_are_not_clipped_if_they_have_no_length() -> None:
+    builder = HistoryBuilder()
+    quark = builder.quark("a")
+    builder.modify(0, quark, "x")
+    builder.modify(9, quark, "y")
+    drawn = builder.close(10)
+
+    def after(end_ns: int) -> int:
+        return build([drawn], StatemapOptions(end_ns=end_ns)).panels[0].clipped.after
+
+    # the change at 9 only ends the data; before it, it is one that is left out
+    assert (after(9), after(8), after(10)) == (0, 1, 0)
 
 
 def test_a_window_behind_all_data_says_where_they_end() -> None:
@@ -193,15 +211,15 @@ def test_more_rows_than_rectangles_are_wanted_keep_one_each() -> None:
 
     (shown,) = count([builder.close(30_000)], StatemapOptions(coalesce=100))
 
-    assert shown == 20_000
+    assert shown.rectangles == 20_000
 
 
 def test_the_json_document_holds_hostile_names() -> None:
-    name = '</script>"\n\ud800\0'
+    name = '</script>"\n\0'
     builder = HistoryBuilder()
     quark = builder.quark(name)
     builder.modify(0, quark, name)
-    builder._engine.catalogue.descriptions[quark] = name
+    builder.contents.catalogue.metadata.descriptions[quark] = name
 
     shown = json.loads(document.render(build([builder.close(5)])))
 

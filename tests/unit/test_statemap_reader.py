@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from meantime.errors import InputError
+from meantime.history.ingest import build
 from meantime.readers import open_trace, recognise, statemap
 from meantime.readers.contract import ReadOptions
 from meantime.readers.source import Source
@@ -165,7 +166,9 @@ def test_a_value_may_come_with_a_datum() -> None:
 
     assert [row[4:] for row in rows] == [
         (),
-        *((float(number),) for number in [*numbers, numbers[-1]]),
+        *((float(number),) for number in numbers[:-1]),
+        (),  # replaced at once by the next
+        (float(numbers[-1]),),
     ]
     assert [lane.pattern for lane in trace.lanes] == ["*", "*/value"]
     assert trace.lanes[1].kind == "counter"
@@ -237,11 +240,41 @@ def test_a_datum_with_a_stray_key_and_a_tag_is_a_definition_and_counted() -> Non
     assert dict(trace.anomalies) == {"definition_with_time": 1}
 
 
-def test_equal_times_of_an_entity_are_counted() -> None:
-    trace, rows = read(META + '["5","a",1,null]["5","b",1,null]["5","a",0,null]["5","a",1,null]')
+@pytest.mark.parametrize(
+    ("data", "replaced"),
+    [
+        (["a 10 0", "a 10 1", "a 20 0"], 1),
+        (["a 10 0", "a 10 1", "a 10 0", "a 20 0"], 2),
+        (["a 10 0", "a 10 1", "b 10 0", "a 10 0", "a 10 1", "a 20 0"], 3),
+        (["a 10 0 1.5", "a 10 1 2.5", "a 20 0"], 1),
+        (["a 10 0 1.5", "a 10 1", "b 10 1 7", "a 20 0"], 1),
+        (["a 10 0 1.5", "a 10 1 2.5", "b 10 0 3", "a 10 0 4", "a 20 1"], 2),
+        # the same state once more changes nothing
+        (["a 10 0", "a 10 0", "a 20 0"], 0),
+    ],
+)
+def test_each_state_that_is_replaced_at_once_is_counted_once(
+    data: list[str], replaced: int
+) -> None:
+    text = META
+    for each in data:
+        entity, time, state, *value = each.split()
+        text += f'{{"time": "{time}", "entity": "{entity}", "state": {state}'
+        text += f', "value": {value[0]}}}' if value else "}"
 
-    assert len(rows) == 4
-    assert dict(trace.anomalies) == {"zero_length_state": 2}
+    history = build(statemap.read(Source("x", io.BytesIO(text.encode())), ReadOptions()))
+
+    assert dict(history.anomalies) == ({"zero_length_state": replaced} if replaced else {})
+
+
+def test_the_value_of_the_last_datum_of_a_time_counts() -> None:
+    text = META
+    for time, state, value in ((10, 0, 1.5), (10, 1, 2.5), (20, 0, 3.0)):
+        text += f'{{"time": "{time}", "entity": "a", "state": {state}, "value": {value}}}'
+
+    history = build(statemap.read(Source("x", io.BytesIO(text.encode())), ReadOptions()))
+
+    assert history.state(history.quark("a", "value"), 15).value == 2.5
 
 
 def test_metadata_may_come_last_and_in_parts() -> None:
@@ -366,7 +399,69 @@ def test_lenient_reading_counts_what_is_bad_and_goes_on() -> None:
     )
 
     assert [row[0] for row in rows] == [6, 8, 10, 11]
-    assert dict(trace.anomalies) == {"bad_record": 6}
+    # the third line, the seventh with the eighth, and what is left of that: " x"
+    assert dict(trace.anomalies) == {"bad_record": 6, "skipped_bytes": 40 + 3 + 27 + 1}
+
+
+def test_lenient_reading_goes_on_within_a_line() -> None:
+    data = [f'{{"time": "{time}", "entity": "a", "state": {time % 2}}}' for time in range(1000)]
+    data[10] = data[10].replace("entity", "entity\x01")
+    data[500] = data[500].replace('"entity"', "entity")
+    data[700] = "x" * 5_000
+    data[-1] = data[-1].replace(": ", " ")
+
+    trace, rows = read(META + "".join(data), lenient=True)
+
+    assert [row[0] for row in rows] == [t for t in range(1000) if t not in (10, 500, 700, 999)]
+    skipped = sum(len(data[bad].encode()) for bad in (10, 500, 700, 999))
+    assert dict(trace.anomalies) == {"bad_record": 4, "skipped_bytes": skipped}
+
+
+def test_events_at_the_end_and_after_it_are_counted() -> None:
+    events = "".join(f'{{"time": "{t}", "entity": "a", "event": "e"}}' for t in (9, 300, 8, 5))
+    data = "".join(f'["{time}","a",{time % 2},null]' for time in range(1, 10))
+
+    assert dict(read(META + events + data)[0].anomalies) == {"event_after_end": 2}
+    assert dict(read(META + data + events)[0].anomalies) == {"event_after_end": 2}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "reason"),
+    [
+        (
+            '{"start": [1, 2], "colour": 1}\n{"states": {"on": {"value": 0}}}',
+            (
+                'missing metadata payload: "start" is given nowhere; --lenient skipped line 1:'
+                ' unknown metadata key "colour": there are start, title, host, entityKind, states'
+            ),
+        ),
+        (
+            '{"start": [1.5, 2]}\n{"states": {"on": {"value": 1}}}',
+            (
+                'missing metadata payload: "states" is given nowhere; --lenient skipped line 1:'
+                ' "start" is [1.5, 2], not a number of seconds and one of nanoseconds'
+            ),
+        ),
+        (
+            '{"start": [1, 2]}\n{"states": {"on": {"val',
+            'missing metadata payload: "states" is given nowhere; the input is truncated',
+        ),
+    ],
+)
+def test_missing_metadata_are_said_with_their_cause(metadata: str, reason: str) -> None:
+    with pytest.raises(InputError) as caught:
+        read(metadata, lenient=True)
+
+    assert caught.value.reason == reason
+
+
+def test_an_input_cut_inside_its_metadata_is_said_to_be_truncated() -> None:
+    with pytest.raises(InputError) as caught:
+        read('["1","a",0,null]{"start": [1, 2]}{"states": {"on": {"val')
+
+    assert caught.value.reason == (
+        'missing metadata payload: "states" is given nowhere; the input is truncated'
+    )
 
 
 def test_what_is_after_the_window_is_left_out_unchecked_but_sets_the_end() -> None:
@@ -565,3 +660,16 @@ def test_a_trace_comes_through_standard_input(monkeypatch: pytest.MonkeyPatch) -
     trace = open_trace("-")
 
     assert changes(trace, list(trace.batches)) == [(1, "a", "on", None)]
+
+
+@pytest.mark.parametrize(
+    ("datum", "key"),
+    [
+        ('{"time": -0, "entity": "a", "state": 0}', "time"),
+        ('{"time": 0, "entity": "a", "state": -0}', "state"),
+    ],
+)
+def test_minus_0_is_no_whole_number(datum: str, key: str) -> None:
+    wanted = {"time": "not a whole number of nanoseconds", "state": "not the number of a state"}
+
+    assert refusal(META + datum).endswith(f'illegal datum: "{key}" is -0.0, {wanted[key]}')

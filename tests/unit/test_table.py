@@ -63,9 +63,29 @@ def test_intervals_are_states_and_between_them_is_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("time_ns,name\n1,a\n1.5,b\n", "row 2: its times are no integers"),
-        ("time_ns,name\n99999999999999999999,a\n", "row 1"),
-        ("start_ns,end_ns,path,value\n5,4,a,b\n", "row 1: .* its end is before its start"),
+        ("time_ns,name\n1,a\n1.5,b\n", "row 2: its time_ns is not an integer of nanoseconds"),
+        ("time_ns,name\n99999999999999999999,a\n", "row 1: its time_ns is not an integer"),
+        ("time_ns,name\n1,a\nnan,b\n", "row 2: its time_ns is not an integer"),
+        ("time_ns,name\n1,a\ninf,b\n", "row 2: its time_ns is not an integer"),
+        (f"time_ns,name\n1,a\n{'9' * 5000},b\n", "row 2: its time_ns is not an integer"),
+        ("time_ns,name\n1,a\n1\0,b\n", "row 2: its time_ns is not an integer"),
+        ("time_ns,name\n1,a\n,b\n", "row 2: its time_ns is not an integer"),
+        (f"time_ns,name\n1,a\n{2**63 - 1},b\n", "row 2: its time_ns is not an integer"),
+        (f"time_ns,name\n1,a\n{2**63 - 2},b\n", "row 2: its time_ns is not an integer"),
+        (f"time_ns,name\n1,a\n{-(2**63)},b\n", "row 2: its time_ns is not an integer"),
+        ("time_ns,name,weight\n1,a,1\n2,b,x\n", "row 2: its weight is not an integer"),
+        (f"time_ns,name,weight\n1,a,{2**63}\n", "row 1: its weight is not an integer"),
+        (
+            "start_ns,end_ns,path,value\n-9223372036854775808,0,a,x\n-9223372036854775808,5,b,y\n",
+            "row 1: its start_ns is not an integer of nanoseconds that fits into 64 bits",
+        ),
+        (
+            "start_ns,end_ns,path,value\n0,9223372036854775807,a,x\n",
+            "row 1: its end_ns is not an integer of nanoseconds that fits into 64 bits",
+        ),
+        ("start_ns,end_ns,path,value\n5,4,a,b\n", "row 1: its end_ns is before its start_ns"),
+        ("time_ns,name,time_ns\n1,a,2\n", "the table has the column time_ns twice"),
+        ("time_ns,name," + "x" * 140_000 + "\n1,a\n", r"table\.csv:1: it is not CSV that can"),
         ("start_ns,end_ns,path,value\n0,5,a,b\n4,6,a,c\n", "intervals of 'a' overlap at 4 ns"),
         ("start_ns,end_ns,path,value\n0,5,a/*,b\n", "row 1: 'a/\\*' is not a path"),
     ],
@@ -96,6 +116,57 @@ def test_parquet_says_the_same_as_csv(tmp_path: Path) -> None:
     (tmp_path / "broken.parquet").write_bytes(path.read_bytes()[:40])
     with pytest.raises(InputError, match="not a Parquet file"):
         meantime.open(tmp_path / "broken.parquet")
+
+
+@pytest.mark.parametrize("time_ns", [2**63 - 3, -(2**63) + 1])
+def test_the_latest_and_earliest_times_are_read(tmp_path: Path, time_ns: int) -> None:
+    samples = read(tmp_path, f"time_ns,name\n{time_ns},a\n").samples()
+
+    assert samples.time_ns.tolist() == [time_ns]
+
+
+def test_a_table_with_many_columns_is_read(tmp_path: Path) -> None:
+    names = ",".join(f"c{number}" for number in range(9_000))
+    text = f"time_ns,name,{names}\n1,a{',0' * 9_000}\n2,b\n"
+
+    assert read(tmp_path, text).samples().time_ns.tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"time_ns": [1, 2.5], "name": ["a", "b"]}, "row 1: its time_ns is not an integer"),
+        ({"time_ns": [1, None], "name": ["a", "b"]}, "row 2: its time_ns is not an integer"),
+        ({"time_ns": [1, 2**64 - 1], "name": ["a", "b"]}, "row 2: its time_ns is not an integer"),
+        ({"time_ns": [1, -(2**63)], "name": ["a", "b"]}, "row 2: its time_ns is not an integer"),
+        ({"time_ns": [[1], [2]], "name": ["a", "b"]}, "row 1: its time_ns is not an integer"),
+        ({"time_ns": [True, 2**63 > 0], "name": ["a", "b"]}, "row 1: its time_ns is not an"),
+        ({"time_ns": [1], "other": ["a"]}, "a table needs the columns time_ns and name"),
+    ],
+)
+def test_parquet_of_other_types_is_refused(
+    tmp_path: Path, columns: dict[str, list[object]], message: str
+) -> None:
+    pa = pytest.importorskip("pyarrow", reason="the extra [arrow] is not installed")
+    table = {
+        name: pa.array(values, pa.uint64()) if 2**64 - 1 in values else pa.array(values)
+        for name, values in columns.items()
+    }
+    path = tmp_path / "x.parquet"
+    import_module("pyarrow.parquet").write_table(pa.table(table), path)
+
+    with pytest.raises(InputError, match=message):
+        meantime.open(path)
+
+
+def test_text_that_is_not_utf_8_in_parquet_is_refused(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow", reason="the extra [arrow] is not installed")
+    path = tmp_path / "x.parquet"
+    names = pa.array([b"a", b"\xff"]).view(pa.string())
+    import_module("pyarrow.parquet").write_table(pa.table({"time_ns": [1, 2], "name": names}), path)
+
+    with pytest.raises(InputError, match="the column name cannot be read"):
+        meantime.open(path)
 
 
 def test_bytes_that_are_no_table_are_of_no_known_format(tmp_path: Path) -> None:

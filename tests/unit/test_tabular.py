@@ -34,6 +34,7 @@ def test_strings_are_a_dictionary_and_missing_tags_are_null() -> None:
     assert pyarrow.types.is_dictionary(table.schema.field("value").type)
     assert table.to_pydict() == {
         "quark": [0, 0, 0],
+        "path": ["disk0", "disk0", "disk0"],
         "start_ns": [0, 2, 3],
         "end_ns": [2, 3, 4],
         "value": ["a", None, "b"],

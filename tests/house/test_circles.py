@@ -1,0 +1,72 @@
+"""No module needs itself by way of others, not even for types."""
+
+from __future__ import annotations
+
+import ast
+from graphlib import CycleError, TopologicalSorter
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# Imports that are left out, each with its reason. Nothing is to be added.
+_EXCEPTIONS = {
+    # a pickled history is opened again where it is kept, so a History names what opens one
+    ("meantime.history.history", "meantime.history.directory.open"),
+    # stats() and sql() are methods of a history for its users, and import their query when called
+    ("meantime.history.history", "meantime.query.durations"),
+    ("meantime.history.history", "meantime.query.sql"),
+    ("meantime.history.history", "meantime.query.statistics"),
+    ("meantime.history.history", "meantime.query.threads"),
+    # records.py defines the type that the readers of each kind take, and calls them
+    ("meantime.readers.chrome.records", "meantime.readers.chrome.asynchronous"),
+    ("meantime.readers.chrome.records", "meantime.readers.chrome.counters"),
+    ("meantime.readers.chrome.records", "meantime.readers.chrome.flows"),
+    ("meantime.readers.chrome.records", "meantime.readers.chrome.objects"),
+}
+
+
+def imports(source: Path) -> dict[str, set[str]]:
+    """Return the modules below a directory, and those that each imports anywhere in its text."""
+    modules = {}
+    for path in source.rglob("*.py"):
+        name = ".".join(path.relative_to(source).with_suffix("").parts)
+        modules[name.removesuffix(".__init__")] = path
+    graph: dict[str, set[str]] = {}
+    for name, path in modules.items():
+        imported = graph[name] = set()
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                imported |= {alias.name for alias in node.names} & modules.keys()
+            elif isinstance(node, ast.ImportFrom) and node.module is not None:
+                for alias in node.names:
+                    full = f"{node.module}.{alias.name}"
+                    imported |= {full if full in modules else node.module} & modules.keys()
+    return graph
+
+
+def test_no_module_imports_itself_through_others(root: Path) -> None:
+    graph = imports(root / "src")
+    unused = {pair for pair in _EXCEPTIONS if pair[1] not in graph[pair[0]]}
+    for importer, imported in _EXCEPTIONS - unused:
+        graph[importer].remove(imported)
+
+    try:
+        TopologicalSorter(graph).prepare()
+        circle = []
+    except CycleError as error:
+        circle = error.args[1]
+
+    assert unused == set()
+    assert circle == []
+
+
+def test_imports_for_types_and_inside_functions_count(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "__init__.py").write_text("import a.b\n")
+    (tmp_path / "a" / "b.py").write_text(
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from a import c\n"
+    )
+    (tmp_path / "a" / "c.py").write_text("def f():\n    from a.b import name\n")
+
+    assert imports(tmp_path) == {"a": {"a.b"}, "a.b": {"a.c"}, "a.c": {"a.b"}}

@@ -1,0 +1,119 @@
+"""Each option with each kind of input that it says nothing about: refused, never ignored."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from meantime.cli import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SPAN = {"ph": "X", "pid": 1, "tid": 1, "ts": 1, "dur": 5, "name": "f"}
+SWITCH = (
+    "sched:sched_switch: prev_comm=x prev_pid=1 prev_prio=120 prev_state=S ==>"
+    " next_comm=y next_pid=2 next_prio=120"
+)
+INPUTS = {
+    "states": "start_ns,end_ns,path,value\n0,5,a,on\n5,9,a,off\n",
+    "spans": json.dumps([SPAN, SPAN | {"ts": 2, "dur": 1, "name": "g"}]),
+    "samples": "a 1 [000] 1.000000: cycles: \n\t1 f (x)\n\nb 2 [000] 1.500000: cycles: \n",
+    "events": '{"time_ns": 1, "name": "e"}\n{"time_ns": 5, "name": "e"}\n',
+    "switches": f"x 1 [000] 1.000000: {SWITCH}\ny 2 [000] 2.000000: {SWITCH}\n",
+}
+
+# command with FILE for the input, kinds of input it is refused for, exit status, sentence
+CASES = [
+    ("stats FILE --whole --by state", "states spans samples", 2, "--whole applies to spans; "),
+    ("stats FILE --whole --by entity", "states", 2, "--whole applies to spans; "),
+    ("stats FILE --whole", "states", 2, "--whole applies to spans; "),
+    ("stats FILE --whole", "samples", 2, "--whole applies to spans of threads; "),
+    ("stats FILE --against 0..3", "states events", 1, "no spans and no samples for --against"),
+    ("stats FILE --tree", "states", 1, "no spans and no samples for --tree"),
+    ("stats FILE --callers f", "states", 1, "no spans and no samples for --callers"),
+    ("stats FILE --callees f", "states", 1, "no spans and no samples for --callees"),
+    ("stats FILE --longest f", "states", 1, "no spans and no samples for --longest"),
+    ("stats FILE --histogram f", "states", 1, "no spans and no samples for --histogram"),
+    ("stats FILE --longest f", "samples", 2, "--longest applies to spans of threads; "),
+    ("stats FILE --histogram f", "samples", 2, "--histogram applies to spans of threads; "),
+    ("stats FILE --by category", "samples", 2, "--by category applies to spans of threads; "),
+    ("stats FILE --by thread", "samples", 2, "--by thread applies to spans of threads; "),
+    ("stats FILE --by state --tree", "spans", 2, "leave out --by state"),
+    (
+        "stats FILE --by state --thread 1",
+        "states spans",
+        2,
+        "--thread applies to spans and samples; ",
+    ),
+    ("flame FILE -o OUT.svg", "states events", 1, "there are no spans and no samples"),
+    ("flame FILE -o OUT.svg --chart", "samples", 1, "there are no spans, which a chart draws"),
+    ("flame FILE -o OUT.svg --chart --whole", "spans", 2, "whole does not apply to a chart"),
+    ("flame FILE -o OUT.svg --chart --event e", "spans", 2, "event does not apply to a chart"),
+    (
+        "flame FILE -o OUT.svg --chart --offset 0s..1ms",
+        "spans",
+        2,
+        "offset does not apply",
+    ),
+    ("flame FILE -o OUT.svg --period 2s", "spans samples", 2, "period is the period of offset"),
+    ("flame FILE -o OUT.svg --whole", "samples", 1, "there are no spans, which whole applies to"),
+    (
+        "flame FILE -o OUT.svg --whole --event cycles",
+        "samples",
+        2,
+        "whole applies to spans; offset",
+    ),
+    ("flame FILE -o OUT.svg --event e", "spans", 1, "there are no samples in this part"),
+    ("flame FILE -o OUT.svg --offset 0s..1ms", "spans", 1, "there are no samples in this part"),
+    ("flame FILE -o OUT.svg --elided", "spans", 2, "elided needs against"),
+    ("heatmap FILE -o OUT.svg --event e", "states", 1, "no samples and no spans for --event"),
+    ("heatmap FILE -o OUT.svg --event f --state on", "spans", 2, "state applies to states"),
+    ("heatmap FILE -o OUT.svg --weight", "states spans", 2, "have no weight: ns, count"),
+    ("heatmap FILE -o OUT.svg --value ns", "samples", 2, "samples have no ns: count, weight"),
+    ("heatmap FILE -o OUT.svg --value starts", "samples", 2, "samples have no starts"),
+    ("heatmap FILE -o OUT.svg --by state", "samples spans", 2, "by 'state'; choose one of"),
+    ("heatmap FILE -o OUT.svg --by event", "states spans", 2, "by 'event'; choose one of"),
+    ("heatmap FILE -o OUT.svg --state running", "samples", 1, "nothing is ever in a state"),
+    ("query FILE at 1 --bins 3", "states", 2, "--bins does not apply to at: shares"),
+    ("query FILE tree --from 1", "states", 2, "--from does not apply to tree: intervals, shares"),
+    ("query FILE state a 1 --to 3", "states", 2, "--to does not apply to state: intervals, shares"),
+    ("query FILE shares a --resolution 3", "states", 2, "--resolution does not apply to shares"),
+    ("query FILE intervals a --bins 3", "states", 2, "--bins does not apply to intervals: shares"),
+    ("statemap FILE -o OUT.svg", "samples events", 1, "there are no states to draw"),
+]
+
+
+@pytest.mark.parametrize(
+    ("command", "kind", "refusal"),
+    [
+        (command, kind, (status, sentence))
+        for command, kinds, status, sentence in CASES
+        for kind in kinds.split()
+    ],
+)
+def test_an_option_that_does_not_apply_is_refused(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    command: str,
+    kind: str,
+    refusal: tuple[int, str],
+) -> None:
+    status, sentence = refusal
+    path = tmp_path / "input"
+    path.write_text(INPUTS[kind])
+    words = [
+        str(path) if word == "FILE" else word.replace("OUT", str(tmp_path / "out"))
+        for word in command.split()
+    ]
+
+    with pytest.raises(SystemExit) as stopped:
+        main(words)
+
+    out, err = capsys.readouterr()
+    assert (stopped.value.code, out) == (status, "")
+    assert sentence in err
+    assert len(err.splitlines()) == 1
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["input"]

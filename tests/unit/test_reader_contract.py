@@ -1,0 +1,175 @@
+"""The project's own readers and histories keep to the contracts that others are tested by."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+from corpus import FORMATS
+
+from meantime.history import HistoryBuilder
+from meantime.history.ingest import build
+from meantime.readers import (
+    chrome,
+    cpuprofile,
+    folded,
+    jsonl,
+    packed,
+    perf,
+    spall,
+    speedscope,
+    statemap,
+    table,
+)
+from meantime.readers.contract import ReadOptions
+from meantime.readers.source import Source
+from meantime.testing.contracts import OTHER_FORMATS, HistoryContract, ReaderContract, Sample
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from meantime.columns import Value
+    from meantime.history.history import History
+
+
+def sample(
+    format_: str, name: str, rows: Mapping[str, int], anomalies: Mapping[str, int] | None = None
+) -> Sample:
+    """Return one of the inputs that are fuzzed too."""
+    (data,) = [files[name] for files in FORMATS[format_].samples() if name in files]
+    return Sample(name, data, rows, anomalies or {})
+
+
+class TestFolded(ReaderContract):
+    reader = folded
+    samples = (Sample("a.folded", b"main;work 3\nmain;[unknown] 1\r\n\nmain 2\n", {"Samples": 3}),)
+    damaged = b"main;work 3\nmain;work\nmain;rest 1\n"
+
+
+class TestSpeedscope(ReaderContract):
+    reader = speedscope
+    samples = (
+        sample("speedscope", "both.json", {"Spans": 2, "Samples": 3}),
+        sample("speedscope", "evented.json", {"Spans": 2}),
+    )
+    damaged = b'{"shared": {"frames": []}, "profiles": [{"type": "other"}]}'
+
+
+class TestCpuProfile(ReaderContract):
+    reader = cpuprofile
+    samples = (
+        sample("cpuprofile", "children.cpuprofile", {"Samples": 4}),
+        sample("cpuprofile", "parents.cpuprofile", {"Samples": 4}),
+    )
+
+
+class TestSpall(ReaderContract):
+    reader = spall
+    samples = (
+        sample("spall", "v0.spall", {"Spans": 3}),
+        sample("spall", "v1.spall", {"Spans": 2}),
+        sample("spall", "v3.spall", {"Spans": 3}),
+    )
+
+
+class TestStatemap(ReaderContract):
+    reader = statemap
+    samples = (
+        sample(
+            "statemap", "short.statemap", {"StateChanges": 9, "Points": 1}, {"event_after_end": 1}
+        ),
+    )
+    damaged = (
+        b'{"start": [0, 0], "states": {"on": {"value": 0}}}\n'
+        b'{"time": "1", "entity": "a", "state": 0}\n{"time": "2", "entity": "a", "state": 7}\n'
+    )
+
+
+class TestTable(ReaderContract):
+    reader = table
+    samples = (
+        sample("csv", "table0.csv", {"StateChanges": 7}),
+        sample("csv", "table1.csv", {"Samples": 4}),
+        sample("parquet", "table0.parquet", {"StateChanges": 5}),
+    )
+    damaged = b"start_ns,end_ns,path,value\n0,5,a,x\nfive,9,a,y\n"
+
+
+class TestPerf(ReaderContract):
+    reader = perf
+    samples = (
+        Sample(
+            "perf.txt",
+            b"java 7 [000] 1.000000:  1 cycles: \n\t 7f start (x)\n\t 80 main (x)\n\n"
+            b"java 7 [000] 2.000000:  1 cycles: \n\t 7f start (x)\n\n",
+            {"Samples": 2},
+        ),
+    )
+
+
+class TestJsonLines(ReaderContract):
+    reader = jsonl
+    samples = (sample("jsonl", "few.jsonl", {"Events": 12}),)
+    damaged = b'{"time_ns": 1, "name": "start"}\n{"time_ns": 2}\n'
+
+
+class TestChrome(ReaderContract):
+    reader = chrome
+    samples = (
+        sample(
+            "chrome",
+            "phases.json",
+            {"Spans": 3, "Counters": 2, "Flows": 1, "Points": 4, "StateChanges": 3},
+        ),
+        sample("chrome", "profile.json", {"Samples": 3}),
+    )
+    damaged = b'[{"ph": "X", "name": "a", "ts": 1, "dur": 2}, {"ph": }]'
+    # any JSON object may be one, whose events stand far behind its beginning
+    others: Mapping[str, bytes] = {
+        name: head for name, head in OTHER_FORMATS.items() if not head.startswith(b"{")
+    }
+
+
+class TestPacked(ReaderContract):
+    reader = packed
+    samples = (
+        sample(
+            "mtrz",
+            "0.mtrz",
+            {"StateChanges": 23, "Flows": 2, "Samples": 6},
+            {
+                "file_damaged": 3,
+                "records_lost": 3,
+                "records_rotated": 4,
+                "samples_skipped": 1,
+                "samples_torn": 1,
+            },
+        ),
+    )
+
+
+class TestHistoryOfATrace(HistoryContract):
+    def build(self, path: Path | None) -> History:
+        (data,) = FORMATS["statemap"].samples()[0].values()
+        source = Source("a.statemap", io.BytesIO(data))
+        return build(statemap.read(source, ReadOptions()), path)
+
+
+class TestHistoryOfNumbersAndStrings(HistoryContract):
+    def build(self, path: Path | None) -> History:
+        changes: list[tuple[int, str, Value]] = [
+            (0, "a", "x"),
+            (1, "c", 0.5),
+            (2, "b", 1),
+            (4, "c", float("nan")),
+            (5, "a", None),
+            (5, "b", -(2**63)),
+            (6, "b", 2**63 - 1),
+            (8, "c", -1.0),
+            (9, "a", "y"),
+        ]
+        builder = HistoryBuilder(path)
+        for time_ns, name, value in changes:
+            builder.modify(time_ns, builder.quark(name), value)
+        return builder.close(20)
