@@ -19,7 +19,7 @@ import numpy as np
 
 from meantime.columns import Coded
 from meantime.history import HistoryBuilder
-from meantime.history.opening import open_history
+from meantime.history.directory.open import open_history
 from meantime.units import format_bytes, format_ns
 
 if TYPE_CHECKING:
