@@ -421,8 +421,11 @@ cdef class TaskStates:
     cdef int stall(self, int64_t time_ns, int32_t stream, int64_t duration_ns) noexcept nogil:
         # the thread wrote its records, and that is none of the program's doing
         cdef Stream *s = &self.streams[stream]
-        cdef int64_t since_ns = max(time_ns - duration_ns, s.latest_ns)
+        cdef int64_t since_ns = s.latest_ns
         cdef int what, failed = 0
+        # a damaged record may give any duration, which is then longer than the thread is known
+        if duration_ns >= 0 and time_ns >= INT64_MIN + duration_ns:
+            since_ns = max(time_ns - duration_ns, since_ns)
         for what in range(E_LOOP, E_THREAD + 1):
             if s.entity[what] >= 0 and s.state[what] == S_RUNNING and since_ns < time_ns:
                 failed |= self.change(since_ns, s.entity[what], S_STALL, -1)

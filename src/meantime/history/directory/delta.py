@@ -176,6 +176,14 @@ def _range(pair: Any) -> tuple[int, int]:
     return from_ns, to_ns
 
 
+def _provenance(texts: Any) -> dict[str, str]:
+    provenance = _texts(texts)
+    records = provenance.get("records", "0")
+    if not (records.isascii() and records.isdecimal()):
+        raise ValueError(f"the number of records is {records!r}")
+    return provenance
+
+
 def _clock(clock: dict[str, Any]) -> Clock:
     return Clock(
         clock["kind"] if clock["kind"] in get_args(ClockKind) else "unknown",
@@ -235,5 +243,5 @@ _FACTS: dict[str, Callable[[Catalogue, Any], None]] = {
     "lost": _recall("lost", lambda ranges: [_range(pair) for pair in ranges]),
     "anomalies": _recall_anomalies,
     "found": _recall_found,
-    "provenance": _recall("provenance", _texts),
+    "provenance": _recall("provenance", _provenance),
 }

@@ -232,6 +232,9 @@ def _closing(loaded: LoadedHistory, closed: Any) -> dict[str, Any]:
         heads and not start_ns <= heads[0].base_ns <= heads[-1].last_ns < end_ns
     ):
         raise ValueError(f"the range [{start_ns}, {end_ns}) does not hold all changes")
+    bounds = loaded.catalogue.metadata.bounds
+    if bounds is not None and not start_ns <= bounds[0] <= bounds[1] <= end_ns:
+        raise ValueError(f"the trace's bounds {bounds} are outside the history's range")
     for column in items_in(closed, "tables", list):
         name, kind, rows, offset, checksum = column
         if type(name) is not str or type(kind) is not str:
