@@ -15,8 +15,6 @@ import pytest
 
 from meantime.errors import InputError
 from meantime.history.ingest import build
-from meantime.query.durations import span_statistics
-from meantime.query.stacks import span_tree
 from meantime.readers import open_trace
 
 if TYPE_CHECKING:
@@ -168,21 +166,6 @@ def test_overlaps_are_as_many_as_the_trace_processor_drops(recordings: Path, nam
 
     expected = dropped["slice_drop_overlapping_complete_event"]
     assert history.anomalies["overlapping_span"] == expected
-
-
-def test_annotations_that_overlap_calls_stay_inside_their_callers(recordings: Path) -> None:
-    history = build(open_trace(recordings / "chrome-json" / "recorded/torch-cpu.json.gz"))
-
-    statistics = span_statistics(history)
-    tree = span_tree(history.spans())
-
-    own = dict(zip(statistics.keys, statistics.self_ns.tolist(), strict=True))
-    assert own["tp.py(12): <module>"] == 552_620
-    roots = np.flatnonzero(tree.stacks.parent < 0)
-    assert {tree.stacks.frames_of(row)[0]: int(tree.total[row]) for row in roots.tolist()} == {
-        "tp.py(12): <module>": 5_046_029_060,
-        "PyTorch Profiler (0)": 5_046_103_931,
-    }
 
 
 def test_a_large_recorded_trace_has_all_its_events(recordings: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -95,31 +94,31 @@ def rest_of(history: History) -> list[list[Any]]:
     ]
 
 
-SMALL = [
-    "catapult/async_begin_end.json",
-    "catapult/big_trace.json",
-    "catapult/flow.json",
-    "catapult/instance_counters.json",
-    "catapult/main_thread_has_unclosed_slices.json",
-    "catapult/nestable_async.json",
-    "catapult/simple_trace.json",
-    "catapult/x_event_trace.json",
-    "kineto/benchmark_result_493459_1694039959_trace.json.gz",
-    "recorded/chromium-devtools.json.gz",
-    "recorded/torch-cpu.json.gz",
-    "speedscope/multi-thread-with-samples.json",
-    "speedscope/simultaneous-anonymous-calls.json",
-    "speedscope/zero-duration-events.json",
-    "tracecompass/bing-truncated.json",
-    "viztracer-examples/logging_integration.json",
+RECORDED = [
+    "async_begin_end.json",
+    "benchmark_result_493459_1694039959_trace.json.gz",
+    "big_trace.json.gz",
+    "bing-truncated.json.gz",
+    "chromium-devtools.json.gz",
+    "flow.json.gz",
+    "instance_counters.json",
+    "logging_integration.json.gz",
+    "main_thread_has_unclosed_slices.json.gz",
+    "multi-thread-with-samples.json",
+    "nestable_async.json",
+    "simple_trace.json",
+    "simultaneous-anonymous-calls.json",
+    "torch-cpu.json.gz",
+    "x_event_trace.json.gz",
+    "zero-duration-events.json",
 ]
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", RECORDED)
 def test_chrome_json_holds_all_of_a_recorded_trace(
-    recordings: Path, tmp_path: Path, name: str
+    samples: Path, tmp_path: Path, name: str
 ) -> None:
-    history = build(open_trace(recordings / "chrome-json" / name))
+    history = build(open_trace(samples / "chrome" / name))
 
     copy, lost = again(history, "chrome", tmp_path)
 
@@ -131,13 +130,13 @@ def test_chrome_json_holds_all_of_a_recorded_trace(
 @pytest.mark.parametrize("target", ["spall", "spall1"])
 @pytest.mark.parametrize(
     "name",
-    ["catapult/big_trace.json", "speedscope/simultaneous-anonymous-calls.json",
-     "catapult/main_thread_has_unclosed_slices.json"],
+    ["big_trace.json.gz", "simultaneous-anonymous-calls.json",
+     "main_thread_has_unclosed_slices.json.gz"],
 )  # fmt: skip
 def test_spall_holds_the_spans_of_threads(
-    recordings: Path, tmp_path: Path, name: str, target: str
+    samples: Path, tmp_path: Path, name: str, target: str
 ) -> None:
-    history = build(open_trace(recordings / "chrome-json" / name))
+    history = build(open_trace(samples / "chrome" / name))
 
     copy, lost = again(history, target, tmp_path)
 
@@ -149,10 +148,8 @@ def test_spall_holds_the_spans_of_threads(
     assert [row[:7] for row in kept] == [row[:7] for row in original]
 
 
-def test_a_recorded_spall_trace_goes_through_every_format(recordings: Path, tmp_path: Path) -> None:
-    with gzip.open(recordings / "spall" / "recorded" / "threads-v3.spall.gz") as recorded:
-        (tmp_path / "part.spall").write_bytes(recorded.read(400_000))
-    history = build(open_trace(tmp_path / "part.spall"))
+def test_a_recorded_spall_trace_goes_through_every_format(samples: Path, tmp_path: Path) -> None:
+    history = build(open_trace(samples / "spall" / "threads-v3-begin.spall.gz"))
 
     for target in ("spall", "spall1", "chrome"):
         copy, lost = again(history, target, tmp_path)

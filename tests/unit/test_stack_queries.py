@@ -1,11 +1,19 @@
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+import numpy as np
 import pytest
 
 from meantime.errors import MeantimeError, TimeRangeError
+from meantime.history.ingest import build
 from meantime.query.durations import span_statistics
 from meantime.query.stacks import callees, callers, difference, left_heavy, sample_tree, span_tree
+from meantime.readers import open_trace
 from meantime.testing import history_from_samples, history_from_spans
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def test_statistics_by_category_and_by_thread_name_their_groups() -> None:
@@ -68,3 +76,18 @@ def test_a_difference_has_the_stacks_of_both() -> None:
     assert {
         "/".join(both.stacks.frames_of(row)): int(change[row]) for row in range(len(both.stacks))
     } == {"a": 2, "a/b": -3, "a/c": 5}
+
+
+def test_annotations_that_overlap_calls_stay_inside_their_callers(samples: Path) -> None:
+    history = build(open_trace(samples / "chrome" / "torch-cpu.json.gz"))
+
+    statistics = span_statistics(history)
+    tree = span_tree(history.spans())
+
+    own = dict(zip(statistics.keys, statistics.self_ns.tolist(), strict=True))
+    assert own["tp.py(12): <module>"] == 552_620
+    roots = np.flatnonzero(tree.stacks.parent < 0)
+    assert {tree.stacks.frames_of(row)[0]: int(tree.total[row]) for row in roots.tolist()} == {
+        "tp.py(12): <module>": 5_046_029_060,
+        "PyTorch Profiler (0)": 5_046_103_931,
+    }
