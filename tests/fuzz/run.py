@@ -273,12 +273,19 @@ def _run_sanitized(compiler: str) -> int:
         ).returncode:
             print(f"it cannot be compiled: see {copy / 'log'}", file=sys.stderr)
             return 2
-    runtime = subprocess.run(
-        [compiler, _runtime_option(compiler)], stdout=subprocess.PIPE, text=True, check=True
-    ).stdout.strip()
+    # the sanitizer has to find C++'s throw as it starts, which pyarrow's libraries need later
+    preloaded = [
+        subprocess.run(
+            [compiler, f"-print-file-name={library}"],
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        ).stdout.strip()
+        for library in (_runtime_library(compiler), "libstdc++.so.6")
+    ]
     environment |= {
         "PYTHONPATH": str(copy / "src"),
-        "LD_PRELOAD": runtime,
+        "LD_PRELOAD": " ".join(preloaded),
         # Python itself leaves memory to the end of the process. What is asked for and cannot be had
         # is for the project to handle, and small freed blocks need not be kept for long.
         "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1:max_allocation_size_mb=2000"
@@ -289,11 +296,11 @@ def _run_sanitized(compiler: str) -> int:
     return subprocess.run([sys.executable, *sys.argv], env=environment, check=False).returncode
 
 
-def _runtime_option(compiler: str) -> str:
+def _runtime_library(compiler: str) -> str:
     if "clang" in compiler:
         machine = sysconfig.get_platform().rpartition("-")[2]
-        return f"-print-file-name=libclang_rt.asan-{machine}.so"
-    return "-print-file-name=libasan.so"
+        return f"libclang_rt.asan-{machine}.so"
+    return "libasan.so"
 
 
 def _copy_sources(copy: Path) -> None:
