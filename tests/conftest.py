@@ -76,9 +76,40 @@ def context(browser: Browser) -> Iterator[BrowserContext]:
         yield made
 
 
+# Pages draw, and write their address, some time after the action that changed them. `atRest` is
+# true once nothing is scheduled any more, so that a test neither sleeps nor reads too early.
+AT_REST = """
+    const waiting = new Set();
+    for (const [start, cancel] of [
+      ["setTimeout", "clearTimeout"],
+      ["requestAnimationFrame", "cancelAnimationFrame"],
+    ]) {
+      const [starts, cancels] = [window[start].bind(window), window[cancel].bind(window)];
+      window[start] = (work, ...rest) => {
+        const id = starts((...values) => {
+          waiting.delete(start + id);
+          work(...values);
+        }, ...rest);
+        waiting.add(start + id);
+        return id;
+      };
+      window[cancel] = (id) => {
+        waiting.delete(start + id);
+        cancels(id);
+      };
+    }
+    window.atRest = () => waiting.size === 0;
+"""
+# Only a limit for pages that hang: the machine may be busy with something else.
+TIMEOUT_MS = 30_000
+
+
 def _context(browser: Browser, **settings: object) -> BrowserContext:
     size = {"width": 1200, "height": 800}
-    return browser.new_context(**{"viewport": size, "offline": True, **settings})  # type: ignore[arg-type] # Playwright's
+    made = browser.new_context(**{"viewport": size, "offline": True, **settings})  # type: ignore[arg-type] # Playwright's
+    made.add_init_script(AT_REST)
+    made.set_default_timeout(TIMEOUT_MS)
+    return made
 
 
 @pytest.fixture
@@ -93,7 +124,6 @@ def open_page(browser: Browser, context: BrowserContext, tmp_path: Path) -> Iter
         own = _context(browser, **settings) if settings else context
         page = own.new_page()
         opened.append(own if settings else page)
-        page.set_default_timeout(5000)
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("console", lambda message: complaints.append(message.text))
         page.goto(path.as_uri() + fragment)

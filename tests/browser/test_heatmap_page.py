@@ -12,7 +12,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import BrowserContext, Page
+
+
+def at_rest(page: Page) -> None:
+    """Wait until the page has drawn all that was changed."""
+    page.wait_for_function("atRest()", polling=10)
 
 
 @pytest.fixture(scope="module", params=["svg", "html"])
@@ -31,13 +36,14 @@ def file(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.fixture
-def page(browser: Browser, file: Path) -> Iterator[Page]:
-    opened = browser.new_page(viewport={"width": 1200, "height": 800})
+def page(context: BrowserContext, file: Path) -> Iterator[Page]:
+    opened = context.new_page()
     errors: list[str] = []
     opened.on("pageerror", lambda error: errors.append(str(error)))
     opened.on("request", lambda request: errors.append(request.url))
     opened.goto(file.as_uri())
     opened.wait_for_selector("canvas.map")
+    at_rest(opened)
     yield opened
     assert errors == [file.as_uri()]
     opened.close()
@@ -87,6 +93,7 @@ def test_a_band_adds_up_the_same_offsets_of_every_column(page: Page) -> None:
 def test_keys_change_how_it_is_drawn(page: Page) -> None:
     before = page.locator("canvas.map").screenshot()
     page.keyboard.press("d")
+    at_rest(page)
 
     assert page.locator('button[aria-pressed="true"]').all_inner_texts() == ["Rainbow"]
     assert page.locator("canvas.map").screenshot() != before
@@ -144,15 +151,17 @@ def test_a_colour_is_explained(page: Page) -> None:
     assert page.locator(".key").inner_text().split() == ["1"]
 
 
-def test_columns_finer_than_the_screen_are_drawn_as_one(browser: Browser, tmp_path: Path) -> None:
+def test_columns_finer_than_the_screen_are_drawn_as_one(context: BrowserContext, tmp_path: Path) -> None:
     lines = [f"tick 8 [000] {second}.500000: x: \n\n" for second in range(8000)]
     (tmp_path / "perf.txt").write_text("".join(lines))
     out = tmp_path / "page.svg"
     with pytest.raises(SystemExit):
         main(["heatmap", str(tmp_path / "perf.txt"), "-o", str(out)])
-    page = browser.new_page(viewport={"width": 1000, "height": 600})
+    page = context.new_page()
+    page.set_viewport_size({"width": 1000, "height": 600})
     page.goto(out.as_uri())
     page.wait_for_selector(".key .swatch")
+    at_rest(page)
 
     assert "16 columns are drawn as one" in page.locator("header").inner_text()
     assert page.locator(".key").inner_text().split() == ["16"]

@@ -48,30 +48,18 @@ def chosen(page: Page) -> dict[str, str]:
     return {key: values[0] for key, values in parse_qs(urlsplit(page.url).fragment).items()}
 
 
+def at_rest(page: Page) -> None:
+    """Wait until the page has drawn, and written to its address, all that was changed."""
+    page.wait_for_function("atRest()", polling=10)
+
+
 def after(page: Page, action: Callable[[], object]) -> dict[str, str]:
-    """Return what the address says once an action has changed it."""
+    """Return the address once an action, and nothing before it, has changed it."""
+    at_rest(page)
     before = page.evaluate("location.hash")
     action()
-    page.wait_for_function("before => location.hash !== before", arg=before, polling=20)
-    return chosen(page)
-
-
-def after_gesture(page: Page, action: Callable[[], object]) -> dict[str, str]:
-    """Return what the address says once it has come to rest, for an action of many steps."""
-    after(page, action)
-    page.evaluate(
-        """() => new Promise((done) => {
-          let seen = location.hash;
-          const look = () => {
-            if (location.hash === seen) done();
-            else {
-              seen = location.hash;
-              setTimeout(look, 300);
-            }
-          };
-          setTimeout(look, 300);
-        })"""
-    )
+    changed = "before => atRest() && location.hash !== before"
+    page.wait_for_function(changed, arg=before, polling=10)
     return chosen(page)
 
 
@@ -119,8 +107,9 @@ def click(
 
 def picture(page: Page) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
     """Return the map as it is drawn once nothing is waiting to be: rows x columns x RGBA."""
+    at_rest(page)
     width, height, data = page.evaluate(
-        """() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => {
+        """() => {
           const drawn = document.querySelector(".strip canvas");
           const copy = new OffscreenCanvas(drawn.width, drawn.height);
           const context = copy.getContext("2d", {willReadFrequently: true});
@@ -130,8 +119,8 @@ def picture(page: Page) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
           for (let i = 0; i < data.length; i += 32768) {
             text += String.fromCharCode(...data.subarray(i, i + 32768));
           }
-          done([copy.width, copy.height, btoa(text)]);
-        })))"""
+          return [copy.width, copy.height, btoa(text)];
+        }"""
     )
     return np.frombuffer(b64decode(data), np.uint8).reshape(height, width, 4)
 
@@ -144,15 +133,8 @@ def pixel(page: Page, ratio: float, row: int = 0, rows: int = 1) -> str:
     return f"#{bytes(color[:3]).hex()}" if color[3] else ""
 
 
-def drawn(page: Page) -> None:
-    """Wait until the page has drawn what the last action changed."""
-    page.evaluate(
-        "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
-    )
-
-
 def table(page: Page, selector: str) -> list[list[str]]:
-    drawn(page)
+    at_rest(page)
     rows = page.locator(f"{selector} tbody tr, {selector} tfoot tr")
     return [row.locator("td").all_text_contents() for row in rows.all()]
 
@@ -304,7 +286,7 @@ def test_a_pinch_zooms_on_a_touchpad_and_on_a_touch_screen(open_page: Open) -> N
             touch("touchMove", x - apart, x + apart)
         touch("touchEnd")
 
-    second = view(after_gesture(page, spread))
+    second = view(after(page, spread))
 
     assert abs(first.start_ns + first.span_ns / 2 - 4 * S) < S / 50
     assert abs(second.span_ns / first.span_ns - 40 / 160) < 0.02
@@ -321,8 +303,8 @@ def test_dragging_moves_in_time_and_stays_inside(open_page: Open) -> None:
         page.mouse.move(box["x"] + box["width"] * end, box["y"] + 9, steps=4)
         page.mouse.up()
 
-    moved = after_gesture(page, lambda: drag(0.5, 0.75))
-    at_the_edge = after_gesture(page, lambda: drag(0.05, 0.95))
+    moved = after(page, lambda: drag(0.5, 0.75))
+    at_the_edge = after(page, lambda: drag(0.05, 0.95))
 
     assert abs(view(moved).start_ns - 1.5 * S) < S / 200
     assert view(moved).span_ns == pytest.approx(2 * S, abs=2)
@@ -338,6 +320,7 @@ def test_dragging_on_the_axis_zooms_into_that_range(open_page: Open) -> None:
         page.mouse.move(box["x"] + box["width"] * 0.25, box["y"] - 12)
         page.mouse.down()
         page.mouse.move(box["x"] + box["width"] * 0.5, box["y"] - 12, steps=4)
+        at_rest(page)
         assert re.fullmatch(r"[12]\.\d{3} s", page.locator(".flag.drawn").text_content() or "")
         page.mouse.up()
 
@@ -429,7 +412,7 @@ def test_arrows_and_buttons_move_by_50_pixels(open_page: Open) -> None:
 def test_double_click_and_z_zoom_to_what_is_chosen(open_page: Open) -> None:
     page = open_page(render(statemap(simple())))
 
-    by_mouse = after_gesture(page, lambda: page.mouse.dblclick(*spot(page, 0.6, 0, 2)))
+    by_mouse = after(page, lambda: page.mouse.dblclick(*spot(page, 0.6, 0, 2)))
     press(page, "r")
     by_key = view(press(page, "z"))
 
@@ -971,10 +954,8 @@ def test_of_a_crowd_of_events_only_the_selected_rows_are_shown_until_one_zooms_i
     page.mouse.move(*spot(page, 0.5, 0, 2))
     tip = page.locator(".tooltip").text_content() or ""
     after(page, page.locator(".label").nth(1).click)
-    drawn(page)
     of_another_row = pixel(page, 0.5, 0, 2)
     after(page, page.locator(".label").nth(0).click)
-    drawn(page)
     selected = pixel(page, 0.5, 0, 2)
     zoomed = open_page(file, "#t=1000..1010")
 
@@ -1019,8 +1000,15 @@ def test_an_address_that_means_nothing_shows_everything(open_page: Open) -> None
     span = page.locator(".span")
 
     for fragment in ("#t=9..1", "#t=x..y", "#t=-5..99999999999999999999", "#row=7:no", "#%%%&=&&"):
-        page.evaluate("fragment => { location.hash = fragment; }", fragment)
-        page.evaluate("() => new Promise(requestAnimationFrame)")
+        # the browser sends its own event later, or none if this is the address already
+        page.evaluate(
+            """fragment => {
+              location.hash = fragment;
+              dispatchEvent(new HashChangeEvent("hashchange"));
+            }""",
+            fragment,
+        )
+        at_rest(page)
 
         assert span.text_content() == "span 8.000 s"
 
