@@ -151,7 +151,9 @@ def test_a_colour_is_explained(page: Page) -> None:
     assert page.locator(".key").inner_text().split() == ["1"]
 
 
-def test_columns_finer_than_the_screen_are_drawn_as_one(context: BrowserContext, tmp_path: Path) -> None:
+def test_columns_finer_than_the_screen_are_drawn_as_one(
+    context: BrowserContext, tmp_path: Path
+) -> None:
     lines = [f"tick 8 [000] {second}.500000: x: \n\n" for second in range(8000)]
     (tmp_path / "perf.txt").write_text("".join(lines))
     out = tmp_path / "page.svg"

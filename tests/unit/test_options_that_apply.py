@@ -84,6 +84,50 @@ CASES = [
     ("query FILE intervals a --bins 3", "states", 2, "--bins does not apply to intervals: shares"),
     ("statemap FILE -o OUT.svg", "samples events", 1, "there are no states to draw"),
 ]
+# Checked before anything is read, so any input does.
+ANY = "states"
+CASES += [
+    ("heatmap FILE -o OUT.json --color rank", ANY, 2, "--color does not apply to .json"),
+    ("heatmap FILE -o OUT.json --palette even", ANY, 2, "--palette does not apply to .json"),
+    ("heatmap FILE -o OUT.json --hues 1", ANY, 2, "--hues does not apply to .json"),
+    ("heatmap FILE --hues 1", ANY, 2, "--hues applies to --palette cloud-analytics"),
+    ("heatmap FILE -o OUT.json --scale lock", ANY, 2, "--scale does not apply to .json"),
+    ("heatmap FILE -o OUT.json --title x", ANY, 2, "--title does not apply to .json"),
+    ("heatmap FILE -o OUT.json --idle", ANY, 2, "--idle does not apply to .json"),
+    ("heatmap FILE -o OUT.json --highlight x", ANY, 2, "--highlight does not apply to .json"),
+    ("heatmap FILE -o OUT.json --decompose", ANY, 2, "--decompose does not apply to .json"),
+    ("heatmap FILE --to-format json --title x", ANY, 2, "--title does not apply to .json"),
+    ("heatmap FILE --title x", ANY, 2, "--title does not apply to the terminal"),
+    ("heatmap FILE --scale 3", ANY, 2, "--scale does not apply to the terminal"),
+    ("heatmap FILE --find --isolate x", ANY, 2, "--isolate does not apply to --find without -o"),
+    ("heatmap FILE --find --to-format svg", ANY, 2, "--to-format does not apply to --find"),
+    ("heatmap FILE -o OUT.svg --assume-aligned", ANY, 2, "does not apply to a single input"),
+    ("heatmap FILE -o OUT.svg -j 2", ANY, 2, "-j does not apply to a single input"),
+    ("heatmap FILE -o OUT.svg --value concurrency", ANY, 2, "--value concurrency applies to .json"),
+    (
+        "heatmap FILE -o OUT.svg --color rank --scale 3",
+        ANY,
+        2,
+        "--color and a number for --scale are mutually exclusive",
+    ),
+    (
+        "heatmap FILE -o OUT.svg --offset FILE=1s --offset FILE=2s",
+        ANY,
+        2,
+        "given more than once",
+    ),
+    ("statemap FILE -n -o OUT.svg", ANY, 2, "-o does not apply to --dry-run"),
+    ("statemap FILE -n -s on", ANY, 2, "-s does not apply to --dry-run"),
+    ("statemap FILE -n -S on", ANY, 2, "-S does not apply to --dry-run"),
+    ("statemap FILE -n -h 3", ANY, 2, "-h does not apply to --dry-run"),
+    ("statemap FILE -o OUT.json -h 3", ANY, 2, "-h does not apply to .json"),
+    ("query FILE tree --json --csv", ANY, 2, "--json and --csv are mutually exclusive"),
+    ("query MISSING tree --json --csv", ANY, 2, "--json and --csv are mutually exclusive"),
+    ("sql MISSING select --json --csv", ANY, 2, "--json and --csv are mutually exclusive"),
+    ("top MISSING --once --every 2s", ANY, 2, "--every does not apply to --once"),
+    ("stats FILE --tree --callers f", ANY, 2, "--callers and --tree are mutually exclusive"),
+    ("convert FILE OUT.spall --only tasks", ANY, 2, "--only applies to an output that ends in"),
+]
 
 
 @pytest.mark.parametrize(
@@ -105,7 +149,7 @@ def test_an_option_that_does_not_apply_is_refused(
     path = tmp_path / "input"
     path.write_text(INPUTS[kind])
     words = [
-        str(path) if word == "FILE" else word.replace("OUT", str(tmp_path / "out"))
+        word.replace("FILE", str(path)).replace("OUT", str(tmp_path / "out"))
         for word in command.split()
     ]
 

@@ -63,7 +63,7 @@ def _target(output: str, to: str | None, only: str | None) -> str:
     if only is not None and to is None and output.endswith(TARGETS[only].suffix):
         return only
     if only is not None:
-        raise UsageError("--only goes with a recording and an output that ends in .statemap")
+        raise UsageError("--only applies to an output that ends in .statemap, without --to")
     suffixes = {
         name: target.suffix for name, target in TARGETS.items() if name not in _RECORDED
     } | {_HISTORY: ".mth"}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from meantime.cli.inputs import import_numpy, refuse_anomalies
-from meantime.cli.options import once
+from meantime.cli.options import given, once, reject
 from meantime.cli.output import write
 from meantime.cli.progress import progress_bar
 from meantime.cli.tables import Column, print_table
@@ -28,6 +28,17 @@ _FORMATS = ("svg", "html", "png", "json")
 _PALETTES = ["even", "cloud-analytics", "flamescope", "flamescope-enhanced"]
 _VALUES = ["count", "ns", "weight", "starts", "ends", "concurrency", "utilisation"]
 _MODES = ("highlight", "isolate", "exclude")
+_RATIOS = ("concurrency", "utilisation")
+# Options that have no effect on an output: .json has every name and no colours.
+_SELECTING = ("highlight", "isolate", "exclude", "decompose")
+_COLOURING = ("color", "palette", "hues", "scale", "title", "idle")
+_UNUSED = {
+    "json": ("highlight", "decompose", *_COLOURING),
+    "terminal": ("title", "scale"),
+    "findings": ("to_format", *_SELECTING, *_COLOURING),
+}
+_OUTPUTS = {"json": ".json", "terminal": "the terminal", "findings": "--find without -o"}
+_SEVERAL = ("assume_aligned", "jobs")
 
 
 @click.command(
@@ -130,9 +141,12 @@ def command(
     **options: Any,
 ) -> None:
     """Draw a subsecond-offset heat map: what happens at which offset of each second."""
-    form = _form(output, to_format)
+    form = "findings" if find and output is None else _form(output, to_format)
+    _check(form, inputs, value, scale)
+    if hues and options["palette"] != "cloud-analytics":
+        raise UsageError("--hues applies to --palette cloud-analytics")
     if weight and value not in {None, "weight"}:
-        raise UsageError(f"--weight and --value {value} contradict each other")
+        raise UsageError(f"--weight and --value {value} are mutually exclusive")
     for mode in _MODES:
         options[mode] = _names(mode, options[mode])
     import_numpy()
@@ -153,8 +167,8 @@ def command(
         refuse_anomalies(inputs[0], view.data.anomalies)
     if find:
         _print_findings(view.findings)
-        if output is None:
-            return
+    if form == "findings":
+        return
     if form == "terminal":
         width, _ = get_terminal_size()
         chunks: Iterable[bytes] = view.terminal(width, color=sys.stdout.isatty())
@@ -163,14 +177,29 @@ def command(
     write(output or "-", chunks)
 
 
-def _form(output: str | None, given: str | None) -> str:
+def _check(form: str, inputs: Sequence[str], value: str | None, scale: str) -> None:
+    """Check that each option applies to what is written, and to the number of inputs.
+
+    Raises:
+        UsageError: If one does not.
+    """
+    reject(_UNUSED.get(form, ()), _OUTPUTS.get(form, ""))
+    if len(inputs) == 1:
+        reject(_SEVERAL, "a single input")
+    if value in _RATIOS and form != "json":
+        raise UsageError(f"--value {value} applies to .json; pictures have --value ns")
+    if scale not in {"auto", "lock"} and given(["color"]):
+        raise UsageError("--color and a number for --scale are mutually exclusive")
+
+
+def _form(output: str | None, to_format: str | None) -> str:
     """Return the format to write, from the option or the file's name.
 
     Raises:
         UsageError: If neither names one.
     """
-    if given:
-        return given
+    if to_format:
+        return to_format
     if output is None:
         return "terminal"
     suffix = Path(output).suffix.lower()[1:]
@@ -214,7 +243,10 @@ def _offsets(texts: Sequence[str], inputs: Sequence[str]) -> dict[int, str]:
         file, _, offset = text.rpartition("=")
         if file not in inputs:
             raise UsageError(f"--offset {text!r}: write an input, = and a time")
-        offsets |= {index: offset for index, each in enumerate(inputs) if each == file}
+        matching = {index: offset for index, each in enumerate(inputs) if each == file}
+        if offsets.keys() & matching:
+            raise UsageError(f"--offset for {file!r} given more than once")
+        offsets |= matching
     return offsets
 
 

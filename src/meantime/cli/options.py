@@ -1,15 +1,18 @@
-"""Options that several commands share, and how a repeated one is refused."""
+"""Options that several commands share, and errors for options that do not apply."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
+
+from meantime.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
-__all__ = ["Once", "once", "provider_option"]
+__all__ = ["Once", "given", "once", "provider_option", "reject"]
 
 F = TypeVar("F", bound="Callable[..., object] | click.Command")
 
@@ -42,3 +45,28 @@ def provider_option(function: F) -> F:
     return once(
         "--provider", metavar="FILE", help="What makes states of events: a TOML or Python file."
     )(function)
+
+
+def given(names: Collection[str]) -> list[str]:
+    """Return those of the running command's options that the command line has, as in its help.
+
+    Args:
+        names: The parameters of the command's function that are asked for.
+    """
+    context = click.get_current_context()
+    return [
+        option.opts[0]
+        for option in context.command.params
+        if option.name in names
+        and context.get_parameter_source(option.name) is ParameterSource.COMMANDLINE
+    ]
+
+
+def reject(names: Collection[str], target: str) -> None:
+    """Fail if an option is given that does not apply to the running command's input or output.
+
+    Raises:
+        UsageError: With the first such option.
+    """
+    for option in given(names):
+        raise UsageError(f"{option} does not apply to {target}")

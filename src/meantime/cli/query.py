@@ -69,6 +69,7 @@ def command(
     ):
         if value is not None and question not in questions:
             raise UsageError(f"{option} does not apply to {question}: {', '.join(questions)}")
+    form = Form(as_json, as_csv, arrow, parquet).check()
     _, asked = load(history, lenient=False, provider=provider)
     range_ns = (resolve(from_, asked.clock), resolve(to, asked.clock))
     answers: dict[str, Callable[[], ColumnBatches]] = {
@@ -78,7 +79,7 @@ def command(
         "shares": lambda: _shares(asked, words[0], range_ns, bins or 1),
         "tree": lambda: _tree(asked, words[0] if words else "**"),
     }
-    show(question, answers[question](), Form(as_json, as_csv, arrow, parquet))
+    show(question, answers[question](), form)
 
 
 def _at(history: History, time: str) -> ColumnBatches:

@@ -39,12 +39,24 @@ class Rows(Protocol):
 
 
 class Form(NamedTuple):
-    """In which form rows are wanted; at most one is set, none is a table."""
+    """The form in which rows are printed or written; at most one is set, none is a table."""
 
     as_json: bool
     as_csv: bool
     arrow: str | None
     parquet: str | None
+
+    def check(self) -> Form:
+        """Return itself.
+
+        Raises:
+            UsageError: If more than one form is wanted.
+        """
+        names = ("--json", "--csv", "--arrow", "--parquet")
+        wanted = [name for name, value in zip(names, self, strict=True) if value]
+        if len(wanted) > 1:
+            raise UsageError(f"{wanted[0]} and {wanted[1]} are mutually exclusive")
+        return self
 
 
 def form_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -65,10 +77,7 @@ def show(title: str, batches: Rows, form: Form) -> None:
     Raises:
         MissingExtraError: If Arrow or Parquet is wanted and pyarrow is not installed.
         OutputError: If a file cannot be written.
-        UsageError: If more than one form is wanted.
     """
-    if sum(map(bool, form)) > 1:
-        raise UsageError("--json, --csv, --arrow and --parquet exclude each other")
     if form.arrow:
         _write_arrow(batches, form.arrow)
     elif form.parquet:

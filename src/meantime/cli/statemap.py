@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from meantime.cli.inputs import import_numpy, load, refuse_anomalies
-from meantime.cli.options import once, provider_option
+from meantime.cli.options import once, provider_option, reject
 from meantime.cli.output import write
 from meantime.cli.window import named_time, parse_window
 from meantime.clocks import Clock
@@ -111,7 +111,11 @@ def command(
     limit = _whole_number("coalesce factor", coalesce)
     height_px = _whole_number("state height", state_height)
     by_hand = _offsets(offsets, files)
+    if dry_run:
+        reject(("output", "sortby", "stacksortby", "state_height"), "--dry-run")
     target = None if dry_run else _target(output)
+    if target is not None and target.kind == "json":
+        reject(("state_height",), ".json")
 
     import_numpy()
     from meantime.views.statemap import (  # noqa: PLC0415 - NumPy is not for --help
@@ -259,11 +263,14 @@ def _whole_number(name: str, text: str) -> int:
 
 
 def _offsets(texts: Sequence[str], files: Sequence[str]) -> dict[int, int]:
-    """Return what --offset says, by the file's place."""
+    """Return the times of --offset by index of the file."""
     offsets_ns: dict[int, int] = {}
     for text in texts:
         file, _, time = text.rpartition("=")
         if file not in files[1:]:
             raise UsageError(f"--offset {text}: write a file after the first, = and a time")
-        offsets_ns[files.index(file, 1)] = named_time("offset", time, parse_duration)
+        number = files.index(file, 1)
+        if number in offsets_ns:
+            raise UsageError(f"--offset for {file!r} given more than once")
+        offsets_ns[number] = named_time("offset", time, parse_duration)
     return offsets_ns

@@ -114,9 +114,9 @@ def _question(
         asked.append(("against", ""))
     if len(asked) > 1:
         first, second = (f"--{what}" for what, _ in asked[:2])
-        raise UsageError(f"{first} and {second} are two questions: ask one")
+        raise UsageError(f"{first} and {second} are mutually exclusive")
     if asked and by not in {None, "name"}:
-        raise UsageError(f"--{asked[0][0]} is about names; leave out --by {by}")
+        raise UsageError(f"--{asked[0][0]} applies to names; leave out --by {by}")
     return asked[0] if asked else None
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from meantime.cli.options import once
+from meantime.cli.options import once, reject
 from meantime.errors import UsageError
 from meantime.units import format_ns, parse_duration
 
@@ -39,6 +39,8 @@ def command(*, file: str, every: str, rows: int, single: bool) -> None:
 
     It reads the recording's files beside the program, which does nothing for it.
     """
+    if single:
+        reject(("every",), "--once")
     every_ns = parse_duration(every)
     if every_ns <= 0:
         raise UsageError(f"{every!r} is no time to wait for: write a positive one, as in 500ms")
