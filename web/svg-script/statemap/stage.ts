@@ -266,7 +266,9 @@ export class Stage {
       }
     }
     this.marks.replaceChildren(...made);
-    this.lane.replaceChildren(...lane);
+    // a flag that is replaced while the button is down gets no click
+    const unchanged = lane.length === this.lane.children.length && lane.every((node, i) => node.isEqualNode(this.lane.children[i]!));
+    if (!unchanged) this.lane.replaceChildren(...lane);
   }
 
   private flag(kind: string, x: number, text: string, clear: () => void): HTMLElement {
@@ -364,7 +366,9 @@ export class Stage {
       },
       { passive: false },
     );
-    this.labels.addEventListener("click", (event) => {
+    // not "click": a browser sends none if the label was drawn again while the button was down
+    this.labels.addEventListener("pointerup", (event) => {
+      if (event.button !== 0) return;
       const place = (event.target as Element).closest<HTMLElement>(".label")?.dataset.row?.split(":");
       if (place) {
         session.row = { panel: session.model.panels[+place[0]!]!, row: +place[1]! };
