@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import measure
 import numpy as np
 
-from meantime.opening import open_history
+from meantime.history_from_path import open_history
 from meantime.query.durations import span_statistics
 from meantime.query.stacks import left_heavy, span_tree
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 THREADS, NAMES, KINETO_ARGUMENTS_BYTES = 8, 200, 700
-OPEN = "import sys; from meantime.opening import open_history; open_history(sys.argv[1]).spans()"
+OPEN = "import sys, meantime; meantime.open(sys.argv[1]).spans()"
 
 
 def main() -> None:

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from meantime.attributes import ANY as ANY
     from meantime.attributes import ANY_DEPTH as ANY_DEPTH
     from meantime.attributes import UP as UP
-    from meantime.building import build as build
     from meantime.clocks import Clock as Clock
     from meantime.collect.session import record as record
     from meantime.collect.session import start as start
@@ -21,7 +20,8 @@ if TYPE_CHECKING:
     from meantime.errors import MeantimeError as MeantimeError
     from meantime.history import History as History
     from meantime.history import HistoryBuilder as HistoryBuilder
-    from meantime.opening import open_history as open  # noqa: A004 - meantime.open(path)
+    from meantime.history_from_path import open_history as open  # noqa: A004 - meantime.open(path)
+    from meantime.history_from_trace import build as build
     from meantime.providers import StateProvider as StateProvider
     from meantime.trace import LaneDeclaration as LaneDeclaration
     from meantime.trace import State as State
@@ -62,10 +62,10 @@ _HOMES = {
     "LaneDeclaration": ("meantime.trace", "LaneDeclaration"),
     "State": ("meantime.trace", "State"),
     "StateProvider": ("meantime.providers", "StateProvider"),
-    "build": ("meantime.building", "build"),
+    "build": ("meantime.history_from_trace", "build"),
     "flame": ("meantime.drawing.flame", "flame"),
     "heatmap": ("meantime.drawing.heatmap", "heatmap"),
-    "open": ("meantime.opening", "open_history"),
+    "open": ("meantime.history_from_path", "open_history"),
     "record": ("meantime.collect.session", "record"),
     "start": ("meantime.collect.session", "start"),
     "statemap": ("meantime.views.statemap", "statemap"),

@@ -1,51 +1,119 @@
-"""What a history is made of: an input told from any other by its contents, and a provider."""
+"""What a history is built from: the contents of an input, and a provider."""
 
 from __future__ import annotations
 
 import hashlib
+import inspect
+from os import fspath
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from meantime.errors import InputError
+from meantime.history.directory.open import is_history
 
 if TYPE_CHECKING:
     import os
 
-__all__ = ["can_be_read_again", "fingerprint"]
+    from meantime.providers import StateProvider
 
-# Smaller inputs are read whole; of larger ones so many blocks, so that asking stays cheap.
+__all__ = ["can_be_read_again", "fingerprint", "provenance_of", "staleness_reason"]
+
+# Smaller inputs are hashed whole; of larger ones this many blocks, so that a check stays cheap.
 _WHOLE_BYTES = 1 << 26
 _BLOCKS = 256
 _BLOCK_BYTES = 1 << 16
+_LABELS = {
+    "provider": "the provider",
+    "provider_version": "the provider's version",
+    "provider_definition": "",
+    "lenient": "lenient",
+}
+
+
+def provenance_of(
+    trace: str | os.PathLike[str], provider: StateProvider | None, *, lenient: bool
+) -> dict[str, str]:
+    """Return the provenance of a history of this trace, as `History.provenance` has it.
+
+    It has no fingerprint if the trace can be read only once.
+
+    Raises:
+        InputError: If the trace cannot be read, or is a history.
+    """
+    if is_history(trace):
+        raise InputError(fspath(trace), "it is a history already: it has no events any more")
+    provenance = {"source": Path(trace).name}
+    if (digest := fingerprint(trace)) is not None:
+        provenance["fingerprint"] = digest
+    if lenient:
+        provenance["lenient"] = "yes"
+    if provider is not None:
+        provenance["provider"] = provider.name
+        provenance["provider_version"] = str(provider.version)
+        if definition := _definition_of(provider):
+            provenance["provider_definition"] = definition
+    return provenance
+
+
+def _definition_of(provider: StateProvider) -> str:
+    if provider.definition is not None:
+        return provider.definition
+    try:
+        source = inspect.getsource(type(provider))
+    except (OSError, TypeError):
+        return ""  # as of a class typed into a prompt
+    return hashlib.blake2b(source.encode(), digest_size=8).hexdigest()
+
+
+def staleness_reason(kept: dict[str, str], now: dict[str, str]) -> str | None:
+    """Return why a history with one provenance cannot replace one with another; None if it can.
+
+    Args:
+        kept: The provenance of the history that exists.
+        now: The provenance of the one that would be built.
+    """
+    if "fingerprint" not in now:
+        return "a pipe cannot be read again"
+    if "fingerprint" not in kept:
+        return "it does not say what it is made of"
+    if kept["fingerprint"] != now["fingerprint"]:
+        return "the trace is another"
+    for part, label in _LABELS.items():
+        before, after = kept.get(part), now.get(part)
+        if before != after and part == "provider_definition":
+            return "the provider's code has changed"
+        if before != after:
+            return f"{label} is {after or 'none'}, it was {before or 'none'}"
+    return None
 
 
 def can_be_read_again(path: str | os.PathLike[str]) -> bool:
     """Return whether an input is a file or a directory, not a pipe."""
-    place = Path(path)
-    return str(path) != "-" and (place.is_file() or place.is_dir())
+    input_path = Path(path)
+    return str(path) != "-" and (input_path.is_file() or input_path.is_dir())
 
 
 def fingerprint(path: str | os.PathLike[str]) -> str | None:
-    """Return what tells an input from another; None if it can be read only once, as a pipe.
+    """Return a digest that differs between inputs; None if the input can be read only once.
 
-    Of a large file that is when it was changed, its size, and parts of its contents.
+    For a large file it covers the modification time, the size, and samples of the contents.
 
     Raises:
-        InputError: If it cannot be read.
+        InputError: If the input cannot be read.
     """
-    place = Path(path)
+    input_path = Path(path)
     if not can_be_read_again(path):
-        if str(path) == "-" or place.exists():
+        if str(path) == "-" or input_path.exists():
             return None
         raise InputError(str(path), "there is no such file")
     digest = hashlib.blake2b(digest_size=16)
     try:
-        parts = sorted(part for part in place.rglob("*") if part.is_file())
+        parts = sorted(part for part in input_path.rglob("*") if part.is_file())
         for part in parts:
-            digest.update(f"{part.relative_to(place)}\0".encode())
+            digest.update(f"{part.relative_to(input_path)}\0".encode())
             _add(digest, part)
-        if place.is_file():
-            _add(digest, place)
+        if input_path.is_file():
+            _add(digest, input_path)
     except OSError as error:
         raise InputError(str(path), f"it cannot be read ({error.strerror})") from None
     return digest.hexdigest()
@@ -60,6 +128,7 @@ def _add(digest: hashlib.blake2b, path: Path) -> None:
             while block := file.read(1 << 20):
                 digest.update(block)
             return
+        # an edit between the sampled blocks changes the modification time
         digest.update(f"{status.st_mtime_ns}\0".encode())
         for part in range(_BLOCKS):
             file.seek(part * (size - _BLOCK_BYTES) // (_BLOCKS - 1))

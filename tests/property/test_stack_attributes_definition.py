@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from meantime.history.ingest import build
-from meantime.opening import open_history
+from meantime.history_from_path import open_history
 from meantime.readers import open_trace
 
 if TYPE_CHECKING:

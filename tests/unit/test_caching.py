@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 import meantime
-from meantime.caching import cache_directory
+from meantime.cache import cache_directory
 from meantime.cli import cli
 from meantime.errors import InputError, UsageError
 from meantime.history.directory import read as loading

@@ -13,7 +13,7 @@ from meantime.cli import main
 from meantime.columns import Coded
 from meantime.errors import InputError
 from meantime.events import ABSENT, Event, Events
-from meantime.opening import load
+from meantime.history_from_path import load
 from meantime.readers import jsonl, open_trace
 
 if TYPE_CHECKING:

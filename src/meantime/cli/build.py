@@ -42,8 +42,8 @@ def keep_history(trace: str, output: str, *, provider: str | None, lenient: bool
         OutputError: If there is a finished history, or something else, of that name.
     """
     import_numpy()
-    from meantime.building import build  # noqa: PLC0415 - NumPy and the core are not for --help
-    from meantime.history.directory.open import is_unfinished  # noqa: PLC0415 - as above
+    from meantime.history.directory.open import is_unfinished  # noqa: PLC0415 - not for --help
+    from meantime.history_from_trace import build  # noqa: PLC0415 - as above
 
     path = Path(output)
     if path.exists() and not is_unfinished(path):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from meantime.anomalies import Anomalies
     from meantime.clocks import Clock
-    from meantime.opening import Opened
+    from meantime.history_from_path import Opened
 
 __all__ = ["import_numpy", "load", "refuse_anomalies", "resolve", "tell"]
 
@@ -38,10 +38,10 @@ def load(
         InputError: If the trace cannot be read.
     """
     import_numpy()
-    from meantime import opening  # noqa: PLC0415 - NumPy and the core are not for --help
+    from meantime.history_from_path import load  # noqa: PLC0415 - not for --help: imports NumPy
 
     with progress_bar(f"reading {path}") as progress:
-        return opening.load(
+        return load(
             path,
             provider=provider,
             cache=provider is not None,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from meantime.anomalies import Anomalies
-    from meantime.opening import Opened
+    from meantime.history_from_path import Opened
     from meantime.views.statemap import StatemapOptions
 
 __all__ = ["command"]

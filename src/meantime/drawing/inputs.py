@@ -34,7 +34,7 @@ def history_of(source: Source, progress: Progress, *, lenient: bool) -> History:
     """
     if not isinstance(source, str | os.PathLike):
         return source
-    from meantime.opening import load  # noqa: PLC0415 - perf text is mapped without it
+    from meantime.history_from_path import load  # noqa: PLC0415 - perf text is mapped without it
 
     with progress(os.fspath(source)) as report:
         return load(source, lenient=lenient, progress=report).history

@@ -6,18 +6,19 @@ import hashlib
 import traceback
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
-from os import fspath
+from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from meantime.errors import ProviderError
 from meantime.providers.base import StateProvider
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from os import PathLike
 
-__all__ = ["load_provider"]
+__all__ = ["ProviderLike", "load_provider", "provider_of"]
+
+ProviderLike: TypeAlias = "StateProvider | type[StateProvider] | str | PathLike[str] | None"
 
 
 class _Loader(SourceFileLoader):
@@ -25,6 +26,17 @@ class _Loader(SourceFileLoader):
 
     def path_stats(self, path: str) -> Mapping[str, Any]:
         raise OSError(path)
+
+
+def provider_of(provider: ProviderLike) -> StateProvider | None:
+    """Return a provider itself, an instance of its class, or the provider in a file.
+
+    Raises:
+        ProviderError: If the file cannot be read, or holds no provider.
+    """
+    if isinstance(provider, str | PathLike):
+        return load_provider(provider)
+    return provider() if isinstance(provider, type) else provider
 
 
 def load_provider(path: str | PathLike[str]) -> StateProvider:

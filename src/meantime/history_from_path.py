@@ -1,4 +1,8 @@
-"""From a path to a history, whatever lies there."""
+"""`meantime.open`: from a path to a history, whatever the path names.
+
+There are three cases: a history's directory is opened; the history of a trace is taken from the
+cache, or built into it; or it is built in memory.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +10,23 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from meantime.building import provider_of
-from meantime.caching import cached
+from meantime.cache import cached_history
 from meantime.errors import InputError
 from meantime.history.builder import HistoryBuilder
 from meantime.history.directory import open as directory
 from meantime.history.directory.open import is_history
 from meantime.history.ingest import ingest
 from meantime.provenance import can_be_read_again
+from meantime.providers.loading import provider_of
 from meantime.readers import open_trace
 from meantime.trace import Trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from meantime.building import ProviderLike, Tell
+    from meantime.directory_build import Tell
     from meantime.history import History
+    from meantime.providers.loading import ProviderLike
 
 __all__ = ["Opened", "load", "open_history"]
 
@@ -94,10 +99,11 @@ def load(
         )
     made_by = provider_of(provider)
     if cache and can_be_read_again(path):
-        history = cached(
+        cached = cached_history(
             path, made_by, lenient=lenient, tell=tell or (lambda _: None), progress=progress
         )
-        return Opened(_told_by(source, history), history)
+        if cached is not None:
+            return Opened(_told_by(source, cached), cached)
     trace = open_trace(
         path,
         lenient=lenient,

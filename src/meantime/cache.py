@@ -1,0 +1,127 @@
+"""The cache of histories: where each lies, and when it is out of date."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from meantime.directory_build import build_directory
+from meantime.errors import InputError, OutputError
+from meantime.history.directory.open import is_history, open_history
+from meantime.provenance import provenance_of, staleness_reason
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from meantime.directory_build import Tell
+    from meantime.history import History
+    from meantime.providers import StateProvider
+
+__all__ = ["cache_directory", "cached_history"]
+
+_LEFTOVER_S = 24 * 3600
+
+
+def cache_directory() -> Path:
+    """Return where histories are cached: `$XDG_CACHE_HOME/meantime`, or `~/.cache/meantime`."""
+    home = os.environ.get("XDG_CACHE_HOME", "")
+    # the specification says to ignore a path that is not absolute
+    base = Path(home) if Path(home).is_absolute() else Path.home() / ".cache"
+    return base / "meantime"
+
+
+def cached_history(
+    trace: str | os.PathLike[str],
+    provider: StateProvider | None,
+    *,
+    lenient: bool = False,
+    tell: Tell,
+    progress: Callable[[int, int], None] | None = None,
+) -> History | None:
+    """Return the cached history of a trace; it is built first if there is none, or a stale one.
+
+    It is stale unless the version of the format, the contents of the trace, and the provider with
+    its version are the same. Then `tell` is called with a sentence that gives the reason. None is
+    returned, and `tell` called, if the cache cannot be written.
+
+    Raises:
+        InputError: If the trace cannot be read.
+        OutputError: If the finished history cannot be moved into the cache.
+        ProviderError: If the provider fails.
+    """
+    provenance = provenance_of(trace, provider, lenient=lenient)
+    path = _path_of(trace, provenance)
+    history, reason = _open(path, provenance)
+    if history is not None:
+        return history
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix=".building-", dir=path.parent))
+    except OSError as error:
+        tell(f"{trace}: built, and not kept: {path.parent}: {error.strerror}")
+        return None
+    _remove_leftovers(path.parent)
+    if reason:
+        tell(f"{trace}: rebuilding: {reason}")
+    try:
+        build_directory(
+            trace,
+            provider,
+            folder / "new.mth",
+            provenance=provenance,
+            lenient=lenient,
+            progress=progress,
+        )
+        _move_into_cache(folder, path)
+        return open_history(path)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _remove_leftovers(cache: Path) -> None:
+    """Remove the folders of builds that were killed, once they are a day old."""
+    for folder in cache.glob(".building-*"):
+        with suppress(OSError):
+            if time.time() - folder.stat().st_mtime > _LEFTOVER_S:
+                shutil.rmtree(folder)
+
+
+def _path_of(trace: str | os.PathLike[str], provenance: dict[str, str]) -> Path:
+    """Return where the history of a trace and a provider is cached, whatever their versions."""
+    identity = f"{Path(trace).resolve()}\0{provenance.get('provider', '')}"
+    key = hashlib.blake2b(identity.encode(errors="surrogateescape"), digest_size=8).hexdigest()
+    return cache_directory() / f"{provenance['source'].split('.')[0]}-{key}.mth"
+
+
+def _open(path: Path, provenance: dict[str, str]) -> tuple[History | None, str | None]:
+    """Return the cached history, or why it is stale; neither if there is none."""
+    if not is_history(path):
+        return None, None
+    try:
+        history = open_history(path)
+    except InputError as error:
+        return None, str(error)
+    reason = staleness_reason(history.provenance, provenance)
+    return (history, None) if reason is None else (None, reason)
+
+
+def _move_into_cache(folder: Path, path: Path) -> None:
+    """Move a finished history to its path, in place of the stale one.
+
+    Raises:
+        OutputError: If that fails.
+    """
+    try:
+        if path.exists():
+            path.rename(folder / "old.mth")
+        (folder / "new.mth").rename(path)
+    except OSError as error:
+        # another process may have built the same history and moved it there first
+        if not is_history(path):
+            raise OutputError(f"{path}: {error.strerror}") from None

@@ -1,0 +1,120 @@
+"""Builds the history of a trace into a directory, or resumes a build that was interrupted there."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING, TypeAlias
+
+from meantime.errors import HistoryClosedError, InputError, OutputError, ProviderError
+from meantime.history.builder import HistoryBuilder
+from meantime.history.directory.open import is_history, open_history
+from meantime.history.ingest import ingest
+from meantime.provenance import staleness_reason
+from meantime.readers import open_trace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from os import PathLike
+    from pathlib import Path
+
+    from meantime.history import History
+    from meantime.providers import StateProvider
+
+    Tell: TypeAlias = Callable[[str], None]
+
+__all__ = ["build_directory"]
+
+
+def build_directory(
+    trace: str | PathLike[str],
+    provider: StateProvider | None,
+    path: Path,
+    *,
+    provenance: dict[str, str],
+    lenient: bool = False,
+    resume: bool = False,
+    tell: Tell | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> History:
+    """Return the history of a trace, built in a directory; see `meantime.build`.
+
+    Args:
+        trace: The file that is read.
+        provider: Derives the states; None takes those of the trace.
+        path: The directory.
+        provenance: What the history is built from; it is stored with it.
+        lenient: Count bad records as anomalies.
+        resume: Resume an unfinished history in the directory.
+        tell: Called with a sentence about whether the build is resumed.
+        progress: Called with the bytes read and the bytes in all.
+
+    Raises:
+        InputError: If the trace cannot be read, or has no events for the provider.
+        OutputError: If the directory exists, or cannot be written.
+        ProviderError: If the provider fails.
+    """
+    if resume and is_history(path):
+        try:
+            builder = _resumed(path, provenance, provider, tell or _ignore)
+        except HistoryClosedError:
+            return _finished(path, provenance, tell or _ignore)
+    else:
+        builder = HistoryBuilder(path)
+    builder.contents.catalogue.set_metadata("provenance", provenance)
+    position = None if provider is None or builder.position is None else builder.position["input"]
+    try:
+        opened = open_trace(
+            trace,
+            lenient=lenient,
+            progress=progress,
+            position=position,
+            events=provider is not None,
+        )
+        return ingest(builder, opened, provider)
+    except (InputError, ProviderError):
+        # A file would fail there again. Data that came through a pipe cannot be read again, so
+        # what was built of it is left for the user.
+        if "fingerprint" in provenance:
+            shutil.rmtree(path)
+        raise
+
+
+def _resumed(
+    path: Path, provenance: dict[str, str], provider: StateProvider | None, tell: Tell
+) -> HistoryBuilder:
+    """Return a builder that resumes an unfinished history, or a new one if that cannot be done.
+
+    Raises:
+        HistoryClosedError: If the history is finished.
+    """
+    builder = HistoryBuilder(path, resume=True)
+    reason = staleness_reason(builder.contents.catalogue.metadata.provenance, provenance)
+    if reason is None and builder.position is None:
+        forgets = provider is not None and provider.save() is None
+        reason = "the provider has no save()" if forgets else "its input cannot be read on"
+    if reason is None:
+        tell(f"{path}: was not finished: going on with it")
+        return builder
+    tell(f"{path}: was not finished; rebuilding: {reason}")
+    shutil.rmtree(path)
+    return HistoryBuilder(path)
+
+
+def _finished(path: Path, provenance: dict[str, str], tell: Tell) -> History:
+    """Return a finished history with the same provenance.
+
+    Raises:
+        OutputError: If it has another one.
+    """
+    history = open_history(path)
+    if (reason := staleness_reason(history.provenance, provenance)) is not None:
+        raise OutputError(f"{path}: exists, and is of something else: {reason}")
+    tell(f"{path}: was finished already")
+    # a build that was killed at its very end left its logs
+    for log in path.glob("*.log"):
+        log.unlink()
+    return history
+
+
+def _ignore(sentence: str) -> None:
+    del sentence
