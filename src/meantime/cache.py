@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from meantime.directory_build import build_directory
+from meantime.directory_build import build_directory, ignore
 from meantime.errors import InputError, OutputError
 from meantime.history.directory.open import is_history, open_history
 from meantime.provenance import provenance_of, staleness_reason
@@ -41,7 +41,7 @@ def cached_history(
     provider: StateProvider | None,
     *,
     lenient: bool = False,
-    tell: Tell,
+    tell: Tell | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> History | None:
     """Return the cached history of a trace; it is built first if there is none, or a stale one.
@@ -55,6 +55,7 @@ def cached_history(
         OutputError: If the finished history cannot be moved into the cache.
         ProviderError: If the provider fails.
     """
+    tell = tell or ignore
     provenance = provenance_of(trace, provider, lenient=lenient)
     path = _path_of(trace, provenance)
     history, reason = _open(path, provenance)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Tell: TypeAlias = Callable[[str], None]
 
-__all__ = ["build_directory"]
+__all__ = ["build_directory", "ignore"]
 
 
 def build_directory(
@@ -55,9 +55,9 @@ def build_directory(
     """
     if resume and is_history(path):
         try:
-            builder = _resumed(path, provenance, provider, tell or _ignore)
+            builder = _resumed(path, provenance, provider, tell or ignore)
         except HistoryClosedError:
-            return _finished(path, provenance, tell or _ignore)
+            return _finished(path, provenance, tell or ignore)
     else:
         builder = HistoryBuilder(path)
     builder.contents.catalogue.set_metadata("provenance", provenance)
@@ -116,5 +116,6 @@ def _finished(path: Path, provenance: dict[str, str], tell: Tell) -> History:
     return history
 
 
-def _ignore(sentence: str) -> None:
+def ignore(sentence: str) -> None:
+    """Do nothing with a sentence for which there is no callback."""
     del sentence

@@ -1,47 +1,104 @@
-"""What a trace says about itself as a whole, and about its entities, beside what happened."""
+"""What a trace says about itself as a whole and about its entities: the metadata, and its lanes."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import KW_ONLY, dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from meantime.anomalies import Anomalies
 from meantime.clocks import Clock
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from meantime.columns import Int32s
 
-    from meantime.trace import LaneDeclaration
+__all__ = ["LaneDeclaration", "LaneKind", "State", "TraceMetadata"]
 
-__all__ = ["TraceMetadata"]
+LaneKind: TypeAlias = Literal["state", "stack", "counter", "async", "object"]
 
 
 @dataclass(frozen=True, slots=True)
-class TraceMetadata:
-    """The metadata of a history; entities are identified by quark.
+class State:
+    """One row of a state table: a name, its number in the trace, and its colour if it has one."""
+
+    name: str
+    value: int
+    color: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LaneDeclaration:
+    """Makes attributes drawable.
 
     Attributes:
+        pattern: The path pattern of the attributes meant, as `Attributes.quarks` takes it.
+        kind: What is drawn.
+        entity_kind: What one of these attributes is called: `CPU`, `Thread`.
+        label: What the group of them is called.
+        states: The state table, in order of value.
+        unit: The unit of a counter.
+    """
+
+    pattern: str
+    kind: LaneKind = "state"
+    entity_kind: str | None = None
+    label: str | None = None
+    states: tuple[State, ...] = ()
+    unit: str | None = None
+
+
+# The dataclass metadata of fields whose keys are entities.
+_BY_ENTITY = {"by_entity": True}
+
+
+@dataclass(slots=True)
+class TraceMetadata:
+    """The metadata of a trace or a history.
+
+    Entities are numbered by trace codes while a reader fills the metadata in, as a part of its
+    `Trace`, and by quark in a history. There it does not change: a history that grows has new
+    metadata in each snapshot.
+
+    Attributes:
+        source: The name of the input, as messages print it; empty if there was none.
+        format: The format of the input: a reader's, or `history` for a directory.
         clock: Which clock the times count.
         title: The trace's name for itself.
-        bounds: The window [begin_ns, finish_ns) that the trace covers, if it says so.
+        bounds: The window [begin_ns, finish_ns) that the trace covers, if it is known.
         lanes: Which attributes can be drawn, and how.
-        descriptions: By quark, the trace's description of that attribute.
-        names: By quark, the trace's name for that process, thread or task.
-        sort_keys: By quark, its rank among its siblings; 0 if the trace has none.
+        descriptions: By entity, the trace's description of it.
+        names: By entity, the trace's name for that process, thread or task.
+        sort_keys: By entity, its rank among its siblings; 0 if the trace has none.
         facts: All other metadata of the trace, by the trace's own names.
         lost: Ranges [from_ns, to_ns) in which the tracer lost some events.
         anomalies: Oddities of the input, counted.
-        provenance: What the history is made of, and by whom: a history of the same is the same.
+        records: How many records the input had, beside those that describe the whole trace.
+        provenance: What a history was built from; see `meantime.provenance`.
     """
 
+    source: str = ""
+    format: str = "history"
+    _: KW_ONLY
     clock: Clock = field(default_factory=Clock)
     title: str | None = None
     bounds: tuple[int, int] | None = None
-    lanes: Sequence[LaneDeclaration] = ()
-    descriptions: dict[int, str] = field(default_factory=dict)
-    names: dict[int, str] = field(default_factory=dict)
-    sort_keys: dict[int, int] = field(default_factory=dict)
+    lanes: list[LaneDeclaration] = field(default_factory=list)
+    descriptions: dict[int, str] = field(default_factory=dict, metadata=_BY_ENTITY)
+    names: dict[int, str] = field(default_factory=dict, metadata=_BY_ENTITY)
+    sort_keys: dict[int, int] = field(default_factory=dict, metadata=_BY_ENTITY)
     facts: dict[str, str] = field(default_factory=dict)
-    lost: Sequence[tuple[int, int]] = field(default_factory=list)
+    lost: list[tuple[int, int]] = field(default_factory=list)
     anomalies: Anomalies = field(default_factory=Anomalies)
+    records: int = 0
     provenance: dict[str, str] = field(default_factory=dict)
+
+    def by_quark(self, quark_of: Int32s) -> TraceMetadata:
+        """Return the same metadata with each entity numbered by its quark, `quark_of[entity]`."""
+        values: dict[str, Any] = {each.name: getattr(self, each.name) for each in _FIELDS}
+        for each in _FIELDS:
+            if each.metadata.get("by_entity"):
+                by_entity = values[each.name].items()
+                values[each.name] = {int(quark_of[entity]): value for entity, value in by_entity}
+        return TraceMetadata(**values)
+
+
+_FIELDS = fields(TraceMetadata)

@@ -1,15 +1,14 @@
-"""What a reader returns: batches of columns, and the facts about the trace that they refer to."""
+"""What a reader returns: batches of columns, the tables they refer to, and the metadata."""
 
 from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass, field
 from enum import IntFlag
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from meantime.anomalies import Anomalies
-from meantime.clocks import Clock
 from meantime.events import Events
+from meantime.metadata import LaneDeclaration, LaneKind, State, TraceMetadata
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,6 +28,7 @@ __all__ = [
     "Events",
     "Flows",
     "LaneDeclaration",
+    "LaneKind",
     "Points",
     "Samples",
     "SpanFlag",
@@ -41,39 +41,6 @@ __all__ = [
 
 class _Input(Protocol):
     def close(self) -> None: ...
-
-
-LaneKind: TypeAlias = Literal["state", "stack", "counter", "async", "object"]
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """One row of a state table: a name, its number in the trace, and its colour if it has one."""
-
-    name: str
-    value: int
-    color: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class LaneDeclaration:
-    """Makes attributes drawable.
-
-    Attributes:
-        pattern: The path pattern of the attributes meant, as `Attributes.quarks` takes it.
-        kind: What is drawn.
-        entity_kind: What one of these attributes is called: `CPU`, `Thread`.
-        label: What the group of them is called.
-        states: The state table, in order of value.
-        unit: The unit of a counter.
-    """
-
-    pattern: str
-    kind: LaneKind = "state"
-    entity_kind: str | None = None
-    label: str | None = None
-    states: tuple[State, ...] = ()
-    unit: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,59 +223,34 @@ Batch: TypeAlias = StateChanges | Points | Spans | Samples | Flows | Counters | 
 
 
 @dataclass(slots=True)
-class Trace:
-    """A trace being read.
+class Trace(TraceMetadata):
+    """A trace being read: its metadata, and the batches with the tables that they refer to.
 
     The tables grow while `batches` is consumed: a code in a batch is valid as soon as the batch is
-    out. The other facts are final when `batches` is exhausted.
+    out. The metadata are final when `batches` is exhausted; they number entities by their index in
+    `paths`.
 
     Attributes:
-        source: The input's name, as messages give it.
-        format: The reader's name.
         batches: The columns, in the order of the input; can be consumed once.
         paths: Entity code to attribute path.
         values: State code to state name.
         tags: Tag code to the fields of that tag.
-        lanes: What of it can be drawn.
-        clock: Which clock its times count.
-        bounds: The window [begin_ns, finish_ns) that it covers, if it says so.
-        ends: Entity code to when the trace last heard of it, of entities of which that is after the
-            bounds: what state such a one is in then is not known.
-        title: What the trace calls itself.
-        descriptions: Entity code to what the trace says about that entity.
-        anomalies: What was odd, counted.
-        records: How many records the input held, beside those that describe the whole trace.
         categories: Category code to category.
         stacks: The stacks of its samples.
-        names: Entity code to what the trace calls that process, thread or task.
-        sort_keys: Entity code to where the trace wants it among its like; 0 if it does not say.
-        lost: Ranges [from_ns, to_ns) in which the tracer lost some of what happened.
         text: What `Arguments` point into.
-        facts: What else the trace says of itself, by the trace's own names.
+        ends: By entity, the time of its last record if that is after the bounds; what state the
+            entity is in after that is unknown.
         input: What is read; `close` closes it, which a generator that never ran cannot.
     """
 
-    source: str
-    format: str
-    batches: Iterator[Batch]
+    batches: Iterator[Batch] = field(default_factory=lambda: iter(()))
     paths: list[Path] = field(default_factory=list)
     values: list[str] = field(default_factory=list)
     tags: list[dict[str, Any]] = field(default_factory=list)
-    lanes: list[LaneDeclaration] = field(default_factory=list)
-    clock: Clock = field(default_factory=Clock)
-    bounds: tuple[int, int] | None = None
-    ends: dict[int, int] = field(default_factory=dict)
-    title: str | None = None
-    descriptions: dict[int, str] = field(default_factory=dict)
-    anomalies: Anomalies = field(default_factory=Anomalies)
-    records: int = 0
     categories: list[str] = field(default_factory=list)
     stacks: StackTable | None = None
-    names: dict[int, str] = field(default_factory=dict)
-    sort_keys: dict[int, int] = field(default_factory=dict)
-    lost: list[tuple[int, int]] = field(default_factory=list)
     text: ArgumentText = field(default_factory=ArgumentText)
-    facts: dict[str, str] = field(default_factory=dict)
+    ends: dict[int, int] = field(default_factory=dict)
     input: _Input | None = field(default=None, repr=False)
 
     def close(self) -> None:

@@ -103,7 +103,7 @@ def test_lanes_refuse_what_they_cannot_keep(arguments: dict[str, Any], what: str
     with pytest.raises(UsageError, match=f"^{what}"):
         builder.lanes("d", **arguments)
 
-    assert builder.contents.catalogue.metadata.lanes == ()
+    assert builder.contents.catalogue.metadata.lanes == []
 
 
 def test_zero_has_one_sign(path: Path) -> None:

@@ -155,7 +155,7 @@ def refused(path: Path, capsys: pytest.CaptureFixture[str]) -> str:
         check(path)
     with pytest.raises(InputError):
         questions(path)
-    for command in (["info"], ["stats"], ["statemap", "-n"]):
+    for command in (["info"], ["stats", "--by", "state"], ["statemap", "-n"]):
         with pytest.raises(SystemExit) as left:
             main([*command, str(path)])
         assert left.value.code == 1

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import meantime
 from meantime.cli import main
 from meantime.columns import Coded
 from meantime.errors import InputError
 from meantime.events import ABSENT, Event, Events
-from meantime.history_from_path import load
 from meantime.readers import jsonl, open_trace
 
 if TYPE_CHECKING:
@@ -245,7 +245,7 @@ def test_events_without_a_provider_are_points_of_where_they_happened(file: Path)
     places = ['"pid": 1, "tid": 2', '"tid": 2', '"pid": 1', '"cpu": 0', '"x": 0']
     file.write_text("".join(f'{{"ts": 5, "name": "a", {place}}}\n' for place in places))
 
-    history = load(file).history
+    history = meantime.open(file)
 
     points = history.points()
     assert [history.attributes.text(quark) for quark in points.quark.tolist()] == [

@@ -46,7 +46,7 @@ def command(*, source: str, output: str, to: str | None, only: str | None, lenie
     if target == _HISTORY:
         keep_history(source, output, provider=None, lenient=lenient)
         return
-    _, history = load(source, lenient=lenient)
+    history = load(source, lenient=lenient)
     if target in _RECORDED:
         if not len(history.quarks("Tasks/*/*")) + len(history.quarks("Loops/*")):
             raise InputError(source, "there are no tasks and no event loops: it is no recording")

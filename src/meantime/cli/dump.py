@@ -56,7 +56,7 @@ def command(*, file: str, kind: str, provider: str | None, lenient: bool) -> Non
     if kind in _TOLD:
         lines = _told(file, kind, lenient=lenient)
     else:
-        lines = _held(load(file, lenient=lenient, provider=provider).history, kind)
+        lines = _held(load(file, lenient=lenient, provider=provider), kind)
     waiting: list[str] = []
     for line in lines:
         waiting.append(line)

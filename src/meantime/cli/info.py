@@ -14,7 +14,6 @@ from meantime.units import format_ns, format_utc
 
 if TYPE_CHECKING:
     from meantime.history.history import History
-    from meantime.trace import Trace
 
 __all__ = ["command"]
 
@@ -32,15 +31,15 @@ _MOST_NAMES = 6
 @click.option("--lenient", is_flag=True, help="Skip and count what cannot be read.")
 def command(*, file: str, as_json: bool, provider: str | None, lenient: bool) -> None:
     """Tell what a trace is: its format, span, entities, states and anomalies."""
-    trace, history = load(file, lenient=lenient, provider=provider)
-    facts = _facts(trace, history)
+    history = load(file, lenient=lenient, provider=provider)
+    facts = _facts(file, history)
     if as_json:
         click.echo(json.dumps(facts))
     else:
         _print(facts, history)
 
 
-def _facts(trace: Trace, history: History) -> dict[str, Any]:
+def _facts(file: str, history: History) -> dict[str, Any]:
     from meantime.query.statistics import (  # noqa: PLC0415 - NumPy is not for --help
         state_quarks,
         state_statistics,
@@ -49,19 +48,20 @@ def _facts(trace: Trace, history: History) -> dict[str, Any]:
     statistics = state_statistics(history)
     spent = {row.key: row for row in statistics.rows}
     lanes = [lane.declaration for lane in history.lanes]
+    metadata = history.metadata
     holds_spans = (
-        trace.format in _SPAN_FORMATS or len(history.spans()) > 0 or len(history.samples()) > 0
+        metadata.format in _SPAN_FORMATS or len(history.spans()) > 0 or len(history.samples()) > 0
     )
     return {
-        "source": trace.source,
-        "format": trace.format,
+        "source": metadata.source if file == "-" else file,
+        "format": metadata.format,
         "title": history.title,
         "host": history.clock.host,
         "clock": history.clock.kind,
         "origin_ns": history.clock.utc_at_origin_ns,
         "start_ns": history.bounds[0],
         "end_ns": history.bounds[1],
-        "records": trace.records,
+        "records": metadata.records,
         "entities": len(state_quarks(history)),
         "entity_kinds": sorted(
             {lane.entity_kind for lane in lanes if lane.entity_kind and lane.kind == "state"}
@@ -79,7 +79,7 @@ def _facts(trace: Trace, history: History) -> dict[str, Any]:
         ],
         "tags": len(history.tags),
         "events": len(history.points()) + len(history.flows()),
-        **(_event_facts(history) if trace.format == "jsonl" else {}),
+        **(_event_facts(history) if metadata.format == "jsonl" else {}),
         "anomalies": dict(history.anomalies),
         **(_span_facts(history) if holds_spans else {}),
     }

@@ -13,11 +13,9 @@ from meantime.errors import InputError
 from meantime.units import since_origin
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from meantime.anomalies import Anomalies
     from meantime.clocks import Clock
-    from meantime.history_from_path import Opened
+    from meantime.history import History
 
 __all__ = ["import_numpy", "load", "refuse_anomalies", "resolve", "tell"]
 
@@ -27,10 +25,9 @@ def load(
     *,
     lenient: bool,
     until_ns: int | None = None,
-    keep: Callable[[str], bool] | None = None,
     provider: str | None = None,
-) -> Opened:
-    """Return a trace and its history, with progress on a terminal.
+) -> History:
+    """Return the history of a file, with progress on a terminal.
 
     The history that a provider makes is kept and used again.
 
@@ -38,16 +35,15 @@ def load(
         InputError: If the trace cannot be read.
     """
     import_numpy()
-    from meantime.history_from_path import load  # noqa: PLC0415 - not for --help: imports NumPy
+    from meantime.history_from_path import open_history  # noqa: PLC0415 - not for --help: NumPy
 
     with progress_bar(f"reading {path}") as progress:
-        return load(
+        return open_history(
             path,
             provider=provider,
             cache=provider is not None,
             lenient=lenient,
             until_ns=until_ns,
-            keep=keep,
             tell=tell,
             progress=progress,
         )

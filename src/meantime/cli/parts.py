@@ -31,7 +31,7 @@ class Against(NamedTuple):
         from meantime.query.parts import part_of  # noqa: PLC0415 - NumPy is not for --help
 
         if self.file is not None:
-            history = load(self.file, lenient=lenient).history
+            history = load(self.file, lenient=lenient)
         return part_of(history, self.from_, self.to, threads)
 
 

@@ -70,7 +70,7 @@ def command(
         if value is not None and question not in questions:
             raise UsageError(f"{option} does not apply to {question}: {', '.join(questions)}")
     form = Form(as_json, as_csv, arrow, parquet).check()
-    _, asked = load(history, lenient=False, provider=provider)
+    asked = load(history, lenient=False, provider=provider)
     range_ns = (resolve(from_, asked.clock), resolve(to, asked.clock))
     answers: dict[str, Callable[[], ColumnBatches]] = {
         "at": lambda: _at(asked, words[0]),

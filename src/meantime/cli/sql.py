@@ -35,7 +35,7 @@ def command(
     So are spans, samples, points and flows. DuckDB answers; it comes with the extra [sql].
     """
     form = Form(as_json, as_csv, arrow, parquet).check()
-    _, asked = load(history, lenient=False, provider=provider)
+    asked = load(history, lenient=False, provider=provider)
     from meantime.query.sql import answer  # noqa: PLC0415 - NumPy is not for --help
 
     with answer(asked, statement) as rows:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from meantime.anomalies import Anomalies
-    from meantime.history_from_path import Opened
+    from meantime.history import History
     from meantime.views.statemap import StatemapOptions
 
 __all__ = ["command"]
@@ -139,15 +139,18 @@ def command(
         _open(file, provider, lenient=lenient, until_ns=None if number else until_ns)
         for number, file in enumerate(files)
     ]
-    begin_ns, end_ns = asked.window(opened[0].history.clock)
+    begin_ns, end_ns = asked.window(opened[0].clock)
     options = replace(options, begin_ns=begin_ns, end_ns=end_ns)
     try:
         counts = _drawn(files, opened, options, target, strict=strict)
     except HistoryProblem as problem:
         raise InputError(files[problem.history], str(problem)) from None
-    for file, (trace, _), (rectangles, anomalies) in zip(files, opened, counts, strict=True):
+    for file, history, (rectangles, anomalies) in zip(files, opened, counts, strict=True):
         name = PurePath(file).name
-        click.echo(f"{name}: {trace.records} records processed, {rectangles} rectangles", err=True)
+        click.echo(
+            f"{name}: {history.metadata.records} records processed, {rectangles} rectangles",
+            err=True,
+        )
         for line in anomalies.lines():
             click.echo(f"{name}: {line}", err=True)
 
@@ -180,7 +183,7 @@ def _check_states(files: Sequence[str], options: StatemapOptions) -> None:
         raise InputError(of_file[problem.history], str(problem)) from None
 
 
-def _open(file: str, provider: str | None, *, lenient: bool, until_ns: int | None) -> Opened:
+def _open(file: str, provider: str | None, *, lenient: bool, until_ns: int | None) -> History:
     """Load a file; what comes after the end of the window need not make sense, as in the original.
 
     Raises:
@@ -191,14 +194,14 @@ def _open(file: str, provider: str | None, *, lenient: bool, until_ns: int | Non
     except InputError:
         if provider or not until_ns or not Path(file).is_file():
             raise
-    opened = load(file, lenient=lenient, until_ns=until_ns)
-    opened.history.anomalies.add("unread_after_end")
-    return opened
+    history = load(file, lenient=lenient, until_ns=until_ns)
+    history.anomalies.add("unread_after_end")
+    return history
 
 
 def _drawn(
     files: Sequence[str],
-    opened: Sequence[Opened],
+    histories: Sequence[History],
     options: StatemapOptions,
     target: Target | None,
     *,
@@ -212,7 +215,6 @@ def _drawn(
     from meantime.anomalies import Anomalies  # noqa: PLC0415 - only once something is drawn
     from meantime.views.statemap import build, count, document, svg  # noqa: PLC0415 - as above
 
-    histories = [history for _, history in opened]
     found: list[tuple[int, Anomalies]]
     if target is None:
         found = [(each.rectangles, each.anomalies) for each in count(histories, options)]

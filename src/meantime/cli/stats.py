@@ -70,7 +70,7 @@ def command(
     """Tell where the time went: per state or entity, or per name of spans or samples."""
     question = _question(of_name, by=by, against=against, tree=tree)
     compared_to = None if against is None else compared_with(against)
-    _, history = load(file, lenient=lenient, provider=provider)
+    history = load(file, lenient=lenient, provider=provider)
     has_stacks = len(history.spans()) + len(history.samples()) > 0
     if by is None:
         by = "name" if has_stacks or question else "state"

@@ -34,10 +34,12 @@ def history_of(source: Source, progress: Progress, *, lenient: bool) -> History:
     """
     if not isinstance(source, str | os.PathLike):
         return source
-    from meantime.history_from_path import load  # noqa: PLC0415 - perf text is mapped without it
+    from meantime.history_from_path import (  # noqa: PLC0415 - perf text is mapped without it
+        open_history,
+    )
 
     with progress(os.fspath(source)) as report:
-        return load(source, lenient=lenient, progress=report).history
+        return open_history(source, lenient=lenient, progress=report)
 
 
 def label_of(source: Source) -> str:

@@ -462,7 +462,7 @@ class HistoryBuilder:
         lanes = catalogue.metadata.lanes
         # A resumed build declares its lanes again.
         if lane not in lanes:
-            catalogue.metadata = replace(catalogue.metadata, lanes=(*lanes, lane))
+            catalogue.metadata = replace(catalogue.metadata, lanes=[*lanes, lane])
 
     @property
     def history(self) -> History:

@@ -43,7 +43,7 @@ class Catalogue:
         self.tag_log: list[tuple[int, dict[str, Any], Any]] = []
         self._tag_keys: dict[object, int] = {}
         self.start_ns = start_ns
-        self.metadata = TraceMetadata(clock)
+        self.metadata = TraceMetadata(clock=clock)
         self.anomalies = self.metadata.anomalies
         self.found: dict[str, int] = {}
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from meantime.history.shares import Shares
     from meantime.history.snapshot import Snapshot
     from meantime.history.spans import SpanTable
+    from meantime.metadata import TraceMetadata
     from meantime.query.durations import SpanStatistics
     from meantime.query.sql import SqlTable
     from meantime.query.statistics import StateStatistics
@@ -134,6 +135,11 @@ class History:
     def tags(self) -> Sequence[dict[str, Any]]:
         """By tag, its fields."""
         return self._now().tags
+
+    @property
+    def metadata(self) -> TraceMetadata:
+        """All that the trace says about itself and its attributes, which are numbered by quark."""
+        return self._now().metadata
 
     @property
     def clock(self) -> Clock:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from meantime.history.provider_runner import ProviderRunner
 from meantime.trace import Arguments, Counters, Events, Flows, Points, Samples, Spans, StateChanges
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
     from os import PathLike
 
     from meantime.attributes import Path
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from meantime.trace import Batch, Trace
 
 __all__ = ["build", "ingest"]
-
-_Fact = TypeVar("_Fact")
-
 
 # The position of a build without a provider: it can only be read again, skipping what was kept.
 _BEGINNING = "the beginning"
@@ -88,19 +85,18 @@ def ingest(
             unit=lane.unit,
         )
     contents, catalogue = builder.contents, builder.contents.catalogue
-    metadata = catalogue.metadata
-    if metadata.provenance:
-        metadata.provenance["records"] = str(trace.records)
+    built = catalogue.metadata
+    provenance = built.provenance
+    if provenance:
+        # a manifest has the count only there
+        provenance = {**provenance, "records": str(trace.records)}
+    # lanes and anomalies were added to the builder's above: a provider may have its own
     catalogue.metadata = replace(
-        metadata,
-        clock=trace.clock,
-        title=trace.title,
-        bounds=metadata.bounds if runner is not None else trace.bounds,
-        descriptions=tables.by_quark(trace.descriptions),
-        names=tables.by_quark(trace.names),
-        sort_keys=tables.by_quark(trace.sort_keys),
-        facts=trace.facts,
-        lost=trace.lost,
+        trace.by_quark(tables.quark_of),
+        lanes=built.lanes,
+        anomalies=built.anomalies,
+        bounds=trace.bounds if runner is None else built.bounds,
+        provenance=provenance,
     )
     contents.spans.text = trace.text
     contents.events.text = trace.text
@@ -171,10 +167,6 @@ class _Tables:
             self.put_events(batch)
         else:
             raise TypeError(f"a history has no place for {type(batch).__name__}")
-
-    def by_quark(self, facts: Mapping[int, _Fact]) -> dict[int, _Fact]:
-        """Return facts by entity as facts by quark."""
-        return {int(self.quark_of[entity]): fact for entity, fact in facts.items()}
 
     def put_spans(self, batch: Spans) -> None:
         categories = self._contents.catalogue.strings.codes(self._trace.categories)

@@ -45,7 +45,7 @@ def with_span_attributes(snapshot: Snapshot) -> Snapshot:
     kinds[: len(snapshot.kinds)] = snapshot.kinds
     kinds[stacks.held] = STR
     if stacks.of_threads:
-        metadata = replace(metadata, lanes=(_LANE, *metadata.lanes))
+        metadata = replace(metadata, lanes=[_LANE, *metadata.lanes])
     return replace(
         snapshot,
         segments=SpanAttributes(snapshot.segments, stacks, spans),

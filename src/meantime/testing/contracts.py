@@ -21,6 +21,7 @@ import numpy as np
 from meantime.errors import InputError
 from meantime.history.directory.open import open_history
 from meantime.history.ingest import build
+from meantime.metadata import TraceMetadata
 from meantime.readers import readers
 from meantime.readers.contract import ReadOptions
 from meantime.readers.source import HEAD_BYTES, Source
@@ -299,18 +300,13 @@ def _told(trace: Trace, batches: list[Batch]) -> tuple[Any, ...]:
         else:
             told.append([repr(event) for event in batch])
     stacks = trace.stacks or StackTable(np.empty(0, np.int32), np.empty(0, np.int32), [])
+    metadata = {each.name: getattr(trace, each.name) for each in fields(TraceMetadata)}
     return (
         told,
         [stacks.frames_of(row) for row in range(len(stacks))],
-        *(
-            getattr(trace, name)
-            for name in (
-                "paths", "values", "tags", "lanes", "clock", "bounds", "ends", "title",
-                "descriptions", "records", "categories", "names", "sort_keys", "lost", "facts",
-            )
-        ),
-        dict(trace.anomalies),
-    )  # fmt: skip
+        (trace.paths, trace.values, trace.tags, trace.categories, trace.ends),
+        {**metadata, "anomalies": dict(trace.anomalies)},
+    )
 
 
 class HistoryContract:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_args
 
 import numpy as np
@@ -119,32 +119,17 @@ def _pair(
 
 
 def _facts(catalogue: Catalogue) -> dict[str, Any]:
-    metadata = catalogue.metadata
-    return {
-        "start_ns": catalogue.start_ns,
-        "title": metadata.title,
-        "bounds": metadata.bounds,
-        "clock": asdict(metadata.clock),
-        "lanes": [asdict(lane) for lane in metadata.lanes],
-        "descriptions": list(metadata.descriptions.items()),
-        "names": list(metadata.names.items()),
-        "sort_keys": list(metadata.sort_keys.items()),
-        "facts": metadata.facts,
-        "lost": metadata.lost,
-        "anomalies": dict(metadata.anomalies),
-        "found": catalogue.found,
-        "provenance": metadata.provenance,
-    }
+    return {name: fact.to_json(catalogue) for name, fact in _FACTS.items()}
 
 
 def _recall_facts(catalogue: Catalogue, facts: Any) -> None:
     """Restore the facts that can be read; count the others, since views work without them."""
     unreadable = []
-    for name, recall in _FACTS.items():
+    for name, fact in _FACTS.items():
         try:
             # `found` and `provenance` came later than the others
             if name in facts or name not in {"found", "provenance"}:
-                recall(catalogue, facts[name])
+                fact.recall(catalogue, facts[name])
         except (AttributeError, IndexError, KeyError, TypeError, ValueError, UsageError):
             unreadable.append(name)
     if unreadable:
@@ -174,14 +159,6 @@ def _range(pair: Any) -> tuple[int, int]:
     if not BEFORE_ALL < from_ns <= to_ns:
         raise ValueError(pair)
     return from_ns, to_ns
-
-
-def _provenance(texts: Any) -> dict[str, str]:
-    provenance = _texts(texts)
-    records = provenance.get("records", "0")
-    if not (records.isascii() and records.isdecimal()):
-        raise ValueError(f"the number of records is {records!r}")
-    return provenance
 
 
 def _clock(clock: dict[str, Any]) -> Clock:
@@ -214,12 +191,37 @@ def _recall_anomalies(catalogue: Catalogue, counts: Any) -> None:
         catalogue.anomalies.add(name, number - catalogue.anomalies[name])
 
 
-def _recall(name: str, read: Callable[[Any], Any]) -> Callable[[Catalogue, Any], None]:
-    return lambda catalogue, fact: catalogue.set_metadata(name, read(fact))
+class _Fact(NamedTuple):
+    """How a manifest has something of a catalogue: to JSON, and back, checked."""
+
+    to_json: Callable[[Catalogue], Any]
+    recall: Callable[[Catalogue, Any], None]
 
 
-def _recall_by_quark(name: str, read: Callable[[Any], Any]) -> Callable[[Catalogue, Any], None]:
-    return lambda catalogue, fact: catalogue.set_metadata(name, _by_quark(catalogue, fact, read))
+def _same(value: Any) -> Any:
+    return value
+
+
+def _field(
+    name: str, read: Callable[[Any], Any], write: Callable[[Any], Any] = _same
+) -> dict[str, _Fact]:
+    """Return a field of the metadata."""
+    return {
+        name: _Fact(
+            lambda catalogue: write(getattr(catalogue.metadata, name)),
+            lambda catalogue, fact: catalogue.set_metadata(name, read(fact)),
+        )
+    }
+
+
+def _field_by_quark(name: str, read: Callable[[Any], Any]) -> dict[str, _Fact]:
+    """Return a field of the metadata that is keyed by quark: pairs, as keys are texts in JSON."""
+    return {
+        name: _Fact(
+            lambda catalogue: list(getattr(catalogue.metadata, name).items()),
+            lambda catalogue, fact: catalogue.set_metadata(name, _by_quark(catalogue, fact, read)),
+        )
+    }
 
 
 def _recall_start(catalogue: Catalogue, time_ns: Any) -> None:
@@ -230,18 +232,28 @@ def _recall_found(catalogue: Catalogue, counts: Any) -> None:
     catalogue.found = _counts(counts)
 
 
-_FACTS: dict[str, Callable[[Catalogue, Any], None]] = {
-    "start_ns": _recall_start,
-    "title": _recall("title", lambda fact: _optional(_text, fact)),
-    "bounds": _recall("bounds", lambda fact: _optional(_range, fact)),
-    "clock": _recall("clock", _clock),
-    "lanes": _recall("lanes", lambda lanes: [lane_of(**lane) for lane in lanes]),
-    "descriptions": _recall_by_quark("descriptions", _text),
-    "names": _recall_by_quark("names", _text),
-    "sort_keys": _recall_by_quark("sort_keys", _number),
-    "facts": _recall("facts", _texts),
-    "lost": _recall("lost", lambda ranges: [_range(pair) for pair in ranges]),
-    "anomalies": _recall_anomalies,
-    "found": _recall_found,
-    "provenance": _recall("provenance", _provenance),
+def _recall_provenance(catalogue: Catalogue, texts: Any) -> None:
+    provenance = _texts(texts)
+    records = _number(int(provenance.get("records", 0)), 0)
+    catalogue.metadata = replace(catalogue.metadata, provenance=provenance, records=records)
+
+
+_FACTS: dict[str, _Fact] = {
+    "start_ns": _Fact(lambda catalogue: catalogue.start_ns, _recall_start),
+    **_field("title", lambda fact: _optional(_text, fact)),
+    **_field("bounds", lambda fact: _optional(_range, fact)),
+    **_field("clock", _clock, asdict),
+    **_field(
+        "lanes",
+        lambda lanes: [lane_of(**lane) for lane in lanes],
+        lambda lanes: list(map(asdict, lanes)),
+    ),
+    **_field_by_quark("descriptions", _text),
+    **_field_by_quark("names", _text),
+    **_field_by_quark("sort_keys", _number),
+    **_field("facts", _texts),
+    **_field("lost", lambda ranges: [_range(pair) for pair in ranges]),
+    "anomalies": _Fact(lambda catalogue: dict(catalogue.metadata.anomalies), _recall_anomalies),
+    "found": _Fact(lambda catalogue: catalogue.found, _recall_found),
+    "provenance": _Fact(lambda catalogue: catalogue.metadata.provenance, _recall_provenance),
 }

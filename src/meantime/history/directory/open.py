@@ -66,6 +66,7 @@ class _Source:
 
     def _read(self) -> Snapshot:
         loaded = read_directory(self._path, salvage=self._salvage, verified=self._verified)
+        loaded.catalogue.set_metadata("source", str(self._path))
         if loaded.closed is None:
             contents = Contents(loaded.catalogue)
             contents.restore(loaded)
