@@ -23,9 +23,13 @@ if TYPE_CHECKING:
     from meantime.history import History
     from meantime.providers import StateProvider
 
-__all__ = ["cache_directory", "cached_history"]
+__all__ = ["READING_RULES", "cache_directory", "cached_history"]
 
 _LEFTOVER_S = 24 * 3600
+# Increase when readers or histories change so that the same input gives different figures: cached
+# histories are rebuilt then. It is not meantime's version, which stays the same between releases
+# and changes with releases that read everything as before.
+READING_RULES = 1
 
 
 def cache_directory() -> Path:
@@ -46,9 +50,9 @@ def cached_history(
 ) -> History | None:
     """Return the cached history of a trace; it is built first if there is none, or a stale one.
 
-    It is stale unless the version of the format, the contents of the trace, and the provider with
-    its version are the same. Then `tell` is called with a sentence that gives the reason. None is
-    returned, and `tell` called, if the cache cannot be written.
+    It is stale unless the version of the format, `READING_RULES`, the contents of the trace, and
+    the provider with its version are the same. Then `tell` is called with a sentence that gives the
+    reason. None is returned, and `tell` called, if the cache cannot be written.
 
     Raises:
         InputError: If the trace cannot be read.
@@ -75,7 +79,7 @@ def cached_history(
             trace,
             provider,
             folder / "new.mth",
-            provenance=provenance,
+            provenance={**provenance, "reading_rules": str(READING_RULES)},
             lenient=lenient,
             progress=progress,
         )
@@ -108,7 +112,11 @@ def _open(path: Path, provenance: dict[str, str]) -> tuple[History | None, str |
         history = open_history(path)
     except InputError as error:
         return None, str(error)
-    reason = staleness_reason(history.provenance, provenance)
+    kept = history.provenance
+    reason = staleness_reason(kept, provenance)
+    # Only the cache checks this: a history that a user built stays what the user made it.
+    if reason is None and (before := kept.get("reading_rules", "0")) != str(READING_RULES):
+        reason = f"meantime's reading rules changed from {before} to {READING_RULES}"
     return (history, None) if reason is None else (None, reason)
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 import meantime
-from meantime.cache import cache_directory
+from meantime.cache import READING_RULES, cache_directory
 from meantime.cli import cli
 from meantime.errors import InputError, UsageError
 from meantime.history.directory import read as loading
@@ -133,6 +134,43 @@ def test_it_is_made_anew_when_the_format_is_another(
     assert f"is of version {loading.VERSION + 1}; this meantime reads up to" in said
     assert opened(trace)[1] == []
     assert len(list(cache.iterdir())) == 1
+
+
+def test_a_history_read_by_other_rules_is_rebuilt(
+    trace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened(trace)
+    now = READING_RULES + 1
+    monkeypatch.setattr("meantime.cache.READING_RULES", now)
+
+    reason = f"meantime's reading rules changed from {READING_RULES} to {now}"
+    assert opened(trace) == (["a", "b"], [f"{trace}: rebuilding: {reason}"])
+    assert opened(trace) == (["a", "b"], [])
+
+
+def test_a_history_cached_before_there_were_rules_is_rebuilt(trace: Path, cache: Path) -> None:
+    opened(trace)
+    [kept] = cache.iterdir()
+    shutil.rmtree(kept)
+    meantime.build(trace, Names, kept)
+
+    [said] = opened(trace)[1]
+
+    assert "rebuilding: meantime's reading rules changed from 0 to " in said
+
+
+def test_a_history_that_a_user_built_is_not_stale_by_other_rules(
+    trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x.mth"
+    built = meantime.build(trace, Names, path)
+    monkeypatch.setattr("meantime.cache.READING_RULES", READING_RULES + 1)
+    said: list[str] = []
+
+    again = meantime.build(trace, Names, path, resume=True, tell=said.append)
+
+    assert said == [f"{path}: was finished already"]
+    assert again.provenance == meantime.open(path).provenance == built.provenance
 
 
 def test_one_that_is_damaged_is_made_anew(trace: Path, cache: Path) -> None:
