@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from meantime.columns import Interner
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -62,25 +64,28 @@ class StackTableBuilder:
     """A stack table that grows, equal stacks being one row."""
 
     def __init__(self) -> None:
-        self._rows: dict[tuple[int, int], int] = {}
-        self._codes: dict[str, int] = {}
+        self._rows: list[tuple[int, int]] = []
+        self._frames: list[str] = []
+        self._row_codes = Interner(self._rows)
+        self._frame_codes = Interner(self._frames)
 
     def frame(self, name: str) -> int:
         """Return the code of a frame, a new one if it was not seen before."""
-        return self._codes.setdefault(name, len(self._codes))
+        return self._frame_codes.code(name)
 
     def push(self, stack: int, frame: int) -> int:
         """Return the stack that has the frame of this code on top of `stack`."""
-        return self._rows.setdefault((stack, frame), len(self._rows))
+        return self._row_codes.code((stack, frame))
 
     def add(self, names: Iterable[str]) -> int:
         """Return the stack of these functions, the outermost first; `NO_STACK` if there is none."""
         stack = NO_STACK
+        row, frame = self._row_codes.code, self._frame_codes.code
         for name in names:
-            stack = self.push(stack, self.frame(name))
+            stack = row((stack, frame(name)))
         return stack
 
     def build(self) -> StackTable:
         """Return the stacks so far."""
-        rows = np.array(list(self._rows), np.int32).reshape(-1, 2)
-        return StackTable(rows[:, 0].copy(), rows[:, 1].copy(), list(self._codes))
+        rows = np.array(self._rows, np.int32).reshape(-1, 2)
+        return StackTable(rows[:, 0].copy(), rows[:, 1].copy(), [*self._frames])

@@ -12,7 +12,7 @@ from meantime import errors
 from meantime.anomalies import Anomalies
 from meantime.cli.tables import visible
 from meantime.clocks import Clock, align
-from meantime.columns import Coded
+from meantime.columns import Coded, Interner
 
 
 def test_importing_meantime_loads_nothing_heavy() -> None:
@@ -84,6 +84,16 @@ def test_a_coded_column_gives_back_its_values() -> None:
 
     assert Coded.of(values).to_list() == values
     assert repr(Coded.of(values)) == "Coded(4 rows of 2 strings)"
+
+
+def test_an_interner_keeps_the_codes_of_what_is_in_the_table() -> None:
+    table = ["a", "b", "a"]
+
+    interner = Interner(table)
+
+    assert interner.codes(["b", "a", "c", "c"]).tolist() == [1, 0, 3, 3]
+    assert interner.code("d") == 4
+    assert table == ["a", "b", "a", "c", "d"]
 
 
 def test_control_characters_never_reach_a_terminal() -> None:

@@ -130,7 +130,7 @@ class _Reading:
         self._with_events = options.events
         self._first_ns = -1
         self._tails: list[bytes] = []
-        self._paths: dict[tuple[str, ...], int] = {}
+        self._paths = Interner(trace.paths)
         self._values = Interner(trace.values)
         # Of each thread's code in the kernel: its path, its name, and whether it is kept.
         self._path_of = np.zeros(0, np.int32)
@@ -277,12 +277,9 @@ class _Reading:
         paths, names, kept = [], [], []
         for comm, ids in text.threads_from(len(self._path_of)):
             name = _text(comm)
-            path = _path(name, ids)
-            if path not in self._paths:
-                self._paths[path] = len(self._paths)
-                self._trace.paths.append(path)
-            self._trace.names[self._paths[path]] = name
-            paths.append(self._paths[path])
+            path = self._paths.code(_path(name, ids))
+            self._trace.names[path] = name
+            paths.append(path)
             names.append(self._values.code(name))
             kept.append(self._keep is None or self._keep(name))
         self._path_of = np.append(self._path_of, np.array(paths, np.int32))

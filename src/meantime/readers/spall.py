@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from meantime.columns import Interner
 from meantime.errors import InputError
 from meantime.kernels import gather
 from meantime.kernels.spall import SpallScanner
@@ -165,16 +166,12 @@ def _read_names(scanner: SpallScanner, trace: Trace) -> None:
 
 def _read_threads(scanner: SpallScanner, trace: Trace) -> Int32s:
     """Return the entity of each of the scanner's threads."""
-    processes: dict[int, int] = {}
+    paths = Interner(trace.paths)
     for pid, name in scanner.processes():
-        if pid not in processes:
-            processes[pid] = len(trace.paths)
-            trace.paths.append(("Processes", str(pid)))
-        trace.names[processes[pid]] = name.decode("utf-8", "replace")
+        trace.names[paths.code(("Processes", str(pid)))] = name.decode("utf-8", "replace")
     threads = scanner.threads()
-    entities = np.arange(len(trace.paths), len(trace.paths) + len(threads), dtype=np.int32)
-    for pid, tid, name in threads:
+    entities = paths.codes(("Processes", str(pid), "Threads", str(tid)) for pid, tid, _ in threads)
+    for entity, (_, _, name) in zip(entities.tolist(), threads, strict=True):
         if name:
-            trace.names[len(trace.paths)] = name.decode("utf-8", "replace")
-        trace.paths.append(("Processes", str(pid), "Threads", str(tid)))
+            trace.names[entity] = name.decode("utf-8", "replace")
     return entities

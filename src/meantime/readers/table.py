@@ -78,7 +78,7 @@ class _Reading:
         self._until_ns = _LIMIT if options.until_ns is None else options.until_ns
         self._keep = options.keep
         self._values = Interner(trace.values)
-        self._paths: dict[str, int] = {}
+        self._paths = Interner(trace.paths)
 
     def batches(self, source: Source) -> Iterator[Batch]:
         """Yield the table's one batch."""
@@ -114,8 +114,8 @@ class _Reading:
             for row in rows
             if times[row] <= self._until_ns and (self._keep is None or self._keep(names[row]))
         ]
-        name = np.array([self._values.code(names[row]) for row in rows], np.int32)
-        thread = np.array([self._path(names[row], (names[row],)) for row in rows], np.int32)
+        name = self._values.codes(names[row] for row in rows)
+        thread = self._paths.codes((names[row],) for row in rows)
         if rows:
             kept = times[rows]
             self._trace.bounds = (int(kept.min()), int(kept.max()) + 1)
@@ -143,7 +143,7 @@ class _Reading:
             if starts[row] == ends[row]:
                 self._trace.anomalies.add("zero_length_state")
             elif starts[row] <= self._until_ns and (self._keep is None or self._keep(text)):
-                code = self._path(text, self._parsed(text, row))
+                code = self._paths.code(self._parsed(text, row))
                 interval = (int(starts[row]), int(ends[row]), self._values.code(values[row]))
                 by_path.setdefault(code, []).append(interval)
         changes: list[tuple[int, int, int]] = []
@@ -194,12 +194,6 @@ class _Reading:
         if not elements or not all(isinstance(element, str) for element in elements):
             raise InputError(self._trace.source, f"row {row + 1}: {text!r} is not a path")
         return tuple(str(element) for element in elements)
-
-    def _path(self, text: str, path: tuple[str, ...]) -> int:
-        if text not in self._paths:
-            self._paths[text] = len(self._trace.paths)
-            self._trace.paths.append(path)
-        return self._paths[text]
 
 
 def _names(line: str) -> list[str]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from meantime.columns import Interner
 from meantime.history.ingest import build
 from meantime.stacks import StackTableBuilder
 from meantime.trace import Samples, Spans, Trace
@@ -29,19 +30,19 @@ def history_from_spans(threads: Mapping[str, Sequence[tuple[str, int, int]]]) ->
         for thread, spans in enumerate(threads.values())
         for name, start_ns, end_ns in spans
     ]
-    names: dict[str, int] = {}
+    names: list[str] = []
     batch = Spans(
         start_ns=np.array([row[0] for row in rows], np.int64),
         end_ns=np.array([row[1] for row in rows], np.int64),
         thread=np.array([row[2] for row in rows], np.int32),
-        name=np.array([names.setdefault(row[3], len(names)) for row in rows], np.int32),
+        name=Interner(names).codes(row[3] for row in rows),
         category=np.full(len(rows), -1, np.int32),
         level=np.zeros(len(rows), np.int32),
         flags=np.zeros(len(rows), np.uint8),
     )
     trace = Trace("spans", "list", iter([batch]))
     trace.paths = [("Processes", "1", "Threads", thread) for thread in threads]
-    trace.values = list(names)
+    trace.values = names
     return build(trace)
 
 
@@ -52,10 +53,10 @@ def history_from_samples(samples: Sequence[tuple[int, str, Sequence[str], int]])
     SampleTable(1 samples of 2 stacks)
     """
     stacks = StackTableBuilder()
-    threads: dict[str, int] = {}
+    threads: list[str] = []
     batch = Samples(
         time_ns=np.array([row[0] for row in samples], np.int64),
-        thread=np.array([threads.setdefault(row[1], len(threads)) for row in samples], np.int32),
+        thread=Interner(threads).codes(row[1] for row in samples),
         stack=np.array([stacks.add(row[2]) for row in samples], np.int32),
         weight=np.array([row[3] for row in samples], np.int64),
         event=np.zeros(len(samples), np.int32),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from meantime.columns import Interner
 from meantime.readers.chrome.spans import add_end_arguments
 from meantime.readers.matching import Begins, Ends, close_spans
 from meantime.trace import LaneDeclaration, Points, SpanFlag, Spans
@@ -128,14 +129,11 @@ def _spans(
 def _point_names(records: Records, rows: Rows) -> Int32s:
     """Return what each point is called: its step if it names one, else its event's name."""
     names = records.name[rows].copy()
-    known: dict[str, int] = {}
+    values = Interner(records.trace.values)
     for i, row in enumerate(rows.tolist()):
         if records.phase[row] in b"Tp":
             arguments = records.arguments_of(row)
             step = arguments.get("step") if isinstance(arguments, dict) else None
             if isinstance(step, str):
-                if step not in known:
-                    known[step] = len(records.trace.values)
-                    records.trace.values.append(step)
-                names[i] = known[step]
+                names[i] = values.code(step)
     return names

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from meantime.columns import Interner
 from meantime.kernels import gather
 
 if TYPE_CHECKING:
-    from meantime.attributes import Path
     from meantime.columns import Int32s
     from meantime.readers.chrome.text import Strings
     from meantime.trace import Trace
@@ -31,16 +31,11 @@ class Entities:
         self.ids = texts if codes is None else [texts[code] for code in codes]
         self.pid = [self.ids[code] for code in threads["pid"]]
         self.tid = [self.ids[code] for code in threads["tid"]]
-        self._paths = trace.paths
-        self._codes: dict[Path, int] = {path: code for code, path in enumerate(trace.paths)}
+        self._paths = Interner(trace.paths)
 
     def code(self, *path: str) -> int:
         """Return the code of a path, a new one if it was not seen before."""
-        code = self._codes.get(path)
-        if code is None:
-            code = self._codes[path] = len(self._paths)
-            self._paths.append(path)
-        return code
+        return self._paths.code(path)
 
     def thread(self, thread: int) -> int:
         """Return the code of a thread of the scanner."""

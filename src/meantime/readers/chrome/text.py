@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from meantime.columns import Interner
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -59,8 +61,6 @@ def decode_all(raw: Sequence[bytes]) -> Strings:
     """Return the strings of a scanner's table, equal ones once."""
     texts = [decode(text) for text in raw]
     undecodable = sum("\ufffd" in text for text in texts)
-    table: dict[str, int] = {}
-    codes = [table.setdefault(text, len(table)) for text in texts]
-    if len(table) == len(texts):
-        return Strings(texts, None, undecodable)
-    return Strings(list(table), np.array(codes, np.int32), undecodable)
+    distinct: list[str] = []
+    codes = Interner(distinct).codes(texts)
+    return Strings(distinct, None if len(distinct) == len(texts) else codes, undecodable)

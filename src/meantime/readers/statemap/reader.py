@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from meantime.clocks import Clock
+from meantime.columns import Interner
 from meantime.errors import InputError
 from meantime.kernels.scan_statemap import DEFINITION, Scanner, Stop
 from meantime.readers.source import open_source
@@ -104,7 +105,7 @@ class Reader:
         # By the scanner's codes, the trace's: of entities only if some are left out.
         self._path_codes: list[int] = []
         self._event_codes: list[int] = []
-        self._value_codes: dict[str, int] = {}
+        self._values = Interner(self.trace.values)
         # The first metadata that lenient reading skipped: the line, and why.
         self._skipped_metadata: tuple[int, str] | None = None
         # Times of events that were after the last datum when they were read.
@@ -219,7 +220,7 @@ class Reader:
             names = [state.name for state in states]
             self._scanner.define_states(None if self._ahead else names)
             self.trace.values.extend(names)
-            self._value_codes = {name: code for code, name in enumerate(names)}
+            self._values = Interner(self.trace.values)
             if self._paired and not self._ahead:
                 self._pair = self._when_done.enter_context(closing(self._pair_with(names)))
 
@@ -297,10 +298,7 @@ class Reader:
                 if kept:
                     trace.paths.append((name,))
         for name in scanner.events(len(self._event_codes)):
-            code = self._value_codes.setdefault(name, len(trace.values))
-            self._event_codes.append(code)
-            if code == len(trace.values):
-                trace.values.append(name)
+            self._event_codes.append(self._values.code(name))
         for state, tag in scanner.tags(len(trace.tags)):
             trace.tags.append({"state": state, "tag": tag})
         for kind, code, start, end in scanner.take_notes():
