@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from meantime.attribute_tree import PROCESSES
 from meantime.attributes import format_path
 from meantime.query.threads import numbered, thread_of
 
@@ -128,6 +129,6 @@ def counters(history: History) -> Iterator[str]:
                     continue
                 path = history.attributes.path(quark)
                 fields: dict[str, Any] = {"time_ns": start_ns, "path": format_path(path)}
-                if path[0] == "Processes" and len(path) == 5:
+                if path[0] == PROCESSES and len(path) == 5:
                     fields |= {"pid": numbered(path[1]), "name": path[3], "series": path[4]}
                 yield json.dumps({**fields, "value": value}) + "\n"

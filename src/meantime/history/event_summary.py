@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from meantime.attribute_tree import THREADS, is_async
 from meantime.attributes import ROOT
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["event_range", "overlapping_spans", "thread_ranks"]
 
-_FIRST = {"Threads"}
 # Longer ids are sorted as text: Python refuses to convert thousands of digits.
 _MOST_DIGITS = 40
 
@@ -36,7 +36,7 @@ def _place_of(catalogue: Catalogue, quark: int) -> list[tuple[int, bool, int, st
         name = catalogue.attributes.name(quark)
         digits = name.removeprefix("-")
         number = int(name) if digits.isdecimal() and len(digits) <= _MOST_DIGITS else 0
-        place.append((catalogue.metadata.sort_keys.get(quark, 0), name not in _FIRST, number, name))
+        place.append((catalogue.metadata.sort_keys.get(quark, 0), name != THREADS, number, name))
         quark = catalogue.attributes.parent(quark)
     return place[::-1]
 
@@ -52,7 +52,7 @@ def overlapping_spans(attributes: Attributes, spans: SpanTable) -> int:
         for thread, count in zip(
             *(part.tolist() for part in np.unique(threads, return_counts=True)), strict=True
         )
-        if "Async" not in attributes.path(int(spans.threads[thread]))
+        if not is_async(attributes.path(int(spans.threads[thread])))
     )
 
 

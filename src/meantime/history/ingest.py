@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from meantime.attribute_tree import VALUE, location_path
 from meantime.errors import InputError
 from meantime.history.batches import Border
 from meantime.history.builder import HistoryBuilder
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from os import PathLike
 
-    from meantime.attributes import Path
     from meantime.columns import Int32s
     from meantime.history.history import History
     from meantime.history.provider_runner import Provider
@@ -202,7 +202,7 @@ class _Tables:
         more = len(self.quark_of) - len(self._magnitude_of)
         self._magnitude_of = np.append(self._magnitude_of, np.full(more, -1, np.int32))
         for entity in np.unique(entities[self._magnitude_of[entities] < 0]).tolist():
-            quark = self._builder.quark("value", parent=int(self.quark_of[entity]))
+            quark = self._builder.quark(VALUE, parent=int(self.quark_of[entity]))
             self._magnitude_of[entity] = quark
         return self._magnitude_of[entities]
 
@@ -226,7 +226,7 @@ class _Tables:
         self.grow()
         places = np.stack([batch.cpu, batch.pid, batch.tid], axis=1)
         different, which = np.unique(places, axis=0, return_inverse=True)
-        quarks = [self._builder.quark(*_place_of(*place)) for place in different.tolist()]
+        quarks = [self._builder.quark(*location_path(*place)) for place in different.tolist()]
         quark = np.array(quarks, np.int32)[which.ravel()]
         self._contents.events.add_points(batch.time_ns, quark, self._code_of[names])
 
@@ -241,13 +241,3 @@ class _Tables:
             self.quark_of[batch.to_entity],
             self._code_of[batch.name],
         )
-
-
-def _place_of(cpu: int, pid: int, tid: int) -> Path:
-    """Return the path of where an event happened, by as much as is known of it."""
-    if tid >= 0:
-        thread = ("Threads", str(tid))
-        return thread if pid < 0 else ("Processes", str(pid), *thread)
-    if pid >= 0:
-        return ("Processes", str(pid))
-    return ("Events",) if cpu < 0 else ("CPUs", str(cpu))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from meantime.attribute_tree import STACK, STACK_PATTERN, is_in_thread
 from meantime.kernels.stacked import StackIntervals, extents
 from meantime.kernels.tail import STR, UNTYPED
 from meantime.trace import LaneDeclaration
@@ -28,9 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["SpanAttributes", "with_span_attributes"]
 
 _LOW = 0xFFFFFFFF
-_LANE = LaneDeclaration(
-    "Processes/*/Threads/*/**/Stack", kind="stack", entity_kind="Depth", label="Threads"
-)
+_LANE = LaneDeclaration(STACK_PATTERN, kind="stack", entity_kind="Depth", label="Threads")
 
 
 def with_span_attributes(snapshot: Snapshot) -> Snapshot:
@@ -58,8 +57,7 @@ def with_span_attributes(snapshot: Snapshot) -> Snapshot:
 def _below(path: Path, lane: int) -> Path:
     """Return where the depths of a lane stand below what the spans are of."""
     of_lane = ("Lane", str(lane)) if lane else ()
-    is_thread = len(path) < 4 or path[0] != "Processes" or path[2] == "Threads"
-    return (*of_lane, "Stack") if is_thread else of_lane
+    return (*of_lane, STACK) if is_in_thread(path) else of_lane
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +96,7 @@ class _Stacks:
         of_threads = False
         for thread, quark in enumerate(spans.threads.tolist()):
             below = _below(attributes.path(quark), 0)
-            of_threads |= below[-1:] == ("Stack",)
+            of_threads |= below[-1:] == (STACK,)
             parent = attributes.add(below, quark) if below else quark
             quarks.append(attributes.add_many(map(str, range(int(depths[thread]))), parent))
         other_quarks, other_lasting, other = _add_other_lanes(spans, elsewhere, attributes)

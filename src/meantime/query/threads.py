@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from meantime.attribute_tree import ASYNC, THREADS, is_in_thread, process_id, process_path
 from meantime.attributes import entity_name
 from meantime.errors import MeantimeError
 
@@ -52,18 +53,18 @@ def numbered(text: str) -> int | str:
 def thread_of(history: History, quark: int) -> Thread:
     """Return whose spans stand at this attribute."""
     path = history.attributes.path(quark)
-    if len(path) >= 4 and path[0] == "Processes":
-        process = history.find(*path[:2])
-        is_thread = path[2] == "Threads"
+    if len(path) >= 4 and (pid := process_id(path)) is not None:
+        process = history.find(*process_path(pid))
+        is_thread = is_in_thread(path)
         return Thread(
-            numbered(path[1]),
+            numbered(pid),
             numbered(path[3]) if is_thread else None,
             None if process is None else history.names.get(process),
             history.names.get(quark),
             None if is_thread else "/".join(path[2:]),
         )
     # what is no part of a process is told apart by all of its path
-    own = path[1] if len(path) == 2 and path[0] == "Threads" else entity_name(path)
+    own = path[1] if len(path) == 2 and path[0] == THREADS else entity_name(path)
     return Thread("", numbered(own), None, history.names.get(quark), None)
 
 
@@ -75,7 +76,7 @@ def thread_title(whose: Thread) -> str:
     """
     own = str(whose.tid)
     if whose.tid is None and whose.path is not None:
-        own = whose.path.removeprefix("Async/")
+        own = whose.path.removeprefix(f"{ASYNC}/")
     own = f"{whose.name} {own}" if whose.name else own
     if whose.pid == "":
         return own

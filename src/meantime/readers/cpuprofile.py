@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from meantime.attribute_tree import thread_path
 from meantime.errors import InputError
 from meantime.readers.contract import lazy_trace
 from meantime.readers.json_file import load_object
@@ -58,7 +59,7 @@ def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Bat
         raise InputError(
             source.name, f"{len(nodes):,} samples have {len(deltas):,} timeDeltas, not one each"
         )
-    trace.paths.append(("Processes", "0", "Threads", "0"))
+    trace.paths.append(thread_path(0, 0))
     samples = SampleColumns(trace.values)
     if nodes:
         samples.add_run(0, time_ns, [tree.stack(node) for node in nodes])

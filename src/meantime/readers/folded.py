@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from meantime.attribute_tree import thread_path
 from meantime.errors import InputError
 from meantime.readers.contract import lazy_trace
 from meantime.readers.sampling import SampleColumns
@@ -56,7 +57,7 @@ def read(source: Source, options: ReadOptions) -> Trace:
 
 
 def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Batch]:
-    trace.paths.append(("Processes", "0", "Threads", "0"))
+    trace.paths.append(thread_path(0, 0))
     stacks = StackTableBuilder()
     samples = SampleColumns(trace.values)
     at = 0

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from meantime.attribute_tree import thread_path
 from meantime.clocks import Clock
 from meantime.columns import Interner
 from meantime.errors import InputError
@@ -302,9 +303,9 @@ def _layout_of(header: re.Match[bytes]) -> int:
 def _path(name: str, ids: bytes | None) -> tuple[str, ...]:
     """Return a thread's path, by as much as is known of it."""
     if ids is None:
-        return ("Threads", name)
+        return thread_path(name)
     pid, _, tid = ids.decode().rpartition("/")
-    return ("Processes", pid, "Threads", tid) if pid else ("Threads", tid)
+    return thread_path(tid, pid or None)
 
 
 def _frame(name: str, *, is_file: bool) -> str:

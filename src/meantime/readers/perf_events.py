@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from meantime.attribute_tree import process_id
 from meantime.events import Event, Events
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from meantime.attributes import Path
     from meantime.trace import Samples, Trace
 
 __all__ = ["events_of", "fields_of", "is_tracepoint"]
@@ -82,9 +84,9 @@ def events_of(trace: Trace, batch: Samples, tails: Sequence[bytes]) -> Events | 
     return Events(found, trace.values) if found else None
 
 
-def _ids(path: Sequence[str]) -> tuple[int | None, int | None]:
+def _ids(path: Path) -> tuple[int | None, int | None]:
     """Return the process and the thread of a path, as far as it says them."""
-    return _id(path[1] if path[0] == "Processes" else ""), _id(path[-1])
+    return _id(process_id(path) or ""), _id(path[-1])
 
 
 def _id(text: str) -> int | None:

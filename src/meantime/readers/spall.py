@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from meantime.attribute_tree import process_path, thread_path
 from meantime.columns import Interner
 from meantime.errors import InputError
 from meantime.kernels import gather
@@ -168,9 +169,9 @@ def _read_threads(scanner: SpallScanner, trace: Trace) -> Int32s:
     """Return the entity of each of the scanner's threads."""
     paths = Interner(trace.paths)
     for pid, name in scanner.processes():
-        trace.names[paths.code(("Processes", str(pid)))] = name.decode("utf-8", "replace")
+        trace.names[paths.code(process_path(pid))] = name.decode("utf-8", "replace")
     threads = scanner.threads()
-    entities = paths.codes(("Processes", str(pid), "Threads", str(tid)) for pid, tid, _ in threads)
+    entities = paths.codes(thread_path(tid, pid) for pid, tid, _ in threads)
     for entity, (_, _, name) in zip(entities.tolist(), threads, strict=True):
         if name:
             trace.names[entity] = name.decode("utf-8", "replace")

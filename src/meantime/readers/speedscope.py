@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from meantime.attribute_tree import thread_path
 from meantime.errors import InputError
 from meantime.readers.contract import lazy_trace
 from meantime.readers.json_file import load_object
@@ -89,7 +90,7 @@ def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Bat
                 ) from None
             trace.anomalies.add("bad_profile")
             continue
-        trace.paths.append(("Processes", "0", "Threads", str(number)))
+        trace.paths.append(thread_path(number, 0))
         trace.names[thread] = str(profile.get("name", ""))
         if batch is not None:
             yield batch

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from meantime.attribute_tree import thread_path
 from meantime.columns import Interner
 from meantime.history.ingest import build
 from meantime.stacks import StackTableBuilder
@@ -41,7 +42,7 @@ def history_from_spans(threads: Mapping[str, Sequence[tuple[str, int, int]]]) ->
         flags=np.zeros(len(rows), np.uint8),
     )
     trace = Trace("spans", "list", iter([batch]))
-    trace.paths = [("Processes", "1", "Threads", thread) for thread in threads]
+    trace.paths = [thread_path(thread, 1) for thread in threads]
     trace.values = names
     return build(trace)
 
@@ -62,7 +63,7 @@ def history_from_samples(samples: Sequence[tuple[int, str, Sequence[str], int]])
         event=np.zeros(len(samples), np.int32),
     )
     trace = Trace("samples", "list", iter([batch]))
-    trace.paths = [("Processes", "1", "Threads", thread) for thread in threads]
+    trace.paths = [thread_path(thread, 1) for thread in threads]
     trace.values = ["samples"]
     trace.stacks = stacks.build()
     return build(trace)

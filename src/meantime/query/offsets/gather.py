@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from meantime.attribute_tree import is_idle_task, process_id, process_path
 from meantime.attributes import entity_name
 from meantime.columns import named
 from meantime.errors import UsageError
@@ -225,7 +226,7 @@ class _Gathering:
         yield _Rows(samples.time_ns[chosen], None, key[chosen], samples.weight[chosen])
         if self._choice.by in {"name", "thread", "process"}:
             threads, at = np.unique(samples.thread, return_inverse=True)
-            idle = [self._history.attributes.path(int(each))[-1] == "0" for each in threads]
+            idle = [is_idle_task(self._history.attributes.path(int(each))) for each in threads]
             is_idle = np.array(idle, np.bool_)[at]
             names = self.names
             self._asleep.update(names[each] for each in np.unique(key[is_idle]).tolist())
@@ -325,12 +326,12 @@ class _Gathering:
 
     def _process_name(self, quark: int) -> str:
         attributes = self._history.attributes
-        path = attributes.path(quark)
-        if path[0] != "Processes" or len(path) == 1:
+        pid = process_id(attributes.path(quark))
+        if pid is None:
             return self._thread_name(quark)
-        process = attributes.find(*path[:2])
+        process = attributes.find(*process_path(pid))
         name = None if process is None else self._history.names.get(process)
-        return f"{name} {path[1]}" if name else path[1]
+        return f"{name} {pid}" if name else pid
 
     def _tag(self, tag: int, field: str) -> str:
         value = self._history.tags[tag].get(field) if tag >= 0 else None

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from meantime.attribute_tree import is_idle_task, process_id
 from meantime.attributes import entity_name
 from meantime.query.offsets.builder import CellsBuilder
 from meantime.query.offsets.map import OffsetMap, Source
@@ -84,7 +85,7 @@ class SampleStream:
             return
         key = self._keys(event, part)
         for path in self._trace.paths[len(self._is_idle) :]:
-            self._is_idle = np.append(self._is_idle, path[-1] == "0")
+            self._is_idle = np.append(self._is_idle, is_idle_task(path))
         awake = np.bincount(key[~self._is_idle[thread]], minlength=len(self._pairs))
         awake[: len(self._awake)] += self._awake
         self._awake = awake
@@ -185,8 +186,7 @@ class SampleStream:
             case "thread":
                 return _thread_name(trace, part)
             case "process":
-                path = trace.paths[part]
-                return path[1] if path[0] == "Processes" else _thread_name(trace, part)
+                return process_id(trace.paths[part]) or _thread_name(trace, part)
             case "cpu":
                 return f"CPU {part - 1}" if part else "no CPU"
             case "event":

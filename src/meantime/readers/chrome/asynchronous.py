@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from meantime.attribute_tree import ASYNC_PATTERN, async_path
 from meantime.columns import Interner
 from meantime.readers.chrome.spans import add_end_arguments
 from meantime.readers.matching import Begins, Ends, close_spans
@@ -31,7 +32,7 @@ def read_async(records: Records) -> Iterator[Batch]:
     if not len(rows):
         return
     records.trace.lanes.append(
-        LaneDeclaration("Processes/*/Async/*/*", kind="async", label="Async", entity_kind="Id")
+        LaneDeclaration(ASYNC_PATTERN, kind="async", label="Async", entity_kind="Id")
     )
     track = _tracks(records, rows)
     phase = records.phase[rows]
@@ -74,7 +75,7 @@ def _tracks(records: Records, rows: Rows) -> Int32s:
             if not group and category >= 0:
                 group = records.trace.categories[category]
             process = "global" if everywhere else records.entities.pid[thread]
-            code = known[key] = records.entities.code("Processes", process, "Async", group, text)
+            code = known[key] = records.entities.code(async_path(process, group, text))
         track[i] = code
     return track
 

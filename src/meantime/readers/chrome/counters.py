@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from meantime.attribute_tree import COUNTER_PATTERN, counter_path
 from meantime.trace import Counters, LaneDeclaration
 
 if TYPE_CHECKING:
@@ -37,15 +38,13 @@ def read_counters(records: Records) -> Iterator[Batch]:
             if (value := _number(raw)) is None:
                 records.trace.anomalies.add("bad_counter")
                 continue
-            entity = records.entities.code("Processes", process, "Counters", name, key)
+            entity = records.entities.code(counter_path(process, name, key))
             times, values = series.setdefault(entity, ([], []))
             times.append(int(records.time_ns[row]))
             values.append(value)
     if not series:
         return
-    records.trace.lanes.append(
-        LaneDeclaration("Processes/*/Counters/*/*", kind="counter", label="Counters")
-    )
+    records.trace.lanes.append(LaneDeclaration(COUNTER_PATTERN, kind="counter", label="Counters"))
     for dtype, wanted in ((np.int64, True), (np.float64, False)):
         chosen = {
             entity: pair

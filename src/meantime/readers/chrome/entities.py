@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from meantime.attribute_tree import process_path, thread_path
 from meantime.columns import Interner
 from meantime.kernels import gather
 
 if TYPE_CHECKING:
+    from meantime.attributes import Path
     from meantime.columns import Int32s
     from meantime.readers.chrome.text import Strings
     from meantime.trace import Trace
@@ -33,17 +35,17 @@ class Entities:
         self.tid = [self.ids[code] for code in threads["tid"]]
         self._paths = Interner(trace.paths)
 
-    def code(self, *path: str) -> int:
+    def code(self, path: Path) -> int:
         """Return the code of a path, a new one if it was not seen before."""
         return self._paths.code(path)
 
     def thread(self, thread: int) -> int:
         """Return the code of a thread of the scanner."""
-        return self.code("Processes", self.pid[thread], "Threads", self.tid[thread])
+        return self.code(thread_path(self.tid[thread], self.pid[thread]))
 
     def process(self, thread: int) -> int:
         """Return the code of the process of a thread of the scanner."""
-        return self.code("Processes", self.pid[thread])
+        return self.code(process_path(self.pid[thread]))
 
     def threads(self, column: Int32s) -> Int32s:
         """Return a column of the scanner's threads as one of entity codes."""

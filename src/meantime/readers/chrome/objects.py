@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from meantime.attribute_tree import OBJECT_PATTERN, object_path
 from meantime.trace import LaneDeclaration, Points, StateChanges
 
 if TYPE_CHECKING:
@@ -23,17 +24,17 @@ def read_objects(records: Records) -> Iterator[Batch]:
     if not len(rows):
         return
     trace, ids = records.trace, records.entities.ids
-    trace.lanes.append(LaneDeclaration("Processes/*/Objects/*/*", kind="object", label="Objects"))
+    trace.lanes.append(LaneDeclaration(OBJECT_PATTERN, kind="object", label="Objects"))
     alive_state = len(trace.values)
     trace.values.append("alive")
     entity = np.array(
         [
             records.entities.code(
-                "Processes",
-                records.entities.pid[records.thread[row]],
-                "Objects",
-                records.name_of(row),
-                ids[records.id[row]] if records.id[row] >= 0 else "",
+                object_path(
+                    records.entities.pid[records.thread[row]],
+                    records.name_of(row),
+                    ids[records.id[row]] if records.id[row] >= 0 else "",
+                )
             )
             for row in rows.tolist()
         ],

@@ -6,6 +6,7 @@ import json
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from meantime.attribute_tree import thread_path
 from meantime.readers.json_file import exact
 from meantime.readers.sampling import SampleColumns, times_of
 from meantime.readers.v8 import NodeTree
@@ -110,7 +111,7 @@ def _read_legacy(
             stack = NO_STACK if frame == "-1" else _frame_stack(frame, frames, known, stacks)
             weight = int(exact(str(sample.get("weight", 1))))
             process = str(sample.get("pid", owners.get(tid, "0")))
-            thread = records.entities.code("Processes", process, "Threads", tid)
+            thread = records.entities.code(thread_path(tid, process))
             samples.add(thread, time_ns, stack, weight, str(sample.get("name", "samples")))
         except _MALFORMED:
             records.trace.anomalies.add("bad_profile")

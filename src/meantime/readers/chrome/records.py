@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from meantime.attribute_tree import GLOBAL
 from meantime.readers.chrome.asynchronous import read_async
 from meantime.readers.chrome.counters import read_counters
 from meantime.readers.chrome.flows import read_flows
@@ -128,7 +129,7 @@ def _read_points(records: Records) -> Iterator[Batch]:
     entity = np.empty(len(rows), np.int32)
     whole, process = reach == ord("g"), reach == ord("p")
     if whole.any():
-        entity[whole] = records.entities.code("Global")
+        entity[whole] = records.entities.code((GLOBAL,))
     for code in np.unique(thread[process]):
         entity[process & (thread == code)] = records.entities.process(int(code))
     on_thread = ~(whole | process)

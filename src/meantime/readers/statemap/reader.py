@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from meantime.attribute_tree import VALUE
 from meantime.clocks import Clock
 from meantime.columns import Interner
 from meantime.errors import InputError
@@ -351,7 +352,7 @@ class Reader:
         kind = metadata.text("entityKind")
         trace.lanes.append(LaneDeclaration("*", entity_kind=kind, states=self._states))
         if self._weighed:
-            trace.lanes.append(LaneDeclaration("*/value", kind="counter", entity_kind=kind))
+            trace.lanes.append(LaneDeclaration(f"*/{VALUE}", kind="counter", entity_kind=kind))
         trace.anomalies.add("event_without_time", scanner.untimed)
         trace.anomalies.add("definition_with_time", scanner.twofold)
 

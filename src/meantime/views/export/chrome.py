@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from meantime import attribute_tree as tree
 from meantime.query.threads import numbered, thread_of
 from meantime.trace import SpanFlag
 from meantime.views.export.rest import count_rest
@@ -27,7 +28,6 @@ __all__ = ["write"]
 
 _LINES_AT_ONCE = 2**12
 _EARLIEST_NS = -(2**63)
-_COUNTERS = "Processes/*/Counters/*/*"
 # The facts that are written otherwise, or stand for what is.
 _WRITTEN = {
     *("displayTimeUnit", "traceName", "baseTimeNanoseconds"),
@@ -94,9 +94,11 @@ def _count_the_rest(history: History, lost: Counter[str]) -> None:
     """Count the numbers and descriptions of what is in no process."""
     held: Counter[str] = Counter()
     count_rest(history, held, "counter series", "descriptions")
-    lost["counter series of no process"] += held["counter series"] - len(history.quarks(_COUNTERS))
+    lost["counter series of no process"] += held["counter series"] - len(
+        history.quarks(tree.COUNTER_PATTERN)
+    )
     lost["descriptions"] += held["descriptions"] - sum(
-        len(path) in {2, 4} and path[0] == "Processes"
+        len(path) in {2, 4} and path[0] == tree.PROCESSES
         for path in map(history.attributes.path, history.descriptions)
     )
 
@@ -148,7 +150,7 @@ def _metadata(history: History) -> Iterator[str]:
     for name, key, values in facts:
         for quark, value in values.items():
             path = history.attributes.path(quark)
-            if path[0] != "Processes" or len(path) not in {2, 4}:
+            if path[0] != tree.PROCESSES or len(path) not in {2, 4}:
                 continue
             event: dict[str, Any] = {"ph": "M", "pid": numbered(path[1])}
             if len(path) == 4:
@@ -256,15 +258,15 @@ def _points(history: History, lost: Counter[str]) -> Iterator[str]:
         path = history.attributes.path(quark)
         event: dict[str, Any] = {"name": points.name[row]}
         match path:
-            case ("Global",):
+            case (tree.GLOBAL,):
                 event |= {"ph": "i", "s": "g"}
-            case ("Processes", pid):
+            case (tree.PROCESSES, pid):
                 event |= {"ph": "i", "s": "p", "pid": numbered(pid)}
-            case ("Processes", pid, "Threads", tid):
+            case (tree.PROCESSES, pid, tree.THREADS, tid):
                 event |= {"ph": "i", "s": "t", "pid": numbered(pid), "tid": numbered(tid)}
-            case ("Processes", pid, "Async", scope, id_):
+            case (tree.PROCESSES, pid, tree.ASYNC, scope, id_):
                 event |= {"ph": "n", "pid": numbered(pid), "id": id_, "scope": scope}
-            case ("Processes", pid, "Objects", _, id_):
+            case (tree.PROCESSES, pid, tree.OBJECTS, _, id_):
                 event |= {"ph": "O", "pid": numbered(pid), "id": id_}
             case _ if (whose := thread_of(history, quark)).tid is not None:
                 event |= {"ph": "i", "s": "t", "pid": _pid(whose), "tid": whose.tid}
@@ -276,7 +278,7 @@ def _points(history: History, lost: Counter[str]) -> Iterator[str]:
 
 
 def _counters(history: History) -> Iterator[str]:
-    for quark in history.quarks(_COUNTERS).tolist():
+    for quark in history.quarks(tree.COUNTER_PATTERN).tolist():
         _, pid, _, name, series = history.attributes.path(quark)
         event = {"ph": "C", "name": name, "pid": numbered(pid)}
         for batch in history.interval_batches([quark]):
@@ -304,7 +306,7 @@ def _flows(history: History, lost: Counter[str]) -> Iterator[str]:
 
 
 def _objects(history: History) -> Iterator[str]:
-    for quark in history.quarks("Processes/*/Objects/*/*").tolist():
+    for quark in history.quarks(tree.OBJECT_PATTERN).tolist():
         _, pid, _, name, id_ = history.attributes.path(quark)
         event = {"name": name, "id": id_, "pid": numbered(pid)}
         alive = False

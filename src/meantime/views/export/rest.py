@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from meantime.attribute_tree import OBJECT_PATTERN
+
 if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Callable
@@ -29,7 +31,7 @@ _COUNTS: dict[str, Callable[[History], int]] = {
     "arguments of points": lambda history: int((history.points().arguments_length > 0).sum()),
     "flows": lambda history: len(history.flows()),
     "counter series": _counters,
-    "objects": lambda history: len(history.quarks("Processes/*/Objects/*/*")),
+    "objects": lambda history: len(history.quarks(OBJECT_PATTERN)),
     "names of processes and threads": lambda history: len(history.names),
     "descriptions": lambda history: len(history.descriptions),
 }

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from meantime.attribute_tree import VALUE, is_async
 from meantime.attributes import entity_name
 from meantime.views.export.changes import Changes
 from meantime.views.export.rest import count_rest
@@ -27,7 +28,6 @@ __all__ = ["drawn_quarks", "write"]
 
 _NS_PER_S = 10**9
 _LINES_AT_ONCE = 2**14
-_VALUE = "value"
 # What other payloads than a tag's definition are known by.
 _TAKEN = {
     *("time", "entity", "state", "tag", "event", "target", "description", "value"),
@@ -76,12 +76,12 @@ def write(history: History, lost: Counter[str], *, version: int) -> Iterator[byt
 
 def _count_the_rest(history: History, lost: Counter[str]) -> None:
     spans = history.spans()
-    is_async = sum(
+    overlapping = sum(
         count
         for quark, count in zip(spans.threads.tolist(), np.diff(spans.offsets), strict=True)
-        if "Async" in history.attributes.path(quark)
+        if is_async(history.attributes.path(quark))
     )
-    lost["async spans"] += int(is_async)
+    lost["async spans"] += int(overlapping)
     lost["spans without a length"] += int((spans.start_ns == spans.end_ns).sum())
     count_rest(
         history,
@@ -98,7 +98,7 @@ def _count_the_rest(history: History, lost: Counter[str]) -> None:
     entities = set(drawn_quarks(history).tolist())
     attributes = history.attributes
     lost["counter series"] += sum(
-        attributes.name(quark) != _VALUE or attributes.parent(quark) not in entities
+        attributes.name(quark) != VALUE or attributes.parent(quark) not in entities
         for quark in series
     )
 
@@ -129,7 +129,7 @@ def _values(
     values = {}
     begun = dict(zip(changes.quark[::-1].tolist(), changes.time_ns[::-1].tolist(), strict=True))
     for quark in quarks.tolist():
-        child = history.attributes.find(_VALUE, parent=quark)
+        child = history.attributes.find(VALUE, parent=quark)
         for interval in [] if child is None else history.intervals([child]):
             if isinstance(interval.value, int | float):
                 if quark in begun and interval.start_ns >= begun[quark]:

@@ -1,0 +1,120 @@
+"""Where processes, threads, CPUs and what belongs to them are in the attribute tree.
+
+Readers build these paths; queries and exports recognise them. A trace may have other paths too.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from meantime.attributes import Path
+
+__all__ = [
+    "ASYNC",
+    "ASYNC_PATTERN",
+    "COUNTER_PATTERN",
+    "GLOBAL",
+    "OBJECTS",
+    "OBJECT_PATTERN",
+    "PROCESSES",
+    "STACK",
+    "STACK_PATTERN",
+    "THREADS",
+    "VALUE",
+    "async_path",
+    "counter_path",
+    "is_async",
+    "is_idle_task",
+    "is_in_thread",
+    "location_path",
+    "object_path",
+    "process_id",
+    "process_path",
+    "thread_path",
+]
+
+PROCESSES: Final = "Processes"
+THREADS: Final = "Threads"
+CPUS: Final = "CPUs"
+ASYNC: Final = "Async"
+COUNTERS: Final = "Counters"
+OBJECTS: Final = "Objects"
+STACK: Final = "Stack"
+VALUE: Final = "value"
+EVENTS: Final = "Events"
+GLOBAL: Final = "Global"
+
+ASYNC_PATTERN: Final = f"{PROCESSES}/*/{ASYNC}/*/*"
+COUNTER_PATTERN: Final = f"{PROCESSES}/*/{COUNTERS}/*/*"
+OBJECT_PATTERN: Final = f"{PROCESSES}/*/{OBJECTS}/*/*"
+STACK_PATTERN: Final = f"{PROCESSES}/*/{THREADS}/*/**/{STACK}"
+
+_IDLE_TID = "0"
+
+
+def process_path(pid: int | str) -> Path:
+    """Return the path of a process."""
+    return (PROCESSES, str(pid))
+
+
+def thread_path(tid: int | str, pid: int | str | None = None) -> Path:
+    """Return the path of a thread, below its process if that is known.
+
+    >>> thread_path(7, 1), thread_path(7)
+    (('Processes', '1', 'Threads', '7'), ('Threads', '7'))
+    """
+    own = (THREADS, str(tid))
+    return own if pid is None else (*process_path(pid), *own)
+
+
+def counter_path(pid: int | str, name: str, series: str) -> Path:
+    """Return the path of one series of a process's counter."""
+    return (*process_path(pid), COUNTERS, name, series)
+
+
+def async_path(pid: int | str, group: str, id_: str) -> Path:
+    """Return the path of the asynchronous operations of a process that share an id."""
+    return (*process_path(pid), ASYNC, group, id_)
+
+
+def object_path(pid: int | str, name: str, id_: str) -> Path:
+    """Return the path of an object of a process."""
+    return (*process_path(pid), OBJECTS, name, id_)
+
+
+def location_path(cpu: int, pid: int, tid: int) -> Path:
+    """Return the path of where an event happened; negative numbers are unknown.
+
+    >>> location_path(3, -1, 7), location_path(3, -1, -1)
+    (('Threads', '7'), ('CPUs', '3'))
+    """
+    if tid >= 0:
+        return thread_path(tid, None if pid < 0 else pid)
+    if pid >= 0:
+        return process_path(pid)
+    return (EVENTS,) if cpu < 0 else (CPUS, str(cpu))
+
+
+def process_id(path: Path) -> str | None:
+    """Return the process that a path is in; None if it is in none."""
+    return path[1] if path[0] == PROCESSES and len(path) > 1 else None
+
+
+def is_in_thread(path: Path) -> bool:
+    """Return whether a path is a thread or below one: anything but the other parts of a process.
+
+    >>> is_in_thread(thread_path(7, 1)), is_in_thread(async_path(1, "net", "0x1"))
+    (True, False)
+    """
+    return len(path) < 4 or path[0] != PROCESSES or path[2] == THREADS
+
+
+def is_async(path: Path) -> bool:
+    """Return whether a path is of asynchronous operations, which may overlap."""
+    return path[0] == PROCESSES and path[2:3] == (ASYNC,)
+
+
+def is_idle_task(path: Path) -> bool:
+    """Return whether a thread is the idle task, which Linux runs as thread 0 of every CPU."""
+    return path[-1] == _IDLE_TID
