@@ -15,13 +15,21 @@ cdef extern from "chrome_scan.h":
         int32_t tid
         int64_t last_ns
         uint8_t backwards
-        uint8_t mixed
     ctypedef struct TopValue:
         int64_t offset
         int64_t length
         int64_t key_offset
         int64_t key_length
     enum:
+        KIND_UNKNOWN
+        KIND_COMPLETE
+        KIND_BEGIN
+        KIND_END
+        KIND_RECORD
+        KIND_THREAD_RECORD
+        KIND_TIMELESS
+        RECORD_FLOW_IN
+        RECORD_FLOW_OUT
         ODD_COUNT
         SCAN_MORE
         SCAN_DONE
@@ -47,16 +55,13 @@ cdef extern from "chrome_scan.h":
         int32_t* mark_args_length
         int64_t marks
         int64_t* record_ns
-        int64_t* record_offset
         int64_t* record_args_offset
-        int64_t* record_duration_ns
         int32_t* record_thread
         int32_t* record_name
         int32_t* record_category
         int32_t* record_id
         int32_t* record_scope
         int32_t* record_args_length
-        int32_t* record_length
         uint8_t* record_phase
         uint8_t* record_flags
         uint8_t* record_reach
@@ -69,30 +74,27 @@ cdef extern from "chrome_scan.h":
         TopValue* top
         int64_t top_count
         int64_t odd[1]
-        int64_t unknown_phases[256]
         int64_t events
         int saw_events
-        int64_t error_offset
-        const char* error
-    int chrome_init(Chrome*, const char*, int64_t, uint64_t) noexcept nogil
+        int64_t fault_offset
+        int fault
+    int chrome_init(Chrome*, const char*, int64_t, uint64_t, const uint8_t*, const char*,
+                    uint32_t) noexcept nogil
     void chrome_free(Chrome*) noexcept nogil
     int chrome_scan(Chrome*, int64_t) noexcept nogil
 
-# In the order of the header's ODD_ constants.
-ODDITIES = (
-    "event_without_time",
-    "time_out_of_range",
-    "event_without_phase",
-    "unknown_phase",
-    "span_without_duration",
-    "negative_duration",
-    "bad_id",
-    "not_an_event",
-    "truncated",
-    "unclosed",
-    "trailing_text",
-    "bad_record",
-)
+# The kinds of phases, for `ChromeScanner`; `chrome_scan.h` explains them.
+UNKNOWN = KIND_UNKNOWN
+COMPLETE = KIND_COMPLETE
+BEGIN = KIND_BEGIN
+END = KIND_END
+RECORD = KIND_RECORD
+THREAD_RECORD = KIND_THREAD_RECORD
+TIMELESS = KIND_TIMELESS
+
+# The flags of records.
+FLOW_IN = RECORD_FLOW_IN
+FLOW_OUT = RECORD_FLOW_OUT
 
 
 cdef uint64_t seed():
@@ -104,19 +106,24 @@ cdef class ChromeScanner:
     """Scans a text that must stay where it is until `finish` was called.
 
     The columns are in the order of the text. `names`, `categories` and `ids` hold the bytes of the
-    JSON strings as they stand there, escapes and all.
+    JSON strings as they stand there, escapes and all. `kinds` has a kind for each of the 256
+    possible phases; `default_id` is the pid or tid of events that have none.
     """
 
     cdef Chrome scan
     cdef const uint8_t[::1] text
     cdef bint ready
 
-    def __cinit__(self, const uint8_t[::1] text, *, bint lenient):
+    def __cinit__(self, const uint8_t[::1] text, *, const uint8_t[::1] kinds, bytes default_id,
+                  bint lenient):
+        if kinds.shape[0] != 256:
+            raise ValueError("a kind for each of the 256 phases is needed")
         self.text = text
         cdef const char* begin = b""
         if text.shape[0]:
             begin = <const char*>&text[0]
-        if not chrome_init(&self.scan, begin, text.shape[0], seed()):
+        if not chrome_init(&self.scan, begin, text.shape[0], seed(), &kinds[0], default_id,
+                           <uint32_t>len(default_id)):
             raise MemoryError
         self.ready = True
         self.scan.lenient = lenient
@@ -129,13 +136,13 @@ cdef class ChromeScanner:
         """Scan until `limit` bytes are passed; return whether there is more.
 
         Raises:
-            ValueError: If the text is not a trace: what is wrong, and at which byte.
+            ValueError: If the text is not a trace: the FAULT_ constant, and at which byte.
         """
         cdef int result
         with nogil:
             result = chrome_scan(&self.scan, limit)
         if result == SCAN_ERROR:
-            raise ValueError(self.scan.error.decode(), self.scan.error_offset)
+            raise ValueError(self.scan.fault, self.scan.fault_offset)
         if result != SCAN_DONE and result != SCAN_MORE:
             raise MemoryError
         return result == SCAN_MORE
@@ -156,13 +163,9 @@ cdef class ChromeScanner:
         return self.scan.events
 
     def oddities(self):
-        """Return a count per oddity, 0 included."""
-        return {name: self.scan.odd[i] for i, name in enumerate(ODDITIES)}
-
-    def unknown_phases(self):
-        """Return a count per phase that is not one of the format; `?` is one of several letters."""
-        return {chr(i) if i else "?": self.scan.unknown_phases[i]
-                for i in range(256) if self.scan.unknown_phases[i]}
+        """Return the counts of oddities, in the order of the header's ODD_ constants."""
+        cdef int i
+        return [self.scan.odd[i] for i in range(ODD_COUNT)]
 
     def top(self):
         """Return the keys beside the events, each with the offset and length of its value."""
@@ -202,13 +205,10 @@ cdef class ChromeScanner:
         }
 
     def records(self):
-        """Return all other events; `flags` has 1 flow in, 2 out, 4 enclosing, 8 timed, 16 lasting."""
+        """Return all other events; `flags` has FLOW_IN and FLOW_OUT."""
         cdef Chrome* s = &self.scan
         return {
             "time_ns": column(<void**>&s.record_ns, s.records, np.int64),
-            "duration_ns": column(<void**>&s.record_duration_ns, s.records, np.int64),
-            "offset": column(<void**>&s.record_offset, s.records, np.int64),
-            "length": column(<void**>&s.record_length, s.records, np.int32),
             "args_offset": column(<void**>&s.record_args_offset, s.records, np.int64),
             "args_length": column(<void**>&s.record_args_length, s.records, np.int32),
             "thread": column(<void**>&s.record_thread, s.records, np.int32),
@@ -228,19 +228,16 @@ cdef class ChromeScanner:
         cdef int32_t[::1] tid = np.empty(n, np.int32)
         cdef int64_t[::1] last = np.empty(n, np.int64)
         cdef uint8_t[::1] backwards = np.empty(n, np.uint8)
-        cdef uint8_t[::1] mixed = np.empty(n, np.uint8)
         for i in range(n):
             pid[i] = self.scan.threads[i].pid
             tid[i] = self.scan.threads[i].tid
             last[i] = self.scan.threads[i].last_ns
             backwards[i] = self.scan.threads[i].backwards
-            mixed[i] = self.scan.threads[i].mixed
         return {
             "pid": np.asarray(pid),
             "tid": np.asarray(tid),
             "last_ns": np.asarray(last),
             "backwards": np.asarray(backwards).view(np.bool_),
-            "mixed": np.asarray(mixed).view(np.bool_),
         }
 
     @property

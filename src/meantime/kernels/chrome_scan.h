@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "growing.h"
+#include "span_flags.h"
 #if defined(__SSE2__)
 #include <emmintrin.h>
 #endif
@@ -266,13 +267,17 @@ static inline int64_t nearest(Decimal time) { return time.ns + (time.billionths 
 
 /* ---- the scanner ---- */
 
+enum { RECORD_FLOW_IN = 1, RECORD_FLOW_OUT = 2 };
+
+/* What becomes of an event: which phase is of which kind, the caller decides. */
 enum {
-  FLAG_STRUCTURED = 2, /* as in trace.SpanFlag */
-  RECORD_FLOW_IN = 1,
-  RECORD_FLOW_OUT = 2,
-  RECORD_ENCLOSING = 4,
-  RECORD_TIMED = 8,
-  RECORD_DURATION = 16
+  KIND_UNKNOWN, /* counted, not kept */
+  KIND_COMPLETE,
+  KIND_BEGIN,
+  KIND_END,
+  KIND_RECORD,
+  KIND_THREAD_RECORD, /* a record whose time counts as one of its thread */
+  KIND_TIMELESS /* a record that may have no time */
 };
 
 enum {
@@ -291,6 +296,19 @@ enum {
   ODD_COUNT
 };
 
+/* Why reading stopped. */
+enum {
+  FAULT_KEY_OF_EVENT,
+  FAULT_COLON_OF_EVENT,
+  FAULT_VALUE_OF_EVENT,
+  FAULT_NO_EVENT,
+  FAULT_KEY_OF_TRACE,
+  FAULT_COLON_OF_TRACE,
+  FAULT_VALUE_OF_TRACE,
+  FAULT_EMPTY,
+  FAULT_NO_TRACE
+};
+
 enum { STATE_BEFORE, STATE_TOP, STATE_EVENTS, STATE_DONE };
 enum { SCAN_MORE, SCAN_DONE, SCAN_ERROR, SCAN_MEMORY };
 
@@ -299,7 +317,6 @@ typedef struct {
   int64_t last_ns; /* the latest time seen on it */
   int64_t last_mark_ns; /* time of its latest begin or end */
   uint8_t backwards; /* whether begins and ends went back in time */
-  uint8_t mixed; /* whether complete events stand beside them */
 } ChromeThread;
 
 typedef struct {
@@ -323,10 +340,9 @@ typedef struct {
   int32_t *mark_thread, *mark_name, *mark_position, *mark_args_length;
   int64_t marks, marks_capacity;
   /* all else */
-  int64_t *record_ns, *record_offset, *record_args_offset;
-  int64_t *record_duration_ns;
+  int64_t *record_ns, *record_args_offset;
   int32_t *record_thread, *record_name, *record_category, *record_id, *record_scope,
-      *record_args_length, *record_length;
+      *record_args_length;
   uint8_t *record_phase, *record_flags, *record_reach;
   int64_t records, records_capacity;
   intern_table names, categories, ids;
@@ -338,15 +354,18 @@ typedef struct {
   TopValue *top;
   int64_t top_count;
   int64_t odd[ODD_COUNT];
-  int64_t unknown_phases[256];
   int64_t events;
   int saw_events;
-  int64_t error_offset;
-  const char *error;
+  int64_t fault_offset;
+  int fault;
+  uint8_t kinds[256]; /* by phase */
+  int32_t default_id; /* of events without a pid or tid */
 } Chrome;
 
-static int chrome_init(Chrome *s, const char *base, int64_t length, uint64_t seed) {
+static int chrome_init(Chrome *s, const char *base, int64_t length, uint64_t seed,
+                       const uint8_t *kinds, const char *default_id, uint32_t id_length) {
   memset(s, 0, sizeof *s);
+  memcpy(s->kinds, kinds, sizeof s->kinds);
   s->base = s->p = base;
   s->end = base + length;
   s->last_thread = -1;
@@ -355,8 +374,11 @@ static int chrome_init(Chrome *s, const char *base, int64_t length, uint64_t see
   s->thread_slots = malloc((size_t)s->thread_capacity * 2 * sizeof(int32_t));
   if (!s->threads || !s->thread_slots) return 0;
   memset(s->thread_slots, 0xff, (size_t)s->thread_capacity * 2 * sizeof(int32_t));
-  return strings_init(&s->names, seed) && strings_init(&s->categories, seed) &&
-         strings_init(&s->ids, seed);
+  if (!strings_init(&s->names, seed) || !strings_init(&s->categories, seed) ||
+      !strings_init(&s->ids, seed))
+    return 0;
+  s->default_id = intern(&s->ids, default_id, id_length, default_id + id_length);
+  return s->default_id >= 0;
 }
 
 static void chrome_free(Chrome *s) {
@@ -364,11 +386,9 @@ static void chrome_free(Chrome *s) {
   free(s->category); free(s->args_length); free(s->flags);
   free(s->mark_ns); free(s->mark_args_offset); free(s->mark_thread); free(s->mark_name);
   free(s->mark_position); free(s->mark_args_length);
-  free(s->record_ns); free(s->record_offset); free(s->record_args_offset);
-  free(s->record_duration_ns); free(s->record_thread); free(s->record_name);
+  free(s->record_ns); free(s->record_args_offset); free(s->record_thread); free(s->record_name);
   free(s->record_category); free(s->record_id); free(s->record_scope);
-  free(s->record_args_length); free(s->record_length); free(s->record_phase);
-  free(s->record_flags); free(s->record_reach);
+  free(s->record_args_length); free(s->record_phase); free(s->record_flags); free(s->record_reach);
   intern_free(&s->names); intern_free(&s->categories); intern_free(&s->ids);
   free(s->threads); free(s->thread_slots);
   free(s->top);
@@ -405,16 +425,13 @@ static int marks_reserve(Chrome *s) {
 
 static int records_room(Chrome *s, int64_t n) {
   int ok = n <= MOST_ROWS && column_grow((void **)&s->record_ns, n, 8) &&
-           column_grow((void **)&s->record_offset, n, 8) &&
            column_grow((void **)&s->record_args_offset, n, 8) &&
-           column_grow((void **)&s->record_duration_ns, n, 8) &&
            column_grow((void **)&s->record_thread, n, 4) &&
            column_grow((void **)&s->record_name, n, 4) &&
            column_grow((void **)&s->record_category, n, 4) &&
            column_grow((void **)&s->record_id, n, 4) &&
            column_grow((void **)&s->record_scope, n, 4) &&
            column_grow((void **)&s->record_args_length, n, 4) &&
-           column_grow((void **)&s->record_length, n, 4) &&
            column_grow((void **)&s->record_phase, n, 1) &&
            column_grow((void **)&s->record_flags, n, 1) &&
            column_grow((void **)&s->record_reach, n, 1);
@@ -470,9 +487,9 @@ static int32_t thread_code(Chrome *s, int32_t pid, int32_t tid) {
   return s->last_thread = code;
 }
 
-static int fail(Chrome *s, const char *where, const char *why) {
-  s->error_offset = where - s->base;
-  s->error = why;
+static int fail(Chrome *s, const char *where, int fault) {
+  s->fault_offset = where - s->base;
+  s->fault = fault;
   return SCAN_ERROR;
 }
 
@@ -555,7 +572,7 @@ static int event_read(Chrome *s, const char **at, ChromeEvent *e) {
     if (p >= end) return EVENT_CUT;
     if (*p == '}') break;
     if (*p != '"') {
-      fail(s, p, "an event's key is a string in double quotes");
+      fail(s, p, FAULT_KEY_OF_EVENT);
       return EVENT_ERROR;
     }
     key = p + 1;
@@ -566,7 +583,7 @@ static int event_read(Chrome *s, const char **at, ChromeEvent *e) {
     while (p < end && is_space(*p)) p++;
     if (p >= end) return EVENT_CUT;
     if (*p != ':') {
-      fail(s, p, "a colon is missing behind an event's key");
+      fail(s, p, FAULT_COLON_OF_EVENT);
       return EVENT_ERROR;
     }
     p++;
@@ -590,7 +607,7 @@ static int event_read(Chrome *s, const char **at, ChromeEvent *e) {
       value_stop = text_end = token_end(p, end);
       if (value_stop >= end) return EVENT_CUT;
       if (value_stop == p) {
-        fail(s, p, "a value is missing behind an event's key");
+        fail(s, p, FAULT_VALUE_OF_EVENT);
         return EVENT_ERROR;
       }
     }
@@ -614,8 +631,6 @@ static int event_read(Chrome *s, const char **at, ChromeEvent *e) {
           }
         } else if (key[0] == 'i' && key[1] == 'd') {
           code = e->id = intern(&s->ids, text, (uint32_t)(text_end - text), end);
-        } else if (key[0] == 'b' && key[1] == 'p') {
-          if (kind == 's' && text_end > text && *text == 'e') e->flags |= RECORD_ENCLOSING;
         }
         break;
       case 3:
@@ -693,14 +708,10 @@ static inline int32_t args_size(const ChromeEvent *e) {
   return length > INT32_MAX ? 0 : (int32_t)length;
 }
 
-static int record_keep(Chrome *s, const ChromeEvent *e, int32_t thread, const char *begin,
-                       const char *stop, int32_t id) {
+static int record_keep(Chrome *s, const ChromeEvent *e, int32_t thread, int32_t id) {
   int64_t n = s->records;
   if (n == s->records_capacity && !records_reserve(s)) return 0;
   s->record_ns[n] = e->time_state == NUMBER_OK ? nearest(e->time) : 0;
-  s->record_duration_ns[n] = 0;
-  s->record_offset[n] = begin - s->base;
-  s->record_length[n] = stop - begin > INT32_MAX ? 0 : (int32_t)(stop - begin);
   s->record_args_length[n] = args_size(e);
   s->record_args_offset[n] = s->record_args_length[n] ? e->args - s->base : 0;
   s->record_thread[n] = thread;
@@ -711,11 +722,6 @@ static int record_keep(Chrome *s, const ChromeEvent *e, int32_t thread, const ch
   s->record_phase[n] = e->phase;
   s->record_reach[n] = e->reach;
   s->record_flags[n] = e->flags;
-  if (e->time_state == NUMBER_OK) s->record_flags[n] |= RECORD_TIMED;
-  if (e->duration_state == NUMBER_OK && e->time_state == NUMBER_OK) {
-    s->record_duration_ns[n] = nearest(e->duration);
-    s->record_flags[n] |= RECORD_DURATION;
-  }
   s->records++;
   return 1;
 }
@@ -723,11 +729,7 @@ static int record_keep(Chrome *s, const ChromeEvent *e, int32_t thread, const ch
 /* The end of a complete event: begin and duration are added before they are rounded. */
 static inline int64_t end_of(Chrome *s, const ChromeEvent *e, int64_t start_ns) {
   Decimal sum;
-  if (e->duration_state < 0) {
-    s->odd[ODD_WITHOUT_DURATION]++;
-    return start_ns;
-  }
-  if (e->duration_state == NUMBER_BAD) {
+  if (e->duration_state < 0 || e->duration_state == NUMBER_BAD) {
     s->odd[ODD_WITHOUT_DURATION]++;
     return start_ns;
   }
@@ -748,9 +750,9 @@ static inline int64_t end_of(Chrome *s, const ChromeEvent *e, int64_t start_ns) 
   return nearest(sum);
 }
 
-static int event_keep(Chrome *s, const ChromeEvent *e, const char *begin, const char *stop) {
-  static const char RECORDED[] = "iIRCbneSTpFstfNODPMcvV()";
+static int event_keep(Chrome *s, const ChromeEvent *e) {
   int32_t pid = e->pid, tid = e->tid, code;
+  int kind = s->kinds[e->phase];
   ChromeThread *thread;
   int64_t n, time_ns;
   s->events++;
@@ -758,28 +760,21 @@ static int event_keep(Chrome *s, const ChromeEvent *e, const char *begin, const 
     s->odd[ODD_WITHOUT_PHASE]++;
     return 1;
   }
-  if (UNLIKELY(e->phase != 'X' && e->phase != 'B' && e->phase != 'E' &&
-               (e->phase == 0 || !strchr(RECORDED, e->phase)))) {
+  if (UNLIKELY(kind == KIND_UNKNOWN)) {
     s->odd[ODD_UNKNOWN_PHASE]++;
-    s->unknown_phases[e->phase]++;
     return 1;
   }
-  if (UNLIKELY(e->phase != 'M' && e->time_state != NUMBER_OK)) {
+  if (UNLIKELY(e->time_state != NUMBER_OK && kind != KIND_TIMELESS)) {
     s->odd[e->time_state == NUMBER_RANGE ? ODD_OUT_OF_RANGE : ODD_WITHOUT_TIME]++;
     return 1;
   }
-  if (UNLIKELY(pid < 0 || tid < 0)) {
-    static const char ZERO[16] = "0";
-    int32_t zero = intern(&s->ids, ZERO, 1, ZERO + sizeof ZERO);
-    if (zero < 0) return 0;
-    if (pid < 0) pid = zero;
-    if (tid < 0) tid = zero;
-  }
+  if (UNLIKELY(pid < 0)) pid = s->default_id;
+  if (UNLIKELY(tid < 0)) tid = s->default_id;
   code = thread_code(s, pid, tid);
   if (UNLIKELY(code < 0)) return 0;
   thread = &s->threads[code];
   time_ns = nearest(e->time);
-  if (LIKELY(e->phase == 'X' || e->phase == 'B')) {
+  if (LIKELY(kind == KIND_COMPLETE || kind == KIND_BEGIN)) {
     n = s->spans;
     if (UNLIKELY(n == s->spans_capacity) && !spans_reserve(s)) return 0;
     s->start_ns[n] = time_ns;
@@ -788,23 +783,22 @@ static int event_keep(Chrome *s, const ChromeEvent *e, const char *begin, const 
     s->category[n] = e->category;
     s->args_length[n] = args_size(e);
     s->args_offset[n] = s->args_length[n] ? e->args - s->base : 0;
-    if (e->phase == 'X') {
+    if (kind == KIND_COMPLETE) {
       s->end_ns[n] = end_of(s, e, time_ns);
       s->flags[n] = 0;
-      thread->mixed = 1;
       touch(thread, s->end_ns[n]);
     } else {
       s->end_ns[n] = time_ns;
-      s->flags[n] = FLAG_STRUCTURED;
+      s->flags[n] = SPAN_STRUCTURED;
       if (time_ns < thread->last_mark_ns) thread->backwards = 1;
       thread->last_mark_ns = time_ns;
     }
     touch(thread, time_ns);
     s->spans++;
-    if (UNLIKELY(e->bind >= 0)) return record_keep(s, e, code, begin, stop, e->bind);
+    if (UNLIKELY(e->bind >= 0)) return record_keep(s, e, code, e->bind);
     return 1;
   }
-  if (e->phase == 'E') {
+  if (kind == KIND_END) {
     n = s->marks;
     if (UNLIKELY(n == s->marks_capacity) && !marks_reserve(s)) return 0;
     s->mark_ns[n] = time_ns;
@@ -819,8 +813,8 @@ static int event_keep(Chrome *s, const ChromeEvent *e, const char *begin, const 
     s->marks++;
     return 1;
   }
-  if (e->phase == 'i' || e->phase == 'I' || e->phase == 'R') touch(thread, time_ns);
-  return record_keep(s, e, code, begin, stop, e->id);
+  if (kind == KIND_THREAD_RECORD) touch(thread, time_ns);
+  return record_keep(s, e, code, e->id);
 }
 
 /* Events from s->p until `limit` is passed or the array ends. */
@@ -839,7 +833,7 @@ static int events_read(Chrome *s, const char *limit) {
     if (*begin == '{') {
       result = event_read(s, &s->p, &e);
       if (LIKELY(result == EVENT_OK)) {
-        if (UNLIKELY(!event_keep(s, &e, begin, s->p))) return SCAN_MEMORY;
+        if (UNLIKELY(!event_keep(s, &e))) return SCAN_MEMORY;
         continue;
       }
       if (result == EVENT_CUT) {
@@ -878,7 +872,7 @@ static int events_read(Chrome *s, const char *limit) {
         s->p = behind;
         continue;
       }
-      if (!s->lenient) return fail(s, begin, "an event, a comma or the closing bracket is missing");
+      if (!s->lenient) return fail(s, begin, FAULT_NO_EVENT);
       s->odd[ODD_BAD_RECORD]++;
       while (s->p < s->end && *s->p != '{' && *s->p != ']') s->p++;
     }
@@ -911,14 +905,14 @@ static int top_read(Chrome *s) {
       s->p++;
       return SCAN_DONE;
     }
-    if (*s->p != '"') return fail(s, s->p, "a key of the trace is a string in double quotes");
+    if (*s->p != '"') return fail(s, s->p, FAULT_KEY_OF_TRACE);
     key = s->p + 1;
     key_end = string_end(key, s->end);
     if (!key_end || key_end >= s->end) goto cut;
     value = key_end + 1;
     while (value < s->end && is_space(*value)) value++;
     if (value >= s->end) goto cut;
-    if (*value != ':') return fail(s, value, "a colon is missing behind a key of the trace");
+    if (*value != ':') return fail(s, value, FAULT_COLON_OF_TRACE);
     value++;
     while (value < s->end && is_space(*value)) value++;
     if (value >= s->end) goto cut;
@@ -930,7 +924,7 @@ static int top_read(Chrome *s) {
     }
     stop = value_end(value, s->end);
     if (!stop || (stop == s->end && *value != '"' && *value != '{' && *value != '[')) goto cut;
-    if (stop == value) return fail(s, value, "a value is missing behind a key of the trace");
+    if (stop == value) return fail(s, value, FAULT_VALUE_OF_TRACE);
     if (!top_keep(s, key, key_end, value, stop)) return SCAN_MEMORY;
     s->p = stop;
     continue;
@@ -956,7 +950,7 @@ static int chrome_scan(Chrome *s, int64_t limit) {
   if (s->state == STATE_BEFORE) {
     if (s->end - s->p >= 3 && memcmp(s->p, "\xef\xbb\xbf", 3) == 0) s->p += 3;
     while (s->p < s->end && is_space(*s->p)) s->p++;
-    if (s->p >= s->end) return fail(s, s->p, "the file is empty");
+    if (s->p >= s->end) return fail(s, s->p, FAULT_EMPTY);
     if (*s->p == '[') {
       s->p++;
       s->state = STATE_EVENTS;
@@ -966,7 +960,7 @@ static int chrome_scan(Chrome *s, int64_t limit) {
       s->state = STATE_TOP;
       s->lines = 2;
     } else {
-      return fail(s, s->p, "a Chrome trace begins with [ or {");
+      return fail(s, s->p, FAULT_NO_TRACE);
     }
   }
   for (;;) {

@@ -9,9 +9,10 @@ from libc.stdlib cimport free, realloc
 
 import numpy as np
 
-cdef enum:
-    UNFINISHED = 1
-    STRUCTURED = 2
+cdef extern from "span_flags.h":
+    enum:
+        SPAN_UNFINISHED
+        SPAN_STRUCTURED
 
 
 def match(const int64_t[::1] start_ns, int64_t[::1] end_ns, const int32_t[::1] thread,
@@ -41,14 +42,14 @@ def match(const int64_t[::1] start_ns, int64_t[::1] end_ns, const int32_t[::1] t
     cdef int64_t[::1] stray = stray_array, left = open_array
     cdef int64_t[::1] negative = negative_array, renamed = renamed_array
     if not marks:
-        below = np.empty(spans if np.any(np.asarray(flags) & STRUCTURED) else 0, np.int32)
+        below = np.empty(spans if np.any(np.asarray(flags) & SPAN_STRUCTURED) else 0, np.int32)
         if not below.shape[0]:
             return stray_array, open_array, negative_array, renamed_array
     with nogil:
         for m in range(marks + 1):
             stop = mark_position[m] if m < marks else spans
             while i < stop:
-                if flags[i] & STRUCTURED:
+                if flags[i] & SPAN_STRUCTURED:
                     t = thread[i]
                     top = tops[t]
                     below[i] = top
@@ -76,7 +77,7 @@ def match(const int64_t[::1] start_ns, int64_t[::1] end_ns, const int32_t[::1] t
             while top >= 0:
                 left[t] += 1
                 end_ns[top] = last_ns[t] if last_ns[t] > start_ns[top] else start_ns[top]
-                flags[top] |= UNFINISHED
+                flags[top] |= SPAN_UNFINISHED
                 top = below[top]
     return stray_array, open_array, negative_array, renamed_array
 
@@ -240,7 +241,7 @@ def order(const int64_t[::1] start_ns, const int64_t[::1] end_ns, const int32_t[
         for i in range(n):
             t = rank[thread[i]]
             next_row[t + 1] += 1
-            if flags[i] & STRUCTURED:
+            if flags[i] & SPAN_STRUCTURED:
                 structured[t] += 1
         for i in range(threads):
             next_row[i + 1] += next_row[i]
@@ -266,7 +267,7 @@ def order(const int64_t[::1] start_ns, const int64_t[::1] end_ns, const int32_t[
                 break
             for i in range(a, b):
                 row = rows[i]
-                if flags[row] & STRUCTURED:
+                if flags[row] & SPAN_STRUCTURED:
                     apart[begun] = row
                     begun += 1
                 else:
@@ -380,7 +381,7 @@ def nest(const int64_t[::1] start_ns, const int64_t[::1] end_ns, const int32_t[:
                         if other_end >= end:
                             break
                         overlaps = True
-                    elif (other_end == end and flags[parent] & flags[i] & STRUCTURED
+                    elif (other_end == end and flags[parent] & flags[i] & SPAN_STRUCTURED
                             and level[parent] < level[i]):
                         break
                     parent = parent_of[parent]

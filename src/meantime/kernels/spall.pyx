@@ -52,13 +52,19 @@ cdef extern from "spall_scan.h":
         int64_t skipped
         int64_t trailing
         int64_t bad_buffers
-        int64_t place
+        int64_t stop_offset
         int type
         int lenient
     int spall_init(Spall*, const char*, int64_t, int64_t, int, double, uint64_t) noexcept nogil
     void spall_free(Spall*) noexcept nogil
     int spall_scan(Spall*) noexcept nogil
     int64_t spall_close(Spall*) noexcept nogil
+
+
+# How reading ended.
+DONE = SPALL_DONE
+CUT = SPALL_CUT
+UNKNOWN = SPALL_UNKNOWN
 
 
 cdef uint64_t seed():
@@ -70,7 +76,7 @@ cdef class SpallScanner:
     """Scans records from `offset` to the end of a text that must stay where it is.
 
     `format` is 0, 1, 3, or 4 for the automatic version 3; `unit` is nanoseconds a tick. After
-    `scan`, `place` is where reading ended early, and `type` what stands there.
+    `scan`, `stop_offset` is where reading ended early, and `type` what stands there.
     """
 
     cdef Spall records
@@ -92,23 +98,19 @@ cdef class SpallScanner:
             spall_free(&self.records)
 
     def scan(self):
-        """Read all that can be read; return `whole`, `cut` or `unknown`."""
+        """Read all that can be read; return DONE, CUT or UNKNOWN."""
         cdef int result
         with nogil:
             result = spall_scan(&self.records)
             self.unfinished = spall_close(&self.records)
-        if result == SPALL_DONE:
-            return "whole"
-        if result == SPALL_CUT:
-            return "cut"
-        if result == SPALL_UNKNOWN:
-            return "unknown"
-        raise MemoryError
+        if result != SPALL_DONE and result != SPALL_CUT and result != SPALL_UNKNOWN:
+            raise MemoryError
+        return result
 
     @property
-    def place(self):
+    def stop_offset(self):
         """The byte where reading ended early."""
-        return self.records.place
+        return self.records.stop_offset
 
     @property
     def type(self):
@@ -116,20 +118,20 @@ cdef class SpallScanner:
         return self.records.type
 
     def oddities(self):
-        """Return a count per oddity, 0 included."""
+        """Return the counts of oddities; `readers/spall.py` names them, in this order."""
         cdef int64_t i, backwards = 0
         for i in range(self.records.thread_count):
             backwards += self.records.threads[i].backwards
-        return {
-            "end_without_begin": self.records.strays,
-            "negative_duration": self.records.negatives,
-            "unfinished_span": self.unfinished,
-            "time_out_of_range": self.records.out_of_range,
-            "bad_record": self.records.bad_buffers,
-            "record_skipped": self.records.skipped,
-            "trailing_text": self.records.trailing,
-            "time_went_back": backwards,
-        }
+        return [
+            self.records.strays,
+            self.records.negatives,
+            self.unfinished,
+            self.records.out_of_range,
+            self.records.bad_buffers,
+            self.records.skipped,
+            self.records.trailing,
+            backwards,
+        ]
 
     def spans(self):
         """Return the spans in order of their begins in the file: columns, which leave the scanner."""

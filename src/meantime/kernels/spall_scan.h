@@ -7,6 +7,7 @@
 #define MEANTIME_SPALL_SCAN_H
 
 #include "growing.h"
+#include "span_flags.h"
 
 enum {
   SPALL_FORMAT_0 = 0,
@@ -28,8 +29,6 @@ enum {
 };
 
 enum { SPALL_DONE, SPALL_CUT, SPALL_UNKNOWN, SPALL_MEMORY };
-
-enum { SPAN_UNFINISHED = 1, SPAN_STRUCTURED = 2 };
 
 typedef struct {
   uint32_t pid, tid;
@@ -66,7 +65,7 @@ typedef struct {
   SpallProcess *processes;
   int64_t process_count;
   int64_t strays, negatives, out_of_range, skipped, bad_buffers, trailing;
-  int64_t place; /* of the record that could not be read */
+  int64_t stop_offset; /* of the record that could not be read */
   int type;
   int lenient;
 } Spall;
@@ -260,7 +259,7 @@ static int instant(Spall *s, int32_t code, int64_t time_ns, int32_t name, int64_
 }
 
 static int unreadable(Spall *s, const char *p, int why) {
-  s->place = p - s->base;
+  s->stop_offset = p - s->base;
   s->type = p < s->end ? (uint8_t)*p : -1;
   s->p = p;
   return why;

@@ -17,8 +17,7 @@ import numpy as np
 from meantime.attribute_tree import process_path, thread_path
 from meantime.columns import Interner
 from meantime.errors import InputError
-from meantime.kernels import gather
-from meantime.kernels.spall import SpallScanner
+from meantime.kernels import gather, spall
 from meantime.readers.contract import lazy_trace
 from meantime.trace import Arguments, ArgumentText, Points, Spans
 
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from meantime.columns import Int32s
+    from meantime.kernels.spall import SpallScanner
     from meantime.readers.contract import ReadOptions
     from meantime.readers.source import Source
     from meantime.trace import Batch, Trace
@@ -38,6 +38,17 @@ MAGIC = 0x0BADF00D
 AUTO_MAGIC = 0xABADF00D
 
 _AUTO = 4  # the scanner's number for the automatic version 3
+# in the scanner's order
+_ODDITIES = (
+    "end_without_begin",
+    "negative_duration",
+    "unfinished_span",
+    "time_out_of_range",
+    "bad_record",
+    "record_skipped",
+    "trailing_text",
+    "time_went_back",
+)
 _HEADER = struct.Struct("<QQdQ")
 _AUTO_HEADER = struct.Struct("<QQdQH")
 
@@ -65,22 +76,22 @@ def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Bat
         text = source.whole()
     offset, version, unit_ns = _read_header(text, trace)
     trace.text = ArgumentText(text)
-    scanner = SpallScanner(text, offset, version, unit_ns, lenient=options.lenient)
+    scanner = spall.SpallScanner(text, offset, version, unit_ns, lenient=options.lenient)
     outcome = scanner.scan()
     options.tell(len(text), len(text))
-    if outcome == "unknown" and not options.lenient:
+    if outcome == spall.UNKNOWN and not options.lenient:
         raise InputError(
             trace.source,
             f"a record of type {scanner.type} is not one of the format, or does not fit into its "
             "buffer; use --lenient to read what can be read",
-            offset=scanner.place,
+            offset=scanner.stop_offset,
         )
-    if outcome != "whole":
-        trace.anomalies.add("truncated" if outcome == "cut" else "bad_record")
-        trace.facts["read until byte"] = str(scanner.place)
+    if outcome != spall.DONE:
+        trace.anomalies.add("truncated" if outcome == spall.CUT else "bad_record")
+        trace.facts["read until byte"] = str(scanner.stop_offset)
     elif source.truncated:
         trace.anomalies.add("truncated")
-    for oddity, count in scanner.oddities().items():
+    for oddity, count in zip(_ODDITIES, scanner.oddities(), strict=True):
         trace.anomalies.add(oddity, count)
     yield from _columns(scanner, trace)
 

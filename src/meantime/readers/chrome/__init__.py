@@ -14,6 +14,7 @@ from meantime.kernels.chrome import ChromeScanner
 from meantime.readers.chrome.entities import Entities
 from meantime.readers.chrome.header import read_header
 from meantime.readers.chrome.metadata import read_metadata
+from meantime.readers.chrome.phases import DEFAULT_ID, FAULTS, KINDS, ODDITIES
 from meantime.readers.chrome.profiles import read_profiles
 from meantime.readers.chrome.program import program_of
 from meantime.readers.chrome.records import Records, read_records
@@ -108,22 +109,22 @@ def _bounds(
 
 
 def _scan(text: memoryview, trace: Trace, options: ReadOptions) -> ChromeScanner:
-    scanner = ChromeScanner(text, lenient=options.lenient)
+    scanner = ChromeScanner(text, kinds=KINDS, default_id=DEFAULT_ID, lenient=options.lenient)
     try:
         while scanner.step(scanner.position + _STEP_BYTES):
             options.tell(scanner.position, len(text))
         options.tell(len(text), len(text))
     except ValueError as error:
-        reason, offset = error.args
+        fault, offset = error.args
         line = bytes(text[:offset]).count(b"\n") + 1
         raise InputError(
-            trace.source, f"{reason} (byte {offset})", line=line, offset=offset
+            trace.source, f"{FAULTS[fault]} (byte {offset})", line=line, offset=offset
         ) from None
     if not scanner.saw_events:
         raise InputError(
             trace.source, "the trace has no list of events: expected a key traceEvents"
         )
-    for oddity, count in scanner.oddities().items():
+    for oddity, count in zip(ODDITIES, scanner.oddities(), strict=True):
         trace.anomalies.add(oddity, count)
     return scanner
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from meantime.kernels.chrome import FLOW_IN, FLOW_OUT
 from meantime.trace import Flows
 
 if TYPE_CHECKING:
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["read_flows"]
 
-_IN, _OUT = 1, 2
-
 
 def read_flows(records: Records) -> Iterator[Batch]:
     """Yield the links of both versions."""
@@ -37,8 +36,8 @@ def read_flows(records: Records) -> Iterator[Batch]:
         yield from _links(records, rows, key, leaves, arrives)
     rows = records.rows("XB")
     if len(rows):
-        leaves = (records.flags[rows] & _OUT) != 0
-        arrives = (records.flags[rows] & _IN) != 0
+        leaves = (records.flags[rows] & FLOW_OUT) != 0
+        arrives = (records.flags[rows] & FLOW_IN) != 0
         yield from _links(records, rows, records.id[rows].astype(np.int64), leaves, arrives)
 
 

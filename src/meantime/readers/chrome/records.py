@@ -45,7 +45,7 @@ class Records:
         id: Index into `entities.ids`, or -1.
         scope: Index into `entities.ids`, or -1.
         phase: The letter.
-        flags: What else is known: 1 flow in, 2 flow out, 4 binds to the enclosing span.
+        flags: The scanner's FLOW_IN and FLOW_OUT.
         reach: The letter of an instant's scope, 0 if none.
         trace: What is being read.
         entities: Its paths.
@@ -70,8 +70,6 @@ class Records:
         self.flags: npt.NDArray[np.uint8] = columns["flags"][rows]
         self.reach: npt.NDArray[np.uint8] = columns["reach"][rows]
         self.arguments = Arguments(columns["args_offset"][rows], columns["args_length"][rows])
-        self._offset = columns["offset"][rows]
-        self._length = columns["length"][rows]
         self.trace = trace
         self.entities = entities
 
@@ -96,10 +94,6 @@ class Records:
         """Return a record's decoded arguments; None if they cannot be read."""
         offset, length = int(self.arguments.offset[row]), int(self.arguments.length[row])
         return _json(self.trace.text.read(offset, length) or b"{}")
-
-    def event_of(self, row: int) -> object:
-        """Return the whole event, decoded; None if it cannot be."""
-        return _json(self.trace.text.read(int(self._offset[row]), int(self._length[row])))
 
 
 def _json(text: bytes) -> object:
