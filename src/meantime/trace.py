@@ -95,6 +95,14 @@ class Arguments:
     length: Int32s
 
 
+class Sliceable(Protocol):
+    """Bytes in memory, or what reads them from a file."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, part: slice, /) -> bytes | memoryview: ...
+
+
 class ArgumentText:
     """The bytes that `Arguments` point into: the input itself, and what was added behind it.
 
@@ -103,8 +111,8 @@ class ArgumentText:
     (7, b'{"b":2}')
     """
 
-    def __init__(self, source: memoryview | bytes = b"") -> None:
-        self._source = memoryview(source)
+    def __init__(self, source: Sliceable = b"") -> None:
+        self._source = source
         self._added = bytearray()
 
     def add(self, text: bytes) -> int:

@@ -35,8 +35,7 @@ cdef extern from "chrome_scan.h":
         SCAN_DONE
         SCAN_ERROR
     ctypedef struct Chrome:
-        const char* base
-        const char* p
+        int64_t position
         int lenient
         int64_t* start_ns
         int64_t* end_ns
@@ -78,10 +77,9 @@ cdef extern from "chrome_scan.h":
         int saw_events
         int64_t fault_offset
         int fault
-    int chrome_init(Chrome*, const char*, int64_t, uint64_t, const uint8_t*, const char*,
-                    uint32_t) noexcept nogil
+    int chrome_init(Chrome*, int64_t, uint64_t, const uint8_t*, const char*, uint32_t) noexcept nogil
     void chrome_free(Chrome*) noexcept nogil
-    int chrome_scan(Chrome*, int64_t) noexcept nogil
+    int chrome_scan(Chrome*, const char*, int64_t, int64_t) noexcept nogil
 
 # The kinds of phases, for `ChromeScanner`; `chrome_scan.h` explains them.
 UNKNOWN = KIND_UNKNOWN
@@ -103,7 +101,7 @@ cdef uint64_t seed():
 
 
 cdef class ChromeScanner:
-    """Scans a text that must stay where it is until `finish` was called.
+    """Scans a text of `total` bytes block by block; offsets are those in the text.
 
     The columns are in the order of the text. `names`, `categories` and `ids` hold the bytes of the
     JSON strings as they stand there, escapes and all. `kinds` has a kind for each of the 256
@@ -111,18 +109,13 @@ cdef class ChromeScanner:
     """
 
     cdef Chrome scan
-    cdef const uint8_t[::1] text
     cdef bint ready
 
-    def __cinit__(self, const uint8_t[::1] text, *, const uint8_t[::1] kinds, bytes default_id,
+    def __cinit__(self, int64_t total, *, const uint8_t[::1] kinds, bytes default_id,
                   bint lenient):
         if kinds.shape[0] != 256:
             raise ValueError("a kind for each of the 256 phases is needed")
-        self.text = text
-        cdef const char* begin = b""
-        if text.shape[0]:
-            begin = <const char*>&text[0]
-        if not chrome_init(&self.scan, begin, text.shape[0], seed(), &kinds[0], default_id,
+        if not chrome_init(&self.scan, total, seed(), &kinds[0], default_id,
                            <uint32_t>len(default_id)):
             raise MemoryError
         self.ready = True
@@ -132,15 +125,21 @@ cdef class ChromeScanner:
         if self.ready:
             chrome_free(&self.scan)
 
-    def step(self, int64_t limit):
-        """Scan until `limit` bytes are passed; return whether there is more.
+    def scan_block(self, const uint8_t[::1] block, int64_t offset):
+        """Scan what is at an offset of the text; return whether more is needed, from `position` on.
+
+        If that is still the same offset, a larger block is needed.
 
         Raises:
             ValueError: If the text is not a trace: the FAULT_ constant, and at which byte.
         """
         cdef int result
+        cdef int64_t size = block.shape[0]
+        cdef const char* begin = b""
+        if size:
+            begin = <const char*>&block[0]
         with nogil:
-            result = chrome_scan(&self.scan, limit)
+            result = chrome_scan(&self.scan, begin, offset, size)
         if result == SCAN_ERROR:
             raise ValueError(self.scan.fault, self.scan.fault_offset)
         if result != SCAN_DONE and result != SCAN_MORE:
@@ -149,8 +148,8 @@ cdef class ChromeScanner:
 
     @property
     def position(self):
-        """How many bytes were passed."""
-        return self.scan.p - self.scan.base
+        """The offset of the next block."""
+        return self.scan.position
 
     @property
     def saw_events(self):
@@ -168,12 +167,10 @@ cdef class ChromeScanner:
         return [self.scan.odd[i] for i in range(ODD_COUNT)]
 
     def top(self):
-        """Return the keys beside the events, each with the offset and length of its value."""
+        """Return offset and length of each key beside the events, then those of its value."""
         cdef int64_t i
-        base = self.scan.base
         return [
-            (base[self.scan.top[i].key_offset:
-                  self.scan.top[i].key_offset + self.scan.top[i].key_length],
+            (self.scan.top[i].key_offset, self.scan.top[i].key_length,
              self.scan.top[i].offset, self.scan.top[i].length)
             for i in range(self.scan.top_count)
         ]

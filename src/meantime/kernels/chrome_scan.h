@@ -1,5 +1,8 @@
 /* Chrome Trace Event JSON into columns: one pass, no recursion, no copy of the text.
  *
+ * The text comes in blocks: what a block cuts is scanned again from its beginning in the next one,
+ * which begins there.
+ *
  * Tolerant where writers are sloppy (commas, a missing end, keys in any order, numbers as strings),
  * exact where it matters (times are decimals, never floats). Offsets are bytes of the input. */
 #ifndef MEANTIME_CHROME_SCAN_H
@@ -310,7 +313,7 @@ enum {
 };
 
 enum { STATE_BEFORE, STATE_TOP, STATE_EVENTS, STATE_DONE };
-enum { SCAN_MORE, SCAN_DONE, SCAN_ERROR, SCAN_MEMORY };
+enum { SCAN_MORE, SCAN_DONE, SCAN_ERROR, SCAN_MEMORY, SCAN_EVENTS, SCAN_REWIND };
 
 typedef struct {
   int32_t pid, tid;
@@ -327,7 +330,11 @@ typedef struct {
 } TopValue;
 
 typedef struct {
-  const char *base, *end, *p;
+  const char *base, *end, *p; /* of the block */
+  int64_t origin, total;      /* the block's offset in the text, and the text's size */
+  int last;                   /* whether the text ends where the block does */
+  int64_t first;              /* the offset of what the text begins with */
+  int64_t position;           /* the offset of the next block */
   int state, lines, lenient;
   int unbalanced; /* whether an event was seen whose brackets never close */
   /* spans */
@@ -353,6 +360,7 @@ typedef struct {
   int32_t last_thread;
   TopValue *top;
   int64_t top_count;
+  int top_has_phase;
   int64_t odd[ODD_COUNT];
   int64_t events;
   int saw_events;
@@ -362,12 +370,13 @@ typedef struct {
   int32_t default_id; /* of events without a pid or tid */
 } Chrome;
 
-static int chrome_init(Chrome *s, const char *base, int64_t length, uint64_t seed,
-                       const uint8_t *kinds, const char *default_id, uint32_t id_length) {
+static inline int64_t offset_of(const Chrome *s, const char *p) { return s->origin + (p - s->base); }
+
+static int chrome_init(Chrome *s, int64_t total, uint64_t seed, const uint8_t *kinds,
+                       const char *default_id, uint32_t id_length) {
   memset(s, 0, sizeof *s);
   memcpy(s->kinds, kinds, sizeof s->kinds);
-  s->base = s->p = base;
-  s->end = base + length;
+  s->total = total;
   s->last_thread = -1;
   s->thread_capacity = 512;
   s->threads = malloc((size_t)s->thread_capacity * sizeof(ChromeThread));
@@ -404,7 +413,7 @@ static int spans_room(Chrome *s, int64_t n) {
 }
 
 static int spans_reserve(Chrome *s) {
-  return spans_room(s, rows_expected(s->spans, s->p - s->base, s->end - s->base)) ||
+  return spans_room(s, rows_expected(s->spans, offset_of(s, s->p), s->total)) ||
          spans_room(s, s->spans * 3 / 2);
 }
 
@@ -419,7 +428,7 @@ static int marks_room(Chrome *s, int64_t n) {
 }
 
 static int marks_reserve(Chrome *s) {
-  return marks_room(s, rows_expected(s->marks, s->p - s->base, s->end - s->base)) ||
+  return marks_room(s, rows_expected(s->marks, offset_of(s, s->p), s->total)) ||
          marks_room(s, s->marks * 3 / 2);
 }
 
@@ -440,7 +449,7 @@ static int records_room(Chrome *s, int64_t n) {
 }
 
 static int records_reserve(Chrome *s) {
-  return records_room(s, rows_expected(s->records, s->p - s->base, s->end - s->base)) ||
+  return records_room(s, rows_expected(s->records, offset_of(s, s->p), s->total)) ||
          records_room(s, s->records * 3 / 2);
 }
 
@@ -488,7 +497,7 @@ static int32_t thread_code(Chrome *s, int32_t pid, int32_t tid) {
 }
 
 static int fail(Chrome *s, const char *where, int fault) {
-  s->fault_offset = where - s->base;
+  s->fault_offset = offset_of(s, where);
   s->fault = fault;
   return SCAN_ERROR;
 }
@@ -713,7 +722,7 @@ static int record_keep(Chrome *s, const ChromeEvent *e, int32_t thread, int32_t 
   if (n == s->records_capacity && !records_reserve(s)) return 0;
   s->record_ns[n] = e->time_state == NUMBER_OK ? nearest(e->time) : 0;
   s->record_args_length[n] = args_size(e);
-  s->record_args_offset[n] = s->record_args_length[n] ? e->args - s->base : 0;
+  s->record_args_offset[n] = s->record_args_length[n] ? offset_of(s, e->args) : 0;
   s->record_thread[n] = thread;
   s->record_name[n] = e->name;
   s->record_category[n] = e->category;
@@ -782,7 +791,7 @@ static int event_keep(Chrome *s, const ChromeEvent *e) {
     s->name[n] = e->name;
     s->category[n] = e->category;
     s->args_length[n] = args_size(e);
-    s->args_offset[n] = s->args_length[n] ? e->args - s->base : 0;
+    s->args_offset[n] = s->args_length[n] ? offset_of(s, e->args) : 0;
     if (kind == KIND_COMPLETE) {
       s->end_ns[n] = end_of(s, e, time_ns);
       s->flags[n] = 0;
@@ -806,7 +815,7 @@ static int event_keep(Chrome *s, const ChromeEvent *e) {
     s->mark_name[n] = e->name;
     s->mark_position[n] = (int32_t)s->spans;
     s->mark_args_length[n] = args_size(e);
-    s->mark_args_offset[n] = s->mark_args_length[n] ? e->args - s->base : 0;
+    s->mark_args_offset[n] = s->mark_args_length[n] ? offset_of(s, e->args) : 0;
     if (time_ns < thread->last_mark_ns) thread->backwards = 1;
     thread->last_mark_ns = time_ns;
     touch(thread, time_ns);
@@ -817,35 +826,45 @@ static int event_keep(Chrome *s, const ChromeEvent *e) {
   return record_keep(s, e, code, e->id);
 }
 
-/* Events from s->p until `limit` is passed or the array ends. */
-static int events_read(Chrome *s, const char *limit) {
+/* Events from s->p until the block or the array ends. */
+static int events_read(Chrome *s) {
   ChromeEvent e;
   for (;;) {
     const char *begin;
     int result;
     while (s->p < s->end && (*s->p == ',' || is_space(*s->p))) s->p++;
     if (s->p >= s->end) {
+      if (!s->last) return SCAN_MORE;
       if (s->state == STATE_EVENTS && s->lines == 2) s->odd[ODD_UNCLOSED]++;
       return SCAN_DONE;
     }
-    if (s->p >= limit) return SCAN_MORE;
     begin = s->p;
     if (*begin == '{') {
+      int64_t bad_ids = s->odd[ODD_BAD_ID];
       result = event_read(s, &s->p, &e);
       if (LIKELY(result == EVENT_OK)) {
         if (UNLIKELY(!event_keep(s, &e))) return SCAN_MEMORY;
         continue;
       }
       if (result == EVENT_CUT) {
+        if (!s->last) {
+          s->odd[ODD_BAD_ID] = bad_ids;
+          return SCAN_MORE;
+        }
         s->odd[ODD_TRUNCATED]++;
         s->p = s->end;
         return SCAN_DONE;
       }
       if (result == EVENT_MEMORY) return SCAN_MEMORY;
       if (!s->lenient) return SCAN_ERROR;
-      s->odd[ODD_BAD_RECORD]++;
       /* brackets are matched up to the end in vain once only, or time would be quadratic */
       s->p = s->unbalanced ? NULL : nested_end(begin, s->end);
+      if (!s->p && !s->last) {
+        s->p = begin;
+        s->odd[ODD_BAD_ID] = bad_ids;
+        return SCAN_MORE;
+      }
+      s->odd[ODD_BAD_RECORD]++;
       if (!s->p) {
         /* its brackets do not close: the next line that begins an event is a new start */
         s->unbalanced = 1;
@@ -862,6 +881,7 @@ static int events_read(Chrome *s, const char *limit) {
       const char *behind = value_end(begin, s->end);
       int value = *begin == '"' || *begin == '[' || *begin == '-' || *begin == 'n' ||
                   *begin == 't' || *begin == 'f' || (*begin >= '0' && *begin <= '9');
+      if (!s->last && (!behind || behind >= s->end)) return SCAN_MORE;
       if (value && !behind) {
         s->odd[ODD_TRUNCATED]++;
         s->p = s->end;
@@ -873,8 +893,12 @@ static int events_read(Chrome *s, const char *limit) {
         continue;
       }
       if (!s->lenient) return fail(s, begin, FAULT_NO_EVENT);
-      s->odd[ODD_BAD_RECORD]++;
       while (s->p < s->end && *s->p != '{' && *s->p != ']') s->p++;
+      if (s->p >= s->end && !s->last) {
+        s->p = begin;
+        return SCAN_MORE;
+      }
+      s->odd[ODD_BAD_RECORD]++;
     }
   }
 }
@@ -884,20 +908,22 @@ static int top_keep(Chrome *s, const char *key, const char *key_end, const char 
   TopValue *list = realloc(s->top, (size_t)(s->top_count + 1) * sizeof(TopValue));
   if (!list) return 0;
   s->top = list;
-  list[s->top_count].key_offset = key - s->base;
+  list[s->top_count].key_offset = offset_of(s, key);
   list[s->top_count].key_length = key_end - key;
-  list[s->top_count].offset = value - s->base;
+  list[s->top_count].offset = offset_of(s, value);
   list[s->top_count].length = stop - value;
   s->top_count++;
+  if (key_end - key == 2 && memcmp(key, "ph", 2) == 0) s->top_has_phase = 1;
   return 1;
 }
 
-/* The object around the events, up to them or to its end. */
+/* The object around the events, up to them (SCAN_EVENTS) or to its end. */
 static int top_read(Chrome *s) {
   for (;;) {
     const char *key, *key_end, *value, *stop;
     while (s->p < s->end && (*s->p == ',' || is_space(*s->p))) s->p++;
     if (s->p >= s->end) {
+      if (!s->last) return SCAN_MORE;
       s->odd[ODD_UNCLOSED]++;
       return SCAN_DONE;
     }
@@ -920,7 +946,7 @@ static int top_read(Chrome *s) {
       s->p = value + 1;
       s->state = STATE_EVENTS;
       s->saw_events = 1;
-      return SCAN_MORE;
+      return SCAN_EVENTS;
     }
     stop = value_end(value, s->end);
     if (!stop || (stop == s->end && *value != '"' && *value != '{' && *value != '[')) goto cut;
@@ -929,28 +955,21 @@ static int top_read(Chrome *s) {
     s->p = stop;
     continue;
   cut:
+    if (!s->last) return SCAN_MORE;
     s->odd[ODD_TRUNCATED]++;
     s->p = s->end;
     return SCAN_DONE;
   }
 }
 
-static int top_has_phase(const Chrome *s) {
-  int64_t i;
-  for (i = 0; i < s->top_count; i++)
-    if (s->top[i].key_length == 2 && memcmp(s->base + s->top[i].key_offset, "ph", 2) == 0) return 1;
-  return 0;
-}
-
-/* Scans on until `limit` bytes are passed; call again while it says SCAN_MORE.
- * `lines` is 0 for a bare array, 1 for events without one, 2 inside an object. */
-static int chrome_scan(Chrome *s, int64_t limit) {
-  const char *stop = limit < s->end - s->base ? s->base + limit : s->end;
+/* `lines` is 0 for a bare array, 1 for events without one, 2 inside an object. */
+static int block_scan(Chrome *s) {
   int result;
   if (s->state == STATE_BEFORE) {
-    if (s->end - s->p >= 3 && memcmp(s->p, "\xef\xbb\xbf", 3) == 0) s->p += 3;
+    if (!s->origin && s->end - s->p >= 3 && memcmp(s->p, "\xef\xbb\xbf", 3) == 0) s->p += 3;
     while (s->p < s->end && is_space(*s->p)) s->p++;
-    if (s->p >= s->end) return fail(s, s->p, FAULT_EMPTY);
+    if (s->p >= s->end) return s->last ? fail(s, s->p, FAULT_EMPTY) : SCAN_MORE;
+    s->first = offset_of(s, s->p);
     if (*s->p == '[') {
       s->p++;
       s->state = STATE_EVENTS;
@@ -966,30 +985,44 @@ static int chrome_scan(Chrome *s, int64_t limit) {
   for (;;) {
     if (s->state == STATE_TOP) {
       result = top_read(s);
-      if (result == SCAN_MORE) continue;
+      if (result == SCAN_EVENTS) continue;
       if (result != SCAN_DONE) return result;
-      if (!s->saw_events && top_has_phase(s)) {
+      if (!s->saw_events && s->top_has_phase) {
         /* events one behind the other, without an array around them */
-        s->p = s->base;
-        if (s->end - s->p >= 3 && memcmp(s->p, "\xef\xbb\xbf", 3) == 0) s->p += 3;
         s->odd[ODD_UNCLOSED] = s->odd[ODD_TRUNCATED] = 0;
         s->state = STATE_EVENTS;
         s->saw_events = s->lines = 1;
         s->top_count = 0;
-        continue;
+        s->position = s->first;
+        return SCAN_REWIND;
       }
       s->state = STATE_DONE;
     }
     if (s->state == STATE_EVENTS) {
-      result = events_read(s, stop);
+      result = events_read(s);
       if (result != SCAN_DONE) return result;
-      s->state = s->lines == 2 && s->p < s->end ? STATE_TOP : STATE_DONE;
+      s->state = s->lines == 2 && (s->p < s->end || !s->last) ? STATE_TOP : STATE_DONE;
       continue;
     }
     while (s->p < s->end && (is_space(*s->p) || *s->p == 0)) s->p++;
+    if (s->p >= s->end && !s->last) return SCAN_MORE;
     if (s->p < s->end) s->odd[ODD_TRAILING]++;
     return SCAN_DONE;
   }
+}
+
+/* Scans a block. SCAN_MORE asks for the block at s->position, which has to be larger than this one
+ * if that is where this one begins. */
+static int chrome_scan(Chrome *s, const char *block, int64_t origin, int64_t size) {
+  int result;
+  s->base = s->p = block;
+  s->end = block + size;
+  s->origin = origin;
+  s->last = origin + size >= s->total;
+  result = block_scan(s);
+  if (result == SCAN_REWIND) return SCAN_MORE;
+  s->position = offset_of(s, s->p);
+  return result;
 }
 
 #endif

@@ -21,6 +21,7 @@ from meantime.readers.chrome.records import Records, read_records
 from meantime.readers.chrome.spans import read_spans
 from meantime.readers.chrome.text import decode_all
 from meantime.readers.contract import lazy_trace
+from meantime.readers.file_text import BLOCK_BYTES, block_of
 from meantime.trace import ArgumentText
 
 if TYPE_CHECKING:
@@ -28,15 +29,13 @@ if TYPE_CHECKING:
 
     from meantime.readers.chrome.text import Strings
     from meantime.readers.contract import ReadOptions
+    from meantime.readers.file_text import FileText
     from meantime.readers.source import Source
     from meantime.trace import Batch, Samples, Spans, Trace
 
 __all__ = ["FORMAT", "read", "recognises"]
 
 FORMAT = "chrome"
-
-# How much is scanned between two calls of `progress`.
-_STEP_BYTES = 1 << 24
 
 
 def recognises(head: bytes, name: str) -> bool:
@@ -63,13 +62,17 @@ def read(source: Source, options: ReadOptions) -> Trace:
 
 def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Batch]:
     with source:
-        text = source.whole()
+        text = source.text()
     scanner = _scan(text, trace, options)
     if source.truncated:
         trace.anomalies.add("truncated")
     trace.text = ArgumentText(text)
     trace.records = scanner.events
-    read_header(scanner, text, trace)
+    top = [
+        (bytes(text[key : key + key_length]), offset, length)
+        for key, key_length, offset, length in scanner.top()
+    ]
+    read_header(top, text, trace)
     names = _decoded(scanner.names, trace)
     categories = _decoded(scanner.categories, trace)
     trace.values = names.texts
@@ -84,7 +87,7 @@ def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Bat
     if program := program_of(trace.facts, trace.names.values()):
         trace.facts.setdefault("program", program)
     yield from read_records(records)
-    samples = read_profiles(records, scanner.top(), text)
+    samples = read_profiles(records, top, text)
     if samples is not None:
         yield samples
     trace.bounds = _bounds(spans, records, samples)
@@ -108,18 +111,26 @@ def _bounds(
     return (min(starts), max(ends)) if starts else None
 
 
-def _scan(text: memoryview, trace: Trace, options: ReadOptions) -> ChromeScanner:
-    scanner = ChromeScanner(text, kinds=KINDS, default_id=DEFAULT_ID, lenient=options.lenient)
+def _scan(text: FileText | memoryview, trace: Trace, options: ReadOptions) -> ChromeScanner:
+    scanner = ChromeScanner(len(text), kinds=KINDS, default_id=DEFAULT_ID, lenient=options.lenient)
+    size, more = BLOCK_BYTES, True
     try:
-        while scanner.step(scanner.position + _STEP_BYTES):
+        while more:
+            offset = scanner.position
+            more = scanner.scan_block(block_of(text, offset, size), offset)
+            if scanner.position == offset:
+                # a single event, or a value beside the events, is larger than the block
+                size *= 2
             options.tell(scanner.position, len(text))
-        options.tell(len(text), len(text))
     except ValueError as error:
         fault, offset = error.args
-        line = bytes(text[:offset]).count(b"\n") + 1
         raise InputError(
-            trace.source, f"{FAULTS[fault]} (byte {offset})", line=line, offset=offset
+            trace.source,
+            f"{FAULTS[fault]} (byte {offset})",
+            line=1 + _line_feeds(text, offset),
+            offset=offset,
         ) from None
+    options.tell(len(text), len(text))
     if not scanner.saw_events:
         raise InputError(
             trace.source, "the trace has no list of events: expected a key traceEvents"
@@ -127,6 +138,13 @@ def _scan(text: memoryview, trace: Trace, options: ReadOptions) -> ChromeScanner
     for oddity, count in zip(ODDITIES, scanner.oddities(), strict=True):
         trace.anomalies.add(oddity, count)
     return scanner
+
+
+def _line_feeds(text: FileText | memoryview, end: int) -> int:
+    return sum(
+        bytes(block_of(text, offset, min(BLOCK_BYTES, end - offset))).count(b"\n")
+        for offset in range(0, end, BLOCK_BYTES)
+    )
 
 
 def _decoded(raw: list[bytes], trace: Trace) -> Strings:

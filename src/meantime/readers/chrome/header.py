@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from meantime.readers.chrome.text import decode
 
 if TYPE_CHECKING:
-    from meantime.kernels.chrome import ChromeScanner
-    from meantime.trace import Trace
+    from meantime.trace import Sliceable, Trace
 
 __all__ = ["read_header"]
 
@@ -19,9 +18,9 @@ _LONGEST_READ_BYTES = 4096
 _LIMIT_NS = 2**62
 
 
-def read_header(scanner: ChromeScanner, text: memoryview, trace: Trace) -> None:
+def read_header(top: list[tuple[bytes, int, int]], text: Sliceable, trace: Trace) -> None:
     """Keep these keys as the trace's facts, its title, and UTC at its origin if it says so."""
-    for key, offset, length in scanner.top():
+    for key, offset, length in top:
         name = decode(key)
         if name in {"samples", "stackFrames"}:
             continue

@@ -14,7 +14,7 @@ from meantime.stacks import NO_STACK, StackTableBuilder
 
 if TYPE_CHECKING:
     from meantime.readers.chrome.records import Records
-    from meantime.trace import Samples
+    from meantime.trace import Samples, Sliceable
 
 __all__ = ["read_profiles"]
 
@@ -23,7 +23,7 @@ _MALFORMED = (ArithmeticError, AttributeError, KeyError, RecursionError, TypeErr
 
 
 def read_profiles(
-    records: Records, top: list[tuple[bytes, int, int]], text: memoryview
+    records: Records, top: list[tuple[bytes, int, int]], text: Sliceable
 ) -> Samples | None:
     """Return the samples of both kinds, and give the trace its stacks; None if there are none."""
     stacks = StackTableBuilder()
@@ -85,7 +85,7 @@ def _chunk(data: dict[str, Any], tree: NodeTree, nodes: list[int], deltas: list[
 def _read_legacy(
     records: Records,
     top: list[tuple[bytes, int, int]],
-    text: memoryview,
+    text: Sliceable,
     stacks: StackTableBuilder,
     samples: SampleColumns,
 ) -> None:

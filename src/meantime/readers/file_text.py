@@ -1,0 +1,99 @@
+"""A file's bytes by offset, read when they are needed.
+
+The file is not mapped: if another program cut it off meanwhile, touching the mapping would end the
+process with SIGBUS.
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+from typing import Final
+
+from meantime.errors import InputError
+
+__all__ = ["BLOCK_BYTES", "FileText", "block_of"]
+
+# Small enough to stay in the second-level cache between reading and scanning.
+BLOCK_BYTES: Final = 1 << 20
+# What is asked for is mostly short and in the order of the file.
+_READ_AHEAD_BYTES = 1 << 14
+
+
+class FileText:
+    """The bytes of an open file, of which it keeps a descriptor of its own.
+
+    A file that grows meanwhile has the bytes that it had.
+    """
+
+    def __init__(self, name: str, descriptor: int) -> None:
+        self._name = name
+        self._descriptor = os.dup(descriptor)
+        weakref.finalize(self, os.close, self._descriptor)
+        status = os.fstat(descriptor)
+        self._size = status.st_size
+        self._modified_ns = status.st_mtime_ns
+        self._buffer = bytearray()
+        self._ahead = (0, b"")
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, part: slice) -> bytes:
+        """Return some of the bytes.
+
+        Raises:
+            InputError: If the file was changed since it was opened.
+        """
+        start, stop, _ = part.indices(self._size)
+        offset, ahead = self._ahead
+        if start < offset or stop > offset + len(ahead):
+            self._check_unchanged()
+            wanted = min(max(stop - start, _READ_AHEAD_BYTES), self._size - start)
+            read = bytearray(wanted)
+            self._read_into(memoryview(read), start)
+            offset, ahead = self._ahead = (start, bytes(read))
+        return ahead[start - offset : stop - offset]
+
+    def block(self, offset: int, size: int) -> memoryview:
+        """Return the bytes from an offset on, at most `size`; they are valid until the next call.
+
+        Raises:
+            InputError: If the file became shorter.
+        """
+        size = min(size, self._size - offset)
+        if len(self._buffer) < size:
+            self._buffer = bytearray(size)
+        block = memoryview(self._buffer)[:size]
+        self._read_into(block, offset)
+        return block
+
+    def _read_into(self, buffer: memoryview, offset: int) -> None:
+        read = 0
+        while read < len(buffer):
+            try:
+                count = os.preadv(self._descriptor, [buffer[read:]], offset + read)
+            except OSError as error:
+                reason = error.strerror or str(error)
+                raise InputError(self._name, f"it cannot be read ({reason})") from error
+            if not count:
+                raise InputError(
+                    self._name,
+                    f"it became shorter while it was read: {offset + read:,} of {self._size:,}"
+                    " bytes are left",
+                )
+            read += count
+
+    def _check_unchanged(self) -> None:
+        status = os.fstat(self._descriptor)
+        if status.st_size < self._size or (
+            status.st_size == self._size and status.st_mtime_ns != self._modified_ns
+        ):
+            raise InputError(self._name, "it was changed after it was read: read it again")
+
+
+def block_of(text: FileText | memoryview, offset: int, size: int) -> memoryview:
+    """Return the bytes of a text from an offset on, at most `size`; valid until the next call."""
+    if isinstance(text, FileText):
+        return text.block(offset, size)
+    return text[offset : offset + size]
