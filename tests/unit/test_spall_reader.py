@@ -51,8 +51,13 @@ def buffer3(*records: bytes, tid: int = 2) -> bytes:
     return struct.pack("<IIIQ", len(body), tid, 1, 0) + body
 
 
-@pytest.fixture
-def read(tmp_path: Path) -> Callable[..., History]:
+@pytest.fixture(params=[1 << 20, 1, 50], ids=["one-block", "growing-blocks", "small-blocks"])
+def read(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Callable[..., History]:
+    # where the blocks end that are scanned changes nothing
+    monkeypatch.setattr("meantime.readers.spall.BLOCK_BYTES", request.param)
+
     def read_bytes(data: bytes, *, lenient: bool = False) -> History:
         path = tmp_path / "trace.spall"
         path.write_bytes(data)

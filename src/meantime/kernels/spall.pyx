@@ -24,8 +24,11 @@ cdef extern from "spall_scan.h":
         SPALL_DONE
         SPALL_CUT
         SPALL_UNKNOWN
+        SPALL_MORE
     ctypedef struct Spall:
         const char* base
+        const char* p
+        int64_t origin
         int64_t* start_ns
         int64_t* end_ns
         int64_t* args_offset
@@ -55,16 +58,17 @@ cdef extern from "spall_scan.h":
         int64_t stop_offset
         int type
         int lenient
-    int spall_init(Spall*, const char*, int64_t, int64_t, int, double, uint64_t) noexcept nogil
+    int spall_init(Spall*, int64_t, int, double, uint64_t) noexcept nogil
     void spall_free(Spall*) noexcept nogil
-    int spall_scan(Spall*) noexcept nogil
+    int spall_scan(Spall*, const char*, int64_t, int64_t) noexcept nogil
     int64_t spall_close(Spall*) noexcept nogil
 
 
-# How reading ended.
+# How reading a block ended.
 DONE = SPALL_DONE
 CUT = SPALL_CUT
 UNKNOWN = SPALL_UNKNOWN
+MORE = SPALL_MORE
 
 
 cdef uint64_t seed():
@@ -73,22 +77,17 @@ cdef uint64_t seed():
 
 
 cdef class SpallScanner:
-    """Scans records from `offset` to the end of a text that must stay where it is.
+    """Scans the records of a file of `total` bytes block by block; offsets are those in the file.
 
-    `format` is 0, 1, 3, or 4 for the automatic version 3; `unit` is nanoseconds a tick. After
-    `scan`, `stop_offset` is where reading ended early, and `type` what stands there.
+    `format` is 0, 1, 3, or 4 for the automatic version 3; `unit` is nanoseconds a tick.
     """
 
     cdef Spall records
-    cdef const uint8_t[::1] text
     cdef bint ready
     cdef int64_t unfinished
 
-    def __cinit__(self, const uint8_t[::1] text, int64_t offset, int format, double unit,
-                  *, bint lenient):
-        self.text = text
-        if not spall_init(&self.records, <const char*>&text[0], offset, text.shape[0], format,
-                          unit, seed()):
+    def __cinit__(self, int64_t total, int format, double unit, *, bint lenient):
+        if not spall_init(&self.records, total, format, unit, seed()):
             raise MemoryError
         self.ready = True
         self.records.lenient = lenient
@@ -97,15 +96,32 @@ cdef class SpallScanner:
         if self.ready:
             spall_free(&self.records)
 
-    def scan(self):
-        """Read all that can be read; return DONE, CUT or UNKNOWN."""
+    def scan_block(self, const uint8_t[::1] block, int64_t offset):
+        """Scan what is at an offset of the file; return MORE if more is needed, from `position` on.
+
+        If that is still the same offset, a larger block is needed. DONE, CUT and UNKNOWN are final.
+        """
         cdef int result
+        cdef int64_t size = block.shape[0]
+        cdef const char* begin = b""
+        if size:
+            begin = <const char*>&block[0]
         with nogil:
-            result = spall_scan(&self.records)
-            self.unfinished = spall_close(&self.records)
-        if result != SPALL_DONE and result != SPALL_CUT and result != SPALL_UNKNOWN:
+            result = spall_scan(&self.records, begin, offset, size)
+        if (result != SPALL_DONE and result != SPALL_CUT and result != SPALL_UNKNOWN
+                and result != SPALL_MORE):
             raise MemoryError
         return result
+
+    def close(self):
+        """End the spans that are still open with their threads."""
+        with nogil:
+            self.unfinished = spall_close(&self.records)
+
+    @property
+    def position(self):
+        """The offset of the next block."""
+        return self.records.origin + (self.records.p - self.records.base)
 
     @property
     def stop_offset(self):
@@ -164,24 +180,21 @@ cdef class SpallScanner:
         return texts_of(&self.records.names)
 
     def threads(self):
-        """Return pid, tid and name of each thread; the name is b"" if none is given."""
+        """Return pid and tid of each thread, and offset and length of its name, 0 if it has none."""
         cdef int64_t i
         cdef SpallThread* t
-        base = self.records.base
         found = []
         for i in range(self.records.thread_count):
             t = &self.records.threads[i]
-            name = base[t.name_offset:t.name_offset + t.name_length]
-            found.append((t.pid, t.tid, name))
+            found.append((t.pid, t.tid, t.name_offset, t.name_length))
         return found
 
     def processes(self):
-        """Return pid and name of each process that was named, the latest name last."""
+        """Return pid, and offset and length of the name, of each naming of a process, in order."""
         cdef int64_t i
         cdef SpallProcess* p
-        base = self.records.base
         found = []
         for i in range(self.records.process_count):
             p = &self.records.processes[i]
-            found.append((p.pid, base[p.offset:p.offset + p.length]))
+            found.append((p.pid, p.offset, p.length))
         return found

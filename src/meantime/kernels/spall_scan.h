@@ -2,7 +2,8 @@
  *
  * Little endian, packed. Version 0 and 1 are one stream with pid and tid in every record and times
  * as doubles; version 3 has buffers of one thread and integer times; the automatic version 3 has
- * buffers of differences to the record before. */
+ * buffers of differences to the record before. The records come in blocks: a record or buffer that a
+ * block cuts is read from its beginning in the next one, which begins there. */
 #ifndef MEANTIME_SPALL_SCAN_H
 #define MEANTIME_SPALL_SCAN_H
 
@@ -28,7 +29,7 @@ enum {
   TYPE_NAME_THREAD = 9
 };
 
-enum { SPALL_DONE, SPALL_CUT, SPALL_UNKNOWN, SPALL_MEMORY };
+enum { SPALL_DONE, SPALL_CUT, SPALL_UNKNOWN, SPALL_MEMORY, SPALL_MORE };
 
 typedef struct {
   uint32_t pid, tid;
@@ -47,7 +48,9 @@ typedef struct {
 } SpallProcess;
 
 typedef struct {
-  const char *base, *p, *end;
+  const char *base, *p, *end; /* of the block */
+  int64_t origin, total;      /* the block's offset in the text, and the text's size */
+  int last;                   /* whether the text ends where the block does */
   int format;
   double unit;   /* nanoseconds a tick */
   int whole;     /* whether `unit` is a whole number below 2^31 */
@@ -82,12 +85,11 @@ static inline double load_double(const char *p) {
   return value;
 }
 
-static int spall_init(Spall *s, const char *base, int64_t offset, int64_t length, int format,
-                      double unit, uint64_t seed) {
+static inline int64_t offset_of(const Spall *s, const char *p) { return s->origin + (p - s->base); }
+
+static int spall_init(Spall *s, int64_t total, int format, double unit, uint64_t seed) {
   memset(s, 0, sizeof *s);
-  s->base = base;
-  s->p = base + offset;
-  s->end = base + length;
+  s->total = total;
   s->format = format;
   s->unit = unit;
   s->whole = unit >= 1 && unit < 2147483648.0 && unit == (double)(int64_t)unit;
@@ -118,9 +120,9 @@ static int spall_room(Spall *s, int64_t n) {
   return ok;
 }
 
-/* Makes room when the reader stands at this byte of the text. */
-static int spall_grow(Spall *s, int64_t place) {
-  return spall_room(s, rows_expected(s->spans, place, s->end - s->base)) ||
+/* Makes room when the text was read up to this offset. */
+static int spall_grow(Spall *s, int64_t offset) {
+  return spall_room(s, rows_expected(s->spans, offset, s->total)) ||
          spall_room(s, s->spans * 3 / 2);
 }
 
@@ -259,10 +261,17 @@ static int instant(Spall *s, int32_t code, int64_t time_ns, int32_t name, int64_
 }
 
 static int unreadable(Spall *s, const char *p, int why) {
-  s->stop_offset = p - s->base;
+  s->stop_offset = offset_of(s, p);
   s->type = p < s->end ? (uint8_t)*p : -1;
   s->p = p;
   return why;
+}
+
+/* The block ends in the record at p. */
+static int cut_at(Spall *s, const char *p) {
+  if (s->last) return unreadable(s, p, SPALL_CUT);
+  s->p = p;
+  return SPALL_MORE;
 }
 
 /* Versions 0 and 1. */
@@ -279,10 +288,10 @@ static int spall_stream(Spall *s) {
       const char *ids = p + (one ? 2 : 1);
       int64_t name_length, args_length = 0, time_ns;
       uint64_t key;
-      if (left < begin_size) return unreadable(s, p, SPALL_CUT);
+      if (left < begin_size) return cut_at(s, p);
       name_length = (uint8_t)ids[16];
       if (one) args_length = (uint8_t)ids[17];
-      if (left < begin_size + name_length + args_length) return unreadable(s, p, SPALL_CUT);
+      if (left < begin_size + name_length + args_length) return cut_at(s, p);
       key = load8(ids);
       if (key != last_key || code < 0) {
         code = spall_thread(s, load4(ids), load4(ids + 4));
@@ -293,17 +302,17 @@ static int spall_stream(Spall *s) {
       name = intern(&s->names, p + begin_size, (uint32_t)name_length, end);
       if (name < 0) return SPALL_MEMORY;
       if (type == TYPE_BEGIN) {
-        if (!span_begin(s, code, time_ns, name, p + begin_size + name_length - s->base,
+        if (!span_begin(s, code, time_ns, name, offset_of(s, p + begin_size + name_length),
                         (int32_t)args_length))
           return SPALL_MEMORY;
-      } else if (!instant(s, code, time_ns, name, p + begin_size + name_length - s->base,
+      } else if (!instant(s, code, time_ns, name, offset_of(s, p + begin_size + name_length),
                           (int32_t)args_length)) {
         return SPALL_MEMORY;
       }
       p += begin_size + name_length + args_length;
     } else if (LIKELY(type == TYPE_END)) {
       uint64_t key;
-      if (left < 17) return unreadable(s, p, SPALL_CUT);
+      if (left < 17) return cut_at(s, p);
       key = load8(p + 1);
       if (key != last_key || code < 0) {
         code = spall_thread(s, load4(p + 1), load4(p + 5));
@@ -316,13 +325,13 @@ static int spall_stream(Spall *s) {
       /* A complete span, which may stand anywhere in time: not STRUCTURED, so times place it. */
       int64_t name_length, start_ns, end_ns;
       double ticks;
-      if (left < 26) return unreadable(s, p, SPALL_CUT);
+      if (left < 26) return cut_at(s, p);
       name_length = (uint8_t)p[25];
-      if (left < 26 + name_length) return unreadable(s, p, SPALL_CUT);
+      if (left < 26 + name_length) return cut_at(s, p);
       last_key = load8(p + 1);
       code = spall_thread(s, load4(p + 1), load4(p + 5));
       if (code < 0) return SPALL_MEMORY;
-      if (UNLIKELY(s->spans == s->capacity) && !spall_grow(s, p - s->base)) return SPALL_MEMORY;
+      if (UNLIKELY(s->spans == s->capacity) && !spall_grow(s, offset_of(s, p))) return SPALL_MEMORY;
       name = intern(&s->names, p + 26, (uint32_t)name_length, end);
       if (name < 0) return SPALL_MEMORY;
       ticks = load_double(p + 9);
@@ -342,14 +351,15 @@ static int spall_stream(Spall *s) {
       s->flags[s->spans++] = 0;
       p += 26 + name_length;
     } else if (type == TYPE_STREAM_OVER) {
-      s->trailing += p + 1 < end;
-      p = end;
+      s->trailing += p + 1 < end || !s->last;
+      s->p = end;
+      return SPALL_DONE;
     } else if (type == TYPE_CUSTOM_DATA || type == TYPE_PAD_SKIP) {
-      if (left < 5 || left - 5 < (int64_t)load4(p + 1)) return unreadable(s, p, SPALL_CUT);
+      if (left < 5 || left - 5 < (int64_t)load4(p + 1)) return cut_at(s, p);
       s->skipped++;
       p += 5 + (int64_t)load4(p + 1);
     } else if (type == TYPE_OVERWRITE_TIMESTAMP) {
-      if (left < 9) return unreadable(s, p, SPALL_CUT);
+      if (left < 9) return cut_at(s, p);
       s->skipped++;
       p += 9;
     } else {
@@ -357,7 +367,7 @@ static int spall_stream(Spall *s) {
     }
   }
   s->p = p;
-  return SPALL_DONE;
+  return s->last ? SPALL_DONE : SPALL_MORE;
 }
 
 static int process_name(Spall *s, uint32_t pid, const char *name, int32_t length) {
@@ -365,7 +375,7 @@ static int process_name(Spall *s, uint32_t pid, const char *name, int32_t length
   if (!list) return 0;
   s->processes = list;
   list[s->process_count].pid = pid;
-  list[s->process_count].offset = name - s->base;
+  list[s->process_count].offset = offset_of(s, name);
   list[s->process_count++].length = length;
   return 1;
 }
@@ -387,10 +397,10 @@ static int spall_buffer(Spall *s, const char *p, const char *stop, int32_t code)
       if (name < 0) return SPALL_MEMORY;
       if (type == TYPE_INSTANT) {
         if (!instant(s, code, time_of_ticks(s, load8(p + 1), &s->threads[code]), name,
-                     p + 11 + name_length - s->base, (int32_t)args_length))
+                     offset_of(s, p + 11 + name_length), (int32_t)args_length))
           return SPALL_MEMORY;
       } else if (!span_begin(s, code, time_of_ticks(s, load8(p + 1), &s->threads[code]), name,
-                             p + 11 + name_length - s->base, (int32_t)args_length)) {
+                             offset_of(s, p + 11 + name_length), (int32_t)args_length)) {
         return SPALL_MEMORY;
       }
       p += 11 + name_length + args_length;
@@ -406,7 +416,7 @@ static int spall_buffer(Spall *s, const char *p, const char *stop, int32_t code)
       if (type == TYPE_NAME_PROCESS) {
         if (!process_name(s, s->threads[code].pid, p + 2, length)) return SPALL_MEMORY;
       } else {
-        s->threads[code].name_offset = p + 2 - s->base;
+        s->threads[code].name_offset = offset_of(s, p + 2);
         s->threads[code].name_length = length;
       }
       p += 2 + length;
@@ -462,7 +472,7 @@ static int spall_auto_buffer(Spall *s, const char *p, const char *stop, int32_t 
       name = address_name(s, address);
       if (name < 0) return SPALL_MEMORY;
       if (!span_begin(s, code, time_of_ticks(s, ticks, &s->threads[code]), name,
-                      p - s->base, 0))
+                      offset_of(s, p), 0))
         return SPALL_MEMORY;
       p += size;
     } else if (kind == 1) {
@@ -484,7 +494,7 @@ static int spall_auto_buffer(Spall *s, const char *p, const char *stop, int32_t 
       name = intern(&s->names, p + size, (uint32_t)name_length, s->end);
       if (name < 0) return SPALL_MEMORY;
       if (!span_begin(s, code, time_of_ticks(s, ticks, &s->threads[code]), name,
-                      p + size + name_length - s->base, (int32_t)args_length))
+                      offset_of(s, p + size + name_length), (int32_t)args_length))
         return SPALL_MEMORY;
       p += size + name_length + args_length;
     } else {
@@ -503,10 +513,11 @@ static int spall_buffers(Spall *s) {
     int32_t code;
     int result, cut;
     /* size, tid, pid, first time; or size, tid, first time, depth */
-    if (s->end - header < 20) return unreadable(s, header, SPALL_CUT);
+    if (s->end - header < 20) return cut_at(s, header);
     size = load4(header);
     body = header + 20;
     cut = size > s->end - body;
+    if (cut && !s->last) return SPALL_MORE;
     stop = cut ? s->end : body + size;
     code = spall_thread(s, automatic ? 0 : load4(header + 8), load4(header + 4));
     if (code < 0) return SPALL_MEMORY;
@@ -523,7 +534,7 @@ static int spall_buffers(Spall *s) {
     if (result != SPALL_DONE) return result;
     if (cut) return unreadable(s, s->end, SPALL_CUT);
   }
-  return SPALL_DONE;
+  return s->last ? SPALL_DONE : SPALL_MORE;
 }
 
 /* Spans that are still open end with their thread. */
@@ -547,7 +558,13 @@ static int64_t spall_close(Spall *s) {
   return unfinished;
 }
 
-static int spall_scan(Spall *s) {
+/* Reads a block. SPALL_MORE asks for the one that begins at s->p, which has to be larger than this
+ * one if that is where this one begins. */
+static int spall_scan(Spall *s, const char *block, int64_t origin, int64_t size) {
+  s->base = s->p = block;
+  s->end = block + size;
+  s->origin = origin;
+  s->last = origin + size >= s->total;
   return s->format == SPALL_FORMAT_0 || s->format == SPALL_FORMAT_1 ? spall_stream(s)
                                                                     : spall_buffers(s);
 }

@@ -19,6 +19,7 @@ from meantime.columns import Interner
 from meantime.errors import InputError
 from meantime.kernels import gather, spall
 from meantime.readers.contract import lazy_trace
+from meantime.readers.file_text import BLOCK_BYTES, block_of
 from meantime.trace import Arguments, ArgumentText, Points, Spans
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from meantime.columns import Int32s
     from meantime.kernels.spall import SpallScanner
     from meantime.readers.contract import ReadOptions
+    from meantime.readers.file_text import FileText
     from meantime.readers.source import Source
     from meantime.trace import Batch, Trace
 
@@ -73,12 +75,11 @@ def read(source: Source, options: ReadOptions) -> Trace:
 
 def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Batch]:
     with source:
-        text = source.whole()
+        text = source.text()
     offset, version, unit_ns = _read_header(text, trace)
     trace.text = ArgumentText(text)
-    scanner = spall.SpallScanner(text, offset, version, unit_ns, lenient=options.lenient)
-    outcome = scanner.scan()
-    options.tell(len(text), len(text))
+    scanner = spall.SpallScanner(len(text), version, unit_ns, lenient=options.lenient)
+    outcome = _scan(scanner, text, offset, options)
     if outcome == spall.UNKNOWN and not options.lenient:
         raise InputError(
             trace.source,
@@ -93,16 +94,33 @@ def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Bat
         trace.anomalies.add("truncated")
     for oddity, count in zip(_ODDITIES, scanner.oddities(), strict=True):
         trace.anomalies.add(oddity, count)
-    yield from _columns(scanner, trace)
+    yield from _columns(scanner, text, trace)
 
 
-def _read_header(text: memoryview, trace: Trace) -> tuple[int, int, float]:
+def _scan(
+    scanner: SpallScanner, text: FileText | memoryview, offset: int, options: ReadOptions
+) -> int:
+    """Read all that can be read, and return how that ended."""
+    size, outcome = BLOCK_BYTES, spall.MORE
+    while outcome == spall.MORE:
+        outcome = scanner.scan_block(block_of(text, offset, size), offset)
+        if scanner.position == offset:
+            # a single buffer is larger than the block
+            size *= 2
+        offset = scanner.position
+        options.tell(offset, len(text))
+    scanner.close()
+    options.tell(len(text), len(text))
+    return outcome
+
+
+def _read_header(text: FileText | memoryview, trace: Trace) -> tuple[int, int, float]:
     """Return where the records begin, the scanner's number of the version, and ns a tick."""
     if len(text) < _HEADER.size:
         raise InputError(
             trace.source, f"the header has 32 bytes, the file {len(text)}", offset=len(text)
         )
-    magic, version, unit, must_be_0 = _HEADER.unpack_from(text)
+    magic, version, unit, must_be_0 = _HEADER.unpack(text[: _HEADER.size])
     if magic not in {MAGIC, AUTO_MAGIC}:
         raise InputError(
             trace.source, f"a .spall trace begins with {MAGIC:#x}, this with {magic:#x}", offset=0
@@ -124,12 +142,12 @@ def _read_header(text: memoryview, trace: Trace) -> tuple[int, int, float]:
     return _HEADER.size, version, unit if version == 3 else unit * 1000
 
 
-def _read_auto_header(text: memoryview, trace: Trace) -> tuple[int, int, float]:
+def _read_auto_header(text: FileText | memoryview, trace: Trace) -> tuple[int, int, float]:
     if len(text) < _AUTO_HEADER.size:
         raise InputError(
             trace.source, f"the header has 34 bytes, the file {len(text)}", offset=len(text)
         )
-    _, _, unit_ns, base_address, path_length = _AUTO_HEADER.unpack_from(text)
+    _, _, unit_ns, base_address, path_length = _AUTO_HEADER.unpack(text[: _AUTO_HEADER.size])
     offset = _AUTO_HEADER.size + path_length
     if len(text) < offset:
         raise InputError(trace.source, "the file ends inside its header", offset=len(text))
@@ -139,9 +157,9 @@ def _read_auto_header(text: memoryview, trace: Trace) -> tuple[int, int, float]:
     return offset, _AUTO, unit_ns
 
 
-def _columns(scanner: SpallScanner, trace: Trace) -> Iterator[Batch]:
+def _columns(scanner: SpallScanner, text: FileText | memoryview, trace: Trace) -> Iterator[Batch]:
     _read_names(scanner, trace)
-    entities = _read_threads(scanner, trace)
+    entities = _read_threads(scanner, text, trace)
     spans = scanner.spans()
     trace.records = len(spans["start_ns"])
     if len(spans["start_ns"]):
@@ -176,14 +194,18 @@ def _read_names(scanner: SpallScanner, trace: Trace) -> None:
         trace.values.append(text)
 
 
-def _read_threads(scanner: SpallScanner, trace: Trace) -> Int32s:
+def _read_threads(scanner: SpallScanner, text: FileText | memoryview, trace: Trace) -> Int32s:
     """Return the entity of each of the scanner's threads."""
     paths = Interner(trace.paths)
-    for pid, name in scanner.processes():
-        trace.names[paths.code(process_path(pid))] = name.decode("utf-8", "replace")
+    for pid, offset, length in scanner.processes():
+        trace.names[paths.code(process_path(pid))] = _name(text, offset, length)
     threads = scanner.threads()
-    entities = paths.codes(thread_path(tid, pid) for pid, tid, _ in threads)
-    for entity, (_, _, name) in zip(entities.tolist(), threads, strict=True):
-        if name:
-            trace.names[entity] = name.decode("utf-8", "replace")
+    entities = paths.codes(thread_path(tid, pid) for pid, tid, _, _ in threads)
+    for entity, (_, _, offset, length) in zip(entities.tolist(), threads, strict=True):
+        if length:
+            trace.names[entity] = _name(text, offset, length)
     return entities
+
+
+def _name(text: FileText | memoryview, offset: int, length: int) -> str:
+    return bytes(text[offset : offset + length]).decode("utf-8", "replace")
