@@ -14,6 +14,9 @@ from setuptools.command.build_ext import build_ext
 
 SOURCE = Path("src")
 RECORDER = "meantime.collect._recorder"
+# What the recorder writes, and these kernels read.
+READ_RECORDS = {"record_kinds", "records", "tasks"}
+RECORD_KINDS = SOURCE / "meantime" / "collect" / "record_kinds.h"
 # Cython's support for typed memoryviews is larger than most kernels. It is compiled once, into a
 # module that the kernels import; otherwise every kernel would carry a copy of it.
 SHARED = "meantime.kernels._shared"
@@ -57,7 +60,10 @@ def extension(path: Path) -> Extension:
         include_dirs=[str(path.parent)],
         extra_compile_args=compile_flags(path.stem),
         extra_link_args=[f"-fsanitize={SANITIZE}"] if SANITIZE else [],
-        depends=[str(header) for header in path.parent.glob("*.h")],
+        depends=[
+            *map(str, path.parent.glob("*.h")),
+            *([str(RECORD_KINDS)] if path.stem in READ_RECORDS else []),
+        ],
     )
 
 

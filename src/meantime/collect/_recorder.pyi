@@ -2,6 +2,10 @@ from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from typing import Any
 
+KINDS: dict[str, int]
+POLICIES: dict[str, int]
+SIZES: dict[str, int]
+
 def start(
     directory: bytes,
     *,

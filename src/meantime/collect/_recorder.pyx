@@ -111,6 +111,12 @@ cdef extern from "hooks.h":
     void end_loop_run()
     int KIND_SUBMIT, KIND_ITEM_BEGIN, KIND_PLACE, KIND_RESUMED
     int KIND_LABEL
+    ctypedef struct record_number:
+        const char *name
+        int number
+    const record_number *record_kinds
+    const record_number *record_policies
+    const record_number *record_sizes
 
 cdef extern from "waits.h":
     """
@@ -136,6 +142,19 @@ cdef extern from "Python.h":
 
 if prepare_module() < 0:
     raise ImportError("the recorder could not be prepared")
+
+
+cdef dict _by_name(const record_number *row):
+    numbers = {}
+    while row.name != NULL:
+        numbers[row.name.decode("ascii")] = row.number
+        row += 1
+    return numbers
+
+
+KINDS = _by_name(record_kinds)
+POLICIES = _by_name(record_policies)
+SIZES = _by_name(record_sizes)
 
 cdef dict _hooks = {
     "create_task": <size_t>call_create_task,

@@ -28,7 +28,6 @@
 #define TOP_FRAME(thread) ((thread)->cframe->current_frame)
 #endif
 
-enum leaf { LEAF_NONE = 0, LEAF_FUTURE = 1, LEAF_TASK = 2, LEAF_OTHER = 3, LEAF_SPAWN = 4, LEAF_NAME = 5 };
 /* a trap is how a library suspends a task, whatever for */
 /* and a handle runs what a loop was asked to: who asked is not on the stack */
 /* and a queue that waits by an event waits as a queue */

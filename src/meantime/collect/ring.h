@@ -38,7 +38,7 @@ static chunk_content content_of(const slot *chunk, uint32_t begin) {
     chunk_content c = {begin, 0, 0, 0};
     while (c.slots < CHUNK_SLOTS && chunk[c.slots].w0) {
         uint64_t w0 = chunk[c.slots].w0;
-        uint32_t bytes = (w0 & 255) >= KIND_NAME ? (uint32_t)(chunk[c.slots].w1 >> 32) : 0;
+        uint32_t bytes = (w0 & 255) >= RECORD_FIRST_PAYLOAD ? (uint32_t)(chunk[c.slots].w1 >> 32) : 0;
         if (c.slots == begin) c.first_ns = w0 >> 8;
         c.last_ns = w0 >> 8;
         c.events += is_event((uint8_t)w0);

@@ -23,10 +23,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Options", "record", "recording_path", "start", "stop"]
 
-POLICIES: dict[str, int] = {"block": 0, "drop": 1, "ring": 2}
+_POLICIES = {name.lower(): number for name, number in _recorder.POLICIES.items()}
 _CHUNKS = {"block": 2, "drop": 16}
-_CHUNK_BYTES = 64 * 1024
-_MAX_CHUNKS = 240
+_CHUNK_BYTES, _MAX_CHUNKS = _recorder.SIZES["CHUNK_BYTES"], _recorder.SIZES["MAX_CHUNKS"]
 _MIN_SIZE_BYTES = 1_000_000
 _MIN_HZ, _MAX_HZ = 1, 10_000
 _NS_PER_S = 10**9
@@ -95,7 +94,7 @@ class Options:
         """Raise UsageError if they contradict each other."""
         if self.trace not in ("tasks", "workers", "both", "none"):
             raise UsageError(f"trace is {self.trace!r}, not tasks, workers, both or none")
-        if self.policy not in POLICIES:
+        if self.policy not in _POLICIES:
             raise UsageError(f"policy is {self.policy!r}, not block, drop or ring")
         if self.max_bytes and self.max_bytes < _MIN_SIZE_BYTES:
             from meantime.units import format_bytes  # noqa: PLC0415 - for the message only
@@ -188,7 +187,7 @@ def begin(path: str, options: Options, *, fresh: bool) -> None:
             create(path)
         _recorder.start(
             os.fsencode(os.path.abspath(path)),  # noqa: PTH100 - no pathlib inside the program
-            policy=POLICIES[options.policy],
+            policy=_POLICIES[options.policy],
             chunks=options.chunks,
             max_bytes=options.max_bytes,
             duration_ns=options.duration_ns,
@@ -232,7 +231,7 @@ def create(path: str, command: list[str] | None = None) -> None:
         f"{path}/recording.json",
         {
             "format": "meantime recording",
-            "version": 1,
+            "version": _recorder.SIZES["FORMAT_VERSION"],
             "host": os.uname().nodename,
             "boot_id": _boot_id(),
             "created_utc_ns": time.time_ns(),

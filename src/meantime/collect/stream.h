@@ -17,6 +17,7 @@
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
 #include "own_files.h"
+#include "record_kinds.h"
 
 #ifdef __GLIBC__
 /* a call of __tls_get_addr per event costs as much as the event */
@@ -26,64 +27,10 @@
 #endif
 
 enum {
-    FORMAT_VERSION = 1,
-    HEADER_BYTES = 64,
-    TAIL_HEADER_BYTES = 4096,
-    CHUNK_BYTES = 64 * 1024,
-    CHUNK_SLOTS = CHUNK_BYTES / 16,
-    MAX_CHUNKS = 240,
+    CHUNK_SLOTS = CHUNK_BYTES / SLOT_BYTES,
     MAX_TEXT = 4096,
     MAX_THREAD_NAME = 64,
 };
-
-enum kind {
-    KIND_SPAWN = 1,
-    KIND_KNOWN = 2,
-    KIND_START = 3,
-    KIND_THROW = 4,
-    KIND_WAIT = 5,
-    KIND_CANCELLING = 6,
-    KIND_COMPLETED = 7,
-    KIND_FAILED = 8,
-    KIND_CANCELLED = 9,
-    KIND_DROPPED = 10,
-    KIND_WAKE = 11,
-    KIND_LOOP_BEGIN = 16,
-    KIND_LOOP_END = 17,
-    KIND_PARK = 18,
-    KIND_UNPARK = 19,
-    KIND_LOOP_KNOWN = 20,
-    KIND_SUBMIT = 24,
-    KIND_ITEM_BEGIN = 25,
-    KIND_ITEM_END = 26,
-    KIND_GIL_WAIT = 32,
-    KIND_GIL_HANDOFF = 33,
-    KIND_LOCK_WAIT = 34,
-    KIND_POLL = 35,
-    KIND_RESUMED = 36,
-    KIND_SAMPLE = 40,
-    KIND_ON_CPU = 41,
-    KIND_TICK = 42,
-    KIND_NOT_ON_CPU = 43,
-    KIND_THREAD_END = 49,
-    KIND_FLUSH = 50,
-    KIND_CLOCK = 51,
-    KIND_DUMP = 52,
-    /* from here on, `aux` bytes of payload follow, padded to whole slots */
-    KIND_NAME = 128,
-    KIND_LABEL = 129,
-    KIND_THREAD = 130,
-    KIND_PLACE = 131,
-    KIND_FRAME = 132,
-    KIND_STACK = 133,
-    KIND_LOST = 134,
-    KIND_ROTATED = 135,
-    KIND_CLOSED = 136,
-    KIND_SAMPLER = 137,
-    KIND_CALLED = 138,
-};
-
-enum policy { POLICY_BLOCK = 0, POLICY_DROP = 1, POLICY_RING = 2 };
 
 typedef struct {
     uint64_t w0, w1;
@@ -116,6 +63,7 @@ typedef struct {
     int64_t realtime_ns;   /* CLOCK_REALTIME at base_ns + opened_ns */
 } file_header;
 
+_Static_assert(sizeof(slot) == SLOT_BYTES, "a record is a slot");
 _Static_assert(sizeof(tail_header) <= TAIL_HEADER_BYTES, "the tail's header is one page");
 _Static_assert(sizeof(file_header) == HEADER_BYTES, "a segment's header is four slots");
 

@@ -4,7 +4,8 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 import numpy as np
 
-cdef int PAYLOAD = 128
+from meantime.kernels.record_kinds cimport RECORD_FIRST_PAYLOAD
+
 cdef uint64_t MAX_PAYLOAD_BYTES = 1 << 16  # more than any writer's
 
 
@@ -18,7 +19,7 @@ def count(const uint64_t[::1] words, Py_ssize_t limit):
     with nogil:
         while at < end and rows < limit and words[at]:
             size = 2
-            if (words[at] & 255) >= PAYLOAD:
+            if (words[at] & 255) >= RECORD_FIRST_PAYLOAD:
                 size += 2 * (((words[at + 1] >> 32) + 15) // 16)
                 if at + size > end + 1 or words[at + 1] >> 32 > MAX_PAYLOAD_BYTES:
                     break
@@ -57,7 +58,7 @@ def decode(
             if at < last:
                 first = words[at]
                 second = words[at + 1]
-                if (first & 255) >= PAYLOAD and payload == payloads:
+                if (first & 255) >= RECORD_FIRST_PAYLOAD and payload == payloads:
                     first = second = 0
             now_ns = <int64_t>(first >> 8) + base_ns
             if now_ns < latest_ns:
@@ -69,7 +70,7 @@ def decode(
             ident[row] = <uint32_t>second
             aux[row] = <uint32_t>(second >> 32)
             at += 2
-            if (first & 255) >= PAYLOAD:
+            if (first & 255) >= RECORD_FIRST_PAYLOAD:
                 payload_row[payload] = row
                 payload_word[payload] = at
                 payload += 1

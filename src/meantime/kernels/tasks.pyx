@@ -6,17 +6,12 @@ from libc.string cimport memset
 
 import numpy as np
 
-cdef extern from *:
-    """
-    enum { SPAWN = 1, KNOWN = 2, START = 3, THROW = 4, WAIT = 5, CANCELLING = 6, COMPLETED = 7,
-           DROPPED = 10, WAKE = 11, LOOP_BEGIN = 16, LOOP_END = 17, PARK = 18, UNPARK = 19,
-           LOOP_KNOWN = 20,
-           SUBMIT = 24, ITEM_BEGIN = 25, ITEM_END = 26, GIL_WAIT = 32, GIL_HANDOFF = 33,
-           LOCK_WAIT = 34, POLL = 35, RESUMED = 36, THREAD_END = 49, FLUSH = 50, THREAD = 130, LOST = 134 };
-    """
-    enum: SPAWN, KNOWN, START, THROW, WAIT, CANCELLING, COMPLETED, DROPPED, WAKE, LOOP_BEGIN
-    enum: LOOP_END, PARK, UNPARK, LOOP_KNOWN, SUBMIT, ITEM_BEGIN, ITEM_END, GIL_WAIT, GIL_HANDOFF, LOCK_WAIT
-    enum: POLL, RESUMED, THREAD_END, FLUSH, THREAD, LOST
+from meantime.kernels.record_kinds cimport (
+    KIND_CANCELLING, KIND_COMPLETED, KIND_FLUSH, KIND_GIL_WAIT, KIND_ITEM_BEGIN, KIND_ITEM_END,
+    KIND_KNOWN, KIND_LOOP_BEGIN, KIND_LOOP_END, KIND_LOOP_KNOWN, KIND_PARK, KIND_POLL, KIND_RESUMED,
+    KIND_SPAWN, KIND_START, KIND_SUBMIT, KIND_THREAD, KIND_THREAD_END, KIND_THROW, KIND_UNPARK,
+    KIND_WAIT, KIND_WAKE,
+)
 
 # states by number; `STATES` names them in this order
 cdef enum:
@@ -477,9 +472,9 @@ cdef class TaskStates:
         cdef Stream *s = &self.streams[stream]
         cdef int32_t number, waker
         # a wake names a task where the others name a place
-        cdef int32_t tag = self.tag(s.process, aux) if kind != WAKE else -1
+        cdef int32_t tag = self.tag(s.process, aux) if kind != KIND_WAKE else -1
         cdef Task *t
-        if kind == WAIT or kind == CANCELLING or kind == WAKE:
+        if kind == KIND_WAIT or kind == KIND_CANCELLING or kind == KIND_WAKE:
             # they do not say whose task it is: without its beginning, wait for its next step
             number = self.known_task(s.process, ident)
             if number < 0:
@@ -489,16 +484,16 @@ cdef class TaskStates:
             if number < 0:
                 return -1
         t = <Task *>self.tasks.data + number
-        if kind == SPAWN:
+        if kind == KIND_SPAWN:
             t.state = S_SPAWNED
             if s.task >= 0:
                 waker = (<Task *>self.tasks.data + s.task).entity
                 if self.flow(waker, time_ns, t.entity, time_ns, F_SPAWN) < 0:
                     return -1
             return self.task_change(time_ns, t, S_SPAWNED, tag)
-        if kind == KNOWN:
+        if kind == KIND_KNOWN:
             return 0
-        if kind == START or kind == THROW:
+        if kind == KIND_START or kind == KIND_THROW:
             if t.state != S_RUNNING:
                 if s.task < 0:
                     s.run_ns = time_ns
@@ -511,15 +506,15 @@ cdef class TaskStates:
             t.stream = stream
             t.state = S_RUNNING
             return self.task_change(time_ns, t, S_RUNNING, tag)
-        if kind == WAIT or kind == CANCELLING:
+        if kind == KIND_WAIT or kind == KIND_CANCELLING:
             if self.leave(time_ns, stream, t, tag) < 0:
                 return -1
             t.waited = tag
             t.state = S_CANCELLING
-            if kind == WAIT:
+            if kind == KIND_WAIT:
                 t.state = S_WAITING if tag < 0 else self.waits[tag]
             return self.task_change(time_ns, t, t.state, tag)
-        if kind == WAKE:
+        if kind == KIND_WAKE:
             if not t.alive or t.state == S_RUNNING or t.state == S_RUNNABLE or t.state == S_SPAWNED:
                 return 0
             t.state = S_RUNNABLE
@@ -540,7 +535,7 @@ cdef class TaskStates:
         if self.leave(time_ns, stream, t, -1) < 0:
             return -1
         t.alive = 0
-        t.state = <int8_t>(S_COMPLETED + kind - COMPLETED)
+        t.state = <int8_t>(S_COMPLETED + kind - KIND_COMPLETED)
         if self.task_change(time_ns, t, t.state, tag) < 0:
             return -1
         return self.change(time_ns + 1, t.entity, S_NONE, -1)
@@ -553,7 +548,7 @@ cdef class TaskStates:
         cdef Item *item
         cdef Task *t
         cdef int32_t worker
-        if kind == SUBMIT:
+        if kind == KIND_SUBMIT:
             if ensure(&self.items, 1) < 0:
                 return -1
             if put(&self.item_tables[s.process], ident, <int32_t>self.items.used) < 0:
@@ -567,7 +562,7 @@ cdef class TaskStates:
         worker = self.thread_entity(stream, E_WORKER)
         if worker < 0:
             return -1
-        if kind == ITEM_BEGIN:
+        if kind == KIND_ITEM_BEGIN:
             if number >= 0:
                 item = <Item *>self.items.data + number
                 item.begun_ns = time_ns
@@ -595,16 +590,16 @@ cdef class TaskStates:
     ) noexcept nogil:
         cdef int32_t tag
         cdef Stream *s = &self.streams[stream]
-        if kind <= WAKE:
+        if kind <= KIND_WAKE:
             return self.task_record(time_ns, stream, kind, ident, aux)
-        if LOOP_BEGIN <= kind <= UNPARK and s.task < 0:
-            if self.loop_is_free(s, time_ns, kind == LOOP_BEGIN or kind == UNPARK) < 0:
+        if KIND_LOOP_BEGIN <= kind <= KIND_UNPARK and s.task < 0:
+            if self.loop_is_free(s, time_ns, kind == KIND_LOOP_BEGIN or kind == KIND_UNPARK) < 0:
                 return -1
-        if kind == PARK:
+        if kind == KIND_PARK:
             return self.thread_change(stream, E_LOOP, time_ns, S_PARKED, -1)
-        if kind == UNPARK:
+        if kind == KIND_UNPARK:
             return self.thread_change(stream, E_LOOP, time_ns, S_RUNNING, -1)
-        if kind == LOOP_KNOWN:
+        if kind == KIND_LOOP_KNOWN:
             # what a loop was doing is known already, but where a loss or the beginning hides it
             if s.entity[E_LOOP] >= 0 and s.state[E_LOOP] != S_LOST:
                 return 0
@@ -612,24 +607,24 @@ cdef class TaskStates:
             return self.thread_change(
                 stream, E_LOOP, time_ns, S_PARKED if aux else S_RUNNING, -1 if aux else tag
             )
-        if SUBMIT <= kind <= ITEM_END:
+        if KIND_SUBMIT <= kind <= KIND_ITEM_END:
             return self.item_record(time_ns, stream, kind, ident, aux)
-        if kind == LOOP_BEGIN:
+        if kind == KIND_LOOP_BEGIN:
             tag = self.tag(s.process, ident)
             return self.thread_change(stream, E_LOOP, time_ns, S_RUNNING, tag)
-        if kind == LOOP_END:
+        if kind == KIND_LOOP_END:
             return self.thread_change(stream, E_LOOP, time_ns, S_STOPPED, -1)
-        if GIL_WAIT <= kind <= POLL:
+        if KIND_GIL_WAIT <= kind <= KIND_POLL:
             return self.thread_change(
-                stream, E_THREAD, time_ns, <int8_t>(S_GIL_WAIT + kind - GIL_WAIT), -1
+                stream, E_THREAD, time_ns, <int8_t>(S_GIL_WAIT + kind - KIND_GIL_WAIT), -1
             )
-        if kind == RESUMED:
+        if kind == KIND_RESUMED:
             return self.thread_change(stream, E_THREAD, time_ns, S_RUNNING, -1)
-        if kind == FLUSH:
+        if kind == KIND_FLUSH:
             return self.stall(time_ns, stream, <int64_t>ident | <int64_t>aux << 32)
-        if kind == THREAD_END:
+        if kind == KIND_THREAD_END:
             return self.end_thread(stream, time_ns)
-        if kind == THREAD:
+        if kind == KIND_THREAD:
             # said again now and then by a thread that goes on
             if self.streams[stream].tid != ident:
                 self.forget_thread(&self.streams[stream])

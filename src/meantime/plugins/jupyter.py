@@ -21,7 +21,6 @@ _NOTHING = "meantime: the cell ran no task, no event loop, and nothing in a pool
 # what a notebook's own kernel does beside the cell
 _KERNEL = re.compile(r"[\\/](?:ipykernel|tornado|zmq|jupyter_client|IPython)[\\/]")
 _KERNEL_THREADS = ("Control", "Heartbeat", "IOPub", "Shell channel", "Subshell")
-_NAME = 128  # a task's name, in docs/reference/recording-format.md
 
 
 class _Cell:
@@ -54,7 +53,7 @@ class _Cell:
         self._path = path
         # in a notebook the cell is a part of one of the kernel's tasks
         self._number = _recorder.current()
-        _recorder.emit_text(_NAME, self._number, "the cell")
+        _recorder.emit_text(_recorder.KINDS["NAME"], self._number, "the cell")
 
     def end(self, _result: object = None) -> None:
         """Show what was recorded; called after every cell."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from meantime.clocks import Clock
+from meantime.kernels.record_kinds import KINDS
 from meantime.kernels.tasks import ENTITIES, FLOWS, STATES, TaskStates
 from meantime.readers.recording.blocks import NEVER_NS, Block
 from meantime.readers.recording.facts import Loss, read_facts
@@ -41,8 +42,8 @@ __all__ = ["FORMAT", "Reading", "read"]
 
 FORMAT = "recording"
 
-_NAME, _LABEL, _THREAD, _LOST, _CALLED = 128, 129, 130, 134, 138
-_CLOCK = 51
+_NAME, _LABEL, _THREAD = KINDS["NAME"], KINDS["LABEL"], KINDS["THREAD"]
+_LOST, _CALLED, _CLOCK = KINDS["LOST"], KINDS["CALLED"], KINDS["CLOCK"]
 _MAX_ANCHORS = 1000
 _PROCESS, _SAMPLED = ENTITIES.index("process"), ENTITIES.index("sampled thread")
 

@@ -6,6 +6,7 @@ import struct
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from meantime.kernels.record_kinds import KINDS, SIZES
 from meantime.readers.recording.files import MAX_TIME_NS, facts_words, is_clock_time
 from meantime.readers.recording.merge import Oddities, merged
 from meantime.readers.recording.places import Place
@@ -18,10 +19,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Closed", "Facts", "Loss", "add_facts", "read_facts"]
 
-_PLACE, _FRAME, _STACK, _ROTATED, _CLOSED, _SAMPLER = 131, 132, 133, 135, 136, 137
+_PLACE, _FRAME, _STACK = KINDS["PLACE"], KINDS["FRAME"], KINDS["STACK"]
+_ROTATED, _CLOSED, _SAMPLER = KINDS["ROTATED"], KINDS["CLOSED"], KINDS["SAMPLER"]
 _LOSS = struct.Struct("<3Q")
 _END_BYTES, _MAX_END_BYTES = 40, 72
-_SLOT_BYTES = 16
+_SLOT_BYTES = SIZES["SLOT_BYTES"]
 _MAX_PERIOD_NS = 10**10
 _ROTATION = struct.Struct("<5Q")
 _STACK_ROW = struct.Struct("<2I")

@@ -18,6 +18,7 @@ import numpy as np
 
 from meantime.anomalies import Anomalies
 from meantime.errors import InputError
+from meantime.kernels.record_kinds import KINDS, POLICIES, SIZES
 from meantime.kernels.records import count
 
 if TYPE_CHECKING:
@@ -51,23 +52,21 @@ __all__ = [
 ]
 
 DESCRIPTION = "recording.json"
-VERSION = 1
+VERSION = SIZES["FORMAT_VERSION"]
 MAX_TIME_NS = 2**56 - 1  # what a record's time can be
 
 _HEADER = struct.Struct("<8s4Iq4IQq")
-_HEADER_BYTES = 64
-_SLOT_BYTES = 16
+_HEADER_BYTES, _SLOT_BYTES = SIZES["HEADER_BYTES"], SIZES["SLOT_BYTES"]
 _READ_SLOTS = 1 << 17  # a record has fewer
 _TAIL = struct.Struct("<8s4Iq2I9Q")
-_TAIL_HEADER_BYTES = 4096
-_CHUNK_BYTES = 64 * 1024
-_MAX_CHUNKS = 240
+_TAIL_HEADER_BYTES, _CHUNK_BYTES = SIZES["TAIL_HEADER_BYTES"], SIZES["CHUNK_BYTES"]
+_MAX_CHUNKS = SIZES["MAX_CHUNKS"]
 _WRITTEN_BYTES = 128
 _NAME = re.compile(r"([0-9]+)\.([0-9]+)\.(facts|json|([0-9]+)\.(?:tail|([0-9]+)\.ev))")
 _MAGIC = {"facts": b"mtrfacts", "ev": b"mtrevent", "tail": b"mtrtail1"}
 _SHARED = struct.Struct("<6Q")
-_RING = 2
-_LOST = 134
+_RING = POLICIES["RING"]
+_LOST = KINDS["LOST"]
 _ATTEMPTS = 8
 _SEQ_BYTES = 40
 _MAX_WRITTEN = 2**63
@@ -493,7 +492,7 @@ def stream_words(stream: StreamFiles, anomalies: Anomalies) -> StreamWords:  # n
     if tail.written != _MAX_WRITTEN:
         # what was being written when the process was killed is in both places
         twice = slots - tail.written
-        if twice > _CHUNK_BYTES // 16 or tail.written > MAX_TIME_NS:
+        if twice > _CHUNK_BYTES // _SLOT_BYTES or tail.written > MAX_TIME_NS:
             damaged, twice = damaged + 1, 0
         gaps += max(0, -twice)
     skip = max(0, twice) * 2
@@ -543,7 +542,7 @@ def _read_tail(path: Path) -> _Tail | None:
     pieces: list[npt.NDArray[np.uint64]] = []
     for number in range(first, seq + 1):
         begin = _TAIL_HEADER_BYTES + number % chunks * chunk_bytes
-        there = max(0, min(chunk_bytes, len(data) - begin)) // 16 * 2
+        there = max(0, min(chunk_bytes, len(data) - begin)) // _SLOT_BYTES * 2
         words = np.frombuffer(data, np.uint64, there, begin if there else 0)
         skip = dumped_slots * 2 if ring and number == dumped_seq else 0
         pieces.append(words[skip : count(words, len(words))[2]])

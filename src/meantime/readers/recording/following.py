@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from meantime.anomalies import Anomalies
+from meantime.kernels.record_kinds import KINDS
 from meantime.kernels.records import count
 from meantime.kernels.tasks import ENTITIES, TaskStates
 from meantime.readers.recording.activity import Activity
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Following"]
 
-_THREAD, _LOST = 130, 134
+_THREAD, _LOST = KINDS["THREAD"], KINDS["LOST"]
 _TASK, _LOOP = ENTITIES.index("task"), ENTITIES.index("loop")
 _MANY = 100_000
 _MAX_ERROR = 4096

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from meantime.kernels.record_kinds import LEAVES
 from meantime.kernels.tasks import STATES
 
 if TYPE_CHECKING:
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["DefinedPlaces", "Place", "parents_of", "thread_name", "wait_state"]
 
-_LEAF_NONE, _LEAF_FUTURE, _LEAF_TASK = 0, 1, 2
-_LEAF_SPAWN, _LEAF_NAME = 4, 5
+_LEAF_NONE, _LEAF_FUTURE, _LEAF_TASK = LEAVES["NONE"], LEAVES["FUTURE"], LEAVES["TASK"]
+_LEAF_SPAWN, _LEAF_NAME = LEAVES["SPAWN"], LEAVES["NAME"]
 _MAX_DIGITS = 9
 
 # the innermost coroutine: end of its file's path, beginning of its name, what it waits for

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from meantime.columns import Interner
+from meantime.kernels.record_kinds import KINDS
 from meantime.stacks import NO_STACK, StackTableBuilder
 from meantime.trace import Samples
 
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = ["SampledStacks", "Sampling"]
 
-_SAMPLE, _ON_CPU, _TICK, _NOT_ON_CPU = 40, 41, 42, 43
+_SAMPLE, _ON_CPU = KINDS["SAMPLE"], KINDS["ON_CPU"]
+_TICK, _NOT_ON_CPU = KINDS["TICK"], KINDS["NOT_ON_CPU"]
 _TORN = 0xFFFFFFFF
 _EVENTS = ("on-cpu", "off-cpu")
 _NOTHING = np.empty((4, 0), np.int64)

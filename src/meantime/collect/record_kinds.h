@@ -1,0 +1,103 @@
+/* The numbers of the recording format that its writer and its readers share.
+
+   docs/reference/recording-format.md says what they mean. The recorder, the kernels and, through
+   these, the Python modules take them from here: a kind is defined nowhere else. */
+
+#ifndef MEANTIME_RECORD_KINDS_H
+#define MEANTIME_RECORD_KINDS_H
+
+/* X(name, number); a record of a kind from RECORD_FIRST_PAYLOAD on carries `aux` bytes of payload,
+   padded to whole slots */
+#define RECORD_KINDS(X)  \
+    X(SPAWN, 1)          \
+    X(KNOWN, 2)          \
+    X(START, 3)          \
+    X(THROW, 4)          \
+    X(WAIT, 5)           \
+    X(CANCELLING, 6)     \
+    X(COMPLETED, 7)      \
+    X(FAILED, 8)         \
+    X(CANCELLED, 9)      \
+    X(DROPPED, 10)       \
+    X(WAKE, 11)          \
+    X(LOOP_BEGIN, 16)    \
+    X(LOOP_END, 17)      \
+    X(PARK, 18)          \
+    X(UNPARK, 19)        \
+    X(LOOP_KNOWN, 20)    \
+    X(SUBMIT, 24)        \
+    X(ITEM_BEGIN, 25)    \
+    X(ITEM_END, 26)      \
+    X(GIL_WAIT, 32)      \
+    X(GIL_HANDOFF, 33)   \
+    X(LOCK_WAIT, 34)     \
+    X(POLL, 35)          \
+    X(RESUMED, 36)       \
+    X(SAMPLE, 40)        \
+    X(ON_CPU, 41)        \
+    X(TICK, 42)          \
+    X(NOT_ON_CPU, 43)    \
+    X(THREAD_END, 49)    \
+    X(FLUSH, 50)         \
+    X(CLOCK, 51)         \
+    X(DUMP, 52)          \
+    X(NAME, 128)         \
+    X(LABEL, 129)        \
+    X(THREAD, 130)       \
+    X(PLACE, 131)        \
+    X(FRAME, 132)        \
+    X(STACK, 133)        \
+    X(LOST, 134)         \
+    X(ROTATED, 135)      \
+    X(CLOSED, 136)       \
+    X(SAMPLER, 137)      \
+    X(CALLED, 138)
+
+#define RECORD_KIND_ENUM(name, number) KIND_##name = number,
+enum kind { RECORD_KINDS(RECORD_KIND_ENUM) };
+
+/* What the innermost coroutine of a place waits for; LEAF_SPAWN and LEAF_NAME are no waits. */
+#define PLACE_LEAVES(X) \
+    X(NONE, 0)          \
+    X(FUTURE, 1)        \
+    X(TASK, 2)          \
+    X(OTHER, 3)         \
+    X(SPAWN, 4)         \
+    X(NAME, 5)
+
+#define PLACE_LEAF_ENUM(name, number) LEAF_##name = number,
+enum leaf { PLACE_LEAVES(PLACE_LEAF_ENUM) };
+
+#define RECORD_POLICIES(X) \
+    X(BLOCK, 0)            \
+    X(DROP, 1)             \
+    X(RING, 2)
+
+#define RECORD_POLICY_ENUM(name, number) POLICY_##name = number,
+enum policy { RECORD_POLICIES(RECORD_POLICY_ENUM) };
+
+#define RECORD_SIZES(X)                  \
+    X(FORMAT_VERSION, 1)                 \
+    X(RECORD_FIRST_PAYLOAD, 128)         \
+    X(SLOT_BYTES, 16)                    \
+    X(HEADER_BYTES, 64)                  \
+    X(TAIL_HEADER_BYTES, 4096)           \
+    X(CHUNK_BYTES, (64 * 1024))          \
+    X(MAX_CHUNKS, 240)
+
+#define RECORD_SIZE_ENUM(name, number) name = number,
+enum { RECORD_SIZES(RECORD_SIZE_ENUM) };
+
+/* The same as tables, from which the compiled modules make what Python sees. */
+typedef struct {
+    const char *name;
+    int number;
+} record_number;
+
+#define RECORD_NUMBER_ROW(name, number) {#name, number},
+static const record_number record_kinds[] = {RECORD_KINDS(RECORD_NUMBER_ROW) {0, 0}};
+static const record_number place_leaves[] = {PLACE_LEAVES(RECORD_NUMBER_ROW) {0, 0}};
+static const record_number record_policies[] = {RECORD_POLICIES(RECORD_NUMBER_ROW) {0, 0}};
+static const record_number record_sizes[] = {RECORD_SIZES(RECORD_NUMBER_ROW) {0, 0}};
+
+#endif

@@ -1,0 +1,15 @@
+"""The numbers of the recording format, by name, as collect/record_kinds.h defines them."""
+
+
+cdef dict by_name(const record_number *row):
+    numbers = {}
+    while row.name != NULL:
+        numbers[row.name.decode("ascii")] = row.number
+        row += 1
+    return numbers
+
+
+KINDS = by_name(record_kinds)
+LEAVES = by_name(place_leaves)
+POLICIES = by_name(record_policies)
+SIZES = by_name(record_sizes)
