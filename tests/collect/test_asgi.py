@@ -12,7 +12,7 @@ import pytest
 
 import meantime
 from meantime.collect.asgi import RequestTags
-from meantime.readers.recording.following import Following
+from meantime.readers.recording.live import LiveActivity
 
 sys.path.insert(0, str(Path(__file__).parent))
 from reading import read
@@ -175,9 +175,9 @@ def test_the_time_of_groups_counts_a_run_once_whatever_its_tags(tmp_path: Path) 
     with meantime.record(tmp_path / "run.mtr"):
         asyncio.run(_serve(RequestTags(_app), "/a", []))
 
-    following = Following(tmp_path / "run.mtr")
-    following.update()
-    (group,) = [group for group in following.activity.groups() if "_serve" in group.name[1]]
+    live = LiveActivity(tmp_path / "run.mtr")
+    live.update()
+    (group,) = [group for group in live.activity.groups() if "_serve" in group.name[1]]
     times = read(tmp_path / "run.mtr").changes
     (changes,) = [changes for path, changes in times.items() if "_serve" in path[1]]
     runs = []

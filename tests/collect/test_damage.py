@@ -23,10 +23,12 @@ from meantime.anomalies import Anomalies
 from meantime.collect import _recorder
 from meantime.errors import InputError
 from meantime.readers import open_trace
-from meantime.readers.recording.files import FilePiece, StreamFiles, stream_words
-from meantime.readers.recording.following import Following
+from meantime.readers.recording.listing import StreamFiles
+from meantime.readers.recording.live import LiveActivity
 from meantime.readers.recording.merge import Records, merged
 from meantime.readers.recording.packing import pack
+from meantime.readers.recording.pieces import FilePiece
+from meantime.readers.recording.streams import stream_words
 
 sys.path.insert(0, str(Path(__file__).parent))
 from reading import read
@@ -115,10 +117,10 @@ def _mutated(data: bytes, chance: random.Random) -> bytes:
 
 def _read_in_every_way(path: Path) -> None:
     meantime.open(path)
-    following = Following(path)
-    following.update()
-    following.finish()
-    following.anomalies.lines()
+    live = LiveActivity(path)
+    live.update()
+    live.finish()
+    live.anomalies.lines()
     b"".join(pack(path))
 
 
@@ -313,11 +315,11 @@ def test_tasks_that_run_inside_each_other_come_to_an_end(tmp_path: Path) -> None
         _recorder.emit(START, 2)
         _recorder.emit(SPAWN, 1)
         _recorder.emit(START, 1)
-    following = Following(tmp_path / "run.mtr")
-    following.update()
-    following.finish()
+    live = LiveActivity(tmp_path / "run.mtr")
+    live.update()
+    live.finish()
 
-    assert following.activity.changes > 0
+    assert live.activity.changes > 0
 
 
 def test_losses_change_a_state_once(tmp_path: Path) -> None:

@@ -21,8 +21,9 @@ from meantime.collect import _recorder
 from meantime.kernels import records
 from meantime.readers import open_trace, recording
 from meantime.readers.recording import packing
-from meantime.readers.recording.files import open_recording, taken
+from meantime.readers.recording.listing import open_recording
 from meantime.readers.recording.packing import open_packed, pack
+from meantime.readers.recording.pieces import taken
 from meantime.trace import StateChanges
 
 if TYPE_CHECKING:

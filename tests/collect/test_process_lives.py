@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import meantime
-from meantime.readers.recording.following import Following
+from meantime.readers.recording.live import LiveActivity
 
 sys.path.insert(0, str(Path(__file__).parent))
 from reading import read
@@ -67,9 +67,9 @@ def test_a_program_that_executes_itself_again_is_two(tmp_path: Path) -> None:
     loops = [path[1] for path in recorded.changes if path[0] == "Loops"]
     assert sorted(loops) == [f"{life} MainThread {pid}" for life in lives]
     assert _workers(recorded) == [f"{life}.1" for life in lives]
-    for life, following in pairwise(lives):
+    for life, live in pairwise(lives):
         ends = [changes[-1] for path, changes in recorded.changes.items() if life in path[-1]]
-        begins = [changes[0] for path, changes in recorded.changes.items() if following in path[-1]]
+        begins = [changes[0] for path, changes in recorded.changes.items() if live in path[-1]]
         assert {state for _, state, _ in ends} == {None}
         assert max(time_ns for time_ns, _, _ in ends) <= min(time_ns for time_ns, _, _ in begins)
     # a history takes no change out of order
@@ -133,11 +133,11 @@ def test_a_process_that_drops_its_privileges_counts_what_it_loses(
 
     assert done.returncode == 0
     assert "the first file that could not be written: Permission denied" in done.stderr
-    following = Following(tmp_path / "run.mtr")
-    following.update()
+    live = LiveActivity(tmp_path / "run.mtr")
+    live.update()
     # each of 50 steps begins, waits and is woken
-    assert following.lost >= 150
-    assert read(tmp_path / "run.mtr").trace.anomalies["records_lost"] == following.lost
+    assert live.lost >= 150
+    assert read(tmp_path / "run.mtr").trace.anomalies["records_lost"] == live.lost
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has privileges to drop")

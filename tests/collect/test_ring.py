@@ -16,8 +16,9 @@ import pytest
 import meantime
 from meantime.anomalies import Anomalies
 from meantime.collect import _recorder
-from meantime.readers.recording.files import open_recording, stream_words
+from meantime.readers.recording.listing import open_recording
 from meantime.readers.recording.merge import Records, merged
+from meantime.readers.recording.streams import stream_words
 
 sys.path.insert(0, str(Path(__file__).parent))
 from reading import read

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from meantime.readers.recording.activity import Group
-    from meantime.readers.recording.following import Following
+    from meantime.readers.recording.live import LiveActivity
 
 __all__ = ["summary"]
 
@@ -47,9 +47,9 @@ def summary(path: str) -> Iterator[str]:
         yield f"meantime: recorded {format_bytes(size)} into {path}"
         yield from _shown_by(path, states=True, sampled=False)
         return
-    from meantime.readers.recording.following import Following  # noqa: PLC0415 - NumPy is not for --help
+    from meantime.readers.recording.live import LiveActivity  # noqa: PLC0415 - NumPy is not for --help
 
-    following = Following(Path(path))
+    following = LiveActivity(Path(path))
     try:
         following.update()
     except MeantimeError as error:
@@ -78,7 +78,7 @@ def summary(path: str) -> Iterator[str]:
 
 def _unrecorded(path: Path) -> list[str]:
     """Return a line for each process that could not be recorded, up to a few."""
-    from meantime.readers.recording.files import unrecorded_in  # noqa: PLC0415 - NumPy is not for --help
+    from meantime.readers.recording.listing import unrecorded_in  # noqa: PLC0415 - NumPy is not for --help
 
     lines = []
     found = unrecorded_in(path)
@@ -89,7 +89,7 @@ def _unrecorded(path: Path) -> list[str]:
     return lines
 
 
-def _where(following: Following) -> Iterator[str]:
+def _where(following: LiveActivity) -> Iterator[str]:
     groups = following.activity.groups()
     for kind, label in _KINDS:
         of_kind = [group for group in groups if group.name[0] == kind]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from meantime.readers.recording.activity import Group
-    from meantime.readers.recording.following import Following
+    from meantime.readers.recording.live import LiveActivity
 
 __all__ = ["command"]
 
@@ -48,10 +48,10 @@ def command(*, file: str, every: str, rows: int, single: bool) -> None:
         raise UsageError(f"{file}: is not a recording: give the directory that is being written")
     from rich.console import Console  # noqa: PLC0415 - not for --help
 
-    from meantime.readers.recording.following import Following  # noqa: PLC0415 - as above
+    from meantime.readers.recording.live import LiveActivity  # noqa: PLC0415 - as above
 
     console = Console()
-    following = Following(Path(file))
+    following = LiveActivity(Path(file))
     following.update()
     if single or not sys.stdout.isatty():
         console.print(_table(file, following, rows))
@@ -69,7 +69,7 @@ def command(*, file: str, every: str, rows: int, single: bool) -> None:
             live.update(_table(file, following, rows), refresh=True)
 
 
-def _table(file: str, following: Following, rows: int) -> Table:
+def _table(file: str, following: LiveActivity, rows: int) -> Table:
     from rich.table import Table  # noqa: PLC0415 - not for --help
 
     groups = sorted(
@@ -94,7 +94,7 @@ def _table(file: str, following: Following, rows: int) -> Table:
     return table
 
 
-def _said(following: Following) -> Iterator[str]:
+def _said(following: LiveActivity) -> Iterator[str]:
     if (longest := following.longest) is not None:
         yield f"longest block: {format_ns(longest.duration_ns)} by {longest.where()}"
     if following.lost:

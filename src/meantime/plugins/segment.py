@@ -72,7 +72,7 @@ class Segment:
         They are clipped to the window, those longer than `at_least_ns` are returned, the longest
         first.
         """
-        from meantime.readers.recording import Reading  # noqa: PLC0415 - not for tests that only record
+        from meantime.readers.recording.whole import Reading  # noqa: PLC0415 - not for tests that only record
 
         reading = Reading(self.path, growing=True, block_ns=at_least_ns, now_ns=end_ns)
         for _ in reading.trace.batches:
@@ -89,7 +89,7 @@ class Segment:
 
     def sites(self) -> dict[int, str]:
         """Return where the tasks of this process were spawned, by number."""
-        from meantime.readers.recording import Reading  # noqa: PLC0415 - as above
+        from meantime.readers.recording.whole import Reading  # noqa: PLC0415 - as above
 
         reading = Reading(self.path, growing=True)
         for _ in reading.trace.batches:

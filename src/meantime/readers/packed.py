@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from meantime.readers import recording
+from meantime.readers.recording.layout import FORMAT
 from meantime.readers.recording.packing import MAGIC, open_packed
+from meantime.readers.recording.whole import Reading
 
 if TYPE_CHECKING:
     from meantime.readers.contract import ReadOptions
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
     from meantime.trace import Trace
 
 __all__ = ["FORMAT", "read", "recognises"]
-
-FORMAT = recording.FORMAT
 
 
 def recognises(head: bytes, name: str) -> bool:
@@ -33,4 +32,4 @@ def read(source: Source, options: ReadOptions) -> Trace:
     with source:
         data = source.whole()
     options.tell(source.read_bytes, source.stored_bytes or 0)
-    return recording.Reading(open_packed(source.name, data, Path(source.name))).trace
+    return Reading(open_packed(source.name, data, Path(source.name))).trace

@@ -6,16 +6,18 @@ import struct
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from meantime.kernels.record_kinds import KINDS, SIZES
-from meantime.readers.recording.files import MAX_TIME_NS, facts_words, is_clock_time
+from meantime.kernels.record_kinds import KINDS
+from meantime.readers.recording.layout import MAX_TIME_NS, SLOT_BYTES, is_clock_time
+from meantime.readers.recording.locations import CodeLocation
 from meantime.readers.recording.merge import Oddities, merged
-from meantime.readers.recording.places import Place
+from meantime.readers.recording.streams import facts_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from meantime.anomalies import Anomalies
-    from meantime.readers.recording.files import Piece, Process
+    from meantime.readers.recording.listing import Process
+    from meantime.readers.recording.pieces import Piece
 
 __all__ = ["Closed", "Facts", "Loss", "add_facts", "read_facts"]
 
@@ -23,7 +25,6 @@ _PLACE, _FRAME, _STACK = KINDS["PLACE"], KINDS["FRAME"], KINDS["STACK"]
 _ROTATED, _CLOSED, _SAMPLER = KINDS["ROTATED"], KINDS["CLOSED"], KINDS["SAMPLER"]
 _LOSS = struct.Struct("<3Q")
 _END_BYTES, _MAX_END_BYTES = 40, 72
-_SLOT_BYTES = SIZES["SLOT_BYTES"]
 _MAX_PERIOD_NS = 10**10
 _ROTATION = struct.Struct("<5Q")
 _STACK_ROW = struct.Struct("<2I")
@@ -80,7 +81,7 @@ class Facts:
         base_ns: The CLOCK_MONOTONIC time from which its times count.
         realtime_ns: UTC at that time.
         parent: Process id and incarnation of the process it was forked from, or (0, 0).
-        places: By number.
+        locations: By number.
         rotated: Of each segment that was taken away its slots, from when, until when.
         frames: What the sampler's frames are called, by number.
         stacks: The sampler's stacks (parent, frame), by number.
@@ -92,7 +93,7 @@ class Facts:
     base_ns: int
     realtime_ns: int | None
     parent: tuple[int, int]
-    places: dict[int, Place] = field(default_factory=dict)
+    locations: dict[int, CodeLocation] = field(default_factory=dict)
     rotated: list[tuple[int, int, int]] = field(default_factory=list)
     frames: dict[int, str] = field(default_factory=dict)
     stacks: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -103,7 +104,7 @@ class Facts:
     def add(self, kind: int, ident: int, data: bytes) -> None:
         """Take a record; those of other kinds, and of too few bytes, say nothing."""
         if kind == _PLACE:
-            self.places[ident] = Place.parse(_text(data))
+            self.locations[ident] = CodeLocation.parse(_text(data))
         elif kind == _FRAME:
             self.frames[ident] = _frame_name(data)
         elif kind == _STACK and len(data) >= _STACK_ROW.size:
@@ -131,7 +132,7 @@ def read_facts(process: Process, anomalies: Anomalies) -> Facts | None:
     realtime_ns = header.realtime_ns if is_clock_time(header.realtime_ns) else None
     facts = Facts(process.base_ns, realtime_ns, header.parent)
     add_facts(facts, pieces)
-    if process.facts_path is not None and process.facts_path.stat().st_size % _SLOT_BYTES:
+    if process.facts_path is not None and process.facts_path.stat().st_size % SLOT_BYTES:
         facts.truncated = 1
     return facts
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import numpy as np
 
 from meantime.kernels import records
-from meantime.readers.recording.files import taken
+from meantime.readers.recording.pieces import taken
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from meantime.columns import Int32s, Int64s
-    from meantime.readers.recording.files import Piece
+    from meantime.readers.recording.pieces import Piece
 
 __all__ = ["Oddities", "Payload", "Records", "merged"]
 

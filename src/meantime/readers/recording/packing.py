@@ -16,22 +16,18 @@ import numpy as np
 from meantime.anomalies import Anomalies
 from meantime.errors import InputError
 from meantime.kernels.records import count
-from meantime.readers.recording.files import (
-    MAX_TIME_NS,
-    Header,
+from meantime.readers.recording.layout import MAX_TIME_NS, Header, is_clock_time
+from meantime.readers.recording.listing import (
     Process,
     RecordingFiles,
     StreamFiles,
-    StreamWords,
     Unwritten,
     agree_on_base,
     description_of,
-    facts_words,
-    is_clock_time,
     open_recording,
-    stream_words,
-    taken,
 )
+from meantime.readers.recording.pieces import StreamWords, taken
+from meantime.readers.recording.streams import facts_words, stream_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -39,7 +35,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from meantime.readers.recording.files import Piece
+    from meantime.readers.recording.pieces import Piece
 
     _Words = npt.NDArray[np.uint64]
 

@@ -1,4 +1,4 @@
-"""The places of a process: where its tasks were spawned, where they waited, and for what."""
+"""Code locations of a process: where its tasks were spawned, where they waited, and for what."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from meantime.columns import Int32s
 
-__all__ = ["DefinedPlaces", "Place", "parents_of", "thread_name", "wait_state"]
+__all__ = ["CodeLocation", "DefinedLocations", "parents_of", "wait_state"]
 
 _LEAF_NONE, _LEAF_FUTURE, _LEAF_TASK = LEAVES["NONE"], LEAVES["FUTURE"], LEAVES["TASK"]
 _LEAF_SPAWN, _LEAF_NAME = LEAVES["SPAWN"], LEAVES["NAME"]
@@ -86,7 +86,7 @@ _REASONS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CodeLocation:
     """A line of code, and whose it is.
 
     Attributes:
@@ -106,8 +106,8 @@ class Place:
     leaf: int = _LEAF_NONE
 
     @classmethod
-    def parse(cls, text: str) -> Place:
-        """Return the place that a definition's text means; what is missing is left empty."""
+    def parse(cls, text: str) -> CodeLocation:
+        """Return the location that a definition's text means; what is missing is left empty."""
         line, function, file, subject, subject_file, _, leaf, *_ = [*text.split("\0"), *[""] * 7]
         return cls(
             _number(line),
@@ -158,33 +158,31 @@ class Place:
         return {name: value for name, value in fields.items() if value}
 
 
-class DefinedPlaces:
-    """The places of all processes; a place's index is its tag, and stays so when others come.
+class DefinedLocations:
+    """The code locations of all processes; the index of one is its tag, also when more are added.
 
     Attributes:
-        places: In the order in which they were added.
+        all: In the order in which they were added.
     """
 
     def __init__(self) -> None:
-        self.places: list[Place] = []
+        self.all: list[CodeLocation] = []
         self._waits: list[int] = []
         self._process: list[int] = []
         self._number: list[int] = []
-        self._taken: dict[int, int] = {}
+        self._added: dict[int, int] = {}
 
-    def add(self, process: int, places: Mapping[int, Place]) -> list[Place]:
-        """Add the places, by number, that a process has defined since; return those."""
-        first = len(self.places)
-        for number, place in islice(places.items(), self._taken.get(process, 0), None):
-            self.places.append(place)
-            self._waits.append(wait_state(place))
+    def add(self, process: int, locations: Mapping[int, CodeLocation]) -> None:
+        """Add the locations, by number, that a process has defined since the last time."""
+        for number, location in islice(locations.items(), self._added.get(process, 0), None):
+            self.all.append(location)
+            self._waits.append(wait_state(location))
             self._process.append(process)
             self._number.append(number)
-        self._taken[process] = len(places)
-        return self.places[first:]
+        self._added[process] = len(locations)
 
     def columns(self) -> tuple[npt.NDArray[np.int8], Int32s, npt.NDArray[np.uint32]]:
-        """Return, of each place, the state of a task that waits there, its process and number."""
+        """Return, of each, the state of a task that waits there, its process and its number."""
         return (
             np.array(self._waits, np.int8),
             np.array(self._process, np.int32),
@@ -204,24 +202,19 @@ def _number(text: str) -> int:
     return int(text) if text.isdecimal() and len(text) <= _MAX_DIGITS else 0
 
 
-def thread_name(data: bytes, tid: int, pid: int) -> str:
-    """Return what a thread is called; one that began too early to be asked has told no name."""
-    return data.decode("utf-8", "replace") or ("MainThread" if tid == pid else "thread")
-
-
-def wait_state(place: Place) -> int:
+def wait_state(location: CodeLocation) -> int:
     """Return the number of the state of a task that waits there."""
-    reason = _reason(place)
+    reason = _reason(location)
     return STATES.index(f"waiting:{reason}" if reason else "waiting")
 
 
-def _reason(place: Place) -> str:
-    file = place.subject_file.replace("\\", "/")
+def _reason(location: CodeLocation) -> str:
+    file = location.subject_file.replace("\\", "/")
     for ending, name, reason in _REASONS:
-        if file.endswith("/" + ending) and place.subject.startswith(name):
+        if file.endswith("/" + ending) and location.subject.startswith(name):
             return reason
-    if place.leaf == _LEAF_TASK:
+    if location.leaf == _LEAF_TASK:
         return "tasks"
-    if place.leaf == _LEAF_FUTURE:
+    if location.leaf == _LEAF_FUTURE:
         return "future"
-    return "sleep" if place.leaf == _LEAF_NONE else ""
+    return "sleep" if location.leaf == _LEAF_NONE else ""

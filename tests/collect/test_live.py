@@ -12,9 +12,9 @@ import pytest
 
 import meantime
 from meantime.collect import _recorder
-from meantime.readers.recording import following as module
-from meantime.readers.recording.files import open_recording
-from meantime.readers.recording.following import Following
+from meantime.readers.recording import live as module
+from meantime.readers.recording.listing import open_recording
+from meantime.readers.recording.live import LiveActivity
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.usefixtures("no_running_loop")
 
 
-async def _work(following: Following | None, count: int) -> None:
+async def _work(live: LiveActivity | None, count: int) -> None:
     async def worker(queue: asyncio.Queue[int]) -> None:
         for _ in range(20):
             await asyncio.sleep(0)
@@ -35,14 +35,14 @@ async def _work(following: Following | None, count: int) -> None:
         workers = [asyncio.create_task(worker(queue)) for _ in range(20)]
         await asyncio.to_thread(int)
         await asyncio.gather(*workers)
-        if following is not None and number % 3 == 0:
-            following.update()
+        if live is not None and number % 3 == 0:
+            live.update()
 
 
-def _told(following: Following) -> list[Group]:
-    following.update()
-    following.finish()
-    return following.activity.groups()
+def _told(live: LiveActivity) -> list[Group]:
+    live.update()
+    live.finish()
+    return live.activity.groups()
 
 
 @pytest.mark.parametrize("many", [0, 10**9], ids=["forgetful", "remembering"])
@@ -56,22 +56,22 @@ def test_reading_on_tells_what_reading_at_once_tells(
 ) -> None:
     monkeypatch.setattr(module, "_MANY", many)
     with meantime.record(tmp_path / "run.mtr", **options):
-        following = Following(tmp_path / "run.mtr")
-        asyncio.run(_work(following, 60))
-    at_once = Following(tmp_path / "run.mtr")
+        live = LiveActivity(tmp_path / "run.mtr")
+        asyncio.run(_work(live, 60))
+    at_once = LiveActivity(tmp_path / "run.mtr")
 
     monkeypatch.setattr(module, "_MANY", 10**9)
-    told, told_at_once = _told(following), _told(at_once)
+    told, told_at_once = _told(live), _told(at_once)
     if "ring_bytes" in options or "max_bytes" in options:
         # what goes away has been seen while it was there
-        assert at_once.activity.changes < following.activity.changes
+        assert at_once.activity.changes < live.activity.changes
     elif at_once.lost:  # the disk was too slow for this machine: as above, of what was dropped
-        assert at_once.activity.changes <= following.activity.changes
+        assert at_once.activity.changes <= live.activity.changes
     else:
         assert told == told_at_once
-        assert following.longest == at_once.longest
-        assert following.lost == at_once.lost
-    assert following.duration_ns == at_once.duration_ns
+        assert live.longest == at_once.longest
+        assert live.lost == at_once.lost
+    assert live.duration_ns == at_once.duration_ns
 
 
 def test_what_was_read_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,18 +85,18 @@ def test_what_was_read_is_not_read_again(tmp_path: Path, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(module, "_unread", counting)
     with meantime.record(tmp_path / "run.mtr"):
-        following = Following(tmp_path / "run.mtr")
+        live = LiveActivity(tmp_path / "run.mtr")
         _recorder.emit_many(50, 100_000)
-        following.update()
-        first, changes = sum(read), following.activity.changes
+        live.update()
+        first, changes = sum(read), live.activity.changes
         read.clear()
-        following.update()
+        live.update()
         _recorder.emit_many(50, 10)
-        following.update()
+        live.update()
 
     assert first >= 200_000
     assert sum(read) == 20
-    assert following.activity.changes == changes
+    assert live.activity.changes == changes
 
 
 def test_a_record_that_is_half_written_is_read_when_it_is_whole() -> None:
@@ -115,13 +115,13 @@ def test_tasks_that_have_ended_are_forgotten(
 ) -> None:
     monkeypatch.setattr(module, "_MANY", 50)
     with meantime.record(tmp_path / "run.mtr"):
-        following = Following(tmp_path / "run.mtr")
+        live = LiveActivity(tmp_path / "run.mtr")
         for _ in range(3):
             asyncio.run(_work(None, 10))
-            following.update()
+            live.update()
 
-    known, _ = following.activity.entities
-    (workers,) = [group for group in _told(following) if "worker" in group.name[1]]
+    known, _ = live.activity.entities
+    (workers,) = [group for group in _told(live) if "worker" in group.name[1]]
     assert known < 50
     assert workers.members == 600
 
@@ -129,15 +129,15 @@ def test_tasks_that_have_ended_are_forgotten(
 def test_a_loop_that_is_blocked_now_is_seen(tmp_path: Path) -> None:
     async def main() -> None:
         time.sleep(0.03)  # noqa: ASYNC251 - it is to block
-        following.update()
+        live.update()
 
     with meantime.record(tmp_path / "run.mtr"):
-        following = Following(tmp_path / "run.mtr")
+        live = LiveActivity(tmp_path / "run.mtr")
         asyncio.run(main())
 
-    assert following.longest is not None
-    assert following.longest.duration_ns > 25_000_000
-    assert "main (test_following.py" in following.longest.where()
+    assert live.longest is not None
+    assert live.longest.duration_ns > 25_000_000
+    assert "main (test_live.py" in live.longest.where()
 
 
 def test_each_loop_has_its_longest_block(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_each_loop_has_its_longest_block(tmp_path: Path) -> None:
 
     longest = {
         group.name[1].split(" ")[0]: group.longest_ns
-        for group in _told(Following(tmp_path / "run.mtr"))
+        for group in _told(LiveActivity(tmp_path / "run.mtr"))
         if group.name[0] == "Loops"
     }
     assert longest["short"] >= 2_000_000
@@ -174,11 +174,11 @@ def test_callbacks_block_a_loop_too(tmp_path: Path) -> None:
     with meantime.record(tmp_path / "run.mtr"):
         asyncio.run(main())
 
-    following = Following(tmp_path / "run.mtr")
-    following.update()
-    assert following.longest is not None
-    assert following.longest.duration_ns >= 20_000_000
-    assert following.longest.where() == "callbacks of the loop"
+    live = LiveActivity(tmp_path / "run.mtr")
+    live.update()
+    assert live.longest is not None
+    assert live.longest.duration_ns >= 20_000_000
+    assert live.longest.where() == "callbacks of the loop"
 
 
 def test_a_recording_that_ends_while_it_is_read_is_read_whole(
@@ -189,19 +189,19 @@ def test_a_recording_that_ends_while_it_is_read_is_read_whole(
     listed = open_recording(tmp_path / "run.mtr")
     meantime.stop()
     monkeypatch.setattr(module, "open_recording", lambda _: listed)
-    following = Following(tmp_path / "run.mtr")
+    live = LiveActivity(tmp_path / "run.mtr")
 
-    following.update()
+    live.update()
 
-    assert following.activity.changes == 1_000
+    assert live.activity.changes == 1_000
 
 
 def test_it_is_told_whether_a_recording_goes_on(tmp_path: Path) -> None:
     with meantime.record(tmp_path / "run.mtr"):
         _recorder.emit(5)
-        following = Following(tmp_path / "run.mtr")
-        following.update()
-        during = following.is_live
-    following.update()
+        live = LiveActivity(tmp_path / "run.mtr")
+        live.update()
+        during = live.is_live
+    live.update()
 
-    assert (during, following.is_live) == (True, False)
+    assert (during, live.is_live) == (True, False)

@@ -1,0 +1,130 @@
+"""What a recording's tasks, loops and threads are called, as paths of the trace."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+from meantime.kernels.record_kinds import KINDS
+from meantime.kernels.tasks import ENTITIES
+from meantime.readers.recording.lanes import lane_of
+from meantime.readers.recording.replay import thread_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from meantime.readers.recording.listing import RecordingFiles
+    from meantime.readers.recording.merge import Records
+    from meantime.readers.recording.replay import Replay
+    from meantime.readers.recording.samples import Sampling
+    from meantime.trace import Samples, Trace
+
+__all__ = ["Entities"]
+
+_NAME, _THREAD, _CALLED = KINDS["NAME"], KINDS["THREAD"], KINDS["CALLED"]
+_PROCESS, _SAMPLED = ENTITIES.index("process"), ENTITIES.index("sampled thread")
+
+
+class Entities:
+    """Names the entities of a replay; each gets a path of the trace when it is met.
+
+    Args:
+        trace: Whose paths, names and lanes are added to.
+        files: The recording.
+        replay: Whose entities they are.
+    """
+
+    def __init__(self, trace: Trace, files: RecordingFiles, replay: Replay) -> None:
+        self._trace = trace
+        self._processes = files.processes
+        self._process_labels = [files.label(process) for process in files.processes]
+        self._replay = replay
+        self._described = 0
+        self._lanes: set[str] = set()
+        self._paths: Counter[tuple[str, ...]] = Counter()
+        self._task_names: list[tuple[int, int, str]] = []
+        self._called: dict[tuple[int, int], str] = {}
+        self._sampled: dict[tuple[int, int], int] = {}
+
+    def note_names(self, item: Records) -> None:
+        """Take note of the names that records say tasks and threads have."""
+        for payload in item.payloads:
+            kind, number = int(item.kind[payload.row]), int(item.ident[payload.row])
+            process = self._replay.streams[payload.stream].process
+            if kind == _NAME:
+                text = payload.data.decode("utf-8", "replace")
+                self._task_names.append((process, number, text))
+            elif kind == _CALLED or (kind == _THREAD and payload.data):
+                name = thread_name(payload.data, number, self._processes[process].pid)
+                self._called[process, number] = name
+
+    def describe(self) -> None:
+        """Add paths and lanes for the entities that were met since the last time."""
+        trace, states = self._trace, self._replay.states
+        what, owner, ident, location = states.entities_since(self._described).tolist()
+        self._described = states.entity_count()
+        for kind, number, name, tag in zip(what, owner, ident, location, strict=True):
+            if kind in (_PROCESS, _SAMPLED):
+                whole = ("Processes", self._process_labels[number])
+                own = () if kind == _PROCESS else ("Threads", str(name))
+                trace.paths.append((*whole, *own))
+                continue
+            group = f"{ENTITIES[kind].capitalize()}s"
+            if group not in self._lanes:
+                self._lanes.add(group)
+                trace.lanes.append(lane_of(group))
+            if group == "Tasks":
+                trace.paths.append((group, self._site(tag), self._task_id(number, name)))
+            else:
+                path = (group, self._thread(number, name))
+                self._paths[path] += 1
+                # another thread that has its number and its name
+                again = self._paths[path]
+                trace.paths.append(path if again == 1 else (group, f"{path[1]} #{again}"))
+        for process, number, text in self._task_names:
+            if (entity := states.task_entity(process, number)) >= 0:
+                trace.names[entity] = text
+        self._task_names.clear()
+
+    def take_samples(self, sampling: Sampling) -> Iterator[Samples]:
+        """Yield the samples so far, of threads that get a path of their own."""
+        states = self._replay.states
+        for process, tid in sorted(sampling.threads() - self._sampled.keys()):
+            if (process, 0) not in self._sampled:
+                self._sampled[process, 0] = states.add_process(process)
+                self._trace.names[self._sampled[process, 0]] = self._command(process)
+            self._sampled[process, tid] = states.add_sampled_thread(process, tid)
+        self.describe()
+        for process, tid in self._sampled:
+            if name := self._called.get((process, tid)):
+                self._trace.names[self._sampled[process, tid]] = name
+        yield from sampling.take(self._sampled, self._sampled_name)
+
+    def _sampled_name(self, process: int, tid: int, task: int) -> str:
+        entity = self._replay.states.task_entity(process, task) if task else -1
+        if entity >= 0:
+            return str(self._trace.paths[entity][1])
+        return self._called.get((process, tid), f"thread {tid}")
+
+    def _command(self, process: int) -> str:
+        words = self._processes[process].facts.get("argv")
+        if not isinstance(words, list) or not words:
+            words = ["python"]
+        return " ".join(PurePath(str(word)).name for word in words[:2])
+
+    def _site(self, tag: int) -> str:
+        fields = self._trace.tags[tag] if tag >= 0 else {}
+        name = str(fields.get("coroutine", "unknown"))
+        return f"{name} ({fields['location']})" if "location" in fields else name
+
+    def _task_id(self, process: int, ident: int) -> str:
+        if len(self._processes) == 1:
+            return str(ident)
+        return f"{self._process_labels[process]}.{ident}"
+
+    def _thread(self, stream: int, tid: int) -> str:
+        name = self._replay.thread_of(stream, tid)
+        if len(self._processes) == 1:
+            return name
+        return f"{self._process_labels[self._replay.streams[stream].process]} {name}"

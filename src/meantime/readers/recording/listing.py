@@ -1,0 +1,307 @@
+"""What lies in the directory of a recording: its description, its processes and their files.
+
+A recording that is still being written is listed as far as it goes, and so is a damaged one: what
+cannot be read is counted.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import stat
+import struct
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from meantime.anomalies import Anomalies
+from meantime.errors import InputError
+from meantime.readers.recording.layout import HEADER, HEADER_BYTES, VERSION, is_clock_time
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from meantime.readers.recording.layout import Header
+    from meantime.readers.recording.pieces import Piece, StreamWords
+
+__all__ = [
+    "DESCRIPTION",
+    "Process",
+    "RecordingFiles",
+    "StreamFiles",
+    "Unwritten",
+    "agree_on_base",
+    "description_of",
+    "open_recording",
+    "segments_beside",
+    "unrecorded_in",
+]
+
+DESCRIPTION = "recording.json"
+
+_NAME = re.compile(r"([0-9]+)\.([0-9]+)\.(facts|json|([0-9]+)\.(?:tail|([0-9]+)\.ev))")
+_MAGIC = {"facts": b"mtrfacts", "ev": b"mtrevent", "tail": b"mtrtail1"}
+_SHARED = struct.Struct("<6Q")
+_MAX_JSON_BYTES = 1 << 24
+
+
+class Unwritten(NamedTuple):
+    """What processes counted because they could write it nowhere.
+
+    Attributes:
+        events: Events of threads that got no stream.
+        from_ns: CLOCK_MONOTONIC of the first of them.
+        until_ns: CLOCK_MONOTONIC of the last.
+        facts: Facts.
+        error: The number of the first error, 0 if there was none.
+    """
+
+    events: int = 0
+    from_ns: int = 0
+    until_ns: int = 0
+    facts: int = 0
+    error: int = 0
+
+
+@dataclass(slots=True)
+class StreamFiles:
+    """One stream's files: what one thread after another wrote.
+
+    Attributes:
+        number: The stream's number in its process.
+        segments: Segment number to path.
+        tail: The crash-safe tail, if it is still there.
+        packed: Its words, in a packed recording, which has no such files.
+    """
+
+    number: int
+    segments: dict[int, Path] = field(default_factory=dict)
+    tail: Path | None = None
+    packed: StreamWords | None = None
+
+
+@dataclass(slots=True)
+class Process:
+    """One process's files.
+
+    Attributes:
+        pid: The process id.
+        incarnation: Which user of that pid it was.
+        facts_path: Definitions and other rare records; None if it was lost.
+        facts: What it said of itself: `argv`, `python`.
+        streams: By number.
+        packed_facts: What the file at `facts_path` would hold, in a packed recording.
+        base_ns: The CLOCK_MONOTONIC time from which its times count, as most of its files have it;
+            None if none has.
+        has_tail: Whether a tail is still there, so that it runs, or was killed.
+    """
+
+    pid: int
+    incarnation: int
+    facts_path: Path | None = None
+    facts: dict[str, Any] = field(default_factory=dict)
+    streams: dict[int, StreamFiles] = field(default_factory=dict)
+    packed_facts: tuple[Header, list[Piece]] | None = None
+    base_ns: int | None = None
+    has_tail: bool = False
+
+
+@dataclass(slots=True)
+class RecordingFiles:
+    """A recording's directory.
+
+    Attributes:
+        path: Where it lies.
+        description: What `recording.json` says.
+        processes: In order of pid and incarnation.
+        unwritten: What the processes could write nowhere.
+        unrecorded: As `unrecorded_in` returns them.
+        anomalies: What was wrong with the files.
+    """
+
+    path: Path
+    description: dict[str, Any]
+    processes: list[Process]
+    unwritten: Unwritten
+    unrecorded: list[list[str]]
+    anomalies: Anomalies
+
+    def label(self, process: Process) -> str:
+        """Return what a process is called: its pid, and which of several that had it."""
+        if sum(other.pid == process.pid for other in self.processes) == 1:
+            return str(process.pid)
+        return f"{process.pid}-{process.incarnation}"
+
+
+class _Listing:
+    """The files that are found in a directory, and what is wrong with them."""
+
+    def __init__(self) -> None:
+        self.processes: dict[tuple[int, int], Process] = {}
+        self.anomalies = Anomalies()
+        self.bases: dict[tuple[int, int], list[int]] = {}
+        self.versions: set[int] = set()
+        self.read = 0
+
+    def add(self, entry: Path, match: re.Match[str]) -> None:
+        key = int(match[1]), int(match[2])
+        if match[3] == "json":
+            process = self.processes.setdefault(key, Process(*key))
+            process.facts = self.json(entry)
+            return
+        kind = match[3].rpartition(".")[2]
+        if kind == "tail":
+            self.processes.setdefault(key, Process(*key)).has_tail = True
+        base_ns = self._base_of(entry, kind)
+        if base_ns is None:
+            return
+        self.read += 1
+        process = self.processes.setdefault(key, Process(*key))
+        # where two contradict each other, the facts count
+        self.bases.setdefault(key, []).insert(0 if kind == "facts" else 1 << 30, base_ns)
+        if kind == "facts":
+            process.facts_path = entry
+            return
+        number = int(match[4])
+        stream = process.streams.setdefault(number, StreamFiles(number))
+        if match[5] is None:
+            stream.tail = entry
+        else:
+            stream.segments[int(match[5])] = entry
+
+    def _base_of(self, entry: Path, kind: str) -> int | None:
+        """Return from when a file's times count; None if its header is not one of such a file."""
+        try:
+            with entry.open("rb") as file:
+                data = file.read(HEADER_BYTES)
+        except FileNotFoundError:
+            # taken away since the directory was listed
+            return None
+        except OSError as error:
+            raise InputError(str(entry), f"cannot be read: {error.strerror}") from error
+        if len(data) < HEADER_BYTES:
+            self.anomalies.add("truncated")
+            return None
+        magic, version, _, _, _, base_ns = HEADER.unpack(data)[:6]
+        if kind == "tail" and not any(magic):
+            # it was being made when the process was killed
+            return None
+        if magic == _MAGIC[kind] and version != VERSION:
+            self.versions.add(version)
+        if magic != _MAGIC[kind] or version != VERSION or not is_clock_time(base_ns):
+            self.anomalies.add("file_damaged")
+            return None
+        return int(base_ns)
+
+    def json(self, path: Path) -> dict[str, Any]:
+        """Return what a file says that is only information; nothing if it cannot be read."""
+        try:
+            with path.open("rb") as file:
+                content = json.loads(file.read(_MAX_JSON_BYTES))
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError, RecursionError):
+            content = None
+        if not isinstance(content, dict):
+            self.anomalies.add("description_damaged")
+            return {}
+        return content
+
+
+def open_recording(path: Path) -> RecordingFiles:
+    """Return what lies in a recording's directory.
+
+    Raises:
+        InputError: If it is not a recording, or one of a format that this version cannot read.
+    """
+    listing = _Listing()
+    entries = sorted(path.iterdir())
+    found = [(entry, match) for entry in entries if (match := _NAME.fullmatch(entry.name))]
+    for entry, match in found:
+        if stat.S_ISREG(entry.lstat().st_mode):
+            listing.add(entry, match)
+    if path / DESCRIPTION not in entries:
+        if not found:
+            raise InputError(
+                str(path),
+                "it is a directory, but neither a recording nor a history; give a file in it",
+            )
+        listing.anomalies.add("description_damaged")
+        description: dict[str, Any] = {}
+    else:
+        description = description_of(listing.json(path / DESCRIPTION), listing.anomalies)
+    version = description.get("version", VERSION)
+    if not listing.read and (listing.versions or version != VERSION):
+        version = min(listing.versions, default=version)
+        raise InputError(
+            str(path), f"is of format version {version!r}; this meantime reads {VERSION}"
+        )
+    if not listing.read and not description:
+        raise InputError(str(path), "is damaged: none of its files can be read")
+    processes = [listing.processes[key] for key in sorted(listing.processes)]
+    for process in processes:
+        bases_ns = listing.bases.get((process.pid, process.incarnation), [])
+        agree_on_base(process, bases_ns, listing.anomalies)
+    unrecorded = unrecorded_in(path)
+    listing.anomalies.add("process_not_recorded", len(unrecorded))
+    return RecordingFiles(
+        path,
+        description,
+        processes,
+        _read_shared(path / "usage", listing.anomalies),
+        unrecorded,
+        listing.anomalies,
+    )
+
+
+def description_of(content: object, anomalies: Anomalies) -> dict[str, Any]:
+    """Return what is as it should be of a recording's description."""
+    if not isinstance(content, dict) or content.get("format") != "meantime recording":
+        if content:
+            anomalies.add("description_damaged")
+        return {}
+    checked = dict(content)
+    for name, kind in (("host", str), ("boot_id", str), ("command", list)):
+        if not isinstance(checked.get(name, kind()), kind | None):
+            del checked[name]
+            anomalies.add("description_damaged")
+    return checked
+
+
+def agree_on_base(process: Process, bases_ns: list[int], anomalies: Anomalies) -> None:
+    """Decide from when a process's times count, and count the files that have it otherwise."""
+    if bases_ns:
+        ((process.base_ns, agreeing),) = Counter(bases_ns).most_common(1)
+        anomalies.add("header_damaged", len(bases_ns) - agreeing)
+
+
+def unrecorded_in(path: Path) -> list[list[str]]:
+    """Return, of each process that could not be recorded, its pid, its Python's version and why."""
+    try:
+        with (path / "unrecorded").open("rb") as file:
+            text = file.read(_MAX_JSON_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return []
+    return [[*line.split("\t", 2), "", ""][:3] for line in text.splitlines()]
+
+
+def _read_shared(path: Path, anomalies: Anomalies) -> Unwritten:
+    try:
+        with path.open("rb") as file:
+            data = file.read(_SHARED.size)
+    except OSError:
+        return Unwritten()
+    if len(data) < _SHARED.size:
+        anomalies.add("file_damaged", len(data) > 0)
+        return Unwritten()
+    _, events, from_ns, until_ns, facts, error = _SHARED.unpack(data)
+    return Unwritten(events, from_ns, until_ns, facts, error)
+
+
+def segments_beside(tail: Path) -> dict[int, Path]:
+    """Return the segments of a tail's stream, by number."""
+    found = {}
+    for entry in tail.parent.glob(f"{tail.stem}.*.ev"):
+        if match := _NAME.fullmatch(entry.name):
+            found[int(match[5])] = entry
+    return found

@@ -1,0 +1,197 @@
+"""The way of records to state changes, one for whole recordings and for those that grow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from meantime.anomalies import Anomalies
+from meantime.kernels.record_kinds import KINDS
+from meantime.kernels.tasks import TaskStates
+from meantime.readers.recording.facts import Loss
+from meantime.readers.recording.locations import DefinedLocations, parents_of
+from meantime.readers.recording.merge import Oddities, merged
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from meantime.readers.recording.labels import Labels
+    from meantime.readers.recording.locations import CodeLocation
+    from meantime.readers.recording.merge import Payload, Records
+    from meantime.readers.recording.pieces import Piece
+
+__all__ = ["Replay", "ReplayedProcess", "ReplayedStream", "thread_name"]
+
+_LABEL, _THREAD, _LOST = KINDS["LABEL"], KINDS["THREAD"], KINDS["LOST"]
+
+
+@dataclass(slots=True)
+class ReplayedProcess:
+    """A process whose records are replayed.
+
+    Attributes:
+        pid: The process id.
+        incarnation: Which user of that pid it was.
+        parent: Process id and incarnation of the process it was forked from, or (0, 0).
+        locations: By number; more are added while it runs.
+        last_ns: The CLOCK_MONOTONIC time of its last record.
+    """
+
+    pid: int
+    incarnation: int
+    parent: tuple[int, int]
+    locations: Mapping[int, CodeLocation]
+    last_ns: int
+
+
+@dataclass(slots=True)
+class ReplayedStream:
+    """A stream whose records are replayed.
+
+    Attributes:
+        process: Index of its process.
+        base_ns: The CLOCK_MONOTONIC time from which its times count.
+        is_ring: Whether it is a ring: its records come again each time it is read.
+        lost_by_tail: Events that its writer could not keep, by the tail's count.
+        lost: Those by its own records, which its tail may count before they are written.
+        last_ns: The CLOCK_MONOTONIC time of its last record.
+        repeated_ns: Up to when the records of a ring were replayed by an earlier `run`.
+        threads: What its threads are called, by thread id.
+    """
+
+    process: int
+    base_ns: int
+    is_ring: bool = False
+    lost_by_tail: int = 0
+    lost: int = 0
+    last_ns: int = -1
+    repeated_ns: int = -1
+    threads: dict[int, str] = field(default_factory=dict)
+
+
+class Replay:
+    """Passes records, in order of time, to what makes states of them.
+
+    Args:
+        labels: Numbers the labels of tasks; None leaves labels out.
+
+    Attributes:
+        processes: Whose records are replayed; more can be appended before `define`.
+        streams: What they wrote; as above.
+        origin_ns: The CLOCK_MONOTONIC time from which the times of states count.
+        locations: The code locations that the processes have defined.
+        states: What makes states of the records.
+        lost: Ranges of time in which events were lost.
+        anomalies: What was wrong with the records.
+    """
+
+    def __init__(self, labels: Labels | None = None) -> None:
+        self.processes: list[ReplayedProcess] = []
+        self.streams: list[ReplayedStream] = []
+        self.origin_ns = 0
+        self.locations = DefinedLocations()
+        nothing = np.empty(0, np.int32)
+        self.states = TaskStates(nothing, nothing, *self.locations.columns())
+        self.lost: list[tuple[int, int]] = []
+        self.anomalies = Anomalies()
+        self._labels = labels
+
+    def define(self) -> None:
+        """Take up the processes, streams and code locations that are new."""
+        for number, process in enumerate(self.processes):
+            self.locations.add(number, process.locations)
+        keys = [(process.pid, process.incarnation) for process in self.processes]
+        parents = dict(zip(keys, (process.parent for process in self.processes), strict=True))
+        owners = np.array([stream.process for stream in self.streams], np.int32)
+        self.states.extend(owners, parents_of(keys, parents), *self.locations.columns())
+
+    def run(self, pieces: Sequence[Sequence[Piece]]) -> Iterator[Records]:
+        """Replay words of each stream; yield the records after each bounded number of them.
+
+        What is wrong with them is in `anomalies` at the end.
+        """
+        for stream in self.streams:
+            stream.repeated_ns = stream.last_ns
+        bases_ns = [stream.base_ns for stream in self.streams]
+        for item in merged(list(zip(pieces, bases_ns, strict=True))):
+            if isinstance(item, Oddities):
+                for name, count in item._asdict().items():
+                    self.anomalies.add(name, count)
+            else:
+                self._feed(item)
+                yield item
+
+    def finish(self, number: int, now_ns: int | None = None) -> None:
+        """End what a process did; loops did what they do until `now_ns`, if that is given."""
+        end_ns = self.processes[number].last_ns
+        self.end_blocks(number, end_ns if now_ns is None else now_ns)
+        self.states.finish(number, end_ns + 1 - self.origin_ns)
+
+    def end_blocks(self, number: int, now_ns: int) -> None:
+        """Take note of what the loops of a process have been doing until `now_ns`."""
+        self.states.end_blocks(number, now_ns - self.origin_ns)
+
+    def thread_of(self, stream: int, tid: int) -> str:
+        """Return a thread's name and number."""
+        return f"{self.streams[stream].threads.get(tid, 'thread')} {tid}"
+
+    def _feed(self, item: Records) -> None:
+        self._note_times(item)
+        # these two change states between the records before and after them
+        between: list[Payload] = []
+        for payload in item.payloads:
+            kind = int(item.kind[payload.row])
+            if kind == _THREAD:
+                stream, tid = self.streams[payload.stream], int(item.ident[payload.row])
+                name = thread_name(payload.data, tid, self.processes[stream.process].pid)
+                stream.threads[tid] = name
+            elif kind == _LOST or (kind == _LABEL and self._labels is not None):
+                between.append(payload)
+        time_ns = item.time_ns - self.origin_ns
+        columns = (time_ns, item.stream, item.kind, item.ident, item.aux)
+        begin = 0
+        if between:
+            rank = np.empty(len(item.order), np.int64)
+            rank[item.order] = np.arange(len(item.order))
+            for payload in sorted(between, key=lambda payload: int(rank[payload.row])):
+                end = int(rank[payload.row])
+                self.states.feed(*columns, item.order[begin:end])
+                begin = end
+                if item.kind[payload.row] == _LOST:
+                    self._lose(payload, int(item.time_ns[payload.row]))
+                else:
+                    task = int(item.ident[payload.row])
+                    self._label(payload, int(time_ns[payload.row]), task)
+        self.states.feed(*columns, item.order[begin:])
+
+    def _note_times(self, item: Records) -> None:
+        """Take note of the last times, and take out the records that were replayed before."""
+        for number in np.unique(item.stream).tolist():
+            stream, rows = self.streams[number], item.stream == number
+            if stream.is_ring:
+                item.kind[rows & (item.time_ns <= stream.repeated_ns)] = 0
+            stream.last_ns = max(stream.last_ns, int(item.time_ns[rows].max()))
+            process = self.processes[stream.process]
+            process.last_ns = max(process.last_ns, stream.last_ns)
+
+    def _label(self, payload: Payload, time_ns: int, task: int) -> None:
+        assert self._labels is not None
+        process, label = self.streams[payload.stream].process, self._labels.number(payload.data)
+        self.states.label(time_ns, process, task, label)
+
+    def _lose(self, payload: Payload, time_ns: int) -> None:
+        stream = self.streams[payload.stream]
+        loss = Loss.parse(payload.data, time_ns - stream.base_ns)
+        if loss is None:
+            return
+        stream.lost += loss.events
+        from_ns, until_ns = (t + stream.base_ns - self.origin_ns for t in loss[1:])
+        self.lost.append((from_ns, until_ns))
+        self.states.lost(payload.stream, from_ns)
+
+
+def thread_name(data: bytes, tid: int, pid: int) -> str:
+    """Return what a thread is called; one that began too early to be asked has told no name."""
+    return data.decode("utf-8", "replace") or ("MainThread" if tid == pid else "thread")

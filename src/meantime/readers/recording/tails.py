@@ -1,0 +1,99 @@
+"""The tail of a stream: its newest records, in a file that its process maps and writes to."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from meantime.kernels.record_kinds import KINDS, POLICIES, SIZES
+from meantime.kernels.records import count
+from meantime.readers.recording.layout import MAX_TIME_NS, SLOT_BYTES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import numpy.typing as npt
+
+__all__ = ["CHUNK_BYTES", "UNWRITTEN", "Tail", "read_tail"]
+
+CHUNK_BYTES = SIZES["CHUNK_BYTES"]
+UNWRITTEN = 2**63
+
+_TAIL = struct.Struct("<8s4Iq2I9Q")
+_TAIL_HEADER_BYTES, _MAX_CHUNKS = SIZES["TAIL_HEADER_BYTES"], SIZES["MAX_CHUNKS"]
+_WRITTEN_BYTES = 128
+_SEQ_BYTES = 40
+_RING = POLICIES["RING"]
+_LOST = KINDS["LOST"]
+_ATTEMPTS = 8
+
+
+class Tail(NamedTuple):
+    """What a tail's file held when it was read.
+
+    Attributes:
+        chunks: The words of each chunk, in order.
+        base_ns: The CLOCK_MONOTONIC time from which its times count.
+        written: Slots in the stream's segments by then; `UNWRITTEN` if it does not count them.
+        lost: Events that could not be kept.
+        is_ring: Whether chunks are overwritten in turn.
+        is_cut: Whether the end of the file is missing.
+    """
+
+    chunks: list[npt.NDArray[np.uint64]]
+    base_ns: int
+    written: int
+    lost: int
+    is_ring: bool
+    is_cut: bool
+
+
+def read_tail(path: Path) -> Tail | None:
+    """Return what a tail holds; None if its header is damaged."""
+    for _ in range(_ATTEMPTS):
+        with path.open("rb") as file:
+            data = file.read(_TAIL_HEADER_BYTES + _MAX_CHUNKS * CHUNK_BYTES)
+        if len(data) < _TAIL_HEADER_BYTES:
+            return None
+        base_ns, chunk_bytes, chunks, seq, flushed, lost, passed, *dumped = _TAIL.unpack_from(data)[
+            5:
+        ]
+        dumped_seq, dumped_slots, policy, reported, dumped_ns = dumped
+        if chunk_bytes != CHUNK_BYTES or not 0 < chunks <= _MAX_CHUNKS:
+            return None
+        ring = policy == _RING
+        first = max(0, seq + 1 - chunks, dumped_seq) if ring else flushed
+        # a chunk that its writer came back to while it was copied must be copied again
+        if _seq_now(path) - first < chunks:
+            break
+    # of one that has just been written, the next has not begun yet
+    if not -1 <= seq - first < chunks or max(lost, passed, reported) > MAX_TIME_NS:
+        return None
+    pieces: list[npt.NDArray[np.uint64]] = []
+    for number in range(first, seq + 1):
+        begin = _TAIL_HEADER_BYTES + number % chunks * chunk_bytes
+        there = max(0, min(chunk_bytes, len(data) - begin)) // SLOT_BYTES * 2
+        words = np.frombuffer(data, np.uint64, there, begin if there else 0)
+        skip = dumped_slots * 2 if ring and number == dumped_seq else 0
+        pieces.append(words[skip : count(words, len(words))[2]])
+    if ring and passed > reported:
+        pieces.insert(0, _gap(pieces, passed - reported, min(dumped_ns, MAX_TIME_NS)))
+    written = UNWRITTEN
+    if not ring:
+        (written,) = struct.unpack_from("<Q", data, _WRITTEN_BYTES + flushed % chunks * 8)
+    is_cut = len(data) < _TAIL_HEADER_BYTES + chunks * chunk_bytes
+    return Tail(pieces, base_ns, written, lost, ring, is_cut)
+
+
+def _gap(pieces: list[npt.NDArray[np.uint64]], events: int, from_ns: int) -> npt.NDArray[np.uint64]:
+    """Return the record that says what a ring passed over and never came to say itself."""
+    until_ns = next((int(words[0]) >> 8 for words in pieces if len(words)), from_ns)
+    return np.array([until_ns << 8 | _LOST, 32 << 32, events, from_ns, until_ns, 0], np.uint64)
+
+
+def _seq_now(path: Path) -> int:
+    with path.open("rb") as file:
+        file.seek(_SEQ_BYTES)
+        return int.from_bytes(file.read(8), "little")
