@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meantime.kernels import records
-from meantime.kernels.tasks import FLOWS, STATES, TaskStates
+from meantime.providers.tasks import FLOWS, STATES, flow_codes, task_states
 
 if TYPE_CHECKING:
     from meantime.columns import Int64s
+    from meantime.kernels.tasks import TaskStates
 
 U32 = st.integers(0, 2**32 - 1)
 PAYLOAD = 128
@@ -219,7 +220,8 @@ def definition(steps: list[Step]) -> tuple[dict[int, list[Change]], list[Flow]]:
 
 
 def read(steps: list[Step], cuts: list[int]) -> tuple[list[Change], list[Flow], TaskStates]:
-    states = TaskStates(
+    states = task_states()
+    states.extend(
         np.array(PROCESS_OF, np.int32),
         np.array([-1, -1], np.int32),
         np.array([STATES.index(name) for name in WAITS * 2], np.int8),
@@ -245,10 +247,11 @@ def read(steps: list[Step], cuts: list[int]) -> tuple[list[Change], list[Flow], 
             *(column.tolist() for column in states.take_changes()), strict=True
         )
     ]
+    left, _, right, to_ns, kinds = states.take_flows()
     flows = [
-        (FLOWS[name], task_of[left], task_of[right], to_ns)
-        for left, _, right, to_ns, name in zip(
-            *(column.tolist() for column in states.take_flows()), strict=True
+        (FLOWS[code], task_of[by], task_of[to], time_ns)
+        for code, by, to, time_ns in zip(
+            *(column.tolist() for column in (flow_codes(kinds), left, right, to_ns)), strict=True
         )
     ]
     return changes, flows, states

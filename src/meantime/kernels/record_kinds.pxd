@@ -3,11 +3,11 @@
 cdef extern from "../collect/record_kinds.h" nogil:
     enum:
         KIND_SPAWN, KIND_KNOWN, KIND_START, KIND_THROW, KIND_WAIT, KIND_CANCELLING
-        KIND_COMPLETED, KIND_WAKE
+        KIND_WAKE
         KIND_LOOP_BEGIN, KIND_LOOP_END, KIND_PARK, KIND_UNPARK, KIND_LOOP_KNOWN
         KIND_SUBMIT, KIND_ITEM_BEGIN, KIND_ITEM_END
         KIND_GIL_WAIT, KIND_POLL, KIND_RESUMED
-        KIND_THREAD_END, KIND_FLUSH, KIND_THREAD
+        KIND_THREAD_END, KIND_FLUSH, KIND_THREAD, KIND_LOST
         RECORD_FIRST_PAYLOAD
     ctypedef struct record_number:
         const char *name

@@ -6,20 +6,18 @@ import numpy.typing as npt
 _Int32s: TypeAlias = npt.NDArray[np.int32]
 _Int64s: TypeAlias = npt.NDArray[np.int64]
 
-STATES: tuple[str, ...]
-FLOWS: tuple[str, ...]
-ENTITIES: tuple[str, ...]
+TASK: int
+LOOP: int
+WORKER: int
+THREAD: int
+PROCESS: int
+SAMPLED: int
 
 class TaskStates:
     undefined_places: int
 
     def __init__(
-        self,
-        stream_process: _Int32s,
-        parents: _Int32s,
-        waits: npt.NDArray[np.int8],
-        place_process: _Int32s,
-        place_number: npt.NDArray[np.uint32],
+        self, state_of: npt.NDArray[np.int8], *, outcome_ns: int, result_lead_ns: int
     ) -> None: ...
     def extend(
         self,

@@ -7,42 +7,23 @@ from libc.string cimport memset
 import numpy as np
 
 from meantime.kernels.record_kinds cimport (
-    KIND_CANCELLING, KIND_COMPLETED, KIND_FLUSH, KIND_GIL_WAIT, KIND_ITEM_BEGIN, KIND_ITEM_END,
-    KIND_KNOWN, KIND_LOOP_BEGIN, KIND_LOOP_END, KIND_LOOP_KNOWN, KIND_PARK, KIND_POLL, KIND_RESUMED,
+    KIND_CANCELLING, KIND_FLUSH, KIND_GIL_WAIT, KIND_ITEM_BEGIN, KIND_ITEM_END,
+    KIND_KNOWN, KIND_LOOP_BEGIN, KIND_LOOP_END, KIND_LOOP_KNOWN, KIND_LOST, KIND_PARK, KIND_POLL, KIND_RESUMED,
     KIND_SPAWN, KIND_START, KIND_SUBMIT, KIND_THREAD, KIND_THREAD_END, KIND_THROW, KIND_UNPARK,
     KIND_WAIT, KIND_WAKE,
 )
 
-# states by number; `STATES` names them in this order
+# no state; all other states are numbers that whoever makes a TaskStates gives for record kinds
 cdef enum:
-    S_NONE = -1, S_SPAWNED = 0, S_RUNNABLE = 1, S_RUNNING = 2, S_CANCELLING = 3, S_COMPLETED = 4
-    S_PARKED = 8, S_STOPPED = 9, S_IDLE = 10, S_GIL_WAIT = 11, S_GIL_HANDOFF = 12
-    S_LOCK_WAIT = 13, S_POLL = 14, S_LOST = 15, S_WAITING = 16
-    S_STALL = 29
+    S_NONE = -1
 
-STATES = (
-    "spawned", "runnable", "running", "cancelling", "completed", "failed", "cancelled", "dropped",
-    "parked", "stopped", "idle", "gil-wait", "gil-handoff", "lock-wait", "polling", "lost",
-    "waiting", "waiting:sleep", "waiting:lock", "waiting:semaphore", "waiting:event",
-    "waiting:condition", "waiting:queue", "waiting:io-read", "waiting:io-write", "waiting:thread",
-    "waiting:children", "waiting:tasks", "waiting:future",
-    "collector-stall",
-)
-
-# flows by number; `FLOWS` names them in this order
-cdef enum:
-    F_SPAWN = 0, F_WAKE = 1, F_SUBMIT = 2, F_RESULT = 3
-
-FLOWS = ("spawn", "wake", "submit", "result")
-
-# a pool's thread gives its result before it is done: how long before, at most
-cdef int64_t RESULT_LEAD_NS = 10_000_000
-
-# what an entity is; `ENTITIES` names them in this order
+# what an entity is
 cdef enum:
     E_TASK = 0, E_LOOP = 1, E_WORKER = 2, E_THREAD = 3, E_PROCESS = 4, E_SAMPLED = 5
 
-ENTITIES = ("task", "loop", "worker", "thread", "process", "sampled thread")
+TASK, LOOP, WORKER, THREAD, PROCESS, SAMPLED = (
+    E_TASK, E_LOOP, E_WORKER, E_THREAD, E_PROCESS, E_SAMPLED
+)
 
 ctypedef struct Task:
     int32_t entity, outer
@@ -79,7 +60,7 @@ ctypedef struct Change:
 
 ctypedef struct Flow:
     int64_t from_ns, to_ns
-    int32_t from_entity, to_entity, name
+    int32_t from_entity, to_entity, kind
 
 ctypedef struct Block:
     int64_t begin_ns, end_ns
@@ -157,12 +138,13 @@ cdef int put(Table *table, uint32_t key, int32_t value) noexcept nogil:
 cdef class TaskStates:
     """Turns records, in order of time, into state changes and flows.
 
+    Which state follows from which kind of record is given; what is here is which task, loop or
+    thread a record is about, and what it changes. What runs has one state, whatever it is.
+
     Args:
-        stream_process: Of each stream, the process it belongs to.
-        parents: Of each process, the one it was forked from, whose places it knows; or -1.
-        waits: Of each place, the state of a task that waits there. A place's index is its tag.
-        place_process: Of each place, the process that defined it.
-        place_number: The number that it has there.
+        state_of: Of each kind of record, the state that it begins.
+        outcome_ns: How long a task that has ended is in the state of its end.
+        result_lead_ns: How long before the end of an item its result can wake a task.
     """
 
     cdef Stream *streams
@@ -172,6 +154,9 @@ cdef class TaskStates:
     cdef Table *place_tables
     cdef Rows tasks, items, changes, flows, entities, blocks
     cdef bint labelled
+    cdef int8_t state_of[256]
+    cdef int8_t running, stopped, lost_state
+    cdef int64_t outcome_ns, result_lead_ns
     cdef int64_t block_ns
     cdef const int8_t[::1] waits
     cdef const int32_t[::1] parents
@@ -179,13 +164,18 @@ cdef class TaskStates:
     cdef readonly Py_ssize_t undefined_places
 
     def __cinit__(
-        self,
-        const int32_t[::1] stream_process,
-        const int32_t[::1] parents,
-        const int8_t[::1] waits,
-        const int32_t[::1] place_process,
-        const uint32_t[::1] place_number,
+        self, const int8_t[::1] state_of, *, int64_t outcome_ns, int64_t result_lead_ns
     ):
+        cdef Py_ssize_t kind
+        if state_of.shape[0] != 256:
+            raise ValueError("there must be a state for each of 256 kinds")
+        for kind in range(256):
+            self.state_of[kind] = state_of[kind]
+        self.running = state_of[KIND_START]
+        self.stopped = state_of[KIND_THREAD_END]
+        self.lost_state = state_of[KIND_LOST]
+        self.outcome_ns = outcome_ns
+        self.result_lead_ns = result_lead_ns
         self.tasks.size = sizeof(Task)
         self.items.size = sizeof(Item)
         self.changes.size = sizeof(Change)
@@ -193,7 +183,6 @@ cdef class TaskStates:
         self.entities.size = sizeof(Entity)
         self.blocks.size = sizeof(Block)
         self.block_ns = INT64_MAX
-        self.extend(stream_process, parents, waits, place_process, place_number)
 
     def extend(
         self,
@@ -203,7 +192,15 @@ cdef class TaskStates:
         const int32_t[::1] place_process,
         const uint32_t[::1] place_number,
     ):
-        """Go on with more streams, processes and places; those there were come first, as before."""
+        """Add streams, processes and places to those there are, which come first again.
+
+        Args:
+            stream_process: Of each stream, the process it belongs to.
+            parents: Of each process, the one it was forked from, whose places it uses too; or -1.
+            waits: Of each place, the state of a task that waits there. A place's index is its tag.
+            place_process: Of each place, the process that defined it.
+            place_number: The number that it has there.
+        """
         cdef Py_ssize_t i, processes = parents.shape[0]
         cdef Stream *streams = <Stream *>realloc(
             self.streams, (stream_process.shape[0] + 1) * sizeof(Stream)
@@ -303,7 +300,7 @@ cdef class TaskStates:
         return 0
 
     cdef int flow(
-        self, int32_t from_entity, int64_t from_ns, int32_t to_entity, int64_t to_ns, int32_t name
+        self, int32_t from_entity, int64_t from_ns, int32_t to_entity, int64_t to_ns, int32_t kind
     ) noexcept nogil:
         cdef Flow *f
         if from_entity < 0:
@@ -315,7 +312,7 @@ cdef class TaskStates:
         f.from_ns = from_ns
         f.to_entity = to_entity
         f.to_ns = to_ns
-        f.name = name
+        f.kind = kind
         self.flows.used += 1
         return 0
 
@@ -422,17 +419,17 @@ cdef class TaskStates:
         if duration_ns >= 0 and time_ns >= INT64_MIN + duration_ns:
             since_ns = max(time_ns - duration_ns, since_ns)
         for what in range(E_LOOP, E_THREAD + 1):
-            if s.entity[what] >= 0 and s.state[what] == S_RUNNING and since_ns < time_ns:
-                failed |= self.change(since_ns, s.entity[what], S_STALL, -1)
-                failed |= self.change(time_ns, s.entity[what], S_RUNNING, s.tag[what])
+            if s.entity[what] >= 0 and s.state[what] == self.running and since_ns < time_ns:
+                failed |= self.change(since_ns, s.entity[what], self.state_of[KIND_FLUSH], -1)
+                failed |= self.change(time_ns, s.entity[what], self.running, s.tag[what])
         return failed
 
     cdef int end_thread(self, int32_t stream, int64_t time_ns) noexcept nogil:
         cdef int what, failed = 0
         cdef Stream *s = &self.streams[stream]
         for what in range(E_LOOP, E_THREAD + 1):
-            if s.entity[what] >= 0 and s.state[what] != S_STOPPED:
-                failed |= self.change(time_ns, s.entity[what], S_STOPPED, -1)
+            if s.entity[what] >= 0 and s.state[what] != self.stopped:
+                failed |= self.change(time_ns, s.entity[what], self.stopped, -1)
         self.forget_thread(s)
         return failed
 
@@ -443,13 +440,13 @@ cdef class TaskStates:
         cdef Task *t
         for i in range(self.tasks.used):
             t = <Task *>self.tasks.data + i
-            if t.alive and t.stream == stream and t.state != S_LOST:
-                t.state = S_LOST
-                failed |= self.change(from_ns, t.entity, S_LOST, -1)
+            if t.alive and t.stream == stream and t.state != self.lost_state:
+                t.state = self.lost_state
+                failed |= self.change(from_ns, t.entity, self.lost_state, -1)
         for i in range(E_LOOP, E_THREAD + 1):
-            if s.entity[i] >= 0 and s.state[i] != S_STOPPED and s.state[i] != S_LOST:
-                s.state[i] = S_LOST
-                failed |= self.change(from_ns, s.entity[i], S_LOST, -1)
+            if s.entity[i] >= 0 and s.state[i] != self.stopped and s.state[i] != self.lost_state:
+                s.state[i] = self.lost_state
+                failed |= self.change(from_ns, s.entity[i], self.lost_state, -1)
         s.task = -1
         s.free_ns = -1
         return failed
@@ -461,7 +458,7 @@ cdef class TaskStates:
             s.task = t.outer
             if s.task < 0:
                 failed = self.block(s, s.run_ns, time_ns, t, paused)
-                if s.state[E_LOOP] == S_RUNNING:
+                if s.state[E_LOOP] == self.running:
                     s.free_ns = time_ns
         t.outer = -1
         return failed
@@ -485,16 +482,16 @@ cdef class TaskStates:
                 return -1
         t = <Task *>self.tasks.data + number
         if kind == KIND_SPAWN:
-            t.state = S_SPAWNED
+            t.state = self.state_of[KIND_SPAWN]
             if s.task >= 0:
                 waker = (<Task *>self.tasks.data + s.task).entity
-                if self.flow(waker, time_ns, t.entity, time_ns, F_SPAWN) < 0:
+                if self.flow(waker, time_ns, t.entity, time_ns, KIND_SPAWN) < 0:
                     return -1
-            return self.task_change(time_ns, t, S_SPAWNED, tag)
+            return self.task_change(time_ns, t, t.state, tag)
         if kind == KIND_KNOWN:
             return 0
         if kind == KIND_START or kind == KIND_THROW:
-            if t.state != S_RUNNING:
+            if t.state != self.running:
                 if s.task < 0:
                     s.run_ns = time_ns
                     if self.loop_is_free(s, time_ns, False) < 0:
@@ -504,41 +501,42 @@ cdef class TaskStates:
                 s.task = number
             t.alive = 1
             t.stream = stream
-            t.state = S_RUNNING
-            return self.task_change(time_ns, t, S_RUNNING, tag)
+            t.state = self.running
+            return self.task_change(time_ns, t, self.running, tag)
         if kind == KIND_WAIT or kind == KIND_CANCELLING:
             if self.leave(time_ns, stream, t, tag) < 0:
                 return -1
             t.waited = tag
-            t.state = S_CANCELLING
-            if kind == KIND_WAIT:
-                t.state = S_WAITING if tag < 0 else self.waits[tag]
+            t.state = self.state_of[kind]
+            if kind == KIND_WAIT and tag >= 0:
+                t.state = self.waits[tag]
             return self.task_change(time_ns, t, t.state, tag)
         if kind == KIND_WAKE:
-            if not t.alive or t.state == S_RUNNING or t.state == S_RUNNABLE or t.state == S_SPAWNED:
+            if not t.alive or t.state == self.running or t.state == self.state_of[KIND_WAKE] \
+                    or t.state == self.state_of[KIND_SPAWN]:
                 return 0
-            t.state = S_RUNNABLE
+            t.state = self.state_of[KIND_WAKE]
             if aux:
                 waker = self.known_task(s.process, aux)
                 if waker >= 0:
                     waker = (<Task *>self.tasks.data + waker).entity
-                if self.flow(waker, time_ns, t.entity, time_ns, F_WAKE) < 0:
+                if self.flow(waker, time_ns, t.entity, time_ns, KIND_WAKE) < 0:
                     return -1
             elif t.result_entity >= 0:
-                if self.flow(t.result_entity, t.result_ns, t.entity, time_ns, F_RESULT) < 0:
+                if self.flow(t.result_entity, t.result_ns, t.entity, time_ns, KIND_ITEM_END) < 0:
                     return -1
                 t.result_entity = -1
             else:
                 t.woken_ns = time_ns
-            return self.task_change(time_ns, t, S_RUNNABLE, -1)
-        # one of the ends: the outcome is a state of one nanosecond
+            return self.task_change(time_ns, t, t.state, -1)
+        # one of the ends
         if self.leave(time_ns, stream, t, -1) < 0:
             return -1
         t.alive = 0
-        t.state = <int8_t>(S_COMPLETED + kind - KIND_COMPLETED)
+        t.state = self.state_of[kind]
         if self.task_change(time_ns, t, t.state, tag) < 0:
             return -1
-        return self.change(time_ns + 1, t.entity, S_NONE, -1)
+        return self.change(time_ns + self.outcome_ns, t.entity, S_NONE, -1)
 
     cdef int item_record(
         self, int64_t time_ns, int32_t stream, int kind, uint32_t ident, uint32_t aux
@@ -568,22 +566,22 @@ cdef class TaskStates:
                 item.begun_ns = time_ns
                 if item.submitter >= 0:
                     t = <Task *>self.tasks.data + item.submitter
-                    if self.flow(t.entity, item.submitted_ns, worker, time_ns, F_SUBMIT) < 0:
+                    if self.flow(t.entity, item.submitted_ns, worker, time_ns, KIND_SUBMIT) < 0:
                         return -1
             return self.thread_change(
-                stream, E_WORKER, time_ns, S_RUNNING, self.tag(s.process, aux)
+                stream, E_WORKER, time_ns, self.running, self.tag(s.process, aux)
             )
         if number >= 0:
             item = <Item *>self.items.data + number
             if item.submitter >= 0:
                 t = <Task *>self.tasks.data + item.submitter
-                if t.woken_ns >= item.begun_ns and time_ns - t.woken_ns < RESULT_LEAD_NS:
-                    if self.flow(worker, t.woken_ns, t.entity, t.woken_ns, F_RESULT) < 0:
+                if t.woken_ns >= item.begun_ns and time_ns - t.woken_ns < self.result_lead_ns:
+                    if self.flow(worker, t.woken_ns, t.entity, t.woken_ns, KIND_ITEM_END) < 0:
                         return -1
                 elif t.alive:
                     t.result_entity = worker
                     t.result_ns = time_ns
-        return self.thread_change(stream, E_WORKER, time_ns, S_IDLE, -1)
+        return self.thread_change(stream, E_WORKER, time_ns, self.state_of[kind], -1)
 
     cdef int record(
         self, int64_t time_ns, int32_t stream, int kind, uint32_t ident, uint32_t aux
@@ -595,31 +593,23 @@ cdef class TaskStates:
         if KIND_LOOP_BEGIN <= kind <= KIND_UNPARK and s.task < 0:
             if self.loop_is_free(s, time_ns, kind == KIND_LOOP_BEGIN or kind == KIND_UNPARK) < 0:
                 return -1
-        if kind == KIND_PARK:
-            return self.thread_change(stream, E_LOOP, time_ns, S_PARKED, -1)
-        if kind == KIND_UNPARK:
-            return self.thread_change(stream, E_LOOP, time_ns, S_RUNNING, -1)
+        if kind == KIND_PARK or kind == KIND_UNPARK or kind == KIND_LOOP_END:
+            return self.thread_change(stream, E_LOOP, time_ns, self.state_of[kind], -1)
         if kind == KIND_LOOP_KNOWN:
             # what a loop was doing is known already, but where a loss or the beginning hides it
-            if s.entity[E_LOOP] >= 0 and s.state[E_LOOP] != S_LOST:
+            if s.entity[E_LOOP] >= 0 and s.state[E_LOOP] != self.lost_state:
                 return 0
             tag = self.tag(s.process, ident)
-            return self.thread_change(
-                stream, E_LOOP, time_ns, S_PARKED if aux else S_RUNNING, -1 if aux else tag
-            )
+            if aux:
+                return self.thread_change(stream, E_LOOP, time_ns, self.state_of[KIND_PARK], -1)
+            return self.thread_change(stream, E_LOOP, time_ns, self.running, tag)
         if KIND_SUBMIT <= kind <= KIND_ITEM_END:
             return self.item_record(time_ns, stream, kind, ident, aux)
         if kind == KIND_LOOP_BEGIN:
             tag = self.tag(s.process, ident)
-            return self.thread_change(stream, E_LOOP, time_ns, S_RUNNING, tag)
-        if kind == KIND_LOOP_END:
-            return self.thread_change(stream, E_LOOP, time_ns, S_STOPPED, -1)
-        if KIND_GIL_WAIT <= kind <= KIND_POLL:
-            return self.thread_change(
-                stream, E_THREAD, time_ns, <int8_t>(S_GIL_WAIT + kind - KIND_GIL_WAIT), -1
-            )
-        if kind == KIND_RESUMED:
-            return self.thread_change(stream, E_THREAD, time_ns, S_RUNNING, -1)
+            return self.thread_change(stream, E_LOOP, time_ns, self.running, tag)
+        if KIND_GIL_WAIT <= kind <= KIND_POLL or kind == KIND_RESUMED:
+            return self.thread_change(stream, E_THREAD, time_ns, self.state_of[kind], -1)
         if kind == KIND_FLUSH:
             return self.stall(time_ns, stream, <int64_t>ident | <int64_t>aux << 32)
         if kind == KIND_THREAD_END:
@@ -670,9 +660,9 @@ cdef class TaskStates:
         t = <Task *>self.tasks.data + number
         t.label = label
         self.labelled = True
-        if t.state == S_RUNNING:
+        if t.state == self.running:
             place = (<Entity *>self.entities.data)[t.entity].place
-            if self.task_change(time_ns, t, S_RUNNING, place) < 0:
+            if self.task_change(time_ns, t, self.running, place) < 0:
                 raise MemoryError
         elif self.changes.used:
             # what is labelled when it is spawned has no change after that yet
@@ -873,14 +863,18 @@ cdef class TaskStates:
         return times, entities, states, tags
 
     def take_flows(self):
-        """Return (from_entity, from_ns, to_entity, to_ns, name) of the flows, and forget them."""
+        """Return (from_entity, from_ns, to_entity, to_ns, kind) of the flows, and forget them.
+
+        The kind is that of the record that caused it: spawn, wake, submit, or the end of an item,
+        whose result goes to the task that submitted it.
+        """
         cdef Py_ssize_t i, rows = self.flows.used
         froms = np.empty(rows, np.int32)
         from_times = np.empty(rows, np.int64)
         tos = np.empty(rows, np.int32)
         to_times = np.empty(rows, np.int64)
-        names = np.empty(rows, np.int32)
-        cdef int32_t[::1] from_entity = froms, to_entity = tos, name = names
+        kinds = np.empty(rows, np.int32)
+        cdef int32_t[::1] from_entity = froms, to_entity = tos, kind = kinds
         cdef int64_t[::1] from_ns = from_times, to_ns = to_times
         cdef Flow *f = <Flow *>self.flows.data
         with nogil:
@@ -889,6 +883,6 @@ cdef class TaskStates:
                 from_ns[i] = f[i].from_ns
                 to_entity[i] = f[i].to_entity
                 to_ns[i] = f[i].to_ns
-                name[i] = f[i].name
+                kind[i] = f[i].kind
         self.flows.used = 0
-        return froms, from_times, tos, to_times, names
+        return froms, from_times, tos, to_times, kinds

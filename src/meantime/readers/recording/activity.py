@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
-from meantime.kernels.tasks import STATES
+from meantime.providers.tasks import STATES
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -7,8 +7,8 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from meantime.kernels.record_kinds import KINDS
-from meantime.kernels.tasks import ENTITIES
-from meantime.readers.recording.lanes import lane_of
+from meantime.kernels.tasks import PROCESS, SAMPLED
+from meantime.providers.tasks import GROUPS, lane_of
 from meantime.readers.recording.replay import thread_name
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 __all__ = ["Entities"]
 
 _NAME, _THREAD, _CALLED = KINDS["NAME"], KINDS["THREAD"], KINDS["CALLED"]
-_PROCESS, _SAMPLED = ENTITIES.index("process"), ENTITIES.index("sampled thread")
 
 
 class Entities:
@@ -65,12 +64,12 @@ class Entities:
         what, owner, ident, location = states.entities_since(self._described).tolist()
         self._described = states.entity_count()
         for kind, number, name, tag in zip(what, owner, ident, location, strict=True):
-            if kind in (_PROCESS, _SAMPLED):
+            if kind in (PROCESS, SAMPLED):
                 whole = ("Processes", self._process_labels[number])
-                own = () if kind == _PROCESS else ("Threads", str(name))
+                own = () if kind == PROCESS else ("Threads", str(name))
                 trace.paths.append((*whole, *own))
                 continue
-            group = f"{ENTITIES[kind].capitalize()}s"
+            group = GROUPS[kind]
             if group not in self._lanes:
                 self._lanes.add(group)
                 trace.lanes.append(lane_of(group))

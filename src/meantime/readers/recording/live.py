@@ -12,7 +12,8 @@ import numpy as np
 
 from meantime.anomalies import Anomalies
 from meantime.kernels.records import count
-from meantime.kernels.tasks import ENTITIES
+from meantime.kernels.tasks import TASK
+from meantime.providers.tasks import GROUPS
 from meantime.readers.recording.activity import Activity
 from meantime.readers.recording.blocks import Block
 from meantime.readers.recording.facts import Facts, add_facts
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 __all__ = ["LiveActivity"]
 
-_TASK = ENTITIES.index("task")
 _MANY = 100_000
 _MAX_ERROR = 4096
 
@@ -233,7 +233,7 @@ class LiveActivity:
         what, owner, ident, location = self._replay.states.entities_since(self._entities)
         self._entities += len(what)
         groups = np.empty(len(what), np.int64)
-        tasks = what == _TASK
+        tasks = what == TASK
         for tag in np.unique(location[tasks]).tolist():
             site = self._replay.locations.all[tag].site if tag >= 0 else "unknown"
             groups[tasks & (location == tag)] = self.activity.group(("Tasks", site))
@@ -243,7 +243,7 @@ class LiveActivity:
             if len(self._processes) > 1:
                 process = self._replay.processes[self._replay.streams[stream].process]
                 name = f"{process.pid} {name}"
-            groups[row] = self.activity.group((f"{ENTITIES[what[row]].capitalize()}s", name))
+            groups[row] = self.activity.group((GROUPS[int(what[row])], name))
         self.activity.enter(groups)
 
 

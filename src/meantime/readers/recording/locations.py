@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from meantime.kernels.record_kinds import LEAVES
-from meantime.kernels.tasks import STATES
+from meantime.providers.waits import wait_reason, wait_state
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,71 +18,10 @@ if TYPE_CHECKING:
 
     from meantime.columns import Int32s
 
-__all__ = ["CodeLocation", "DefinedLocations", "parents_of", "wait_state"]
+__all__ = ["CodeLocation", "DefinedLocations", "parents_of"]
 
-_LEAF_NONE, _LEAF_FUTURE, _LEAF_TASK = LEAVES["NONE"], LEAVES["FUTURE"], LEAVES["TASK"]
-_LEAF_SPAWN, _LEAF_NAME = LEAVES["SPAWN"], LEAVES["NAME"]
+_LEAF_NONE, _LEAF_SPAWN, _LEAF_NAME = LEAVES["NONE"], LEAVES["SPAWN"], LEAVES["NAME"]
 _MAX_DIGITS = 9
-
-# the innermost coroutine: end of its file's path, beginning of its name, what it waits for
-_REASONS = (
-    ("asyncio/tasks.py", "sleep", "sleep"),
-    ("asyncio/tasks.py", "", "tasks"),
-    ("asyncio/locks.py", "Lock.", "lock"),
-    ("asyncio/locks.py", "Semaphore.", "semaphore"),
-    ("asyncio/locks.py", "BoundedSemaphore.", "semaphore"),
-    ("asyncio/locks.py", "Event.", "event"),
-    ("asyncio/locks.py", "Condition.", "condition"),
-    ("asyncio/locks.py", "Barrier.", "condition"),
-    ("asyncio/queues.py", "", "queue"),
-    ("asyncio/streams.py", "StreamWriter.", "io-write"),
-    ("asyncio/streams.py", "FlowControlMixin.", "io-write"),
-    ("asyncio/streams.py", "", "io-read"),
-    ("asyncio/threads.py", "", "thread"),
-    ("asyncio/taskgroups.py", "", "children"),
-    ("asyncio/timeouts.py", "", "tasks"),
-    ("asyncio/runners.py", "", "tasks"),
-    ("asyncio/subprocess.py", "", "io-read"),
-    ("asyncio/selector_events.py", "BaseSelectorEventLoop.sock_recv", "io-read"),
-    ("asyncio/selector_events.py", "BaseSelectorEventLoop.sock_accept", "io-read"),
-    ("asyncio/selector_events.py", "BaseSelectorEventLoop.sock_", "io-write"),
-    ("asyncio/base_events.py", "Server.", "event"),
-    ("asyncio/base_events.py", "BaseEventLoop.run_in_executor", "thread"),
-    ("asyncio/base_events.py", "BaseEventLoop.shutdown_default_executor", "thread"),
-    ("asyncio/base_events.py", "BaseEventLoop.getaddrinfo", "thread"),
-    ("asyncio/base_events.py", "BaseEventLoop.", "io-read"),
-    ("aiohttp/streams.py", "", "io-read"),
-    ("aiohttp/base_protocol.py", "", "io-write"),
-    ("aiohttp/connector.py", "", "io-read"),
-    ("aiohttp/client_proto.py", "", "io-read"),
-    ("aiohttp/web_protocol.py", "RequestHandler.start", "io-read"),
-    ("trio/_timeouts.py", "", "sleep"),
-    ("trio/_sync.py", "Lock", "lock"),
-    ("trio/_sync.py", "StrictFIFOLock", "lock"),
-    ("trio/_sync.py", "_LockImpl", "lock"),
-    ("trio/_sync.py", "Semaphore", "semaphore"),
-    ("trio/_sync.py", "CapacityLimiter", "semaphore"),
-    ("trio/_sync.py", "Event", "event"),
-    ("trio/_sync.py", "Condition", "condition"),
-    ("trio/_core/_parking_lot.py", "", "lock"),
-    ("trio/_core/_run.py", "checkpoint", "sleep"),
-    ("trio/_channel.py", "", "queue"),
-    ("trio/_threads.py", "", "thread"),
-    ("trio/_core/_run.py", "Nursery", "children"),
-    ("trio/_core/_run.py", "NurseryManager", "children"),
-    ("trio/_core/_io_epoll.py", "EpollIOManager.wait_writable", "io-write"),
-    ("trio/_core/_io_epoll.py", "EpollIOManager.wait_readable", "io-read"),
-    ("trio/_core/_io_epoll.py", "", "io-read"),
-    ("anyio/_backends/_asyncio.py", "Event.", "event"),
-    ("anyio/_backends/_asyncio.py", "Lock.", "lock"),
-    ("anyio/_backends/_asyncio.py", "Semaphore.", "semaphore"),
-    ("anyio/_backends/_asyncio.py", "CapacityLimiter.", "semaphore"),
-    ("anyio/_backends/_asyncio.py", "TaskGroup.", "children"),
-    ("anyio/_backends/_asyncio.py", "AsyncIOBackend.run_sync_in_worker_thread", "thread"),
-    ("anyio/_backends/_asyncio.py", "SocketStream.receive", "io-read"),
-    ("anyio/_backends/_asyncio.py", "SocketStream.send", "io-write"),
-    ("anyio/streams/memory.py", "", "queue"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +68,11 @@ class CodeLocation:
         name = self.subject or "unknown"
         return f"{name} ({self.location})" if self.location else name
 
+    @property
+    def reason(self) -> str:
+        """For what a task waits there; empty if that is not known."""
+        return wait_reason(self.subject, self.subject_file, self.leaf)
+
     def fields(self) -> Mapping[str, Any]:
         """Return what a tag says of it."""
         if self.leaf == _LEAF_SPAWN:
@@ -148,7 +92,7 @@ class CodeLocation:
             }
         else:
             fields = {
-                "reason": _reason(self),
+                "reason": self.reason,
                 "location": self.location,
                 "function": self.function,
                 "file": self.file,
@@ -176,7 +120,7 @@ class DefinedLocations:
         """Add the locations, by number, that a process has defined since the last time."""
         for number, location in islice(locations.items(), self._added.get(process, 0), None):
             self.all.append(location)
-            self._waits.append(wait_state(location))
+            self._waits.append(wait_state(location.reason))
             self._process.append(process)
             self._number.append(number)
         self._added[process] = len(locations)
@@ -200,21 +144,3 @@ def parents_of(
 
 def _number(text: str) -> int:
     return int(text) if text.isdecimal() and len(text) <= _MAX_DIGITS else 0
-
-
-def wait_state(location: CodeLocation) -> int:
-    """Return the number of the state of a task that waits there."""
-    reason = _reason(location)
-    return STATES.index(f"waiting:{reason}" if reason else "waiting")
-
-
-def _reason(location: CodeLocation) -> str:
-    file = location.subject_file.replace("\\", "/")
-    for ending, name, reason in _REASONS:
-        if file.endswith("/" + ending) and location.subject.startswith(name):
-            return reason
-    if location.leaf == _LEAF_TASK:
-        return "tasks"
-    if location.leaf == _LEAF_FUTURE:
-        return "future"
-    return "sleep" if location.leaf == _LEAF_NONE else ""

@@ -9,7 +9,7 @@ import numpy as np
 
 from meantime.anomalies import Anomalies
 from meantime.kernels.record_kinds import KINDS
-from meantime.kernels.tasks import TaskStates
+from meantime.providers.tasks import task_states
 from meantime.readers.recording.facts import Loss
 from meantime.readers.recording.locations import DefinedLocations, parents_of
 from meantime.readers.recording.merge import Oddities, merged
@@ -92,8 +92,7 @@ class Replay:
         self.streams: list[ReplayedStream] = []
         self.origin_ns = 0
         self.locations = DefinedLocations()
-        nothing = np.empty(0, np.int32)
-        self.states = TaskStates(nothing, nothing, *self.locations.columns())
+        self.states = task_states()
         self.lost: list[tuple[int, int]] = []
         self.anomalies = Anomalies()
         self._labels = labels

@@ -10,7 +10,7 @@ import numpy as np
 
 from meantime.clocks import Clock
 from meantime.kernels.record_kinds import KINDS
-from meantime.kernels.tasks import FLOWS, STATES
+from meantime.providers.tasks import FLOWS, STATES, flow_codes
 from meantime.readers.recording.blocks import NEVER_NS, Block
 from meantime.readers.recording.entities import Entities
 from meantime.readers.recording.facts import read_facts
@@ -241,7 +241,7 @@ class Reading:
             yield StateChanges(time_ns, entity, state, tag)
         flows = states.take_flows()
         if len(flows[0]):
-            yield Flows(*flows[:4], flows[4] + np.int32(len(STATES)))
+            yield Flows(*flows[:4], flow_codes(flows[4]) + np.int32(len(STATES)))
 
     def _take_blocks(self) -> None:
         paths, locations = self.trace.paths, self._replay.locations.all

@@ -1,0 +1,96 @@
+"""The states of threads, from the switches of CPUs from one thread to the next.
+
+A thread runs from the switch that brings it until the next one of that CPU, if that one takes it
+off again. If another thread leaves there, switches in between were lost, and nothing is known of
+the time: it is neither the thread's nor anybody else's. The same holds at the end. A thread that
+does not run is in the state in which it left. The idle task, thread 0 of every CPU, has no states.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from meantime.columns import Int32s, Int64s
+
+__all__ = ["ThreadStates", "thread_states"]
+
+_IDLE_TASK = 0
+_RUNNING = "running"
+# perf's letters, which are those of ps; + is perf's own for who would have gone on running.
+_STATES = {
+    "R": "runnable",
+    "+": "preempted",
+    "S": "sleeping",
+    "D": "blocked",
+    "I": "idle",
+    "T": "stopped",
+    "t": "traced",
+    "X": "exited",
+    "Z": "exited",
+    "P": "parked",
+}
+
+
+class ThreadStates(NamedTuple):
+    """State changes of threads, in order of time.
+
+    Attributes:
+        time_ns: When.
+        tid: Of which thread.
+        state: Index into `names`; -1 is no state.
+        cpu: On which CPU it runs; -1 if it does not.
+        names: The states' names.
+        lost: Ranges of time in which switches of a CPU were lost.
+    """
+
+    time_ns: Int64s
+    tid: Int64s
+    state: Int32s
+    cpu: Int64s
+    names: list[str]
+    lost: list[tuple[int, int]]
+
+
+def thread_states(
+    time_ns: Int64s, cpu: Int64s, leaving: Int64s, letter: Int64s, coming: Int64s
+) -> ThreadStates:
+    """Return the states of threads.
+
+    Args:
+        time_ns: When each switch was, in any order.
+        cpu: On which CPU.
+        leaving: The thread that left.
+        letter: The state in which it left, as perf prints it: a character's number.
+        coming: The thread that came.
+    """
+    order = np.lexsort((time_ns, cpu))
+    time_ns, cpu, leaving, letter, coming = (
+        column[order] for column in (time_ns, cpu, leaving, letter, coming)
+    )
+    follows = np.zeros(len(order), np.bool_)
+    of_one_cpu = cpu[1:] == cpu[:-1]
+    follows[:-1] = of_one_cpu & (leaving[1:] == coming[:-1])
+    lost = np.flatnonzero(of_one_cpu & ~follows[:-1])
+    letters, which = np.unique(letter, return_inverse=True)
+    names = [*(_STATES.get(chr(each), chr(each)) for each in letters), _RUNNING]
+    running = len(letters)
+    # Of one switch the leaving thread first: it may be the coming one of another CPU.
+    changes = np.empty((len(order), 2, 4), np.int64)
+    changes[:, :, 0] = time_ns[:, None]
+    changes[:, 0, 1], changes[:, 1, 1] = leaving, coming
+    changes[:, 0, 2], changes[:, 1, 2] = which.reshape(-1), np.where(follows, running, -1)
+    changes[:, 0, 3], changes[:, 1, 3] = -1, np.where(follows, cpu, -1)
+    rows = changes.reshape(-1, 4)
+    rows = rows[rows[:, 1] != _IDLE_TASK]
+    rows = rows[np.argsort(rows[:, 0], kind="stable")]
+    return ThreadStates(
+        time_ns=rows[:, 0].copy(),
+        tid=rows[:, 1].copy(),
+        state=rows[:, 2].astype(np.int32),
+        cpu=rows[:, 3].copy(),
+        names=names,
+        lost=list(zip(time_ns[lost].tolist(), time_ns[lost + 1].tolist(), strict=True)),
+    )

@@ -1,0 +1,193 @@
+"""The states of a recorded program's tasks, event loops, pool threads and other threads.
+
+Which state begins with which record is decided here, and for what a task waits in `waits`. The
+kernel that goes through the records knows which task or thread each of them is about; it has no
+state of its own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from meantime.kernels.record_kinds import KINDS
+from meantime.kernels.tasks import LOOP, TASK, THREAD, WORKER, TaskStates
+from meantime.trace import LaneDeclaration, State
+
+if TYPE_CHECKING:
+    from meantime.columns import Int32s
+
+__all__ = ["FLOWS", "GROUPS", "STATES", "flow_codes", "lane_of", "task_states"]
+
+STATES = (
+    "spawned",
+    "runnable",
+    "running",
+    "cancelling",
+    "completed",
+    "failed",
+    "cancelled",
+    "dropped",
+    "parked",
+    "stopped",
+    "idle",
+    "gil-wait",
+    "gil-handoff",
+    "lock-wait",
+    "polling",
+    "lost",
+    "waiting",
+    "waiting:sleep",
+    "waiting:lock",
+    "waiting:semaphore",
+    "waiting:event",
+    "waiting:condition",
+    "waiting:queue",
+    "waiting:io-read",
+    "waiting:io-write",
+    "waiting:thread",
+    "waiting:children",
+    "waiting:tasks",
+    "waiting:future",
+    "collector-stall",
+)
+
+# the state that begins with a record; a task that waits has one by where it waits, if that is known
+_STATE_OF = {
+    "SPAWN": "spawned",
+    "START": "running",
+    "THROW": "running",
+    "WAIT": "waiting",
+    "CANCELLING": "cancelling",
+    "COMPLETED": "completed",
+    "FAILED": "failed",
+    "CANCELLED": "cancelled",
+    "DROPPED": "dropped",
+    "WAKE": "runnable",
+    "LOOP_BEGIN": "running",
+    "LOOP_END": "stopped",
+    "PARK": "parked",
+    "UNPARK": "running",
+    "ITEM_BEGIN": "running",
+    "ITEM_END": "idle",
+    "GIL_WAIT": "gil-wait",
+    "GIL_HANDOFF": "gil-handoff",
+    "LOCK_WAIT": "lock-wait",
+    "POLL": "polling",
+    "RESUMED": "running",
+    "THREAD_END": "stopped",
+    "FLUSH": "collector-stall",
+    "LOST": "lost",
+}
+
+# how a task ended is a state, so that it can be counted and drawn; it must have a length
+_OUTCOME_NS = 1
+# a pool's thread gives its result before it is done: how long before, at most
+_RESULT_LEAD_NS = 10_000_000
+
+# what is called by the record that causes it
+_FLOW_OF = {"SPAWN": "spawn", "WAKE": "wake", "SUBMIT": "submit", "ITEM_END": "result"}
+FLOWS = tuple(_FLOW_OF.values())
+_FLOW_KINDS = np.full(256, -1, np.int32)
+_FLOW_KINDS[[KINDS[kind] for kind in _FLOW_OF]] = np.arange(len(_FLOW_OF))
+
+# the first name of the path of what has states, by the kernel's number for what it is
+GROUPS = {TASK: "Tasks", LOOP: "Loops", WORKER: "Workers", THREAD: "Threads"}
+
+# a colour says what a task needs: green runs, blue waits for time or for others, red is late
+_COLORS = {
+    "spawned": "#b9c2cf",
+    "runnable": "#e8a33d",
+    "running": "#2f9e54",
+    "cancelling": "#a05195",
+    "completed": "#5c6b7a",
+    "failed": "#c62828",
+    "cancelled": "#8e5572",
+    "dropped": "#6d4c41",
+    "parked": "#dfe5ec",
+    "stopped": "#8a94a0",
+    "idle": "#dfe5ec",
+    "gil-wait": "#d84a3a",
+    "gil-handoff": "#f08a5d",
+    "lock-wait": "#c78ad0",
+    "polling": "#dfe5ec",
+    "lost": "#000000",
+    "collector-stall": "#37474f",
+    "waiting": "#cfd8e3",
+    "waiting:sleep": "#dbe4ee",
+    "waiting:lock": "#d9a0c8",
+    "waiting:semaphore": "#c9a7dd",
+    "waiting:event": "#b8b2e0",
+    "waiting:condition": "#a9bde6",
+    "waiting:queue": "#9cc7e8",
+    "waiting:io-read": "#8fd0df",
+    "waiting:io-write": "#8fd9c8",
+    "waiting:thread": "#b5dba0",
+    "waiting:children": "#d3dea0",
+    "waiting:tasks": "#e2d79b",
+    "waiting:future": "#e6c9a0",
+}
+
+_LANES: dict[str, tuple[str, str, tuple[str, ...]]] = {
+    "Tasks": (
+        "Task",
+        "Tasks",
+        (
+            "spawned",
+            "runnable",
+            "running",
+            "cancelling",
+            "completed",
+            "failed",
+            "cancelled",
+            "dropped",
+            "lost",
+        ),
+    ),
+    "Loops": ("Loop", "Event loops", ("running", "parked", "stopped", "collector-stall", "lost")),
+    "Workers": (
+        "Worker",
+        "Pool threads",
+        ("running", "idle", "stopped", "collector-stall", "lost"),
+    ),
+    "Threads": (
+        "Thread",
+        "Threads",
+        (
+            "running",
+            "gil-wait",
+            "gil-handoff",
+            "lock-wait",
+            "polling",
+            "stopped",
+            "collector-stall",
+            "lost",
+        ),
+    ),
+}
+
+
+def task_states() -> TaskStates:
+    """Return a new state machine for the records of a recording."""
+    state_of = np.full(256, -1, np.int8)
+    for kind, state in _STATE_OF.items():
+        state_of[KINDS[kind]] = STATES.index(state)
+    return TaskStates(state_of, outcome_ns=_OUTCOME_NS, result_lead_ns=_RESULT_LEAD_NS)
+
+
+def flow_codes(kinds: Int32s) -> Int32s:
+    """Return the index in `FLOWS` of flows that records of these kinds caused."""
+    return _FLOW_KINDS[kinds]
+
+
+def lane_of(group: str) -> LaneDeclaration:
+    """Return the lane of `Tasks`, `Loops`, `Workers` or `Threads`."""
+    kind, label, names = _LANES[group]
+    states = tuple(
+        State(name, number, _COLORS[name])
+        for number, name in enumerate(STATES)
+        if name in names or (group == "Tasks" and name.startswith("waiting"))
+    )
+    pattern = f"{group}/*/*" if group == "Tasks" else f"{group}/*"
+    return LaneDeclaration(pattern, entity_kind=kind, label=label, states=states)

@@ -1,0 +1,94 @@
+"""Which states follow from records of a recording, and for what its tasks wait."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from meantime.kernels.record_kinds import KINDS, LEAVES
+from meantime.providers.tasks import STATES, lane_of, task_states
+from meantime.providers.waits import wait_reason, wait_state
+
+
+def states_of(*kinds: str, ident: int = 1, aux: int = 0) -> list[str | None]:
+    """Return the states of what one stream's records are about, 10 ns apart."""
+    states = task_states()
+    nothing = np.empty(0, np.int32)
+    owner, no_parent = np.array([0], np.int32), np.array([-1], np.int32)
+    states.extend(owner, no_parent, nothing.astype(np.int8), nothing, nothing.astype(np.uint32))
+    rows = len(kinds)
+    states.feed(
+        np.arange(rows) * 10,
+        np.zeros(rows, np.int32),
+        np.array([KINDS[kind] for kind in kinds], np.uint8),
+        np.full(rows, ident, np.uint32),
+        np.full(rows, aux, np.uint32),
+        np.arange(rows),
+    )
+    return [STATES[state] if state >= 0 else None for state in states.take_changes()[2].tolist()]
+
+
+def test_a_task_is_in_the_state_of_its_records() -> None:
+    assert states_of("SPAWN", "START", "WAIT", "WAKE", "THROW", "CANCELLING", "START") == [
+        *("spawned", "running", "waiting", "runnable", "running", "cancelling", "running")
+    ]
+
+
+@pytest.mark.parametrize("outcome", ["completed", "failed", "cancelled", "dropped"])
+def test_the_end_of_a_task_is_a_state_and_then_there_is_none(outcome: str) -> None:
+    assert states_of("SPAWN", outcome.upper()) == ["spawned", outcome, None]
+
+
+def test_a_loop_runs_and_parks_until_it_stops() -> None:
+    kinds = ("LOOP_BEGIN", "PARK", "UNPARK", "LOOP_END")
+    assert states_of(*kinds) == ["running", "parked", "running", "stopped"]
+
+
+def test_a_pool_thread_is_idle_between_items() -> None:
+    kinds = ("ITEM_BEGIN", "ITEM_END", "ITEM_BEGIN", "THREAD_END")
+    assert states_of(*kinds) == ["running", "idle", "running", "stopped"]
+
+
+def test_a_thread_waits_in_four_ways() -> None:
+    kinds = ("GIL_WAIT", "GIL_HANDOFF", "LOCK_WAIT", "POLL", "RESUMED")
+    assert states_of(*kinds) == ["gil-wait", "gil-handoff", "lock-wait", "polling", "running"]
+
+
+def test_records_that_begin_no_state_change_none() -> None:
+    assert states_of("CLOCK", "DUMP", "TICK", "SAMPLE") == []
+
+
+def test_there_must_be_a_state_for_each_kind() -> None:
+    states = task_states()
+    with pytest.raises(ValueError, match="a state for each of 256 kinds"):
+        type(states)(np.zeros(8, np.int8), outcome_ns=1, result_lead_ns=1)
+
+
+@pytest.mark.parametrize(
+    ("coroutine", "file", "leaf", "reason"),
+    [
+        ("sleep", "/usr/lib/python3.11/asyncio/tasks.py", "FUTURE", "sleep"),
+        ("gather", "/usr/lib/python3.11/asyncio/tasks.py", "FUTURE", "tasks"),
+        ("Lock.acquire", "C:\\Python\\Lib\\asyncio\\locks.py", "FUTURE", "lock"),
+        ("own", "/app.py", "TASK", "tasks"),
+        ("own", "/app.py", "FUTURE", "future"),
+        ("own", "/app.py", "NONE", "sleep"),
+        ("own", "/app.py", "OTHER", ""),
+    ],
+)
+def test_a_task_waits_for_what_its_innermost_coroutine_does(
+    coroutine: str, file: str, leaf: str, reason: str
+) -> None:
+    assert wait_reason(coroutine, file, LEAVES[leaf]) == reason
+
+
+def test_a_reason_that_is_not_known_is_plain_waiting() -> None:
+    assert STATES[wait_state("")] == "waiting"
+    assert STATES[wait_state("queue")] == "waiting:queue"
+
+
+def test_every_state_is_drawn_in_some_lane() -> None:
+    lanes = [lane_of(group) for group in ("Tasks", "Loops", "Workers", "Threads")]
+    drawn = {state.name for lane in lanes for state in lane.states}
+
+    assert drawn == set(STATES)
