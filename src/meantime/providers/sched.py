@@ -78,19 +78,16 @@ def thread_states(
     names = [*(_STATES.get(chr(each), chr(each)) for each in letters), _RUNNING]
     running = len(letters)
     # Of one switch the leaving thread first: it may be the coming one of another CPU.
-    changes = np.empty((len(order), 2, 4), np.int64)
-    changes[:, :, 0] = time_ns[:, None]
-    changes[:, 0, 1], changes[:, 1, 1] = leaving, coming
-    changes[:, 0, 2], changes[:, 1, 2] = which.reshape(-1), np.where(follows, running, -1)
-    changes[:, 0, 3], changes[:, 1, 3] = -1, np.where(follows, cpu, -1)
-    rows = changes.reshape(-1, 4)
-    rows = rows[rows[:, 1] != _IDLE_TASK]
-    rows = rows[np.argsort(rows[:, 0], kind="stable")]
+    tid = np.stack([leaving, coming], axis=1).reshape(-1)
+    state = np.stack([which.reshape(-1), np.where(follows, running, -1)], axis=1).reshape(-1)
+    on_cpu = np.stack([np.full(len(order), -1), np.where(follows, cpu, -1)], axis=1).reshape(-1)
+    rows = np.flatnonzero(tid != _IDLE_TASK)
+    rows = rows[np.argsort(time_ns[rows // 2], kind="stable")]
     return ThreadStates(
-        time_ns=rows[:, 0].copy(),
-        tid=rows[:, 1].copy(),
-        state=rows[:, 2].astype(np.int32),
-        cpu=rows[:, 3].copy(),
+        time_ns=time_ns[rows // 2],
+        tid=tid[rows],
+        state=state[rows].astype(np.int32),
+        cpu=on_cpu[rows],
         names=names,
         lost=list(zip(time_ns[lost].tolist(), time_ns[lost + 1].tolist(), strict=True)),
     )

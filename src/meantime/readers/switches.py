@@ -41,7 +41,7 @@ def state_changes(
     trace.lost.extend(states.lost)
     trace.anomalies.add("lost_switch", len(states.lost))
     called = {tid: names[code] for tid, code in zip(coming.tolist(), name.tolist(), strict=True)}
-    tids, thread = np.unique(states.tid, return_inverse=True)
+    tids = np.unique(states.tid)
     entity_of = np.array(_entities(trace, tids.tolist(), called), np.int32)
     cpus = np.unique(cpu)
     first_tag = len(trace.tags)
@@ -52,7 +52,7 @@ def state_changes(
     tag = np.where(states.cpu < 0, -1, np.searchsorted(cpus, states.cpu) + first_tag)
     return StateChanges(
         time_ns=states.time_ns,
-        entity=entity_of[thread.reshape(-1)],
+        entity=entity_of[np.searchsorted(tids, states.tid)],
         state=code_of[states.state],  # no state is the last
         tag=tag.astype(np.int32),
     )
