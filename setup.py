@@ -11,9 +11,12 @@ from pathlib import Path
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.errors import BaseError, CCompilerError
 
 SOURCE = Path("src")
+# It reads the interpreter's own structures, which differ from version to version: it is optional.
 RECORDER = "meantime.collect._recorder"
+RECORDED_VERSIONS = ((3, 11), (3, 13))
 # What the recorder writes, and these kernels read.
 READ_RECORDS = {"record_kinds", "records", "tasks"}
 RECORD_KINDS = SOURCE / "meantime" / "collect" / "record_kinds.h"
@@ -53,9 +56,43 @@ def compile_flags(name: str) -> list[str]:
     return flags
 
 
+def unsupported() -> str | None:
+    """Return why the recorder cannot be compiled here; None if it can."""
+    version = ".".join(map(str, sys.version_info[:2]))
+    if not sys.platform.startswith("linux"):
+        return f"{sys.platform} is not supported"
+    if "t" in sys.abiflags:
+        return f"free-threaded Python {version} is not supported"
+    first, last = RECORDED_VERSIONS
+    if sys.implementation.name != "cpython" or not first <= sys.version_info[:2] <= last:
+        return f"{sys.implementation.name} {version} is not supported"
+    return None
+
+
+def report_no_recorder(reason: str) -> None:
+    print(
+        f"meantime is installed without its recorder, so all but recording works: {reason}",
+        file=sys.stderr,
+        flush=True,
+    )
+
+
+def sources() -> list[Path]:
+    """Return what is to be compiled: all, but for a recorder that is not supported here."""
+    found = sorted(SOURCE.rglob("*.pyx"))
+    if reason := unsupported():
+        report_no_recorder(reason)
+        found = [path for path in found if module_name(path) != RECORDER]
+    return found
+
+
+def module_name(path: Path) -> str:
+    return ".".join(path.relative_to(SOURCE).with_suffix("").parts)
+
+
 def extension(path: Path) -> Extension:
     return Extension(
-        ".".join(path.relative_to(SOURCE).with_suffix("").parts),
+        module_name(path),
         [str(path)],
         include_dirs=[str(path.parent)],
         extra_compile_args=compile_flags(path.stem),
@@ -64,6 +101,7 @@ def extension(path: Path) -> Extension:
             *map(str, path.parent.glob("*.h")),
             *([str(RECORD_KINDS)] if path.stem in READ_RECORDS else []),
         ],
+        optional=module_name(path) == RECORDER,
     )
 
 
@@ -76,7 +114,12 @@ class BuildCore(build_ext):
 
     def build_extension(self, ext: Extension) -> None:
         print(f"compiling {ext.name}", file=sys.stderr, flush=True)
-        super().build_extension(ext)
+        try:
+            super().build_extension(ext)
+        except (BaseError, CCompilerError) as error:
+            if not ext.optional:
+                raise
+            report_no_recorder(f"it cannot be compiled ({error})")
 
     def _translate(self) -> None:
         # Imported here, so that making a source distribution translates nothing.
@@ -87,14 +130,14 @@ class BuildCore(build_ext):
         generated = Path("build") / f"cython-{Cython.__version__}{variant}"
         by_name = {each.name: each for each in self.extensions}
         shared = by_name.pop(SHARED)
-        recorder = by_name.pop(RECORDER)
+        recorders = [by_name.pop(name) for name in (RECORDER,) if name in by_name]
         shared.sources = [str(generated / "_shared.c")]
         if not Path(shared.sources[0]).exists():
             generated.mkdir(parents=True, exist_ok=True)
             command = [sys.executable, "-m", "cython", f"--generate-shared={shared.sources[0]}"]
             subprocess.run(command, check=True)
         # The recorder is loaded into other programs, so it imports nothing of the kernels.
-        for extensions, name in (([*by_name.values()], SHARED), ([recorder], None)):
+        for extensions, name in (([*by_name.values()], SHARED), (recorders, None)):
             translated = cythonize(
                 extensions,
                 nthreads=PROCESSORS,
@@ -111,7 +154,7 @@ class BuildCore(build_ext):
 setup(
     ext_modules=[
         Extension(SHARED, [], extra_compile_args=["-O1", "-g0"]),
-        *map(extension, sorted(SOURCE.rglob("*.pyx"))),
+        *map(extension, sources()),
     ],
     cmdclass={"build_ext": BuildCore},
     options={"build_ext": {"parallel": PROCESSORS}},

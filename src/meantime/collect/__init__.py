@@ -3,3 +3,43 @@
 What runs inside the program imports nothing but the standard library and `_recorder`, the compiled
 part. `docs/reference/recording-format.md` says what is written.
 """
+
+from __future__ import annotations
+
+import sys
+
+# not by importing typing, which a recorded program may not have imported
+TYPE_CHECKING = False
+
+__all__: list[str] = []
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        """Import the recorder, which is not there where it could not be compiled.
+
+        Raises:
+            MeantimeError: If it cannot be imported: with the reason.
+        """
+        if name != "_recorder":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        try:
+            return __import__(f"{__name__}._recorder", fromlist=[name])
+        except ImportError as error:
+            from meantime.errors import MeantimeError  # noqa: PLC0415 - only where it is missing
+
+            raise MeantimeError(_why_missing(error)) from error
+
+
+def _why_missing(error: ImportError) -> str:
+    version = ".".join(map(str, sys.version_info[:2]))
+    if not sys.platform.startswith("linux"):
+        return f"recording is not possible on {sys.platform} yet: it needs Linux"
+    if not isinstance(error, ModuleNotFoundError):
+        return f"recording is not possible: the recorder cannot be loaded: {error}"
+    if sys.version_info >= (3, 14):
+        return f"recording is not possible in Python {version} yet: it needs Python 3.11 to 3.13"
+    return (
+        f"recording is not possible: meantime was installed without its recorder for Python "
+        f"{version}; `pip install -v --force-reinstall meantime` shows why it was not compiled"
+    )
