@@ -129,6 +129,13 @@ def ask(whole: History, parts: History, data: st.DataObject) -> None:
     shares = [history.shares(quarks, first, last, 3) for history in (parts, whole)]
     assert shares[0].ns.tolist() == shares[1].ns.tolist()
     assert shares[0].value.to_list() == shares[1].value.to_list()
+    assert parts.dominant(quarks, first, last, 2).ns.tolist() == (
+        whole.dominant(quarks, first, last, 2).ns.tolist()
+    )
+    assert parts.minimum(count, first, last) == whole.minimum(count, first, last)
+    assert [lane.quarks.tolist() for lane in parts.lanes] == (
+        [lane.quarks.tolist() for lane in whole.lanes]
+    )
     times = [first, min(last, whole.end_ns) - 1]
     assert parts.sample(quarks, times).rows() == whole.sample(quarks, times).rows()
 

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from meantime.columns import Coded
 from meantime.history import HistoryBuilder
-from meantime.history.pyramid import Pyramids, build_pyramid, pack_pyramid
+from meantime.history.directory.pyramids import pack_pyramid
+from meantime.history.pyramid import Pyramids, build_pyramid
+from meantime.history.sealed import SealedSegments
 from meantime.history.store import Store
 
 if TYPE_CHECKING:
@@ -46,6 +48,12 @@ def built(seed: int, shape: str, changes: int, *, values: int) -> HistoryBuilder
     return builder
 
 
+def sealed_of(history: History) -> SealedSegments:
+    segments = history._now().segments
+    assert isinstance(segments, SealedSegments)
+    return segments
+
+
 def pair(builder: HistoryBuilder) -> tuple[History, History]:
     """Return the same history with and without pyramids."""
     store = builder.contents.store.copy()
@@ -53,8 +61,8 @@ def pair(builder: HistoryBuilder) -> tuple[History, History]:
     bare.contents.catalogue = builder.contents.catalogue
     bare.contents.store = store
     plain, fast = bare.close(), builder.close()
-    object.__setattr__(plain._now(), "pyramids", None)
-    pyramids = fast._now().pyramids
+    sealed_of(plain).pyramids = None
+    pyramids = sealed_of(fast).pyramids
     assert pyramids is not None
     pyramids.read(2**60)
     return plain, fast
@@ -138,7 +146,7 @@ def test_a_pyramid_takes_at_most_a_fifth_of_its_segment(shape: str, values: int)
     kinds = builder.contents.kinds()
 
     sizes = [
-        (sum(map(len, pack_pyramid(pyramid, 0))), len(segment.buffer))
+        (sum(map(len, pack_pyramid(pyramid, 0))), segment.head.size_bytes())
         for segment in builder.contents.store.segments
         if (pyramid := build_pyramid(segment, kinds)) is not None
     ]
@@ -186,7 +194,7 @@ def test_pyramids_are_made_when_as_much_was_read_as_they_cost() -> None:
     quark = builder.quark("a")
     builder.modify_many(range(5000), [quark] * 5000, list(range(5000)))
     history = builder.close()
-    pyramids = history._now().pyramids
+    pyramids = sealed_of(history).pyramids
     assert isinstance(pyramids, Pyramids)
     before = history.size_bytes
 

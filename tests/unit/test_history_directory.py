@@ -23,7 +23,7 @@ from meantime.history.directory import write as directory
 from meantime.history.directory.check import check, save
 from meantime.history.directory.manifest import checksummed_line
 from meantime.history.directory.open import open_history
-from meantime.history.pyramid import open_pyramid, pack_pyramid
+from meantime.history.directory.pyramids import open_pyramid, pack_pyramid
 from meantime.testing import history_from_spans, picture
 from meantime.trace import State
 

@@ -20,10 +20,10 @@ from meantime.history.changes import Changes
 from meantime.history.directory.check import check
 from meantime.history.directory.manifest import checksummed_line
 from meantime.history.directory.open import open_history
+from meantime.history.directory.pyramids import open_pyramid, pack_pyramid
 from meantime.history.directory.segments import _HEADER, open_segment, segment_header
 from meantime.history.directory.tail_log import blocks, read_blocks
 from meantime.history.ingest import _Tables
-from meantime.history.pyramid import open_pyramid, pack_pyramid
 from meantime.history.segment import Segment
 from meantime.stacks import StackTableBuilder
 from meantime.trace import Points, Samples, Spans, StateChanges, Trace
@@ -31,6 +31,8 @@ from meantime.trace import Points, Samples, Spans, StateChanges, Trace
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    import numpy.typing as npt
 
 Record = dict[str, Any]
 Sections = dict[str, np.ndarray[Any, Any]]
@@ -111,16 +113,24 @@ def damage_segment(path: Path, change: Callable[[Sections], object]) -> None:
     """Change a segment's sections or head, and make all checksums right again."""
     file = path / "segments" / "000000.seg"
     segment = open_segment(file)
-    copy = Segment(segment.head, segment.buffer.copy())
+    segment.load()
+    copy = Segment(segment.head, segment.index.copy(), segment.rows.copy())
     change(copy.sections)
     header = segment_header(copy)
-    file.write_bytes(header + copy.buffer.tobytes())
+    file.write_bytes(header + copy.index.tobytes() + copy.rows.tobytes())
     checksum = int.from_bytes(header[-4:], "little")
 
     def tell(records: list[Record]) -> None:
         records[1]["checksum"] = checksum
 
     manifest(path, tell)
+
+
+def whole_of(view: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return the buffer that an array is a view of."""
+    while isinstance(view.base, np.ndarray):
+        view = view.base
+    return view
 
 
 def questions(path: Path) -> None:
@@ -268,7 +278,7 @@ def test_a_head_that_cannot_be_is_refused_by_all(
     old = _HEADER.unpack(file.read_bytes()[:128])
     header = _HEADER.pack(old[0], *head[:8], flags, old[10], old[11], 0)[:-4]
     header += zlib.crc32(header).to_bytes(4, "little")
-    file.write_bytes(header + segment.buffer.tobytes())
+    file.write_bytes(header + file.read_bytes()[128:])
     checksum = int.from_bytes(header[-4:], "little")
     manifest(path, lambda records: records[1].update(checksum=checksum))
 
@@ -609,16 +619,15 @@ def test_bytes_with_right_checksums_are_answers_or_an_error(
     whole: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
     path = shutil.copytree(whole, tmp_path_factory.mktemp("any") / "x.mth")
-    size = len(open_segment(path / "segments" / "000000.seg").buffer)
+    size = open_segment(path / "segments" / "000000.seg").head.size_bytes()
     places = st.integers(0, size - 1) | st.integers(0, 400)
     bytes_ = data.draw(st.lists(st.tuples(places, st.integers(0, 255)), min_size=1, max_size=4))
 
     def change(sections: Sections) -> None:
-        buffer = sections["quarks"]
-        while isinstance(buffer.base, np.ndarray):
-            buffer = buffer.base
+        index, rows = (whole_of(sections[name]) for name in ("quarks", "rows"))
         for place, byte in bytes_:
-            buffer[place] = byte
+            buffer, first = (index, 0) if place < len(index) else (rows, len(index))
+            buffer[place - first] = byte
 
     damage_segment(path, change)
 

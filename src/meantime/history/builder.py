@@ -21,14 +21,15 @@ from meantime.history import structures
 from meantime.history.catalogue import Catalogue
 from meantime.history.contents import Contents
 from meantime.history.directory.resume import open_writer
+from meantime.history.directory.segments import stored_pyramids
 from meantime.history.history import History
 from meantime.history.journal import Journal
 from meantime.history.lanes import lane_of
 from meantime.history.numbers import AFTER_ALL, BEFORE_ALL, OUTSIDE, quarks_of, time_of, times_of
 from meantime.history.pyramid import Pyramids
+from meantime.history.sealed import SealedSegments
 from meantime.history.validation import Limits
 from meantime.history.values import Strings, word_of, words_of
-from meantime.kernels.search import Segments
 from meantime.kernels.tail import DONE
 
 if TYPE_CHECKING:
@@ -511,18 +512,15 @@ class HistoryBuilder:
         self._open_store()
         contents, directory = self.contents, self._directory
         finished = contents.finish(end_ns, tables)
-        files: list[tuple[Path, int]] = []
-        if directory is not None:
-            directory.close(finished)
-            files = directory.files()
-        limits = Limits(finished.kinds, len(finished.strings), len(finished.tags))
         segments = finished.segments
-        assert isinstance(segments, Segments)
-        self._closed = replace(
-            finished,
-            pyramids=Pyramids(segments, contents.store.segments, limits, files),
-            path=None if directory is None else directory.path,
-        )
+        assert isinstance(segments, SealedSegments)
+        if directory is None:
+            segments.pyramids = Pyramids(segments.searched, segments.segments, finished.kinds)
+        else:
+            directory.close(finished)
+            limits = Limits(finished.kinds, len(finished.strings), len(finished.tags))
+            segments.pyramids = stored_pyramids(segments, directory.segments, limits)
+        self._closed = replace(finished, path=None if directory is None else directory.path)
         contents.attributes.freeze()
         return self.history
 

@@ -19,28 +19,22 @@ from meantime.history.builder import HistoryBuilder
 from meantime.history.changes import TypedChanges
 from meantime.history.history import History
 from meantime.history.ingest import ingest
-from meantime.history.numbers import time_of, times_of
 from meantime.history.provider_runner import ProviderRunner
 from meantime.trace import Events
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
+
+    import numpy.typing as npt
 
     from meantime.columns import Int32s, Int64s
     from meantime.history.journal import ScheduledChange
     from meantime.history.provider_runner import Provider
-    from meantime.history.results import (
-        Interval,
-        IntervalBatches,
-        Intervals,
-        Sample,
-    )
-    from meantime.history.selecting import Many, One
-    from meantime.history.shares import Shares
-    from meantime.history.snapshot import Snapshot
+    from meantime.history.segment_source import Measured, SegmentSource
+    from meantime.kernels.shares import Tally
     from meantime.trace import Trace
 
-__all__ = ["CheckpointHistory", "build_checkpoints"]
+__all__ = ["build_checkpoints"]
 
 _INT64 = np.iinfo(np.int64)
 # The histories of so many ranges are kept.
@@ -128,29 +122,49 @@ def build_checkpoints(reopen: Callable[[Any], Trace], provider: Provider) -> His
     """
     builder = HistoryBuilder(keep="ongoing")
     recorder = _Recorder(builder, provider)
-    present = ingest(builder, reopen(None), provider, after=recorder.after)
+    ingest(builder, reopen(None), provider, after=recorder.after)
     recorder.finish()
-    return CheckpointHistory(builder, present, recorder.checkpoints, provider, reopen)
+    whole = builder.snapshot()
+    source = _CheckpointSegments(builder, recorder.checkpoints, provider, reopen)
+    snapshot = replace(whole, segments=source, known_from_ns=None)
+    return History(lambda: snapshot)
 
 
-class CheckpointHistory(History):
-    """Answers as any history does, more slowly."""
+class _CheckpointSegments:
+    """Answers queries about a range from segments that are made again for it.
+
+    See `SegmentSource` for the methods.
+    """
 
     def __init__(
         self,
         builder: HistoryBuilder,
-        present: History,
         checkpoints: list[_Checkpoint],
         provider: Provider,
         reopen: Callable[[Any], Trace],
     ) -> None:
-        super().__init__(builder.snapshot)
         self._builder = builder
+        self._present = builder.snapshot().segments
         self._checkpoints = checkpoints
         self._provider = provider
         self._reopen = reopen
-        self._made: OrderedDict[tuple[int, int], History] = OrderedDict()
-        self._ends_ns = self._ends(len(present.attributes))
+        self._made: OrderedDict[tuple[int, int], SegmentSource] = OrderedDict()
+        self._ends_ns = self._ends(len(builder.attributes))
+
+    @property
+    def start_ns(self) -> int:
+        """Where the history begins."""
+        return self._present.start_ns
+
+    @property
+    def end_ns(self) -> int:
+        """Where it ends."""
+        return self._present.end_ns
+
+    @property
+    def size_bytes(self) -> int:
+        """How much memory the states at its end take."""
+        return self._present.size_bytes
 
     def _ends(self, quarks: int) -> list[Int64s]:
         """Return for each checkpoint when each attribute changes first after it."""
@@ -163,13 +177,8 @@ class CheckpointHistory(History):
             ends.append(end_ns)
         return ends[::-1]
 
-    def _of(self, start_ns: int | None, end_ns: int | None) -> History:
-        """Return a history that answers for a range."""
-        start_ns = self.start_ns if start_ns is None else time_of(start_ns)
-        end_ns = self.end_ns if end_ns is None else time_of(end_ns)
-        if not self.start_ns <= start_ns < min(end_ns, self.end_ns):
-            # it says what is wrong with the range
-            return History(self._source)
+    def _of(self, start_ns: int, end_ns: int) -> SegmentSource:
+        """Return segments that answer for a range."""
         first = max(
             number
             for number, checkpoint in enumerate(self._checkpoints)
@@ -190,8 +199,13 @@ class CheckpointHistory(History):
         self._made.move_to_end((first, last))
         return self._made[first, last]
 
-    def _make(self, first: int, last: int) -> History:
-        """Return the history from one checkpoint to the end of what follows another."""
+    def _of_times(self, times_ns: Int64s) -> SegmentSource:
+        if not len(times_ns):
+            return self._present
+        return self._of(int(times_ns.min()), int(times_ns.max()) + 1)
+
+    def _make(self, first: int, last: int) -> SegmentSource:
+        """Return the segments from one checkpoint to the end of what follows another."""
         checkpoint = self._checkpoints[first]
         catalogue = self._builder.contents.catalogue
         builder = HistoryBuilder(start_ns=catalogue.start_ns)
@@ -201,13 +215,7 @@ class CheckpointHistory(History):
             builder.journal.schedule(*change)
         self._replay(builder, checkpoint, last)
         builder.contents.put_verbatim(_ending(self._ends_ns[last + 1]))
-        return History(self._answering(builder))
-
-    def _answering(self, builder: HistoryBuilder) -> Callable[[], Snapshot]:
-        whole = self._source()
-        segments = builder.contents.store.finish(self.start_ns, self.end_ns)
-        snapshot = replace(whole, segments=segments, built=True, known_from_ns=None, pyramids=None)
-        return lambda: snapshot
+        return builder.contents.store.finish(self.start_ns, self.end_ns)
 
     def _replay(self, builder: HistoryBuilder, checkpoint: _Checkpoint, last: int) -> None:
         at_end = last + 1 == len(self._checkpoints)
@@ -227,76 +235,43 @@ class CheckpointHistory(History):
         if at_end:
             builder.advance(_INT64.max)
 
-    def state(self, quark: One, time_ns: int) -> Interval:
-        """See `History.state`."""
-        return self._of(time_ns, time_ns + 1).state(quark, time_ns)
+    def point(self, quark: int, time_ns: int) -> tuple[int, int, int, int]:
+        """See `SegmentSource.point`."""
+        return self._of(time_ns, time_ns + 1).point(quark, time_ns)
 
-    def at(self, time_ns: int) -> Intervals:
-        """See `History.at`."""
-        return self._of(time_ns, time_ns + 1).at(time_ns)
+    def at(self, quarks: Int32s, times_ns: Int64s, *columns: Any) -> None:
+        """See `SegmentSource.at`."""
+        self._of_times(times_ns).at(quarks, times_ns, *columns)
 
-    def states(self, quarks: Many, times_ns: Sequence[int] | Int64s) -> Intervals:
-        """See `History.states`."""
-        return self._of(*_spanned(times_ns)).states(quarks, times_ns)
+    def sample(self, quarks: Int32s, times_ns: Int64s, *columns: Any) -> None:
+        """See `SegmentSource.sample`."""
+        self._of_times(times_ns).sample(quarks, times_ns, *columns)
 
-    def intervals(
+    def count(self, quarks: Int32s, start_ns: int, end_ns: int, counts: Int64s) -> None:
+        """See `SegmentSource.count`."""
+        self._of(start_ns, end_ns).count(quarks, start_ns, end_ns, counts)
+
+    def gather(self, quarks: Int32s, start_ns: int, end_ns: int, *columns: Any) -> int:
+        """See `SegmentSource.gather`."""
+        return self._of(start_ns, end_ns).gather(quarks, start_ns, end_ns, *columns)
+
+    def expect_rows(self, rows: int) -> None:
+        """Do nothing: what is made for a range has no pyramids."""
+
+    def tally(
         self,
-        quarks: Many,
-        start_ns: int | None = None,
-        end_ns: int | None = None,
-        resolution_ns: int | None = None,
-    ) -> Intervals:
-        """See `History.intervals`."""
-        return self._of(start_ns, end_ns).intervals(quarks, start_ns, end_ns, resolution_ns)
+        tally: Tally,
+        quarks: Int32s,
+        kinds: npt.NDArray[np.uint8],
+        start_ns: int,
+        end_ns: int,
+    ) -> None:
+        """See `SegmentSource.tally`."""
+        self._of(start_ns, end_ns).tally(tally, quarks, kinds, start_ns, end_ns)
 
-    def interval_batches(
-        self,
-        quarks: Many,
-        start_ns: int | None = None,
-        end_ns: int | None = None,
-        resolution_ns: int | None = None,
-        **rows: int,
-    ) -> IntervalBatches:
-        """See `History.interval_batches`."""
-        return self._of(start_ns, end_ns).interval_batches(
-            quarks, start_ns, end_ns, resolution_ns, **rows
-        )
-
-    def shares(
-        self,
-        quarks: Many,
-        start_ns: int | None = None,
-        end_ns: int | None = None,
-        bins: int = 1,
-    ) -> Shares:
-        """See `History.shares`."""
-        return self._of(start_ns, end_ns).shares(quarks, start_ns, end_ns, bins)
-
-    def dominant(
-        self,
-        quarks: Many,
-        start_ns: int | None = None,
-        end_ns: int | None = None,
-        bins: int = 1,
-    ) -> Shares:
-        """See `History.dominant`."""
-        return self._of(start_ns, end_ns).dominant(quarks, start_ns, end_ns, bins)
-
-    def sample(self, quarks: Many, times_ns: Sequence[int] | Int64s) -> Sample:
-        """See `History.sample`."""
-        return self._of(*_spanned(times_ns)).sample(quarks, times_ns)
-
-    def maximum(self, quark: One, start_ns: int, end_ns: int) -> int | float | None:
-        """See `History.maximum`."""
-        return self._of(start_ns, max(end_ns, start_ns + 1)).maximum(quark, start_ns, end_ns)
-
-    def minimum(self, quark: One, start_ns: int, end_ns: int) -> int | float | None:
-        """See `History.minimum`."""
-        return self._of(start_ns, max(end_ns, start_ns + 1)).minimum(quark, start_ns, end_ns)
-
-    def average(self, quark: One, start_ns: int, end_ns: int) -> float:
-        """See `History.average`."""
-        return self._of(start_ns, max(end_ns, start_ns + 1)).average(quark, start_ns, end_ns)
+    def measure(self, quark: int, kind: int, start_ns: int, end_ns: int) -> Measured:
+        """See `SegmentSource.measure`."""
+        return self._of(start_ns, end_ns).measure(quark, kind, start_ns, end_ns)
 
 
 def _ending(ends_ns: Int64s) -> TypedChanges:
@@ -305,11 +280,3 @@ def _ending(ends_ns: Int64s) -> TypedChanges:
     quark = quark[np.argsort(ends_ns[quark], kind="stable")]
     null, kind = np.ones(len(quark), np.uint32), np.zeros(len(quark), np.uint8)
     return TypedChanges(ends_ns[quark], quark, np.zeros(len(quark), np.int64), null, kind)
-
-
-def _spanned(times_ns: Sequence[int] | Int64s) -> tuple[int | None, int | None]:
-    """Return the range that holds these times; no times need none, nor do those that are wrong."""
-    times = times_of(times_ns)
-    if not len(times):
-        return None, None
-    return int(times.min()), int(times.max()) + 1

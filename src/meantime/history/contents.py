@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from meantime.history.catalogue import Catalogue
     from meantime.history.changes import TypedChanges
     from meantime.history.directory.read import LoadedHistory
-    from meantime.kernels.search import Segments
+    from meantime.history.segment_source import SegmentSource
 
 __all__ = ["Contents"]
 
@@ -111,7 +111,7 @@ class Contents:
         tables = Tables(points, flows, spans, SampleCollector().table(names))
         return self.snapshot_of(segments, tables, built=False)
 
-    def snapshot_of(self, segments: Segments, tables: Tables, *, built: bool) -> Snapshot:
+    def snapshot_of(self, segments: SegmentSource, tables: Tables, *, built: bool) -> Snapshot:
         """Return a snapshot of these intervals and event tables."""
         catalogue = self.catalogue
         return Snapshot(

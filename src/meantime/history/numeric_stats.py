@@ -7,10 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from meantime.history.span_attributes import SpanAttributes
 from meantime.history.values import value_of
-from meantime.kernels import pyramid
-from meantime.kernels.search import Segments
 from meantime.kernels.tail import INT, STR
 
 if TYPE_CHECKING:
@@ -49,16 +46,7 @@ def integrate(snapshot: Snapshot, quark: int, start_ns: int, end_ns: int) -> Int
     kind = int(snapshot.kinds[quark])
     if kind <= STR:
         return None
-    segments = snapshot.segments
-    # Attributes that spans stand for hold strings, so the numbers are in stored segments.
-    while isinstance(segments, SpanAttributes):
-        segments = segments.stored
-    assert isinstance(segments, Segments)
-    if snapshot.pyramids:
-        snapshot.pyramids.use()
-    some, least, greatest, sums, magnitude, rows = pyramid.measure(segments, quark, kind, *range_ns)
-    if snapshot.pyramids:
-        snapshot.pyramids.read(rows)
+    some, least, greatest, sums, magnitude, _ = snapshot.segments.measure(quark, kind, *range_ns)
     total = _integer(sums) if kind == INT else _double(sums, magnitude)
     if not some:
         return Integral(None, None, total)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from meantime.history.directory.container import ALIGNMENT, Section, size_of, views
 from meantime.kernels import seal as kernel
 from meantime.kernels.search import Segments
 
@@ -27,7 +28,6 @@ __all__ = ["SEGMENT_CHANGES", "Carry", "Head", "ScratchBuffer", "Segment", "seal
 
 SEGMENT_CHANGES = 2**20
 
-_ALIGNMENT = 64
 _INLINE_BITS = 16
 _INT64 = np.iinfo(np.int64)
 # A row is read as 8 bytes, the last one too.
@@ -62,7 +62,7 @@ class Carry:
 
 
 class Head(NamedTuple):
-    """What must be known of a segment to find its sections.
+    """The numbers from which a segment's sections follow.
 
     Attributes:
         base_ns: The time of its first change, which its rows count from.
@@ -90,68 +90,69 @@ class Head(NamedTuple):
     numeric: bool
     full: bool
 
-    def sections(self) -> list[tuple[str, np.dtype[Any], int]]:
-        """Return the name, the type and the length of each section, in their order."""
+    def index_sections(self) -> list[Section]:
+        """Return the sections by which rows are found, in their order."""
         described = self.runs if self.numeric else 0
         return [
-            ("quarks", np.dtype(np.int32), self.runs),
-            ("offsets", np.dtype(np.uint32), self.runs + 1),
-            ("carry_start", np.dtype(np.int64), self.runs),
-            ("carry_word", np.dtype(np.int64), self.runs),
-            ("carry_meta", np.dtype(np.uint32), self.runs),
-            ("form", np.dtype(np.uint8), described),
-            ("origin", np.dtype(np.int64), described),
-            ("rows", np.dtype(np.uint8), self.changes * self.width + _READ_BEYOND),
-            ("payload", np.dtype(np.uint64), self.changes if self.wide else 0),
-            ("numbers", np.dtype(np.int64), self.numbers),
+            Section("quarks", np.dtype(np.int32), self.runs),
+            Section("offsets", np.dtype(np.uint32), self.runs + 1),
+            Section("carry_start", np.dtype(np.int64), self.runs),
+            Section("carry_word", np.dtype(np.int64), self.runs),
+            Section("carry_meta", np.dtype(np.uint32), self.runs),
+            Section("form", np.dtype(np.uint8), described),
+            Section("origin", np.dtype(np.int64), described),
         ]
 
-    def offset_of(self, section: str) -> int:
-        """Return where a section begins in the buffer."""
-        position = 0
-        for name, kind, length in self.sections():
-            if name == section:
-                return position
-            position += _aligned(kind.itemsize * length)
-        raise KeyError(section)
+    def row_sections(self) -> list[Section]:
+        """Return the sections behind the index, in their order."""
+        return [
+            Section("rows", np.dtype(np.uint8), self.changes * self.width + _READ_BEYOND),
+            Section("payload", np.dtype(np.uint64), self.changes if self.wide else 0),
+            Section("numbers", np.dtype(np.int64), self.numbers),
+        ]
+
+    def index_bytes(self) -> int:
+        """Return the length of the index: the rows begin there."""
+        return size_of(self.index_sections())
 
     def size_bytes(self) -> int:
-        """Return the length of the buffer that holds all sections."""
-        return sum(_aligned(kind.itemsize * length) for _, kind, length in self.sections())
+        """Return the length of all sections."""
+        return self.index_bytes() + size_of(self.row_sections())
 
 
 class Segment:
-    """The sections of one segment, as views of its buffer.
+    """The sections of one segment.
 
     Attributes:
-        head: What its sections are found by.
-        buffer: All of them.
-        checksum: That of its file's header; 0 of a segment that is in no file.
-        rows_crc: That of the rows and what is behind them, likewise.
+        head: The numbers from which its sections follow.
+        index: The sections by which rows are found, in one buffer.
+        rows: Those behind them, in another.
     """
 
     def __init__(
-        self,
-        head: Head,
-        buffer: npt.NDArray[np.uint8],
-        checksum: int = 0,
-        rows_crc: int = 0,
+        self, head: Head, index: npt.NDArray[np.uint8], rows: npt.NDArray[np.uint8]
     ) -> None:
         self.head = head
-        self.buffer = buffer
-        self.checksum = checksum
-        self.rows_crc = rows_crc
+        self.index = index
+        self.rows = rows
 
     @cached_property
     def sections(self) -> dict[str, npt.NDArray[Any]]:
         """The arrays by name."""
-        arrays = {}
-        position = 0
-        for name, kind, length in self.head.sections():
-            end = position + kind.itemsize * length
-            arrays[name] = self.buffer[position:end].view(kind)
-            position += _aligned(kind.itemsize * length)
-        return arrays
+        head = self.head
+        return views(self.index, head.index_sections()) | views(self.rows, head.row_sections())
+
+    def load(self) -> None:
+        """Bring the rows into memory, where they are not, before they are used.
+
+        Raises:
+            InputError: If they are in a file that is damaged.
+        """
+
+    @property
+    def loaded(self) -> bool:
+        """Whether `load` has nothing left to do."""
+        return True
 
     def add_to(self, segments: Segments) -> None:
         """Make this the last of the segments that a history searches."""
@@ -174,11 +175,11 @@ class ScratchBuffer:
 
     def take(self, size_bytes: int) -> npt.NDArray[np.uint8]:
         """Return so many zeros, aligned; what was taken before is overwritten."""
-        if len(self._bytes) < size_bytes + _ALIGNMENT:
-            self._bytes = np.zeros(size_bytes + _ALIGNMENT, np.uint8)
+        if len(self._bytes) < size_bytes + ALIGNMENT:
+            self._bytes = np.zeros(size_bytes + ALIGNMENT, np.uint8)
         else:
             self._bytes[:] = 0
-        skip = -self._bytes.ctypes.data % _ALIGNMENT
+        skip = -self._bytes.ctypes.data % ALIGNMENT
         return self._bytes[skip : skip + size_bytes]
 
 
@@ -228,7 +229,8 @@ def seal(
         numeric=numeric,
         full=full,
     )
-    segment = Segment(head, (room or ScratchBuffer()).take(head.size_bytes()))
+    buffer, index_bytes = (room or ScratchBuffer()).take(head.size_bytes()), head.index_bytes()
+    segment = Segment(head, buffer[:index_bytes], buffer[index_bytes:])
     to = segment.sections
     to["quarks"][:] = quarks
     to["offsets"][:] = offsets
@@ -304,7 +306,3 @@ class _Numbers(NamedTuple):
         if len(kept_inline):
             bits = max(bits, (int(kept_inline.max()) + 1).bit_length())
         return cls(form, origin, bits, int(ends[-1]))
-
-
-def _aligned(size_bytes: int) -> int:
-    return -(-size_bytes // _ALIGNMENT) * _ALIGNMENT

@@ -11,9 +11,7 @@ import numpy as np
 from meantime.columns import Coded, Mixed
 from meantime.errors import TimeRangeError
 from meantime.history.results import listed, shown
-from meantime.history.span_attributes import SpanAttributes
 from meantime.kernels import aggregate
-from meantime.kernels.search import Segments
 from meantime.kernels.shares import Tally
 from meantime.tabular import Tabular
 
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from meantime.columns import Int32s, Int64s, Value, Values
-    from meantime.history.snapshot import SegmentSource, Snapshot
+    from meantime.history.snapshot import Snapshot
     from meantime.tabular import Column
 
 __all__ = ["Shares", "shares"]
@@ -34,8 +32,6 @@ _NS_OF_4_BYTES = 2**32
 _LONGEST_NS = 2**63 - 1
 # As many in a cell, and pyramids begin to pay.
 _ROWS_OF_A_BLOCK = 192
-# Few enough that the memory of one group serves the next.
-_GROUP_ROWS = 2**16
 
 
 class Shares(Tabular):
@@ -179,9 +175,8 @@ def shares(
     counts = np.empty(len(quarks), np.int64)
     snapshot.segments.count(quarks, *range_ns, counts)
     cells, intervals = len(quarks) * bins, int(counts.sum())
-    if snapshot.pyramids and intervals > _ROWS_OF_A_BLOCK * cells:
-        snapshot.pyramids.use()
-        snapshot.pyramids.read(intervals)
+    if intervals > _ROWS_OF_A_BLOCK * cells:
+        snapshot.segments.expect_rows(intervals)
     rows = cells
     if not longest:
         # A cell has no value twice.
@@ -193,7 +188,7 @@ def shares(
     ns: npt.NDArray[Any] = np.empty(rows + 1, np.uint32 if short else np.int64)
     cell_rows, cell_changes = (np.empty((len(quarks), bins), np.int32) for _ in range(2))
     tally = Tally(edges_ns, len(strings), not text, longest, slot, ns, cell_rows, cell_changes)
-    _take(tally, snapshot, snapshot.segments, quarks, range_ns)
+    snapshot.segments.tally(tally, quarks, kinds, *range_ns)
     return Shares(
         quarks,
         edges_ns,
@@ -201,33 +196,3 @@ def shares(
         (slot[: tally.rows], ns[: tally.rows]),
         (kinds, None if text else tally.words, strings),
     )
-
-
-def _take(
-    tally: Tally,
-    snapshot: Snapshot,
-    segments: SegmentSource,
-    quarks: Int32s,
-    range_ns: tuple[int, int],
-) -> None:
-    """Take the next attributes: from their rows, or what has none, from its intervals."""
-    if isinstance(segments, Segments):
-        tally.take_segments(segments, quarks, snapshot.kinds[quarks])
-        return
-    assert isinstance(segments, SpanAttributes)
-    for first, last, derived in segments.runs(quarks):
-        run = quarks[first:last]
-        if not derived:
-            _take(tally, snapshot, segments.stored, run, range_ns)
-            continue
-        for begin, end, counts in snapshot.groups(run, range_ns, _GROUP_ROWS):
-            intervals = snapshot.gather(run[begin:end], range_ns, counts=counts)
-            value = intervals.value
-            assert isinstance(value, Coded)
-            tally.take_intervals(
-                snapshot.segments.start_ns,
-                intervals.quark,
-                intervals.start_ns,
-                intervals.end_ns,
-                value.codes,
-            )

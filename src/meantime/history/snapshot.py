@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,81 +11,26 @@ from meantime.columns import Coded, Mixed
 from meantime.errors import NotKeptError, QuarkError, TimeRangeError
 from meantime.history.numbers import quark_of, quarks_of, time_of, times_of
 from meantime.history.results import Interval, Intervals, Sample
+from meantime.history.segment_source import cut_groups
 from meantime.history.values import value_of
 from meantime.kernels.tail import FLOAT, INT, STR, UNTYPED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     import numpy.typing as npt
 
     from meantime.attributes import Attributes
     from meantime.columns import Int32s, Int64s, Values
-    from meantime.history.pyramid import Pyramids
+    from meantime.history.segment_source import SegmentSource
     from meantime.history.tables import Tables
     from meantime.metadata import TraceMetadata
 
-__all__ = ["SegmentSource", "Snapshot"]
+__all__ = ["Snapshot"]
 
 
 _SMALL_INT = 255
-
-
-class SegmentSource(Protocol):
-    """Answers queries about intervals: stored segments, or what stands in for some of them."""
-
-    @property
-    def start_ns(self) -> int:
-        """Where the history begins."""
-
-    @property
-    def end_ns(self) -> int:
-        """Where it ends."""
-
-    @property
-    def size_bytes(self) -> int:
-        """How much memory it takes."""
-
-    def point(self, quark: int, time_ns: int, /) -> tuple[int, int, int, int]:
-        """Return start, end, word and meta of the interval that holds a time."""
-
-    def at(  # noqa: PLR0917 - as the kernel's
-        self,
-        quarks: Int32s,
-        times_ns: Int64s,
-        start: Int64s,
-        end: Int64s,
-        word: Int64s,
-        meta: npt.NDArray[np.uint32],
-        /,
-    ) -> None:
-        """Write the interval of each row's attribute that holds the row's time."""
-
-    def sample(
-        self, quarks: Int32s, times_ns: Int64s, word: Int64s, meta: npt.NDArray[np.uint32], /
-    ) -> None:
-        """Write the value of each attribute at each time, attribute after attribute."""
-
-    def count(self, quarks: Int32s, start_ns: int, end_ns: int, counts: Int64s, /) -> None:
-        """Write an upper bound of how many intervals of each attribute meet a range."""
-
-    def gather(  # noqa: PLR0917 - as the kernel's
-        self,
-        quarks: Int32s,
-        start_ns: int,
-        end_ns: int,
-        resolution_ns: int,
-        out_quark: Int32s,
-        out_start: Int64s,
-        out_end: Int64s,
-        out_code: Int32s | None,
-        out_word: Int64s | None,
-        out_meta: npt.NDArray[np.uint32] | None,
-        out_tag: Int32s | None,
-        /,
-    ) -> int:
-        """Write the intervals that meet a range, quark by quark; return how many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +46,7 @@ class Snapshot:
         tables: The event tables.
         metadata: What the trace says about itself.
         built: Whether this is the finished history.
-        verify: Checks what on disk answers about attributes and a range depend on, before it is
-            used; None where nothing is on disk.
         known_from_ns: By quark, since when its states are kept; None where all are.
-        pyramids: What makes questions about much time faster; None while it is being built.
         path: Where it is kept; None in memory.
     """
 
@@ -116,9 +58,7 @@ class Snapshot:
     tables: Tables
     metadata: TraceMetadata
     built: bool
-    verify: Callable[[Int32s, int, int], None] | None = None
     known_from_ns: Int64s | None = None
-    pyramids: Pyramids | None = None
     path: Path | None = None
 
     def state(self, quark: int, time_ns: int) -> Interval:
@@ -131,8 +71,6 @@ class Snapshot:
         self.check_time(time_ns)
         if self.known_from_ns is not None:
             self.check_known(np.array([quark]), time_ns)
-        if self.verify:
-            self.verify(np.array([quark], np.int32), time_ns, time_ns + 1)
         start_ns, end_ns, word, meta = self.segments.point(quark, time_ns)
         tag = (meta >> 1) - 1
         return Interval(
@@ -169,8 +107,6 @@ class Snapshot:
         return self._holding(asked, times, (earliest_ns, latest_ns + 1))
 
     def _holding(self, quarks: Int32s, times_ns: Int64s, range_ns: tuple[int, int]) -> Intervals:
-        if self.verify:
-            self.verify(quarks, *range_ns)
         start_ns, end_ns, word = (np.empty(len(quarks), np.int64) for _ in range(3))
         meta = np.empty(len(quarks), np.uint32)
         self.segments.at(quarks, times_ns, start_ns, end_ns, word, meta)
@@ -231,8 +167,6 @@ class Snapshot:
             self.check_time(int(times.min()))
             self.check_time(int(times.max()))
             self.check_known(asked, int(times.min()))
-            if self.verify:
-                self.verify(asked, int(times.min()), int(times.max()) + 1)
         word = np.empty(len(asked) * len(times), np.int64)
         meta = np.empty(len(word), np.uint32)
         if (times[1:] >= times[:-1]).all():
@@ -265,10 +199,7 @@ class Snapshot:
     def extremes(self, quark: int) -> tuple[int, int]:
         """Return the least and the greatest value of an attribute of integers."""
         whole = (self.segments.start_ns, self.segments.end_ns)
-        asked = np.array([quark], np.int32)
-        if self.verify:
-            self.verify(asked, *whole)
-        values = self.gather(asked, whole).value
+        values = self.gather(np.array([quark], np.int32), whole).value
         assert isinstance(values, Mixed)
         words = values.words[values.kinds == INT]
         return int(words.min(initial=0)), int(words.max(initial=0))
@@ -283,24 +214,17 @@ class Snapshot:
         if end_ns <= start_ns:
             raise TimeRangeError(f"the range [{start_ns}, {end_ns}) is empty")
         asked = self.checked_quarks(quarks)
-        if self.verify:
-            self.verify(asked, start_ns, end_ns)
         self.check_known(asked, start_ns)
         return asked, (start_ns, min(end_ns, self.segments.end_ns))
 
     def groups(
-        self, quarks: Int32s, range_ns: tuple[int, int], rows: int, *, extra: int = 0
+        self, quarks: Int32s, range_ns: tuple[int, int], rows: int
     ) -> Iterator[tuple[int, int, Int64s | None]]:
-        """Cut the quarks where their intervals, and `extra` for each, pass `rows`."""
+        """Yield ranges of attributes whose intervals pass `rows` only if it is one, and counts."""
         counts = np.empty(len(quarks), np.int64)
         self.segments.count(quarks, *range_ns, counts)
-        ends = np.cumsum(counts + extra)
-        first = 0
-        while first < len(quarks):
-            before = int(ends[first - 1]) if first else 0
-            last = max(first + 1, int(np.searchsorted(ends, before + rows, side="right")))
+        for first, last in cut_groups(counts, rows):
             yield first, last, counts[first:last]
-            first = last
 
     def gather(
         self,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from meantime.attribute_tree import STACK, STACK_PATTERN, is_in_thread
+from meantime.history.segment_source import cut_groups
 from meantime.kernels.stacked import StackIntervals, extents
 from meantime.kernels.tail import STR, UNTYPED
 from meantime.trace import LaneDeclaration
@@ -23,12 +24,16 @@ if TYPE_CHECKING:
 
     from meantime.attributes import Attributes, Path
     from meantime.columns import Int32s, Int64s
-    from meantime.history.snapshot import SegmentSource, Snapshot
+    from meantime.history.segment_source import Measured, SegmentSource
+    from meantime.history.snapshot import Snapshot
     from meantime.history.spans import SpanTable
+    from meantime.kernels.shares import Tally
 
 __all__ = ["SpanAttributes", "with_span_attributes"]
 
 _LOW = 0xFFFFFFFF
+# Few enough that the memory of one group serves the next.
+_GROUP_ROWS = 2**16
 _LANE = LaneDeclaration(STACK_PATTERN, kind="stack", entity_kind="Depth", label="Threads")
 
 
@@ -144,7 +149,7 @@ class SpanAttributes:
     """Segments, and behind their attributes those that spans stand for."""
 
     def __init__(self, stored: SegmentSource, stacks: _Stacks, spans: SpanTable) -> None:
-        self.stored = stored
+        self._stored = stored
         self._stacks = stacks
         self._spans = spans
         self._made: StackIntervals | None = None
@@ -152,17 +157,17 @@ class SpanAttributes:
     @property
     def start_ns(self) -> int:
         """Where the history begins."""
-        return self.stored.start_ns
+        return self._stored.start_ns
 
     @property
     def end_ns(self) -> int:
         """Where it ends."""
-        return self.stored.end_ns
+        return self._stored.end_ns
 
     @property
     def size_bytes(self) -> int:
         """How much memory the segments, and what was made of the table, take."""
-        return self.stored.size_bytes + (self._made.size_bytes if self._made else 0)
+        return self._stored.size_bytes + (self._made.size_bytes if self._made else 0)
 
     def _intervals(self) -> StackIntervals:
         if self._made is None:
@@ -188,7 +193,7 @@ class SpanAttributes:
     def point(self, quark: int, time_ns: int) -> tuple[int, int, int, int]:
         """Return start, end, word and meta of the interval that holds a time."""
         if quark < self._stacks.stored:
-            return self.stored.point(quark, time_ns)
+            return self._stored.point(quark, time_ns)
         start, end, word = (np.empty(1, np.int64) for _ in range(3))
         meta = np.empty(1, np.uint32)
         asked = self._numbers(np.array([quark], np.int32))
@@ -214,7 +219,7 @@ class SpanAttributes:
             if ours:
                 self._intervals().at(self._numbers(quarks[rows]), times_ns[rows], *found)
             else:
-                self.stored.at(quarks[rows], times_ns[rows], *found)
+                self._stored.at(quarks[rows], times_ns[rows], *found)
             for column, part in zip(columns, found, strict=True):
                 column[rows] = part
 
@@ -223,22 +228,22 @@ class SpanAttributes:
     ) -> None:
         """Write the value of each attribute at each time, attribute after attribute."""
         times = len(times_ns)
-        for first, last, ours in self.runs(quarks):
+        for first, last, ours in self._runs(quarks):
             part = slice(first * times, last * times)
             if ours:
                 asked = self._numbers(quarks[first:last])
                 self._intervals().sample(asked, times_ns, word[part], meta[part])
             else:
-                self.stored.sample(quarks[first:last], times_ns, word[part], meta[part])
+                self._stored.sample(quarks[first:last], times_ns, word[part], meta[part])
 
     def count(self, quarks: Int32s, start_ns: int, end_ns: int, counts: Int64s) -> None:
         """Write how many intervals of each attribute meet a range, at most."""
-        for first, last, ours in self.runs(quarks):
+        for first, last, ours in self._runs(quarks):
             part = counts[first:last]
             if ours:
                 self._intervals().count(self._numbers(quarks[first:last]), start_ns, end_ns, part)
             else:
-                self.stored.count(quarks[first:last], start_ns, end_ns, part)
+                self._stored.count(quarks[first:last], start_ns, end_ns, part)
 
     def gather(  # noqa: PLR0917 - as the segments' own
         self,
@@ -257,7 +262,7 @@ class SpanAttributes:
         """Write the intervals that meet a range, quark by quark; return how many."""
         columns = (out_quark, out_start, out_end, out_code, out_word, out_meta, out_tag)
         rows = 0
-        for first, last, ours in self.runs(quarks):
+        for first, last, ours in self._runs(quarks):
             asked = quarks[first:last]
             rest: list[Any] = [None if column is None else column[rows:] for column in columns]
             if ours:
@@ -265,10 +270,58 @@ class SpanAttributes:
                     self._numbers(asked), asked, start_ns, end_ns, resolution_ns, *rest
                 )
             else:
-                rows += self.stored.gather(asked, start_ns, end_ns, resolution_ns, *rest)
+                rows += self._stored.gather(asked, start_ns, end_ns, resolution_ns, *rest)
         return rows
 
-    def runs(self, quarks: Int32s) -> list[tuple[int, int, bool]]:
+    def expect_rows(self, rows: int) -> None:
+        """Prepare the segments for a tally that would read so many rows."""
+        self._stored.expect_rows(rows)
+
+    def tally(
+        self,
+        tally: Tally,
+        quarks: Int32s,
+        kinds: npt.NDArray[np.uint8],
+        start_ns: int,
+        end_ns: int,
+    ) -> None:
+        """Add how long each value of attributes of these types lasted in a range."""
+        for first, last, ours in self._runs(quarks):
+            run = quarks[first:last]
+            if ours:
+                self._tally_spans(tally, run, start_ns, end_ns)
+            else:
+                self._stored.tally(tally, run, kinds[first:last], start_ns, end_ns)
+
+    def _tally_spans(self, tally: Tally, quarks: Int32s, start_ns: int, end_ns: int) -> None:
+        intervals, numbers = self._intervals(), self._numbers(quarks)
+        counts = np.empty(len(quarks), np.int64)
+        intervals.count(numbers, start_ns, end_ns, counts)
+        for first, last in cut_groups(counts, _GROUP_ROWS):
+            room = int(counts[first:last].sum())
+            quark, code = (np.empty(room, np.int32) for _ in range(2))
+            start, end = (np.empty(room, np.int64) for _ in range(2))
+            rows = intervals.gather(
+                numbers[first:last],
+                quarks[first:last],
+                start_ns,
+                end_ns,
+                0,
+                quark,
+                start,
+                end,
+                code,
+                None,
+                None,
+                None,
+            )
+            tally.take_intervals(self.start_ns, quark[:rows], start[:rows], end[:rows], code[:rows])
+
+    def measure(self, quark: int, kind: int, start_ns: int, end_ns: int) -> Measured:
+        """Return what the segments measure: attributes that spans stand for have no numbers."""
+        return self._stored.measure(quark, kind, start_ns, end_ns)
+
+    def _runs(self, quarks: Int32s) -> list[tuple[int, int, bool]]:
         """Return the runs of attributes that are answered alike: first, behind the last, ours."""
         if not len(quarks):
             return []

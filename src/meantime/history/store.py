@@ -9,9 +9,9 @@ import numpy as np
 from meantime.history.changes import Changes, TypedChanges
 from meantime.history.late import SPILL_ROWS, grouped, partition, pieces, spilled
 from meantime.history.reorder import Reorder
+from meantime.history.sealed import SealedSegments, search_all
 from meantime.history.segment import SEGMENT_CHANGES, Carry, ScratchBuffer, seal
 from meantime.history.values import value_of
-from meantime.kernels.search import Segments
 from meantime.kernels.tail import BACKWARDS, DONE, FULL, OTHER_TYPE, STR, UNTYPED, Tail
 
 if TYPE_CHECKING:
@@ -277,7 +277,7 @@ class Store:
                     status, int(columns[0][row]), int(columns[1][row]), int(columns[4][row])
                 )
 
-    def finish(self, start_ns: int, end_ns: int | None) -> Segments:
+    def finish(self, start_ns: int, end_ns: int | None) -> SealedSegments:
         """Seal what is left and return the segments, to be searched."""
         self._release(everything=True)
         if self._forget:
@@ -287,14 +287,10 @@ class Store:
             self._merge_late()
         while self._tail.rows:
             self._seal(last=True)
-        searched = Segments()
-        for segment in self.segments:
-            segment.add_to(searched)
         changed = self._tail.latest_ns != _INT64.min
         latest_end_ns = self._tail.latest_ns + 1 if changed else start_ns
-        searched.start_ns = self.start_ns(start_ns)
-        searched.end_ns = latest_end_ns if end_ns is None else max(end_ns, latest_end_ns)
-        return searched
+        end_ns = latest_end_ns if end_ns is None else max(end_ns, latest_end_ns)
+        return SealedSegments(self.segments, self.start_ns(start_ns), end_ns)
 
     def known_from_ns(self, quarks: int) -> Int64s | None:
         """Return since when the state of each attribute is known; None if from the beginning."""
@@ -377,7 +373,7 @@ class Store:
         """Continue from what another store wrote: its segments, and the changes in none."""
         sink, self.sink = self.sink, None
         self.segments = list(loaded.segments)
-        self._carry = _carry_after(self.segments, len(loaded.kinds), loaded.verify)
+        self._carry = _carry_after(self.segments, len(loaded.kinds))
         self._since_full = sum(
             segment.head.changes for segment in self.segments[_last_full(self.segments) :]
         )
@@ -523,9 +519,7 @@ class Store:
         self, segments: list[Segment], tail: Tail, late: list[Changes], earliest_ns: int
     ) -> Iterator[tuple[list[Changes], int, int]]:
         """Yield what each segment, then the tail, has now, and its range [from_ns, to_ns)."""
-        searched = Segments()
-        for segment in segments:
-            segment.add_to(searched)
+        searched = search_all(segments)
         edges_ns = [segment.head.base_ns for segment in segments[1:]] + [tail.boundary_ns]
         partitions = []
         while late:
@@ -536,6 +530,7 @@ class Store:
         first_ns = min([earliest_ns, *(segment.head.base_ns for segment in segments[:1])])
         edges_ns = [first_ns, *edges_ns, tail.latest_ns + 1]
         for index, segment in enumerate(segments):
+            segment.load()
             sealed = Changes.room(segment.head.changes)
             searched.unseal(index, *sealed)
             parts = [sealed, *(part[index] for part in partitions)]
@@ -544,32 +539,17 @@ class Store:
         yield [waiting, *(part[-1] for part in partitions)], edges_ns[-2], edges_ns[-1]
 
 
-def _carry_after(
-    segments: list[Segment], quarks: int, verify: Callable[[int], None] | None = None
-) -> Carry:
-    """Return the state of each quark after all these segments.
-
-    `verify` is called with the index of each that is read.
-    """
+def _carry_after(segments: list[Segment], quarks: int) -> Carry:
+    """Return the state of each quark after all these segments."""
     carry = Carry.empty()
     carry.reserve(quarks)
     if segments:
-        searched = Segments()
-        searched.start_ns = _INT64.min
-        for segment in segments:
-            segment.add_to(searched)
         last_ns = segments[-1].head.last_ns
-        if verify is not None:
-            used = np.zeros(len(segments), np.uint8)
-            searched.sources(np.arange(quarks, dtype=np.int32), last_ns, last_ns + 1, used)
-            for index in np.flatnonzero(used).tolist():
-                verify(index)
-        ends_ns = np.empty(quarks, np.int64)
-        searched.at(
+        SealedSegments(segments, _INT64.min, last_ns + 1).at(
             np.arange(quarks, dtype=np.int32),
             np.full(quarks, last_ns),
             carry.start_ns,
-            ends_ns,
+            np.empty(quarks, np.int64),
             carry.word,
             carry.meta,
         )

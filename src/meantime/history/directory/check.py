@@ -9,10 +9,8 @@ from meantime.history.builder import HistoryBuilder
 from meantime.history.changes import Changes, TypedChanges
 from meantime.history.contents import Contents
 from meantime.history.directory.read import read_directory
-from meantime.history.directory.segments import check_rows
-from meantime.history.pyramid import check_pyramid
-from meantime.history.tables import unpack
-from meantime.kernels.search import Segments
+from meantime.history.directory.tables import unpack
+from meantime.history.sealed import search_all
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,11 +27,9 @@ def check(path: Path) -> tuple[int, int]:
         InputError: If something of it is missing or damaged.
     """
     loaded = read_directory(path)
-    for segment_path, segment, checksum in zip(
-        loaded.paths, loaded.segments, loaded.checksums, strict=True
-    ):
-        check_rows(segment_path, segment, loaded.limits)
-        check_pyramid(segment_path, segment, checksum, loaded.limits)
+    for segment in loaded.segments:
+        segment.load()
+        segment.check_pyramid(loaded.limits)
     if loaded.closed is None:
         Contents(loaded.catalogue).restore(loaded)
     else:
@@ -60,16 +56,13 @@ def save(path: Path, to: Path) -> list[str]:
     saved = HistoryBuilder(to)
     contents = saved.contents
     contents.catalogue = loaded.catalogue
-    searched = Segments()
-    for index, (segment_path, segment) in enumerate(
-        zip(loaded.paths, loaded.segments, strict=True)
-    ):
+    searched = search_all(loaded.segments)
+    for index, segment in enumerate(loaded.segments):
         try:
-            check_rows(segment_path, segment, loaded.limits)
+            segment.load()
         except InputError as error:
             missing.append(str(error))
             break
-        segment.add_to(searched)
         changes = Changes.room(segment.head.changes)
         searched.unseal(index, *changes)
         contents.put_verbatim(_typed(changes.in_order(), loaded))

@@ -17,7 +17,7 @@ from meantime.history.catalogue import Catalogue
 from meantime.history.changes import Changes
 from meantime.history.directory.delta import Cursor, apply_delta
 from meantime.history.directory.manifest import items_in, number_in, read_lines, to_json
-from meantime.history.directory.segments import check_rows, open_segment
+from meantime.history.directory.segments import open_segment
 from meantime.history.directory.tail_log import damage_in, read_blocks
 from meantime.history.directory.upgrade import missing_step, upgraded
 from meantime.history.journal import ScheduledChange
@@ -26,12 +26,13 @@ from meantime.history.structures import ACTIONS
 from meantime.history.validation import Limits, words_fault
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     import numpy.typing as npt
 
+    from meantime.history.directory.segments import StoredSegment
     from meantime.history.directory.tail_log import Entry
-    from meantime.history.segment import Segment
 
 __all__ = ["FORMAT", "VERSION", "LoadedHistory", "fingerprint", "read_directory"]
 
@@ -53,9 +54,7 @@ class LoadedHistory:
     Attributes:
         path: The directory.
         catalogue: Names, tags and metadata.
-        segments: The segments, mapped into memory.
-        paths: Their files.
-        checksums: Those of their headers.
+        segments: The segments; their rows are read when they are first used.
         ends: Where each line of the manifest ends; the first is no segment's.
         cursors: How much was written down after each line.
         kinds: By quark, the type of its values.
@@ -73,14 +72,11 @@ class LoadedHistory:
         missing: What is damaged or missing, where that was to be passed over.
         version: Which version of the format it is of.
         limits: What codes in segments refer to.
-        verified: The checksums of segments whose rows were checked.
     """
 
     path: Path
     catalogue: Catalogue
-    segments: list[Segment] = field(default_factory=list)
-    paths: list[Path] = field(default_factory=list)
-    checksums: list[int] = field(default_factory=list)
+    segments: list[StoredSegment] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
     cursors: list[Cursor] = field(default_factory=list)
     kinds: npt.NDArray[np.uint8] = field(default_factory=lambda: np.zeros(0, np.uint8))
@@ -98,24 +94,13 @@ class LoadedHistory:
     missing: list[str] = field(default_factory=list)
     version: int = VERSION
     limits: Limits = field(default_factory=lambda: Limits(np.zeros(0, np.uint8), 0, 0))
-    verified: set[int] = field(default_factory=set)
-
-    def verify(self, index: int) -> None:
-        """Check the rows of a segment, once.
-
-        Raises:
-            InputError: If they are damaged.
-        """
-        if self.checksums[index] not in self.verified:
-            check_rows(self.paths[index], self.segments[index], self.limits)
-            self.verified.add(self.checksums[index])
 
 
 def read_directory(
     path: Path,
     *,
     salvage: bool = False,
-    verified: set[int] | None = None,
+    opened: Mapping[int, StoredSegment] | None = None,
     catalogue: Catalogue | None = None,
 ) -> LoadedHistory:
     """Return the contents of a directory; nothing is built or written.
@@ -123,7 +108,7 @@ def read_directory(
     Args:
         path: The directory.
         salvage: Stop before the first damaged line or segment instead of raising.
-        verified: The checksums of segments that were checked earlier; more are added.
+        opened: By checksum, segments of it that were opened earlier.
         catalogue: Receives the names and metadata; what the directory does not say stays as it is.
 
     Raises:
@@ -131,10 +116,8 @@ def read_directory(
     """
     manifest = _manifest(path)
     loaded = LoadedHistory(path, Catalogue(0, Clock()) if catalogue is None else catalogue)
-    if verified is not None:
-        loaded.verified = verified
     try:
-        _load(loaded, manifest, salvage=salvage)
+        _load(loaded, manifest, opened or {}, salvage=salvage)
     except FileNotFoundError as error:
         raise InputError(
             str(error.filename or path), "is gone: was the history removed while it was read?"
@@ -142,14 +125,16 @@ def read_directory(
     return loaded
 
 
-def _load(loaded: LoadedHistory, manifest: Path, *, salvage: bool) -> None:
+def _load(
+    loaded: LoadedHistory, manifest: Path, opened: Mapping[int, StoredSegment], *, salvage: bool
+) -> None:
     before = _state(manifest)
     lines = read_lines(manifest, salvage=salvage)
     loaded.version = version = _version(manifest, lines.records)
     loaded.ends, loaded.cursors = lines.ends[:1], [Cursor()]
     for number, (told, end) in enumerate(zip(lines.records[1:], lines.ends[1:], strict=True), 1):
         try:
-            _take(loaded, upgraded(told, version, VERSION))
+            _take(loaded, upgraded(told, version, VERSION), opened)
         except InputError as error:
             if not salvage:
                 raise
@@ -174,7 +159,9 @@ def _load(loaded: LoadedHistory, manifest: Path, *, salvage: bool) -> None:
     _limit(loaded)
 
 
-def _take(loaded: LoadedHistory, record: dict[str, Any]) -> None:
+def _take(
+    loaded: LoadedHistory, record: dict[str, Any], opened: Mapping[int, StoredSegment]
+) -> None:
     """Take a line of the manifest.
 
     Raises:
@@ -192,7 +179,7 @@ def _take(loaded: LoadedHistory, record: dict[str, Any]) -> None:
         checksum = number_in(record, "checksum", most=2**32 - 1)
         boundary_ns = number_in(record, "boundary_ns", BEFORE_ALL, AFTER_ALL)
         replaced = number_in(record, "replaced")
-        segment = _open(segment_path, checksum)
+        segment = _open(segment_path, checksum, loaded, opened.get(checksum))
         if int(segment.sections["quarks"][-1]) >= len(kinds):
             raise InputError(str(segment_path), f"has attributes that are not there; {_SALVAGE}")
         if loaded.segments and segment.head.base_ns <= loaded.segments[-1].head.last_ns:
@@ -200,8 +187,6 @@ def _take(loaded: LoadedHistory, record: dict[str, Any]) -> None:
                 str(segment_path), f"begins before the segment before it ends; {_SALVAGE}"
             )
         loaded.segments.append(segment)
-        loaded.paths.append(segment_path)
-        loaded.checksums.append(checksum)
         loaded.boundary_ns, loaded.replaced = boundary_ns, replaced
     else:
         loaded.closed = _closing(loaded, record.get("closed"))
@@ -257,6 +242,8 @@ def _limit(loaded: LoadedHistory) -> None:
     # what tags stand for may be said last, so nothing is known of it before
     tags = 2**31 - 1 if loaded.closed is None else len(catalogue.tags)
     loaded.limits = Limits(loaded.kinds, len(catalogue.strings.names), tags)
+    for segment in loaded.segments:
+        segment.limits = loaded.limits
 
 
 def _version(manifest: Path, records: list[dict[str, Any]]) -> int:
@@ -280,8 +267,12 @@ def _version(manifest: Path, records: list[dict[str, Any]]) -> int:
     return version
 
 
-def _open(path: Path, checksum: int) -> Segment:
-    segment = open_segment(path)
+def _open(
+    path: Path, checksum: int, loaded: LoadedHistory, opened: StoredSegment | None
+) -> StoredSegment:
+    if opened is not None and opened.path == path:
+        return opened
+    segment = open_segment(path, loaded.segments[-1] if loaded.segments else None)
     if segment.checksum != checksum:
         raise InputError(str(path), "is not the segment that the manifest means", offset=0)
     return segment
@@ -348,8 +339,8 @@ def _load_late(loaded: LoadedHistory, log: Path, entries: list[Entry]) -> None:
     except ValueError as error:
         raise InputError(str(log), f"says what cannot be: {error}; {_SALVAGE}") from None
     # They are put among the rows of segments, which have to be right for that.
-    for index in range(len(loaded.segments)):
-        loaded.verify(index)
+    for segment in loaded.segments:
+        segment.load()
 
 
 def _check_changes(changes: Changes, limits: Limits) -> None:
@@ -406,7 +397,7 @@ def _check_logs(loaded: LoadedHistory, before: tuple[int, int]) -> None:
         if loaded.segments and not loaded.damaged:
             loaded.damaged.append((log, 0))
         return
-    known = {segment.name for segment in loaded.paths}
+    known = {segment.path.name for segment in loaded.segments}
     others = [file for file in (path / "segments").glob("*.seg") if file.name not in known]
     made = bool(loaded.segments or others or (path / "tables").exists())
     if made and _state(_manifest(path)) == before:

@@ -1,96 +1,174 @@
-"""A segment as a file: a header of 128 bytes, and the segment's buffer as it is in memory."""
+"""A segment as a file: a header of 128 bytes, and the segment's sections as they are in memory.
+
+The index is read when a file is opened, the rows before they are first used. They are read and not
+mapped: mapped pages vanish when another process cuts the file, which ends this one, and they may
+change after they were checked, on which compiled code relies. Only histories that are too large to
+be kept in memory are mapped, and the length of their files is checked before each use.
+"""
 
 from __future__ import annotations
 
+import threading
 import zlib
 from struct import Struct
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.errors import InputError
+from meantime.history.directory.container import (
+    HEADER_BYTES,
+    ContainerFile,
+    offsets_of,
+    pack_header,
+)
+from meantime.history.directory.pyramids import check_pyramid, open_pyramid, pyramid_path
+from meantime.history.pyramid import Pyramids
 from meantime.history.segment import Head, Segment
 from meantime.history.validation import head_fault, index_fault, rows_fault
 
 if TYPE_CHECKING:
+    import mmap
+    from collections.abc import Sequence
     from pathlib import Path
 
-    import numpy.typing as npt
-
+    from meantime.history.pyramid import Arrays
+    from meantime.history.sealed import SealedSegments
     from meantime.history.validation import Limits
 
-__all__ = ["check_rows", "open_segment", "segment_header"]
+__all__ = ["MOST_IN_MEMORY", "StoredSegment", "open_segment", "segment_header", "stored_pyramids"]
+
+# The rows of one history beyond so many bytes are mapped: that is 190 million changes of 5.6 bytes.
+MOST_IN_MEMORY = 2**30
 
 _MAGIC = b"MTSEG\0\0\1"
 # Magic, the numbers of the head, its flags, two checksums; zeros; the checksum of all before it.
 _HEADER = Struct("<8s8qqII36xI")
-_HEADER_BYTES = 128
-_DAMAGED = "`meantime check --salvage` keeps what is whole"
+_ADVICE = "`meantime check --salvage` keeps what is whole"
 
 
 def segment_header(segment: Segment) -> bytes:
-    """Return what stands before a segment's buffer in its file."""
+    """Return what is before a segment's sections in its file."""
     head = segment.head
-    index_bytes = _index_bytes(head)
-    buffer = segment.buffer.data
     flags = head.wide | head.numeric << 1 | head.full << 2
-    index_crc, rows_crc = zlib.crc32(buffer[:index_bytes]), zlib.crc32(buffer[index_bytes:])
-    header = _HEADER.pack(_MAGIC, *head[:8], flags, index_crc, rows_crc, 0)
-    return header[:-4] + zlib.crc32(header[:-4]).to_bytes(4, "little")
+    index_crc, rows_crc = zlib.crc32(segment.index.data), zlib.crc32(segment.rows.data)
+    return pack_header(_HEADER, _MAGIC, *head[:8], flags, index_crc, rows_crc)
 
 
-def open_segment(path: Path) -> Segment:
-    """Return the segment in a file, mapped into memory; all but its rows is checked.
+class StoredSegment(Segment):
+    """A segment whose rows are in a file until they are first used.
+
+    Attributes:
+        path: The file.
+        checksum: That of its header.
+        bytes_so_far: The bytes of this and all earlier segments of its history.
+        limits: What its codes refer to, if they have yet to be checked; None if this process wrote
+            them.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        file: ContainerFile,
+        head: Head,
+        crcs: tuple[int, int],
+        before: StoredSegment | None,
+    ) -> None:
+        """Read the index of the segment with this head; `crcs` are of its header and its rows."""
+        index = file.read(HEADER_BYTES, head.index_bytes())
+        bytes_before = before.bytes_so_far if before is not None else 0
+        self.bytes_so_far: int = bytes_before + head.size_bytes()
+        self._mapped: mmap.mmap | None = None
+        if bytes_before >= MOST_IN_MEMORY:
+            self._mapped = file.map()
+            file.close()
+            rows = np.frombuffer(self._mapped, np.uint8, offset=HEADER_BYTES + len(index))
+        else:
+            # the system provides this memory when it is first written to
+            rows = np.empty(head.size_bytes() - len(index), np.uint8)
+        super().__init__(head, index, rows)
+        self.path = path
+        self.checksum, self._rows_crc = crcs
+        self.limits: Limits | None = None
+        self._file = file
+        self._checked = False
+        self._lock = threading.Lock()
+
+    @property
+    def loaded(self) -> bool:
+        """Whether `load` has nothing left to do; False of a mapped segment, which may be cut."""
+        return self._checked and self._mapped is None
+
+    def load(self) -> None:
+        """Read the rows and check them, if that was not done before.
+
+        Raises:
+            InputError: If they are damaged or impossible, or the file was cut.
+        """
+        with self._lock:
+            offset = HEADER_BYTES + len(self.index)
+            if self._mapped is not None and self._mapped.size() < len(self._mapped):
+                raise self._file.error("was cut", self._mapped.size())
+            if self._checked:
+                return
+            if self._mapped is None:
+                self._file.read_into(self.rows, offset)
+            if zlib.crc32(self.rows.data) != self._rows_crc:
+                raise self._file.error("the rows are damaged", offset)
+            if self.limits is not None and (fault := rows_fault(self, self.limits)) is not None:
+                raise self._file.error(f"says what cannot be: {fault}", offset)
+            self._checked = True
+            self._file.close()
+
+    def pyramid(self, limits: Limits) -> Arrays | None:
+        """Return the pyramid that was written beside the segment; None if there is none.
+
+        Raises:
+            InputError: If it is damaged, or does not fit the segment.
+        """
+        path = pyramid_path(self.path)
+        if not path.exists():
+            return None
+        return open_pyramid(path, self.checksum, self, limits, mapped=self._mapped is not None)
+
+    def check_pyramid(self, limits: Limits) -> None:
+        """Check that the pyramid beside the segment, if there is one, is that of its rows.
+
+        Raises:
+            InputError: If it is damaged, or says something else than the rows.
+        """
+        path = pyramid_path(self.path)
+        if path.exists():
+            check_pyramid(path, self, self.checksum, limits)
+
+
+def stored_pyramids(
+    sealed: SealedSegments, segments: Sequence[StoredSegment], limits: Limits
+) -> Pyramids:
+    """Return the pyramids of a history's segments, which are opened when they are first used."""
+    return Pyramids(
+        sealed.searched, segments, limits.kinds, lambda index: segments[index].pyramid(limits)
+    )
+
+
+def open_segment(path: Path, before: StoredSegment | None = None) -> StoredSegment:
+    """Return the segment in a file, the next of its history; all but its rows is checked.
 
     Raises:
         InputError: If the file is missing, cut or damaged.
     """
-    try:
-        mapped = np.memmap(path, np.uint8, "r")
-    except (OSError, ValueError) as error:
-        raise InputError(str(path), f"cannot be read: {error}; {_DAMAGED}") from None
-    if len(mapped) < _HEADER_BYTES:
-        raise InputError(str(path), f"is cut; {_DAMAGED}", offset=len(mapped))
-    header = mapped[:_HEADER_BYTES].tobytes()
-    magic, *numbers, flags, index_crc, rows_crc, header_crc = _HEADER.unpack(header)
-    if magic != _MAGIC or zlib.crc32(header[:-4]) != header_crc:
-        raise InputError(str(path), f"the header is damaged; {_DAMAGED}", offset=0)
+    file = ContainerFile(path, _ADVICE)
+    *numbers, flags, index_crc, rows_crc, checksum = file.header(_HEADER, _MAGIC)
     head = Head._make([*numbers, *(bool(flags >> bit & 1) for bit in range(3))])
     if (fault := head_fault(head)) is not None:
-        raise InputError(str(path), f"the header is wrong: {fault}; {_DAMAGED}", offset=0)
-    if len(mapped) != _HEADER_BYTES + head.size_bytes():
-        wrong = f"is {len(mapped)} bytes long and should be {_HEADER_BYTES + head.size_bytes()}"
-        raise InputError(str(path), f"{wrong}; {_DAMAGED}", offset=len(mapped))
-    buffer: npt.NDArray[np.uint8] = mapped[_HEADER_BYTES:].view(np.ndarray)
-    if zlib.crc32(buffer.data[: _index_bytes(head)]) != index_crc:
-        raise InputError(str(path), f"the index is damaged; {_DAMAGED}", offset=_HEADER_BYTES)
-    segment = Segment(head, buffer, header_crc, rows_crc)
+        raise file.error(f"the header is wrong: {fault}", 0)
+    size_bytes = HEADER_BYTES + head.size_bytes()
+    if file.size_bytes != size_bytes:
+        wrong = f"is {file.size_bytes} bytes long and should be {size_bytes}"
+        raise file.error(wrong, file.size_bytes)
+    segment = StoredSegment(path, file, head, (checksum, rows_crc), before)
+    if zlib.crc32(segment.index.data) != index_crc:
+        raise file.error("the index is damaged", HEADER_BYTES)
     if (fault := index_fault(segment)) is not None:
-        offset = _HEADER_BYTES + head.offset_of(fault)
-        raise InputError(str(path), f"the index is wrong: {fault}; {_DAMAGED}", offset=offset)
+        offset = HEADER_BYTES + offsets_of(head.index_sections())[fault]
+        raise file.error(f"the index is wrong: {fault}", offset)
     return segment
-
-
-def check_rows(path: Path, segment: Segment, limits: Limits) -> None:
-    """Check the rest of an open segment, so that its rows can be used.
-
-    What is mapped is checked, and the path only named: it may have been removed meanwhile.
-
-    Raises:
-        InputError: If it is damaged, or says what cannot be.
-    """
-    index_bytes = _index_bytes(segment.head)
-    if zlib.crc32(segment.buffer.data[index_bytes:]) != segment.rows_crc:
-        raise InputError(
-            str(path), f"the rows are damaged; {_DAMAGED}", offset=_HEADER_BYTES + index_bytes
-        )
-    if (fault := rows_fault(segment, limits)) is not None:
-        raise InputError(
-            str(path),
-            f"says what cannot be: {fault}; {_DAMAGED}",
-            offset=_HEADER_BYTES + index_bytes,
-        )
-
-
-def _index_bytes(head: Head) -> int:
-    return head.offset_of("rows")

@@ -22,11 +22,12 @@ from meantime.errors import HistoryError, OutputError
 from meantime.history.directory.delta import Cursor, metadata_delta
 from meantime.history.directory.lock import LOCK_NAME, DirectoryLock
 from meantime.history.directory.manifest import checksummed_line
+from meantime.history.directory.pyramids import pack_pyramid, pyramid_path
 from meantime.history.directory.read import FORMAT, VERSION
 from meantime.history.directory.segments import open_segment, segment_header
+from meantime.history.directory.tables import pack
 from meantime.history.directory.tail_log import blocks
-from meantime.history.pyramid import build_pyramid, pack_pyramid, pyramid_path
-from meantime.history.tables import pack
+from meantime.history.pyramid import build_pyramid
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from meantime.history.contents import Contents
     from meantime.history.directory.read import LoadedHistory
+    from meantime.history.directory.segments import StoredSegment
     from meantime.history.journal import Journal
     from meantime.history.segment import Segment
     from meantime.history.snapshot import Snapshot
@@ -52,6 +54,7 @@ class DirectoryWriter:
 
     Attributes:
         path: The directory.
+        segments: The segments that were written.
         failure: The error that every operation raises from now on; None before any failure.
     """
 
@@ -62,9 +65,8 @@ class DirectoryWriter:
         self._cursor = Cursor()
         self._cursors: list[Cursor] = []
         self._ends: list[int] = []
-        self._files: list[str] = []
-        self._checksums: list[int] = []
-        self._rewritten: list[str] = []
+        self.segments: list[StoredSegment] = []
+        self._rewritten: list[Path] = []
         self._logged = Cursor()
         self._next_log_s = 0.0
         self._late_bytes = 0
@@ -148,8 +150,7 @@ class DirectoryWriter:
 
     def resume(self, loaded: LoadedHistory) -> None:
         """Continue after what was loaded; truncate the rest of each file."""
-        self._files = [path.name for path in loaded.paths]
-        self._checksums = list(loaded.checksums)
+        self.segments = list(loaded.segments)
         self._ends, self._cursors = loaded.ends, loaded.cursors
         self._cursor = loaded.cursors[-1]
         self._logged = self._cursor
@@ -165,51 +166,45 @@ class DirectoryWriter:
             return self._sealed(segment, store)
 
     def _sealed(self, segment: Segment, store: Store) -> Segment:
-        name = f"{len(self._files):06d}{'-late' if self._rewritten else ''}.seg"
+        name = f"{len(self.segments):06d}{'-late' if self._rewritten else ''}.seg"
         path = self.path / "segments" / name
         header = segment_header(segment)
         with self._writing(path):
-            self._replace(f"segments/{name}", header, segment.buffer)
-        checksum = int.from_bytes(header[-4:], "little")
-        self._keep_pyramid(path, segment, checksum)
+            self._replace(f"segments/{name}", header, segment.index, segment.rows)
+        stored = open_segment(path, self.segments[-1] if self.segments else None)
+        self._keep_pyramid(segment, stored)
         new, self._cursor = self._since(self._cursor)
-        self._files.append(name)
-        self._checksums.append(checksum)
+        self.segments.append(stored)
         if not self._rewritten:
             # The new log is whole before the line that makes the old one stale.
             self.log(store, anew=True)
         self._append(
             {
                 "segment": name,
-                "checksum": checksum,
+                "checksum": stored.checksum,
                 "boundary_ns": store.boundary_ns,
                 "replaced": store.replaced,
                 **new,
             }
         )
         if not self._rewritten:
-            self._log_path(len(self._files) - 1).unlink(missing_ok=True)
-        return open_segment(path)
+            self._log_path(len(self.segments) - 1).unlink(missing_ok=True)
+        return stored
 
-    def _keep_pyramid(self, segment_path: Path, segment: Segment, checksum: int) -> None:
+    def _keep_pyramid(self, segment: Segment, stored: StoredSegment) -> None:
         """Write a segment's pyramid without fsync: it can be rebuilt."""
         arrays = build_pyramid(segment, self._contents.kinds())
-        path = pyramid_path(segment_path)
+        path = pyramid_path(stored.path)
         path.unlink(missing_ok=True)
         if arrays is not None:
             with self._writing(path):
                 path.parent.mkdir(exist_ok=True)
                 try:
                     with path.open("wb") as file:
-                        file.writelines(pack_pyramid(arrays, checksum))
+                        file.writelines(pack_pyramid(arrays, stored.checksum))
                 except OSError:
                     path.unlink(missing_ok=True)
                     raise
-
-    def files(self) -> list[tuple[Path, int]]:
-        """Return the files of the segments, and the checksums of their headers."""
-        paths = [self.path / "segments" / name for name in self._files]
-        return list(zip(paths, self._checksums, strict=True))
 
     def _since(self, cursor: Cursor) -> tuple[dict[str, Any], Cursor]:
         return metadata_delta(self._contents.catalogue, self._contents.kinds(), cursor)
@@ -235,7 +230,7 @@ class DirectoryWriter:
     def _log(self, store: Store, *, anew: bool) -> None:
         waiting, late = store.waiting(anew=anew)
         record, self._logged = self._since(self._cursor if anew else self._logged)
-        path = self._log_path(len(self._files))
+        path = self._log_path(len(self.segments))
         with self._writing(path):
             if len(late.time_ns):
                 with (self.path / "late.log").open("ab") as file:
@@ -271,16 +266,15 @@ class DirectoryWriter:
         """Log new changes and fsync."""
         self.log(store, anew=False)
         with self._all_or_nothing(), self._writing(self.path):
-            for path in (self._log_path(len(self._files)), self.path / "late.log"):
+            for path in (self._log_path(len(self.segments)), self.path / "late.log"):
                 if path.exists():
                     _sync(path)
             _sync(self.path)
 
     def rewind(self, segments: int) -> None:
         """Start a new manifest that has only the first segments; see `Sink`."""
-        self._rewritten = self._files[segments:]
-        self._files = self._files[:segments]
-        self._checksums = self._checksums[:segments]
+        self._rewritten = [segment.path for segment in self.segments[segments:]]
+        self.segments = self.segments[:segments]
         self._ends = self._ends[: segments + 1]
         self._cursors = self._cursors[: segments + 1]
         self._cursor = self._cursors[-1]
@@ -305,8 +299,7 @@ class DirectoryWriter:
             if self._rewritten:
                 (self.path / "manifest.new").replace(self.path / "manifest")
                 _sync(self.path)
-            for name in self._rewritten:
-                path = self.path / "segments" / name
+            for path in self._rewritten:
                 path.unlink(missing_ok=True)
                 pyramid_path(path).unlink(missing_ok=True)
             for log in self.path.glob("*.log"):

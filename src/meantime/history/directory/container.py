@@ -1,0 +1,196 @@
+"""The layout that files of columns share: sections at multiples of 64 bytes, headers, checksums."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import zlib
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from meantime.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+    from struct import Struct
+
+    import numpy.typing as npt
+
+__all__ = [
+    "ALIGNMENT",
+    "HEADER_BYTES",
+    "ContainerFile",
+    "Section",
+    "aligned",
+    "offsets_of",
+    "pack_arrays",
+    "pack_header",
+    "size_of",
+    "views",
+]
+
+ALIGNMENT = 64
+HEADER_BYTES = 128
+_CHECKSUM_BYTES = 4
+
+
+class Section(NamedTuple):
+    """An array in a file: its name, the type of its items, and how many there are."""
+
+    name: str
+    dtype: np.dtype[Any]
+    length: int
+
+    @property
+    def size_bytes(self) -> int:
+        """The bytes of its items, without padding."""
+        return self.dtype.itemsize * self.length
+
+
+def aligned(size_bytes: int) -> int:
+    """Return a size rounded up to the alignment.
+
+    >>> aligned(0), aligned(1), aligned(64)
+    (0, 64, 64)
+    """
+    return -(-size_bytes // ALIGNMENT) * ALIGNMENT
+
+
+def size_of(sections: Iterable[Section]) -> int:
+    """Return the bytes of all sections, each padded to the alignment."""
+    return sum(aligned(section.size_bytes) for section in sections)
+
+
+def offsets_of(sections: Iterable[Section]) -> dict[str, int]:
+    """Return by name where each section begins."""
+    offsets, offset = {}, 0
+    for section in sections:
+        offsets[section.name] = offset
+        offset += aligned(section.size_bytes)
+    return offsets
+
+
+def views(
+    buffer: npt.NDArray[np.uint8], sections: Iterable[Section]
+) -> dict[str, npt.NDArray[Any]]:
+    """Return by name the array of each section.
+
+    Raises:
+        ValueError: If the buffer ends before a section does; the argument is its name.
+    """
+    arrays, offset = {}, 0
+    for section in sections:
+        end = offset + section.size_bytes
+        if end > len(buffer):
+            raise ValueError(section.name)
+        arrays[section.name] = buffer[offset:end].view(section.dtype)
+        offset += aligned(section.size_bytes)
+    return arrays
+
+
+def pack_arrays(arrays: Iterable[npt.NDArray[Any]]) -> list[bytes]:
+    """Return the bytes of arrays, each with its padding."""
+    parts = []
+    for array in arrays:
+        data = array.tobytes()
+        parts.append(data + bytes(aligned(len(data)) - len(data)))
+    return parts
+
+
+def pack_header(layout: Struct, *fields: Any) -> bytes:
+    """Return a header: the fields, the checksum of them in the layout's last four bytes, zeros."""
+    header = layout.pack(*fields, 0)[:-_CHECKSUM_BYTES]
+    checksum = zlib.crc32(header).to_bytes(_CHECKSUM_BYTES, "little")
+    return (header + checksum).ljust(HEADER_BYTES, b"\0")
+
+
+class ContainerFile:
+    """A file open for reading: errors name it, and end with what to do about it.
+
+    It is closed when nothing refers to it any more, if not before. A file that was removed or
+    replaced after it was opened is still read.
+
+    Attributes:
+        size_bytes: Its length when it was opened.
+
+    Raises:
+        InputError: If it cannot be opened.
+    """
+
+    def __init__(self, path: Path, advice: str = "") -> None:
+        self._path = path
+        self._advice = advice
+        self._descriptor: int | None = None
+        try:
+            self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise self.error(f"cannot be read: {error}") from None
+        self.size_bytes = os.fstat(self._descriptor).st_size
+
+    def close(self) -> None:
+        """Close the file; what was read of it stays."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
+
+    def __del__(self) -> None:
+        self.close()
+
+    def error(self, what: str, offset: int | None = None) -> InputError:
+        """Return the error that says what is wrong with the file."""
+        reason = f"{what}; {self._advice}" if self._advice else what
+        return InputError(str(self._path), reason, offset=offset)
+
+    def header(self, layout: Struct, magic: bytes) -> tuple[Any, ...]:
+        """Return the fields of the header behind its magic; the last is its checksum.
+
+        Raises:
+            InputError: If the file is shorter than that, or the header is damaged.
+        """
+        data = self.read(0, HEADER_BYTES).tobytes()
+        packed = data[: layout.size]
+        checksum = int.from_bytes(packed[-_CHECKSUM_BYTES:], "little")
+        if (
+            not packed.startswith(magic)
+            or zlib.crc32(packed[:-_CHECKSUM_BYTES]) != checksum
+            or any(data[layout.size :])
+        ):
+            raise self.error("the header is damaged", 0)
+        return layout.unpack(packed)[1:]
+
+    def read(self, offset: int, size_bytes: int) -> npt.NDArray[np.uint8]:
+        """Return so many bytes in memory of their own.
+
+        Raises:
+            InputError: If the file ends before that, or cannot be read.
+        """
+        # a damaged number may ask for more memory than there is
+        if offset + size_bytes > self.size_bytes:
+            raise self.error("is cut", self.size_bytes)
+        buffer = np.empty(size_bytes, np.uint8)
+        self.read_into(buffer, offset)
+        return buffer
+
+    def read_into(self, buffer: npt.NDArray[np.uint8], offset: int) -> None:
+        """Fill a buffer with the bytes from an offset on.
+
+        Raises:
+            InputError: If the file ends before that, or cannot be read.
+        """
+        assert self._descriptor is not None
+        done = 0
+        while done < len(buffer):
+            try:
+                count = os.preadv(self._descriptor, [buffer[done:].data], offset + done)
+            except OSError as error:
+                raise self.error(f"cannot be read: {error}") from None
+            if not count:
+                raise self.error("is cut", os.fstat(self._descriptor).st_size)
+            done += count
+
+    def map(self) -> mmap.mmap:
+        """Return the whole file, mapped: to use it after the file was cut is a bus error."""
+        assert self._descriptor is not None
+        return mmap.mmap(self._descriptor, self.size_bytes, prot=mmap.PROT_READ)

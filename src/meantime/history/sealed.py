@@ -1,0 +1,188 @@
+"""The sealed segments of a history, searched as one."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from meantime.kernels import pyramid
+from meantime.kernels.search import Segments
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from meantime.columns import Int32s, Int64s
+    from meantime.history.pyramid import Pyramids
+    from meantime.history.segment import Segment
+    from meantime.history.segment_source import Measured
+    from meantime.kernels.shares import Tally
+
+__all__ = ["SealedSegments", "search_all"]
+
+
+def search_all(segments: Sequence[Segment]) -> Segments:
+    """Return segments to be searched; the caller loads those that are needed."""
+    searched = Segments()
+    for segment in segments:
+        segment.add_to(searched)
+    return searched
+
+
+class SealedSegments:
+    """Answers queries from segments; each is loaded when an answer first depends on its rows.
+
+    Args:
+        segments: The segments in order of time.
+        start_ns: Where the history begins.
+        end_ns: Where it ends.
+
+    Attributes:
+        segments: The segments in order of time.
+        searched: The same, to be searched.
+        pyramids: Makes answers about long ranges faster; None while the history is being built.
+    """
+
+    def __init__(self, segments: Sequence[Segment], start_ns: int, end_ns: int) -> None:
+        self.segments = list(segments)
+        self.searched = search_all(segments)
+        self.searched.start_ns, self.searched.end_ns = start_ns, end_ns
+        self.pyramids: Pyramids | None = None
+        self._bases_ns = [segment.head.base_ns for segment in segments]
+        self._unloaded = {index for index, segment in enumerate(segments) if not segment.loaded}
+
+    @property
+    def start_ns(self) -> int:
+        """Where the history begins."""
+        return self.searched.start_ns
+
+    @property
+    def end_ns(self) -> int:
+        """Where it ends."""
+        return self.searched.end_ns
+
+    @property
+    def size_bytes(self) -> int:
+        """How much memory the segments take."""
+        return self.searched.size_bytes
+
+    def _load(self, quarks: Int32s, start_ns: int, end_ns: int) -> None:
+        """Load the segments of a range, and those with the states around it of these attributes.
+
+        Raises:
+            InputError: If one is damaged.
+        """
+        # those that begin in the range; the one in which it starts is among the sources
+        first = bisect_right(self._bases_ns, start_ns)
+        needed = set(range(first, bisect_right(self._bases_ns, end_ns - 1)))
+        if self._unloaded - needed:
+            used = np.zeros(len(self.segments), np.uint8)
+            self.searched.sources(quarks, start_ns, end_ns, used)
+            needed.update(np.flatnonzero(used).tolist())
+        for index in sorted(needed & self._unloaded):
+            segment = self.segments[index]
+            segment.load()
+            if segment.loaded:
+                self._unloaded.discard(index)
+
+    def _load_times(self, quarks: Int32s, times_ns: Int64s) -> None:
+        if len(times_ns):
+            self._load(quarks, int(times_ns.min()), int(times_ns.max()) + 1)
+
+    def point(self, quark: int, time_ns: int) -> tuple[int, int, int, int]:
+        """Return start, end, word and meta of the interval that holds a time."""
+        if self._unloaded:
+            self._load(np.array([quark], np.int32), time_ns, time_ns + 1)
+        return self.searched.point(quark, time_ns)
+
+    def at(  # noqa: PLR0917 - as the kernel's
+        self,
+        quarks: Int32s,
+        times_ns: Int64s,
+        start: Int64s,
+        end: Int64s,
+        word: Int64s,
+        meta: npt.NDArray[np.uint32],
+    ) -> None:
+        """Write the interval of each row's attribute that holds the row's time."""
+        if self._unloaded:
+            self._load_times(quarks, times_ns)
+        self.searched.at(quarks, times_ns, start, end, word, meta)
+
+    def sample(
+        self, quarks: Int32s, times_ns: Int64s, word: Int64s, meta: npt.NDArray[np.uint32]
+    ) -> None:
+        """Write the value of each attribute at each time, attribute after attribute."""
+        if self._unloaded:
+            self._load_times(quarks, times_ns)
+        self.searched.sample(quarks, times_ns, word, meta)
+
+    def count(self, quarks: Int32s, start_ns: int, end_ns: int, counts: Int64s) -> None:
+        """Write how many intervals of each attribute meet a range."""
+        if self._unloaded:
+            self._load(quarks, start_ns, end_ns)
+        self.searched.count(quarks, start_ns, end_ns, counts)
+
+    def gather(  # noqa: PLR0917 - as the kernel's
+        self,
+        quarks: Int32s,
+        start_ns: int,
+        end_ns: int,
+        resolution_ns: int,
+        out_quark: Int32s,
+        out_start: Int64s,
+        out_end: Int64s,
+        out_code: Int32s | None,
+        out_word: Int64s | None,
+        out_meta: npt.NDArray[np.uint32] | None,
+        out_tag: Int32s | None,
+    ) -> int:
+        """Write the intervals that meet a range, quark by quark; return how many."""
+        if self._unloaded:
+            self._load(quarks, start_ns, end_ns)
+        return self.searched.gather(
+            quarks,
+            start_ns,
+            end_ns,
+            resolution_ns,
+            out_quark,
+            out_start,
+            out_end,
+            out_code,
+            out_word,
+            out_meta,
+            out_tag,
+        )
+
+    def expect_rows(self, rows: int) -> None:
+        """Attach the pyramids, or count the rows until making them pays."""
+        if self.pyramids is not None:
+            self.pyramids.use()
+            self.pyramids.read(rows)
+
+    def tally(
+        self,
+        tally: Tally,
+        quarks: Int32s,
+        kinds: npt.NDArray[np.uint8],
+        start_ns: int,
+        end_ns: int,
+    ) -> None:
+        """Add how long each value of attributes of these types lasted in a range."""
+        if self._unloaded:
+            self._load(quarks, start_ns, end_ns)
+        tally.take_segments(self.searched, quarks, kinds)
+
+    def measure(self, quark: int, kind: int, start_ns: int, end_ns: int) -> Measured:
+        """Return the extremes and the integral of the numbers of an attribute in a range."""
+        if self._unloaded:
+            self._load(np.array([quark], np.int32), start_ns, end_ns)
+        if self.pyramids is not None:
+            self.pyramids.use()
+        measured = pyramid.measure(self.searched, quark, kind, start_ns, end_ns)
+        if self.pyramids is not None:
+            self.pyramids.read(measured[-1])
+        return measured

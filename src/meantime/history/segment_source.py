@@ -1,0 +1,112 @@
+"""What a snapshot is queried from: one protocol for all that intervals come from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from meantime.columns import Int32s, Int64s
+    from meantime.kernels.shares import Tally
+
+__all__ = ["Measured", "SegmentSource", "cut_groups"]
+
+# Whether there are numbers, the words of the least and the greatest, the two parts of the integral,
+# the sum of its parts without their signs, and how many rows were read.
+Measured = tuple[bool, int, int, tuple[int, int], float, int]
+
+
+class SegmentSource(Protocol):
+    """Answers queries about intervals.
+
+    Each method reads or makes what its answer depends on; times and ranges lie in the history.
+    """
+
+    @property
+    def start_ns(self) -> int:
+        """Where the history begins."""
+
+    @property
+    def end_ns(self) -> int:
+        """Where it ends."""
+
+    @property
+    def size_bytes(self) -> int:
+        """How much memory it takes."""
+
+    def point(self, quark: int, time_ns: int, /) -> tuple[int, int, int, int]:
+        """Return start, end, word and meta of the interval that holds a time."""
+
+    def at(  # noqa: PLR0917 - as the kernel's
+        self,
+        quarks: Int32s,
+        times_ns: Int64s,
+        start: Int64s,
+        end: Int64s,
+        word: Int64s,
+        meta: npt.NDArray[np.uint32],
+        /,
+    ) -> None:
+        """Write the interval of each row's attribute that holds the row's time."""
+
+    def sample(
+        self, quarks: Int32s, times_ns: Int64s, word: Int64s, meta: npt.NDArray[np.uint32], /
+    ) -> None:
+        """Write the value of each attribute at each time, attribute after attribute."""
+
+    def count(self, quarks: Int32s, start_ns: int, end_ns: int, counts: Int64s, /) -> None:
+        """Write an upper bound of how many intervals of each attribute meet a range."""
+
+    def gather(  # noqa: PLR0917 - as the kernel's
+        self,
+        quarks: Int32s,
+        start_ns: int,
+        end_ns: int,
+        resolution_ns: int,
+        out_quark: Int32s,
+        out_start: Int64s,
+        out_end: Int64s,
+        out_code: Int32s | None,
+        out_word: Int64s | None,
+        out_meta: npt.NDArray[np.uint32] | None,
+        out_tag: Int32s | None,
+        /,
+    ) -> int:
+        """Write the intervals that meet a range, quark by quark; return how many."""
+
+    def expect_rows(self, rows: int, /) -> None:
+        """Prepare for a tally that would read so many rows unless they are summed up already."""
+
+    def tally(
+        self,
+        tally: Tally,
+        quarks: Int32s,
+        kinds: npt.NDArray[np.uint8],
+        start_ns: int,
+        end_ns: int,
+        /,
+    ) -> None:
+        """Add how long each value of attributes of these types lasted in a range."""
+
+    def measure(self, quark: int, kind: int, start_ns: int, end_ns: int, /) -> Measured:
+        """Return the extremes and the integral of the numbers of an attribute in a range."""
+
+
+def cut_groups(counts: Int64s, rows: int) -> Iterator[tuple[int, int]]:
+    """Yield ranges of attributes whose intervals together are at most `rows`, one at least.
+
+    >>> list(cut_groups(np.array([2, 2, 5, 1]), 4))
+    [(0, 2), (2, 3), (3, 4)]
+    """
+    ends = np.cumsum(counts)
+    first = 0
+    while first < len(counts):
+        before = int(ends[first - 1]) if first else 0
+        last = max(first + 1, int(np.searchsorted(ends, before + rows, side="right")))
+        yield first, last
+        first = last
