@@ -147,7 +147,7 @@ def test_a_pyramid_takes_at_most_a_fifth_of_its_segment(shape: str, values: int)
 
     sizes = [
         (sum(map(len, pack_pyramid(pyramid, 0))), segment.head.size_bytes())
-        for segment in builder.contents.store.segments
+        for segment in builder.contents.store.sealer.segments
         if (pyramid := build_pyramid(segment, kinds)) is not None
     ]
 

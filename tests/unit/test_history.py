@@ -209,7 +209,7 @@ def test_a_million_attributes_that_begin_together_are_one_segment() -> None:
     shares = history.shares(quarks, bins=3)
     assert shares.ns.sum() == 15_000
     assert np.bincount(shares.bin).tolist() == [5_000] * 3
-    assert len(builder.contents.store.segments) == 2
+    assert len(builder.contents.store.sealer.segments) == 2
 
 
 def test_a_trace_becomes_a_history() -> None:

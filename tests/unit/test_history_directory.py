@@ -538,7 +538,7 @@ def test_a_build_killed_just_after_it_went_on_still_knows_which_rows_were_done(
         builder = HistoryBuilder(again, resume=True)
         writer = builder._directory
         assert writer
-        writer.tick(builder.contents.store)
+        writer.tick(builder.contents.store.sealer)
         writer.leave()
         killed.append(again)
     resumed = HistoryBuilder(killed[-1], resume=True)

@@ -20,7 +20,7 @@ from meantime.trace import State
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from meantime.history.store import Store
+    from meantime.history.sealer import Sealer
 
 
 @pytest.fixture
@@ -47,13 +47,13 @@ def test_many_changes_at_one_instant_take_no_more_room_each(
     logs: list[bool] = []
     log = directory.DirectoryWriter.log
 
-    def counted(self: directory.DirectoryWriter, store: Store, *, anew: bool) -> None:
+    def counted(self: directory.DirectoryWriter, sealer: Sealer, *, anew: bool) -> None:
         logs.append(anew)
-        log(self, store, anew=anew)
+        log(self, sealer, anew=anew)
 
     monkeypatch.setattr(directory.DirectoryWriter, "log", counted)
     builder = HistoryBuilder(path if kept else None)
-    tail = builder.contents.store._tail
+    tail = builder.contents.store.sealer.tail
 
     for number in range(1000):
         builder.modify(0, builder.quark(str(number)), number)

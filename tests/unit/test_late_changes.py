@@ -79,13 +79,16 @@ def test_late_changes_beyond_what_memory_may_hold_wait_in_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spills = []
+    spill = late.LateChanges.spill
 
-    def spilled(part: Changes, folder: Path) -> Changes:
-        spills.append(len(part.time_ns))
-        return late.spilled(part, folder)
+    def counted(self: late.LateChanges, folder: Path) -> None:
+        before = self._spilled
+        spill(self, folder)
+        if self._spilled != before:
+            spills.append(self._spilled)
 
-    monkeypatch.setattr("meantime.history.store.SPILL_ROWS", 2**16)
-    monkeypatch.setattr("meantime.history.store.spilled", spilled)
+    monkeypatch.setattr(late, "SPILL_ROWS", 2**16)
+    monkeypatch.setattr(late.LateChanges, "spill", counted)
 
     on_disk, in_memory = built(tmp_path / "x.mth", 400), built(None, 400)
 

@@ -288,7 +288,7 @@ class HistoryBuilder:
         if not self._begin():
             return
         contents = self.contents
-        if contents.store.watcher is not None:
+        if contents.store.sealer.watcher is not None:
             raise HistoryError(
                 "keep='checkpoints' takes no update_ongoing: it would change what is before the"
                 " checkpoints"
@@ -486,7 +486,7 @@ class HistoryBuilder:
             # A build cannot be resumed in the middle of an event.
             self._directory.log_at_next_event()
         elif self._directory is not None:
-            self._directory.sync(self.contents.store)
+            self._directory.sync(self.contents.store.sealer)
 
     def leave(self) -> None:
         """Flush if that is possible, and stop without closing: another builder may resume."""
@@ -548,12 +548,12 @@ class HistoryBuilder:
             position: Returns the `position` to be saved; called between two events.
         """
         self.journal.begin_transactions(position)
-        self.contents.store.whole_steps = True
+        self.contents.store.sealer.whole_steps = True
 
     def begin_event(self, time_ns: int) -> None:
         """End the transaction of the event before, and apply what is scheduled until this one."""
         if self._directory is not None:
-            self._directory.tick(self.contents.store)
+            self._directory.tick(self.contents.store.sealer)
         self.advance(time_ns)
 
     def _apply(self, action: str, time_ns: int, quark: int, value: Value) -> Value:
@@ -570,7 +570,7 @@ class HistoryBuilder:
         if journal.skip_operation():
             return False
         # The log is of the operations before this one.
-        directory.tick(self.contents.store)
+        directory.tick(self.contents.store.sealer)
         journal.count_operation()
         return True
 

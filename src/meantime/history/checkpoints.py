@@ -71,7 +71,7 @@ class _Recorder:
             raise UsageError(f"keep='checkpoints': the provider {provider.name} has no save()")
         none = TypedChanges.none()
         self._open: tuple[Any, ...] = ({"provider": saved}, [], none, _INT64.min, 0)
-        builder.contents.store.watcher = self._see
+        builder.contents.store.sealer.watcher = self._see
 
     def _see(self, time_ns: Int64s, quark: Int32s) -> None:
         """Note which attributes change, and when first."""
@@ -86,7 +86,7 @@ class _Recorder:
         builder = self._builder
         store = builder.contents.store
         self._batches += 1
-        store.forget()
+        store.sealer.forget()
         where = runner.position()
         if where is None or self._changes < len(builder.attributes):
             return
@@ -106,7 +106,7 @@ class _Recorder:
 
     def finish(self) -> None:
         """Take the last one, when the build is at its end."""
-        self._builder.contents.store.forget()
+        self._builder.contents.store.sealer.forget()
         self._seal()
 
 

@@ -121,7 +121,7 @@ class Contents:
             self.kinds(),
             catalogue.tags,
             tables,
-            catalogue.final_metadata(self.store.replaced),
+            catalogue.final_metadata(self.store.sealer.replaced),
             built=built,
             known_from_ns=self.store.known_from_ns(len(self.attributes)),
         )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from meantime.history.changes import Changes
+from meantime.history.sealed import search_all
 from meantime.kernels import seal as kernel
 
 if TYPE_CHECKING:
@@ -21,12 +22,86 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from meantime.columns import Int64s
+    from meantime.history.segment import Segment
+    from meantime.kernels.tail import Tail
 
-__all__ = ["SPILL_ROWS", "grouped", "partition", "pieces", "spilled"]
+__all__ = ["LateChanges", "grouped", "pieces", "with_late"]
 
 # Late changes in memory, of 24 bytes each, before they go to a file: 64 MB.
 SPILL_ROWS = 2**26 // 24
 _BINS = 2**12
+
+
+class LateChanges:
+    """The changes that came late, in memory up to a size and in files beyond it.
+
+    Attributes:
+        parts: The changes, in order of arrival.
+        logged: How many parts the log has.
+    """
+
+    def __init__(self) -> None:
+        self.parts: list[Changes] = []
+        self.logged = 0
+        self._spilled = 0
+
+    def collect(self, tail: Tail) -> None:
+        """Move what a tail has set aside here."""
+        if tail.late_rows:
+            columns = (tail.late_time_ns, tail.late_quark, tail.late_word, tail.late_meta)
+            self.parts.append(Changes(*columns).part(0, tail.late_rows).copy())
+            tail.late_rows = 0
+
+    def since_logged(self) -> Changes:
+        """Return the changes that the log lacks, which it then has."""
+        new = self.parts[self.logged :]
+        self.logged = len(self.parts)
+        return Changes.joined([Changes.room(0), *new])
+
+    def spill(self, folder: Path) -> None:
+        """Move changes to a file if there are many in memory."""
+        in_memory = self.parts[self._spilled :]
+        if sum(len(part.time_ns) for part in in_memory) >= SPILL_ROWS:
+            self.parts[self._spilled :] = [spilled(Changes.joined(in_memory), folder)]
+            self._spilled = self.logged = len(self.parts)
+
+    def take(self) -> list[Changes]:
+        """Return all parts, which are then no longer here."""
+        parts, self.parts = self.parts, []
+        self.logged = self._spilled = 0
+        return parts
+
+
+def with_late(
+    segments: Sequence[Segment],
+    tail: Tail,
+    late: list[Changes],
+    earliest_ns: int,
+    folder: Path | None,
+) -> Iterator[tuple[list[Changes], int, int]]:
+    """Yield the changes of each segment, then of the tail, with the late ones that belong there.
+
+    Each comes with its range [from_ns, to_ns); the first begins at `earliest_ns` if the segment
+    does not begin before that. The list of late changes is emptied.
+    """
+    searched = search_all(segments)
+    edges_ns = [segment.head.base_ns for segment in segments[1:]] + [tail.boundary_ns]
+    partitions = []
+    while late:
+        part = late.pop(0)
+        group = np.searchsorted(edges_ns, part.time_ns, side="right").astype(np.uint16)
+        partitions.append(partition(part, group, len(edges_ns) + 1, folder))
+        del part
+    first_ns = min([earliest_ns, *(segment.head.base_ns for segment in segments[:1])])
+    edges_ns = [first_ns, *edges_ns, tail.latest_ns + 1]
+    for index, segment in enumerate(segments):
+        segment.load()
+        sealed = Changes.room(segment.head.changes)
+        searched.unseal(index, *sealed)
+        parts = [sealed, *(part[index] for part in partitions)]
+        yield parts, edges_ns[index], edges_ns[index + 1]
+    waiting = Changes(tail.time_ns, tail.quark, tail.word, tail.meta).part(0, tail.rows)
+    yield [waiting, *(part[-1] for part in partitions)], edges_ns[-2], edges_ns[-1]
 
 
 def spilled(changes: Changes, folder: Path) -> Changes:

@@ -184,12 +184,12 @@ class ScratchBuffer:
 
 
 def seal(
-    tail: Tail, rows: int, before: Carry, *, full: bool, room: ScratchBuffer | None = None
+    tail: Tail, rows: int, before: Carry, *, full: bool, scratch: ScratchBuffer | None = None
 ) -> Segment:
     """Return the segment of the first `rows` changes of a tail, those of a quark in order of time.
 
-    `before` is the state where the segment begins, and is brought to where it ends. It stands in
-    `room`, or in memory of its own.
+    `before` is the state where the segment begins, and is brought to where it ends. It is in
+    `scratch`, or in memory of its own.
     """
     time_ns, quark = tail.time_ns[:rows], tail.quark[:rows]
     word, meta = tail.word[:rows], tail.meta[:rows]
@@ -229,7 +229,7 @@ def seal(
         numeric=numeric,
         full=full,
     )
-    buffer, index_bytes = (room or ScratchBuffer()).take(head.size_bytes()), head.index_bytes()
+    buffer, index_bytes = (scratch or ScratchBuffer()).take(head.size_bytes()), head.index_bytes()
     segment = Segment(head, buffer[:index_bytes], buffer[index_bytes:])
     to = segment.sections
     to["quarks"][:] = quarks

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from meantime.history.directory.read import LoadedHistory
     from meantime.history.directory.segments import StoredSegment
     from meantime.history.journal import Journal
+    from meantime.history.sealer import Sealer
     from meantime.history.segment import Segment
     from meantime.history.snapshot import Snapshot
-    from meantime.history.store import Store
 
 __all__ = ["DirectoryWriter", "is_empty"]
 
@@ -160,12 +160,12 @@ class DirectoryWriter:
             if (self.path / "late.log").exists():
                 os.truncate(self.path / "late.log", loaded.late_bytes)
 
-    def seal(self, segment: Segment, store: Store) -> Segment:
+    def seal(self, segment: Segment, sealer: Sealer) -> Segment:
         """Write the next segment; see `Sink`."""
         with self._all_or_nothing():
-            return self._sealed(segment, store)
+            return self._sealed(segment, sealer)
 
-    def _sealed(self, segment: Segment, store: Store) -> Segment:
+    def _sealed(self, segment: Segment, sealer: Sealer) -> Segment:
         name = f"{len(self.segments):06d}{'-late' if self._rewritten else ''}.seg"
         path = self.path / "segments" / name
         header = segment_header(segment)
@@ -177,13 +177,13 @@ class DirectoryWriter:
         self.segments.append(stored)
         if not self._rewritten:
             # The new log is whole before the line that makes the old one stale.
-            self.log(store, anew=True)
+            self.log(sealer, anew=True)
         self._append(
             {
                 "segment": name,
                 "checksum": stored.checksum,
-                "boundary_ns": store.boundary_ns,
-                "replaced": store.replaced,
+                "boundary_ns": sealer.boundary_ns,
+                "replaced": sealer.replaced,
                 **new,
             }
         )
@@ -222,13 +222,13 @@ class DirectoryWriter:
     def _log_path(self, segments: int) -> Path:
         return self.path / f"tail-{segments:06d}.log"
 
-    def log(self, store: Store, *, anew: bool) -> None:
+    def log(self, sealer: Sealer, *, anew: bool) -> None:
         """Write the changes that are in no segment to the log; see `Sink`."""
         with self._all_or_nothing():
-            self._log(store, anew=anew)
+            self._log(sealer, anew=anew)
 
-    def _log(self, store: Store, *, anew: bool) -> None:
-        waiting, late = store.waiting(anew=anew)
+    def _log(self, sealer: Sealer, *, anew: bool) -> None:
+        waiting, late = sealer.waiting(anew=anew)
         record, self._logged = self._since(self._cursor if anew else self._logged)
         path = self._log_path(len(self.segments))
         with self._writing(path):
@@ -238,10 +238,10 @@ class DirectoryWriter:
                     self._late_bytes = file.tell()
             record |= {
                 "late_bytes": self._late_bytes,
-                "replaced": store.replaced,
-                "capacity": store.capacity,
+                "replaced": sealer.replaced,
+                "capacity": sealer.capacity,
                 "position": self._journal.saved_position(),
-                "done": self._journal.done(store.batch_rows),
+                "done": self._journal.done(sealer.batch_rows),
                 "later": self._journal.scheduled_changes(),
             }
             if anew:
@@ -251,20 +251,20 @@ class DirectoryWriter:
                     file.writelines(blocks(record, waiting))
         self._next_log_s = time.monotonic() + _LOG_EVERY_S
 
-    def tick(self, store: Store) -> None:
+    def tick(self, sealer: Sealer) -> None:
         """Log new changes if the last log is old enough."""
         self.check()
-        store.seal_full()
-        if time.monotonic() >= self._next_log_s or store.log_anew:
-            self.log(store, anew=store.log_anew)
+        sealer.seal_full()
+        if time.monotonic() >= self._next_log_s or sealer.log_anew:
+            self.log(sealer, anew=sealer.log_anew)
 
     def log_at_next_event(self) -> None:
         """Log new changes when the next event begins."""
         self._next_log_s = 0.0
 
-    def sync(self, store: Store) -> None:
+    def sync(self, sealer: Sealer) -> None:
         """Log new changes and fsync."""
-        self.log(store, anew=False)
+        self.log(sealer, anew=False)
         with self._all_or_nothing(), self._writing(self.path):
             for path in (self._log_path(len(self.segments)), self.path / "late.log"):
                 if path.exists():
@@ -288,7 +288,7 @@ class DirectoryWriter:
         record = {
             "start_ns": finished.segments.start_ns,
             "end_ns": finished.segments.end_ns,
-            "replaced": self._contents.store.replaced,
+            "replaced": self._contents.store.sealer.replaced,
             "tables": described,
         }
         with self._all_or_nothing(), self._writing(self.path):
