@@ -1,8 +1,9 @@
 """The history: the intervals of all attributes, how it is built, kept and queried."""
 
 from meantime.history.builder import HistoryBuilder
-from meantime.history.history import History, Lane
+from meantime.history.history import History
 from meantime.history.ingest import build
+from meantime.history.lanes import Lane
 from meantime.history.results import (
     Flows,
     Interval,

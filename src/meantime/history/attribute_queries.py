@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from meantime.attributes import Attributes
-    from meantime.history.results import Interval, Intervals
+    from meantime.history.results import Interval
     from meantime.history.snapshot import Snapshot
 
 __all__ = ["average", "extreme", "iterate", "stack_top"]
@@ -27,12 +26,8 @@ __all__ = ["average", "extreme", "iterate", "stack_top"]
 _INT = 2
 
 
-class Queries(Protocol):
-    """The queries of a `History` that these are made of."""
-
-    @property
-    def attributes(self) -> Attributes:
-        """The attribute tree."""
+class StateQueries(Protocol):
+    """The queries of a `History` that `iterate` is made of: the history may grow meanwhile."""
 
     @property
     def start_ns(self) -> int:
@@ -45,11 +40,10 @@ class Queries(Protocol):
     def state(self, quark: int, time_ns: int) -> Interval:
         """Return the interval of an attribute that holds a time."""
 
-    def intervals(self, quarks: list[int], start_ns: int, end_ns: int) -> Intervals:
-        """Return the intervals of attributes that meet a range."""
 
-
-def iterate(history: Queries, quark: int, from_ns: int, *, backwards: bool) -> Iterator[Interval]:
+def iterate(
+    history: StateQueries, quark: int, from_ns: int, *, backwards: bool
+) -> Iterator[Interval]:
     """Yield the interval that holds a time, and those after or before it."""
     interval = history.state(quark, from_ns)
     while True:
@@ -65,16 +59,16 @@ def iterate(history: Queries, quark: int, from_ns: int, *, backwards: bool) -> I
 
 
 def _numbers(
-    history: Queries, quark: int, start_ns: int, end_ns: int
+    snapshot: Snapshot, quark: int, start_ns: int, end_ns: int
 ) -> tuple[list[int] | list[float], npt.NDArray[np.uint64]]:
     """Return the numbers that an attribute had in a range, and how long in it each lasted."""
-    intervals = history.intervals([quark], start_ns, end_ns)
+    intervals = snapshot.gather(*snapshot.query([quark], start_ns, end_ns))
     from_ns = np.maximum(intervals.start_ns, start_ns)
     # The difference of two times needs 64 bits without a sign.
     lasted_ns = np.minimum(intervals.end_ns, end_ns).view(np.uint64) - from_ns.view(np.uint64)
     if not isinstance(intervals.value, Mixed):
         if (intervals.value.codes >= 0).any():
-            name = history.attributes.text(quark)
+            name = snapshot.attributes.text(quark)
             raise StateTypeError(f"{name} holds strings: only numbers can be compared and averaged")
         return [], lasted_ns[:0]
     there = intervals.value.kinds > 0
@@ -85,14 +79,14 @@ def _numbers(
 
 
 def extreme(
-    history: Queries, snapshot: Snapshot, quark: int, range_ns: tuple[int, int], *, greatest: bool
+    snapshot: Snapshot, quark: int, range_ns: tuple[int, int], *, greatest: bool
 ) -> int | float | None:
     """Return the greatest or least number in a range; None if there is none."""
     integral = integrate(snapshot, quark, *range_ns)
     number = (integral.greatest if greatest else integral.least) if integral else None
     if isinstance(number, int | float):
         return number
-    values, _ = _numbers(history, quark, *range_ns)
+    values, _ = _numbers(snapshot, quark, *range_ns)
     # NaN is neither greater nor less: it counts only where there is nothing else.
     compared = [value for value in values if value == value] or values  # noqa: PLR0124 - as above
     if not compared:
@@ -100,13 +94,14 @@ def extreme(
     return max(compared) if greatest else min(compared)
 
 
-def average(history: Queries, snapshot: Snapshot, quark: int, start_ns: int, end_ns: int) -> float:
+def average(snapshot: Snapshot, quark: int, range_ns: tuple[int, int]) -> float:
     """Return the mean over the time of a range, no state counting as 0."""
+    start_ns, end_ns = range_ns
     integral = integrate(snapshot, quark, start_ns, end_ns)
     if integral and integral.total is not None:
         # A quotient of ints is the double nearest to it.
         return integral.total / (end_ns - start_ns)
-    values, lasted_ns = _numbers(history, quark, start_ns, end_ns)
+    values, lasted_ns = _numbers(snapshot, quark, start_ns, end_ns)
     weighted = list(zip(values, lasted_ns.tolist(), strict=True))
     if not all(map(math.isfinite, values)):
         return float(sum(value * ns for value, ns in weighted if ns)) / (end_ns - start_ns)
@@ -119,11 +114,11 @@ def average(history: Queries, snapshot: Snapshot, quark: int, start_ns: int, end
     return float(exact / (end_ns - start_ns))
 
 
-def stack_top(history: Queries, quark: int, time_ns: int) -> Interval | None:
+def stack_top(snapshot: Snapshot, quark: int, time_ns: int) -> Interval | None:
     """Return the interval of the value on top of a stack; None if it is empty."""
-    depth = history.state(quark, time_ns).value
+    depth = snapshot.state(quark, time_ns).value
     if depth is not None and not isinstance(depth, int):
-        name = history.attributes.text(quark)
+        name = snapshot.attributes.text(quark)
         raise StateTypeError(f"{name} holds {depth!r}: a stack's attribute holds its depth, an int")
-    child = history.attributes.find(str(depth), parent=quark) if depth else None
-    return None if child is None else history.state(child, time_ns)
+    child = snapshot.attributes.find(str(depth), parent=quark) if depth else None
+    return None if child is None else snapshot.state(child, time_ns)

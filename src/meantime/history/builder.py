@@ -14,21 +14,17 @@ from meantime.errors import (
     HistoryClosedError,
     HistoryError,
     QuarkError,
-    TimeRangeError,
     UsageError,
 )
 from meantime.history import structures
 from meantime.history.catalogue import Catalogue
 from meantime.history.contents import Contents
 from meantime.history.directory.resume import open_writer
-from meantime.history.directory.segments import stored_pyramids
+from meantime.history.finishing import finish
 from meantime.history.history import History
 from meantime.history.journal import Journal
 from meantime.history.lanes import lane_of
-from meantime.history.numbers import AFTER_ALL, BEFORE_ALL, OUTSIDE, quarks_of, time_of, times_of
-from meantime.history.pyramid import Pyramids
-from meantime.history.sealed import SealedSegments
-from meantime.history.validation import Limits
+from meantime.history.numbers import AFTER_ALL, BEFORE_ALL, checked_time, quarks_of, times_of
 from meantime.history.values import Strings, word_of, words_of
 from meantime.kernels.tail import DONE
 
@@ -201,7 +197,7 @@ class HistoryBuilder:
                 journal.raise_after(failure, lambda: self.modify(time_ns, quark, value, tag))
         word, null, kind = word_of(value, contents.catalogue.strings)
         if type(time_ns) is not int or not BEFORE_ALL < time_ns < AFTER_ALL:
-            time_ns = _checked_time(time_ns)
+            time_ns = checked_time(time_ns)
         meta = null if tag is None else contents.checked_tag(tag) + 1 << 1 | null
         if self._closed is not None or quark >= self._reserved:
             self._open_store()
@@ -363,16 +359,9 @@ class HistoryBuilder:
             actions = ", ".join(structures.ACTIONS)
             raise ValueError(f"{action!r} is not an action: it is one of {actions}")
         self.contents.checked_quark(quark)
-        time_ns = _checked_time(time_ns)
+        time_ns = checked_time(time_ns)
         if self._begin():
-            if action in {"modify", "remove"}:
-                self.check_change(time_ns, quark, value)
-            elif action == "increment":
-                structures.check_amount(self, quark, value)
-                self.check_change(time_ns, quark, value)
-            elif action == "push":
-                word_of(value, Strings())
-                self.check_change(time_ns, quark, 1)
+            structures.check_action(self, action, time_ns, quark, value)
             self.journal.schedule(time_ns, quark, value, action)
 
     def check_change(self, time_ns: int, quark: int, value: Value) -> None:
@@ -510,18 +499,8 @@ class HistoryBuilder:
         self.journal.apply_scheduled(_INT64.max)
         self.journal.raise_failure()
         self._open_store()
-        contents, directory = self.contents, self._directory
-        finished = contents.finish(end_ns, tables)
-        segments = finished.segments
-        assert isinstance(segments, SealedSegments)
-        if directory is None:
-            segments.pyramids = Pyramids(segments.searched, segments.segments, finished.kinds)
-        else:
-            directory.close(finished)
-            limits = Limits(finished.kinds, len(finished.strings), len(finished.tags))
-            segments.pyramids = stored_pyramids(segments, directory.segments, limits)
-        self._closed = replace(finished, path=None if directory is None else directory.path)
-        contents.attributes.freeze()
+        self._closed = finish(self.contents, self._directory, end_ns, tables)
+        self.contents.attributes.freeze()
         return self.history
 
     def snapshot(self) -> Snapshot:
@@ -583,11 +562,3 @@ class HistoryBuilder:
         store = self.contents.store
         store.reserve(len(self.contents.attributes))
         return store
-
-
-def _checked_time(time_ns: int) -> int:
-    """Return a time as an int that a history can hold."""
-    time_ns = time_of(time_ns)
-    if not BEFORE_ALL < time_ns < AFTER_ALL:
-        raise TimeRangeError(f"{time_ns} ns: {OUTSIDE}")
-    return time_ns

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
 import numpy as np
 
 from meantime.errors import AttributeNotFound, HistoryClosedError, HistoryError
 from meantime.history import attribute_queries
+from meantime.history.lanes import drawable_lanes
 from meantime.history.numbers import quarks_of, time_of
 from meantime.history.results import IntervalBatches, TextPaths
 from meantime.history.selecting import many, one
 from meantime.history.shares import shares
 from meantime.history.span_attributes import with_span_attributes
-from meantime.trace import LaneDeclaration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from meantime.attributes import Attributes, Pattern
     from meantime.clocks import Clock
     from meantime.columns import Int32s, Int64s
+    from meantime.history.lanes import Lane
     from meantime.history.results import Flows, Interval, Intervals, Points, Sample
     from meantime.history.samples import SampleTable
     from meantime.history.selecting import Many, One
@@ -38,21 +39,12 @@ if TYPE_CHECKING:
     from meantime.query.sql import SqlTable
     from meantime.query.statistics import StateStatistics
 
-__all__ = ["History", "Lane"]
+__all__ = ["History"]
 
 TableT = TypeVar("TableT", "Intervals", "Sample")
 
 _BATCH_ROWS = 2**19
 _LOOK_EVERY_S = 0.02
-# Lanes of other kinds are made of the attributes below theirs.
-_FLAT = {"state", "counter"}
-
-
-class Lane(NamedTuple):
-    """A lane declaration, and the attributes of this history that it means."""
-
-    declaration: LaneDeclaration
-    quarks: Int32s
 
 
 class History:
@@ -214,22 +206,7 @@ class History:
         Last come attributes with values that no declaration means: strings as states, integers of
         0 to 255 as states, other numbers as counters; their declarations have the empty pattern.
         """
-        now = self._asked()
-        declared = [
-            Lane(declaration, self.attributes.quarks(declaration.pattern))
-            for declaration in now.metadata.lanes
-        ]
-        covered = [lane.quarks for lane in declared]
-        for lane in declared:
-            if lane.declaration.kind not in _FLAT:
-                covered += [
-                    self.attributes.children(quark, recursive=True)
-                    for quark in lane.quarks.tolist()
-                ]
-        strings, small, counters = now.undeclared(covered)
-        state, counter = LaneDeclaration(""), LaneDeclaration("", kind="counter")
-        undeclared = [Lane(state, strings), Lane(state, small), Lane(counter, counters)]
-        return declared + [lane for lane in undeclared if len(lane.quarks)]
+        return drawable_lanes(self._asked())
 
     def has_values(self, quarks: Many) -> npt.NDArray[np.bool_]:
         """Return of each attribute whether it ever had a value."""
@@ -466,23 +443,15 @@ class History:
             StateTypeError: If it holds strings.
             TimeRangeError: If the range is reversed or starts outside the history.
         """
-        return attribute_queries.extreme(
-            self,
-            self._asked(),
-            one(self.attributes, quark),
-            _range(start_ns, end_ns),
-            greatest=True,
-        )
+        now = self._asked()
+        range_ns = _range(start_ns, end_ns)
+        return attribute_queries.extreme(now, one(now.attributes, quark), range_ns, greatest=True)
 
     def minimum(self, quark: One, start_ns: int, end_ns: int) -> int | float | None:
         """Return the least number an attribute had in [start_ns, end_ns); see `maximum`."""
-        return attribute_queries.extreme(
-            self,
-            self._asked(),
-            one(self.attributes, quark),
-            _range(start_ns, end_ns),
-            greatest=False,
-        )
+        now = self._asked()
+        range_ns = _range(start_ns, end_ns)
+        return attribute_queries.extreme(now, one(now.attributes, quark), range_ns, greatest=False)
 
     def average(self, quark: One, start_ns: int, end_ns: int) -> float:
         """Return an attribute's mean over the time in [start_ns, end_ns), exact for integers.
@@ -498,9 +467,8 @@ class History:
         >>> builder.close(4).average(queue, 1, 5)
         3.0
         """
-        return attribute_queries.average(
-            self, self._asked(), one(self.attributes, quark), *_range(start_ns, end_ns)
-        )
+        now = self._asked()
+        return attribute_queries.average(now, one(now.attributes, quark), _range(start_ns, end_ns))
 
     def stack_top(self, quark: One, time_ns: int) -> Interval | None:
         """Return the interval of the value on top of a stack at a time; None if it is empty.
@@ -510,7 +478,8 @@ class History:
             StateTypeError: If it holds something else than a depth.
             TimeRangeError: If the time lies outside the history.
         """
-        return attribute_queries.stack_top(self, one(self.attributes, quark), time_ns)
+        now = self._asked()
+        return attribute_queries.stack_top(now, one(now.attributes, quark), time_ns)
 
     def spans(
         self,

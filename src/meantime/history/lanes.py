@@ -1,22 +1,39 @@
-"""Lane declarations as callers and files give them, checked when they are given."""
+"""Lanes: their declarations, checked when they are given, and the attributes they apply to."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from types import NoneType
-from typing import TYPE_CHECKING, Any, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, get_args
+
+import numpy as np
 
 from meantime.attributes import format_pattern, parse_pattern
+from meantime.columns import Mixed
 from meantime.errors import UsageError
+from meantime.kernels.tail import FLOAT, INT, STR, UNTYPED
 from meantime.trace import LaneDeclaration, LaneKind, State
 
 if TYPE_CHECKING:
     from meantime.attributes import Pattern
+    from meantime.columns import Int32s
+    from meantime.history.snapshot import Snapshot
 
-__all__ = ["StateLike", "lane_of"]
+__all__ = ["Lane", "StateLike", "drawable_lanes", "lane_of"]
 
 # A state of a lane: itself, its name, or its name and what else is known of it.
 StateLike: TypeAlias = "State | str | Mapping[str, Any]"
+
+# Lanes of other kinds are made of the attributes below theirs.
+_FLAT = {"state", "counter"}
+_SMALL_INT = 255
+
+
+class Lane(NamedTuple):
+    """A lane declaration, and the attributes of this history that it means."""
+
+    declaration: LaneDeclaration
+    quarks: Int32s
 
 
 def lane_of(  # noqa: PLR0917 - the fields of a declaration, in their order
@@ -66,3 +83,42 @@ def _state_of(state: object, row: int) -> State:
             " and maybe a value (an int) and a color (a text)"
         )
     return state
+
+
+def drawable_lanes(snapshot: Snapshot) -> list[Lane]:
+    """Return the declared lanes, and those of attributes with values that none applies to."""
+    attributes = snapshot.attributes
+    declared = [
+        Lane(declaration, attributes.quarks(declaration.pattern))
+        for declaration in snapshot.metadata.lanes
+    ]
+    kinds = snapshot.kinds.copy()
+    for lane in declared:
+        kinds[lane.quarks] = UNTYPED
+        if lane.declaration.kind not in _FLAT:
+            for quark in lane.quarks.tolist():
+                kinds[attributes.children(quark, recursive=True)] = UNTYPED
+    small = np.zeros(len(kinds), np.bool_)
+    for quark in np.flatnonzero(kinds == INT).tolist():
+        low, high = _extremes(snapshot, quark)
+        small[quark] = 0 <= low <= high <= _SMALL_INT
+    state, counter = LaneDeclaration(""), LaneDeclaration("", kind="counter")
+    others = (
+        (state, kinds == STR),
+        (state, small),
+        (counter, (kinds == FLOAT) | ((kinds == INT) & ~small)),
+    )
+    return declared + [
+        Lane(declaration, np.flatnonzero(which).astype(np.int32))
+        for declaration, which in others
+        if which.any()
+    ]
+
+
+def _extremes(snapshot: Snapshot, quark: int) -> tuple[int, int]:
+    """Return the least and the greatest value of an attribute of integers."""
+    whole = (snapshot.segments.start_ns, snapshot.segments.end_ns)
+    values = snapshot.gather(np.array([quark], np.int32), whole).value
+    assert isinstance(values, Mixed)
+    words = values.words[values.kinds == INT]
+    return int(words.min(initial=0)), int(words.max(initial=0))

@@ -24,6 +24,7 @@ __all__ = [
     "AFTER_ALL",
     "BEFORE_ALL",
     "OUTSIDE",
+    "checked_time",
     "fits",
     "quark_of",
     "quarks_of",
@@ -55,6 +56,18 @@ def time_of(time_ns: int) -> int:
         TypeError: If it is a float or no number.
     """
     return _whole(time_ns, _TIME)
+
+
+def checked_time(time_ns: int) -> int:
+    """Return the time of a change as an int; raises as `time_of` does.
+
+    Raises:
+        TimeRangeError: If a history cannot hold it.
+    """
+    time_ns = time_of(time_ns)
+    if not BEFORE_ALL < time_ns < AFTER_ALL:
+        raise TimeRangeError(f"{time_ns} ns: {OUTSIDE}")
+    return time_ns
 
 
 def times_of(times_ns: Sequence[int] | Int64s) -> Int64s:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from meantime.history.directory.read import LoadedHistory
     from meantime.history.segment import Segment
 
-__all__ = ["Sealer", "chunks"]
+__all__ = ["Sealer", "Sink", "chunks"]
 
 _CHUNK_ROWS = 2**16
 _INT64 = np.iinfo(np.int64)

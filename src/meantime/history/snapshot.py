@@ -13,7 +13,7 @@ from meantime.history.numbers import quark_of, quarks_of, time_of, times_of
 from meantime.history.results import Interval, Intervals, Sample
 from meantime.history.segment_source import cut_groups
 from meantime.history.values import value_of
-from meantime.kernels.tail import FLOAT, INT, STR, UNTYPED
+from meantime.kernels.tail import STR
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from meantime.metadata import TraceMetadata
 
 __all__ = ["Snapshot"]
-
-
-_SMALL_INT = 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,29 +177,6 @@ class Snapshot:
         text = self.is_text(asked)
         where = asked if text else np.repeat(asked, len(times))
         return Sample(asked, times, self.column(where, word, (meta & 1) != 0, text=text))
-
-    def undeclared(self, declared: Sequence[Int32s]) -> tuple[Int32s, Int32s, Int32s]:
-        """Return the attributes not declared that hold strings, small integers, other numbers."""
-        kinds = self.kinds.copy()
-        for quarks in declared:
-            kinds[quarks] = UNTYPED
-        small = np.zeros(len(kinds), np.bool_)
-        for quark in np.flatnonzero(kinds == INT).tolist():
-            low, high = self.extremes(quark)
-            small[quark] = 0 <= low <= high <= _SMALL_INT
-        large = (kinds == FLOAT) | ((kinds == INT) & ~small)
-        strings, small_ints, numbers = (
-            np.flatnonzero(which).astype(np.int32) for which in (kinds == STR, small, large)
-        )
-        return strings, small_ints, numbers
-
-    def extremes(self, quark: int) -> tuple[int, int]:
-        """Return the least and the greatest value of an attribute of integers."""
-        whole = (self.segments.start_ns, self.segments.end_ns)
-        values = self.gather(np.array([quark], np.int32), whole).value
-        assert isinstance(values, Mixed)
-        words = values.words[values.kinds == INT]
-        return int(words.min(initial=0)), int(words.max(initial=0))
 
     def query(
         self, quarks: Sequence[int] | Int32s, start_ns: int | None, end_ns: int | None

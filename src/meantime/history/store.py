@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from meantime.columns import Int32s, Int64s, Value
     from meantime.history.directory.read import LoadedHistory
-    from meantime.history.directory.write import DirectoryWriter
     from meantime.history.sealed import SealedSegments
+    from meantime.history.sealer import Sink
 
 __all__ = ["Store"]
 
@@ -58,7 +58,7 @@ class Store:
         # This one runs a million times a second.
         self._tail = self.sealer.tail
 
-    def keep_in(self, sink: DirectoryWriter) -> None:
+    def keep_in(self, sink: Sink) -> None:
         """Store segments, and log what waits for one, in a directory from now on."""
         self.sealer.keep_in(sink)
         self._tail = self.sealer.tail

@@ -10,6 +10,7 @@ import numpy as np
 
 from meantime.attributes import ROOT
 from meantime.errors import HistoryError, QuarkError, StateTypeError
+from meantime.history.values import Strings, word_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,7 +22,7 @@ __all__ = [
     "ACTIONS",
     "AttributePool",
     "AttributeQueue",
-    "check_amount",
+    "check_action",
     "pop",
     "push",
     "remove",
@@ -135,6 +136,19 @@ ACTIONS: dict[str, Callable[[Building, int, int, Value], Value | None]] = {
     "increment": increment,
     "remove": remove,
 }
+
+
+def check_action(builder: Building, action: str, time_ns: int, quark: int, value: Value) -> None:
+    """Raise what an action would raise now, as far as that is known, and change nothing."""
+    if action in {"modify", "remove"}:
+        builder.check_change(time_ns, quark, value)
+    elif action == "increment":
+        check_amount(builder, quark, value)
+        builder.check_change(time_ns, quark, value)
+    elif action == "push":
+        # the attribute that the value goes to depends on the depth at that time
+        word_of(value, Strings())
+        builder.check_change(time_ns, quark, 1)
 
 
 class AttributeQueue:

@@ -1,0 +1,35 @@
+"""From all that was put in to the finished history."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from meantime.history.directory.segments import stored_pyramids
+from meantime.history.pyramid import Pyramids
+from meantime.history.sealed import SealedSegments
+from meantime.history.validation import Limits
+
+if TYPE_CHECKING:
+    from meantime.history.contents import Contents
+    from meantime.history.directory.write import DirectoryWriter
+    from meantime.history.snapshot import Snapshot
+    from meantime.history.tables import Tables
+
+__all__ = ["finish"]
+
+
+def finish(
+    contents: Contents, directory: DirectoryWriter | None, end_ns: int | None, tables: Tables | None
+) -> Snapshot:
+    """Return the finished history, which is closed in its directory, if it has one."""
+    finished = contents.finish(end_ns, tables)
+    segments = finished.segments
+    assert isinstance(segments, SealedSegments)
+    if directory is None:
+        segments.pyramids = Pyramids(segments.searched, segments.segments, finished.kinds)
+        return finished
+    directory.close(finished)
+    limits = Limits(finished.kinds, len(finished.strings), len(finished.tags))
+    segments.pyramids = stored_pyramids(segments, directory.segments, limits)
+    return replace(finished, path=directory.path)
