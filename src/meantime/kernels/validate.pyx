@@ -20,9 +20,14 @@ cdef struct Limit:
 
 cdef inline bint right(
     const Limit* limit, const uint8_t* rows, const uint64_t* payload, Py_ssize_t count,
-    uint64_t most_code, uint64_t lasts_ns, bint wide,
+    uint64_t most_code, uint64_t lasts_ns, bint wide, bint tagged, bint long_times,
 ) noexcept nogil:
-    """Whether all rows of a run can be right; the hot path, so what is found is only summed up."""
+    """Whether all rows of a run can be right; the hot path, so what is found is only summed up.
+
+    `wide`, `tagged` and `long_times` are constants of each call, which the compiler makes a loop
+    of its own for. Codes, tags and times below 2^63 are compared by a difference, which is
+    negative if one is too large or a time is before the one before it.
+    """
     cdef Py_ssize_t row
     cdef uint64_t packed, field, time, before = 0, bad = 0
     cdef uint64_t row_mask = limit.row_mask, payload_mask = limit.payload_mask
@@ -36,10 +41,14 @@ cdef inline bint right(
             field = payload[row]
             bad |= <uint64_t>(field > payload_mask) << 63
         else:
-            field = packed & payload_mask
-        # The differences of codes and tags, which have less than 64 bits, are negative if too large.
-        bad |= (most_code - (field & code_mask)) | (most_tag - (field >> code_bits))
-        bad |= <uint64_t>(time < before) << 63
+            field = packed
+        bad |= most_code - (field & code_mask)
+        if tagged:
+            bad |= most_tag - ((field & payload_mask) >> code_bits)
+        if long_times:
+            bad |= <uint64_t>(time < before) << 63
+        else:
+            bad |= time - before
         before = time
     return not bad >> 63 and before <= lasts_ns
 
@@ -62,7 +71,8 @@ def segment_rows(
     the rows; `payload` is empty where payloads are in the rows. The index was checked before.
     """
     cdef Py_ssize_t run, first, count, runs = most_code.shape[0]
-    cdef bint wide = payload.shape[0] > 0, good
+    cdef bint wide = payload.shape[0] > 0, tagged = payload_bits > code_bits, good
+    cdef bint long_times = wide or 8 * width - payload_bits > 63
     cdef Limit limit
     limit.row_mask = (~<uint64_t>0) >> (64 - 8 * width)
     limit.payload_mask = ((<uint64_t>1) << payload_bits) - 1
@@ -78,11 +88,22 @@ def segment_rows(
             if wide:
                 good = right(
                     &limit, &rows[first * width], &payload[first], count, most_code[run], lasts_ns,
-                    True,
+                    True, True, True,
+                )
+            elif long_times:
+                good = right(
+                    &limit, &rows[first * width], NULL, count, most_code[run], lasts_ns,
+                    False, True, True,
+                )
+            elif tagged:
+                good = right(
+                    &limit, &rows[first * width], NULL, count, most_code[run], lasts_ns,
+                    False, True, False,
                 )
             else:
                 good = right(
-                    &limit, &rows[first * width], NULL, count, most_code[run], lasts_ns, False
+                    &limit, &rows[first * width], NULL, count, most_code[run], lasts_ns,
+                    False, False, False,
                 )
         if not good:
             return run
