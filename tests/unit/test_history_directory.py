@@ -215,7 +215,7 @@ def test_an_older_version_is_read_through_a_step_for_each_version(
 ) -> None:
     old = older(path, closed=True)
     before = contents(old)
-    with pytest.raises(InputError, match=r"000000\.seg: .*says what cannot be"):
+    with pytest.raises(InputError, match=r"000000\.seg: .*is invalid"):
         picture(open_history(old))
     monkeypatch.setattr(loading, "VERSION", 3)
     steps = {1: rename_texts, 2: lambda record: record}
@@ -237,7 +237,7 @@ def test_an_unfinished_history_of_an_older_version_does_not_go_on(
     monkeypatch.setattr("meantime.history.directory.resume.VERSION", 2)
 
     assert picture(open_history(old)).split() == ["a", ".xxxx", "b", "....y"]
-    with pytest.raises(HistoryError, match="is of version 1 of the format, and would go on in 2"):
+    with pytest.raises(HistoryError, match="version 1 of the format, and would continue in 2"):
         HistoryBuilder(old, resume=True)
 
 
@@ -411,7 +411,7 @@ def test_a_pyramid_that_says_something_else_is_found(counter: Path) -> None:
     arrays["high"][0] += 1
     pyramid.write_bytes(b"".join(pack_pyramid(arrays, checksum)))
 
-    with pytest.raises(InputError, match="says something else than its segment"):
+    with pytest.raises(InputError, match="does not match its segment"):
         check(counter)
 
 

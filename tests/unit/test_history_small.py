@@ -47,9 +47,9 @@ def test_many_changes_at_one_instant_take_no_more_room_each(
     logs: list[bool] = []
     log = directory.DirectoryWriter.log
 
-    def counted(self: directory.DirectoryWriter, sealer: Sealer, *, anew: bool) -> None:
-        logs.append(anew)
-        log(self, sealer, anew=anew)
+    def counted(self: directory.DirectoryWriter, sealer: Sealer, *, new_log: bool) -> None:
+        logs.append(new_log)
+        log(self, sealer, new_log=new_log)
 
     monkeypatch.setattr(directory.DirectoryWriter, "log", counted)
     builder = HistoryBuilder(path if kept else None)
@@ -234,7 +234,7 @@ def test_a_history_on_disk_pickles_as_its_path(path: Path) -> None:
 def test_a_history_in_memory_says_that_it_does_not_pickle() -> None:
     builder = HistoryBuilder()
     for history in (builder.history, history_from_spans({"main": [("a", 0, 10)]})):
-        with pytest.raises(HistoryError, match=r"^a history in memory cannot be pickled: "):
+        with pytest.raises(HistoryError, match=r"^a history in memory cannot be pickled; "):
             pickle.dumps(history)
 
 

@@ -206,16 +206,16 @@ def row_bits(row: int, number: int) -> Callable[[Sections], None]:
         (put("offsets", 5, 4 * ROWS), "the index is wrong: offsets"),
         (put("carry_start", 1, 2**62), "the index is wrong: carry_start"),
         (put("form", 1, 4), "the index is wrong: form"),
-        (put("form", 0, 3), "says what cannot be: the rows of the attribute 0"),
-        (put("form", 3, 0), "says what cannot be: the rows of the attribute 3"),
+        (put("form", 0, 3), "is invalid: the rows of the attribute 0"),
+        (put("form", 3, 0), "is invalid: the rows of the attribute 3"),
         (put("origin", 3, 2**62), "the index is wrong: origin"),
         (put("origin", 3, -5000), "the index is wrong: origin"),
         (put("origin", 3, 5000), "the index is wrong: origin"),
         (put("origin", 2, 2**40), "the index is wrong: origin"),
-        (row_bits(5, 0b111), "says what cannot be: the rows of the attribute 0"),
-        (row_bits(5, 0b111 << 3), "says what cannot be: the rows of the attribute 0"),
-        (row_bits(2, 0xFF << 16), "says what cannot be: the rows of the attribute 0"),
-        (row_bits(ROWS - 1, 0xFF << 16), "says what cannot be: the rows of the attribute 0"),
+        (row_bits(5, 0b111), "is invalid: the rows of the attribute 0"),
+        (row_bits(5, 0b111 << 3), "is invalid: the rows of the attribute 0"),
+        (row_bits(2, 0xFF << 16), "is invalid: the rows of the attribute 0"),
+        (row_bits(ROWS - 1, 0xFF << 16), "is invalid: the rows of the attribute 0"),
     ],
 )
 def test_a_segment_that_cannot_be_is_refused_by_all(
@@ -232,8 +232,8 @@ def test_a_segment_that_cannot_be_is_refused_by_all(
 @pytest.mark.parametrize(
     ("meta", "word", "what"),
     [
-        (0, 2, "carry: a string that is not there"),
-        (0, -1, "carry: a string that is not there"),
+        (0, 2, "carry: a string that does not exist"),
+        (0, -1, "carry: a string that does not exist"),
         (11, 0, "carry: a tag that is not defined"),
     ],
 )
@@ -246,7 +246,7 @@ def test_a_carried_state_that_cannot_be_is_refused(
 
     damage_segment(path, change)
 
-    assert f"says what cannot be: {what}; " in refused(path, capsys)
+    assert f"is invalid: {what}; " in refused(path, capsys)
 
 
 @pytest.mark.parametrize(
@@ -310,8 +310,8 @@ def drop(name: str) -> Callable[[list[Record]], object]:
         (lambda records: records[1]["tags"][0].__setitem__(0, 2**40), "a tag is 1099511627776"),
         (lambda records: records[1]["tags"][0].__setitem__(1, []), "a tag is 0"),
         (lambda records: records[1]["kinds"][0].__setitem__(0, 9), "a type is of no attribute"),
-        (lambda records: records[1]["kinds"][1].__setitem__(0, 4), "there is no such type"),
-        (lambda records: records[2]["closed"].update(end_ns=3), "does not hold all changes"),
+        (lambda records: records[1]["kinds"][1].__setitem__(0, 4), "a type is unknown"),
+        (lambda records: records[2]["closed"].update(end_ns=3), "not all changes are in the range"),
         (lambda records: records[2]["closed"].update(start_ns=-(2**63)), "start_ns is -92"),
         (lambda records: records[2]["closed"].update(start_ns=0.5), "start_ns is 0.5"),
         (lambda records: records[2].update(closed=[]), "it is neither of a segment nor the last"),
@@ -408,7 +408,7 @@ def test_a_table_that_cannot_be_is_refused_by_all(
 
     told = refused(path, capsys)
 
-    assert told.startswith("tables: says what cannot be: ")
+    assert told.startswith("tables: is invalid: ")
 
 
 @pytest.mark.parametrize("kind", ["|O", "<f8", "<i2", "nonsense", "<M8[ns]"])
@@ -456,8 +456,8 @@ def test_a_pyramid_that_cannot_be_is_named_and_changes_no_answer(
     after = open_history(path)
 
     assert (after.shares([0], bins=3).ns.tolist(), after.average(1, 5, 19 * 10**9)) == answers
-    assert "000000.pyr: byte 0: says what cannot be: " in caplog.text
-    with pytest.raises(InputError, match=r"000000\.pyr: byte 0: says what cannot be: "):
+    assert "000000.pyr: byte 0: is invalid: " in caplog.text
+    with pytest.raises(InputError, match=r"000000\.pyr: byte 0: is invalid: "):
         check(path)
 
 
@@ -549,7 +549,7 @@ def set_record(**members: object) -> Callable[[Record, Sections], None]:
         (set_number("quark", -1), "a change of no attribute"),
         (set_number("time_ns", -(2**63)), "a change at a time that does not fit"),
         (set_number("time_ns", -5), "a: a change at -5 ns comes after one at"),
-        (set_number("word", 7), "a string that is not there"),
+        (set_number("word", 7), "a string that does not exist"),
         (set_record(late_bytes=-1), "late_bytes is -1"),
         (set_record(replaced=None), "replaced is None"),
         (set_record(capacity=2**50), "capacity is 1125899906842624"),
@@ -558,7 +558,7 @@ def set_record(**members: object) -> Callable[[Record, Sections], None]:
         (set_record(later=[[0, 9, 1, "modify"]]), "quark is 9"),
         (set_record(later=[[0, 0, [], "modify"]]), r"later is \[0, 0, \[\], 'modify'\]"),
         (set_record(later=[[0, 0, 1, "update"]]), "later is"),
-        (set_record(kinds=[[0], [9]]), "there is no such type"),
+        (set_record(kinds=[[0], [9]]), "a type is unknown"),
     ],
 )
 def test_a_log_that_cannot_be_is_refused(

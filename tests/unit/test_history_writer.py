@@ -27,7 +27,7 @@ def path(tmp_path: Path) -> Path:
 
 FULL = (
     r"x\.mth/[^ ]*: No space left on device; the unfinished history in [^ ]*/x\.mth keeps what was"
-    r" written before, and goes on from there when it is built again$"
+    r" written before; a resumed build continues from there$"
 )
 
 
@@ -259,7 +259,7 @@ def test_a_forked_child_neither_writes_nor_lets_go(path: Path) -> None:
 
     with os.fdopen(reading) as told:
         assert told.read() == (
-            f"{path}: the process that builds it goes on with it, not this one, its child"
+            f"{path}: this process was forked from the one that builds it, which continues"
         )
     with pytest.raises(OutputError, match="is building it"):
         HistoryBuilder(path, resume=True)

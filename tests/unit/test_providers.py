@@ -179,7 +179,7 @@ def test_only_the_present_can_be_kept() -> None:
     a = history.quark("Files", "a", "bytes")
     assert history.state(a, 6) == whole.state(a, 6)
     assert history.maximum(a, 6, 9) == 7
-    with pytest.raises(NotKeptError, match="Files/a/bytes: what was before 6 ns is not kept"):
+    with pytest.raises(NotKeptError, match="Files/a/bytes: states before 6 ns are not kept"):
         history.state(a, 5)
     for asked in (
         lambda: history.at(5),
@@ -213,7 +213,7 @@ def test_the_present_of_many_changes_takes_no_more_room() -> None:
 
 
 def test_what_cannot_be_kept_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="nothing for a path"):
+    with pytest.raises(UsageError, match="leave out the path"):
         HistoryBuilder(tmp_path / "x.mth", keep="ongoing")
     with pytest.raises(UsageError, match="'everything'"):
         HistoryBuilder(keep="nothing")  # type: ignore[arg-type]
@@ -238,7 +238,7 @@ def test_what_fails_in_a_provider_is_told_with_its_place_and_event() -> None:
     ) as failed:
         meantime.build([Event(1, "read", {"fd": 9})], Files)
     assert isinstance(failed.value.__cause__, KeyError)
-    with pytest.raises(ProviderError, match="Files: Depth holds"):
+    with pytest.raises(ProviderError, match="Files: Depth is"):
         meantime.build([Event(1, "x")], Mistyped)
     with pytest.raises(ProviderError, match="neither handle nor handle_batch"):
         meantime.build([Event(1, "x")], meantime.StateProvider)

@@ -38,13 +38,13 @@ class StateQueries(Protocol):
         """Where it ends."""
 
     def state(self, quark: int, time_ns: int) -> Interval:
-        """Return the interval of an attribute that holds a time."""
+        """Return the interval of an attribute that contains a time."""
 
 
 def iterate(
     history: StateQueries, quark: int, from_ns: int, *, backwards: bool
 ) -> Iterator[Interval]:
-    """Yield the interval that holds a time, and those after or before it."""
+    """Yield the interval that contains a time, and those after or before it."""
     interval = history.state(quark, from_ns)
     while True:
         yield interval
@@ -69,7 +69,7 @@ def _numbers(
     if not isinstance(intervals.value, Mixed):
         if (intervals.value.codes >= 0).any():
             name = snapshot.attributes.text(quark)
-            raise StateTypeError(f"{name} holds strings: only numbers can be compared and averaged")
+            raise StateTypeError(f"{name} has strings: only numbers can be compared and averaged")
         return [], lasted_ns[:0]
     there = intervals.value.kinds > 0
     words = intervals.value.words[there]
@@ -119,6 +119,6 @@ def stack_top(snapshot: Snapshot, quark: int, time_ns: int) -> Interval | None:
     depth = snapshot.state(quark, time_ns).value
     if depth is not None and not isinstance(depth, int):
         name = snapshot.attributes.text(quark)
-        raise StateTypeError(f"{name} holds {depth!r}: a stack's attribute holds its depth, an int")
+        raise StateTypeError(f"{name} is {depth!r}: the attribute of a stack is its depth, an int")
     child = snapshot.attributes.find(str(depth), parent=quark) if depth else None
     return None if child is None else snapshot.state(child, time_ns)

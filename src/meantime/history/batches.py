@@ -1,6 +1,6 @@
 """What every batch and fact of a trace must keep to before a history takes it.
 
-Readers check what their format says; this is the one place where numbers enter a history, so that
+Readers check the rules of their format; all numbers enter a history through this module, so that
 compiled code and arithmetic behind it need not ask again.
 """
 
@@ -49,7 +49,7 @@ _CODES: dict[type, tuple[tuple[str, str, int], ...]] = {
 }
 # Which column names what a row is about.
 _ABOUT = {Spans: "thread", Samples: "thread", Flows: "from_entity"}
-# Tables that may be filled only when all batches are out: their codes are checked at the end.
+# Tables that are complete only after the last batch: their codes are checked at the end.
 _LATER = ("tags", "stacks")
 
 
@@ -151,7 +151,7 @@ class Border:
         for what, (from_ns, to_ns) in ranges:
             if not BEFORE_ALL < from_ns <= to_ns <= AFTER_ALL:
                 raise InputError(
-                    trace.source, f"{what}, [{from_ns}, {to_ns}) ns: {OUTSIDE}, in order"
+                    trace.source, f"{what}, from {from_ns} to {to_ns} ns: {OUTSIDE}, in order"
                 )
         if trace.bounds is not None:
             self._reach(trace.bounds[0], trace.bounds[1] - 1)

@@ -54,8 +54,8 @@ _INT64 = np.iinfo(np.int64)
 class HistoryBuilder:
     """Builds a `History` from changes.
 
-    A change says that from a time on an attribute has a value. The changes of one attribute must
-    come in order of time; across attributes any order will do. An attribute has no state (None)
+    A change sets the value of an attribute from a time on. The changes of one attribute must come
+    in order of time; across attributes any order is accepted. An attribute has no state (None)
     until its first change. Its type is that of its first value.
 
     >>> builder = HistoryBuilder()
@@ -69,7 +69,7 @@ class HistoryBuilder:
         path: The directory to keep it in, `NAME.mth`; None keeps it in memory.
         start_ns: Where the history begins, if no change is earlier.
         origin_ns: UTC of the history's time 0, in nanoseconds since 1970, if known.
-        reorder_ns: How late the changes of an attribute may come; they are held back that long.
+        reorder_ns: How late the changes of an attribute may come; they are delayed by that long.
         keep: `"ongoing"` keeps only the current state of each attribute: earlier states cannot be
             queried, and no events, spans and samples are kept.
         clock: The clock that its times are of.
@@ -82,8 +82,8 @@ class HistoryBuilder:
         InputError: If the history to be resumed is damaged.
 
     Attributes:
-        contents: What was put in so far.
-        journal: Scheduled changes, and what a resumed build skips.
+        contents: The history so far.
+        journal: Scheduled changes, and the operations that a resumed build skips.
     """
 
     def __init__(
@@ -99,13 +99,11 @@ class HistoryBuilder:
     ) -> None:
         if keep not in ("everything", "ongoing"):
             raise UsageError(
-                f"keep is {keep!r}: here it is 'everything' or 'ongoing'; for checkpoints an input"
-                " must be read again, see meantime.build"
+                f"keep is {keep!r}: choose 'everything' or 'ongoing'; checkpoints need an input"
+                " that can be read again, see meantime.build"
             )
         if keep == "ongoing" and path is not None:
-            raise UsageError(
-                f"{path}: keep='ongoing' stores nothing, so there is nothing for a path"
-            )
+            raise UsageError(f"{path}: keep='ongoing' stores nothing: leave out the path")
         clock = clock or Clock()
         if origin_ns is not None:
             clock = replace(clock, utc_at_origin_ns=origin_ns)
@@ -115,7 +113,7 @@ class HistoryBuilder:
         self.journal = Journal(self._apply)
         self._keep = keep
         self._changes = 0
-        # Quarks below this are known to the store.
+        # The store has arrays for quarks below this.
         self._reserved = 0
         self._snapshot: tuple[tuple[int, int, TraceMetadata], Snapshot] | None = None
         self._closed: Snapshot | None = None
@@ -154,12 +152,12 @@ class HistoryBuilder:
 
     @property
     def position(self) -> Any:
-        """Where in the input you are: anything JSON can say, kept with the changes before it.
+        """Your position in the input: any JSON value, stored with the changes before it.
 
-        After `resume=True` it is what it was when the last change that was kept came. Do again all
-        that came after it was set: what was kept of that is skipped, and as long as it is `pop`
-        returns None and `ongoing` what was kept last. To set it to the same once more before that
-        is no harm. Where it was never set, go on with what is new.
+        After `resume=True` it is the position that was set before the last stored change. Repeat
+        all operations that followed it: those that were stored are skipped; meanwhile `pop` returns
+        None, and `ongoing` the last stored value. Setting the same position again first changes
+        nothing. If no position was ever set, continue with new changes.
         """
         return self.journal.position
 
@@ -172,23 +170,23 @@ class HistoryBuilder:
 
         Raises:
             HistoryClosedError: If something is missing of it, and the history was closed.
-            QuarkError: If the path is empty, or there is no such parent.
+            QuarkError: If the path is empty, or the parent does not exist.
         """
         return self.contents.attributes.add(path, parent)
 
     def modify(self, time_ns: int, quark: int, value: Value, tag: int | None = None) -> None:
         """Set the value of an attribute from `time_ns` on.
 
-        Setting the value and tag that it has already is no change. A change at the time when its
+        Setting the value and tag that it already has changes nothing. A change at the time when its
         current state began replaces that state.
 
         Raises:
-            QuarkError: If there is no such attribute.
+            QuarkError: If the attribute does not exist.
             StateTypeError: If the value is not of the attribute's type.
             TimeOrderError: If the time is before the attribute's last change.
             TimeRangeError: If the time does not fit.
         """
-        # This runs a million times a second: what other operations call is written out here.
+        # This runs a million times a second, so the helpers of other operations are inlined.
         contents, journal = self.contents, self.journal
         if not journal.nested:
             if self._directory is not None and not self._begin():
@@ -216,7 +214,7 @@ class HistoryBuilder:
         values: Coded | Sequence[Value] | Int64s | npt.NDArray[np.float64],
         tags: Sequence[int] | Int32s | None = None,
     ) -> None:
-        """Do as `modify` for each row, much faster.
+        """Call `modify` for each row, much faster.
 
         Args:
             times_ns: When; in order for each attribute.
@@ -225,7 +223,7 @@ class HistoryBuilder:
             tags: A tag per row, -1 for none.
 
         Raises:
-            HistoryError: As `modify` does; the rows before the one at fault were taken.
+            HistoryError: As `modify` does; the rows before the invalid one were put.
         """
         contents = self.contents
         times = times_of(times_ns)
@@ -263,9 +261,9 @@ class HistoryBuilder:
         code_of: Int32s,
         tags: Int32s | None,
     ) -> None:
-        """Do as `modify_many` for strings; `code_of` translates codes to this history's.
+        """Call `modify` for each row of strings; `code_of` translates codes to this history's.
 
-        For readers, whose strings are coded already: `contents.catalogue.strings` has the codes.
+        For readers, whose strings are coded: `contents.catalogue.strings` has the codes.
         """
         if not self._begin():
             return
@@ -275,10 +273,10 @@ class HistoryBuilder:
         self.journal.raise_failure()
 
     def update_ongoing(self, quark: int, value: Value) -> None:
-        """Replace the value that an attribute has now, from when it took it; its tag stays.
+        """Replace the current value of an attribute from the time it was set; its tag stays.
 
         Raises:
-            QuarkError: If there is no such attribute.
+            QuarkError: If the attribute does not exist.
             StateTypeError: If the value is not of the attribute's type.
         """
         if not self._begin():
@@ -286,15 +284,15 @@ class HistoryBuilder:
         contents = self.contents
         if contents.store.sealer.watcher is not None:
             raise HistoryError(
-                "keep='checkpoints' takes no update_ongoing: it would change what is before the"
-                " checkpoints"
+                "update_ongoing cannot be used with keep='checkpoints': it would change states"
+                " before the checkpoints"
             )
         word, null, kind = word_of(value, contents.catalogue.strings)
         quark = contents.checked_quark(quark)
         self._open_store().amend(quark, word, null, kind, contents.catalogue.start_ns)
 
     def push(self, time_ns: int, quark: int, value: Value) -> None:
-        """Put a value on an attribute's stack: its depth goes up, child DEPTH takes the value.
+        """Push a value on an attribute's stack: its depth goes up, and child DEPTH gets the value.
 
         >>> builder = HistoryBuilder()
         >>> stack = builder.quark("stack")
@@ -305,16 +303,16 @@ class HistoryBuilder:
 
         Raises:
             HistoryError: If the stack is 100,000 deep.
-            StateTypeError: If the attribute holds something else than a depth.
+            StateTypeError: If the attribute's value is not a depth.
         """
         if self._begin():
             self.journal.operate("push", time_ns, quark, value)
 
     def pop(self, time_ns: int, quark: int) -> Value:
-        """Take the top value off an attribute's stack and return it; None if there is none.
+        """Pop the top value off an attribute's stack and return it; None if it is empty.
 
         Raises:
-            StateTypeError: If the attribute holds something else than a depth.
+            StateTypeError: If the attribute's value is not a depth.
         """
         if not self._begin():
             return None
@@ -324,7 +322,7 @@ class HistoryBuilder:
         """Add to an attribute's number; no state counts as 0.
 
         Raises:
-            StateTypeError: If the attribute does not hold a number of the amount's type.
+            StateTypeError: If the attribute's value is not a number of the amount's type.
         """
         if self._begin():
             self.journal.operate("increment", time_ns, quark, amount)
@@ -342,22 +340,22 @@ class HistoryBuilder:
         *,
         action: Literal["modify", "push", "pop", "increment", "remove"] = "modify",
     ) -> None:
-        """Do something once a change at or after `time_ns` comes, before it; or at the end.
+        """Schedule an action before the first change at or after `time_ns`, or for the end.
 
-        Those of one time are done in the order in which they were asked for. In a provider they
-        wait for the next event at or after `time_ns`. What turns out then not to be possible takes
-        no other change down; the operation before which it was due raises it, after all were done.
+        Actions of one time are carried out in the order in which they were scheduled. In a provider
+        they precede the next event at or after `time_ns`. An action that fails stops no other; the
+        operation that it precedes raises its error after all were carried out.
 
         Raises:
-            QuarkError: If there is no such attribute.
+            QuarkError: If the attribute does not exist.
             StateTypeError: If the value is not of the attribute's type, as far as that is known.
             TimeOrderError: If the time is before the attribute's last change.
             TimeRangeError: If the time does not fit.
-            ValueError: If there is no such action.
+            ValueError: If the action does not exist.
         """
         if action not in structures.ACTIONS:
             actions = ", ".join(structures.ACTIONS)
-            raise ValueError(f"{action!r} is not an action: it is one of {actions}")
+            raise ValueError(f"unknown action {action!r}; choose one of {actions}")
         self.contents.checked_quark(quark)
         time_ns = checked_time(time_ns)
         if self._begin():
@@ -377,17 +375,17 @@ class HistoryBuilder:
             self.contents.refuse(status, time_ns, quark, kind)
 
     def advance(self, time_ns: int) -> None:
-        """Do what `later` put off until this time, in order of time.
+        """Carry out the actions scheduled up to this time, in order of time.
 
-        Changes do that by themselves; in a provider, events do.
+        Changes do so themselves; in a provider, events do.
         """
         self.journal.begin_event(time_ns)
 
     def ongoing(self, quark: int) -> Value:
-        """Return the value that an attribute has now.
+        """Return the current value of an attribute.
 
         Raises:
-            QuarkError: If there is no such attribute.
+            QuarkError: If the attribute does not exist.
         """
         contents = self.contents
         if self._closed is not None or not 0 <= quark < self._reserved:
@@ -397,10 +395,10 @@ class HistoryBuilder:
         return contents.store.ongoing(quark, contents.catalogue.strings.names)
 
     def ongoing_start(self, quark: int) -> int:
-        """Return when an attribute took the value that it has now.
+        """Return since when an attribute has its current value.
 
         Raises:
-            QuarkError: If there is no such attribute.
+            QuarkError: If the attribute does not exist.
         """
         store = self._open_store()
         start_ns = store.last_change_ns(self.contents.checked_quark(quark))
@@ -412,16 +410,16 @@ class HistoryBuilder:
             return
         self.journal.nested = True
         for quark, time_ns in ends:
-            # A state that began at that time has no length in the trace, but is its last word.
+            # A state that began at that time has no length in the trace, but it is the last one.
             if self.ongoing_start(quark) < time_ns:
                 self.modify(time_ns, quark, None)
         self.journal.nested = False
 
     def tag(self, fields: Mapping[str, Any], key: Any = None) -> int:
-        """Return the tag that stands for a set of named fields; a key gives one tag always.
+        """Return the tag of a set of named fields; equal keys always return the same tag.
 
-        Equal fields without a key are one tag. They are kept as JSON gives them back: names are
-        strings, and tuples lists.
+        Equal fields without a key are one tag. They are stored as JSON: names are strings, and
+        tuples become lists.
         """
         return self.contents.catalogue.tag(fields, key)
 
@@ -445,7 +443,7 @@ class HistoryBuilder:
         `{"name": "busy", "color": "#dd2222"}`.
 
         Raises:
-            UsageError: If an argument is not what it should be.
+            UsageError: If an argument is invalid.
         """
         lane = lane_of(pattern, kind, entity_kind, label, states, unit)
         catalogue = self.contents.catalogue
@@ -456,10 +454,10 @@ class HistoryBuilder:
 
     @property
     def history(self) -> History:
-        """What is known so far, to be asked while it grows: each question sees all changes.
+        """The history so far, which can be queried while it grows: each query sees all changes.
 
-        It ends just after the latest change; the intervals that go on are marked `ongoing`. Changes
-        held back because of `reorder_ns` are not in it yet.
+        It ends just after the latest change; intervals without an end are marked `ongoing`. Changes
+        delayed by `reorder_ns` are not in it yet.
         """
         if self._history is None:
             self._history = History(self.snapshot)
@@ -504,7 +502,7 @@ class HistoryBuilder:
         return self.history
 
     def snapshot(self) -> Snapshot:
-        """Return the history as it is now; what `history` answers from."""
+        """Return the current state of the history, from which `history` answers."""
         if self._closed is not None:
             return self._closed
         if self._directory is not None:
@@ -548,14 +546,14 @@ class HistoryBuilder:
             return True
         if journal.skip_operation():
             return False
-        # The log is of the operations before this one.
+        # The log has the operations before this one.
         directory.tick(self.contents.store.sealer)
         journal.count_operation()
         return True
 
     def _open_store(self) -> Store:
         if self._closed is not None:
-            raise HistoryClosedError("this history was closed: it takes no more changes")
+            raise HistoryClosedError("this history was closed: it accepts no more changes")
         if self._directory is not None:
             self._directory.check()
         self._changes += 1

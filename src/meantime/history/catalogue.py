@@ -29,11 +29,11 @@ class Catalogue:
         attributes: The attribute tree.
         strings: The strings that values, names and categories are codes of.
         tags: By tag, its fields.
-        tag_log: Every definition of a tag in order: the tag, its fields, and the key it goes by.
+        tag_log: Every definition of a tag in order: the tag, its fields, and its key.
         start_ns: Where the history begins, if no change is earlier.
         metadata: The metadata so far; it is replaced as a whole.
-        anomalies: Its anomalies, which a builder counts while it goes on.
-        found: Further anomalies, which are known when the whole input was read.
+        anomalies: Its anomalies, which a builder counts while it builds.
+        found: Further anomalies, which are counted when the whole input was read.
     """
 
     def __init__(self, start_ns: int, clock: Clock) -> None:
@@ -66,9 +66,8 @@ class Catalogue:
         self.tags, self.tag_log, self._tag_keys = other.tags, other.tag_log, other._tag_keys
 
     def tag(self, fields: Mapping[str, Any], key: Any = None) -> int:
-        """Return the tag of a key, or of these very fields; a new one if need be."""
-        place = _tag_place(json_of(fields), key)
-        tag = self._tag_keys.setdefault(place, len(self.tags))
+        """Return the tag of a key, or of these very fields; a new one if there is none."""
+        tag = self._tag_keys.setdefault(_tag_key(json_of(fields), key), len(self.tags))
         if tag == len(self.tags):
             self.define_tag(tag, fields, key)
         return tag
@@ -91,10 +90,10 @@ class Catalogue:
     def recall_tag(self, tag: int, fields: dict[str, Any], key: Any) -> None:
         """Add a definition from another catalogue's log."""
         self.define_tag(tag, fields, key)
-        self._tag_keys.setdefault(_tag_place(fields, key), tag)
+        self._tag_keys.setdefault(_tag_key(fields, key), tag)
 
 
-def _tag_place(fields: Mapping[str, Any], key: Any) -> object:
+def _tag_key(fields: Mapping[str, Any], key: Any) -> object:
     if key is None:
         return ("fields", repr(sorted(fields.items())))
     return ("key", _frozen(json_of(key)))
@@ -110,7 +109,7 @@ def _frozen(value: Any) -> object:
 
 
 def json_of(value: Any) -> Any:
-    """Return a value as it is after it was written as JSON; what JSON cannot say stays as it is."""
+    """Return a value as it is after a round trip through JSON; other types stay as they are."""
     if isinstance(value, Mapping):
         return {_name_of(name): json_of(each) for name, each in value.items()}
     if isinstance(value, list | tuple):

@@ -17,7 +17,7 @@ __all__ = ["Changes", "TypedChanges"]
 
 
 class Changes(NamedTuple):
-    """Changes as columns, as a `Tail` holds them."""
+    """Changes as columns, as in a `Tail`."""
 
     time_ns: Int64s
     quark: Int32s
@@ -26,7 +26,7 @@ class Changes(NamedTuple):
 
     @classmethod
     def room(cls, rows: int) -> Changes:
-        """Return columns to be filled."""
+        """Return columns with uninitialised rows."""
         return cls(
             np.empty(rows, np.int64),
             np.empty(rows, np.int32),
@@ -55,13 +55,13 @@ class Changes(NamedTuple):
 
     def taken(self, rows: npt.NDArray[np.int32] | npt.NDArray[np.intp]) -> Changes:
         """Return these rows, in this order."""
-        places = rows.astype(np.intp, copy=False)
-        # `take` is several times faster than an index; what it takes from a file is in memory.
+        indices = rows.astype(np.intp, copy=False)
+        # `take` is several times faster than indexing, and copies rows of a file into memory.
         return Changes(
-            np.asarray(self.time_ns).take(places),
-            np.asarray(self.quark).take(places),
-            np.asarray(self.word).take(places),
-            np.asarray(self.meta).take(places),
+            np.asarray(self.time_ns).take(indices),
+            np.asarray(self.quark).take(indices),
+            np.asarray(self.word).take(indices),
+            np.asarray(self.meta).take(indices),
         )
 
     def in_order(self) -> Changes:

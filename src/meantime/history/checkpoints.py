@@ -1,9 +1,9 @@
-"""A history of which only checkpoints are kept: what is asked for is made anew from one of them.
+"""A history that stores only checkpoints, and rebuilds the range of a query from one of them.
 
-A checkpoint holds the state of every attribute, of the provider, and the place in the input. A
-question about a range is answered by a small history of that range: it begins with the states of a
-checkpoint, goes on with what the provider makes of the events after it, and ends with what is known
-of when each of its last states ended.
+A checkpoint has the state of every attribute and of the provider, and the position in the input. A
+query of a range is answered from segments of that range: they begin with the states of a
+checkpoint, continue with the changes that the provider derives from the events after it, and end
+when each of the last states ended.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ if TYPE_CHECKING:
 __all__ = ["build_checkpoints"]
 
 _INT64 = np.iinfo(np.int64)
-# The histories of so many ranges are kept.
+# The segments of so many ranges are kept.
 _REMEMBERED = 4
 
 
 class _Checkpoint(NamedTuple):
-    """What is known between two batches of events.
+    """The state of a build between two batches of events.
 
-    `first_ns` is when each attribute changed first between it and the next; the largest integer for
-    those that did not, and `earliest_ns` the least of them.
+    `first_ns` is when each attribute first changed between it and the next checkpoint, the largest
+    integer for those that did not; `earliest_ns` is the least of them.
     """
 
     position: Any
@@ -58,7 +58,7 @@ class _Checkpoint(NamedTuple):
 
 
 class _Recorder:
-    """Takes the checkpoints of a build."""
+    """Records the checkpoints of a build."""
 
     def __init__(self, builder: HistoryBuilder, provider: Provider) -> None:
         self._builder = builder
@@ -82,7 +82,7 @@ class _Recorder:
         np.minimum.at(self._first_ns, quark, time_ns)
 
     def after(self, runner: ProviderRunner) -> None:
-        """Take a checkpoint after a batch, unless it would cost more than what it saves."""
+        """Record a checkpoint after a batch, unless it would cost more than it saves."""
         builder = self._builder
         store = builder.contents.store
         self._batches += 1
@@ -105,15 +105,15 @@ class _Recorder:
         self._changes = 0
 
     def finish(self) -> None:
-        """Take the last one, when the build is at its end."""
+        """Record the last checkpoint, at the end of the build."""
         self._builder.contents.store.sealer.forget()
         self._seal()
 
 
 def build_checkpoints(reopen: Callable[[Any], Trace], provider: Provider) -> History:
-    """Return the history of a trace's events, of which only checkpoints are kept.
+    """Return the history of a trace's events, which stores only checkpoints.
 
-    `reopen` returns the trace from a position on, as its `Events` say it; None is the beginning.
+    `reopen` returns the trace from a position of its `Events` on; None is the beginning.
 
     Raises:
         InputError: If the trace cannot be read, or has no events.

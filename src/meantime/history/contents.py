@@ -44,8 +44,8 @@ _INT32 = np.iinfo(np.int32)
 class Contents:
     """The changes, names, metadata and event tables of a history that is being built.
 
-    It knows neither the order of operations nor a directory: a builder puts data in, and an
-    unfinished history on disk is read back into it.
+    It is independent of the order of operations and of a directory: a builder puts data in, and
+    an unfinished history on disk is read back into it.
 
     Args:
         catalogue: Names, tags and metadata.
@@ -84,8 +84,7 @@ class Contents:
         except HistoryError as error:
             raise InputError(
                 str(loaded.path),
-                f"the log says what cannot be: {error};"
-                " `meantime check --salvage` keeps what is whole",
+                f"the log is invalid: {error}; `meantime check --salvage` keeps what is whole",
             ) from None
 
     def put_verbatim(self, changes: TypedChanges) -> None:
@@ -105,8 +104,8 @@ class Contents:
         segments = store.finish(self.catalogue.start_ns, None)
         names = self.catalogue.strings.names
         points, flows = self.events.tables(names)
-        # Sorting spans and samples is too slow for every query: that waits for the finished
-        # history, and until then there are none.
+        # Sorting spans and samples is too slow for every query: only the finished history has
+        # them.
         spans = SpanCollector().table(names, self._thread_ranks)
         tables = Tables(points, flows, spans, SampleCollector().table(names))
         return self.snapshot_of(segments, tables, built=False)
@@ -152,7 +151,7 @@ class Contents:
         """Return a quark as an int.
 
         Raises:
-            QuarkError: If there is no such attribute.
+            QuarkError: If the attribute does not exist.
         """
         quark = quark_of(quark)
         if not 0 <= quark < len(self.attributes):
@@ -188,12 +187,12 @@ class Contents:
         if status == NO_TIME:
             raise TimeRangeError(f"{name}: a change at {time_ns} ns: {OUTSIDE}")
         if status == NO_CODE:
-            raise ValueError(f"{name}: a code at {time_ns} ns stands for no string of its column")
+            raise ValueError(f"{name}: a code at {time_ns} ns has no string in its column")
         if status == BACKWARDS:
             raise TimeOrderError(
                 f"{name}: a change at {time_ns} ns comes after one at"
                 f" {self.store.last_change_ns(quark)} ns; give the changes of an attribute in"
-                " order of time, or say with reorder_ns how late they may be"
+                " order of time, or set reorder_ns to how late they may be"
             )
         has = KIND_NAMES[self.store.kind(quark)]
         raise StateTypeError(f"{name} holds {has}: it cannot be set to {KIND_NAMES[kind]}")

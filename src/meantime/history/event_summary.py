@@ -24,21 +24,21 @@ _MOST_DIGITS = 40
 
 def thread_ranks(catalogue: Catalogue, quarks: Int32s) -> Int32s:
     """Return the ranks of threads: by process, each as the trace sorts them, then by id."""
-    keys = [_place_of(catalogue, quark) for quark in quarks.tolist()]
-    places = np.empty(len(keys), np.int32)
-    places[sorted(range(len(keys)), key=keys.__getitem__)] = np.arange(len(keys))
-    return places
+    keys = [_sort_key_of(catalogue, quark) for quark in quarks.tolist()]
+    ranks = np.empty(len(keys), np.int32)
+    ranks[sorted(range(len(keys)), key=keys.__getitem__)] = np.arange(len(keys))
+    return ranks
 
 
-def _place_of(catalogue: Catalogue, quark: int) -> list[tuple[int, bool, int, str]]:
-    place = []
+def _sort_key_of(catalogue: Catalogue, quark: int) -> list[tuple[int, bool, int, str]]:
+    key = []
     while quark != ROOT:
         name = catalogue.attributes.name(quark)
         digits = name.removeprefix("-")
         number = int(name) if digits.isdecimal() and len(digits) <= _MOST_DIGITS else 0
-        place.append((catalogue.metadata.sort_keys.get(quark, 0), name != THREADS, number, name))
+        key.append((catalogue.metadata.sort_keys.get(quark, 0), name != THREADS, number, name))
         quark = catalogue.attributes.parent(quark)
-    return place[::-1]
+    return key[::-1]
 
 
 def overlapping_spans(attributes: Attributes, spans: SpanTable) -> int:

@@ -1,4 +1,4 @@
-"""The tables of points and flows while they are being filled."""
+"""The tables of points and flows of a history that is being built."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class EventTables:
     def add_points(
         self, time_ns: Int64s, quark: Int32s, name: Int32s, arguments: Arguments | None = None
     ) -> None:
-        """Take instants on attributes; what they carried is places in `text`."""
+        """Take instants on attributes; their arguments are ranges of `text`."""
         if arguments is None:
             rows = len(time_ns)
             arguments = Arguments(np.zeros(rows, np.int64), np.zeros(rows, np.int32))

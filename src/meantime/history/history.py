@@ -1,4 +1,4 @@
-"""The noun that all queries and views take: the intervals of all attributes."""
+"""The argument of all queries and views: the intervals of all attributes."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ class History:
     """The intervals of all attributes over [start_ns, end_ns), and the event tables beside them.
 
     Made by `meantime.open` or a `HistoryBuilder`; once it is `built` it does not change. Times are
-    nanoseconds from its origin, ranges are half-open, and the intervals of each attribute tile the
-    whole range: where there is no state, the value is None.
+    nanoseconds from its origin, ranges are half-open, and the intervals of each attribute cover the
+    whole range without gaps: the value of no state is None.
 
     Times and quarks are integers, of Python or NumPy: floats, which are not exact, and
     `datetime64`, which counts from 1970, are a `TypeError` in every query. A `with` block closes
@@ -66,7 +66,7 @@ class History:
         self._with_spans: Snapshot | None = None
 
     def close(self) -> None:
-        """Let go of files and memory; whatever is asked afterwards raises `HistoryClosedError`."""
+        """Release files and memory; every query afterwards raises `HistoryClosedError`."""
         self._source = _closed
         self._snapshot = self._with_spans = None
 
@@ -80,19 +80,18 @@ class History:
         path = self._now().path
         if path is None:
             raise HistoryError(
-                "a history in memory cannot be pickled: keep it in a directory, and it is opened"
-                " there again"
+                "a history in memory cannot be pickled; one in a directory is pickled as its path"
             )
         return _reopened, (path.absolute(),)
 
     def _now(self) -> Snapshot:
-        """What is known now; it changes no more once the history is built."""
+        """The current snapshot, which is the last one once the history is built."""
         if self._snapshot is None or not self._snapshot.built:
             self._snapshot = self._source()
         return self._snapshot
 
     def _asked(self) -> Snapshot:
-        """What is known now, with the attributes that spans stand for once it is built."""
+        """The current snapshot; once it is built, with the attributes derived from spans."""
         now = self._now()
         if not now.built:
             return now
@@ -109,7 +108,7 @@ class History:
         """Wait until the history is built by another thread or process; return whether it is.
 
         Args:
-            timeout: How many seconds to wait; 0 only looks, None waits for ever.
+            timeout: How many seconds to wait; 0 only checks, None waits for ever.
         """
         until_s = None if timeout is None else time.monotonic() + timeout
         while not self.built:
@@ -120,7 +119,7 @@ class History:
 
     @property
     def built(self) -> bool:
-        """Whether the history is finished: it changes no more."""
+        """Whether the history is finished and no longer changes."""
         return self._now().built
 
     @property
@@ -140,52 +139,52 @@ class History:
 
     @property
     def title(self) -> str | None:
-        """What the trace calls itself, if it does."""
+        """The title of the trace, if it has one."""
         return self._now().metadata.title
 
     @property
     def descriptions(self) -> dict[int, str]:
-        """By quark, what the trace says about that attribute."""
+        """By quark, the description of that attribute in the trace."""
         return self._now().metadata.descriptions
 
     @property
     def names(self) -> dict[int, str]:
-        """By quark, what the trace calls that process, thread or task."""
+        """By quark, the name of that process, thread or task in the trace."""
         return self._now().metadata.names
 
     @property
     def sort_keys(self) -> dict[int, int]:
-        """By quark, where the trace wants it among its like."""
+        """By quark, the sort key of that process, thread or task in the trace."""
         return self._now().metadata.sort_keys
 
     @property
     def facts(self) -> dict[str, str]:
-        """What else the trace says of itself, by the trace's own names."""
+        """Further metadata of the trace, by the trace's own names."""
         return self._now().metadata.facts
 
     @property
     def lost(self) -> Sequence[tuple[int, int]]:
-        """Ranges [from_ns, to_ns) in which the tracer lost some of what happened."""
+        """Ranges [from_ns, to_ns) in which the tracer lost events."""
         return self._now().metadata.lost
 
     @property
     def anomalies(self) -> Anomalies:
-        """What was odd in the input, counted."""
+        """The oddities of the input, counted."""
         return self._now().metadata.anomalies
 
     @property
     def provenance(self) -> dict[str, str]:
-        """What it was made of: `source`, its `fingerprint`, `provider`; empty if not known."""
+        """What it was built from: `source`, its `fingerprint`, `provider`; empty if unknown."""
         return self._now().metadata.provenance
 
     @property
     def start_ns(self) -> int:
-        """Where the history begins."""
+        """The first time of the history."""
         return self._now().segments.start_ns
 
     @property
     def end_ns(self) -> int:
-        """Where it ends: the first time that is no longer in it."""
+        """The end of the history: the first time after it."""
         return self._now().segments.end_ns
 
     @property
@@ -195,31 +194,32 @@ class History:
 
     @property
     def bounds(self) -> tuple[int, int]:
-        """The window [begin_ns, finish_ns) of views and statistics; if not told, all of it."""
+        """The window [begin_ns, finish_ns) of views and statistics, by default all of it."""
         now = self._now()
         return now.metadata.bounds or (now.segments.start_ns, now.segments.end_ns)
 
     @property
     def lanes(self) -> list[Lane]:
-        """What can be drawn: the declarations, in order, and the attributes that each means.
+        """What can be drawn: the declarations, in order, and the attributes that each applies to.
 
-        Last come attributes with values that no declaration means: strings as states, integers of
-        0 to 255 as states, other numbers as counters; their declarations have the empty pattern.
+        Last come attributes with values that no declaration applies to: strings as states, integers
+        from 0 to 255 as states, other numbers as counters; their declarations have the empty
+        pattern.
         """
         return drawable_lanes(self._asked())
 
     def has_values(self, quarks: Many) -> npt.NDArray[np.bool_]:
-        """Return of each attribute whether it ever had a value."""
+        """Return for each attribute whether it ever had a value."""
         now = self._asked()
         return now.kinds[now.checked_quarks(many(now.attributes, quarks))] > 0
 
     def quark(self, *path: One, parent: int | None = None) -> int:
         """Return the quark of a path, below an attribute or from the top.
 
-        The path is its names one by one, one tuple of them, or one text: `"Threads/15"`.
+        The path is given as its names, a tuple of them, or one text: `"Threads/15"`.
 
         Raises:
-            AttributeNotFound: If there is none; the message lists the nearest names.
+            AttributeNotFound: If it does not exist; the message lists the nearest names.
         """
         if len(path) != 1 or parent is not None:
             return self.attributes.quark(*path, parent=parent)  # type: ignore[arg-type] # names
@@ -228,7 +228,7 @@ class History:
         return found
 
     def find(self, *path: One, parent: int | None = None) -> int | None:
-        """Return the quark of a path as `quark` takes it, or None where there is none."""
+        """Return the quark of a path, given as to `quark`, or None if it does not exist."""
         if all(isinstance(name, str) for name in path):
             found = self.attributes.find(*path, parent=parent)  # type: ignore[arg-type] # names
             if found is not None:
@@ -239,11 +239,11 @@ class History:
             return None
 
     def quarks(self, pattern: Pattern, parent: int | None = None) -> Int32s:
-        """Return the attributes that a pattern means; see `Attributes.quarks`."""
+        """Return the attributes that match a pattern; see `Attributes.quarks`."""
         return self.attributes.quarks(pattern, parent)
 
     def state(self, quark: One, time_ns: int) -> Interval:
-        """Return the interval of an attribute that holds a time.
+        """Return the interval of an attribute that contains a time.
 
         >>> from meantime.testing import history_from_picture
         >>> history = history_from_picture("disk0  aab.")
@@ -251,7 +251,7 @@ class History:
         Interval(quark=0, start_ns=0, end_ns=2, value='a', tag=None, ongoing=False)
 
         Raises:
-            QuarkError: If there is no such attribute.
+            QuarkError: If the attribute does not exist.
             TimeRangeError: If the time lies outside the history.
         """
         now = self._asked()
@@ -260,7 +260,7 @@ class History:
         return now.state(quark, time_ns)
 
     def at(self, time_ns: int) -> Intervals:
-        """Return the interval of every attribute that holds a time; row i is quark i.
+        """Return the interval of every attribute that contains a time; row i is quark i.
 
         Raises:
             TimeRangeError: If the time lies outside the history.
@@ -270,7 +270,7 @@ class History:
         return _with_paths(found, now.attributes)
 
     def states(self, quarks: Many, times_ns: Sequence[int] | Int64s) -> Intervals:
-        r"""Return many answers of `state` at once: row i is of attribute i at time i.
+        r"""Return the results of many calls of `state`: row i is attribute i at time i.
 
         >>> from meantime.testing import history_from_picture
         >>> history_from_picture("a  xy.\nb  .zz").states([1, 0], [2, 1])
@@ -279,9 +279,9 @@ class History:
           0: [1, 2) 'y'
 
         Raises:
-            QuarkError: If there is no such attribute.
+            QuarkError: If the attribute does not exist.
             TimeRangeError: If a time lies outside the history.
-            ValueError: If there are not as many times as attributes.
+            ValueError: If the numbers of times and attributes differ.
         """
         now = self._asked()
         attributes = now.attributes
@@ -294,11 +294,11 @@ class History:
         end_ns: int | None = None,
         resolution_ns: int | None = None,
     ) -> Intervals:
-        """Return the intervals that meet [start_ns, end_ns), each whole, as it is in the history.
+        """Return the intervals that overlap [start_ns, end_ns), each in full, not clipped.
 
-        Quark by quark in the order given, in order of time; with them those without state, whose
-        value is None. With a resolution, only those that hold start_ns, start_ns + resolution_ns,
-        and so on, or the range's last instant.
+        Quark by quark in the given order, in order of time; those without state are included,
+        their value is None. With a resolution, only those that contain start_ns,
+        start_ns + resolution_ns, and so on, or the range's last instant.
 
         >>> from meantime.testing import history_from_picture
         >>> history_from_picture("disk0  aab.").intervals([0], 1, 3)
@@ -307,7 +307,7 @@ class History:
           0: [2, 3) 'b'
 
         Raises:
-            QuarkError: If there is no such attribute.
+            QuarkError: If the attribute does not exist.
             TimeRangeError: If the range is empty or starts outside the history; one that ends
                 after it is clipped.
         """
@@ -327,8 +327,8 @@ class History:
     ) -> IntervalBatches:
         """Return what `intervals` does, lazily, in parts of about `rows` rows.
 
-        A part holds all intervals of its quarks: it is longer only if one quark has more. The
-        arguments are checked at once, and each iteration begins anew.
+        A part has all intervals of its quarks: it is longer only if one quark has more. The
+        arguments are checked at once, and each iteration starts from the beginning.
 
         >>> from meantime.testing import history_from_picture
         >>> history = history_from_picture("disk0  aab.")
@@ -369,7 +369,7 @@ class History:
         ({'a': 2}, {'b': 1, None: 1})
 
         Raises:
-            QuarkError: If there is no such attribute.
+            QuarkError: If the attribute does not exist.
             TimeRangeError: If the range is empty or starts outside the history, or if a bin is 2^63
                 ns or wider.
             ValueError: If there is not at least one bin.
@@ -385,7 +385,7 @@ class History:
         end_ns: int | None = None,
         bins: int = 1,
     ) -> Shares:
-        """Return what `shares` does, but of each part only the value that lasted longest.
+        """Return what `shares` does, but for each part only the value that lasted longest.
 
         If several did, the first of them that is not None, in the order of the rows of `shares`.
 
@@ -394,7 +394,7 @@ class History:
         ['a', 'b']
 
         Raises:
-            QuarkError: If there is no such attribute.
+            QuarkError: If the attribute does not exist.
             TimeRangeError: If the range is empty or starts outside the history.
             ValueError: If there is not at least one bin.
         """
@@ -410,7 +410,7 @@ class History:
         [[None, 'x'], ['z', None]]
 
         Raises:
-            QuarkError: If there is no such attribute.
+            QuarkError: If the attribute does not exist.
             TimeRangeError: If a time lies outside the history.
         """
         now = self._asked()
@@ -418,7 +418,7 @@ class History:
         return _with_paths(now.sample(many(attributes, quarks), times_ns), attributes)
 
     def iterate(self, quark: One, from_ns: int, *, backwards: bool = False) -> Iterator[Interval]:
-        """Yield the interval of an attribute that holds a time, and those after it, or before.
+        """Yield the interval of an attribute that contains a time, and those after it, or before.
 
         >>> from meantime.testing import history_from_picture
         >>> history = history_from_picture("disk0  aab.")
@@ -426,7 +426,7 @@ class History:
         ['b', 'a']
 
         Raises:
-            QuarkError: If there is no such attribute.
+            QuarkError: If the attribute does not exist.
             TimeRangeError: If the time lies outside the history.
         """
         return attribute_queries.iterate(
@@ -436,11 +436,11 @@ class History:
     def maximum(self, quark: One, start_ns: int, end_ns: int) -> int | float | None:
         """Return the greatest number an attribute had in [start_ns, end_ns); None if none.
 
-        Where the two are equal it is the number at that time.
+        If the two times are equal, it is the number at that time.
 
         Raises:
-            QuarkError: If there is no such attribute.
-            StateTypeError: If it holds strings.
+            QuarkError: If the attribute does not exist.
+            StateTypeError: If its values are strings.
             TimeRangeError: If the range is reversed or starts outside the history.
         """
         now = self._asked()
@@ -456,7 +456,7 @@ class History:
     def average(self, quark: One, start_ns: int, end_ns: int) -> float:
         """Return an attribute's mean over the time in [start_ns, end_ns), exact for integers.
 
-        No state counts as 0, also beyond the history's end. Where the two times are equal it is the
+        No state counts as 0, also beyond the history's end. If the two times are equal, it is the
         number at that time. Raises as `maximum` does.
 
         >>> from meantime import HistoryBuilder
@@ -474,8 +474,8 @@ class History:
         """Return the interval of the value on top of a stack at a time; None if it is empty.
 
         Raises:
-            QuarkError: If there is no such attribute.
-            StateTypeError: If it holds something else than a depth.
+            QuarkError: If the attribute does not exist.
+            StateTypeError: If its value is not a depth.
             TimeRangeError: If the time lies outside the history.
         """
         now = self._asked()
@@ -488,9 +488,9 @@ class History:
         start_ns: int | None = None,
         end_ns: int | None = None,
     ) -> SpanTable:
-        """Return the spans of these threads that have a part in [start_ns, end_ns), whole.
+        """Return the spans of these threads that overlap [start_ns, end_ns), in full.
 
-        An empty span has a part in the range if its time is in it. No quarks are all threads.
+        An empty span overlaps the range if its time is in it. Without quarks, of all threads.
         """
         table = self._now().tables.spans.select(**self._selected(quarks, start_ns, end_ns))
         table.attributes = self.attributes
@@ -503,7 +503,7 @@ class History:
         start_ns: int | None = None,
         end_ns: int | None = None,
     ) -> SampleTable:
-        """Return the samples of these threads in [start_ns, end_ns); no quarks are all threads."""
+        """Return the samples of these threads in [start_ns, end_ns), by default of all threads."""
         table = self._now().tables.samples.select(**self._selected(quarks, start_ns, end_ns))
         table.attributes = self.attributes
         return table
@@ -511,7 +511,7 @@ class History:
     def _selected(
         self, quarks: Many | None, start_ns: int | None, end_ns: int | None
     ) -> dict[str, Any]:
-        """Return what selects rows of an event table, checked."""
+        """Return the arguments that select rows of an event table, checked."""
         return {
             "quarks": None if quarks is None else quarks_of(many(self.attributes, quarks)),
             "start_ns": None if start_ns is None else time_of(start_ns),
@@ -549,7 +549,7 @@ class History:
         start_ns: int | None = None,
         end_ns: int | None = None,
     ) -> StateStatistics | SpanStatistics:
-        """Return how long states lasted, or spans: by `name`, `category` or `thread`.
+        """Return how long states lasted, or spans if by `name`, `category` or `thread`.
 
         >>> from meantime.testing import history_from_picture
         >>> history_from_picture("disk0  aab.").stats().columns()["total_ns"].tolist()
@@ -558,7 +558,7 @@ class History:
         Raises:
             TimeRangeError: If the range is empty or starts outside the history.
         """
-        # queries are built on this class: those that it offers as methods are imported on use
+        # queries import this class, so those that are methods of it are imported when called
         if by == "state" or by == "entity":  # noqa: PLR1714 - mypy narrows by ==
             from meantime.query.statistics import state_statistics  # noqa: PLC0415 - as above
 
@@ -570,7 +570,7 @@ class History:
         return span_statistics(self, by, quarks=threads, start_ns=start_ns, end_ns=end_ns)
 
     def sql(self, statement: str) -> SqlTable:
-        """Return the rows of an SQL statement, by DuckDB, which comes with the extra `[sql]`.
+        """Return the rows of an SQL statement, run by DuckDB from the extra `[sql]`.
 
         The tables are `intervals`, `attributes`, `tags`, `states`, `spans`, `samples`, `points` and
         `flows`.
@@ -594,7 +594,7 @@ class History:
 
 
 def _with_paths(result: TableT, attributes: Attributes) -> TableT:
-    """Return a result that was just made, with what its tables take paths from."""
+    """Return a new result, with the attributes from which its tables have paths."""
     # a result is frozen, and `dataclasses.replace` would cost a fifth of a small query
     object.__setattr__(result, "attributes", attributes)
     return result
@@ -611,6 +611,6 @@ def _reopened(path: Path) -> History:
 
 
 def _range(start_ns: int, end_ns: int) -> tuple[int, int]:
-    """Return the range that two times mean: an instant if they are equal."""
+    """Return the range between two times: one instant if they are equal."""
     start_ns, end_ns = time_of(start_ns), time_of(end_ns)
     return start_ns, end_ns + (start_ns == end_ns)

@@ -138,7 +138,7 @@ class _Tables:
                 continue
             if self._runner is not None:
                 self._runner.saves = False
-                # samples may stand before the first event, and nothing else
+                # only samples may come before the first event
                 if not self._runner.begun and not isinstance(batch, Samples):
                     break
             if self._builder.keeps_events or isinstance(batch, StateChanges | Counters):
@@ -166,7 +166,7 @@ class _Tables:
         elif isinstance(batch, Events):
             self.put_events(batch)
         else:
-            raise TypeError(f"a history has no place for {type(batch).__name__}")
+            raise TypeError(f"a history cannot store {type(batch).__name__}")
 
     def put_spans(self, batch: Spans) -> None:
         categories = self._contents.catalogue.strings.codes(self._trace.categories)

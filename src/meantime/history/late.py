@@ -1,7 +1,7 @@
-"""Changes that came too late for the segment they belong to: kept aside, then cut to pieces.
+"""Changes that came too late for the segment they belong to: set aside, then cut into pieces.
 
-A piece is what a segment takes: a range of time with at most so many changes. To find the pieces
-nothing is sorted: changes are counted in parts of the range, and partition out.
+A piece is the changes of one segment: a range of time with at most so many. The pieces are found
+without sorting: changes are counted in bins of the range, and partitioned.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def with_late(
 
 
 def spilled(changes: Changes, folder: Path) -> Changes:
-    """Return the same columns in a file that has no name, so that nothing is left of it.
+    """Return the same columns in a file that has no name, so that nothing of it is left behind.
 
     Raises:
         OSError: If it cannot be written.
@@ -115,11 +115,11 @@ def spilled(changes: Changes, folder: Path) -> Changes:
         for column in changes:
             column.tofile(file)
         file.flush()
-        place = 0
+        offset = 0
         kept = []
         for column in changes:
-            kept.append(np.memmap(file, column.dtype, "r", place, (rows,)))
-            place += column.nbytes
+            kept.append(np.memmap(file, column.dtype, "r", offset, (rows,)))
+            offset += column.nbytes
         time_ns, quark, word, meta = kept
         return Changes(time_ns, quark, word, meta)
 
@@ -127,7 +127,7 @@ def spilled(changes: Changes, folder: Path) -> Changes:
 def partition(
     part: Changes, group: npt.NDArray[np.uint16], groups: int, folder: Path | None
 ) -> list[Changes]:
-    """Return the changes of each group, as they came; in a file if these are in one."""
+    """Return the changes of each group in order of arrival; in a file if these are in one."""
     order = np.argsort(group, kind="stable")
     sorted_part = part.taken(order)
     if folder is not None and isinstance(part.time_ns, np.memmap):
@@ -141,7 +141,7 @@ def partition(
 def pieces(
     parts: Sequence[Changes], from_ns: int, to_ns: int, most: int, folder: Path | None
 ) -> Iterator[list[Changes]]:
-    """Cut changes of [from_ns, to_ns) where time passes, so that few have more than `most`.
+    """Cut changes of [from_ns, to_ns) between instants, so that few pieces exceed `most`.
 
     Yields:
         The parts of each piece, in order of time; more than `most` only if all are of one instant.
@@ -163,12 +163,12 @@ def pieces(
     del bins
     edges_ns = [from_ns + (start << shift) for start in starts] + [to_ns]
     for index in range(len(starts)):
-        piece = [hand[index] for hand in partitions]
+        piece = [part[index] for part in partitions]
         yield from pieces(piece, edges_ns[index], edges_ns[index + 1], most, folder)
 
 
 def _bins(time_ns: Int64s, from_ns: int, shift: int) -> npt.NDArray[np.uint16]:
-    # From one end of 64 bits to the other is further than a sign leaves room for.
+    # The difference of two times needs 64 bits without a sign.
     since = time_ns.view(np.uint64) - np.uint64(from_ns % 2**64)
     return (since >> np.uint64(shift)).astype(np.uint16)
 
@@ -176,7 +176,7 @@ def _bins(time_ns: Int64s, from_ns: int, shift: int) -> npt.NDArray[np.uint16]:
 def _starts(counts: Sequence[int], most: int) -> list[int]:
     """Return where groups of neighbours begin, none with more than `most` unless it is one bin.
 
-    A bin that has more stands alone, so that it is cut again.
+    A bin that has more is a group of its own, so that it is cut again.
     """
     starts, rows = [0], 0
     for index, count in enumerate(counts):
@@ -188,7 +188,7 @@ def _starts(counts: Sequence[int], most: int) -> list[int]:
 
 
 def grouped(parts: Sequence[Changes], quarks: int) -> Changes:
-    """Return the changes quark by quark, those of one in order of time, then as they came."""
+    """Return the changes quark by quark, those of one in order of time, then of arrival."""
     joined = Changes.joined(parts)
     order = np.empty(len(joined.time_ns), np.int32)
     kernel.by_quark(joined.time_ns, joined.quark, np.zeros(quarks + 1, np.int32), order)

@@ -1,7 +1,7 @@
-"""Times and quarks as callers give them: integers, never floats, that fit into 64 bits.
+"""Times and quarks in arguments: integers, never floats, that fit into 64 bits.
 
-A float is refused since it is not exact (a double is 256 ns wide at today's time since 1970), and a
-`datetime64` since its origin is another one than the history's.
+A float is rejected since it is not exact (doubles are 256 ns apart at today's time since 1970), and
+a `datetime64` since its origin differs from the history's.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = [
     "times_of",
 ]
 
-# The times of changes lie between these two: the least integer stands for "never changed", and the
+# The times of changes are between these two: the least integer means "never changed", and the
 # greatest has no time after it at which a history could end.
 BEFORE_ALL, AFTER_ALL = -(2**63), 2**63 - 1
 OUTSIDE = "a history's times are from -2^63 + 1 to 2^63 - 2"
@@ -76,7 +76,7 @@ def times_of(times_ns: Sequence[int] | Int64s) -> Int64s:
 
 
 def quark_of(quark: int) -> int:
-    """Return a quark as an int; it may be that of no attribute.
+    """Return a quark as an int; the attribute may not exist.
 
     Raises:
         QuarkError: If it does not fit into 64 bits.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Integral", "integrate"]
 
-# Sums of doubles are kept in two, so what cancels out may be this much larger than what is left.
+# Sums are pairs of doubles, so what cancels out may exceed the result by this factor.
 _CANCELLED = 2.0**40
 
 
@@ -26,8 +26,8 @@ class Integral(NamedTuple):
     Attributes:
         least: The least of them; None if there is none but NaN.
         greatest: The greatest.
-        total: The sum of each number times the time it lasted; None where only adding them all
-            exactly would tell.
+        total: The sum of each number times the time it lasted; None where it has to
+            be added up exactly.
     """
 
     least: Value
@@ -36,10 +36,10 @@ class Integral(NamedTuple):
 
 
 def integrate(snapshot: Snapshot, quark: int, start_ns: int, end_ns: int) -> Integral | None:
-    """Return extremes and integral of an attribute; None if it holds strings, or nothing.
+    """Return extremes and integral of an attribute; None if it has no numbers.
 
     Raises:
-        QuarkError: If there is no such attribute.
+        QuarkError: If the attribute does not exist.
         TimeRangeError: If the range is empty or starts outside the history.
     """
     _, range_ns = snapshot.query([quark], start_ns, end_ns)

@@ -1,4 +1,4 @@
-"""Sorting changes that come late by no more than a known time into place."""
+"""Sorting changes that come late, by no more than a given time, into order."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NEVER = int(np.iinfo(np.int64).min)
 
 
 class Reorder:
-    """Holds changes until none that belongs before them can come.
+    """Delays changes until none that belongs before them can come.
 
     Attributes:
         latest: Of each attribute the change of the latest time so far; the least integer is before
@@ -41,7 +41,7 @@ class Reorder:
         self.latest = TypedChanges.none()
 
     def reserve(self, quarks: int) -> None:
-        """Know the quarks below `quarks`."""
+        """Grow the per-attribute arrays to `quarks`."""
         self._quarks = max(quarks, self._quarks)
         room = len(self.latest.quark)
         if quarks <= room:
@@ -57,7 +57,7 @@ class Reorder:
         self.latest = _joined([self.latest, new])
 
     def add(self, changes: TypedChanges) -> tuple[int, int]:
-        """Take changes in any order; return how many, and what is wrong with the next one."""
+        """Add changes in any order; return how many, and the status of the next one."""
         taken, status = len(changes.time_ns), DONE
         if taken and not self._note_all(changes):
             for row, change in enumerate(zip(*(c.tolist() for c in changes), strict=True)):
@@ -211,7 +211,7 @@ def _joined(parts: Sequence[TypedChanges]) -> TypedChanges:
 
 
 def _first_of_each(quark: Int32s) -> npt.NDArray[np.bool_]:
-    """Return which rows are the first of their attribute, where those of each stand together."""
+    """Return which rows are the first of their attribute, where those of each are adjacent."""
     first = np.ones(len(quark), np.bool_)
     first[1:] = quark[1:] != quark[:-1]
     return first

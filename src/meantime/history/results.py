@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 _SHOWN_ROWS = 10
-_STR = 1  # of `Mixed.kinds`: what is below is no value, what is above a number
+_STR = 1  # of `Mixed.kinds`: lower is no value, higher a number
 
 
 class Interval(NamedTuple):
@@ -41,9 +41,9 @@ class Interval(NamedTuple):
 
     Attributes:
         quark: Which attribute.
-        start_ns: When it took the value, also where that is before the range asked for.
+        start_ns: When it got the value, which may be before the requested range.
         end_ns: When it took the next one, or the history's end.
-        value: None is no state.
+        value: None if it has no state.
         tag: What `History.tags` knows of it, or None.
         ongoing: Whether the history is still being built and the end is only its present one.
     """
@@ -62,11 +62,11 @@ class Intervals(Tabular):
 
     Attributes:
         quark: int32.
-        start_ns: int64; of the first interval of each quark it may be before the range asked for.
+        start_ns: int64; of the first interval of each quark it may be before the requested range.
         end_ns: int64; of the last interval of each quark it may be after it.
-        value: `Coded` where all attributes asked for hold strings (or nothing), else `Mixed`.
-        tag: int32, index into `History.tags`; -1 is no tag.
-        range_ns: The range that was used: what was asked for, clipped to the history.
+        value: `Coded` if all requested attributes have strings or nothing, else `Mixed`.
+        tag: int32, index into `History.tags`; -1 if there is none.
+        range_ns: The requested range, clipped to the history.
         ongoing_end_ns: Where ongoing intervals end; None when the history is built.
     """
 
@@ -218,8 +218,8 @@ class Sample(Tabular):
     """The values of attributes at times, attribute after attribute.
 
     Attributes:
-        quark: int32, the attributes asked for.
-        time_ns: int64, the times asked for.
+        quark: int32, the requested attributes.
+        time_ns: int64, the requested times.
         value: The value of attribute i at time j in row i * times + j; as in `Intervals`.
     """
 
@@ -254,9 +254,9 @@ class Points(Tabular):
         time_ns: int64.
         quark: int32, where it happened.
         name: What happened.
-        arguments_offset: int64, where its arguments stand in `text`.
+        arguments_offset: int64, where its arguments begin in `text`.
         arguments_length: int32, their bytes; 0 is none.
-        text: The bytes that arguments are places in.
+        text: The bytes of all arguments.
     """
 
     time_ns: Int64s
@@ -268,7 +268,7 @@ class Points(Tabular):
     attributes: Paths | None = field(default=None, compare=False)
 
     def arguments(self, row: int) -> str | None:
-        """Return what else was said of a point, as the trace says it (mostly JSON)."""
+        """Return the arguments of a point as in the trace, mostly JSON."""
         return self.text.told(int(self.arguments_offset[row]), int(self.arguments_length[row]))
 
     def columns(self) -> dict[str, Column]:

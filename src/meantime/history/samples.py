@@ -1,4 +1,4 @@
-"""The table of samples: which stack a thread was seen with, and for how much each one stands."""
+"""The table of samples: the stacks of threads at some times, and their weights."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class SampleTable(Tabular):
     Attributes:
         time_ns: int64.
         thread: int32, the quark of the thread.
-        stack: int32, row of `stacks`; -1 is no stack.
-        weight: int64, how much the sample stands for.
+        stack: int32, row of `stacks`; -1 if there is none.
+        weight: int64, for example the nanoseconds or bytes that the sample represents.
         event: What was counted.
-        name: What the thread called itself then; None where the trace does not say.
+        name: The name of the thread at that time; None if unknown.
         cpu: int32, where it ran; -1 where unknown.
         stacks: The stacks, shared by all samples.
     """
@@ -77,7 +77,7 @@ class SampleTable(Tabular):
         start_ns: int | None = None,
         end_ns: int | None = None,
     ) -> SampleTable:
-        """Return the samples of these threads in [start_ns, end_ns); no quarks are all threads."""
+        """Return the samples of these threads in [start_ns, end_ns), by default of all threads."""
         first = 0 if start_ns is None else int(np.searchsorted(self.time_ns, start_ns))
         last = len(self) if end_ns is None else int(np.searchsorted(self.time_ns, end_ns))
         rows: slice | Int64s = slice(first, max(first, last))

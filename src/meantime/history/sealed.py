@@ -56,12 +56,12 @@ class SealedSegments:
 
     @property
     def start_ns(self) -> int:
-        """Where the history begins."""
+        """The first time of the history."""
         return self.searched.start_ns
 
     @property
     def end_ns(self) -> int:
-        """Where it ends."""
+        """The first time after it."""
         return self.searched.end_ns
 
     @property
@@ -93,7 +93,7 @@ class SealedSegments:
             self._load(quarks, int(times_ns.min()), int(times_ns.max()) + 1)
 
     def point(self, quark: int, time_ns: int) -> tuple[int, int, int, int]:
-        """Return start, end, word and meta of the interval that holds a time."""
+        """Return start, end, word and meta of the interval that contains a time."""
         if self._unloaded:
             self._load(np.array([quark], np.int32), time_ns, time_ns + 1)
         return self.searched.point(quark, time_ns)
@@ -107,7 +107,7 @@ class SealedSegments:
         word: Int64s,
         meta: npt.NDArray[np.uint32],
     ) -> None:
-        """Write the interval of each row's attribute that holds the row's time."""
+        """Write the interval of each row's attribute that contains the row's time."""
         if self._unloaded:
             self._load_times(quarks, times_ns)
         self.searched.at(quarks, times_ns, start, end, word, meta)
@@ -121,7 +121,7 @@ class SealedSegments:
         self.searched.sample(quarks, times_ns, word, meta)
 
     def count(self, quarks: Int32s, start_ns: int, end_ns: int, counts: Int64s) -> None:
-        """Write how many intervals of each attribute meet a range."""
+        """Write how many intervals of each attribute overlap a range."""
         if self._unloaded:
             self._load(quarks, start_ns, end_ns)
         self.searched.count(quarks, start_ns, end_ns, counts)
@@ -140,7 +140,7 @@ class SealedSegments:
         out_meta: npt.NDArray[np.uint32] | None,
         out_tag: Int32s | None,
     ) -> int:
-        """Write the intervals that meet a range, quark by quark; return how many."""
+        """Write the intervals that overlap a range, quark by quark; return how many."""
         if self._unloaded:
             self._load(quarks, start_ns, end_ns)
         return self.searched.gather(

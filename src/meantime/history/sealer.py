@@ -40,7 +40,7 @@ class Sink(Protocol):
     def seal(self, segment: Segment, sealer: Sealer) -> Segment:
         """Store the next segment, and return the one to be used instead."""
 
-    def log(self, sealer: Sealer, *, anew: bool) -> None:
+    def log(self, sealer: Sealer, *, new_log: bool) -> None:
         """Store the changes that are in no segment; all of them, or those since the last time."""
 
     def rewind(self, segments: int) -> None:
@@ -60,7 +60,7 @@ class Sealer:
         sink: Where segments are stored, and what waits is logged; None in memory.
         batch_rows: How many rows of the batch that is being put are in the tail.
         whole_steps: Whether nothing may be stored in the middle of a batch.
-        log_anew: Whether the next log has to repeat all that waits.
+        needs_new_log: Whether the next log has to repeat all that waits.
         watcher: Called with times and attributes of changes that are dropped.
     """
 
@@ -74,7 +74,7 @@ class Sealer:
         self._replaced = 0
         self.batch_rows = 0
         self.whole_steps = False
-        self.log_anew = False
+        self.needs_new_log = False
         self.watcher: Callable[[Int64s, Int32s], None] | None = None
 
     def _new_tail(self, *, verbatim: bool = False) -> Tail:
@@ -187,16 +187,16 @@ class Sealer:
             # A log that begins again takes all changes, so what was replaced need not be known.
             if tail.redo_rows == len(tail.redo):
                 tail.logged_rows = tail.redo_rows = 0
-                self.log_anew = True
+                self.needs_new_log = True
             if tail.rows >= tail.capacity:
                 tail.grow(2 * max(tail.rows, tail.capacity))
             return
         if self.sink and tail.redo_rows == len(tail.redo):
-            self.sink.log(self, anew=False)
+            self.sink.log(self, new_log=False)
         if tail.rows >= tail.capacity:
             self._seal(last=False)
 
-    def waiting(self, *, anew: bool) -> tuple[Changes, Changes]:
+    def waiting(self, *, new_log: bool) -> tuple[Changes, Changes]:
         """Return the changes in no segment, in order of arrival, and those that came late.
 
         All of them, or those since the last call; the late ones are always those since. What
@@ -204,9 +204,9 @@ class Sealer:
         """
         tail, late = self.tail, self._late
         late.collect(tail)
-        self.log_anew = False
-        rows = np.arange(0 if anew else tail.logged_rows, tail.rows)
-        if not anew:
+        self.needs_new_log = False
+        rows = np.arange(0 if new_log else tail.logged_rows, tail.rows)
+        if not new_log:
             rows = np.append(np.unique(tail.redo[: tail.redo_rows]), rows)
         tail.logged_rows, tail.redo_rows = tail.rows, 0
         new = late.since_logged()
@@ -244,7 +244,7 @@ class Sealer:
         rows = self._cut()
         if rows == tail.rows and not last:
             # All at one instant, and more of it may come.
-            self.log_anew = True
+            self.needs_new_log = True
             tail.grow(2 * max(tail.rows, tail.capacity))
             return
         self._seal_rows(rows)

@@ -52,7 +52,7 @@ class Carry:
         return Carry(self.start_ns.copy(), self.word.copy(), self.meta.copy())
 
     def reserve(self, quarks: int) -> None:
-        """Know the quarks below `quarks`: a new one has been null since ever."""
+        """Grow the arrays to `quarks`; new attributes have been null before all changes."""
         more = quarks - len(self.start_ns)
         if more <= 0:
             return
@@ -74,7 +74,7 @@ class Head(NamedTuple):
         code_bits: The bits of a value's code, the lowest of a payload.
         payload_bits: The bits of a payload; the time is above them.
         wide: Whether payloads do not fit into rows and have a section of their own.
-        numeric: Whether some attribute has numbers, so that each run says how its values are kept.
+        numeric: Whether some attribute has numbers, so that each run has the form of its values.
         full: Whether every quark that ever changed has a run.
     """
 
@@ -168,13 +168,13 @@ class Segment:
 
 
 class ScratchBuffer:
-    """Memory that one segment after another may use: the system clears what is new."""
+    """Memory that is used again for each segment, since the system clears new memory first."""
 
     def __init__(self) -> None:
         self._bytes = np.zeros(0, np.uint8)
 
     def take(self, size_bytes: int) -> npt.NDArray[np.uint8]:
-        """Return so many zeros, aligned; what was taken before is overwritten."""
+        """Return so many zeros, aligned; what was returned before is overwritten."""
         if len(self._bytes) < size_bytes + ALIGNMENT:
             self._bytes = np.zeros(size_bytes + ALIGNMENT, np.uint8)
         else:
@@ -267,7 +267,7 @@ def seal(
 
 
 class _Numbers(NamedTuple):
-    """How the values of each quark are kept: in rows where they are few, else beside them."""
+    """How the values of each quark are stored: in rows if they are few, otherwise apart."""
 
     form: npt.NDArray[np.uint8]
     origin: Int64s

@@ -40,7 +40,7 @@ class SegmentSource(Protocol):
         """How much memory it takes."""
 
     def point(self, quark: int, time_ns: int, /) -> tuple[int, int, int, int]:
-        """Return start, end, word and meta of the interval that holds a time."""
+        """Return start, end, word and meta of the interval that contains a time."""
 
     def at(  # noqa: PLR0917 - as the kernel's
         self,
@@ -52,7 +52,7 @@ class SegmentSource(Protocol):
         meta: npt.NDArray[np.uint32],
         /,
     ) -> None:
-        """Write the interval of each row's attribute that holds the row's time."""
+        """Write the interval of each row's attribute that contains the row's time."""
 
     def sample(
         self, quarks: Int32s, times_ns: Int64s, word: Int64s, meta: npt.NDArray[np.uint32], /
@@ -60,7 +60,7 @@ class SegmentSource(Protocol):
         """Write the value of each attribute at each time, attribute after attribute."""
 
     def count(self, quarks: Int32s, start_ns: int, end_ns: int, counts: Int64s, /) -> None:
-        """Write an upper bound of how many intervals of each attribute meet a range."""
+        """Write an upper bound of how many intervals of each attribute overlap a range."""
 
     def gather(  # noqa: PLR0917 - as the kernel's
         self,
@@ -77,7 +77,7 @@ class SegmentSource(Protocol):
         out_tag: Int32s | None,
         /,
     ) -> int:
-        """Write the intervals that meet a range, quark by quark; return how many."""
+        """Write the intervals that overlap a range, quark by quark; return how many."""
 
     def expect_rows(self, rows: int, /) -> None:
         """Prepare for a tally that would read so many rows unless they are summed up already."""

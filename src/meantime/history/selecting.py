@@ -1,4 +1,4 @@
-"""Attributes as callers name them: quarks, paths, patterns, or several of these."""
+"""Attributes in arguments: quarks, paths, patterns, or several of these."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
 __all__ = ["Many", "One", "many", "one"]
 
-# An attribute: its quark, its path as text or as a tuple of names, or a pattern that means one.
+# An attribute: its quark, its path as text or as a tuple of names, or a pattern that matches one.
 One: TypeAlias = "int | str | tuple[str, ...]"
-# Attributes: those that a pattern means, or several in a sequence.
+# Attributes: those that match a pattern, or several in a sequence.
 Many: TypeAlias = "One | Sequence[One | Wildcard] | Int32s"
 
 
 def many(attributes: Attributes, given: Many) -> Any:
-    r"""Return the quarks of the attributes that are meant; quarks are returned as they are.
+    r"""Return the quarks of the selected attributes; quarks are returned as they are.
 
     A text is the name of an attribute at the top, a path whose names are joined by `/`, or a
-    pattern; a tuple of texts is a path, its names as they are; other sequences hold any of these.
+    pattern; a tuple of texts is a path of unescaped names; other sequences contain any of these.
 
     >>> from meantime.testing import history_from_picture
     >>> attributes = history_from_picture("a  x\nb  y").attributes
@@ -34,7 +34,7 @@ def many(attributes: Attributes, given: Many) -> Any:
     ([0, 1], [1, 0], [1])
 
     Raises:
-        AttributeNotFound: If there is no such path; a pattern may mean none.
+        AttributeNotFound: If the path does not exist; a pattern may match none.
         UsageError: If a text is neither a path nor a pattern.
     """
     if isinstance(given, str):
@@ -57,24 +57,24 @@ def many(attributes: Attributes, given: Many) -> Any:
 
 
 def one(attributes: Attributes, given: One) -> int:
-    """Return the quark of the one attribute that is meant; see `many`.
+    """Return the quark of the selected attribute; see `many`.
 
     Raises:
-        AttributeNotFound: If there is no such path.
-        UsageError: If a pattern means none or several.
+        AttributeNotFound: If the path does not exist.
+        UsageError: If a pattern matches none or several.
     """
     if not isinstance(given, str | tuple):
         return given
     found = many(attributes, given)
     if len(found) != 1:
         raise UsageError(
-            f"{given!r} matches {len(found):,} attributes: this query takes one; give its path"
+            f"{given!r} matches {len(found):,} attributes: this query needs one; give its path"
         )
     return int(found[0])
 
 
 def _of_text(attributes: Attributes, text: str) -> Any:
-    # a name may hold a slash, as that of /dev/vda does: it is found as it is
+    # a name may contain a slash, as that of /dev/vda does
     quark = attributes.find(text)
     if quark is not None and text not in {"*", "**", ".."}:
         return [quark]
@@ -82,7 +82,7 @@ def _of_text(attributes: Attributes, text: str) -> Any:
 
 
 def _of_names(attributes: Attributes, elements: Sequence[str | Wildcard]) -> Any:
-    """Return the attributes of a pattern, or that of a path, which has to exist."""
+    """Return the attributes that match a pattern, or that of a path, which has to exist."""
     names = [each for each in elements if isinstance(each, str)]
     if names and len(names) == len(elements):
         return [attributes.quark(*names)]

@@ -1,4 +1,4 @@
-"""How long each value lasted in each part of a range: the result, and how it is made."""
+"""How long each value lasted in each part of a range: the query and its result."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Shares", "shares"]
 
-# What is written for each cell is no more than is needed: most of the time is spent on new memory.
+# Each cell is stored in as few bytes as possible: most of the time is spent on new memory.
 _SLOTS_OF_A_BYTE = 2**8
 _NS_OF_4_BYTES = 2**32
 _LONGEST_NS = 2**63 - 1
-# As many in a cell, and pyramids begin to pay.
+# Pyramids pay from so many rows in a cell on.
 _ROWS_OF_A_BLOCK = 192
 
 
@@ -38,9 +38,9 @@ class Shares(Tabular):
     """How long each value lasted in each bin, and how often it changed there.
 
     Bin i is [edges_ns[i], edges_ns[i + 1]); the times of an attribute in a bin sum to its width,
-    since no state counts as None. Rows are in the order of the attributes asked for, then of bins,
+    since no state counts as None. Rows are in the order of the requested attributes, then of bins,
     then of values: None first, strings in the order in which the history first had them, numbers
-    from the least. Columns are made when they are first asked for.
+    from the least. Columns are made when they are first used.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Shares(Tabular):
         rows: tuple[npt.NDArray[Any], npt.NDArray[Any]],
         values: tuple[npt.NDArray[np.uint8], Int64s | None, Sequence[str]],
     ) -> None:
-        """Of each attribute and bin the rows and the changes; of each row the slot and the time."""
+        """`cells` are the rows and changes per cell; `rows` the slot and the time of each row."""
         self.edges_ns = edges_ns
         self._quarks = quarks
         self._cell_rows, self._cell_changes = cells
@@ -71,14 +71,14 @@ class Shares(Tabular):
 
     @cached_property
     def value(self) -> Values:
-        """`Coded` where all attributes asked for hold strings (or nothing), else `Mixed`."""
-        place = self._slot.astype(np.int32) - 1
+        """`Coded` if all requested attributes have strings or nothing, otherwise `Mixed`."""
+        index = self._slot.astype(np.int32) - 1
         if self._words is None:
-            return Coded(place, self._strings)
+            return Coded(index, self._strings)
         lane = np.repeat(np.arange(len(self._quarks)), self._cell_rows.sum(axis=1))
-        kinds = np.where(place < 0, np.uint8(0), self._kinds[lane])
-        # Null is the last word: a place of -1 takes it.
-        return Mixed(kinds, np.append(self._words, 0)[place], self._strings)
+        kinds = np.where(index < 0, np.uint8(0), self._kinds[lane])
+        # Null is the last word, which an index of -1 selects.
+        return Mixed(kinds, np.append(self._words, 0)[index], self._strings)
 
     @cached_property
     def ns(self) -> Int64s:
@@ -119,7 +119,7 @@ class Shares(Tabular):
             return self
         longest = np.maximum.reduceat(self._ns, begins)
         most = self._ns == np.repeat(longest, counts[counts > 0])
-        # Null is the first row of its cell, so it gives way if the next of the longest is another.
+        # Null is the first row of its cell, but is chosen only if no other value lasted as long.
         rows = np.flatnonzero(most)
         cell = np.repeat(np.arange(len(begins)), counts[counts > 0])[rows]
         by_choice = np.lexsort((rows, self._slot[rows] == 0, cell))
@@ -158,10 +158,10 @@ class Shares(Tabular):
 def shares(
     snapshot: Snapshot, quarks: Int32s, range_ns: tuple[int, int], bins: int, *, longest: bool
 ) -> Shares:
-    """Return the time per value and bin of attributes; of the longest value alone, if so asked."""
+    """Return the time per value and bin of attributes; with `longest` only of the longest value."""
     bins = index(bins)
     if bins < 1:
-        raise ValueError(f"bins is {bins}: there must be at least one")
+        raise ValueError(f"bins is {bins}: at least one is needed")
     widest_ns = -(-(range_ns[1] - range_ns[0]) // bins)
     if widest_ns > _LONGEST_NS:
         raise TimeRangeError(
@@ -183,7 +183,7 @@ def shares(
         rows = min(cells + intervals, cells * (len(strings) + 1) if text else cells + intervals)
     byte = text and len(strings) < _SLOTS_OF_A_BYTE
     slot: npt.NDArray[Any] = np.empty(rows + 1, np.uint8 if byte else np.int32)
-    # One more: what is written there may not count.
+    # One more: the kernel writes a row before it decides whether to count it.
     short = widest_ns < _NS_OF_4_BYTES
     ns: npt.NDArray[Any] = np.empty(rows + 1, np.uint32 if short else np.int64)
     cell_rows, cell_changes = (np.empty((len(quarks), bins), np.int32) for _ in range(2))

@@ -41,7 +41,7 @@ class Snapshot:
         kinds: By quark, the type of its values.
         tags: By tag, its fields.
         tables: The event tables.
-        metadata: What the trace says about itself.
+        metadata: The metadata of the trace.
         built: Whether this is the finished history.
         known_from_ns: By quark, since when its states are kept; None where all are.
         path: Where it is kept; None in memory.
@@ -59,7 +59,7 @@ class Snapshot:
     path: Path | None = None
 
     def state(self, quark: int, time_ns: int) -> Interval:
-        """Return the interval of an attribute that holds a time."""
+        """Return the interval of an attribute that contains a time."""
         if type(quark) is not int:
             quark = quark_of(quark)
         if type(time_ns) is not int:
@@ -80,14 +80,14 @@ class Snapshot:
         )
 
     def at(self, quarks: Int32s, time_ns: int) -> Intervals:
-        """Return the interval of each attribute that holds a time."""
+        """Return the interval of each attribute that contains a time."""
         time_ns = time_of(time_ns)
         self.check_time(time_ns)
         self.check_known(quarks, time_ns)
-        return self._holding(quarks, np.full(len(quarks), time_ns), (time_ns, time_ns + 1))
+        return self._containing(quarks, np.full(len(quarks), time_ns), (time_ns, time_ns + 1))
 
     def states(self, quarks: Sequence[int] | Int32s, times_ns: Sequence[int] | Int64s) -> Intervals:
-        """Return of each row's attribute the interval that holds the row's time."""
+        """Return the interval of each row's attribute that contains the row's time."""
         times = times_of(times_ns)
         asked = self.checked_quarks(quarks)
         if len(asked) != len(times):
@@ -96,14 +96,14 @@ class Snapshot:
                 " one time"
             )
         if not len(times):
-            return self._holding(asked, times, (self.segments.start_ns, self.segments.start_ns))
+            return self._containing(asked, times, (self.segments.start_ns, self.segments.start_ns))
         earliest_ns, latest_ns = int(times.min()), int(times.max())
         self.check_time(earliest_ns)
         self.check_time(latest_ns)
         self.check_known(asked, times)
-        return self._holding(asked, times, (earliest_ns, latest_ns + 1))
+        return self._containing(asked, times, (earliest_ns, latest_ns + 1))
 
-    def _holding(self, quarks: Int32s, times_ns: Int64s, range_ns: tuple[int, int]) -> Intervals:
+    def _containing(self, quarks: Int32s, times_ns: Int64s, range_ns: tuple[int, int]) -> Intervals:
         start_ns, end_ns, word = (np.empty(len(quarks), np.int64) for _ in range(3))
         meta = np.empty(len(quarks), np.uint32)
         self.segments.at(quarks, times_ns, start_ns, end_ns, word, meta)
@@ -126,22 +126,22 @@ class Snapshot:
         return asked.astype(np.int32)
 
     def check_quark(self, quark: int) -> None:
-        """Raise `QuarkError` unless there is such an attribute."""
+        """Raise `QuarkError` unless the attribute exists."""
         if not 0 <= quark < len(self.kinds):
             raise QuarkError(
                 f"{quark} is not the quark of an attribute: this history has {len(self.kinds):,}"
             )
 
     def check_time(self, time_ns: int) -> None:
-        """Raise `TimeRangeError` unless the history holds a time."""
+        """Raise `TimeRangeError` unless a time is in the history."""
         if not self.segments.start_ns <= time_ns < self.segments.end_ns:
             raise TimeRangeError(
-                f"{time_ns} ns is outside the history,"
-                f" [{self.segments.start_ns}, {self.segments.end_ns})"
+                f"{time_ns} ns is outside the history, which begins at"
+                f" {self.segments.start_ns} ns and ends before {self.segments.end_ns} ns"
             )
 
     def check_known(self, quarks: Int32s | Int64s, time_ns: int | Int64s) -> None:
-        """Raise `NotKeptError` if the state of one of these attributes is not kept of a time."""
+        """Raise `NotKeptError` if the state of one of these attributes at a time is not kept."""
         if self.known_from_ns is None:
             return
         unknown = np.flatnonzero(self.known_from_ns[quarks] > time_ns)
@@ -151,8 +151,8 @@ class Snapshot:
             if isinstance(asked_ns, np.ndarray):
                 asked_ns = int(asked_ns[unknown[0]])
             raise NotKeptError(
-                f"{self.attributes.text(quark)}: what was before {from_ns} ns is not kept,"
-                f" and {asked_ns} ns is asked for:"
+                f"{self.attributes.text(quark)}: states before {from_ns} ns are not kept,"
+                f" but {asked_ns} ns is requested:"
                 " a history made with keep='ongoing' has only the present"
             )
 
@@ -181,12 +181,12 @@ class Snapshot:
     def query(
         self, quarks: Sequence[int] | Int32s, start_ns: int | None, end_ns: int | None
     ) -> tuple[Int32s, tuple[int, int]]:
-        """Return the attributes and the range that a query means, checked and clipped."""
+        """Return the attributes and the range of a query, checked and clipped."""
         start_ns = self.segments.start_ns if start_ns is None else time_of(start_ns)
         end_ns = self.segments.end_ns if end_ns is None else time_of(end_ns)
         self.check_time(start_ns)
         if end_ns <= start_ns:
-            raise TimeRangeError(f"the range [{start_ns}, {end_ns}) is empty")
+            raise TimeRangeError(f"the range from {start_ns} ns to {end_ns} ns is empty")
         asked = self.checked_quarks(quarks)
         self.check_known(asked, start_ns)
         return asked, (start_ns, min(end_ns, self.segments.end_ns))
@@ -208,9 +208,9 @@ class Snapshot:
         resolution_ns: int | None = None,
         counts: Int64s | None = None,
     ) -> Intervals:
-        """Return the intervals of these attributes that meet a range."""
+        """Return the intervals of these attributes that overlap a range."""
         if resolution_ns is not None and time_of(resolution_ns) <= 0:
-            raise TimeRangeError(f"a resolution of {resolution_ns} ns: it must be above 0")
+            raise TimeRangeError(f"the resolution is {resolution_ns} ns: it must be above 0")
         if counts is None:
             counts = np.empty(len(quarks), np.int64)
             self.segments.count(quarks, *range_ns, counts)
@@ -244,11 +244,11 @@ class Snapshot:
         )
 
     def ongoing_end_ns(self) -> int | None:
-        """Return where the intervals that have no end yet end; None once all have one."""
+        """Return the provisional end of intervals without an end; None once all have one."""
         return None if self.built else self.segments.end_ns
 
     def is_text(self, quarks: Int32s) -> bool:
-        """Whether all of these attributes hold strings, or nothing."""
+        """Return whether all of these attributes have strings, or nothing."""
         return not len(quarks) or int(self.kinds[quarks].max()) <= STR
 
     def column(

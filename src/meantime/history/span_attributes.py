@@ -1,4 +1,4 @@
-"""Attributes that spans stand for: `Stack/<depth>` below each thread, answered from their table.
+"""Attributes derived from spans: `Stack/<depth>` below each thread, answered from their table.
 
 The first lane of a thread is `Stack/<depth>`, those of spans that partly overlap are
 `Lane/<lane>/Stack/<depth>`; async operations have `<depth>` and `Lane/<lane>/<depth>`. Nothing is
@@ -38,7 +38,7 @@ _LANE = LaneDeclaration(STACK_PATTERN, kind="stack", entity_kind="Depth", label=
 
 
 def with_span_attributes(snapshot: Snapshot) -> Snapshot:
-    """Return what is known of a finished history, its spans as attributes too."""
+    """Return the snapshot of a finished history with its spans as attributes too."""
     spans, metadata = snapshot.tables.spans, snapshot.metadata
     if not len(spans):
         return snapshot
@@ -47,7 +47,7 @@ def with_span_attributes(snapshot: Snapshot) -> Snapshot:
     attributes.freeze()
     kinds = np.full(len(attributes), UNTYPED, np.uint8)
     kinds[: len(snapshot.kinds)] = snapshot.kinds
-    kinds[stacks.held] = STR
+    kinds[stacks.lasting] = STR
     if stacks.of_threads:
         metadata = replace(metadata, lanes=[_LANE, *metadata.lanes])
     return replace(
@@ -60,7 +60,7 @@ def with_span_attributes(snapshot: Snapshot) -> Snapshot:
 
 
 def _below(path: Path, lane: int) -> Path:
-    """Return where the depths of a lane stand below what the spans are of."""
+    """Return the path of a lane's depths, relative to the attribute of its spans."""
     of_lane = ("Lane", str(lane)) if lane else ()
     return (*of_lane, STACK) if is_in_thread(path) else of_lane
 
@@ -75,8 +75,8 @@ class _Stacks:
         number_elsewhere: The number of the depth that each of those is in.
         count: How many there are.
         stored: How many attributes are none of these.
-        number: Per attribute from `stored` on, which it is; -1 for what only holds others.
-        held: The quarks of those that ever have a state.
+        number: Per attribute from `stored` on, which it is; -1 for those that only contain others.
+        lasting: The quarks of those that ever have a state.
         of_threads: Whether any are of a thread.
     """
 
@@ -86,17 +86,21 @@ class _Stacks:
     count: int
     stored: int
     number: Int32s
-    held: Int32s
+    lasting: Int32s
     of_threads: bool
 
     @classmethod
     def of(cls, spans: SpanTable, attributes: Attributes) -> _Stacks:
-        """Add the attributes that a table stands for, and number them."""
+        """Add the attributes derived from a table, and number them."""
         stored = len(attributes)
         elsewhere = np.flatnonzero(spans.lane)
-        depths, held = extents(spans.offsets, elsewhere, spans.depth, spans.start_ns, spans.end_ns)
+        depths, deepest = extents(
+            spans.offsets, elsewhere, spans.depth, spans.start_ns, spans.end_ns
+        )
         zero = np.cumsum(depths, dtype=np.int64) - depths
-        lasting = np.arange(int(depths.sum())) - np.repeat(zero, depths) < np.repeat(held, depths)
+        lasting = np.arange(int(depths.sum())) - np.repeat(zero, depths) < np.repeat(
+            deepest, depths
+        )
         quarks = []
         of_threads = False
         for thread, quark in enumerate(spans.threads.tolist()):
@@ -117,7 +121,7 @@ class _Stacks:
             count=len(quark_of),
             stored=stored,
             number=number,
-            held=quark_of[ours & lasting],
+            lasting=quark_of[ours & lasting],
             of_threads=of_threads,
         )
 
@@ -146,7 +150,7 @@ def _add_other_lanes(
 
 
 class SpanAttributes:
-    """Segments, and behind their attributes those that spans stand for."""
+    """Segments, and behind their attributes those derived from spans."""
 
     def __init__(self, stored: SegmentSource, stacks: _Stacks, spans: SpanTable) -> None:
         self._stored = stored
@@ -156,12 +160,12 @@ class SpanAttributes:
 
     @property
     def start_ns(self) -> int:
-        """Where the history begins."""
+        """The first time of the history."""
         return self._stored.start_ns
 
     @property
     def end_ns(self) -> int:
-        """Where it ends."""
+        """The first time after it."""
         return self._stored.end_ns
 
     @property
@@ -191,7 +195,7 @@ class SpanAttributes:
         return self._stacks.number[quarks - self._stacks.stored]
 
     def point(self, quark: int, time_ns: int) -> tuple[int, int, int, int]:
-        """Return start, end, word and meta of the interval that holds a time."""
+        """Return start, end, word and meta of the interval that contains a time."""
         if quark < self._stacks.stored:
             return self._stored.point(quark, time_ns)
         start, end, word = (np.empty(1, np.int64) for _ in range(3))
@@ -209,7 +213,7 @@ class SpanAttributes:
         word: Int64s,
         meta: npt.NDArray[np.uint32],
     ) -> None:
-        """Write the interval of each row's attribute that holds the row's time."""
+        """Write the interval of each row's attribute that contains the row's time."""
         for ours in (False, True):
             rows = np.flatnonzero((quarks >= self._stacks.stored) == ours)
             if not len(rows):
@@ -237,7 +241,7 @@ class SpanAttributes:
                 self._stored.sample(quarks[first:last], times_ns, word[part], meta[part])
 
     def count(self, quarks: Int32s, start_ns: int, end_ns: int, counts: Int64s) -> None:
-        """Write how many intervals of each attribute meet a range, at most."""
+        """Write an upper bound of how many intervals of each attribute overlap a range."""
         for first, last, ours in self._runs(quarks):
             part = counts[first:last]
             if ours:
@@ -259,7 +263,7 @@ class SpanAttributes:
         out_meta: npt.NDArray[np.uint32] | None,
         out_tag: Int32s | None,
     ) -> int:
-        """Write the intervals that meet a range, quark by quark; return how many."""
+        """Write the intervals that overlap a range, quark by quark; return how many."""
         columns = (out_quark, out_start, out_end, out_code, out_word, out_meta, out_tag)
         rows = 0
         for first, last, ours in self._runs(quarks):
@@ -318,11 +322,11 @@ class SpanAttributes:
             tally.take_intervals(self.start_ns, quark[:rows], start[:rows], end[:rows], code[:rows])
 
     def measure(self, quark: int, kind: int, start_ns: int, end_ns: int) -> Measured:
-        """Return what the segments measure: attributes that spans stand for have no numbers."""
+        """Return what the segments measure: attributes derived from spans have no numbers."""
         return self._stored.measure(quark, kind, start_ns, end_ns)
 
     def _runs(self, quarks: Int32s) -> list[tuple[int, int, bool]]:
-        """Return the runs of attributes that are answered alike: first, behind the last, ours."""
+        """Return the runs of attributes from one source: first, end, whether of spans."""
         if not len(quarks):
             return []
         ours = quarks >= self._stacks.stored

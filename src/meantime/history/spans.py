@@ -1,7 +1,7 @@
 """The table of spans: what ran on each thread from when to when, nested.
 
-Rows are in the order (thread, start, longest first, as they came), so the spans of a thread stand
-together and every span stands behind the one it is in.
+Rows are in the order (thread, start, longest first, as they came), so the spans of a thread
+are adjacent and every span comes after the one that contains it.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ class SpanTable(Tabular):
         parent: int32, the row of the latest begun open span that holds all of it, in whichever
             lane; -1 if there is none.
         flags: uint8, `SpanFlag`.
-        arguments_offset: int64, where its arguments stand in `text`.
+        arguments_offset: int64, where its arguments begin in `text`.
         arguments_length: int32, their bytes; 0 is none.
-        text: The bytes that arguments are places in.
+        text: The bytes of all arguments.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class SpanTable(Tabular):
         return (self.flags & np.uint8(SpanFlag.UNFINISHED)).astype(np.bool_)
 
     def columns(self) -> dict[str, Column]:
-        """Return the columns by name, with the thread, the own time and no places of arguments."""
+        """Return the columns by name, with thread and self time, without those of arguments."""
         return {
             "thread": self.thread,
             "start_ns": self.start_ns,
@@ -119,7 +119,7 @@ class SpanTable(Tabular):
         }
 
     def arguments(self, row: int) -> str | None:
-        """Return what else was said of a span, as the trace says it (mostly JSON)."""
+        """Return the arguments of a span as in the trace, mostly JSON."""
         return self.text.told(int(self.arguments_offset[row]), int(self.arguments_length[row]))
 
     def select(
@@ -129,9 +129,9 @@ class SpanTable(Tabular):
         start_ns: int | None = None,
         end_ns: int | None = None,
     ) -> SpanTable:
-        """Return the spans of these threads that have a part in [start_ns, end_ns), whole.
+        """Return the spans of these threads that overlap [start_ns, end_ns), in full.
 
-        An empty span has a part in the range if its time is in it. No quarks are all threads.
+        An empty span overlaps the range if its time is in it. Without quarks, of all threads.
         """
         if quarks is None and start_ns is None and end_ns is None:
             return self
@@ -156,7 +156,7 @@ class SpanTable(Tabular):
         return cut
 
     def _taken(self, wanted: npt.NDArray[np.bool_], threads: npt.NDArray[np.bool_]) -> SpanTable:
-        # A parent that ends where an empty span and the range begin is not wanted.
+        # A parent that ends where an empty span and the range begin is left out.
         parent = nest.taken_parents(self.parent, wanted.view(np.uint8))
         edges = np.concatenate([[0], np.cumsum(wanted)])[self.offsets]
         return SpanTable(
@@ -180,14 +180,14 @@ class SpanTable(Tabular):
 
 
 class SpanCollector:
-    """Takes batches of spans, and makes the table of them."""
+    """Collects batches of spans, and makes the table of them."""
 
     def __init__(self) -> None:
         self.text = ArgumentText()
         self._parts: list[dict[str, npt.NDArray[Any]]] = []
 
     def add(self, batch: Spans, quark_of: Int32s, code_of: Int32s, category_of: Int32s) -> None:
-        """Take a batch whose codes these tables turn into quarks and codes of strings."""
+        """Add a batch; these tables translate its codes to quarks and codes of strings."""
         rows = len(batch.start_ns)
         arguments = batch.arguments
         self._parts.append(
@@ -205,9 +205,9 @@ class SpanCollector:
         )
 
     def table(self, strings: Sequence[str], rank: Callable[[Int32s], Int32s]) -> SpanTable:
-        """Return the table; `rank` gives the places of threads among themselves.
+        """Return the table; `rank` returns the rank of each thread among them.
 
-        The parts are let go as their columns are taken, so that not all is there twice.
+        Parts are freed as their columns are joined, so that not all are in memory twice.
         """
         parts, self._parts = self._parts, []
         columns = {name: _joined(parts, name) for name in _COLUMNS}
@@ -215,10 +215,10 @@ class SpanCollector:
         threads = gather.seen(quarks)
         index = np.zeros(int(threads.max(initial=0)) + 1, np.int32)
         index[threads] = np.arange(len(threads))
-        places = rank(threads)
+        ranks = rank(threads)
         quarks = gather.looked_up(index, quarks)
         rows, offsets = nest.order(
-            columns["start_ns"], columns["end_ns"], quarks, columns["flags"], places
+            columns["start_ns"], columns["end_ns"], quarks, columns["flags"], ranks
         )
         del quarks
         if not gather.is_counting(rows):
@@ -234,7 +234,7 @@ class SpanCollector:
             offsets,
         )
         in_order = np.empty_like(threads)
-        in_order[places] = threads
+        in_order[ranks] = threads
         return SpanTable(
             threads=in_order,
             offsets=offsets,

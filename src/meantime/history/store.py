@@ -1,4 +1,4 @@
-"""The changes of a history that is being built: put, checked against what attributes hold."""
+"""The changes of a history that is being built, and the current state of its attributes."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Store:
         return self._tail.kind[:quarks].copy()
 
     def start_ns(self, start_ns: int) -> int:
-        """Return where a history that starts at `start_ns` unless a change is earlier starts."""
+        """Return `start_ns`, or the time of the first change if that is earlier."""
         return min(start_ns, self._tail.first_ns)
 
     def last_change_ns(self, quark: int) -> int | None:
@@ -91,7 +91,7 @@ class Store:
         return None if time_ns == _INT64.min else time_ns
 
     def ongoing(self, quark: int, names: Sequence[str]) -> Value:
-        """Return the value that an attribute has now."""
+        """Return the current value of an attribute."""
         if self._reorder:
             latest = self._reorder.latest
             word, meta, kind = (int(column[quark]) for column in latest[2:])
@@ -100,14 +100,14 @@ class Store:
         return None if meta & 1 else value_of(word, kind, names)
 
     def copy(self) -> Store:
-        """Return a store of the same changes, which can be finished while this one goes on."""
+        """Return a store of the same changes, which can be finished while this one continues."""
         store = Store(self._refuse)
         store.sealer = self.sealer.copy()
         store._tail = store.sealer.tail
         return store
 
     def status_of(self, time_ns: int, quark: int, kind: int) -> int:
-        """Return what would be wrong with a change, without making it."""
+        """Return the status that a change would have, without putting it."""
         if self._reorder:
             return self._reorder.status_of(time_ns, quark, kind)
         if kind not in (UNTYPED, self.kind(quark)) and self.kind(quark) != UNTYPED:
@@ -115,7 +115,7 @@ class Store:
         return BACKWARDS if time_ns < int(self._tail.start_ns[quark]) else DONE
 
     def put_one(self, time_ns: int, quark: int, word: int, meta: int, kind: int) -> None:
-        """Take one change."""
+        """Put one change."""
         if self._reorder:
             status = self._reorder.add_one(time_ns, quark, word, meta, kind)
             if status != DONE:
@@ -137,11 +137,11 @@ class Store:
         code_of: Int32s,
         tag: Int32s | None,
     ) -> None:
-        """Take changes to strings; `code_of` translates their codes, -1 is null."""
+        """Put changes to strings; `code_of` translates their codes, -1 is null."""
         self.sealer.batch_rows = 0
         code, code_of = (np.ascontiguousarray(codes, np.int32) for codes in (code, code_of))
         if self._reorder:
-            # One more at the end: a code of -1 takes it.
+            # One more at the end, which a code of -1 selects.
             word = np.append(code_of, np.int32(-1))[code].astype(np.int64)
             null = word < 0
             meta = null.astype(np.uint32)
@@ -170,7 +170,7 @@ class Store:
         meta: npt.NDArray[np.uint32],
         kind: npt.NDArray[np.uint8],
     ) -> None:
-        """Take changes given as words."""
+        """Put changes given as words."""
         if self._reorder:
             row, status = self._reorder.add(TypedChanges(time_ns, quark, word, meta, kind))
             if status != DONE:
@@ -180,7 +180,7 @@ class Store:
             self._put_words(TypedChanges(time_ns, quark, word, meta, kind))
 
     def amend(self, quark: int, word: int, null: int, kind: int, start_ns: int) -> None:
-        """Replace the value that an attribute has now; one without changes took it at the start."""
+        """Replace the current value of an attribute; one without changes has it from the start."""
         began_ns = self.last_change_ns(quark) if 0 <= quark < self._tail.quarks else None
         if began_ns is None:
             self.put_one(self.start_ns(start_ns), quark, word, null, kind)
@@ -207,7 +207,7 @@ class Store:
                 self._put_words(changes)
 
     def put_verbatim(self, changes: TypedChanges) -> None:
-        """Take changes as they are, also where one changes nothing."""
+        """Put changes as they are, including those that change nothing."""
         self._tail.verbatim = True
         self._put_words(changes)
         self._tail.verbatim = False
@@ -238,11 +238,11 @@ class Store:
         return segments
 
     def known_from_ns(self, quarks: int) -> Int64s | None:
-        """Return since when the state of each attribute is known; None if from the beginning."""
+        """Return from when on the state of each attribute is kept; None if all are."""
         return self._tail.start_ns[:quarks].copy() if self.sealer.forgets else None
 
     def states(self) -> TypedChanges:
-        """Return, in order of time, the changes to the states that attributes are in now."""
+        """Return, in order of time, the changes to the current states of attributes."""
         tail = self._tail
         quark = np.flatnonzero(tail.start_ns[: tail.quarks] != _INT64.min).astype(np.int32)
         quark = quark[np.argsort(tail.start_ns[quark], kind="stable")]
@@ -260,7 +260,7 @@ class Store:
         return self._tail.latest_ns
 
     def _ongoing_only(self) -> Store:
-        """Return a store of nothing but the states that attributes are in now."""
+        """Return a store of nothing but the current states of attributes."""
         store = Store(self._refuse)
         store.reserve(self._tail.quarks)
         store.put_verbatim(self.states())

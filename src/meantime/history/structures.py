@@ -46,46 +46,48 @@ class Building(Protocol):
         """Set an attribute's value from a time on."""
 
     def ongoing(self, quark: int) -> Value:
-        """Return the value that an attribute has now."""
+        """Return the current value of an attribute."""
 
     def check_change(self, time_ns: int, quark: int, value: Value) -> None:
         """Raise what `modify` would raise now, and change nothing."""
 
 
 def stack_depth(builder: Building, quark: int) -> int:
-    """Return how many values the stack of an attribute holds now.
+    """Return the current depth of an attribute's stack.
 
     Raises:
-        StateTypeError: If the attribute holds something else than a depth.
+        StateTypeError: If the attribute's value is not a depth.
     """
     depth = builder.ongoing(quark)
     if depth is not None and not isinstance(depth, int):
         name = builder.attributes.text(quark)
-        raise StateTypeError(f"{name} holds {depth!r}: a stack's attribute holds its depth, an int")
+        raise StateTypeError(f"{name} is {depth!r}: the attribute of a stack is its depth, an int")
     return depth or 0
 
 
 def modify(builder: Building, time_ns: int, quark: int, value: Value) -> None:
-    """Give an attribute a value."""
+    """Set the value of an attribute."""
     builder.modify(time_ns, quark, value)
 
 
 def push(builder: Building, time_ns: int, quark: int, value: Value) -> None:
-    """Put a value on the stack of an attribute; it goes into the child named by the new depth."""
+    """Push a value on the stack of an attribute; the child named by the new depth gets it."""
     depth = stack_depth(builder, quark) + 1
     if depth > _DEEPEST:
         name = builder.attributes.text(quark)
-        raise HistoryError(f"{name}: a stack {_DEEPEST:,} deep takes no more; is a pop missing?")
+        raise HistoryError(
+            f"{name}: the stack is {_DEEPEST:,} deep, which is the limit; is a pop missing?"
+        )
     builder.check_change(time_ns, quark, depth)
     child = builder.quark(str(depth), parent=quark)
-    # before the depth says that it is there
+    # before the depth is changed, so that a push is done whole or not at all
     builder.check_change(time_ns, child, value)
     builder.modify(time_ns, quark, depth)
     builder.modify(time_ns, child, value)
 
 
 def pop(builder: Building, time_ns: int, quark: int, value: Value = None) -> Value:
-    """Take the top value off the stack of an attribute and return it; `value` if it is empty."""
+    """Pop the top value off the stack of an attribute and return it; `value` if it is empty."""
     depth = stack_depth(builder, quark)
     if depth <= 0:
         return value
@@ -105,22 +107,22 @@ def increment(builder: Building, time_ns: int, quark: int, amount: Value) -> Non
 def check_amount(
     builder: Building, quark: int, amount: Value
 ) -> tuple[int | float | None, int | float]:
-    """Return an attribute's number and what is to be added to it.
+    """Return an attribute's number and the amount to add to it.
 
     Raises:
-        StateTypeError: If it holds a string, or what is to be added is no number.
+        StateTypeError: If it has strings, or the amount is not a number.
     """
     before = builder.ongoing(quark)
     if isinstance(amount, np.number):
         amount = amount.item()
     if isinstance(before, str) or isinstance(amount, bool) or not isinstance(amount, int | float):
         name = builder.attributes.text(quark)
-        raise StateTypeError(f"{name} holds {before!r}: {amount!r} cannot be added to it")
+        raise StateTypeError(f"{name} is {before!r}: {amount!r} cannot be added to it")
     return before, amount
 
 
 def remove(builder: Building, time_ns: int, quark: int, value: Value = None) -> None:
-    """Give an attribute and all below it this value, none as a rule; children go first."""
+    """Set an attribute and all below it to a value, by default no state; children first."""
     if quark == ROOT:
         raise QuarkError(f"{quark} is not the quark of an attribute: it is the root of all")
     below = builder.attributes.children(quark, recursive=True)
@@ -171,7 +173,7 @@ class AttributeQueue:
         return stack_depth(self._builder, self._quark)
 
     def offer(self, time_ns: int, value: Value) -> None:
-        """Put a value at the end."""
+        """Append a value."""
         push(self._builder, time_ns, self._quark, value)
 
     def peek(self) -> Value:
@@ -180,30 +182,30 @@ class AttributeQueue:
         return None if first is None else self._builder.ongoing(first)
 
     def poll(self, time_ns: int) -> Value:
-        """Take the oldest value out and return it; None if the queue is empty."""
+        """Remove the oldest value and return it; None if the queue is empty."""
         oldest = self.peek()
         builder = self._builder
-        places = [
-            builder.attributes.quark(str(place), parent=self._quark)
-            for place in range(1, len(self) + 1)
+        children = [
+            builder.attributes.quark(str(index), parent=self._quark)
+            for index in range(1, len(self) + 1)
         ]
-        values = [builder.ongoing(place) for place in places]
-        for place, value in zip(places, values[1:], strict=False):
-            builder.modify(time_ns, place, value)
+        values = [builder.ongoing(child) for child in children]
+        for child, value in zip(children, values[1:], strict=False):
+            builder.modify(time_ns, child, value)
         pop(builder, time_ns, self._quark)
         return oldest
 
 
 class AttributePool:
-    """Numbered children of an attribute that are taken, given back, and taken again.
+    """Numbered children of an attribute that are reserved, released, and reserved again.
 
     Args:
         builder: Where the attributes are.
         quark: Their parent.
-        lowest_first: Take the free child of the lowest quark, not the one free for longest.
+        lowest_first: Reserve the free child of the lowest quark, not the one free for longest.
 
     Raises:
-        QuarkError: If there is no such parent.
+        QuarkError: If the parent does not exist.
     """
 
     def __init__(self, builder: Building, quark: int, *, lowest_first: bool = False) -> None:
@@ -217,7 +219,7 @@ class AttributePool:
         self._made = 0
 
     def available(self) -> int:
-        """Return a child that is free, which it no longer is; a new one if none is."""
+        """Reserve and return a free child; a new one if none is free."""
         if self._lowest_first and self._lowest:
             child = heappop(self._lowest)
         elif self._free:
@@ -229,11 +231,11 @@ class AttributePool:
         return child
 
     def save(self) -> tuple[int, list[int], list[int]]:
-        """Return how many children were made, the free ones, and those that are taken."""
+        """Return how many children were made, the free ones, and the reserved ones."""
         return self._made, [*self._lowest, *self._free], sorted(self._taken)
 
     def restore(self, saved: tuple[int, list[int], list[int]]) -> None:
-        """Know what `save` returned."""
+        """Continue from what `save` returned."""
         self._made, free, taken = saved
         self._lowest, self._free = (
             (list(free), deque()) if self._lowest_first else ([], deque(free))
@@ -241,13 +243,15 @@ class AttributePool:
         self._taken = set(taken)
 
     def recycle(self, time_ns: int, quark: int) -> None:
-        """Give a child back; it and all below it have no state from `time_ns` on.
+        """Release a child; it and all below it have no state from `time_ns` on.
 
         Raises:
-            ValueError: If it was not taken from this pool.
+            ValueError: If it was not reserved from this pool.
         """
         if quark not in self._taken:
-            raise ValueError(f"the attribute {quark} is not in use: it was not taken from the pool")
+            raise ValueError(
+                f"the attribute {quark} is not in use: it was not reserved from the pool"
+            )
         self._taken.remove(quark)
         if self._lowest_first:
             heappush(self._lowest, quark)

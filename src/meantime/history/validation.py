@@ -1,7 +1,7 @@
-"""What a segment must keep to: a checksum says that nothing changed, not that it was ever right.
+"""The checks of a segment's numbers: a matching checksum does not make them valid.
 
-Compiled code relies on all of this without asking, so it is checked when a segment is opened (its
-head and index) and before its rows are first used (`rows_fault`). `meantime check` calls the same.
+Compiled code relies on all of them, so they are checked when a segment is opened (its head and
+index) and before its rows are first used (`rows_fault`). `meantime check` calls the same.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 __all__ = ["Limits", "head_fault", "index_fault", "pyramid_fault", "rows_fault", "words_fault"]
 
 _CODE_BITS = 32  # strings are counted in 32 bits
-_TAG_BITS = 31  # a tag plus one stands above the null bit in 32 bits
+_TAG_BITS = 31  # a tag plus one is above the null bit in 32 bits
 _ROWS = 2**31 - 1
-# A double that is kept in a row is one that an int32 equals.
+# A double stored in a row equals an int32.
 _INLINE_FLOATS = 2**31
 # Blocks of a pyramid have 64 rows or more, and as many different values at most.
 _BLOCK_STEP, _LONGEST_STEP = 6, 31
@@ -34,7 +34,7 @@ _BLOCK_ROWS = 2**_BLOCK_STEP
 
 
 class Limits(NamedTuple):
-    """What the manifest says that codes in segments refer to.
+    """What codes in segments refer to, by the manifest.
 
     Attributes:
         kinds: By quark, the type of its values.
@@ -48,7 +48,7 @@ class Limits(NamedTuple):
 
 
 def head_fault(head: Head) -> str | None:
-    """Return which number of a segment's head cannot be; None if all can."""
+    """Return which number of a segment's head is invalid; None if none is."""
     good = {
         "base_ns": BEFORE_ALL < head.base_ns < AFTER_ALL,
         "last_ns": head.base_ns <= head.last_ns < AFTER_ALL,
@@ -63,7 +63,7 @@ def head_fault(head: Head) -> str | None:
 
 
 def index_fault(segment: Segment) -> str | None:
-    """Return which section before the rows cannot be right; None if all can."""
+    """Return which section before the rows is invalid; None if none is."""
     head, sections = segment.head, segment.sections
     quarks, offsets = sections["quarks"], sections["offsets"].astype(np.int64)
     if int(quarks[0]) < 0 or not (quarks[1:] > quarks[:-1]).all():
@@ -99,7 +99,7 @@ def _within(numbers: npt.NDArray[Any], least: int, most: int) -> bool:
 
 
 def rows_fault(segment: Segment, limits: Limits) -> str | None:
-    """Return what of an open segment's values and rows cannot be right; None if all can."""
+    """Return which values or rows of an open segment are invalid; None if none are."""
     head, sections = segment.head, segment.sections
     quarks = sections["quarks"]
     if int(quarks[-1]) >= len(limits.kinds):
@@ -185,7 +185,7 @@ def _times_fault(
         or (np.diff(arrays["time_offset"].astype(np.int64)) != blocks * counts).any()
     ):
         return "time_offset"
-    # Each sum goes on from that of the same value one block before, and none is beyond the end.
+    # No sum is less than that of the same value one block before, and none is beyond the end.
     of_run = np.repeat(np.arange(len(rows)), blocks * counts)
     before = np.arange(len(times)) - counts[of_run]
     later = before >= arrays["time_offset"].astype(np.int64)[of_run]
@@ -229,7 +229,7 @@ def words_fault(
     kinds: npt.NDArray[np.uint8],
     limits: Limits,
 ) -> str | None:
-    """Return what of changes cannot be right: a value of no type, a string or a tag of none."""
+    """Return what is invalid in changes: an untyped value, an undefined string or tag."""
     if not len(meta):
         return None
     if int((meta >> 1).max()) > limits.tags:
@@ -239,5 +239,5 @@ def words_fault(
         return "a value of an attribute without a type"
     codes = word[some & (kinds == STR)]
     if len(codes) and not 0 <= int(codes.min()) <= int(codes.max()) < limits.strings:
-        return "a string that is not there"
+        return "a string that does not exist"
     return None

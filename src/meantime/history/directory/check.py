@@ -21,7 +21,7 @@ __all__ = ["check", "save"]
 
 
 def check(path: Path) -> tuple[int, int]:
-    """Return how many segments and changes a whole history has.
+    """Return how many segments and changes an intact history has.
 
     Raises:
         InputError: If something of it is missing or damaged.
@@ -34,11 +34,11 @@ def check(path: Path) -> tuple[int, int]:
         Contents(loaded.catalogue).restore(loaded)
     else:
         unpack(path / "tables", loaded.closed["tables"], loaded.catalogue)
-    for file, place in loaded.damaged:
+    for file, offset in loaded.damaged:
         raise InputError(
             str(file),
             "is damaged; `meantime check --salvage` keeps what is before it",
-            offset=place,
+            offset=offset,
         )
     changes = sum(segment.head.changes for segment in loaded.segments)
     return len(loaded.segments), changes + sum(len(e.changes.time_ns) for e in loaded.entries)

@@ -139,7 +139,7 @@ class ContainerFile:
         self.close()
 
     def error(self, what: str, offset: int | None = None) -> InputError:
-        """Return the error that says what is wrong with the file."""
+        """Return an error about the file."""
         reason = f"{what}; {self._advice}" if self._advice else what
         return InputError(str(self._path), reason, offset=offset)
 
@@ -174,7 +174,7 @@ class ContainerFile:
         return buffer
 
     def read_into(self, buffer: npt.NDArray[np.uint8], offset: int) -> None:
-        """Fill a buffer with the bytes from an offset on.
+        """Read the bytes from an offset on into a buffer.
 
         Raises:
             InputError: If the file ends before that, or cannot be read.

@@ -99,7 +99,7 @@ def apply_delta(
     if quarks and not (min(quarks) >= 0 and max(quarks) < len(known)):
         raise ValueError("a type is of no attribute")
     if values and not (min(values) >= UNTYPED and max(values) <= FLOAT):
-        raise ValueError("there is no such type")
+        raise ValueError("a type is unknown")
     known[quarks] = values
     if "facts" in record:
         _recall_facts(catalogue, record["facts"])

@@ -26,7 +26,7 @@ class DirectoryLock:
 
     Args:
         path: The directory.
-        forked: Called in a child that is forked while the lock is held: it is not the child's.
+        forked: Called in a child that is forked while the directory is locked by its parent.
 
     Raises:
         OutputError: If another builder holds it, or the file cannot be written.
@@ -97,7 +97,7 @@ class DirectoryLock:
 
 
 def _leave_in_child() -> None:
-    """Close the copies of locks that a forked child has: the parent's go on holding."""
+    """Close the copies of locks that a forked child has: the parent keeps its own."""
     for lock in list(_HELD):
         lock.close()
         lock.forked()

@@ -37,7 +37,7 @@ def to_json(record: dict[str, Any]) -> bytes:
     """Return a record as JSON in ASCII, without blanks.
 
     Raises:
-        HistoryError: If something in it is no JSON.
+        HistoryError: If something in it cannot be written as JSON.
     """
     try:
         return json.dumps(record, separators=(",", ":")).encode("ascii")
@@ -97,14 +97,14 @@ def parsed(text: bytes) -> dict[str, Any]:
     """Return a record from its JSON.
 
     Raises:
-        ValueError: If it is no JSON, or not an object.
+        ValueError: If it is not a JSON object.
     """
     try:
         record = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"is not JSON: {error}") from None
     if not isinstance(record, dict):
-        raise ValueError("is not a JSON object")  # noqa: TRY004 - what a file says is no type of ours
+        raise ValueError("is not a JSON object")  # noqa: TRY004 - of a file, not an argument
     return record
 
 
@@ -127,7 +127,7 @@ def items_in(record: dict[str, Any], name: str, kind: type[_Item]) -> list[_Item
         ValueError: If it is something else.
     """
     items = record.get(name, [])
-    # a bool is no integer here
+    # a bool is not an integer here
     if not isinstance(items, list) or any(type(item) is not kind for item in items):
         raise ValueError(f"{name} is not a list of {kind.__name__}: {_shortened(items)}")
     return items

@@ -36,7 +36,7 @@ def open_history(path: str | PathLike[str], *, salvage: bool = False) -> History
         salvage: Use the intact part of a damaged history: all before the damage.
 
     Raises:
-        InputError: If it is no history, is of a later version, or is damaged.
+        InputError: If it is not a history, is of a later version, or is damaged.
     """
     return History(_Source(Path(path), salvage=salvage))
 
@@ -48,7 +48,7 @@ class _Source:
         self._path = path
         self._salvage = salvage
         # Opening a salvaged history again without salvaging would fail.
-        self._place = None if salvage else path
+        self._kept_path = None if salvage else path
         self._opened: dict[int, StoredSegment] = {}
         self._seen: tuple[tuple[int, ...], Snapshot] | None = None
 
@@ -67,7 +67,7 @@ class _Source:
         if loaded.closed is None:
             contents = Contents(loaded.catalogue)
             contents.restore(loaded)
-            return replace(contents.snapshot(), path=self._place)
+            return replace(contents.snapshot(), path=self._kept_path)
         catalogue, closed = loaded.catalogue, loaded.closed
         catalogue.attributes.freeze()
         segments = SealedSegments(loaded.segments, closed["start_ns"], closed["end_ns"])
@@ -81,7 +81,7 @@ class _Source:
             unpack(self._path / "tables", closed["tables"], catalogue),
             catalogue.final_metadata(loaded.replaced),
             built=True,
-            path=self._place,
+            path=self._kept_path,
         )
 
 

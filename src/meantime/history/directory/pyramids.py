@@ -102,7 +102,7 @@ def open_pyramid(
     if segment is not None and limits is not None:
         fault = pyramid_fault(arrays, segment, limits)
         if fault is not None:
-            raise file.error(f"says what cannot be: {fault}", 0)
+            raise file.error(f"is invalid: {fault}", 0)
     return arrays
 
 
@@ -110,10 +110,10 @@ def check_pyramid(path: Path, segment: Segment, checksum: int, limits: Limits) -
     """Check the pyramid in a file, of a segment whose rows are whole.
 
     Raises:
-        InputError: If it is damaged, or says something else than the rows.
+        InputError: If it is damaged, or does not match the rows.
     """
     kept = open_pyramid(path, checksum, segment, limits)
     made = build_pyramid(segment, limits.kinds)
     if made is None or pack_arrays(kept.values()) != pack_arrays(made.values()):
         file = ContainerFile(path, _ADVICE)
-        raise file.error("says something else than its segment", 0)
+        raise file.error("does not match its segment", 0)

@@ -40,7 +40,7 @@ FORMAT = "meantime history"
 VERSION = 1
 _SALVAGE = "`meantime check --salvage` keeps what is whole"
 _SEGMENT_NAME = re.compile(r"\d{6,}(-late)?\.seg")
-# A tail has room for so many changes, or for twice those that it ever held.
+# A tail has room for so many changes, or for twice as many as it ever had.
 _CAPACITY = 2**22
 # What reading a record raises that is JSON, and not what it should be.
 _WRONG = (AttributeError, IndexError, KeyError, TypeError, ValueError)
@@ -55,16 +55,16 @@ class LoadedHistory:
         path: The directory.
         catalogue: Names, tags and metadata.
         segments: The segments; their rows are read when they are first used.
-        ends: Where each line of the manifest ends; the first is no segment's.
+        ends: Where each line of the manifest ends; the first is not of a segment.
         cursors: How much was written down after each line.
         kinds: By quark, the type of its values.
         boundary_ns: Where the sealed part ends.
         replaced: How many states of no length were replaced.
         capacity: How many changes there was room for before a segment had to be sealed.
-        position: Where in the input an unfinished build can be resumed; None if it has not said.
+        position: Where in the input an unfinished build can be resumed; None if it is not set.
         done: How many operations since then took effect, and how many rows of the next one.
         scheduled: The changes that were still scheduled.
-        closed: What the last line of a finished history says; None if it is not finished.
+        closed: The last line of a finished history; None if it is not finished.
         entries: What was logged since the last segment.
         late: The changes that came late.
         late_bytes: How much of their log counts.
@@ -109,7 +109,7 @@ def read_directory(
         path: The directory.
         salvage: Stop before the first damaged line or segment instead of raising.
         opened: By checksum, segments of it that were opened earlier.
-        catalogue: Receives the names and metadata; what the directory does not say stays as it is.
+        catalogue: Receives the names and metadata; what the directory lacks stays unchanged.
 
     Raises:
         InputError: If it is not a history, is of a later version, or is damaged.
@@ -132,9 +132,9 @@ def _load(
     lines = read_lines(manifest, salvage=salvage)
     loaded.version = version = _version(manifest, lines.records)
     loaded.ends, loaded.cursors = lines.ends[:1], [Cursor()]
-    for number, (told, end) in enumerate(zip(lines.records[1:], lines.ends[1:], strict=True), 1):
+    for number, (record, end) in enumerate(zip(lines.records[1:], lines.ends[1:], strict=True), 1):
         try:
-            _take(loaded, upgraded(told, version, VERSION), opened)
+            _add(loaded, upgraded(record, version, VERSION), opened)
         except InputError as error:
             if not salvage:
                 raise
@@ -143,7 +143,7 @@ def _load(
         except _WRONG as error:
             wrong = InputError(
                 str(manifest),
-                f"line {number + 1} says what cannot be: {_reason(error)}; {_SALVAGE}",
+                f"line {number + 1} is invalid: {_reason(error)}; {_SALVAGE}",
                 offset=lines.ends[number - 1],
             )
             if not salvage:
@@ -159,14 +159,14 @@ def _load(
     _limit(loaded)
 
 
-def _take(
+def _add(
     loaded: LoadedHistory, record: dict[str, Any], opened: Mapping[int, StoredSegment]
 ) -> None:
-    """Take a line of the manifest.
+    """Add a line of the manifest.
 
     Raises:
         InputError: If its segment is damaged.
-        ValueError: If it says what cannot be.
+        ValueError: If it is invalid.
     """
     if loaded.closed is not None:
         raise ValueError("it comes after the history was closed")
@@ -206,7 +206,7 @@ def _take(
 
 
 def _closing(loaded: LoadedHistory, closed: Any) -> dict[str, Any]:
-    """Return what the last line of a finished history says, checked."""
+    """Return the last line of a finished history, checked."""
     if not isinstance(closed, dict):
         raise ValueError("it is neither of a segment nor the last")  # noqa: TRY004 - of a file
     start_ns = number_in(closed, "start_ns", BEFORE_ALL + 1, AFTER_ALL)
@@ -216,10 +216,10 @@ def _closing(loaded: LoadedHistory, closed: Any) -> dict[str, Any]:
     if start_ns > end_ns or (
         heads and not start_ns <= heads[0].base_ns <= heads[-1].last_ns < end_ns
     ):
-        raise ValueError(f"the range [{start_ns}, {end_ns}) does not hold all changes")
+        raise ValueError(f"not all changes are in the range from {start_ns} to {end_ns} ns")
     bounds = loaded.catalogue.metadata.bounds
     if bounds is not None and not start_ns <= bounds[0] <= bounds[1] <= end_ns:
-        raise ValueError(f"the trace's bounds {bounds} are outside the history's range")
+        raise ValueError(f"the trace's bounds {bounds} are outside the range of the history")
     for column in items_in(closed, "tables", list):
         name, kind, rows, offset, checksum = column
         if type(name) is not str or type(kind) is not str:
@@ -239,7 +239,7 @@ def _limit(loaded: LoadedHistory) -> None:
     kinds = np.zeros(len(catalogue.attributes), np.uint8)
     kinds[: len(loaded.kinds)] = loaded.kinds
     loaded.kinds = kinds
-    # what tags stand for may be said last, so nothing is known of it before
+    # tags may be defined last, so their number is unknown before
     tags = 2**31 - 1 if loaded.closed is None else len(catalogue.tags)
     loaded.limits = Limits(loaded.kinds, len(catalogue.strings.names), tags)
     for segment in loaded.segments:
@@ -287,8 +287,8 @@ def _load_unfinished(loaded: LoadedHistory, before: tuple[int, int], *, salvage:
         if not salvage:
             raise
         loaded.missing.append(str(error))
-    for file, place in loaded.damaged:
-        complaint = f"{file}: byte {place}: is damaged: what comes after is left out"
+    for file, offset in loaded.damaged:
+        complaint = f"{file}: byte {offset}: is damaged: what comes after is left out"
         _LOG.warning("%s", complaint)
         if salvage:
             loaded.missing.append(complaint)
@@ -312,19 +312,19 @@ def _load_logs(loaded: LoadedHistory) -> None:
         for entry in loaded.entries:
             _check_changes(entry.changes, loaded.limits)
     except _WRONG as error:
-        raise InputError(str(log), f"says what cannot be: {_reason(error)}; {_SALVAGE}") from None
+        raise InputError(str(log), f"is invalid: {_reason(error)}; {_SALVAGE}") from None
     if len(kept) < len(entries):
         loaded.damaged.append((late_log, late_end))
     end = entries[-1].end if entries else 0
-    if (place := damage_in(log, end)) is not None:
-        loaded.damaged.append((log, place))
+    if (offset := damage_in(log, end)) is not None:
+        loaded.damaged.append((log, offset))
     if not loaded.entries:
         return
     last = loaded.entries[-1].record
     try:
         _load_journal(loaded, last)
     except _WRONG as error:
-        raise InputError(str(log), f"says what cannot be: {_reason(error)}; {_SALVAGE}") from None
+        raise InputError(str(log), f"is invalid: {_reason(error)}; {_SALVAGE}") from None
     _load_late(loaded, late_log, late)
 
 
@@ -337,7 +337,7 @@ def _load_late(loaded: LoadedHistory, log: Path, entries: list[Entry]) -> None:
     try:
         _check_changes(loaded.late, loaded.limits)
     except ValueError as error:
-        raise InputError(str(log), f"says what cannot be: {error}; {_SALVAGE}") from None
+        raise InputError(str(log), f"is invalid: {error}; {_SALVAGE}") from None
     # They are put among the rows of segments, which have to be right for that.
     for segment in loaded.segments:
         segment.load()
@@ -383,7 +383,7 @@ def _load_journal(loaded: LoadedHistory, last: dict[str, Any]) -> None:
 
 
 def _check_logs(loaded: LoadedHistory, before: tuple[int, int]) -> None:
-    """See that an unfinished history has the log that it should have.
+    """Check that an unfinished history has its log.
 
     Raises:
         InputError: If the log is missing, and the manifest is still what it was before.
@@ -403,8 +403,8 @@ def _check_logs(loaded: LoadedHistory, before: tuple[int, int]) -> None:
     if made and _state(_manifest(path)) == before:
         raise InputError(
             str(_manifest(path)),
-            "is cut, or the log of what came after the last segment is lost: there is more than"
-            f" it tells of; {_SALVAGE}",
+            "is cut, or the log of what came after the last segment is lost: the directory has"
+            f" more than it lists; {_SALVAGE}",
             offset=loaded.ends[-1],
         )
 
@@ -417,14 +417,14 @@ def _state(file: Path) -> tuple[int, int]:
 def fingerprint(path: Path) -> tuple[int, ...]:
     """Return a value that changes when more of an unfinished history is written."""
     try:
-        told = [_manifest(path).stat().st_size]
+        sizes = [_manifest(path).stat().st_size]
     except FileNotFoundError:
         raise InputError(str(path), "is gone: was the history removed?") from None
     for log in sorted(path.glob("tail-*.log")):
         with contextlib.suppress(FileNotFoundError):
             stat = log.stat()
-            told += [stat.st_ino, stat.st_size, stat.st_mtime_ns]
-    return tuple(told)
+            sizes += [stat.st_ino, stat.st_size, stat.st_mtime_ns]
+    return tuple(sizes)
 
 
 def _manifest(path: Path) -> Path:

@@ -53,15 +53,13 @@ def _resume(
     path = writer.path
     writer.lock()
     if reorder_ns:
-        raise HistoryError(
-            f"{path}: changes that were held back for reorder_ns are lost: rebuild it"
-        )
+        raise HistoryError(f"{path}: the changes delayed by reorder_ns are lost: rebuild it")
     loaded = read_directory(path, catalogue=contents.catalogue)
     if loaded.closed is not None:
-        raise HistoryClosedError(f"{path}: this history was closed: it takes no more")
+        raise HistoryClosedError(f"{path}: this history was closed: it accepts no more changes")
     if loaded.version != VERSION:
         raise HistoryError(
-            f"{path}: is of version {loaded.version} of the format, and would go on in"
+            f"{path}: is of version {loaded.version} of the format, and would continue in"
             f" {VERSION}: rebuild it"
         )
     if loaded.segments and not loaded.entries:

@@ -115,7 +115,7 @@ class StoredSegment(Segment):
             if zlib.crc32(self.rows.data) != self._rows_crc:
                 raise self._file.error("the rows are damaged", offset)
             if self.limits is not None and (fault := rows_fault(self, self.limits)) is not None:
-                raise self._file.error(f"says what cannot be: {fault}", offset)
+                raise self._file.error(f"is invalid: {fault}", offset)
             self._checked = True
             self._file.close()
 
@@ -134,7 +134,7 @@ class StoredSegment(Segment):
         """Check that the pyramid beside the segment, if there is one, is that of its rows.
 
         Raises:
-            InputError: If it is damaged, or says something else than the rows.
+            InputError: If it is damaged, or does not match the rows.
         """
         path = pyramid_path(self.path)
         if path.exists():

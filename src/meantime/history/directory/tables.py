@@ -96,10 +96,10 @@ def _columns(tables: Tables) -> dict[str, npt.NDArray[Any]]:
 
 
 def _packed(table: SpanTable | Points) -> tuple[npt.NDArray[np.int64], bytes]:
-    """Return the arguments of all rows one behind the other, and where each stands there."""
+    """Return where the arguments of each row begin in the joined text, and that text."""
     length = table.arguments_length
-    places = zip(table.arguments_offset.tolist(), length.tolist(), strict=True)
-    text = b"".join([table.text.read(*place) for place in places])
+    ranges = zip(table.arguments_offset.tolist(), length.tolist(), strict=True)
+    text = b"".join([table.text.read(*bounds) for bounds in ranges])
     return np.cumsum(length, dtype=np.int64) - length, text
 
 
@@ -164,7 +164,7 @@ def unpack(path: Path, described: Description, catalogue: Catalogue) -> Tables:
     """Return the tables in a file, of a history with these names.
 
     Raises:
-        InputError: If the file is missing, cut or damaged, or says what cannot be.
+        InputError: If the file is missing, cut or damaged, or invalid.
     """
     columns = _Columns(path, described)
     columns.check(catalogue)
@@ -346,4 +346,4 @@ class _Columns:
             raise self._wrong(f"spans.parent: span {row} is not where the others leave room")
 
     def _wrong(self, what: str) -> InputError:
-        return InputError(str(self._path), f"says what cannot be: {what}")
+        return InputError(str(self._path), f"is invalid: {what}")

@@ -33,7 +33,7 @@ class Entry(NamedTuple):
 
 
 def blocks(record: dict[str, Any], changes: Changes) -> Iterator[bytes]:
-    """Yield changes as blocks of up to 64 KiB; the record stands in the last."""
+    """Yield changes as blocks of up to 64 KiB; the last one has the record."""
     rows = len(changes.time_ns)
     for first in range(0, max(rows, 1), _BLOCK_ROWS):
         last = first + _BLOCK_ROWS >= rows
@@ -44,12 +44,12 @@ def blocks(record: dict[str, Any], changes: Changes) -> Iterator[bytes]:
 
 
 def read_blocks(path: Path, size_bytes: int | None = None) -> Iterator[Entry]:
-    """Yield what is whole of a log, or of its first bytes, up to the first damaged block.
+    """Yield the entries of a log, or of its first bytes, up to the first damaged block.
 
-    Changes count only once the record that stands behind them is there.
+    Changes count only if the record behind them is there.
 
     Raises:
-        InputError: If a whole block has a record that is no JSON.
+        InputError: If the record of an intact block is not JSON.
     """
     if not path.exists():
         return
@@ -64,7 +64,7 @@ def read_blocks(path: Path, size_bytes: int | None = None) -> Iterator[Entry]:
             if magic != _MAGIC:
                 return
             length = text_bytes + rows * _ROW_BYTES
-            # what is not there is not asked for: that would take as much memory
+            # a damaged length may be more memory than there is
             body = file.read(length) if length <= there - file.tell() else b""
             if len(body) != length or zlib.crc32(body) != crc:
                 return
@@ -81,7 +81,7 @@ def read_blocks(path: Path, size_bytes: int | None = None) -> Iterator[Entry]:
 def damage_in(path: Path, position: int) -> int | None:
     """Return where a log is damaged behind a position where a block begins; None if it is not.
 
-    That its last block was not finished is no damage: whoever wrote it was killed, or still writes.
+    An unfinished last block is not damage: its writer was killed, or is still writing.
     """
     if not path.exists():
         return None
@@ -94,7 +94,7 @@ def damage_in(path: Path, position: int) -> int | None:
     if len(data) - begin < _HEADER.size:
         return None
     finished_later = any(
-        _block_end(data, place) is not None for place in _places(data, _MAGIC, begin + 1)
+        _block_end(data, offset) is not None for offset in _offsets_of(data, _MAGIC, begin + 1)
     )
     _, text_bytes, rows, _ = _HEADER.unpack_from(data, begin)
     there = begin + _HEADER.size + text_bytes + rows * _ROW_BYTES <= len(data)
@@ -102,7 +102,7 @@ def damage_in(path: Path, position: int) -> int | None:
     return position + begin if finished_later or there or not known else None
 
 
-def _places(data: bytes, text: bytes, position: int) -> Iterator[int]:
+def _offsets_of(data: bytes, text: bytes, position: int) -> Iterator[int]:
     while (position := data.find(text, position)) >= 0:
         yield position
         position += 1

@@ -2,7 +2,7 @@
 
 Nothing on the disk is changed. A new version of the format needs one function here: it takes a
 record (a line of the manifest, or the text of a log's block) of the version before and returns what
-the record is in the new one. Segments say in their own header how they are laid out.
+the record is in the new one. The layout of a segment is in its own header.
 """
 
 from __future__ import annotations

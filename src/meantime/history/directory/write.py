@@ -5,7 +5,7 @@
     tables          points, flows, spans and samples, written when it is closed
     late.log        changes that came too late for the segment they belong to
     tail-N.log      changes that are in none of the first N segments yet
-    lock            held by the builder; its number of process, while there is one
+    lock            locked by the builder while there is one; the id of its process
 
 A segment is written to a temporary name, synced and renamed; then its manifest line is synced. The
 logs go when the history is closed.
@@ -80,7 +80,7 @@ class DirectoryWriter:
         except OSError as error:
             raise OutputError(
                 f"{path}: {error.strerror or error}; the unfinished history in {self.path} keeps"
-                " what was written before, and goes on from there when it is built again"
+                " what was written before; a resumed build continues from there"
             ) from error
 
     @contextmanager
@@ -111,7 +111,7 @@ class DirectoryWriter:
 
     def _forked(self) -> None:
         self.failure = HistoryError(
-            f"{self.path}: the process that builds it goes on with it, not this one, its child"
+            f"{self.path}: this process was forked from the one that builds it, which continues"
         )
 
     def leave(self) -> None:
@@ -145,7 +145,7 @@ class DirectoryWriter:
     def _check_empty(self) -> None:
         if self.path.exists() and not is_empty(self.path):
             raise OutputError(
-                f"{self.path}: exists; remove it, or give resume=True if a history is to go on"
+                f"{self.path}: exists; remove it, or pass resume=True to continue a history"
             )
 
     def resume(self, loaded: LoadedHistory) -> None:
@@ -177,7 +177,7 @@ class DirectoryWriter:
         self.segments.append(stored)
         if not self._rewritten:
             # The new log is whole before the line that makes the old one stale.
-            self.log(sealer, anew=True)
+            self.log(sealer, new_log=True)
         self._append(
             {
                 "segment": name,
@@ -222,14 +222,14 @@ class DirectoryWriter:
     def _log_path(self, segments: int) -> Path:
         return self.path / f"tail-{segments:06d}.log"
 
-    def log(self, sealer: Sealer, *, anew: bool) -> None:
+    def log(self, sealer: Sealer, *, new_log: bool) -> None:
         """Write the changes that are in no segment to the log; see `Sink`."""
         with self._all_or_nothing():
-            self._log(sealer, anew=anew)
+            self._log(sealer, new_log=new_log)
 
-    def _log(self, sealer: Sealer, *, anew: bool) -> None:
-        waiting, late = sealer.waiting(anew=anew)
-        record, self._logged = self._since(self._cursor if anew else self._logged)
+    def _log(self, sealer: Sealer, *, new_log: bool) -> None:
+        waiting, late = sealer.waiting(new_log=new_log)
+        record, self._logged = self._since(self._cursor if new_log else self._logged)
         path = self._log_path(len(self.segments))
         with self._writing(path):
             if len(late.time_ns):
@@ -244,7 +244,7 @@ class DirectoryWriter:
                 "done": self._journal.done(sealer.batch_rows),
                 "later": self._journal.scheduled_changes(),
             }
-            if anew:
+            if new_log:
                 self._replace(path.name, *blocks(record, waiting))
             else:
                 with path.open("ab") as file:
@@ -255,8 +255,8 @@ class DirectoryWriter:
         """Log new changes if the last log is old enough."""
         self.check()
         sealer.seal_full()
-        if time.monotonic() >= self._next_log_s or sealer.log_anew:
-            self.log(sealer, anew=sealer.log_anew)
+        if time.monotonic() >= self._next_log_s or sealer.needs_new_log:
+            self.log(sealer, new_log=sealer.needs_new_log)
 
     def log_at_next_event(self) -> None:
         """Log new changes when the next event begins."""
@@ -264,7 +264,7 @@ class DirectoryWriter:
 
     def sync(self, sealer: Sealer) -> None:
         """Log new changes and fsync."""
-        self.log(sealer, anew=False)
+        self.log(sealer, new_log=False)
         with self._all_or_nothing(), self._writing(self.path):
             for path in (self._log_path(len(self.segments)), self.path / "late.log"):
                 if path.exists():
