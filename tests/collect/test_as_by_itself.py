@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -243,6 +244,26 @@ def test_a_job_is_stopped_and_continued_as_a_whole(tmp_path: Path) -> None:
         process.send_signal(signal.SIGUSR1)
 
         assert _line(process) == "counts {18: 2}"
+
+
+def test_a_stop_counts_more_than_the_continuation_before_it(tmp_path: Path) -> None:
+    with _counting(tmp_path, signal.SIGCONT) as process:
+        _line(process)
+        for _ in range(3):
+            # it takes a moment to find out that the first is for us alone; then it is obsolete
+            process.send_signal(signal.SIGCONT)
+            os.killpg(process.pid, signal.SIGTSTP)
+            until_s = time.monotonic() + 10
+            stopped, status = 0, 0
+            while not stopped and time.monotonic() < until_s:
+                stopped, status = os.waitpid(process.pid, os.WUNTRACED | os.WNOHANG)
+                time.sleep(0.001)
+            os.killpg(process.pid, signal.SIGCONT)
+
+            assert stopped
+            assert os.WSTOPSIG(status) == signal.SIGTSTP
+            assert _line(process) == "got 18"
+        process.send_signal(signal.SIGUSR1)
 
 
 def test_ignored_signals_stay_ignored(tmp_path: Path) -> None:

@@ -21,6 +21,8 @@ _OWN = {
 }
 # what Python ignores, and the shell does not
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
+# what stops a process and can be handled; SIGCONT cancels it, and it cancels SIGCONT
+_STOPS = {signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU}
 _WITNESS_WAITS_S = 0.02
 
 
@@ -106,9 +108,20 @@ def _wait(child: int, watched: set[int], witness: _Witness) -> int:
             # blocked since before the command began, so none is missed
             info = signal.sigwaitinfo(watched | {signal.SIGCHLD})
             if info.si_signo != signal.SIGCHLD and not witness.has_seen(info.si_signo):
-                # a command that became another user's cannot be sent any
-                with suppress(PermissionError):
-                    os.kill(child, info.si_signo)
+                _pass_on(info.si_signo, child)
+
+
+def _pass_on(number: int, child: int) -> None:
+    # a stop takes away a continuation that a process has not seen yet, and the other way round: of
+    # two sent to the group, the witness has the later one only, which is still to come to us
+    pending = signal.sigpending()
+    if (number == signal.SIGCONT and pending & _STOPS) or (
+        number in _STOPS and signal.SIGCONT in pending
+    ):
+        return
+    # a command that became another user's cannot be sent any
+    with suppress(PermissionError):
+        os.kill(child, number)
 
 
 def _stop(number: int, watched: set[int]) -> None:
