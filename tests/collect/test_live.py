@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 import threading
 import time
 from typing import TYPE_CHECKING, Any
@@ -194,6 +195,44 @@ def test_a_recording_that_ends_while_it_is_read_is_read_whole(
     live.update()
 
     assert live.activity.changes == 1_000
+
+
+def test_events_after_a_loss_are_read_though_they_take_the_slots_of_the_lost_ones(
+    tmp_path: Path,
+) -> None:
+    spawn = _recorder.KINDS["SPAWN"]
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with meantime.record(tmp_path / "run.mtr", policy="drop"):
+        live = LiveActivity(tmp_path / "run.mtr")
+        for task in range(1, 101):
+            _recorder.emit(spawn, task)
+        live.update()
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1, limits[1]))
+        try:
+            for task in range(101, 6001):
+                _recorder.emit(spawn, task)
+            until_s = time.monotonic() + 30
+            while not _lost(tmp_path / "run.mtr") and time.monotonic() < until_s:
+                time.sleep(0.001)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        live.update()
+        for task in range(6001, 6051):
+            _recorder.emit(spawn, task)
+        live.update()
+    at_once = LiveActivity(tmp_path / "run.mtr")
+
+    (tasks,), (kept,) = _told(live), _told(at_once)
+    assert 4000 < at_once.lost == live.lost < 6000
+    assert kept.members == 6050 - at_once.lost
+    # what was lost had been seen, up to a hundred
+    assert tasks.members == kept.members + 100
+
+
+def _lost(path: Path) -> int:
+    live = LiveActivity(path)
+    live.update()
+    return live.lost
 
 
 def test_it_is_told_whether_a_recording_goes_on(tmp_path: Path) -> None:

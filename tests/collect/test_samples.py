@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import _thread
 import asyncio
 import platform
 import signal
+import struct
 import subprocess
 import sys
 import threading
@@ -17,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 import meantime
+from meantime.collect import _recorder
 from meantime.errors import UsageError
 
 if TYPE_CHECKING:
@@ -147,6 +150,38 @@ def test_threads_have_their_names_also_those_that_ran_before(tmp_path: Path) -> 
 
     names = {sample.name for sample in samples_of(tmp_path / "run.mtr")}
     assert {"MainThread", "early bird", "late riser"} <= names
+
+
+def test_a_thread_that_is_met_before_its_name_is_known_has_it_afterwards(tmp_path: Path) -> None:
+    done = threading.Event()
+    native_ids: list[int] = []
+
+    def wait() -> None:
+        native_ids.append(threading.get_native_id())
+        done.wait()
+
+    with meantime.record(tmp_path / "run.mtr", samples=HZ, trace="none"):
+        # of a thread that is begun in this way no name is noted
+        _thread.start_new_thread(wait, ())
+        (tail,) = wait_for_tail(tmp_path / "run.mtr")
+        while not native_ids:
+            time.sleep(0.001)
+        sample = struct.pack("<I", native_ids[0])
+        while not any(
+            tail[at] == _recorder.KINDS["SAMPLE"] and tail[at + 8 : at + 12] == sample
+            for at in range(0, len(tail), 16)
+        ):
+            (tail,) = wait_for_tail(tmp_path / "run.mtr")
+        _recorder.note_thread(native_ids[0], "found later")
+        wait_for(tmp_path / "run.mtr", "found later")
+        done.set()
+
+
+def wait_for_tail(path: Path) -> list[bytes]:
+    """Return the records in the tail of the sampler, the only stream."""
+    while not (tails := list(path.glob("*.tail"))):
+        time.sleep(0.001)
+    return [tail.read_bytes()[4096:] for tail in tails]
 
 
 def test_a_function_at_the_address_of_another_has_its_own_name(tmp_path: Path) -> None:

@@ -28,6 +28,14 @@ static void note_name_of(uint32_t tid, const char *text, size_t length) {
     pthread_mutex_unlock(&names_mutex);
 }
 
+/* Returns how many names have been noted so far, including those that are forgotten. */
+static uint32_t count_noted_names(void) {
+    pthread_mutex_lock(&names_mutex);
+    uint32_t noted = names_noted;
+    pthread_mutex_unlock(&names_mutex);
+    return noted;
+}
+
 /* Looks up the name that was noted last for a thread; its length is 0 if there is none. */
 static thread_name noted_name(uint32_t tid) {
     thread_name found = {tid, 0, ""};

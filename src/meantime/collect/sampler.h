@@ -61,6 +61,7 @@ typedef struct {
     stream *of; /* the thread's stream, if it has one: where its current task is told */
     int sampled;
     uint32_t told; /* the stream's generation in which its name was said */
+    uint32_t names_searched; /* how many names had been noted when its own was not among them */
     thread_name name;
 } sampled_thread;
 
@@ -506,9 +507,15 @@ static uint32_t at_most_32_bits(uint64_t value) {
 static void put_thread_name(sampled_thread *t) {
     stream *s = stream_of_thread();
     if (!s || t->told == s->generation) return;
-    t->told = s->generation;
-    if (!t->name.length) t->name = noted_name(t->tid);
+    if (!t->name.length) {
+        /* a thread can be met before it has noted its name: look again when there are new ones */
+        uint32_t noted = count_noted_names();
+        if (t->names_searched == noted) return;
+        t->names_searched = noted;
+        t->name = noted_name(t->tid);
+    }
     if (!t->name.length || now_ns() >= (uint64_t)rec.deadline_ns) return;
+    t->told = s->generation;
     put_payload(s, now_ns(), KIND_CALLED, t->tid, t->name.text, t->name.length, 1);
     if (s->cursor == s->limit) turn(s);
 }
@@ -561,6 +568,7 @@ static void sample_thread(const PyThreadState *address, PyThreadState *state, ui
         t->sampled = 0;
         t->told = 0;
         t->name.length = 0;
+        t->names_searched = 0;
     }
     if (t->sampled) ran_ns = cpu_ns - t->cpu_ns;
     else ran_ns = cpu_ns < since_ns ? cpu_ns : since_ns;

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from meantime.readers.recording.listing import Process, StreamFiles
-    from meantime.readers.recording.pieces import Piece
+    from meantime.readers.recording.pieces import Piece, StreamWords
 
 __all__ = ["LiveActivity"]
 
@@ -47,6 +47,7 @@ class _KnownProcess:
 class _KnownStream:
     number: int
     read: int = 0
+    tail_slot: int = 0
 
 
 class LiveActivity:
@@ -179,16 +180,31 @@ class LiveActivity:
         if key not in self._streams:
             owner = self._processes[key[:2]]
             self._streams[key] = _KnownStream(len(self._replay.streams))
-            self._replay.streams.append(
-                ReplayedStream(owner.number, owner.facts.base_ns, is_ring=words.is_ring)
-            )
+            self._replay.streams.append(ReplayedStream(owner.number, owner.facts.base_ns))
         known = self._streams[key]
-        self._replay.streams[known.number].lost_by_tail = words.lost_events
+        stream = self._replay.streams[known.number]
+        # where slots can have been written again, records are told apart by their times
+        stream.skip_until_ns = -1
         if words.is_ring:
-            # it moves on under the reader, so its records are told apart by their times
+            stream.skip_until_ns = stream.last_ns
             new[known.number] = words.pieces
         else:
+            if self._has_lost(process, words, stream):
+                stream.skip_until_ns = stream.last_ns
+                known.read = min(known.read, known.tail_slot)
             new[known.number], known.read = _unread(words.pieces, known.read, words.missing_slots)
+            known.tail_slot = known.read if words.tail_slot is None else words.tail_slot
+        stream.lost_by_tail = words.lost_events
+
+    def _has_lost(self, process: Process, words: StreamWords, stream: ReplayedStream) -> bool:
+        """Return whether events that were in a stream's tail can have been lost since then.
+
+        The events after them are then in their slots.
+        """
+        if words.tail_slot is not None:
+            return words.lost_events != stream.lost_by_tail
+        closed = self._processes[process.pid, process.incarnation].facts.closed
+        return closed is None or closed.lost > 0
 
     def _take(self) -> None:
         self._name_entities()

@@ -98,6 +98,7 @@ class StreamWords(NamedTuple):
         slots: How many slots there were in segments up to the last piece from one.
         gaps: How many slots between the pieces are not there.
         damaged: How many files, or parts of them, could not be read.
+        tail_slot: At which slot the tail's words begin; None if they are in segments by now.
     """
 
     pieces: list[Piece]
@@ -108,3 +109,4 @@ class StreamWords(NamedTuple):
     slots: int = 0
     gaps: int = 0
     damaged: int = 0
+    tail_slot: int | None = None

@@ -53,21 +53,19 @@ class ReplayedStream:
     Attributes:
         process: Index of its process.
         base_ns: The CLOCK_MONOTONIC time from which its times count.
-        is_ring: Whether it is a ring: its records come again each time it is read.
         lost_by_tail: Events that its writer could not keep, by the tail's count.
         lost: Those by its own records, which its tail may count before they are written.
         last_ns: The CLOCK_MONOTONIC time of its last record.
-        repeated_ns: Up to when the records of a ring were replayed by an earlier `run`.
+        skip_until_ns: Up to when the records of the next `run` were replayed by an earlier one.
         threads: What its threads are called, by thread id.
     """
 
     process: int
     base_ns: int
-    is_ring: bool = False
     lost_by_tail: int = 0
     lost: int = 0
     last_ns: int = -1
-    repeated_ns: int = -1
+    skip_until_ns: int = -1
     threads: dict[int, str] = field(default_factory=dict)
 
 
@@ -111,8 +109,6 @@ class Replay:
 
         What is wrong with them is in `anomalies` at the end.
         """
-        for stream in self.streams:
-            stream.repeated_ns = stream.last_ns
         bases_ns = [stream.base_ns for stream in self.streams]
         for item in merged(list(zip(pieces, bases_ns, strict=True))):
             if isinstance(item, Oddities):
@@ -169,8 +165,8 @@ class Replay:
         """Take note of the last times, and take out the records that were replayed before."""
         for number in np.unique(item.stream).tolist():
             stream, rows = self.streams[number], item.stream == number
-            if stream.is_ring:
-                item.kind[rows & (item.time_ns <= stream.repeated_ns)] = 0
+            if stream.skip_until_ns >= 0:
+                item.kind[rows & (item.time_ns <= stream.skip_until_ns)] = 0
             stream.last_ns = max(stream.last_ns, int(item.time_ns[rows].max()))
             process = self.processes[stream.process]
             process.last_ns = max(process.last_ns, stream.last_ns)

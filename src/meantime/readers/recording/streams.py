@@ -80,4 +80,6 @@ def stream_words(stream: StreamFiles, anomalies: Anomalies) -> StreamWords:  # n
     for words in tail.chunks:
         pieces.append(words[skip:])
         skip = max(0, skip - len(words))
-    return StreamWords(pieces, base_ns, missing, tail.lost, tail.is_ring, slots, gaps, damaged)
+    return StreamWords(
+        pieces, base_ns, missing, tail.lost, tail.is_ring, slots, gaps, damaged, slots
+    )
