@@ -42,6 +42,7 @@ while True:
 """
 RECORD = [sys.executable, "-m", "meantime", "record", "-q", "-o", "run.mtr", "--"]
 OWN = f"{sys.version_info[0]}.{sys.version_info[1]}"
+IGNORING = '"$@" /bin/sh -c "trap \'\' PIPE XFSZ; exec grep SigIgn /proc/self/status"'
 SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT]
 
 
@@ -289,6 +290,28 @@ def test_ignored_signals_stay_ignored(tmp_path: Path) -> None:
     assert recorded.stdout == by_itself.stdout
     assert "<Signals.SIGHUP: 1>" in recorded.stdout
     assert recorded.stdout.endswith("set()\n")
+
+
+@pytest.mark.parametrize(
+    ("trapped", "ignored"),
+    # whether we were started with them ignored cannot be found out: Python ignores both by then
+    [('exec "$@" grep SigIgn /proc/self/status', False), (IGNORING, True)],
+    ids=["by the caller", "by the command"],
+)
+def test_signals_that_python_ignores_are_not_ignored_in_other_programs(
+    tmp_path: Path, trapped: str, *, ignored: bool
+) -> None:
+    done = subprocess.run(
+        ["/bin/sh", "-c", f"trap '' PIPE XFSZ; {trapped}", "sh", *RECORD],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+    )
+
+    mask = int(done.stdout.split()[1], 16)
+    numbers = (signal.SIGPIPE, signal.SIGXFSZ)
+    assert [bool(mask >> number - 1 & 1) for number in numbers] == [ignored, ignored]
 
 
 def test_nothing_else_has_changed_for_it(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def command(*, words: tuple[str, ...], **given: Any) -> None:
     """
     if not sys.platform.startswith("linux"):
         raise MeantimeError(f"recording is not possible on {sys.platform} yet: it needs Linux")
-    from meantime.cli.running import leave, run  # noqa: PLC0415 - for Linux only
+    from meantime.cli.child_process import leave, run  # noqa: PLC0415 - for Linux only
     from meantime.collect import session  # noqa: PLC0415 - the recorder is not for --help
     from meantime.collect.launch import environment  # noqa: PLC0415 - as above
 

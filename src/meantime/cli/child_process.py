@@ -1,4 +1,4 @@
-"""A command run as the shell would run it, while we wait for its end."""
+"""A child process that gets what the shell would give it: descriptors, signals, job control."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ _OWN = {
     *(signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGTRAP, signal.SIGSYS),
     *(signal.SIGXCPU, signal.SIGXFSZ, signal.SIGVTALRM, signal.SIGPROF),
 }
-# what Python ignores, and the shell does not
+# Python ignores these two while it starts, whatever they were before, and keeps no record of that.
+# Nor does the kernel, and the parent's own dispositions in /proc are no evidence: a Python parent
+# ignores both itself and gives its children the default, `env --ignore-signal` execs us in its
+# place. So the command gets the default, which is what nearly every caller has.
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 # what stops a process and can be handled; SIGCONT cancels it, and it cancels SIGCONT
 _STOPS = {signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU}
@@ -32,6 +35,9 @@ def run(words: Sequence[str], environment: Mapping[str, str]) -> int:
     The command inherits what we have: descriptors, ignored signals, process group, terminal.
     Signals that are sent to us alone are passed on to it. Those that are sent to the whole process
     group, as by the terminal and by `timeout`, have reached it already. When it stops, we stop.
+
+    SIGPIPE and SIGXFSZ are the exception: they get their default action, also where our caller
+    ignored them.
 
     Raises:
         OSError: If it cannot be started.
