@@ -27,7 +27,7 @@ def test_the_kinds_that_carry_a_payload_come_last() -> None:
     plain = {name for name, number in KINDS.items() if number < SIZES["RECORD_FIRST_PAYLOAD"]}
 
     assert KINDS.keys() - plain == {
-        *("NAME", "LABEL", "THREAD", "PLACE", "FRAME", "STACK", "LOST", "ROTATED", "CLOSED"),
+        *("NAME", "LABEL", "THREAD", "LOCATION", "FRAME", "STACK", "LOST", "ROTATED", "CLOSED"),
         *("SAMPLER", "CALLED"),
     }
 

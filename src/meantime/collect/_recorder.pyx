@@ -69,12 +69,12 @@ cdef extern from "hooks.h":
     void stop_recording()
     uint32_t number_of(PyObject *)
     void set_of_trio(object)
-    PyObject *adopt_coroutine(PyObject *, PyObject *, PyObject *, int)
-    PyObject *release_coroutine(PyObject *)
+    PyObject *attach_coroutine(PyObject *, PyObject *, PyObject *, int)
+    PyObject *detach_coroutine(PyObject *)
     int set_task_coroutine "set_coroutine"(object, object)
     void end_unseen_step "end_unseen"()
     void forget_unseen()
-    void forget_places()
+    void forget_locations()
     void dump_rings(int)
     int dump_on_signal(int)
     int start_dumper_thread()
@@ -85,8 +85,8 @@ cdef extern from "hooks.h":
     void put(uint8_t, uint32_t, uint32_t)
     void put_text(uint8_t, uint32_t, const char *, size_t)
     void write_fact(uint8_t, uint32_t, const void *, uint32_t)
-    uint32_t place_id(PyObject *, int, PyObject *, uint32_t)
-    uint32_t next_place
+    uint32_t location_id(PyObject *, int, PyObject *, uint32_t)
+    uint32_t next_location
     uint32_t LEAF_NAME
     object new_hook(hook_call, object)
     PyObject *call_create_task(void *, PyObject **, size_t, PyObject *)
@@ -109,7 +109,7 @@ cdef extern from "hooks.h":
     PyObject *call_item_run(void *, PyObject **, size_t, PyObject *)
     void begin_loop_run(uint32_t)
     void end_loop_run()
-    int KIND_SUBMIT, KIND_ITEM_BEGIN, KIND_PLACE, KIND_RESUMED
+    int KIND_SUBMIT, KIND_ITEM_BEGIN, KIND_LOCATION, KIND_RESUMED
     int KIND_LABEL
     ctypedef struct record_number:
         const char *name
@@ -173,7 +173,7 @@ cdef object _on_loop_begin = None
 cdef object _on_loop_end = None
 cdef bint _watch_workers = False
 cdef uint32_t _next_item = 1
-cdef dict _named_places = {}
+cdef dict _named_locations = {}
 cdef int _MAX_WRAPPED = 8
 cdef bint _follows_forks = False
 
@@ -203,8 +203,8 @@ def stop():
     forget_names()
     forget_unseen()
     stop_recording()
-    forget_places()
-    _named_places.clear()
+    forget_locations()
+    _named_locations.clear()
     clear_library()
     return rec.failed_errno
 
@@ -310,7 +310,7 @@ def dump_upon(signal_number: int):
 
 
 def hook(name, function):
-    """Return what takes the place of `function` while it is recorded."""
+    """Return what replaces `function` while it is recorded."""
     return new_hook(<hook_call><size_t>_hooks[name], function)
 
 
@@ -322,8 +322,8 @@ def configure_tasks(task, future, python_task, is_coroutine):
 
 def configure_cancellation(types):
     """Tell which exceptions mean that a task was cancelled."""
-    for place, kind in enumerate(types):
-        set_cancel_type(place, kind)
+    for index, kind in enumerate(types):
+        set_cancel_type(index, kind)
 
 
 def configure_loops(on_begin, on_end, *, workers):
@@ -404,25 +404,25 @@ def instances(type kind):
     return found
 
 
-def adopt(coroutine, task, waiter, ready: bool):
+def attach(coroutine, task, waiter, ready: bool):
     """Take a task that is there already into the recording, and say in which state it is.
 
     Returns what is to be its coroutine from now on, or None if it stays as it is.
     """
-    cdef PyObject *stands_in = adopt_coroutine(
+    cdef PyObject *stands_in = attach_coroutine(
         <PyObject *>coroutine, <PyObject *>task, <PyObject *>waiter, ready
     )
     return _owned(stands_in)
 
 
-def release(coroutine):
+def detach(coroutine):
     """Return the coroutine that a recorded task had, or None if it is recorded no more, or runs."""
-    return _owned(release_coroutine(<PyObject *>coroutine))
+    return _owned(detach_coroutine(<PyObject *>coroutine))
 
 
-def adopt_trio(coroutine, task, ready: bool):
-    """Do as `adopt` for a task of trio."""
-    stands_in = adopt(coroutine, task, None, ready)
+def attach_trio(coroutine, task, ready: bool):
+    """Do as `attach` for a task of trio."""
+    stands_in = attach(coroutine, task, None, ready)
     if stands_in is not None:
         set_of_trio(stands_in)
     return stands_in
@@ -452,22 +452,22 @@ def task_number(coroutine):
     return number_of(<PyObject *>coroutine)
 
 
-cdef uint32_t _place_of_code(object code):
-    return place_id(<PyObject *>code, -1, NULL, LEAF_NAME)
+cdef uint32_t _location_of_code(object code):
+    return location_id(<PyObject *>code, -1, NULL, LEAF_NAME)
 
 
-cdef uint32_t _place_of_name(object name) except? 0:
-    """Return the place of something that has no code object but a name."""
-    global next_place
+cdef uint32_t _location_of_name(object name) except? 0:
+    """Return the location of something that has no code object but a name."""
+    global next_location
     cdef bytes text
     cdef Py_ssize_t length
-    if name not in _named_places:
+    if name not in _named_locations:
         text = b"\0\0\0%s\0\0\0%d" % (name.encode("utf-8", "replace")[:1000], LEAF_NAME)
         length = len(text)
-        write_fact(KIND_PLACE, next_place, <const char *>text, length)
-        _named_places[name] = next_place
-        next_place += 1
-    return _named_places[name]
+        write_fact(KIND_LOCATION, next_location, <const char *>text, length)
+        _named_locations[name] = next_location
+        next_location += 1
+    return _named_locations[name]
 
 
 cdef size_t _name_of(PyObject *thread, char *buffer, size_t size) noexcept:
@@ -503,7 +503,7 @@ cdef size_t _name_of_thread(char *buffer, size_t size) noexcept:
 cdef void _loop_begins(PyObject *loop) noexcept:
     tell_name(NULL)
     if _watch_workers:
-        begin_loop_run(_place_of_name(type(<object>loop).__name__))
+        begin_loop_run(_location_of_name(type(<object>loop).__name__))
     _on_loop_begin(<object>loop)
 
 
@@ -513,7 +513,7 @@ cdef void _loop_ends(PyObject *loop) noexcept:
         end_loop_run()
 
 
-cdef uint32_t _place_of_item(object item) except? 0:
+cdef uint32_t _location_of_item(object item) except? 0:
     # only what is known not to run code when it is looked at: a stand-in may answer to anything
     try:
         function, args = item.fn, item.args
@@ -523,7 +523,7 @@ cdef uint32_t _place_of_item(object item) except? 0:
     for _ in range(_MAX_WRAPPED):
         kind = type(function)
         if kind is FunctionType:
-            return _place_of_code(function.__code__)
+            return _location_of_code(function.__code__)
         if kind is MethodType:
             function = function.__func__
         elif kind is partial:
@@ -532,17 +532,17 @@ cdef uint32_t _place_of_item(object item) except? 0:
             # asyncio.to_thread submits Context.run with the function
             function, args = args[0], args[1:]
         elif kind is BuiltinFunctionType or kind is type:
-            return _place_of_name(function.__qualname__)
+            return _location_of_name(function.__qualname__)
         else:
             break
-    return _place_of_name(type(function).__qualname__)
+    return _location_of_name(type(function).__qualname__)
 
 
 cdef void _item_submitted(PyObject *pointer) noexcept:
     global _next_item
     cdef object item = <object>pointer
     try:
-        item._meantime = (_next_item, _place_of_item(item))
+        item._meantime = (_next_item, _location_of_item(item))
         put(KIND_SUBMIT, _next_item, item._meantime[1])
         _next_item += 1
     except Exception:
@@ -557,7 +557,7 @@ cdef uint32_t _item_begins(PyObject *pointer) noexcept:
     try:
         known = getattr(item, "_meantime", None)
         if known is None:
-            known = (_next_item, _place_of_item(item))
+            known = (_next_item, _location_of_item(item))
             _next_item += 1
         ident = known[0]
         put(KIND_ITEM_BEGIN, ident, known[1])
@@ -571,7 +571,7 @@ cdef void _trio_begins(PyObject *runner) noexcept:
     loop_epoch = epoch
     tell_name(NULL)
     if _watch_workers:
-        begin_loop_run(_place_of_name("trio"))
+        begin_loop_run(_location_of_name("trio"))
 
 
 name_of = _name_of

@@ -1,4 +1,4 @@
-/* What takes the place of a function of the program while it is recorded.
+/* What replaces a function of the program while it is recorded.
 
    A hook is called as the function was, in a class or on an instance, adds no frame, and answers
    for the function whatever is asked of it. */
@@ -280,7 +280,7 @@ static PyObject *call_run_forever(hook *h, PyObject *const *args, size_t nargsf,
     if (PyVectorcall_NARGS(nargsf) < 1)
         return PyObject_Vectorcall(h->wrapped, args, nargsf, names);
     struct _PyInterpreterFrame *outer = loop_frame;
-    uint32_t outer_epoch = loop_epoch, outer_place = loop_place;
+    uint32_t outer_epoch = loop_epoch, outer_location = loop_location;
     PyObject *type, *value, *traceback;
     loop_frame = TOP_FRAME(PyThreadState_Get());
     loop_epoch = epoch;
@@ -293,7 +293,7 @@ static PyObject *call_run_forever(hook *h, PyObject *const *args, size_t nargsf,
     PyErr_Restore(type, value, traceback);
     loop_frame = outer;
     loop_epoch = outer_epoch;
-    loop_place = outer_place;
+    loop_location = outer_location;
     return result;
 }
 

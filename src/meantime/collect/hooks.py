@@ -59,7 +59,7 @@ class Hooks:
         if threads or errors:
             callbacks["threading"] = self._threads
         self._watch = ImportWatch(callbacks)
-        self._release: list[Callable[[], None]] = []
+        self._detach: list[Callable[[], None]] = []
         self._removed = False
         if tasks or workers:
             self._take_over()
@@ -68,8 +68,8 @@ class Hooks:
         """Put everything back as it was."""
         self._removed = True
         self._watch.remove()
-        for release in self._release:
-            release()
+        for detach in self._detach:
+            detach()
         for loop, _ in list(self._loops.values()):
             self._loop_ends(loop)
         for owner, name, original in reversed(self._undo):
@@ -104,18 +104,20 @@ class Hooks:
         asyncio = sys.modules.get("asyncio")
         if asyncio is not None and hasattr(asyncio, "run"):
             # it is whole, and so is what this imports of it
-            from meantime.collect import adopting, alive  # noqa: PLC0415 - for asyncio only
+            from meantime.collect import attaching, unfinished  # noqa: PLC0415 - for asyncio only
 
             here = asyncio._get_running_loop()  # noqa: SLF001 - get_running_loop raises instead
-            elsewhere = adopting.running_loops()
+            elsewhere = attaching.running_loops()
             if here is not None:
                 _recorder.begin_loop(here)
             if self._tasks:
-                adopting.adopt_tasks(
-                    task for task in alive.alive_tasks() if task.get_loop() not in elsewhere
+                attaching.attach_tasks(
+                    task
+                    for task in unfinished.unfinished_tasks()
+                    if task.get_loop() not in elsewhere
                 )
                 # tasks that have been recorded are told apart by what they are, so all are asked
-                self._release.append(adopting.release_tasks)
+                self._detach.append(attaching.detach_tasks)
             for loop in elsewhere:
                 # another thread's loop is in the middle of something, until it says it is not
                 try:
@@ -123,19 +125,19 @@ class Hooks:
                 except Exception:  # noqa: BLE001,S112 - closed in the meantime, or of an odd kind
                     continue
         if self._tasks and (trio := sys.modules.get("trio")) is not None:
-            from meantime.collect import adopting  # noqa: PLC0415 - for a running trio only
+            from meantime.collect import attaching  # noqa: PLC0415 - for a running trio only
 
-            if (release := adopting.adopt_trio_tasks(trio)) is not None:
-                self._release.append(release)
+            if (detach := attaching.attach_trio_tasks(trio)) is not None:
+                self._detach.append(detach)
 
     def _take_over_loop(self, loop: Any) -> None:
         if self._removed:
             return
-        from meantime.collect import adopting  # noqa: PLC0415 - for asyncio only
+        from meantime.collect import attaching  # noqa: PLC0415 - for asyncio only
 
         _recorder.begin_loop(loop)
         if self._tasks:
-            adopting.adopt_tasks(sys.modules["asyncio"].all_tasks(loop))
+            attaching.attach_tasks(sys.modules["asyncio"].all_tasks(loop))
 
     def _uvloop(self, uvloop: ModuleType) -> None:
         self._add_library(uvloop)

@@ -10,7 +10,7 @@
 
 #include <structmember.h>
 
-#include "places.h"
+#include "locations.h"
 #include "recording.h"
 
 typedef struct {
@@ -150,10 +150,10 @@ static void finish(proxy *p, uint8_t kind) {
 }
 
 static void suspend(proxy *p, PyObject *yielded) {
-    uint32_t place = wait_place(p->coroutine, yielded);
+    uint32_t location = wait_location(p->coroutine, yielded);
     uint8_t kind = KIND_WAIT;
     if (unlikely(p->cancelled) && still_cancelling(p)) kind = KIND_CANCELLING;
-    put(kind, p->id, place);
+    put(kind, p->id, location);
 }
 
 /* A task that ran when the recording began: the end of that step is not seen, but found out. */
@@ -188,7 +188,7 @@ static __attribute__((noinline)) void end_unseen(void) {
     if (state < FRAME_EXECUTING) {
         PyObject *waiter = PyObject_GetAttrString(unseen_task, "_fut_waiter");
         if (!waiter) PyErr_Clear();
-        put(KIND_WAIT, unseen->id, wait_place(unseen->coroutine, waiter ? waiter : Py_None));
+        put(KIND_WAIT, unseen->id, wait_location(unseen->coroutine, waiter ? waiter : Py_None));
         Py_XDECREF(waiter);
     } else {
         int cancelled = unseen_was("cancelled");
@@ -441,7 +441,7 @@ static int frame_state(PyObject *coroutine) {
 /* Takes a task's coroutine into the recording, and says in which state the task is. `waiter` is
    what it waits for, or None; `ready` says whether it only waits for its turn. Returns what is to
    be the task's coroutine, or NULL without an error if it stays as it is. */
-static PyObject *adopt_coroutine(PyObject *coroutine, PyObject *task, PyObject *waiter, int ready) {
+static PyObject *attach_coroutine(PyObject *coroutine, PyObject *task, PyObject *waiter, int ready) {
     proxy *p;
     int learns = task_type && PyObject_TypeCheck(task, task_type);
     if (learns) learn_offsets(task, coroutine);
@@ -457,7 +457,7 @@ static PyObject *adopt_coroutine(PyObject *coroutine, PyObject *task, PyObject *
     }
     p->epoch = epoch;
     p->generation = s->generation;
-    p->site = place_id(NULL, -1, subject_of(p->coroutine), LEAF_SPAWN);
+    p->site = location_id(NULL, -1, subject_of(p->coroutine), LEAF_SPAWN);
     p->task = learns ? task : NULL;
     p->last_name = NULL;
     if (frame_state(p->coroutine) == FRAME_CREATED) {
@@ -473,14 +473,14 @@ static PyObject *adopt_coroutine(PyObject *coroutine, PyObject *task, PyObject *
         Py_XSETREF(unseen, (proxy *)Py_NewRef(p));
         Py_XSETREF(unseen_task, Py_NewRef(task));
     } else {
-        put(KIND_WAIT, p->id, wait_place(p->coroutine, waiter));
+        put(KIND_WAIT, p->id, wait_location(p->coroutine, waiter));
         if (ready) put(KIND_WAKE, p->id, 0);
     }
     return (PyObject *)p;
 }
 
 /* Returns what was wrapped, if no step of it is going on; else NULL. */
-static PyObject *release_coroutine(PyObject *coroutine) {
+static PyObject *detach_coroutine(PyObject *coroutine) {
     proxy *p = (proxy *)coroutine;
     if (!Py_IS_TYPE(coroutine, proxy_type) || !PyCoro_CheckExact(p->coroutine) ||
         frame_state(p->coroutine) == FRAME_EXECUTING)

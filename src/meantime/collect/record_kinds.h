@@ -44,7 +44,7 @@
     X(NAME, 128)         \
     X(LABEL, 129)        \
     X(THREAD, 130)       \
-    X(PLACE, 131)        \
+    X(LOCATION, 131)     \
     X(FRAME, 132)        \
     X(STACK, 133)        \
     X(LOST, 134)         \
@@ -56,8 +56,8 @@
 #define RECORD_KIND_ENUM(name, number) KIND_##name = number,
 enum kind { RECORD_KINDS(RECORD_KIND_ENUM) };
 
-/* What the innermost coroutine of a place waits for; LEAF_SPAWN and LEAF_NAME are no waits. */
-#define PLACE_LEAVES(X) \
+/* What the innermost coroutine of a location waits for; LEAF_SPAWN and LEAF_NAME are no waits. */
+#define LOCATION_LEAVES(X) \
     X(NONE, 0)          \
     X(FUTURE, 1)        \
     X(TASK, 2)          \
@@ -65,8 +65,8 @@ enum kind { RECORD_KINDS(RECORD_KIND_ENUM) };
     X(SPAWN, 4)         \
     X(NAME, 5)
 
-#define PLACE_LEAF_ENUM(name, number) LEAF_##name = number,
-enum leaf { PLACE_LEAVES(PLACE_LEAF_ENUM) };
+#define LOCATION_LEAF_ENUM(name, number) LEAF_##name = number,
+enum leaf { LOCATION_LEAVES(LOCATION_LEAF_ENUM) };
 
 #define RECORD_POLICIES(X) \
     X(BLOCK, 0)            \
@@ -96,7 +96,7 @@ typedef struct {
 
 #define RECORD_NUMBER_ROW(name, number) {#name, number},
 static const record_number record_kinds[] = {RECORD_KINDS(RECORD_NUMBER_ROW) {0, 0}};
-static const record_number place_leaves[] = {PLACE_LEAVES(RECORD_NUMBER_ROW) {0, 0}};
+static const record_number location_leaves[] = {LOCATION_LEAVES(RECORD_NUMBER_ROW) {0, 0}};
 static const record_number record_policies[] = {RECORD_POLICIES(RECORD_NUMBER_ROW) {0, 0}};
 static const record_number record_sizes[] = {RECORD_SIZES(RECORD_NUMBER_ROW) {0, 0}};
 

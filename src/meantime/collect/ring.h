@@ -151,14 +151,14 @@ static void dump_rings(enum dump_reason reason) {
 
 /* -- a loop's states: kept, too, to be said again where what was said may be gone -- */
 
-static void begin_loop_run(uint32_t place) {
-    loop_place = place;
+static void begin_loop_run(uint32_t location) {
+    loop_location = location;
     loop_parked = 0;
-    put(KIND_LOOP_BEGIN, place, 0);
+    put(KIND_LOOP_BEGIN, location, 0);
 }
 
 static void end_loop_run(void) {
-    loop_place = 0;
+    loop_location = 0;
     put(KIND_LOOP_END, 0, 0);
 }
 

@@ -285,11 +285,11 @@ static uint32_t frame_id(const PyCodeObject *code, const PyCodeObject *head,
 }
 
 /* Reads the names of `count` code objects that have not been looked at in this tick. */
-static int name_batch(const int *place, int count) {
+static int name_batch(const int *index, int count) {
     struct iovec to[2 * BATCH], from[2 * BATCH];
     for (int i = 0; i < count; i++) {
         to[i] = (struct iovec){&sampler.code_head[i], CODE_BYTES};
-        from[i] = (struct iovec){(void *)sampler.code[place[i]], CODE_BYTES};
+        from[i] = (struct iovec){(void *)sampler.code[index[i]], CODE_BYTES};
     }
     if (read_many(to, from, count) < 0) return -1;
     for (int i = 0; i < count; i++) {
@@ -304,16 +304,16 @@ static int name_batch(const int *place, int count) {
     for (int i = 0; i < count; i++) {
         const PyASCIIObject *file = &sampler.text_head[2 * i], *name = file + 1;
         if (Py_TYPE(file) != &PyUnicode_Type || Py_TYPE(name) != &PyUnicode_Type) return -1;
-        uint32_t id = frame_id(sampler.code[place[i]], &sampler.code_head[i], file, name);
+        uint32_t id = frame_id(sampler.code[index[i]], &sampler.code_head[i], file, name);
         if (!id) return -1;
-        sampler.frame_of[place[i]] = id;
+        sampler.frame_of[index[i]] = id;
     }
     return 0;
 }
 
 /* Finds the frames of the first `depth` code objects; -1 if one of them is none. */
 static int name_frames(int depth) {
-    int place[BATCH], count = 0;
+    int index[BATCH], count = 0;
     while ((sampler.frame_count + (size_t)depth) * 2 >= sampler.frame_capacity)
         if (grow_frames() < 0) return -1;
     for (int i = 0; i < depth; i++) {
@@ -322,13 +322,13 @@ static int name_frames(int depth) {
             sampler.frame_of[i] = known->id;
             continue;
         }
-        place[count++] = i;
+        index[count++] = i;
         if (count == BATCH) {
-            if (name_batch(place, count) < 0) return -1;
+            if (name_batch(index, count) < 0) return -1;
             count = 0;
         }
     }
-    return count ? name_batch(place, count) : 0;
+    return count ? name_batch(index, count) : 0;
 }
 
 /* -- stacks, interned -- */

@@ -36,7 +36,7 @@ typedef struct {
     uint64_t w0, w1;
 } slot;
 
-/* What another process reads of a tail; the fields and their places are the format. */
+/* What another process reads of a tail; the fields and their offsets are the format. */
 typedef struct {
     char magic[8];
     uint32_t version, pid, incarnation, stream;
@@ -147,7 +147,7 @@ THREAD_LOCAL uint32_t my_epoch = 0;
 THREAD_LOCAL uint32_t my_tid = 0;
 THREAD_LOCAL uint32_t current_task = 0;
 THREAD_LOCAL uint32_t loop_epoch = 0; /* the epoch in which a loop began to run on the thread */
-THREAD_LOCAL uint32_t loop_place = 0; /* what kind of loop that is, if loops are recorded */
+THREAD_LOCAL uint32_t loop_location = 0; /* what kind of loop that is, if loops are recorded */
 THREAD_LOCAL uint32_t loop_parked = 0;
 THREAD_LOCAL const char *own_thread = NULL; /* the name of a thread that is ours */
 THREAD_LOCAL int inside_stream = 0; /* a hook under our own waits must not write to the stream */
@@ -407,8 +407,8 @@ static void report_thread(stream *s) {
     if (!s->tell_thread || !s->tid) return;
     s->tell_thread = 0;
     put_payload(s, now_ns(), KIND_THREAD, s->tid, s->thread_name, s->name_length, 1);
-    if (loop_place && loop_epoch == epoch)
-        put_own(s, now_ns(), KIND_LOOP_KNOWN, loop_place | (uint64_t)loop_parked << 32);
+    if (loop_location && loop_epoch == epoch)
+        put_own(s, now_ns(), KIND_LOOP_KNOWN, loop_location | (uint64_t)loop_parked << 32);
 }
 
 /* Writes the chunk `seq`; the events of a chunk that cannot be written are counted as lost. */

@@ -13,6 +13,6 @@ cdef extern from "../collect/record_kinds.h" nogil:
         const char *name
         int number
     const record_number *record_kinds
-    const record_number *place_leaves
+    const record_number *location_leaves
     const record_number *record_policies
     const record_number *record_sizes

@@ -10,6 +10,6 @@ cdef dict by_name(const record_number *row):
 
 
 KINDS = by_name(record_kinds)
-LEAVES = by_name(place_leaves)
+LEAVES = by_name(location_leaves)
 POLICIES = by_name(record_policies)
 SIZES = by_name(record_sizes)

@@ -14,7 +14,7 @@ PROCESS: int
 SAMPLED: int
 
 class TaskStates:
-    undefined_places: int
+    undefined_locations: int
 
     def __init__(
         self, state_of: npt.NDArray[np.int8], *, outcome_ns: int, result_lead_ns: int
@@ -24,8 +24,8 @@ class TaskStates:
         stream_process: _Int32s,
         parents: _Int32s,
         waits: npt.NDArray[np.int8],
-        place_process: _Int32s,
-        place_number: npt.NDArray[np.uint32],
+        location_process: _Int32s,
+        location_number: npt.NDArray[np.uint32],
     ) -> None: ...
     def feed(
         self,

@@ -67,7 +67,7 @@ ctypedef struct Block:
     int32_t loop, entity, resumed, paused
 
 ctypedef struct Entity:
-    int32_t what, process, ident, place
+    int32_t what, process, ident, location
     int64_t latest_ns
 
 ctypedef struct TableRow:
@@ -151,7 +151,7 @@ cdef class TaskStates:
     cdef Py_ssize_t stream_count, process_count
     cdef Table *task_tables
     cdef Table *item_tables
-    cdef Table *place_tables
+    cdef Table *location_tables
     cdef Rows tasks, items, changes, flows, entities, blocks
     cdef bint labelled
     cdef int8_t state_of[256]
@@ -160,8 +160,8 @@ cdef class TaskStates:
     cdef int64_t block_ns
     cdef const int8_t[::1] waits
     cdef const int32_t[::1] parents
-    cdef Py_ssize_t place_count
-    cdef readonly Py_ssize_t undefined_places
+    cdef Py_ssize_t location_count
+    cdef readonly Py_ssize_t undefined_locations
 
     def __cinit__(
         self, const int8_t[::1] state_of, *, int64_t outcome_ns, int64_t result_lead_ns
@@ -189,17 +189,17 @@ cdef class TaskStates:
         const int32_t[::1] stream_process,
         const int32_t[::1] parents,
         const int8_t[::1] waits,
-        const int32_t[::1] place_process,
-        const uint32_t[::1] place_number,
+        const int32_t[::1] location_process,
+        const uint32_t[::1] location_number,
     ):
-        """Add streams, processes and places to those there are, which come first again.
+        """Add streams, processes and locations to those there are, which come first again.
 
         Args:
             stream_process: Of each stream, the process it belongs to.
-            parents: Of each process, the one it was forked from, whose places it uses too; or -1.
-            waits: Of each place, the state of a task that waits there. A place's index is its tag.
-            place_process: Of each place, the process that defined it.
-            place_number: The number that it has there.
+            parents: Of each process, the one it was forked from, whose locations it uses too; or -1.
+            waits: Of each location, the state of a task that waits there. A location's index is its tag.
+            location_process: Of each location, the process that defined it.
+            location_number: The number that it has there.
         """
         cdef Py_ssize_t i, processes = parents.shape[0]
         cdef Stream *streams = <Stream *>realloc(
@@ -215,14 +215,14 @@ cdef class TaskStates:
         self.stream_count = stream_process.shape[0]
         self.more_tables(&self.task_tables, processes)
         self.more_tables(&self.item_tables, processes)
-        self.more_tables(&self.place_tables, processes)
+        self.more_tables(&self.location_tables, processes)
         self.process_count = processes
         self.waits = waits
         self.parents = parents
-        for i in range(self.place_count, waits.shape[0]):
-            if put(&self.place_tables[place_process[i]], place_number[i], <int32_t>i) < 0:
+        for i in range(self.location_count, waits.shape[0]):
+            if put(&self.location_tables[location_process[i]], location_number[i], <int32_t>i) < 0:
                 raise MemoryError
-        self.place_count = waits.shape[0]
+        self.location_count = waits.shape[0]
 
     cdef more_tables(self, Table **tables, Py_ssize_t processes):
         cdef Table *more = <Table *>realloc(tables[0], (processes + 1) * sizeof(Table))
@@ -236,11 +236,11 @@ cdef class TaskStates:
         for i in range(self.process_count):
             free(self.task_tables[i].rows)
             free(self.item_tables[i].rows)
-            free(self.place_tables[i].rows)
+            free(self.location_tables[i].rows)
         free(self.streams)
         free(self.task_tables)
         free(self.item_tables)
-        free(self.place_tables)
+        free(self.location_tables)
         free(self.tasks.data)
         free(self.items.data)
         free(self.changes.data)
@@ -259,7 +259,7 @@ cdef class TaskStates:
             s.state[i] = S_NONE
             s.tag[i] = -1
 
-    cdef int32_t new_entity(self, int32_t what, int32_t process, int32_t ident, int32_t place) \
+    cdef int32_t new_entity(self, int32_t what, int32_t process, int32_t ident, int32_t location) \
             noexcept nogil:
         cdef Entity *e
         if ensure(&self.entities, 1) < 0:
@@ -268,7 +268,7 @@ cdef class TaskStates:
         e.what = what
         e.process = process
         e.ident = ident
-        e.place = place
+        e.location = location
         e.latest_ns = INT64_MIN
         self.entities.used += 1
         return <int32_t>(self.entities.used - 1)
@@ -340,34 +340,34 @@ cdef class TaskStates:
         s.free_ns = time_ns if free else -1
         return 0 if since_ns < 0 else self.block(s, since_ns, time_ns, NULL, -1)
 
-    cdef inline int32_t tag(self, int32_t process, uint32_t place) noexcept nogil:
+    cdef inline int32_t tag(self, int32_t process, uint32_t location) noexcept nogil:
         cdef int32_t found
-        if place == 0:
+        if location == 0:
             return -1
-        found = find(&self.place_tables[process], place)
+        found = find(&self.location_tables[process], location)
         if found == NOWHERE:
-            found = self.inherited_tag(process, place)
+            found = self.inherited_tag(process, location)
         return found if found >= 0 else -1
 
-    cdef int32_t inherited_tag(self, int32_t process, uint32_t place) noexcept nogil:
+    cdef int32_t inherited_tag(self, int32_t process, uint32_t location) noexcept nogil:
         cdef int32_t at = process, found = NOWHERE
         cdef Py_ssize_t steps
         for steps in range(self.process_count):
             at = self.parents[at]
             if at < 0 or found >= 0:
                 break
-            found = find(&self.place_tables[at], place)
+            found = find(&self.location_tables[at], location)
         if found < 0:
             found = MISSING
-            self.undefined_places += 1
+            self.undefined_locations += 1
         # kept in its own table, to be found at once from now on
-        put(&self.place_tables[process], place, found)
+        put(&self.location_tables[process], location, found)
         return found
 
     cdef inline int32_t known_task(self, int32_t process, uint32_t ident) noexcept nogil:
         return find(&self.task_tables[process], ident)
 
-    cdef int32_t task_of(self, int32_t stream, uint32_t ident, uint32_t place) noexcept nogil:
+    cdef int32_t task_of(self, int32_t stream, uint32_t ident, uint32_t location) noexcept nogil:
         cdef int32_t process = self.streams[stream].process
         cdef int32_t number = self.known_task(process, ident)
         cdef Task *t
@@ -386,7 +386,7 @@ cdef class TaskStates:
         t.label = -1
         t.waited = -1
         t.woken_ns = -1
-        t.entity = self.new_entity(E_TASK, process, <int32_t>ident, self.tag(process, place))
+        t.entity = self.new_entity(E_TASK, process, <int32_t>ident, self.tag(process, location))
         if t.entity < 0:
             return -2
         if put(&self.task_tables[process], ident, number) < 0:
@@ -468,7 +468,7 @@ cdef class TaskStates:
     ) noexcept nogil:
         cdef Stream *s = &self.streams[stream]
         cdef int32_t number, waker
-        # a wake names a task where the others name a place
+        # a wake names a task where the others name a location
         cdef int32_t tag = self.tag(s.process, aux) if kind != KIND_WAKE else -1
         cdef Task *t
         if kind == KIND_WAIT or kind == KIND_CANCELLING or kind == KIND_WAKE:
@@ -652,7 +652,7 @@ cdef class TaskStates:
     def label(self, int64_t time_ns, Py_ssize_t process, uint32_t ident, int32_t label):
         """Give a task's states a label from `time_ns` on; -1 takes it away."""
         cdef int32_t number = self.known_task(<int32_t>process, ident)
-        cdef int32_t place
+        cdef int32_t location
         cdef Task *t
         cdef Change *last
         if number < 0:
@@ -661,8 +661,8 @@ cdef class TaskStates:
         t.label = label
         self.labelled = True
         if t.state == self.running:
-            place = (<Entity *>self.entities.data)[t.entity].place
-            if self.task_change(time_ns, t, self.running, place) < 0:
+            location = (<Entity *>self.entities.data)[t.entity].location
+            if self.task_change(time_ns, t, self.running, location) < 0:
                 raise MemoryError
         elif self.changes.used:
             # what is labelled when it is spawned has no change after that yet
@@ -715,7 +715,7 @@ cdef class TaskStates:
         return self.entities.used
 
     def entities_since(self, Py_ssize_t first):
-        """Return the columns (what, process or stream, number, place) of entities from `first`."""
+        """Return the columns (what, process or stream, number, location) of entities from `first`."""
         cdef Py_ssize_t i, rows = self.entities.used - first
         columns = np.empty((4, rows), np.int64)
         cdef int64_t[:, ::1] out = columns
@@ -724,7 +724,7 @@ cdef class TaskStates:
             out[0, i] = e[i].what
             out[1, i] = e[i].process
             out[2, i] = <uint32_t>e[i].ident
-            out[3, i] = e[i].place
+            out[3, i] = e[i].location
         return columns
 
     def watch_blocks(self, int64_t at_least_ns):
@@ -752,7 +752,7 @@ cdef class TaskStates:
     def take_blocks(self):
         """Return (begin_ns, end_ns, loop, task, resumed, paused) of those, and forget them.
 
-        Loops and tasks are entities, -1 where the loop is not recorded or it was no task; `resumed` and `paused` are the tags of the places
+        Loops and tasks are entities, -1 where the loop is not recorded or it was no task; `resumed` and `paused` are the tags of the locations
         where the task had waited, and waited next, or -1.
         """
         cdef Py_ssize_t i, rows = self.blocks.used

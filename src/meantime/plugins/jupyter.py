@@ -108,9 +108,9 @@ def _tasks_of_kernel() -> set[str]:
     """Return the names of the coroutines in which the notebook's kernel waits for its own."""
     if "asyncio" not in sys.modules:
         return set()
-    from meantime.collect.alive import alive_tasks  # noqa: PLC0415 - asyncio is there
+    from meantime.collect.unfinished import unfinished_tasks  # noqa: PLC0415 - asyncio is there
 
-    coroutines: list[Any] = [task.get_coro() for task in alive_tasks()]
+    coroutines: list[Any] = [task.get_coro() for task in unfinished_tasks()]
     return {
         coroutine.__qualname__
         for coroutine in coroutines

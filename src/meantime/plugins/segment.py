@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from meantime.collect import _recorder, session
-from meantime.collect.alive import alive_tasks
+from meantime.collect.unfinished import unfinished_tasks
 from meantime.units import format_ns, parse_duration
 
 if TYPE_CHECKING:
@@ -152,13 +152,13 @@ class PendingTasks:
 
     def __init__(self, segment: Segment) -> None:
         self._segment = segment
-        self._before = alive_tasks()
+        self._before = unfinished_tasks()
         self._left: dict[Any, str] = {}
         self._cancel_all: Callable[[Any], None] | None = None
 
     def watch(self) -> None:
         """Take note of the tasks that are left when a loop is closed."""
-        self._before = alive_tasks()
+        self._before = unfinished_tasks()
         runners: Any = asyncio.runners
         self._cancel_all = cancel_all = runners._cancel_all_tasks  # noqa: SLF001 - nothing public tells
 
@@ -180,7 +180,7 @@ class PendingTasks:
             asking = {asyncio.current_task()}
         except RuntimeError:
             asking = set()
-        pending = self._left | self._waits(alive_tasks() - asking)
+        pending = self._left | self._waits(unfinished_tasks() - asking)
         if not pending:
             return
         sites = self._segment.sites()

@@ -1,4 +1,4 @@
-"""What a provider is: a state machine that events go into, and state changes come out of."""
+"""The base class of providers: state machines that turn events into state changes."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ __all__ = ["StateProvider"]
 class StateProvider:
     """Turns events into state changes; a subclass overrides `handle`, or `handle_batch` for speed.
 
-    A provider reads no file and no clock: the same events make the same history. What it has to
-    remember beside the states themselves it keeps in itself, and tells with `save`.
+    A provider reads no file and no clock: the same events produce the same history. What it has to
+    remember besides the states is kept in its own attributes, and returned by `save`.
 
     >>> import meantime
     >>> from meantime.events import Event
@@ -30,11 +30,11 @@ class StateProvider:
     ['open', 'read', None]
 
     Attributes:
-        name: What the provider is called in messages and histories: its class's name as a rule.
-        version: Another one once the provider makes other changes of the same events: a history
-            that was made by another version is not used again.
-        definition: What tells its code from any other; None takes the source of its class. One
-            that was made by other code is not used again either.
+        name: The provider's name in messages and histories; by default its class's name.
+        version: Increase whenever the same events would produce different changes: a history that
+            another version produced is not used again.
+        definition: Identifies its code; None uses the source of its class. A history that other
+            code produced is not used again either.
     """
 
     name: str = "StateProvider"
@@ -48,14 +48,14 @@ class StateProvider:
 
     @property
     def takes_batches(self) -> bool:
-        """Whether `handle_batch` is overridden: it is given columns then, not single events."""
+        """Whether `handle_batch` is overridden, which gets columns instead of single events."""
         return type(self).handle_batch is not StateProvider.handle_batch
 
     def begin(self, state: HistoryBuilder) -> None:
-        """Be told that a history begins, before its first event: the place to declare lanes."""
+        """Prepare for a history, before its first event; lanes are declared here."""
 
     def handle(self, event: Event, state: HistoryBuilder) -> None:
-        """Change the state as an event says.
+        """Change the state as follows from an event.
 
         Events come in order of time. Before each of them, what `state.later` put off until its time
         or an earlier one is done, in order of time, that of one time in the order in which it was
@@ -64,7 +64,7 @@ class StateProvider:
         raise NotImplementedError(f"{self.name} has neither handle nor handle_batch")
 
     def handle_batch(self, columns: Events, state: HistoryBuilder) -> None:
-        """Change the state as each of these events says; overridden, `handle` is not called.
+        """Change the state for each of these events; if overridden, `handle` is not called.
 
         What was put off is done before the first of them; after that, `modify_many` does it in
         between, and so does `state.advance`.
@@ -74,8 +74,8 @@ class StateProvider:
             self.handle(event, state)
 
     def save(self) -> Any:
-        """Return what the provider must know to go on, as JSON; None if it cannot go on."""
+        """Return as JSON what the provider needs to resume; None if it cannot resume."""
         return None
 
     def restore(self, saved: Any) -> None:
-        """Know what `save` returned, in place of what the provider knows."""
+        """Replace what the provider remembers with what `save` returned."""

@@ -36,10 +36,10 @@ class Block(NamedTuple):
         return self.end_ns - self.begin_ns
 
     def where(self) -> str:
-        """Return what ran, and between which lines."""
+        """Return what ran, and between which lines, as one phrase."""
         if self.task is None:
             return "callbacks of the loop" if self.tasks else "a task, or callbacks of the loop"
-        between = [place for place in (self.resumed, self.paused) if place]
+        between = [line for line in (self.resumed, self.paused) if line]
         if len(between) == 2:
             return f"{self.task[1]}, between {between[0]} and {between[1]}"
         if self.resumed:

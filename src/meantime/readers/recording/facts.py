@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Closed", "Facts", "Loss", "add_facts", "read_facts"]
 
-_PLACE, _FRAME, _STACK = KINDS["PLACE"], KINDS["FRAME"], KINDS["STACK"]
+_LOCATION, _FRAME, _STACK = KINDS["LOCATION"], KINDS["FRAME"], KINDS["STACK"]
 _ROTATED, _CLOSED, _SAMPLER = KINDS["ROTATED"], KINDS["CLOSED"], KINDS["SAMPLER"]
 _LOSS = struct.Struct("<3Q")
 _END_BYTES, _MAX_END_BYTES = 40, 72
@@ -103,7 +103,7 @@ class Facts:
 
     def add(self, kind: int, ident: int, data: bytes) -> None:
         """Take a record; those of other kinds, and of too few bytes, say nothing."""
-        if kind == _PLACE:
+        if kind == _LOCATION:
             self.locations[ident] = CodeLocation.parse(_text(data))
         elif kind == _FRAME:
             self.frames[ident] = _frame_name(data)

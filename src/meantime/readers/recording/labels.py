@@ -1,4 +1,4 @@
-"""Labels of tasks, such as the request they served, joined with the tags of their places."""
+"""Labels of tasks, such as the request they served, joined with the tags of their locations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MAX_TAGS = 1 << 18
 
 
 class Labels:
-    """The labels met so far; each pair of a place and a label becomes a tag of the trace.
+    """The labels met so far; each pair of a code location and a label becomes a tag of the trace.
 
     Args:
         trace: Whose tags they become.
@@ -40,7 +40,7 @@ class Labels:
         return known
 
     def tags(self, tag: Int32s, label: Int32s) -> Int32s:
-        """Return the tags of state changes whose places' tags and labels are given."""
+        """Return the tags of state changes, from the tags of their locations and their labels."""
         rows = np.flatnonzero(label >= 0)
         pairs, which = np.unique(np.stack([tag[rows], label[rows]]), axis=1, return_inverse=True)
         joined = [self._joined(*pair) for pair in pairs.T.tolist()]
@@ -55,7 +55,7 @@ class Labels:
         if known is None:
             if len(self._tag) == _MAX_TAGS:
                 return tag
-            place = self._trace.tags[tag] if tag >= 0 else {}
+            location = self._trace.tags[tag] if tag >= 0 else {}
             known = self._tag[tag, label] = len(self._trace.tags)
-            self._trace.tags.append({**place, **self._fields[label]})
+            self._trace.tags.append({**location, **self._fields[label]})
         return known

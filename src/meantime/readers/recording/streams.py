@@ -35,7 +35,7 @@ def stream_words(stream: StreamFiles, anomalies: Anomalies) -> StreamWords:  # n
     """
     if stream.packed is not None:
         return stream.packed
-    # the tail first: what is flushed meanwhile is then known to be in both places
+    # the tail first: what is flushed meanwhile is then in both, never in neither
     tail = None
     damaged = 0
     try:
@@ -71,7 +71,7 @@ def stream_words(stream: StreamFiles, anomalies: Anomalies) -> StreamWords:  # n
         return StreamWords(pieces, base_ns, missing, 0, False, slots, gaps, damaged)
     twice = 0
     if tail.written != UNWRITTEN:
-        # what was being written when the process was killed is in both places
+        # what was being written when the process was killed is in both the segments and the tail
         twice = slots - tail.written
         if twice > CHUNK_BYTES // SLOT_BYTES or tail.written > MAX_TIME_NS:
             damaged, twice = damaged + 1, 0

@@ -115,7 +115,7 @@ class Reading:
         self._finish(unfinished)
         yield from self._take()
         trace.anomalies.update(replay.anomalies)
-        trace.anomalies.add("undefined_location", replay.states.undefined_places)
+        trace.anomalies.add("undefined_location", replay.states.undefined_locations)
         self._count_lost()
         trace.anomalies.update(self._files.anomalies)
         if replay.streams:

@@ -1,4 +1,4 @@
-"""Tasks and loops that are there when a recording begins, and those that are left at its end."""
+"""Tasks and loops that exist when a recording begins, and those that are left at its end."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from meantime.collect import _recorder
-from meantime.collect.alive import alive_tasks
+from meantime.collect.unfinished import unfinished_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-__all__ = ["adopt_tasks", "adopt_trio_tasks", "release_tasks", "running_loops"]
+__all__ = ["attach_tasks", "attach_trio_tasks", "detach_tasks", "running_loops"]
 
 
 def running_loops() -> list[asyncio.AbstractEventLoop]:
-    """Return the loops that run in other threads; there is no list of them to ask."""
+    """Return the loops that run in other threads, which nothing else lists."""
     threading = sys.modules.get("threading")
     if threading is None or threading.active_count() == 1:
         return []
@@ -28,49 +28,49 @@ def running_loops() -> list[asyncio.AbstractEventLoop]:
 def _runs(loop: asyncio.AbstractEventLoop) -> bool:
     try:
         return loop.is_running()
-    except Exception:  # noqa: BLE001 - half made, or a stand-in in a test: it may do anything
+    except Exception:  # noqa: BLE001 - half constructed, or a mock: it may do anything
         return False
 
 
-def adopt_tasks(tasks: Iterable[asyncio.Task[Any]]) -> None:
-    """Record these tasks from now on; none of them runs now, but perhaps the one that calls."""
+def attach_tasks(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    """Record these tasks from now on; none of them runs, except perhaps the caller's."""
     for task in tasks:
         coroutine = task.get_coro()
         waiter = getattr(task, "_fut_waiter", None)
-        stands_in = _recorder.adopt(coroutine, task, waiter, waiter is None or waiter.done())
+        stands_in = _recorder.attach(coroutine, task, waiter, waiter is None or waiter.done())
         _set(task, stands_in)
     if (loop := asyncio._get_running_loop()) is not None:  # noqa: SLF001 - as above
-        # when the step that is going on now has come to its end, nothing else may tell
+        # the current step began before its task was attached: nothing else may report its end
         loop.call_soon(_recorder.end_unseen)
 
 
-def release_tasks() -> None:
-    """Give all tasks their own coroutines back, but those that are in the middle of a step."""
-    for task in alive_tasks():
-        _set(task, _recorder.release(task.get_coro()))
+def detach_tasks() -> None:
+    """Restore the coroutines of all tasks except those that are in the middle of a step."""
+    for task in unfinished_tasks():
+        _set(task, _recorder.detach(task.get_coro()))
 
 
-def adopt_trio_tasks(trio: Any) -> Callable[[], None] | None:
-    """Record the tasks of the trio that runs in this thread; return what releases them again."""
+def attach_trio_tasks(trio: Any) -> Callable[[], None] | None:
+    """Record the tasks of the trio that runs in this thread; return what detaches them again."""
     context = sys.modules["trio._core._run"].GLOBAL_RUN_CONTEXT
     runner = getattr(context, "runner", None)
     if runner is None or not trio.lowlevel.in_trio_run():
         return None
     for task in list(runner.tasks):
         send = task._next_send_fn  # noqa: SLF001 - the run queue is not public
-        stands_in = _recorder.adopt_trio(task.coro, task, send is not None)
+        stands_in = _recorder.attach_trio(task.coro, task, send is not None)
         if stands_in is not None:
             task.coro = stands_in
             if send is not None:
                 task._next_send_fn = getattr(stands_in, send.__name__)  # noqa: SLF001 - as above
 
-    def release() -> None:
+    def detach() -> None:
         for task in list(runner.tasks):
-            coroutine = _recorder.release(task.coro)
+            coroutine = _recorder.detach(task.coro)
             if coroutine is not None:
                 task.coro = coroutine
 
-    return release
+    return detach
 
 
 def _set(task: asyncio.Task[Any], coroutine: object | None) -> None:

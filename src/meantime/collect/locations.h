@@ -1,11 +1,11 @@
-/* Places in the program, interned: where a task was spawned, where it waits.
+/* Code locations of the program, interned: where a task was spawned, where it waits.
 
-   A place is a line of code and, with it, a subject: of a spawn the coroutine's code, of a wait the
+   A location is a line of code and a subject: of a spawn the coroutine's code, of a wait the
    innermost coroutine's. Its text is a fact of the recording, written when it is first met. The
    table holds references to the code objects, so that no address comes back as another's. */
 
-#ifndef MEANTIME_PLACES_H
-#define MEANTIME_PLACES_H
+#ifndef MEANTIME_LOCATIONS_H
+#define MEANTIME_LOCATIONS_H
 
 #include <Python.h>
 
@@ -37,18 +37,18 @@ typedef struct {
     PyObject *code, *subject;
     int32_t lasti;
     uint32_t leaf, id;
-} place;
+} code_location;
 
 typedef struct {
     PyObject *code;
     uint32_t flags;
 } known_code;
 
-static place *places = NULL;
-static size_t places_capacity = 0, places_used = 0;
+static code_location *locations = NULL;
+static size_t locations_capacity = 0, locations_used = 0;
 static known_code *codes = NULL;
 static size_t codes_capacity = 0, codes_used = 0;
-static uint32_t next_place = 1;
+static uint32_t next_location = 1;
 static char *library_prefix[16];
 static size_t library_length[16];
 static int library_prefixes = 0;
@@ -59,16 +59,16 @@ static inline size_t mix(uint64_t a, uint64_t b, uint64_t c) {
     return (size_t)(x ^ x >> 29);
 }
 
-static void forget_places(void) {
-    for (size_t i = 0; i < places_capacity; i++)
-        if (places[i].id && places[i].subject && !PyCode_Check(places[i].subject))
-            Py_DECREF(places[i].subject);
+static void forget_locations(void) {
+    for (size_t i = 0; i < locations_capacity; i++)
+        if (locations[i].id && locations[i].subject && !PyCode_Check(locations[i].subject))
+            Py_DECREF(locations[i].subject);
     for (size_t i = 0; i < codes_capacity; i++) Py_CLEAR(codes[i].code);
     free(codes);
-    free(places);
+    free(locations);
     codes = NULL;
-    places = NULL;
-    codes_capacity = codes_used = places_capacity = places_used = 0;
+    locations = NULL;
+    codes_capacity = codes_used = locations_capacity = locations_used = 0;
 }
 
 static known_code *find_code(PyObject *code) {
@@ -154,7 +154,7 @@ static size_t append_number(char *text, size_t at, int number) {
 }
 
 /* Writes line, function and file, the subject's name, file and line, and the leaf, NUL between. */
-static void define_place(uint32_t id, PyObject *code, int lasti, PyObject *subject,
+static void define_location(uint32_t id, PyObject *code, int lasti, PyObject *subject,
                          uint32_t leaf) {
     char text[MAX_TEXT - 16];
     size_t size = sizeof text - 64, at = 0;
@@ -181,46 +181,46 @@ static void define_place(uint32_t id, PyObject *code, int lasti, PyObject *subje
         at = append(text, at, size * 3 / 4, name, (Py_ssize_t)strlen(name)) + 3;
     }
     at = append_number(text, at, (int)leaf);
-    write_fact(KIND_PLACE, id, text, (uint32_t)at);
+    write_fact(KIND_LOCATION, id, text, (uint32_t)at);
     PyErr_Restore(type, value, traceback);
 }
 
-static place *find_place(PyObject *code, int lasti, PyObject *subject, uint32_t leaf) {
-    size_t mask = places_capacity - 1;
+static code_location *find_location(PyObject *code, int lasti, PyObject *subject, uint32_t leaf) {
+    size_t mask = locations_capacity - 1;
     size_t i = mix((uint64_t)code, (uint64_t)subject, (uint32_t)lasti * 4u + leaf) & mask;
-    while (places[i].id && !(places[i].code == code && places[i].subject == subject &&
-                             places[i].lasti == lasti && places[i].leaf == leaf))
+    while (locations[i].id && !(locations[i].code == code && locations[i].subject == subject &&
+                             locations[i].lasti == lasti && locations[i].leaf == leaf))
         i = (i + 1) & mask;
-    return &places[i];
+    return &locations[i];
 }
 
-static int grow_places(void) {
-    place *old = places;
-    size_t capacity = places_capacity;
-    place *fresh = calloc(capacity ? capacity * 2 : 1024, sizeof *fresh);
+static int grow_locations(void) {
+    code_location *old = locations;
+    size_t capacity = locations_capacity;
+    code_location *fresh = calloc(capacity ? capacity * 2 : 1024, sizeof *fresh);
     if (!fresh) return -1;
-    places = fresh;
-    places_capacity = capacity ? capacity * 2 : 1024;
+    locations = fresh;
+    locations_capacity = capacity ? capacity * 2 : 1024;
     for (size_t i = 0; i < capacity; i++)
         if (old[i].id)
-            *find_place(old[i].code, old[i].lasti, old[i].subject, old[i].leaf) = old[i];
+            *find_location(old[i].code, old[i].lasti, old[i].subject, old[i].leaf) = old[i];
     free(old);
     return 0;
 }
 
-/* Returns the number of a place; 0 where there is none. `subject` is a code object or a type. */
-static uint32_t place_id(PyObject *code, int lasti, PyObject *subject, uint32_t leaf) {
+/* Returns the number of a location; 0 where there is none. `subject` is a code object or a type. */
+static uint32_t location_id(PyObject *code, int lasti, PyObject *subject, uint32_t leaf) {
     if (!code && !subject) return 0;
-    if (unlikely(places_used * 2 >= places_capacity) && grow_places() < 0) return 0;
-    place *p = find_place(code, lasti, subject, leaf);
+    if (unlikely(locations_used * 2 >= locations_capacity) && grow_locations() < 0) return 0;
+    code_location *p = find_location(code, lasti, subject, leaf);
     if (likely(p->id)) return p->id;
-    *p = (place){code, subject, lasti, leaf, next_place++};
-    places_used++;
+    *p = (code_location){code, subject, lasti, leaf, next_location++};
+    locations_used++;
     if (code) flags_of_code(code); /* takes the reference */
     if (subject && PyCode_Check(subject)) flags_of_code(subject);
     else Py_XINCREF(subject);
     uint32_t id = p->id;
-    define_place(id, code, lasti, subject, leaf);
+    define_location(id, code, lasti, subject, leaf);
     return id;
 }
 
@@ -241,8 +241,8 @@ static uint32_t spawn_site(PyObject *subject) {
         if (frame == loop_frame) break;
     }
     if (!frame || frame == loop_frame) frame = first;
-    if (!frame) return place_id(NULL, -1, subject, LEAF_SPAWN);
-    return place_id(FRAME_CODE(frame), _PyInterpreterFrame_LASTI(frame), subject, LEAF_SPAWN);
+    if (!frame) return location_id(NULL, -1, subject, LEAF_SPAWN);
+    return location_id(FRAME_CODE(frame), _PyInterpreterFrame_LASTI(frame), subject, LEAF_SPAWN);
 }
 
 /* -- what a suspended coroutine waits for -- */
@@ -259,10 +259,10 @@ static inline struct _PyInterpreterFrame *frame_of_coroutine(PyObject *coroutine
     return (struct _PyInterpreterFrame *)((PyGenObject *)coroutine)->gi_iframe;
 }
 
-static uint32_t wait_place(PyObject *coroutine, PyObject *yielded) {
+static uint32_t wait_location(PyObject *coroutine, PyObject *yielded) {
     PyObject *at = coroutine, *user_code = NULL, *inner_code = NULL, *queue_code = NULL;
     int user_lasti = -1;
-    if (!PyCoro_CheckExact(at)) return place_id(NULL, -1, (PyObject *)Py_TYPE(at), LEAF_OTHER);
+    if (!PyCoro_CheckExact(at)) return location_id(NULL, -1, (PyObject *)Py_TYPE(at), LEAF_OTHER);
     Py_INCREF(at);
     for (;;) {
         struct _PyInterpreterFrame *frame = frame_of_coroutine(at);
@@ -294,7 +294,7 @@ static uint32_t wait_place(PyObject *coroutine, PyObject *yielded) {
                        !strcmp(Py_TYPE(yielded)->tp_name, "_GatheringFuture")
                    ? LEAF_TASK
                    : LEAF_FUTURE;
-    uint32_t id = place_id(user_code, user_lasti, inner_code, leaf);
+    uint32_t id = location_id(user_code, user_lasti, inner_code, leaf);
     Py_DECREF(at);
     return id;
 }

@@ -1,19 +1,19 @@
-"""The asyncio tasks that there are, of all loops and threads."""
+"""The asyncio tasks that have not ended, of all loops and threads."""
 
 from __future__ import annotations
 
 import asyncio.tasks
 from typing import Any
 
-__all__ = ["alive_tasks"]
+__all__ = ["unfinished_tasks"]
 
 _TASKS = (asyncio.Task, asyncio.tasks._PyTask)  # type: ignore[attr-defined] # noqa: SLF001 - the one written in Python
 
 
-def alive_tasks() -> set[asyncio.Task[Any]]:
+def unfinished_tasks() -> set[asyncio.Task[Any]]:
     """Return the tasks that have not ended.
 
-    `asyncio.all_tasks` tells of one loop only, and must be given it.
+    `asyncio.all_tasks` returns those of one loop only, which must be given.
     """
     # one set up to 3.11, then those of tasks that began eagerly apart from all others
     sets = [
@@ -26,5 +26,5 @@ def alive_tasks() -> set[asyncio.Task[Any]]:
         except RuntimeError:
             # another thread made a task meanwhile
             continue
-        # others may register what they call a task, and it may be anything
+        # libraries register tasks of their own types, which may be anything
         return {task for task in found if isinstance(task, _TASKS) and not task.done()}
