@@ -83,12 +83,12 @@ def leave(status: int) -> NoReturn:
 
 
 def _is_ignored(number: int) -> bool:
-    # what Python itself ignores cannot be told from what was ignored before it began
+    # of these two it is unknown whether they were ignored before Python started
     return number not in _IGNORED_BY_PYTHON and signal.getsignal(number) == signal.SIG_IGN
 
 
 def _inherited() -> list[int]:
-    """Return the descriptors that we were started with, but the standard ones."""
+    """Return the descriptors that we inherited, without the standard ones."""
     found = []
     for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 - names are wanted, not paths
         with suppress(OSError):
@@ -147,7 +147,7 @@ def _stop(number: int, watched: set[int]) -> None:
 class _Witness:
     """A process of our group that does nothing: a signal that it has, too, was sent to the group.
 
-    Nothing else tells whether a signal that we get has reached the command as well.
+    There is no other way to find out whether a signal that we get has reached the command, too.
 
     Args:
         inherited: Descriptors that it must not hold open.

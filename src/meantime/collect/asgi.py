@@ -1,4 +1,4 @@
-"""ASGI middleware: says in a recording which request a task served."""
+"""ASGI middleware: tags a recording's tasks with the requests that they serve."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class RequestTags:
     """Tags the tasks of each request with `request`, `method` and `path`.
 
     The task that serves a request is tagged while it does, and the tasks spawned in it are to
-    their end. The request's id is what its `x-request-id` header says, or else its number in this
-    process. In a program that is not being recorded it hands the request on and does no more.
+    their end. The request's id is its `x-request-id` header, or its number in this process
+    without one. In a program that is not being recorded, requests pass through unchanged.
 
     Args:
         app: The ASGI application.

@@ -116,10 +116,10 @@ class Hooks:
                     for task in unfinished.unfinished_tasks()
                     if task.get_loop() not in elsewhere
                 )
-                # tasks that have been recorded are told apart by what they are, so all are asked
+                # which tasks are recorded shows in their coroutines, so all are tried
                 self._detach.append(attaching.detach_tasks)
             for loop in elsewhere:
-                # another thread's loop is in the middle of something, until it says it is not
+                # another thread's loop is attached by that loop, between two of its callbacks
                 try:
                     loop.call_soon_threadsafe(self._take_over_loop, loop)
                 except Exception:  # noqa: BLE001,S112 - closed in the meantime, or of an odd kind
@@ -213,7 +213,7 @@ class Hooks:
 
 def _hook_instance(owner: Any, name: str) -> None:
     if not hasattr(type(owner), name):
-        # no loop or selector of the usual kind: a stand-in in a test, say
+        # no loop or selector of the usual kind, such as a mock
         return
     try:
         setattr(owner, name, _recorder.hook(name, getattr(owner, name)))

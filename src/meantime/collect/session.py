@@ -241,10 +241,10 @@ def create(path: str, command: list[str] | None = None) -> None:
 
 
 def stop() -> str | None:
-    """End the recording, take all hooks away, and return where it lies; None if there is none.
+    """End the recording, remove all hooks, and return its path; None if there is none.
 
-    A write that failed meanwhile, because the disk was full say, does not fail this: how many
-    events were lost is in the recording.
+    A write that failed, for example because the disk was full, raises nothing here: the number of
+    lost events is in the recording.
     """
     global _session  # noqa: PLW0603 - a process has one recording
     if _session is None:

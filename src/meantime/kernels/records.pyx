@@ -44,8 +44,8 @@ def decode(
 
     Of words that were overwritten since, what no longer fits is read as records of kind 0.
 
-    `aux` of a record with a payload is the payload's bytes; `payload_row` and `payload_word` say
-    which records have one, and at which word it begins. A time before `latest_ns`, or before the
+    `aux` of a record with a payload is the payload's bytes; `payload_row` and `payload_word` are
+    the rows of the records that have one, and the words at which it begins. A time before `latest_ns`, or before the
     record above it, becomes that time; returned is how many did.
     """
     cdef Py_ssize_t at = 0, row, rows = time_ns.shape[0], payload = 0, backwards = 0

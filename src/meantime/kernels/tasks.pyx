@@ -1,4 +1,4 @@
-"""What records say of tasks, loops, workers and threads: a state machine over columns."""
+"""A state machine over columns of records: tasks, loops, workers and threads."""
 
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, INT64_MAX, INT64_MIN
 from libc.stdlib cimport free, malloc, realloc
@@ -472,7 +472,7 @@ cdef class TaskStates:
         cdef int32_t tag = self.tag(s.process, aux) if kind != KIND_WAKE else -1
         cdef Task *t
         if kind == KIND_WAIT or kind == KIND_CANCELLING or kind == KIND_WAKE:
-            # they do not say whose task it is: without its beginning, wait for its next step
+            # they do not define the task: without its beginning, wait for its next step
             number = self.known_task(s.process, ident)
             if number < 0:
                 return 0
@@ -615,7 +615,7 @@ cdef class TaskStates:
         if kind == KIND_THREAD_END:
             return self.end_thread(stream, time_ns)
         if kind == KIND_THREAD:
-            # said again now and then by a thread that goes on
+            # repeated now and then by a thread that continues
             if self.streams[stream].tid != ident:
                 self.forget_thread(&self.streams[stream])
                 self.streams[stream].tid = ident
@@ -645,7 +645,7 @@ cdef class TaskStates:
             raise MemoryError
 
     def lost(self, Py_ssize_t stream, int64_t from_ns):
-        """Take note that a stream's records from `from_ns` until now were lost."""
+        """Mark what a stream recorded as lost from `from_ns` until its next records."""
         if self.lose(<int32_t>stream, from_ns) < 0:
             raise MemoryError
 
@@ -671,7 +671,7 @@ cdef class TaskStates:
                 last.label = label
 
     def finish(self, Py_ssize_t process, int64_t time_ns):
-        """Take note that a process ended, or that no more is known of it."""
+        """End all states of a process: it ended, or no more is known of it."""
         cdef Py_ssize_t i
         cdef int failed = 0
         cdef Task *t
@@ -697,11 +697,11 @@ cdef class TaskStates:
         return -1 if number < 0 else (<Task *>self.tasks.data)[number].entity
 
     def add_process(self, Py_ssize_t process):
-        """Return a new entity that stands for a process itself."""
+        """Return a new entity for a process itself."""
         return self._added(E_PROCESS, process, 0)
 
     def add_sampled_thread(self, Py_ssize_t process, uint32_t tid):
-        """Return a new entity that stands for a thread as it was sampled."""
+        """Return a new entity for a sampled thread."""
         return self._added(E_SAMPLED, process, <int32_t>tid)
 
     cdef _added(self, int32_t what, Py_ssize_t process, int32_t ident):
@@ -728,11 +728,11 @@ cdef class TaskStates:
         return columns
 
     def watch_blocks(self, int64_t at_least_ns):
-        """Take note from now on of each time when a loop did one thing for so long."""
+        """Collect from now on each time in which a loop did one thing for so long."""
         self.block_ns = at_least_ns
 
     def end_blocks(self, Py_ssize_t process, int64_t time_ns):
-        """Take note of what the loops of a process are doing at `time_ns`, as if it ended there."""
+        """Collect what the loops of a process are doing at `time_ns`, as if it ended there."""
         cdef Stream *s
         cdef Task *t
         cdef Py_ssize_t steps
@@ -783,7 +783,7 @@ cdef class TaskStates:
         return labels
 
     def forget_ended(self):
-        """Forget the tasks that have ended, and number the entities that are left anew.
+        """Forget the tasks that have ended, and renumber the entities that are left.
 
         What there was to take must have been taken. Returns the old numbers of the entities that
         stay, in the order of the new ones.

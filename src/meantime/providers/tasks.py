@@ -86,7 +86,7 @@ _OUTCOME_NS = 1
 # a pool's thread gives its result before it is done: how long before, at most
 _RESULT_LEAD_NS = 10_000_000
 
-# what is called by the record that causes it
+# flows, by the kind of the record that causes them
 _FLOW_OF = {"SPAWN": "spawn", "WAKE": "wake", "SUBMIT": "submit", "ITEM_END": "result"}
 FLOWS = tuple(_FLOW_OF.values())
 _FLOW_KINDS = np.full(256, -1, np.int32)
@@ -95,7 +95,7 @@ _FLOW_KINDS[[KINDS[kind] for kind in _FLOW_OF]] = np.arange(len(_FLOW_OF))
 # the first name of the path of what has states, by the kernel's number for what it is
 GROUPS = {TASK: "Tasks", LOOP: "Loops", WORKER: "Workers", THREAD: "Threads"}
 
-# a colour says what a task needs: green runs, blue waits for time or for others, red is late
+# green runs, blue waits for time or for others, red and orange are late
 _COLORS = {
     "spawned": "#b9c2cf",
     "runnable": "#e8a33d",

@@ -125,7 +125,7 @@ class Activity:
         np.add.at(self._sums, (group[was], before[was]), duration_ns[was])
         np.subtract.at(self._now, (group[was], before[was]), 1)
         np.add.at(self._now, (group[there], state[there]), 1)
-        # what a loop did in a run is told by its blocks
+        # what a loop did while it ran is counted from its blocks
         ran = (before == _RUNNING) & ~self._is_loop[group]
         self.note_longest(group[ran], duration_ns[ran])
         last = np.append(np.flatnonzero(np.diff(entity)), len(entity) - 1)

@@ -1,4 +1,4 @@
-"""What a recording's tasks, loops and threads are called, as paths of the trace."""
+"""The paths and names of a recording's tasks, loops and threads in the trace."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Entities:
         self._sampled: dict[tuple[int, int], int] = {}
 
     def note_names(self, item: Records) -> None:
-        """Take note of the names that records say tasks and threads have."""
+        """Collect the names of tasks and threads from records."""
         for payload in item.payloads:
             kind, number = int(item.kind[payload.row]), int(item.ident[payload.row])
             process = self._replay.streams[payload.stream].process

@@ -1,4 +1,4 @@
-"""The facts of a process: what its numbers stand for, and other rare records."""
+"""The facts of a process: definitions of its numbers, and other rare records."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Loss(NamedTuple):
 
     @classmethod
     def parse(cls, data: bytes, time_ns: int) -> Loss | None:
-        """Return what a record of that time tells; None if it has too few bytes."""
+        """Return the loss in a record of that time; None if it has too few bytes."""
         if len(data) < _LOSS.size:
             return None
         events, from_ns, until_ns = _LOSS.unpack_from(data)
@@ -102,7 +102,7 @@ class Facts:
     truncated: int = 0
 
     def add(self, kind: int, ident: int, data: bytes) -> None:
-        """Take a record; those of other kinds, and of too few bytes, say nothing."""
+        """Add a record; those of other kinds, and of too few bytes, are ignored."""
         if kind == _LOCATION:
             self.locations[ident] = CodeLocation.parse(_text(data))
         elif kind == _FRAME:

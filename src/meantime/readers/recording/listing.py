@@ -112,7 +112,7 @@ class RecordingFiles:
 
     Attributes:
         path: Where it lies.
-        description: What `recording.json` says.
+        description: The content of `recording.json`.
         processes: In order of pid and incarnation.
         unwritten: What the processes could write nowhere.
         unrecorded: As `unrecorded_in` returns them.
@@ -194,7 +194,7 @@ class _Listing:
         return int(base_ns)
 
     def json(self, path: Path) -> dict[str, Any]:
-        """Return what a file says that is only information; nothing if it cannot be read."""
+        """Return the content of a descriptive file; an empty one if it cannot be read."""
         try:
             with path.open("rb") as file:
                 content = json.loads(file.read(_MAX_JSON_BYTES))

@@ -146,7 +146,7 @@ class LiveActivity:
         self._replay.lost.clear()
 
     def finish(self) -> None:
-        """End what is going on at the last record: no more will come."""
+        """End all states at the last record: no more will follow."""
         for number in range(len(self._replay.processes)):
             self._replay.finish(number)
         self._take()
@@ -183,7 +183,7 @@ class LiveActivity:
             self._replay.streams.append(ReplayedStream(owner.number, owner.facts.base_ns))
         known = self._streams[key]
         stream = self._replay.streams[known.number]
-        # where slots can have been written again, records are told apart by their times
+        # slots can have been written again: then times show which records are new
         stream.skip_until_ns = -1
         if words.is_ring:
             stream.skip_until_ns = stream.last_ns
@@ -223,7 +223,7 @@ class LiveActivity:
             self._replay.states.watch_blocks(self.activity.least_longest_loop())
 
     def _forget_ended(self) -> None:
-        """Hold no more than what is there needs, however many tasks there have been."""
+        """Keep memory in proportion to the tasks that exist, however many have ended."""
         known, there = self.activity.entities
         if known > _MANY + 4 * there:
             self.activity.keep(self._replay.states.forget_ended())
@@ -280,7 +280,7 @@ def _unread(
 ) -> tuple[list[npt.NDArray[np.uint64]], int]:
     """Return the whole records after slot `read` of pieces that begin at slot `first`.
 
-    With them comes the slot after them, to go on from.
+    The second value is the slot after them, from which to continue.
     """
     found = []
     for piece in pieces:

@@ -74,7 +74,7 @@ class CodeLocation:
         return wait_reason(self.subject, self.subject_file, self.leaf)
 
     def fields(self) -> Mapping[str, Any]:
-        """Return what a tag says of it."""
+        """Return the fields of its tag."""
         if self.leaf == _LEAF_SPAWN:
             fields = {
                 "coroutine": self.subject,

@@ -143,7 +143,7 @@ def merged(
         ready = [(number, cursor) for number, cursor in enumerate(cursors) if cursor.fill()]
         if not ready:
             break
-        # a stream that may have more says until when the others may go
+        # the last record of a stream that may have more limits how far the others are merged
         until_ns = min((_last_ns(cursor) for _, cursor in ready if cursor.more), default=2**63 - 1)
         item = _take(ready, until_ns)
         going_on = frozenset(number for number, cursor in enumerate(cursors) if cursor.going_on)

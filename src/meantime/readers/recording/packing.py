@@ -133,7 +133,7 @@ def open_packed(name: str, data: memoryview, path: Path) -> RecordingFiles:
 
 
 class _Directory:
-    """What a packed file's directory says, taken for what it should be or refused.
+    """The directory of a packed file, checked.
 
     Args:
         content: The JSON.
@@ -149,7 +149,7 @@ class _Directory:
         """Return the recording.
 
         Raises:
-            KeyError, TypeError, ValueError, AttributeError: If it does not say what it should.
+            KeyError, TypeError, ValueError, AttributeError: If it is damaged.
         """
         for anomaly, times in self._content["anomalies"].items():
             self._anomalies.add(anomaly, _within(times, MAX_TIME_NS))

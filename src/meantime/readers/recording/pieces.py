@@ -68,7 +68,7 @@ class FilePiece(NamedTuple):
             return words, None
         used = count(words, slots)[2]
         if not used:
-            # what follows words that are no record cannot be told from its inside
+            # words that are no record: where the next record would begin is unknown
             return words, None
         return words[:used], self._replace(begin=self.begin + used // 2)
 
@@ -94,7 +94,7 @@ class StreamWords(NamedTuple):
         base_ns: The CLOCK_MONOTONIC time from which its times count; None if nothing is there.
         missing_slots: How many slots before the first piece are gone.
         lost_events: Events that its writer could not keep, by the tail's count.
-        is_ring: Whether it is a ring in memory, which goes on to be written over.
+        is_ring: Whether it is a ring in memory, which is overwritten in turn.
         slots: How many slots there were in segments up to the last piece from one.
         gaps: How many slots between the pieces are not there.
         damaged: How many files, or parts of them, could not be read.

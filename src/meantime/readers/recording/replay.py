@@ -96,7 +96,7 @@ class Replay:
         self._labels = labels
 
     def define(self) -> None:
-        """Take up the processes, streams and code locations that are new."""
+        """Add the new processes, streams and code locations to the state machine."""
         for number, process in enumerate(self.processes):
             self.locations.add(number, process.locations)
         keys = [(process.pid, process.incarnation) for process in self.processes]
@@ -119,13 +119,13 @@ class Replay:
                 yield item
 
     def finish(self, number: int, now_ns: int | None = None) -> None:
-        """End what a process did; loops did what they do until `now_ns`, if that is given."""
+        """End the states of a process; its loops count as busy until `now_ns`, if that is given."""
         end_ns = self.processes[number].last_ns
         self.end_blocks(number, end_ns if now_ns is None else now_ns)
         self.states.finish(number, end_ns + 1 - self.origin_ns)
 
     def end_blocks(self, number: int, now_ns: int) -> None:
-        """Take note of what the loops of a process have been doing until `now_ns`."""
+        """Count what the loops of a process are doing as blocks that last until `now_ns`."""
         self.states.end_blocks(number, now_ns - self.origin_ns)
 
     def thread_of(self, stream: int, tid: int) -> str:
@@ -162,7 +162,7 @@ class Replay:
         self.states.feed(*columns, item.order[begin:])
 
     def _note_times(self, item: Records) -> None:
-        """Take note of the last times, and take out the records that were replayed before."""
+        """Update the last times, and remove the records that were replayed before."""
         for number in np.unique(item.stream).tolist():
             stream, rows = self.streams[number], item.stream == number
             if stream.skip_until_ns >= 0:
@@ -188,5 +188,5 @@ class Replay:
 
 
 def thread_name(data: bytes, tid: int, pid: int) -> str:
-    """Return what a thread is called; one that began too early to be asked has told no name."""
+    """Return a thread's name; a thread that began before the recording did has recorded none."""
     return data.decode("utf-8", "replace") or ("MainThread" if tid == pid else "thread")

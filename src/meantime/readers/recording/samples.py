@@ -1,11 +1,11 @@
 """The samples of a recording: what its sampler saw of each thread, tick by tick.
 
-A sample stands for the time since the tick before. What of it the thread was not on a processor is
-a row of the event `off-cpu`. What it was on one is a row of the event `on-cpu` if it was just then,
-too; else nobody saw what it did, and that time counts for the next sample that sees it run, or has
-no stack if there is none. So the weights of both events together are the time that passed, and
-those of `on-cpu` the time that processors spent. Time in which the sampler did not come to run is
-lost, not counted as anything.
+A sample represents the time since the previous tick. The part in which the thread was not on a
+processor is a row of the event `off-cpu`. The rest is a row of the event `on-cpu` if the thread was
+running when it was sampled; otherwise its stack then is unknown, and that time is added to the next
+sample that sees it run, or has no stack if there is none. So the weights of both events together
+are the time that passed, and those of `on-cpu` the processor time. Time in which the sampler was
+delayed is lost, not counted as anything.
 """
 
 from __future__ import annotations
@@ -225,7 +225,7 @@ class Sampling:
             self._seen.append(self._samplers[stream].take(records, process))
 
     def finish(self) -> None:
-        """Take what was held back, and say what was not sampled."""
+        """Add the samples that were held back, and report what was not sampled."""
         for stream, sampler in self._samplers.items():
             process = self._owners[stream]
             self._seen += [sampler.last(process), sampler.unseen(process)]

@@ -88,7 +88,7 @@ def read_tail(path: Path) -> Tail | None:
 
 
 def _gap(pieces: list[npt.NDArray[np.uint64]], events: int, from_ns: int) -> npt.NDArray[np.uint64]:
-    """Return the record that says what a ring passed over and never came to say itself."""
+    """Return the record of what a ring overwrote and did not report in a record of its own."""
     until_ns = next((int(words[0]) >> 8 for words in pieces if len(words)), from_ns)
     return np.array([until_ns << 8 | _LOST, 32 << 32, events, from_ns, until_ns, 0], np.uint64)
 

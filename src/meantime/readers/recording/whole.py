@@ -41,10 +41,10 @@ class Reading:
     """One pass over a recording: the tables it needs, and the trace that it fills.
 
     Args:
-        recording: The recording's directory, or what has been opened of it already.
-        growing: Whether the program that is recorded still runs, perhaps.
-        block_ns: From which length on times are taken note of in which a loop did one thing.
-        now_ns: Until when, on CLOCK_MONOTONIC, loops did what they do at the recording's end.
+        recording: The recording's directory, or one that was opened already.
+        growing: Whether the recorded program may still run.
+        block_ns: Collect the times in which a loop did one thing for at least this long.
+        now_ns: Until when, on CLOCK_MONOTONIC, loops are busy that are so at the recording's end.
     """
 
     def __init__(
@@ -165,7 +165,7 @@ class Reading:
                     self._replay.streams.append(stream)
                     pieces.append(words.pieces)
             if facts is not None:
-                # one that has ended says so in its last fact
+                # a process that ended by itself has a last fact
                 is_cut = facts.closed is None and bool(process.streams) and not process.has_tail
                 self.trace.anomalies.add("truncated", facts.truncated + is_cut)
                 if facts.closed is not None and facts.closed.slots > slots:
