@@ -66,6 +66,8 @@ def _warn(message: str) -> None:
 
 def warn_about(addition: Addition, group: str, reason: str) -> None:
     """Warn that something cannot be used and is skipped; once for each reason."""
-    _warn(
+    text = (
         f"{addition.package}: its entry point {addition.name!r} in {group} {reason}; it is skipped"
     )
+    # the text of an exception may have several lines
+    _warn(" ".join(text.split()))

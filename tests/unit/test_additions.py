@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from typing import TYPE_CHECKING
 
@@ -128,6 +130,27 @@ def test_a_reader_that_is_broken_is_skipped_with_one_warning(
 
     assert first.title == second.title == "... a title"
     assert len(caught) == 1
+
+
+def test_a_command_prints_such_a_warning_on_one_line(
+    install: Callable[..., None], trace: Path, tmp_path: Path
+) -> None:
+    install("broken", "meantime.readers", 'raise SystemError("one\\ntwo")', point="a")
+    install("acme_dots", "meantime.readers", READER)
+    paths = os.pathsep.join([str(tmp_path / "site"), *filter(None, sys.path)])
+
+    done = subprocess.run(
+        [sys.executable, "-m", "meantime", "info", str(trace)],
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert done.stderr == (
+        "meantime: warning: broken: its entry point 'a' in meantime.readers cannot be loaded"
+        " (SystemError('one\\ntwo')); it is skipped\n"
+    )
 
 
 @pytest.mark.parametrize("options", [["--to", "dots"], []])

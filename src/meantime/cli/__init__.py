@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
+from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -16,7 +18,7 @@ from meantime import __version__
 from meantime.errors import MeantimeError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 __all__ = ["COMMANDS", "cli", "main"]
 
@@ -76,11 +78,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if sys.stdout is None:  # closed by whoever started us
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY))  # writing to it fails
     try:
-        status = cli.main(
-            list(sys.argv[1:] if arguments is None else arguments) or ["--help"],
-            prog_name="meantime",
-            standalone_mode=False,
-        )
+        with _one_line_warnings():
+            status = cli.main(
+                list(sys.argv[1:] if arguments is None else arguments) or ["--help"],
+                prog_name="meantime",
+                standalone_mode=False,
+            )
         sys.stdout.flush()
     except click.UsageError as error:
         _complain(error.ctx.command_path if error.ctx else "meantime", _sentence(error))
@@ -104,6 +107,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _abandon_output()
         status = 1
     sys.exit(status if isinstance(status, int) else 0)
+
+
+@contextmanager
+def _one_line_warnings() -> Iterator[None]:
+    """Print warnings without the line of source that raised them."""
+    before = warnings.formatwarning
+    warnings.formatwarning = lambda message, *_, **__: f"meantime: warning: {message}\n"
+    try:
+        yield
+    finally:
+        warnings.formatwarning = before
 
 
 def _abandon_output() -> None:
