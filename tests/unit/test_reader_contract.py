@@ -43,12 +43,14 @@ def sample(
 
 class TestFolded(ReaderContract):
     reader = folded
+    unbounded = "the whole file is parsed before its stacks are numbered"
     samples = (Sample("a.folded", b"main;work 3\nmain;[unknown] 1\r\n\nmain 2\n", {"Samples": 3}),)
     damaged = b"main;work 3\nmain;work\nmain;rest 1\n"
 
 
 class TestSpeedscope(ReaderContract):
     reader = speedscope
+    unbounded = "the file is one JSON value, and each of its profiles one batch"
     samples = (
         sample("speedscope", "both.json", {"Spans": 2, "Samples": 3}),
         sample("speedscope", "evented.json", {"Spans": 2}),
@@ -58,6 +60,7 @@ class TestSpeedscope(ReaderContract):
 
 class TestCpuProfile(ReaderContract):
     reader = cpuprofile
+    unbounded = "the file is one JSON value"
     samples = (
         sample("cpuprofile", "children.cpuprofile", {"Samples": 4}),
         sample("cpuprofile", "parents.cpuprofile", {"Samples": 4}),
@@ -66,6 +69,7 @@ class TestCpuProfile(ReaderContract):
 
 class TestSpall(ReaderContract):
     reader = spall
+    unbounded = "begins are open until their ends, which may be anywhere"
     samples = (
         sample("spall", "v0.spall", {"Spans": 3}),
         sample("spall", "v1.spall", {"Spans": 2}),
@@ -85,9 +89,14 @@ class TestStatemap(ReaderContract):
         b'{"time": "1", "entity": "a", "state": 0}\n{"time": "2", "entity": "a", "state": 7}\n'
     )
 
+    def large(self, rows: int) -> bytes:
+        changes = (b'{"time":"%d","entity":"a","state":%d}\n' % (i, i % 2) for i in range(rows))
+        return b'{"start":[0,0],"states":{"a":{"value":0},"b":{"value":1}}}\n' + b"".join(changes)
+
 
 class TestTable(ReaderContract):
     reader = table
+    unbounded = "rows are in any order, and those of a path may not overlap"
     samples = (
         sample("csv", "table0.csv", {"StateChanges": 7}),
         sample("csv", "table1.csv", {"Samples": 4}),
@@ -107,15 +116,22 @@ class TestPerf(ReaderContract):
         ),
     )
 
+    def large(self, rows: int) -> bytes:
+        return b"java 7 [000] 1.000000:  1 cycles: \n\n" * rows
+
 
 class TestJsonLines(ReaderContract):
     reader = jsonl
     samples = (sample("jsonl", "few.jsonl", {"Events": 12}),)
     damaged = b'{"time_ns": 1, "name": "start"}\n{"time_ns": 2}\n'
 
+    def large(self, rows: int) -> bytes:
+        return b'{"time_ns": 1, "name": "a"}\n' * rows
+
 
 class TestChrome(ReaderContract):
     reader = chrome
+    unbounded = "begins are open until their ends, which may be anywhere"
     samples = (
         sample(
             "chrome",
@@ -133,6 +149,7 @@ class TestChrome(ReaderContract):
 
 class TestPacked(ReaderContract):
     reader = packed
+    unbounded = "streams are merged by time, as far as the slowest one was read"
     samples = (
         sample(
             "mtrz",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from meantime.trace import Trace
 
@@ -13,7 +13,11 @@ if TYPE_CHECKING:
     from meantime.readers.source import Source
     from meantime.trace import Batch
 
-__all__ = ["ReadOptions", "Reader", "lazy_trace"]
+__all__ = ["MOST_BATCH_ROWS", "ReadOptions", "Reader", "lazy_trace"]
+
+# Batches are what is in memory at once beside the history. Larger ones are for formats of which
+# nothing is certain before the end, such as begins whose ends may be anywhere.
+MOST_BATCH_ROWS: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,9 @@ import gzip
 import io
 import lzma
 from collections import Counter
+from contextlib import closing
 from dataclasses import fields, is_dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -23,7 +25,7 @@ from meantime.history.directory.open import open_history
 from meantime.history.ingest import build
 from meantime.metadata import TraceMetadata
 from meantime.readers import readers
-from meantime.readers.contract import ReadOptions
+from meantime.readers.contract import MOST_BATCH_ROWS, ReadOptions
 from meantime.readers.source import HEAD_BYTES, Source
 from meantime.stacks import StackTable
 from meantime.trace import Samples, Spans
@@ -103,13 +105,32 @@ class ReaderContract:
         samples: Sound inputs, small ones: each is damaged in hundreds of ways.
         damaged: An input with a record that cannot be read, which lenient reading counts; None if
             the format has nothing that can be left out.
+        unbounded: Why a batch may have more than `MOST_BATCH_ROWS` rows; None if none has, which
+            needs `large`.
         others: Beginnings of inputs that are not of the format.
     """
 
     reader: Any
     samples: Sequence[Sample]
     damaged: bytes | None = None
+    unbounded: str | None = None
     others: Mapping[str, bytes] = OTHER_FORMATS
+
+    def large(self, rows: int) -> bytes:
+        """Return an input of at least so many rows."""
+        raise NotImplementedError(
+            "define large, or say in `unbounded` why batches may be of any size"
+        )
+
+    def test_batches_are_bounded(self) -> None:
+        if self.unbounded is not None:
+            return
+        source = Source("large", io.BytesIO(self.large(MOST_BATCH_ROWS + 1)))
+        with source, closing(self.reader.read(source, ReadOptions()).batches) as batches:
+            # a reader that gathers its input would gather it for the first batch
+            rows = [_rows(batch) for batch in islice(batches, 2)]
+        assert rows, "there is no batch"
+        assert max(rows) <= MOST_BATCH_ROWS
 
     def test_an_input_is_recognised_by_its_content_whatever_its_name(self) -> None:
         for sample in self.samples:
