@@ -127,11 +127,6 @@ static inline int json_is_digit(char c)
 
 /* ---- strings ---- */
 
-static inline int json_is_continuation(char c)
-{
-    return ((unsigned char)c & 0xC0) == 0x80;
-}
-
 /* Checks one character of more than one byte: shortest form, no surrogates, up to U+10FFFF. */
 static inline const char *json_utf8(const char *at, const char *end, json_fault *fault)
 {

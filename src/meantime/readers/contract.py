@@ -42,8 +42,8 @@ class ReadOptions:
     position: Any = None
     events: bool = False
 
-    def tell(self, done_bytes: int, total_bytes: int) -> None:
-        """Tell whoever wants to know how far reading is."""
+    def report_progress(self, done_bytes: int, total_bytes: int) -> None:
+        """Call `progress`, if it was given."""
         if self.progress is not None:
             self.progress(done_bytes, total_bytes)
 

@@ -8,7 +8,7 @@ from meantime.attribute_tree import thread_path
 from meantime.errors import InputError
 from meantime.readers.contract import lazy_trace
 from meantime.readers.json_file import load_object
-from meantime.readers.sampling import SampleColumns, times_of
+from meantime.readers.sample_rows import SampleRows, times_of
 from meantime.readers.v8 import NodeTree
 from meantime.stacks import StackTableBuilder
 
@@ -43,7 +43,7 @@ def read(source: Source, options: ReadOptions) -> Trace:
 
 def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Batch]:
     profile = load_object(source)
-    options.tell(source.read_bytes, source.stored_bytes or 0)
+    options.report_progress(source.read_bytes, source.stored_bytes or 0)
     stacks = StackTableBuilder()
     tree = NodeTree(stacks)
     try:
@@ -60,7 +60,7 @@ def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Bat
             source.name, f"{len(nodes):,} samples have {len(deltas):,} timeDeltas, not one each"
         )
     trace.paths.append(thread_path(0, 0))
-    samples = SampleColumns(trace.values)
+    samples = SampleRows(trace.values)
     if nodes:
         samples.add_run(0, time_ns, [tree.stack(node) for node in nodes])
         trace.stacks = stacks.build()

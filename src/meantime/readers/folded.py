@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from meantime.attribute_tree import thread_path
 from meantime.errors import InputError
 from meantime.readers.contract import lazy_trace
-from meantime.readers.sampling import SampleColumns
+from meantime.readers.sample_rows import SampleRows
 from meantime.readers.source import HEAD_BYTES
 from meantime.readers.window import lines
 from meantime.stacks import StackTableBuilder
@@ -59,7 +59,7 @@ def read(source: Source, options: ReadOptions) -> Trace:
 def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Batch]:
     trace.paths.append(thread_path(0, 0))
     stacks = StackTableBuilder()
-    samples = SampleColumns(trace.values)
+    samples = SampleRows(trace.values)
     at = 0
     for number, line in enumerate(lines(source, options), 1):
         if not line.strip():

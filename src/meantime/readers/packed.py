@@ -31,5 +31,5 @@ def read(source: Source, options: ReadOptions) -> Trace:
     """
     with source:
         data = source.whole()
-    options.tell(source.read_bytes, source.stored_bytes or 0)
+    options.report_progress(source.read_bytes, source.stored_bytes or 0)
     return Reading(open_packed(source.name, data, Path(source.name))).trace

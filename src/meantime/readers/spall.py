@@ -108,9 +108,9 @@ def _scan(
             # a single buffer is larger than the block
             size *= 2
         offset = scanner.position
-        options.tell(offset, len(text))
+        options.report_progress(offset, len(text))
     scanner.close()
-    options.tell(len(text), len(text))
+    options.report_progress(len(text), len(text))
     return outcome
 
 

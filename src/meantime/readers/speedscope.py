@@ -17,7 +17,7 @@ from meantime.errors import InputError
 from meantime.readers.contract import lazy_trace
 from meantime.readers.json_file import load_object
 from meantime.readers.matching import Begins, Ends, close_spans
-from meantime.readers.sampling import SampleColumns
+from meantime.readers.sample_rows import SampleRows
 from meantime.stacks import StackTableBuilder
 from meantime.trace import SpanFlag, Spans
 
@@ -67,7 +67,7 @@ def read(source: Source, options: ReadOptions) -> Trace:
 
 def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Batch]:
     file = load_object(source)
-    options.tell(source.read_bytes, source.stored_bytes or 0)
+    options.report_progress(source.read_bytes, source.stored_bytes or 0)
     try:
         frames = [str(frame["name"]) for frame in file["shared"]["frames"]]
         profiles = list(file["profiles"])
@@ -78,7 +78,7 @@ def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Bat
     trace.title = str(file["name"]) if file.get("name") else None
     trace.values += frames
     stacks = StackTableBuilder()
-    samples = SampleColumns(trace.values)
+    samples = SampleRows(trace.values)
     for number, profile in enumerate(profiles):
         try:
             thread = len(trace.paths)
@@ -105,7 +105,7 @@ def _read_profile(  # noqa: PLR0917 - what all profiles share
     frames: list[str],
     trace: Trace,
     stacks: StackTableBuilder,
-    samples: SampleColumns,
+    samples: SampleRows,
 ) -> Batch | None:
     unit = str(profile.get("unit", "none"))
     scale = _NS_PER_UNIT.get(unit, 1)

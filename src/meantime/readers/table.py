@@ -84,7 +84,7 @@ class _Reading:
         """Yield the table's one batch."""
         with source:
             data = source.whole()
-        self._options.tell(source.read_bytes, source.stored_bytes or 0)
+        self._options.report_progress(source.read_bytes, source.stored_bytes or 0)
         self._trace.anomalies.add("truncated", int(source.truncated))
         head = bytes(data[:4])
         name = source.name

@@ -121,7 +121,7 @@ def _scan(text: FileText | memoryview, trace: Trace, options: ReadOptions) -> Ch
             if scanner.position == offset:
                 # a single event, or a value beside the events, is larger than the block
                 size *= 2
-            options.tell(scanner.position, len(text))
+            options.report_progress(scanner.position, len(text))
     except ValueError as error:
         fault, offset = error.args
         raise InputError(
@@ -130,7 +130,7 @@ def _scan(text: FileText | memoryview, trace: Trace, options: ReadOptions) -> Ch
             line=1 + _line_feeds(text, offset),
             offset=offset,
         ) from None
-    options.tell(len(text), len(text))
+    options.report_progress(len(text), len(text))
     if not scanner.saw_events:
         raise InputError(
             trace.source, "the trace has no list of events: expected a key traceEvents"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from meantime.attribute_tree import thread_path
 from meantime.readers.json_file import exact
-from meantime.readers.sampling import SampleColumns, times_of
+from meantime.readers.sample_rows import SampleRows, times_of
 from meantime.readers.v8 import NodeTree
 from meantime.stacks import NO_STACK, StackTableBuilder
 
@@ -27,7 +27,7 @@ def read_profiles(
 ) -> Samples | None:
     """Return the samples of both kinds, and give the trace its stacks; None if there are none."""
     stacks = StackTableBuilder()
-    samples = SampleColumns(records.trace.values)
+    samples = SampleRows(records.trace.values)
     _read_v8(records, stacks, samples)
     _read_legacy(records, top, text, stacks, samples)
     if not samples:
@@ -36,7 +36,7 @@ def read_profiles(
     return samples.batch()
 
 
-def _read_v8(records: Records, stacks: StackTableBuilder, samples: SampleColumns) -> None:
+def _read_v8(records: Records, stacks: StackTableBuilder, samples: SampleRows) -> None:
     profiles: dict[tuple[str, str], tuple[NodeTree, list[int], list[int], list[int]]] = {}
     for row in records.rows("PI").tolist():
         name = records.name_of(row)
@@ -87,7 +87,7 @@ def _read_legacy(
     top: list[tuple[bytes, int, int]],
     text: Sliceable,
     stacks: StackTableBuilder,
-    samples: SampleColumns,
+    samples: SampleRows,
 ) -> None:
     found = {key: (offset, length) for key, offset, length in top}
     if b"samples" not in found:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from meantime.columns import Int64s
 
-__all__ = ["SampleColumns", "times_of"]
+__all__ = ["SampleRows", "times_of"]
 
 _LIMIT = 2**62
 _NS_PER_US = 1000
@@ -34,7 +34,7 @@ def times_of(start_us: int, deltas_us: Sequence[int]) -> Int64s:
     return (np.cumsum(np.array(deltas_us, np.int64)) + start_us) * _NS_PER_US
 
 
-class SampleColumns:
+class SampleRows:
     """Samples so far; true once there is one.
 
     Args:
