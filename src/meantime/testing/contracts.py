@@ -1,10 +1,10 @@
-"""Contracts as test classes: inherit one, say what is to be tested, and pytest runs its tests.
+"""Contracts as test classes: inherit one, name what is to be tested, and pytest runs its tests.
 
     class TestMyReader(ReaderContract):
         reader = my_reader
         samples = (Sample("a.mine", b"...", {"Spans": 2}),)
 
-It needs pytest only where it is run.
+This module itself does not import pytest.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 
 __all__ = ["OTHER_FORMATS", "HistoryContract", "ReaderContract", "Sample"]
 
-# The beginnings of inputs by what their reader calls the format. A JSON object of any kind may be a
-# Chrome trace, so there is none that others must not be taken for.
+# The beginnings of inputs by format. The Chrome reader accepts any JSON object, as the events may
+# be far behind the beginning.
 OTHER_FORMATS: Mapping[str, bytes] = {
     "recording": b"mtrpack1" + bytes(64),
     "statemap": b'{"start": [0, 0], "states": {"on": {"value": 0}}}\n',
@@ -71,13 +71,13 @@ _MAY_BE_NONE = {"target", "state", "name", "tag", "category"}
 
 
 class Sample(NamedTuple):
-    """A sound input, and what is in it.
+    """A valid input, and its contents.
 
     Attributes:
-        name: What such a file is usually called.
+        name: A usual name of such a file.
         data: Its bytes.
-        rows: How many rows it has of each kind of batch, by the name of its class.
-        anomalies: What is odd about it.
+        rows: The number of rows by the name of the batches' class.
+        anomalies: The anomalies in it.
     """
 
     name: str
@@ -87,7 +87,7 @@ class Sample(NamedTuple):
 
 
 class _Bytes(io.BytesIO):
-    """An input that gives a few bytes at a time, as pipes may."""
+    """An input that returns a few bytes at a time, as pipes may."""
 
     def __init__(self, data: bytes, at_once: int) -> None:
         super().__init__(data)
@@ -98,15 +98,15 @@ class _Bytes(io.BytesIO):
 
 
 class ReaderContract:
-    """What every reader of a format keeps to.
+    """The tests that every reader of a format passes.
 
     Attributes:
         reader: The reader: a module, or another object that is a `Reader`.
-        samples: Sound inputs, small ones: each is damaged in hundreds of ways.
-        damaged: An input with a record that cannot be read, which lenient reading counts; None if
-            the format has nothing that can be left out.
+        samples: Small valid inputs: each is damaged in hundreds of ways.
+        damaged: An input with a malformed record, which lenient reading counts; None if the format
+            has no records that can be left out.
         unbounded: Why a batch may have more than `MOST_BATCH_ROWS` rows; None if none has, which
-            needs `large`.
+            is tested with `large`.
         others: Beginnings of inputs that are not of the format.
     """
 
@@ -119,7 +119,7 @@ class ReaderContract:
     def large(self, rows: int) -> bytes:
         """Return an input of at least so many rows."""
         raise NotImplementedError(
-            "define large, or say in `unbounded` why batches may be of any size"
+            "define `large`, or explain in `unbounded` why batches may have any size"
         )
 
     def test_batches_are_bounded(self) -> None:
@@ -129,25 +129,25 @@ class ReaderContract:
         with source, closing(self.reader.read(source, ReadOptions()).batches) as batches:
             # a reader that gathers its input would gather it for the first batch
             rows = [_rows(batch) for batch in islice(batches, 2)]
-        assert rows, "there is no batch"
+        assert rows, "no batch was delivered"
         assert max(rows) <= MOST_BATCH_ROWS
 
     def test_an_input_is_recognised_by_its_content_whatever_its_name(self) -> None:
         for sample in self.samples:
             assert self.reader.recognises(sample.data[:HEAD_BYTES], "trace"), sample.name
 
-    def test_no_reader_that_is_asked_before_takes_an_input(self) -> None:
+    def test_no_reader_that_is_tried_before_recognises_an_input(self) -> None:
         for sample in self.samples:
-            for other in _asked_before(self.reader):
+            for other in _tried_before(self.reader):
                 taken = other.recognises(sample.data[:HEAD_BYTES], sample.name)
-                assert not taken, f"{sample.name} is taken for {other.FORMAT}"
+                assert not taken, f"{sample.name} is recognised as {other.FORMAT}"
 
     def test_inputs_of_other_formats_are_not_recognised(self) -> None:
         for format_, head in self.others.items():
             if format_ != self.reader.FORMAT:
                 assert not self.reader.recognises(head, "trace"), format_
 
-    def test_a_sound_input_is_read(self) -> None:
+    def test_a_valid_input_is_read(self) -> None:
         for sample in self.samples:
             trace, batches = self._read(sample.data, sample.name)
 
@@ -159,21 +159,21 @@ class ReaderContract:
 
     def test_an_input_that_is_cut_anywhere_is_read_or_refused(self) -> None:
         for sample in self.samples:
-            for length in _places(len(sample.data)):
+            for length in _offsets(len(sample.data)):
                 self._read_or_refuse(sample.data[:length], f"{length} bytes of {sample.name}")
 
     def test_an_input_with_a_wrong_byte_anywhere_is_read_or_refused(self) -> None:
         for sample in self.samples:
-            for place in _places(len(sample.data)):
+            for offset in _offsets(len(sample.data)):
                 wrong = bytearray(sample.data)
-                wrong[place] ^= (0x01, 0x80, 0xFF)[place % 3]
-                what = f"{sample.name} with byte {place} as {wrong[place]:#x}"
+                wrong[offset] ^= (0x01, 0x80, 0xFF)[offset % 3]
+                what = f"{sample.name} with byte {offset} as {wrong[offset]:#x}"
                 self._read_or_refuse(bytes(wrong), what)
 
-    def test_lenient_reading_counts_what_else_is_refused(self) -> None:
+    def test_lenient_reading_counts_what_is_otherwise_refused(self) -> None:
         for sample in self.samples:
             strict, lenient = (
-                _told(*self._batches(sample.data, sample.name, lenient=value))
+                _trace_contents(*self._batches(sample.data, sample.name, lenient=value))
                 for value in (False, True)
             )
             assert strict == lenient, sample.name
@@ -182,7 +182,7 @@ class ReaderContract:
             trace, _ = self._read(self.damaged, "damaged", lenient=True)
             assert dict(trace.anomalies)
 
-    def test_progress_is_told(self) -> None:
+    def test_progress_is_reported(self) -> None:
         for sample in self.samples:
             calls: list[tuple[int, int]] = []
 
@@ -207,9 +207,9 @@ class ReaderContract:
                 pass
             assert file.closed
 
-    def test_a_pipe_and_a_compressed_file_say_the_same(self) -> None:
+    def test_a_pipe_and_a_compressed_file_are_read_like_a_file(self) -> None:
         for sample in self.samples:
-            file = _told(*self._batches(sample.data, sample.name))
+            file = _trace_contents(*self._batches(sample.data, sample.name))
 
             for how, stored in (
                 ("a pipe", _Bytes(sample.data, 7)),
@@ -219,7 +219,9 @@ class ReaderContract:
                 source = Source(sample.name, stored)
                 source.head()
                 trace = self.reader.read(source, ReadOptions())
-                assert _told(trace, list(trace.batches)) == file, f"{sample.name} from {how}"
+                assert _trace_contents(trace, list(trace.batches)) == file, (
+                    f"{sample.name} from {how}"
+                )
 
     def _read(self, data: bytes, name: str, **options: Any) -> tuple[Trace, list[Batch]]:
         """Return a trace and its batches, of which a history could be built."""
@@ -261,15 +263,15 @@ class ReaderContract:
         return False
 
 
-def _asked_before(reader: Any) -> Iterator[Reader]:
+def _tried_before(reader: Any) -> Iterator[Reader]:
     for other in readers():
         if other is reader:
             return
         yield other
 
 
-def _places(length: int) -> range:
-    """Return places all over an input: each, or some hundreds at the same distance."""
+def _offsets(length: int) -> range:
+    """Return offsets all over an input: every one, or some hundreds at equal distances."""
     return range(0, length, -(-length // _MOST_DAMAGED) or 1)
 
 
@@ -287,7 +289,7 @@ def _rows(batch: Any) -> int:
 
 
 def _check(trace: Trace, batch: Batch) -> None:
-    """Check that a batch's columns are what `meantime.trace` says of them."""
+    """Check that a batch's columns are as `meantime.trace` documents them."""
     if not is_dataclass(batch):
         assert batch.time_ns.dtype == np.int64
         return
@@ -311,19 +313,19 @@ def _check_codes(column: Int32s, name: str, least: int, codes: int) -> None:
     assert not len(wrong), f"{name} has {wrong[0]}, and there are {codes}"
 
 
-def _told(trace: Trace, batches: list[Batch]) -> tuple[Any, ...]:
-    """Return all that a trace says, to be compared."""
-    told: list[Any] = []
+def _trace_contents(trace: Trace, batches: list[Batch]) -> tuple[Any, ...]:
+    """Return the contents of a trace, to be compared."""
+    contents: list[Any] = []
     for batch in batches:
         if is_dataclass(batch):
             columns = [(name, column.tolist()) for name, column in _columns(batch)]
-            told.append((type(batch).__name__, repr(columns)))
+            contents.append((type(batch).__name__, repr(columns)))
         else:
-            told.append([repr(event) for event in batch])
+            contents.append([repr(event) for event in batch])
     stacks = trace.stacks or StackTable(np.empty(0, np.int32), np.empty(0, np.int32), [])
     metadata = {each.name: getattr(trace, each.name) for each in fields(TraceMetadata)}
     return (
-        told,
+        contents,
         [stacks.frames_of(row) for row in range(len(stacks))],
         (trace.paths, trace.values, trace.tags, trace.categories, trace.ends),
         {**metadata, "anomalies": dict(trace.anomalies)},
@@ -331,14 +333,14 @@ def _told(trace: Trace, batches: list[Batch]) -> tuple[Any, ...]:
 
 
 class HistoryContract:
-    """What every history keeps to, whatever it was built from.
+    """The tests that every history passes, whatever it was built from.
 
-    Every attribute is asked about every time at which anything changes, and the ones beside it: the
-    history should have some hundreds of intervals at most.
+    Every attribute is queried at every time at which anything changes, and at the times beside it,
+    so the history should have some hundreds of intervals at most.
     """
 
     def build(self, path: Path | None) -> History:
-        """Return the history; with a path, kept in that directory, which is not there yet."""
+        """Return the history; with a path, stored in that new directory."""
         raise NotImplementedError
 
     def test_the_intervals_of_an_attribute_tile_the_history(self) -> None:
