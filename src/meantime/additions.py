@@ -1,7 +1,7 @@
-"""What installed packages add by entry points: readers and formats to write.
+"""Readers and export formats that installed packages add by entry points.
 
-Entry points are looked up when nothing of meantime's own fits, so that they cost nothing before.
-What cannot be used is skipped, with one warning that names the package it came from.
+Entry points are loaded only when no built-in reader or format matches, so that they cost nothing
+otherwise. Unusable ones are skipped with one warning that names their package.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ VIEWS = "meantime.views"
 
 
 class Addition(NamedTuple):
-    """What an entry point stands for.
+    """A loaded entry point.
 
     Attributes:
         name: The entry point's name.
@@ -35,11 +35,11 @@ class Addition(NamedTuple):
 
 @cache
 def additions(group: str, usable: Callable[[Any], bool]) -> tuple[Addition, ...]:
-    """Return what installed packages add to a group, by name, loaded; each once in a process.
+    """Load the entry points of a group, in order of their names; once per process.
 
     Args:
         group: `READERS` or `VIEWS`.
-        usable: Asked of each object whether it is what the group takes.
+        usable: Returns whether a loaded object fits the group.
     """
     from importlib.metadata import entry_points  # noqa: PLC0415 - it is rarely needed
 
@@ -65,7 +65,7 @@ def _warn(message: str) -> None:
 
 
 def warn_about(addition: Addition, group: str, reason: str) -> None:
-    """Warn that something cannot be used and is skipped; once for each reason."""
+    """Warn that an entry point is skipped; once for each reason."""
     text = (
         f"{addition.package}: its entry point {addition.name!r} in {group} {reason}; it is skipped"
     )

@@ -18,24 +18,23 @@ CATALOGUE: dict[str, str] = {
     "bad_record": (
         "records that could not be read were skipped; run without --lenient to see the first"
     ),
-    "skipped_bytes": "after broken records so many bytes were skipped, up to the next record",
-    "weight_rounded": "weights with a fraction that are no times became the nearest whole number",
+    "skipped_bytes": "bytes were skipped after broken records, up to the next record",
+    "weight_rounded": (
+        "fractional weights in a unit other than time were rounded to the nearest integer"
+    ),
     "unread_after_end": (
         "what comes after the end of the window cannot be read, and was left out unread"
     ),
     "zero_length_state": "an entity changed state twice at one time; the later state counts",
-    "unknown_line": "lines that are neither a sample nor part of one were passed over",
+    "unknown_line": "lines that are neither a sample nor part of one were skipped",
     "unread_event": (
         "lines with a time whose other fields differ from those of the first lines were"
         " skipped; print all events with the same fields"
     ),
-    "time_went_back": (
-        "events are earlier than those before them, in perf's text by more than 1 s: the clock"
-        " was set back, or several recordings were joined"
-    ),
+    "time_went_back": "spans of threads whose times go backwards are nested by their times alone",
     "lost_events": "the tracer could not keep up and lost events; give it larger buffers",
     "lost_switch": (
-        "a CPU was left by another thread than the one that was switched to it last, so who ran"
+        "the thread that left a CPU is not the one that was switched in last; which thread ran"
         " in between is unknown"
     ),
     "event_without_time": "events whose time is not a 64-bit number of nanoseconds cannot be drawn",
@@ -56,39 +55,39 @@ CATALOGUE: dict[str, str] = {
         "what the history says of lanes, clock, names and so on could not all be read, and is"
         " left out; build it again from its trace"
     ),
-    "late_event": "events far behind their place were left out; sort the input by time",
+    "late_event": (
+        "events were left out because they are too late to be sorted; sort the input by time"
+    ),
     "incomplete_change": (
         "changes that need a field that their event lacks, or a state that is not there, were"
         " left out"
     ),
-    "past_change": "changes put off to a time before their event were left out",
-    "event_without_phase": "events that do not say what they are were left out",
+    "past_change": "changes scheduled for a time before their event were left out",
+    "event_without_phase": "events without a phase were left out",
     "unknown_phase": "events of a phase that the format does not define were left out",
     "phase_not_shown": "memory dumps, clock syncs and contexts are not shown",
-    "span_without_duration": "complete events that give no duration are shown as empty spans",
-    "negative_duration": "spans that end before they begin are shown as empty spans at their begin",
+    "span_without_duration": "complete events without a duration are shown as empty spans",
+    "negative_duration": "spans that end before their start are shown as empty spans",
     "end_without_begin": "ends without a begin were left out; the trace may begin in the middle",
-    "unfinished_span": "spans that were begun and not ended go on until their thread's last event",
-    "end_of_another_name": (
-        "ends name another span than the latest one begun, which they end all the same"
-    ),
+    "unfinished_span": "spans without an end are drawn until their thread's last event",
+    "end_of_another_name": "end events whose name differs from the span they close",
     "overlapping_span": (
-        "spans partly overlap another one of their thread and are drawn in a lane of their own"
+        "spans that partly overlap another one of their thread are drawn in a separate lane"
     ),
     "matched_by_time": (
-        "threads whose begins and ends came out of order were matched in order of time"
+        "threads whose begins and ends are out of order were matched in order of time"
     ),
-    "flow_without_begin": "flows that arrive without having left anywhere were left out",
-    "flow_without_end": "flows that leave and arrive nowhere were left out",
-    "bad_id": "process and thread ids that are neither numbers nor names were taken for 0",
-    "bad_metadata": "metadata events that do not hold what they should were left out",
+    "flow_without_begin": "flows without a begin were left out",
+    "flow_without_end": "flows without an end were left out",
+    "bad_id": "process and thread ids that are neither numbers nor strings were replaced by 0",
+    "bad_metadata": "malformed metadata were left out",
     "bad_counter": "counter values that are not numbers were left out",
-    "bad_profile": "profile data that contradict themselves were left out",
-    "not_an_event": "values among the events that are no objects were skipped",
+    "bad_profile": "malformed or inconsistent profile data were left out",
+    "not_an_event": "values among the events that are not objects were skipped",
     "unclosed": "the input ends before its closing bracket; the tracer was probably stopped",
-    "trailing_text": "what stands behind the end of the trace was ignored",
-    "record_skipped": "records that hold nothing to be shown were skipped",
-    "undecodable_text": "names that are not UTF-8 have U+FFFD in place of what cannot be read",
+    "trailing_text": "text after the end of the trace was ignored",
+    "record_skipped": "records without data to be shown were skipped",
+    "undecodable_text": "names that are not UTF-8 have U+FFFD in place of invalid bytes",
     "time_backwards": (
         "records whose clock went backwards count as simultaneous with what was before them"
     ),

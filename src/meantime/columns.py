@@ -1,4 +1,4 @@
-"""Columns that belong together: the values of attributes, coded, and typed array aliases."""
+"""Coded and mixed columns of values, the interner that codes them, and aliases of array types."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ class _Codes(dict[_T, int]):
 
 
 class Interner(Generic[_T]):
-    """The codes of values in a table, which grows by those that are new.
+    """Codes for values in a table, to which new values are appended.
 
     Args:
         names: The table, for example `Trace.values` or `Trace.paths`. Values that are already in
-            it keep their codes. Only the interner may add to it.
+            it keep their codes. Values that others append later are not noticed.
 
     >>> table = ["idle"]
     >>> states = Interner(table)
@@ -67,7 +67,7 @@ class Interner(Generic[_T]):
         self._codes = _Codes(names)
 
     def code(self, value: _T) -> int:
-        """Return a value's code, a new one if it was not seen before."""
+        """Return a value's code, assigning a new one if necessary."""
         return self._codes[value]
 
     def codes(self, values: Iterable[_T]) -> Int32s:
@@ -76,7 +76,7 @@ class Interner(Generic[_T]):
 
 
 class Coded:
-    """A column of strings: a code per row and the strings the codes stand for; -1 is None.
+    """A column of strings: a code per row and the strings by code; -1 is None.
 
     >>> column = Coded.of(["on", None, "off", "on"])
     >>> column.codes.tolist(), column.names
@@ -93,7 +93,7 @@ class Coded:
 
     @classmethod
     def of(cls, values: Sequence[str | None]) -> Coded:
-        """Return the column that holds these values, coded in order of first appearance."""
+        """Return the column of these values, coded in order of first appearance."""
         names: list[str] = []
         code = Interner(names).code
         codes = [-1 if value is None else code(value) for value in values]
@@ -115,12 +115,12 @@ class Coded:
 
 
 class Mixed:
-    """A column of values of several types: numbers, and strings among them.
+    """A column of values of several types: numbers and strings.
 
     Attributes:
-        kinds: What each row is: 0 None, 1 str, 2 int, 3 float.
+        kinds: The type of each row: 0 None, 1 str, 2 int, 3 float.
         words: A string's code, an int, or the bits of a float; 0 for None.
-        names: The strings that codes stand for.
+        names: The strings by code.
 
     >>> column = Mixed(np.array([0, 2], np.uint8), np.array([0, 7]), [])
     >>> column.to_list()
@@ -147,7 +147,7 @@ class Mixed:
 
     @classmethod
     def of_strings(cls, column: Coded) -> Mixed:
-        """Return a column of strings as one that could hold numbers too.
+        """Convert a column of strings to a mixed column.
 
         >>> Mixed.of_strings(Coded.of(["on", None])).to_list()
         ['on', None]
@@ -162,7 +162,7 @@ class Mixed:
         return [self[row] for row in range(len(self))]
 
     def numbers(self) -> npt.NDArray[np.float64]:
-        """Return the numbers as doubles: NaN where the value is none, ints rounded to nearest."""
+        """Return the numbers as doubles: NaN for other values, ints rounded to nearest."""
         numbers = np.where(self.kinds == 2, self.words.astype(np.float64), np.nan)
         floats = self.kinds == 3
         numbers[floats] = self.words[floats].view(np.float64)
@@ -187,7 +187,7 @@ def part_of(value: Values, rows: slice) -> Values:
 
 
 def named(value: Values) -> Coded:
-    """Return values as names: numbers are called as they are written.
+    """Return values as names: numbers as text.
 
     >>> named(Mixed(np.array([2, 0, 2], np.uint8), np.array([7, 0, 7]), [])).to_list()
     ['7', None, '7']
@@ -202,7 +202,7 @@ def named(value: Values) -> Coded:
 
 
 def exact_sum(column: Int64s) -> int:
-    """Return the sum of a column, also where 64 bits cannot hold it.
+    """Return the sum of a column exactly, even if it exceeds 64 bits.
 
     >>> exact_sum(np.array([2**62, 2**62, -1]))
     9223372036854775807

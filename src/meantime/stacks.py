@@ -1,4 +1,4 @@
-"""Call stacks as a table of rows (parent, frame): a stack is a row and shares its callers' rows."""
+"""Call stacks as a table of rows (parent, frame): stacks with the same callers share their rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class StackTable:
     """Stacks, each one row: the frame on top, and the row of the stack below it.
 
     A parent always comes before its children, so one pass from the last row to the first adds every
-    stack's weight to its callers, and one pass the other way spreads what callers know.
+    stack's weight to its callers, and one pass forwards propagates from callers to callees.
 
     >>> table = StackTableBuilder()
     >>> both = table.add(["main", "read"])
@@ -49,7 +49,7 @@ class StackTable:
         return len(self.parent)
 
     def frames_of(self, stack: int) -> list[str]:
-        """Return a stack's functions, the outermost first; none for `NO_STACK`."""
+        """Return a stack's functions, outermost first; an empty list for `NO_STACK`."""
         names = []
         while stack != NO_STACK:
             names.append(self.frames[self.frame[stack]])
@@ -61,7 +61,7 @@ class StackTable:
 
 
 class StackTableBuilder:
-    """A stack table that grows, equal stacks being one row."""
+    """Builds a stack table in which equal stacks are one row."""
 
     def __init__(self) -> None:
         self._rows: list[tuple[int, int]] = []
@@ -70,15 +70,15 @@ class StackTableBuilder:
         self._frame_codes = Interner(self._frames)
 
     def frame(self, name: str) -> int:
-        """Return the code of a frame, a new one if it was not seen before."""
+        """Return a frame's code, assigning a new one if necessary."""
         return self._frame_codes.code(name)
 
     def push(self, stack: int, frame: int) -> int:
-        """Return the stack that has the frame of this code on top of `stack`."""
+        """Return the row of the stack with this frame on top of `stack`."""
         return self._row_codes.code((stack, frame))
 
     def add(self, names: Iterable[str]) -> int:
-        """Return the stack of these functions, the outermost first; `NO_STACK` if there is none."""
+        """Return the row of these functions' stack, outermost first; `NO_STACK` if it is empty."""
         stack = NO_STACK
         row, frame = self._row_codes.code, self._frame_codes.code
         for name in names:
@@ -86,6 +86,6 @@ class StackTableBuilder:
         return stack
 
     def build(self) -> StackTable:
-        """Return the stacks so far."""
+        """Return the table of all stacks added so far."""
         rows = np.array(self._rows, np.int32).reshape(-1, 2)
         return StackTable(rows[:, 0].copy(), rows[:, 1].copy(), [*self._frames])

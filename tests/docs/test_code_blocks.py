@@ -106,7 +106,7 @@ def test_the_format_that_is_added_keeps_the_contract_and_is_converted(tmp_path: 
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    assert "10 passed" in run("pytest", "-q", "-p", "no:randomly", "test_intervals.py")
+    assert "11 passed" in run("pytest", "-q", "-p", "no:randomly", "test_intervals.py")
     assert "intervals" in run("meantime", "info", "machines")
     run("meantime", "convert", "machines", "again.intervals")
 

@@ -423,7 +423,7 @@ REASONS = {
     "json": "illegal datum: invalid JSON: ",
     "state": 'illegal datum: "state" is .*, but this trace defines ',
     "order": "illegal datum: time [0-9]+ is out of order with respect to prior time [0-9]+ of ",
-    "time": 'illegal datum: "time" is .*, beyond the largest time there is',
+    "time": 'illegal datum: "time" is .*, which exceeds the largest possible time',
     "record": "illegal datum: ",
     "missing": "missing metadata payload",
     "metadata": "",

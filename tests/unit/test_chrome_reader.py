@@ -579,7 +579,7 @@ def test_the_header_is_kept(read: Callable[..., History]) -> None:
         ('{"a":1}', "the trace has no list of events"),
         ('{"traceEvents":{}}', "the trace has no list of events"),
         ("[{ph:1}]", r"trace.json:1: an event's key is a string in double quotes \(byte 2\)"),
-        (f'[{ONE},\n{{"a" 1}}]', r"trace.json:2: a colon is missing behind an event's key"),
+        (f'[{ONE},\n{{"a" 1}}]', r"trace.json:2: a colon is missing after an event's key"),
         (f"[{ONE},\n/* no */]", "an event, a comma or the closing bracket is missing"),
     ],
 )

@@ -61,12 +61,12 @@ def test_a_file_that_was_cut_or_overwritten_is_an_error(path: Path) -> None:
     text = text_of(path)
     path.write_bytes(TEXT[::-1])
     os.utime(path, ns=(0, 0))
-    with pytest.raises(InputError, match="it was changed after it was read"):
+    with pytest.raises(InputError, match="the file was changed after it was read"):
         text[0:1]
 
     os.truncate(path, 100)
 
-    with pytest.raises(InputError, match="it was changed after it was read"):
+    with pytest.raises(InputError, match="the file was changed after it was read"):
         text[0:1]
     with pytest.raises(InputError, match="became shorter while it was read: 100 of 256,000"):
         text.block(0, 200)

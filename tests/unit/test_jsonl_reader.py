@@ -105,7 +105,7 @@ def test_cut_off_compressed_events_are_counted(file: Path) -> None:
 
 BAD = {
     "{": "not a JSON object",
-    "7": "begins with {",
+    "7": "the line is not a JSON object",
     "": None,
     '{"name": "a"}': 'needs "time_ns"',
     '{"ts": 1}': 'needs "name"',
@@ -114,7 +114,7 @@ BAD = {
     '{"ts": null, "name": "a"}': 'needs "time_ns"',
     '{"ts": true, "name": "a"}': "whole number",
     '{"ts": 9223372036854775808, "name": "a"}': "64 bits",
-    '{"ts": 1, "name": "a"} x': "behind the JSON object \\(column 24\\)",
+    '{"ts": 1, "name": "a"} x': "after the JSON object \\(column 24\\)",
     "nonsense": "a value is expected",
     '{"ts": 1, "name": "a", "x": ' + 5000 * "9" + "}": "too many digits",
     '{"ts": 1, "name": ' + 10**5 * "[": "nested too deeply",

@@ -235,7 +235,7 @@ def test_comments_stand_at_the_head_and_name_the_clock(tmp_path: Path) -> None:
     ],
 )
 def test_a_text_without_times_is_refused(tmp_path: Path, text: str) -> None:
-    with pytest.raises(InputError, match=r"perf\.txt: no line of this perf script text has a time"):
+    with pytest.raises(InputError, match=r"perf\.txt: this perf script text has no time"):
         read(tmp_path, text)
 
 
@@ -519,8 +519,8 @@ def test_text_of_ftrace_is_refused_with_what_to_do(tmp_path: Path, kind: str) ->
         read(tmp_path, FTRACE[kind])
 
     assert caught.value.reason == (
-        "this is ftrace text (trace-cmd report, or the kernel's trace file), which meantime does"
-        " not read: record the events with `perf record -a -e 'sched:*'` and print them with"
+        "ftrace text (trace-cmd report, or the kernel's trace file) is not supported:"
+        " record the events with `perf record -a -e 'sched:*'` and print them with"
         " `perf script`"
     )
 
@@ -580,7 +580,7 @@ def test_times_relative_to_the_event_before_are_refused(tmp_path: Path) -> None:
         read(tmp_path, "".join(f"a 7 {time}: x: \n" for time in times))
 
     assert caught.value.reason == (
-        "the times are relative to the event before: print the text without --deltatime"
+        "the times are relative to the previous event: print the text without --deltatime"
     )
 
 

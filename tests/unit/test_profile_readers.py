@@ -77,15 +77,21 @@ def test_a_sampled_profile_is_samples_one_after_the_other(read: Callable[..., Hi
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (speedscope(evented(("O", 7, 0))), r"profiles\[0\] is not an evented or sampled profile"),
+        (
+            speedscope(evented(("O", 7, 0))),
+            r"profiles\[0\] is malformed, or neither evented nor sampled",
+        ),
         (speedscope(evented(("O", 0, "x"))), r"profiles\[0\]"),
         (speedscope({"type": "else"}), r"profiles\[0\]"),
-        (json.dumps({"$schema": SCHEMA}), "has shared.frames and profiles"),
+        (json.dumps({"$schema": SCHEMA}), "shared.frames or profiles are missing"),
         (f'{{"$schema":"{SCHEMA}",', "profile:1: Expecting property name"),
-        ('{"nodes":[{"callFrame":{}}]}', "has nodes, samples and timeDeltas"),
-        ('{"nodes":[{"id":1,"callFrame":{}}],"samples":[1]}', "1 samples have 0 timeDeltas"),
+        ('{"nodes":[{"callFrame":{}}]}', "nodes, samples or timeDeltas are missing"),
+        (
+            '{"nodes":[{"id":1,"callFrame":{}}],"samples":[1]}',
+            "there are 1 samples but 0 timeDeltas",
+        ),
         ("main;a 5\n", None),
-        ("main;a 5\nmain;b five\n", "the format is not known"),
+        ("main;a 5\nmain;b five\n", "unknown format"),
     ],
 )
 def test_what_is_no_profile_is_refused(

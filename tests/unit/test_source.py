@@ -103,7 +103,7 @@ def test_something_else_after_compressed_data_is_refused(
 ) -> None:
     source = Source("x", io.BytesIO(compress(TEXT) + b"{}"))
 
-    with pytest.raises(InputError, match="are followed by something else"):
+    with pytest.raises(InputError, match="are followed by other data"):
         contents(source)
 
 
@@ -152,7 +152,7 @@ def test_a_file_that_is_cut_before_it_is_read_is_refused(tmp_path: Path) -> None
             source.whole()
 
     assert str(caught.value) == (
-        f"{path}: it became shorter while it was read: 100,000 of 777,800 bytes are left"
+        f"{path}: the file became shorter while it was read: 100,000 of 777,800 bytes are left"
     )
 
 
@@ -177,7 +177,7 @@ def test_input_that_expands_beyond_measure_is_refused(monkeypatch: pytest.Monkey
 
     assert "compressed bytes expand to more than" in caught.value.reason
     assert caught.value.reason.endswith(
-        "over 300 times as many: if they are not a trap, decompress them first"
+        "over 300 times as many: if you trust the file, decompress it first"
     )
 
 

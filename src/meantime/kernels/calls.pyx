@@ -1,4 +1,4 @@
-"""Spans by what they are: stacks out of parents and names, and durations by group."""
+"""Aggregates of spans: stacks from parents and names, and durations by group."""
 
 from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.stdlib cimport free, malloc
@@ -10,7 +10,7 @@ def stacks(const int32_t[::1] parent, const int32_t[::1] name):
     """Return each span's stack, and the stacks' table: parent and name, parents first, as int32.
 
     Spans are of one stack if their names are equal and so are those of the spans they are in.
-    Every span stands behind its parent.
+    Every span comes after its parent.
 
     Raises:
         MemoryError: If there is not enough memory.
@@ -92,7 +92,7 @@ def spread(const int32_t[::1] parent, int64_t[::1] weight):
 
 cdef int64_t select(int64_t* values, int64_t low, int64_t high, int64_t rank,
                     uint64_t* seed) noexcept nogil:
-    """Put the value of this rank of values[low:high + 1] in its place, smaller ones before it."""
+    """Partition values[low:high + 1] so that the value of this rank is at its sorted index."""
     cdef int64_t i, j, pivot, swapped
     while high - low > 16:
         seed[0] = seed[0] * <uint64_t>6364136223846793005 + <uint64_t>1442695040888963407
@@ -143,7 +143,7 @@ def durations(const int64_t[::1] start_ns, const int64_t[::1] end_ns, const int3
         order of the quantiles given.
 
     Raises:
-        OverflowError: If the durations of a group add up to more than 64 bits hold.
+        OverflowError: If the sum of a group's durations exceeds 64 bits.
     """
     cdef int64_t n = start_ns.shape[0], i, k, a, b, t, rank, low, lasted, begin, end
     cdef int32_t g, above
@@ -163,7 +163,7 @@ def durations(const int64_t[::1] start_ns, const int64_t[::1] end_ns, const int3
     cdef int64_t[::1] until = np.empty(groups, np.int64)
     cdef int64_t[:, ::1] quantile = quantile_array
     cdef int64_t[::1] first = np.zeros(groups + 1, np.int64)
-    cdef int64_t[::1] place
+    cdef int64_t[::1] next_index
     cdef int64_t[::1] bucket = np.empty(n, np.int64)
     with nogil:
         t = 0
@@ -202,13 +202,13 @@ def durations(const int64_t[::1] start_ns, const int64_t[::1] end_ns, const int3
             first[k + 1] = first[k] + count[k]
     if overflows:
         raise OverflowError
-    place = np.asarray(first).copy()
+    next_index = np.asarray(first).copy()
     with nogil:
         for i in range(n):
             g = group[i]
             if g >= 0:
-                bucket[place[g]] = end_ns[i] - start_ns[i]
-                place[g] += 1
+                bucket[next_index[g]] = end_ns[i] - start_ns[i]
+                next_index[g] += 1
         for k in range(groups):
             a = first[k]
             b = first[k + 1]

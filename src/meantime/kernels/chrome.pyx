@@ -1,4 +1,4 @@
-"""Chrome Trace Event JSON into columns; `chrome_scan.h` says how."""
+"""Chrome Trace Event JSON into columns; see `chrome_scan.h`."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
@@ -96,16 +96,16 @@ FLOW_OUT = RECORD_FLOW_OUT
 
 
 cdef uint64_t seed():
-    """What hashes begin with: strings come from outside."""
+    """A random seed for hashes: the strings are untrusted."""
     return <uint64_t>int.from_bytes(os.urandom(8), "little")
 
 
 cdef class ChromeScanner:
     """Scans a text of `total` bytes block by block; offsets are those in the text.
 
-    The columns are in the order of the text. `names`, `categories` and `ids` hold the bytes of the
-    JSON strings as they stand there, escapes and all. `kinds` has a kind for each of the 256
-    possible phases; `default_id` is the pid or tid of events that have none.
+    The columns are in the order of the text. `names`, `categories` and `ids` are the bytes of the
+    JSON strings without decoding their escapes. `kinds` has a kind for each of the 256 possible
+    phases; `default_id` is the pid or tid of events that have none.
     """
 
     cdef Chrome scan
@@ -158,7 +158,7 @@ cdef class ChromeScanner:
 
     @property
     def events(self):
-        """How many events were read, of whatever phase."""
+        """How many events were read, of any phase."""
         return self.scan.events
 
     def oddities(self):
@@ -176,7 +176,7 @@ cdef class ChromeScanner:
         ]
 
     def spans(self):
-        """Return the complete and the begun ones: columns, which leave the scanner."""
+        """Return the complete and begun spans; the columns are moved out of the scanner."""
         cdef Chrome* s = &self.scan
         return {
             "start_ns": column(<void**>&s.start_ns, s.spans, np.int64),
@@ -190,7 +190,7 @@ cdef class ChromeScanner:
         }
 
     def marks(self):
-        """Return the ends of begun ones; `position` is how many spans stood before each."""
+        """Return the ends of begun spans; `position` is the number of spans before each."""
         cdef Chrome* s = &self.scan
         return {
             "time_ns": column(<void**>&s.mark_ns, s.marks, np.int64),
@@ -219,7 +219,7 @@ cdef class ChromeScanner:
         }
 
     def threads(self):
-        """Return pid and tid (codes of `ids`), latest time, and whether B and E went backwards."""
+        """Return pid and tid (codes of `ids`), latest time, and whether begins and ends go backwards."""
         cdef int64_t i, n = self.scan.thread_count
         cdef int32_t[::1] pid = np.empty(n, np.int32)
         cdef int32_t[::1] tid = np.empty(n, np.int32)
@@ -239,15 +239,15 @@ cdef class ChromeScanner:
 
     @property
     def names(self):
-        """What name codes stand for."""
+        """The names by code."""
         return texts_of(&self.scan.names)
 
     @property
     def categories(self):
-        """What category codes stand for."""
+        """The categories by code."""
         return texts_of(&self.scan.categories)
 
     @property
     def ids(self):
-        """What the codes of pid, tid, id and scope stand for."""
+        """The texts of pid, tid, id and scope by code."""
         return texts_of(&self.scan.ids)

@@ -21,7 +21,7 @@
 
 static inline int is_space(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
 
-/* The closing quote of a string whose inside begins at p, or NULL. */
+/* The closing quote of a string whose text begins at p, or NULL. */
 static inline const char *string_end(const char *p, const char *end) {
 #if defined(__SSE2__)
   const __m128i quote = _mm_set1_epi8('"'), slash = _mm_set1_epi8('\\');
@@ -47,7 +47,7 @@ static inline const char *string_end(const char *p, const char *end) {
   return NULL;
 }
 
-/* Behind the bracket that closes the one at p, or NULL. Any brackets count alike. */
+/* The end of the bracketed value at p, or NULL. The two kinds of brackets are not distinguished. */
 static const char *nested_end(const char *p, const char *end) {
   int64_t depth = 0;
 #if defined(__SSE2__)
@@ -117,7 +117,7 @@ static const char *nested_end(const char *p, const char *end) {
   return NULL;
 }
 
-/* Behind a number or a word such as null. */
+/* The end of a number or a word such as null. */
 static inline const char *token_end(const char *p, const char *end) {
   while (p < end && *p != ',' && *p != '}' && *p != ']' && *p != '"' && *p != '{' && *p != '[' &&
          *p != ':' && !is_space(*p))
@@ -125,7 +125,7 @@ static inline const char *token_end(const char *p, const char *end) {
   return p;
 }
 
-/* Behind any value, or NULL if the input ends inside it; p itself if no value begins there. */
+/* The end of any value, or NULL if the input ends inside it; p itself if no value begins there. */
 static const char *value_end(const char *p, const char *end) {
   if (p >= end) return NULL;
   if (*p == '"') {
@@ -161,11 +161,11 @@ typedef struct {
 
 enum { NUMBER_OK = 0, NUMBER_BAD = 1, NUMBER_RANGE = 2 };
 
-/* Any decimal text: sign, exponent, any number of digits. Microseconds in, Decimal out. */
+/* Converts microseconds as any decimal text: sign, exponent, any number of digits. */
 static int decimal_slow(const char *p, const char *end, Decimal *out) {
   int negative = 0, exponent_sign = 1, seen = 0;
   int64_t exponent = 3, point = 0, given = 0, i;
-  char digits[64]; /* significant ones; what lies behind cannot change a billionth */
+  char digits[64]; /* significant ones; further ones cannot change a billionth */
   int count = 0;
   __int128 whole = 0;
   int64_t part = 0;
@@ -202,7 +202,7 @@ static int decimal_slow(const char *p, const char *end, Decimal *out) {
   out->ns = 0;
   out->billionths = 0;
   if (count == 0) return NUMBER_OK;
-  /* value = digits x 10^(point + exponent); `point` counts the digits behind the last one kept */
+  /* value = digits x 10^(point + exponent); `point` counts the digits after the last one kept */
   exponent += point + exponent_sign * given;
   point = count + exponent; /* digits before the decimal point, in nanoseconds */
   if (point > 20) return NUMBER_RANGE;
@@ -223,7 +223,7 @@ static int decimal_slow(const char *p, const char *end, Decimal *out) {
   return NUMBER_OK;
 }
 
-/* `limit` is how far it is safe to load; `end` where the number ends. */
+/* The number ends at `end`; memory may be read up to `limit`. */
 static inline int decimal(const char *p, const char *end, const char *limit, Decimal *out) {
   const char *begin = p;
   uint64_t word, value;
@@ -272,7 +272,7 @@ static inline int64_t nearest(Decimal time) { return time.ns + (time.billionths 
 
 enum { RECORD_FLOW_IN = 1, RECORD_FLOW_OUT = 2 };
 
-/* What becomes of an event: which phase is of which kind, the caller decides. */
+/* How an event is handled; the caller maps phases to kinds. */
 enum {
   KIND_UNKNOWN, /* counted, not kept */
   KIND_COMPLETE,
@@ -336,7 +336,7 @@ typedef struct {
   int64_t first;              /* the offset of what the text begins with */
   int64_t position;           /* the offset of the next block */
   int state, lines, lenient;
-  int unbalanced; /* whether an event was seen whose brackets never close */
+  int unbalanced; /* whether the brackets of an event are never closed */
   /* spans */
   int64_t *start_ns, *end_ns, *args_offset;
   int32_t *thread, *name, *category, *args_length;
@@ -346,7 +346,7 @@ typedef struct {
   int64_t *mark_ns, *mark_args_offset;
   int32_t *mark_thread, *mark_name, *mark_position, *mark_args_length;
   int64_t marks, marks_capacity;
-  /* all else */
+  /* all other events */
   int64_t *record_ns, *record_args_offset;
   int32_t *record_thread, *record_name, *record_category, *record_id, *record_scope,
       *record_args_length;
@@ -510,7 +510,7 @@ static int32_t id_from_number(Chrome *s, const char *text, const char *end) {
   uint64_t magnitude;
   if (decimal_slow(text, end, &value) != NUMBER_OK || value.billionths || value.ns % 1000)
     return intern(&s->ids, text, (uint32_t)(end - text), s->end);
-  value.ns /= 1000; /* decimal_slow took it for microseconds */
+  value.ns /= 1000; /* decimal_slow converts microseconds */
   magnitude = value.ns < 0 ? 0 - (uint64_t)value.ns : (uint64_t)value.ns;
   do digits[--length] = (char)('0' + magnitude % 10);
   while (magnitude /= 10);
@@ -530,7 +530,7 @@ typedef struct {
   Decimal time, duration;
   const char *args, *args_end;
   int32_t name, category, pid, tid, id, bind, scope;
-  int time_state, duration_state; /* -1 absent, else NUMBER_* */
+  int time_state, duration_state; /* -1 if absent, otherwise NUMBER_* */
   uint8_t phase, reach, flags;
   int has_phase;
 } ChromeEvent;
@@ -562,7 +562,7 @@ static int64_t plain_text(const char *text, int64_t length, char *out) {
   return n;
 }
 
-/* Reads one event; *at stands on its '{' and is moved behind its '}'. */
+/* Reads one event; *at is moved from its '{' to behind its '}'. */
 static int event_read(Chrome *s, const char **at, ChromeEvent *e) {
   const char *p = *at + 1, *end = s->end;
   e->name = e->category = e->pid = e->tid = e->id = e->bind = e->scope = -1;
@@ -710,7 +710,7 @@ static inline void touch(ChromeThread *thread, int64_t time_ns) {
   if (time_ns > thread->last_ns) thread->last_ns = time_ns;
 }
 
-/* Arguments that say nothing are none. */
+/* Empty arguments count as none. */
 static inline int32_t args_size(const ChromeEvent *e) {
   int64_t length = e->args ? e->args_end - e->args : 0;
   if (length == 2 && e->args[0] == '{') length = 0;
@@ -857,7 +857,7 @@ static int events_read(Chrome *s) {
       }
       if (result == EVENT_MEMORY) return SCAN_MEMORY;
       if (!s->lenient) return SCAN_ERROR;
-      /* brackets are matched up to the end in vain once only, or time would be quadratic */
+      /* brackets are searched for up to the end only once, or time would be quadratic */
       s->p = s->unbalanced ? NULL : nested_end(begin, s->end);
       if (!s->p && !s->last) {
         s->p = begin;
@@ -866,7 +866,7 @@ static int events_read(Chrome *s) {
       }
       s->odd[ODD_BAD_RECORD]++;
       if (!s->p) {
-        /* its brackets do not close: the next line that begins an event is a new start */
+        /* its brackets are never closed: continue at the next line that begins with one */
         s->unbalanced = 1;
         s->p = begin + 1;
         while (s->p < s->end && !(*s->p == '{' && s->p[-1] == '\n')) s->p++;
@@ -878,18 +878,18 @@ static int events_read(Chrome *s) {
       return SCAN_DONE;
     }
     {
-      const char *behind = value_end(begin, s->end);
+      const char *stop = value_end(begin, s->end);
       int value = *begin == '"' || *begin == '[' || *begin == '-' || *begin == 'n' ||
                   *begin == 't' || *begin == 'f' || (*begin >= '0' && *begin <= '9');
-      if (!s->last && (!behind || behind >= s->end)) return SCAN_MORE;
-      if (value && !behind) {
+      if (!s->last && (!stop || stop >= s->end)) return SCAN_MORE;
+      if (value && !stop) {
         s->odd[ODD_TRUNCATED]++;
         s->p = s->end;
         return SCAN_DONE;
       }
-      if (value && behind > begin) {
+      if (value && stop > begin) {
         s->odd[ODD_NOT_AN_EVENT]++;
-        s->p = behind;
+        s->p = stop;
         continue;
       }
       if (!s->lenient) return fail(s, begin, FAULT_NO_EVENT);
@@ -988,7 +988,7 @@ static int block_scan(Chrome *s) {
       if (result == SCAN_EVENTS) continue;
       if (result != SCAN_DONE) return result;
       if (!s->saw_events && s->top_has_phase) {
-        /* events one behind the other, without an array around them */
+        /* events in a row without an array around them */
         s->odd[ODD_UNCLOSED] = s->odd[ODD_TRUNCATED] = 0;
         s->state = STATE_EVENTS;
         s->saw_events = s->lines = 1;

@@ -1,4 +1,4 @@
-/* What the scanners of span traces share: columns that grow, and strings as codes. */
+/* Growing columns and interned strings, for the scanners of span traces. */
 #ifndef MEANTIME_GROWING_H
 #define MEANTIME_GROWING_H
 
@@ -11,8 +11,7 @@
 #include <sys/mman.h>
 #endif
 
-/* Columns are filled once from end to end: with 4 KB pages half of the time went to faults, and to
- * fewer if huge pages are whole. */
+/* Columns are filled sequentially: with 4 KB pages half of the time was spent on page faults. */
 enum { HUGE_BYTES = 2 << 20 };
 
 /* Rows are numbered by 32 bits. */
@@ -32,8 +31,8 @@ static int column_grow(void **data, int64_t capacity, size_t width) {
   return 1;
 }
 
-/* Room for rows, `used` of which are there, when `done` of `all` bytes were read: as many as there
- * will probably be, so that columns grow once. */
+/* The capacity for all rows, extrapolated from `used` rows in `done` of `all` bytes, so that columns
+ * grow once. */
 static int64_t rows_expected(int64_t used, int64_t done, int64_t all) {
   int64_t more = used ? used * 3 / 2 : 4096;
   if (used < 4096 || done <= 0) return more;
@@ -57,7 +56,7 @@ static int strings_init(intern_table *table, uint64_t seed) {
   return intern_grow(table);
 }
 
-/* The code of a string, -2 if there is no memory; `end` is how far it is safe to load. */
+/* The code of a string, -2 if there is no memory; memory may be read up to `end`. */
 static inline int32_t intern(intern_table *table, const char *text, uint32_t length,
                              const char *end) {
   intern_text key = {text, length, 0, 0};

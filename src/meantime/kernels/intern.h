@@ -1,7 +1,7 @@
 /* Strings to small integers, in order of first appearance.
  *
- * Open addressing; a slot holds the first 16 bytes, so most look-ups never leave it. The hash is
- * seeded, since the strings come from outside. A context tells equal strings apart.
+ * Open addressing; a slot has the first 16 bytes, so most look-ups touch nothing else. The hash is
+ * seeded, since the strings are untrusted. Equal strings with different contexts are different.
  */
 #ifndef MEANTIME_INTERN_H
 #define MEANTIME_INTERN_H
@@ -29,7 +29,7 @@ typedef struct {
     intern_slot *slots;
     uint64_t slot_mask, seed;
     int32_t count, room;
-    uint64_t *offsets; /* count + 1 of them: where each string lies in `bytes` */
+    uint64_t *offsets; /* count + 1 of them: the offset of each string in `bytes` */
     uint32_t *contexts;
     char *bytes;
     uint64_t bytes_room;
@@ -65,8 +65,8 @@ static inline intern_text intern_text_of(const char *at, size_t size)
     return text;
 }
 
-/* Reads a string without escapes, from after its opening quote to its closing one; looks ahead. NULL
- * if it has escapes or does not end before `end`. What is in it is not checked. */
+/* Reads a string without escapes, from after its opening quote to its closing one; reads ahead. NULL
+ * if it has escapes or does not end before `end`. Its characters are not checked. */
 static inline const char *intern_text_ahead(const char *at, const char *end, intern_text *text)
 {
     uint64_t word = json_load8(at);
@@ -154,7 +154,7 @@ static inline void intern_place(intern_table *table, const intern_slot *slot)
     table->slots[i] = *slot;
 }
 
-/* Makes room for twice as many strings; 0 if there is no memory. */
+/* Doubles the capacity; 0 if there is no memory. */
 static inline int intern_grow(intern_table *table)
 {
     int64_t room = table->room ? 2 * (int64_t)table->room : 256;
@@ -188,7 +188,7 @@ static inline int intern_grow(intern_table *table)
     return 1;
 }
 
-/* Adds a string that is not there yet; returns its code, or -1 if there is no memory. */
+/* Adds a new string; returns its code, or -1 if there is no memory. */
 static inline int32_t intern_add(intern_table *table, const intern_text *text, uint32_t context)
 {
     if (table->count == table->room && !intern_grow(table))

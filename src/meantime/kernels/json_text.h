@@ -57,7 +57,7 @@ static inline const char *json_fault_text(int kind)
         [JSON_BAD_NUMBER] = "this is not a number as JSON writes it",
         [JSON_HUGE_NUMBER] = "this number is too large",
         [JSON_BAD_ESCAPE] = "there is no such escape",
-        [JSON_LONE_SURROGATE] = "half a surrogate pair stands alone",
+        [JSON_LONE_SURROGATE] = "a lone surrogate",
         [JSON_CONTROL_CHARACTER] = "a control character must be escaped inside a string",
         [JSON_BAD_UTF8] = "this is not UTF-8",
         [JSON_TOO_DEEP] = "arrays and objects are nested more than 128 deep",
@@ -180,7 +180,7 @@ static inline const char *json_hex4(
     return at;
 }
 
-/* Reads one escape at its backslash; gives the character it stands for. */
+/* Reads one escape at its backslash, and returns its character in `character`. */
 static inline const char *json_escape(
     const char *at, const char *end, unsigned *character, json_fault *fault)
 {
@@ -304,7 +304,7 @@ static inline size_t json_unescape(const char *at, size_t size, char *out)
 
 /* ---- numbers ---- */
 
-/* Whether a checked number, as it was written, is beyond the largest double. */
+/* Whether a checked number exceeds the largest double. */
 static inline int json_is_huge(const char *at, const char *end)
 {
     static const char largest[] = "17976931348623157";
@@ -391,7 +391,7 @@ static inline int json_digit_count(uint64_t word)
     return others ? __builtin_ctzll(others) >> 3 : 8;
 }
 
-/* The number that 8 digits stand for. */
+/* The value of 8 digits. */
 static inline uint64_t json_eight_digits(uint64_t word)
 {
     word = (word & 0x0F0F0F0F0F0F0F0FULL) * 2561 >> 8;

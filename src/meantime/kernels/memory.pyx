@@ -15,7 +15,7 @@ cdef class Memory:
 
 
 cdef object column(void** data, Py_ssize_t rows, object dtype):
-    """Take over `data[0]`, which becomes NULL, cut to so many rows."""
+    """Return an array that owns `data[0]`, shrunk to so many rows; `data[0]` becomes NULL."""
     cdef Memory memory
     cdef void* cut
     width = np.dtype(dtype)

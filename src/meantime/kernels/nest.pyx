@@ -1,7 +1,7 @@
 """Begins and ends into spans, and spans into stacks: matching, order, depth, lane, parent, self.
 
-An end closes the latest begun span of its thread. The spans of a thread are ordered by start,
-longest first, as they came. A span is inside the latest begun open one that holds it wholly.
+An end closes the latest begun span of its thread. The spans of a thread are ordered by start, then
+longest first, then as in the file. A span's parent is the latest begun open one that contains it.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
@@ -193,7 +193,7 @@ cdef void interleave(const int32_t* begun, int64_t n, const int32_t* complete, i
             b = complete[j]
             if start_ns[a] != start_ns[b]:
                 takes_begun = start_ns[a] < start_ns[b]
-            # the next begun one may come after the end of an empty one, and hold complete ones
+            # the next begun one may come after the end of an empty one, and contain complete ones
             elif end_ns[a] == start_ns[a] or end_ns[a] > end_ns[b]:
                 takes_begun = True
             else:
@@ -315,7 +315,7 @@ cdef bint lane_add(Lanes* lanes) noexcept nogil:
 
 
 cdef int64_t lane_free(Lanes* lanes, int64_t time_ns) noexcept nogil:
-    """Return the first lane behind lane 0 that is free at a time, a new one if necessary.
+    """Return the first lane after lane 0 that is free at a time, adding one if necessary.
 
     Lane 0 is never free here. Returns -1 if there is not enough memory.
     """
@@ -346,9 +346,9 @@ def nest(const int64_t[::1] start_ns, const int64_t[::1] end_ns, const int32_t[:
     parent's plus one. Whether an empty span is inside one that ends at its time, times do not show:
     it is if both are structured and `level` says so.
 
-    A lane is a place to draw: that of the parent, unless a span in it is still open that began after
-    the parent, which the new one then partly overlaps; then the first lane behind lane 0 without an
-    open span.
+    A span's lane is that of its parent, unless that lane has an open span that began after the
+    parent, which the new one then partly overlaps; then it is the first lane after lane 0 without
+    an open span.
 
     Raises:
         MemoryError: If there is not enough memory for the lanes.
@@ -374,7 +374,7 @@ def nest(const int64_t[::1] start_ns, const int64_t[::1] end_ns, const int32_t[:
                 start = start_ns[i]
                 end = end_ns[i]
                 overlaps = False
-                # What ends before this one does holds nothing that comes later and this does not.
+                # A span that ends earlier contains no later span that this one does not contain.
                 while parent >= 0:
                     other_end = end_ns[parent]
                     if other_end > start:

@@ -66,16 +66,16 @@ from meantime.kernels.statemap_payload cimport (
 
 cpdef enum Stop:
     """Why `Scanner.scan` returned."""
-    DRAINED = 0  # all was read
-    FULL  # the columns have no more room
+    DRAINED = 0  # the block was read
+    FULL  # the columns are full
     CUT  # the block ends inside a payload
-    INVALID  # this is not JSON
-    OTHER  # this is JSON but no payload that the scanner knows
+    INVALID  # not JSON
+    OTHER  # JSON, but not a payload that the scanner reads
     BAD_STATE
     BAD_ORDER
     BAD_TIME
-    NEW_ENTITY  # whether to keep this entity must be said first
-    NO_STATES  # what the states are must be said first
+    NEW_ENTITY  # call `admit` for this entity first
+    NO_STATES  # call `define_states` first
     NO_MEMORY
 
 
@@ -84,7 +84,7 @@ cdef extern from "Python.h":
 
 
 cdef enum:
-    MAX_USED = 4  # batches whose columns are looked at for being free
+    MAX_USED = 4  # batches whose columns may be reused
     DEFINITION_NOTE = 0
     DESCRIPTION_NOTE
 
@@ -101,22 +101,22 @@ cdef struct Note:
 
 cdef struct Names:
     intern_table table
-    int32_t *codes  # by own code: that of another scanner, as far as it was told
-    int32_t told
+    int32_t *codes  # by own code: the code in another scanner, as far as it has the name
+    int32_t shared  # how many names the other scanner has
     int32_t room
 
 
 cdef struct Scan:
-    const char *at  # where it stopped, and where the payload ends that it stopped for
+    const char *at  # where it stopped, and the end of the payload there
     const char *end
     Parser parser
     intern_text asked
-    # what holds for the whole trace
+    # of the whole trace
     int64_t until_ns
     uint32_t states
     bint any_state
     bint asks
-    # names, and what is known by entity
+    # names, and columns by entity
     Names entities
     Names tags
     Names events
@@ -153,7 +153,7 @@ cdef struct Scan:
 cdef inline const char *_match(
     Scan *scan, const char *at, const char *end, Record *record
 ) noexcept nogil:
-    """Read a payload that has a format learned before; NULL if it has none."""
+    """Read a payload in a layout that occurred before; NULL if it has none."""
     cdef const shape_node *node = scan.parser.shapes.nodes
     cdef json_fault fault
     cdef const char *start
@@ -242,14 +242,14 @@ cdef int32_t _add_entity(Scan *scan, const intern_text *text, bint dropped) noex
         return -1
     code = intern_add(&scan.entities.table, text, 0)
     if code >= 0:
-        # No time is above a dropped entity's, so its data take the way of the unusual ones.
+        # No time exceeds that of a dropped entity, so its data are never taken on the fast path.
         scan.prior_ns[code] = INT64_MAX if dropped else -1
         scan.dropped[code] = dropped
     return code
 
 
 cdef int _entity(Scan *scan, const intern_text *text, int32_t *code) noexcept nogil:
-    """Find or add an entity; gives -1 for one that is not kept."""
+    """Find or add an entity; -1 for one that is not kept."""
     code[0] = intern_find(&scan.entities.table, text, 0)
     if code[0] < 0:
         if scan.asks:
@@ -379,7 +379,7 @@ cdef int _note(Scan *scan, int kind, int32_t code, int64_t start, int64_t end) n
 
 
 cdef int _commit(Scan *scan, Record *record, int64_t start, int64_t end) noexcept nogil:
-    """Do what a payload that was parsed says; [start, end) is where it stands."""
+    """Apply a parsed payload, which is at [start, end)."""
     cdef int32_t code
     cdef int stop
     if record.shape == SHAPE_CHANGE:
@@ -401,7 +401,7 @@ cdef int _commit(Scan *scan, Record *record, int64_t start, int64_t end) noexcep
 
 
 cdef bint _is_string(const intern_text *text) noexcept nogil:
-    """Check a string that was matched and is not known yet: known ones were checked once."""
+    """Check the text of a new string: known ones were checked before."""
     cdef bint escaped
     cdef json_fault fault
     cdef const char *end = text.at + text.size
@@ -409,7 +409,7 @@ cdef bint _is_string(const intern_text *text) noexcept nogil:
 
 
 cdef bint _ignore(Scan *scan, const Record *record) noexcept nogil:
-    """Pass over a change that is left out, unless it is not even JSON."""
+    """Skip a change that is left out, after checking that it is JSON."""
     if (
         not _is_string(&record.entity)
         or record.tagged and not _is_string(&record.tag)
@@ -421,7 +421,7 @@ cdef bint _ignore(Scan *scan, const Record *record) noexcept nogil:
 
 
 cdef inline bint _commit_usual(Scan *scan, Record *record) noexcept nogil:
-    """Do what a payload that was matched says, if that is a change without anything new in it."""
+    """Apply a matched payload, if it is a change without new names."""
     cdef int64_t time_ns = <int64_t> record.time_ns
     cdef int64_t prior_ns
     cdef int32_t entity, state, tag = -1
@@ -469,7 +469,7 @@ cdef bint _point_usual(Scan *scan, Record *record) noexcept nogil:
 cdef int _scan(
     Scan *scan, const char *base, const char *at, const char *end
 ) noexcept nogil:
-    """Read payloads from [at, end); stops at the first byte of what it could not do."""
+    """Read payloads from [at, end); stop at the first one that it cannot handle."""
     cdef Record record
     cdef const char *next
     cdef int stop
@@ -503,8 +503,8 @@ cdef int _scan(
         at = json_skip_blanks(next, end)
 
 
-cdef bint _tell(Names *names, intern_table *others) noexcept nogil:
-    """Give another scanner the names that it was not told yet, and keep its codes for them."""
+cdef bint _share(Names *names, intern_table *others) noexcept nogil:
+    """Add new names to another scanner, and store its codes for them."""
     cdef intern_table *table = &names.table
     cdef int32_t *codes
     cdef int32_t code
@@ -515,28 +515,28 @@ cdef bint _tell(Names *names, intern_table *others) noexcept nogil:
             return False
         names.codes = codes
         names.room = 2 * table.count
-    for code in range(names.told, table.count):
+    for code in range(names.shared, table.count):
         text = intern_text_of(
             table.bytes + table.offsets[code], table.offsets[code + 1] - table.offsets[code]
         )
         names.codes[code] = _find_or_add(others, &text, table.contexts[code])
         if names.codes[code] < 0:
             return False
-    names.told = table.count
+    names.shared = table.count
     return True
 
 
-cdef int _tell_all(Scan *scan, Scan *other) noexcept nogil:
-    """Learn the other's names, and check that no time of it is before those read here."""
+cdef int _share_all(Scan *scan, Scan *other) noexcept nogil:
+    """Add the other's names, and check that none of its times is before those read here."""
     cdef int64_t row
     cdef int32_t code = scan.entities.table.count
     while code + other.entities.table.count > scan.prior_room:
         if not _grow_entities(scan):
             return NO_MEMORY
     if not (
-        _tell(&other.entities, &scan.entities.table)
-        and _tell(&other.tags, &scan.tags.table)
-        and _tell(&other.events, &scan.events.table)
+        _share(&other.entities, &scan.entities.table)
+        and _share(&other.tags, &scan.tags.table)
+        and _share(&other.events, &scan.events.table)
     ):
         return NO_MEMORY
     for code in range(code, scan.entities.table.count):
@@ -601,7 +601,7 @@ cdef int _take_rest(Scan *scan, Scan *other) noexcept nogil:
 
 
 cdef void _forget_batch(Scan *scan) noexcept nogil:
-    """Begin again with an empty batch and totals, but keep the names."""
+    """Clear the batch and the totals, but keep the names."""
     scan.rows = scan.points = scan.note_count = scan.taken_rows = scan.taken_points = 0
     scan.weighed = False
     scan.last_ns = -1
@@ -619,7 +619,7 @@ cdef class Scanner:
     Args:
         room: How many changes, and how many points, a batch has room for.
         until_ns: Data and events after this time are left out, unchecked.
-        asks: Whether to stop at each new entity, until `admit` says what to do with it.
+        asks: Whether to stop at each new entity until `admit` is called.
 
     Attributes:
         start: Where the last `scan` stopped: the first byte of a payload, or the block's end.
@@ -679,7 +679,7 @@ cdef class Scanner:
         return 0
 
     def define_states(self, names):
-        """Say what the states are called, in order of their values; None accepts any state."""
+        """Set the names of states in order of their values; None accepts any state."""
         self.scan_.any_state = names is None
         self.scan_.states = UINT32_MAX if names is None else len(names)
         for name in names or ():
@@ -689,12 +689,12 @@ cdef class Scanner:
                 raise MemoryError
 
     def admit(self, *, bint keep):
-        """Say whether the data of the entity that `asked` names are read or left out."""
+        """Decide whether the data of the entity named by `asked` are read or left out."""
         if _add_entity(&self.scan_, &self.scan_.asked, not keep) < 0:
             raise MemoryError
 
     def scan(self, const uint8_t[::1] block, int64_t start, int64_t end):
-        """Read the payloads in [start, end) of a block, as far as that goes; returns a `Stop`.
+        """Read the payloads in [start, end) of a block as far as possible; return a `Stop`.
 
         After any but `DRAINED`, scanning can go on at `start`, or at `end` to pass over a payload.
         The Python objects that strings become are made later, when names are asked for.
@@ -711,7 +711,7 @@ cdef class Scanner:
         return stop
 
     def absorb(self, Scanner other not None):
-        """Take what another scanner read after this one's last payload, as if it was read here.
+        """Append what another scanner read after this one's last payload, as if it was read here.
 
         Returns `DRAINED`; or `FULL` when the batch has to be taken before going on; or `BAD_ORDER`,
         with nothing taken, if an entity's time there is before the last one here.
@@ -719,7 +719,7 @@ cdef class Scanner:
         cdef int stop = DRAINED
         with nogil:
             if other.scan_.taken_rows == 0 and other.scan_.taken_points == 0:
-                stop = _tell_all(&self.scan_, &other.scan_)
+                stop = _share_all(&self.scan_, &other.scan_)
             if stop == DRAINED:
                 stop = _take_rows(&self.scan_, &other.scan_)
             if stop == DRAINED:
@@ -731,7 +731,7 @@ cdef class Scanner:
     def take_changes(self):
         """Return the batch's changes, and begin a new one: time, entity, state, tag, value.
 
-        The last is None if no change had a value, and holds NaN for those that had none.
+        The last is None if no change has a value, and NaN where a change has none.
         """
         columns = [column[: self.scan_.rows] for column in self._changes]
         if not self.scan_.weighed:
@@ -746,7 +746,7 @@ cdef class Scanner:
         return columns
 
     def take_notes(self):
-        """Return what was said since, as (kind, code, start, end), with places in the last block.
+        """Return new definitions as (kind, code, start, end), with indices in the last block.
 
         A kind of `DEFINITION` defines the tag with this code; another describes an entity.
         """
@@ -759,7 +759,7 @@ cdef class Scanner:
 
     @property
     def fault(self):
-        """What is wrong with the JSON, after `INVALID`."""
+        """The error in the JSON, after `INVALID`."""
         return json_fault_text(self.scan_.parser.fault.kind).decode()
 
     @property
@@ -769,12 +769,12 @@ cdef class Scanner:
 
     @property
     def rows(self):
-        """How many changes the batch holds."""
+        """How many changes the batch has."""
         return self.scan_.rows
 
     @property
     def points(self):
-        """How many points the batch holds."""
+        """How many points the batch has."""
         return self.scan_.points
 
     @property
@@ -838,7 +838,7 @@ POINT_COLUMNS = (np.int64, np.int32, np.int32, np.int32)
 
 
 cdef tuple _columns(list used, room, dtypes):
-    """Return empty columns: those of a batch that nobody has any more, or new ones.
+    """Return empty columns: those of a batch that is not referenced any more, or new ones.
 
     New memory comes in pages that the kernel clears first, which takes a fifth of the scanning.
     """

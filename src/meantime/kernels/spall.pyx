@@ -1,4 +1,4 @@
-"""Binary .spall records into spans; `spall_scan.h` says how."""
+"""Binary .spall records into spans; see `spall_scan.h`."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
@@ -72,7 +72,7 @@ MORE = SPALL_MORE
 
 
 cdef uint64_t seed():
-    """What hashes begin with: strings come from outside."""
+    """A random seed for hashes: the strings are untrusted."""
     return <uint64_t>int.from_bytes(os.urandom(8), "little")
 
 
@@ -150,7 +150,7 @@ cdef class SpallScanner:
         ]
 
     def spans(self):
-        """Return the spans in order of their begins in the file: columns, which leave the scanner."""
+        """Return the spans in the order of their begins; the columns are moved out of the scanner."""
         cdef Spall* s = &self.records
         return {
             "start_ns": column(<void**>&s.start_ns, s.spans, np.int64),
@@ -176,7 +176,7 @@ cdef class SpallScanner:
 
     @property
     def names(self):
-        """What name codes stand for; an address is a byte 255 and its 8 bytes."""
+        """The names by code; an address is a byte 255 and its 8 bytes."""
         return texts_of(&self.records.names)
 
     def threads(self):

@@ -120,7 +120,7 @@ static int spall_room(Spall *s, int64_t n) {
   return ok;
 }
 
-/* Makes room when the text was read up to this offset. */
+/* Grows the columns, when the text was read up to this offset. */
 static int spall_grow(Spall *s, int64_t offset) {
   return spall_room(s, rows_expected(s->spans, offset, s->total)) ||
          spall_room(s, s->spans * 3 / 2);
@@ -168,12 +168,12 @@ static int32_t spall_thread(Spall *s, uint32_t pid, uint32_t tid) {
   return code;
 }
 
-/* Nanoseconds of a double of ticks, to the nearest; what is no time stays at the thread's last. */
+/* Ticks as a double to the nearest nanosecond; the thread's latest time if it is out of range. */
 static inline int64_t time_of_double(Spall *s, double ticks, const SpallThread *thread) {
   double near = ticks * s->unit + 0.5;
   long double ns;
   if (LIKELY(near >= 0.5 && near < 0x1p45)) {
-    /* a double is off by less than a hundredth there: it tells unless it is that near to a half */
+    /* the error is below a hundredth there: precise enough unless that near to a half */
     int64_t whole = (int64_t)near;
     double rest = near - (double)whole;
     if (LIKELY(rest > 0.01 && rest < 0.99)) return whole;
@@ -322,7 +322,7 @@ static int spall_stream(Spall *s) {
       span_end(s, code, time_of_double(s, load_double(p + 9), &s->threads[code]));
       p += 17;
     } else if (type == TYPE_STREAM_OVER && !one) {
-      /* A complete span, which may stand anywhere in time: not STRUCTURED, so times place it. */
+      /* A complete span at any time: not STRUCTURED, so it is nested by its times. */
       int64_t name_length, start_ns, end_ns;
       double ticks;
       if (left < 26) return cut_at(s, p);
@@ -525,7 +525,7 @@ static int spall_buffers(Spall *s) {
                        : spall_buffer(s, body, stop, code);
     if (result == SPALL_MEMORY) return result;
     if (result != SPALL_DONE && !cut) {
-      /* what does not fit into its buffer is as unreadable as an unknown type */
+      /* a record that does not fit into its buffer is handled as one of unknown type */
       if (!s->lenient) return SPALL_UNKNOWN;
       s->bad_buffers++;
       s->p = stop;
@@ -549,7 +549,7 @@ static int64_t spall_close(Spall *s) {
       unfinished++;
     }
   }
-  /* where time went back, begins and ends say nothing certain of what is inside what */
+  /* where time went backwards, begins and ends do not determine the nesting */
   for (i = 0; i < s->spans; i++)
     if (UNLIKELY(s->threads[s->thread[i]].backwards)) {
       s->flags[i] &= (uint8_t)~SPAN_STRUCTURED;

@@ -16,7 +16,7 @@ from meantime.kernels.sampled cimport sampled
 
 def extents(const int64_t[::1] offsets, const int64_t[::1] elsewhere, const int32_t[::1] depth,
             const int64_t[::1] start_ns, const int64_t[::1] end_ns):
-    """Return how many depths lane 0 of each thread has, and how many ever hold a state, as int32.
+    """Return how many depths lane 0 of each thread has, and how many ever have a state, as int32.
 
     `elsewhere` are the rows of other lanes, in ascending order.
     """
@@ -41,7 +41,7 @@ def extents(const int64_t[::1] offsets, const int64_t[::1] elsewhere, const int3
 cdef class StackIntervals:
     """The intervals of attributes 0 to `attributes` - 1 over [`from_ns`, `to_ns`).
 
-    Attribute -1 is any that never holds a state.
+    Attribute -1 is any that never has a state.
     """
 
     cdef const int64_t[::1] start, end
@@ -100,7 +100,7 @@ cdef class StackIntervals:
         return 4 * self.rows.shape[0] + 8 * self.first.shape[0]
 
     cdef int64_t ends_after(self, int32_t attribute, int64_t time_ns) noexcept nogil:
-        """The place of the first span that ends after a time, or behind the last."""
+        """The index of the first span that ends after a time, or behind the last."""
         cdef int64_t low, high, middle
         if attribute < 0:
             return 0
@@ -116,27 +116,27 @@ cdef class StackIntervals:
 
     cdef int32_t around(self, int32_t attribute, int64_t time_ns, int64_t* start,
                         int64_t* end) noexcept nogil:
-        """The name that holds at a time, -1 for none, and from when to when."""
-        cdef int64_t place = self.ends_after(attribute, time_ns), begin
+        """The name at a time, -1 for none, and its interval."""
+        cdef int64_t index = self.ends_after(attribute, time_ns), begin
         start[0] = self.from_ns
         end[0] = self.to_ns
         if attribute < 0:
             return -1
-        if place > self.first[attribute]:
-            start[0] = self.end[self.rows[place - 1]]
-        if place == self.first[attribute + 1]:
+        if index > self.first[attribute]:
+            start[0] = self.end[self.rows[index - 1]]
+        if index == self.first[attribute + 1]:
             return -1
-        begin = self.start[self.rows[place]]
+        begin = self.start[self.rows[index]]
         if begin > time_ns:
             end[0] = begin
             return -1
         start[0] = begin
-        end[0] = self.end[self.rows[place]]
-        return self.name[self.rows[place]]
+        end[0] = self.end[self.rows[index]]
+        return self.name[self.rows[index]]
 
     def at(self, const int32_t[::1] attributes, const int64_t[::1] times_ns, int64_t[::1] start,
            int64_t[::1] end, int64_t[::1] word, uint32_t[::1] meta):
-        """Write the interval of each row's attribute that holds its time, as `Segments.at` does."""
+        """Write the interval of each row's attribute that contains its time, as `Segments.at` does."""
         cdef Py_ssize_t i
         with nogil:
             for i in range(attributes.shape[0]):
@@ -174,29 +174,29 @@ cdef class StackIntervals:
                int64_t[::1] out_word, uint32_t[::1] out_meta, int32_t[::1] out_tag):
         """Write the intervals that meet a range, as `Segments.gather` does; return how many."""
         cdef Py_ssize_t i, n = 0
-        cdef int64_t place, last, time, begin, finish
+        cdef int64_t index, last, time, begin, finish
         cdef int32_t name
         cdef bint coded = out_code is not None, tagged = out_tag is not None
         with nogil:
             for i in range(attributes.shape[0]):
-                place = self.ends_after(attributes[i], start_ns)
+                index = self.ends_after(attributes[i], start_ns)
                 last = self.first[attributes[i] + 1] if attributes[i] >= 0 else 0
                 time = self.from_ns
-                if attributes[i] >= 0 and place > self.first[attributes[i]]:
-                    time = self.end[self.rows[place - 1]]
+                if attributes[i] >= 0 and index > self.first[attributes[i]]:
+                    time = self.end[self.rows[index - 1]]
                 while time < end_ns:
                     begin = time
-                    if place == last:
+                    if index == last:
                         finish = self.to_ns
                         name = -1
-                    elif self.start[self.rows[place]] > time:
-                        finish = self.start[self.rows[place]]
+                    elif self.start[self.rows[index]] > time:
+                        finish = self.start[self.rows[index]]
                         name = -1
                     else:
-                        begin = self.start[self.rows[place]]
-                        finish = self.end[self.rows[place]]
-                        name = self.name[self.rows[place]]
-                        place += 1
+                        begin = self.start[self.rows[index]]
+                        finish = self.end[self.rows[index]]
+                        name = self.name[self.rows[index]]
+                        index += 1
                     time = finish
                     if finish <= start_ns:
                         continue

@@ -1,8 +1,8 @@
 """Readers: one module per format, each turning an input into a `Trace`.
 
-A format is a module that is a `contract.Reader`, and a line here. It is imported when an input has
-to be recognised. Installed packages add readers by entry points of the group `meantime.readers`,
-which are asked when no module here recognises the input.
+A format is a module that implements `contract.Reader`, and a line here. It is imported when an
+input has to be recognised. Installed packages add readers by entry points of the group
+`meantime.readers`, which are tried when no module here recognises the input.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["open_trace", "open_without_stacks", "readers", "recognise"]
 
-# Asked in this order; the first that recognises the beginning reads the input.
+# Tried in this order; the first that recognises the beginning reads the input.
 _MODULES = (
     "meantime.readers.packed",
     "meantime.readers.statemap",
@@ -38,7 +38,7 @@ _MODULES = (
     "meantime.readers.perf",
     "meantime.readers.folded",
     "meantime.readers.jsonl",
-    # any other JSON may be one, whose events stand far behind its beginning
+    # last, since it accepts any JSON object: the events may be far behind the beginning
     "meantime.readers.chrome",
 )
 
@@ -58,7 +58,7 @@ _WIDE = {
 
 
 def readers() -> Iterator[Reader]:
-    """Yield meantime's own readers, in the order in which they are asked."""
+    """Yield the built-in readers, in the order in which they are tried."""
     for name in _MODULES:
         yield cast("Reader", import_module(name))
 
@@ -70,10 +70,10 @@ def _is_reader(value: Any) -> bool:
 
 
 def recognise(source: Source) -> Reader:
-    """Return what reads an input, by its beginning: a module here, or what a package adds.
+    """Return the reader that recognises an input: a built-in one, or one that a package adds.
 
     Raises:
-        InputError: If the input is empty, or of no format that is known.
+        InputError: If the input is empty, or no reader recognises it.
     """
     head = source.head()
     formats = []
@@ -94,7 +94,7 @@ def recognise(source: Source) -> Reader:
         formats.append(addition.value.FORMAT)
     if head.startswith((b"\xff\xfe", b"\xfe\xff")) or head[:4] in _WIDE:
         raise InputError(source.name, "the text is in UTF-16 or UTF-32: save it in UTF-8")
-    raise InputError(source.name, f"the format is not known; meantime reads: {', '.join(formats)}")
+    raise InputError(source.name, f"unknown format; meantime reads: {', '.join(formats)}")
 
 
 def open_trace(
@@ -107,29 +107,29 @@ def open_trace(
     position: Any = None,
     events: bool = False,
 ) -> Trace:
-    """Return the trace in a file, of any format that is known; `-` is standard input.
+    """Return the trace in a file of any supported format; `-` is standard input.
 
     It is read while its batches are consumed, and closed when they are exhausted.
 
     Args:
-        path: Where it lies; a recording is a directory, or the file it was packed into. Compressed
+        path: The file; a recording is a directory, or the file it was packed into. Compressed
             files (gzip, Zstandard, xz) are recognised by their bytes.
         lenient: Count bad records as anomalies and go on, instead of stopping at the first.
         until_ns: Leave out what is later than this, where the format allows that.
-        keep: Asked for each entity's name; those it says no to are left out.
+        keep: Called with each entity's name; entities for which it returns False are left out.
         progress: Called with the bytes read and the bytes in all (0 if unknown).
-        position: Go on after the batch of `Events` that has this `position`.
-        events: Tell as `Events`, with their fields, what is else told as samples: perf's
-            tracepoints.
+        position: Continue after the batch of `Events` that has this `position`.
+        events: Deliver perf's tracepoints as `Events` with their fields, instead of as samples.
 
     Raises:
-        InputError: If the file cannot be read, or is of no format that is known.
+        InputError: If the file cannot be read, or no reader recognises it.
     """
     if Path(path).is_dir():
-        # a recording is a directory: it has no beginning to be recognised by
+        # only recordings are directories
         reading = import_module("meantime.readers.recording")
         return cast("Trace", reading.read(path))
     source = open_source(path)
+    # the reader closes the source from here on, unless it fails
     try:
         reader = recognise(source)
         options = ReadOptions(lenient, until_ns, keep, progress, position, events)
@@ -161,7 +161,7 @@ def open_without_stacks(
         progress: As `open_trace` takes it.
 
     Raises:
-        InputError: If the file cannot be read, or its format is not known.
+        InputError: If the file cannot be read, or its format is unknown.
     """
     with open_source(path) as source:
         reader = recognise(source)

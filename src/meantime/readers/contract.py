@@ -1,4 +1,4 @@
-"""What a reader is, and what it is asked: the one place that every format keeps to."""
+"""The interface of readers: what each format's module implements, and the options it gets."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ if TYPE_CHECKING:
 
 __all__ = ["MOST_BATCH_ROWS", "ReadOptions", "Reader", "lazy_trace"]
 
-# Batches are what is in memory at once beside the history. Larger ones are for formats of which
-# nothing is certain before the end, such as begins whose ends may be anywhere.
+# A batch is in memory beside the history. Only formats that are complete at the end of the input,
+# such as begins whose ends may be anywhere, need larger ones.
 MOST_BATCH_ROWS: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What is asked of a reader; a format heeds what it can, and its docstring says what it cannot.
+    """Options for a reader; the docstring of each reader names those that it ignores.
 
     Attributes:
         lenient: Count records that cannot be read as anomalies and go on, instead of stopping at
             the first.
         until_ns: Leave out what is later than this.
-        keep: Asked for each entity's name; those it says no to are left out.
+        keep: Called with each entity's name; entities for which it returns False are left out.
         progress: Called with the bytes read and the bytes in all (0 if unknown).
-        position: Go on after the batch of `Events` that has this `position`; only readers that say
-            one are asked to.
-        events: Tell as `Events`, with their fields, what is else told as samples.
+        position: Continue after the batch of `Events` that has this `position`; given only to
+            readers whose batches have one.
+        events: Deliver tracepoints as `Events` with their fields, instead of as samples.
     """
 
     lenient: bool = False
@@ -49,9 +49,9 @@ class ReadOptions:
 
 
 class Reader(Protocol):
-    """A module, or another object, that reads one format.
+    """A module or other object that reads one format.
 
-    `meantime.testing.ReaderContract` tests whether one keeps to this.
+    `meantime.testing.contracts.ReaderContract` tests an implementation.
 
     Attributes:
         FORMAT: The format's name.
@@ -60,13 +60,13 @@ class Reader(Protocol):
     FORMAT: str
 
     def recognises(self, head: bytes, name: str) -> bool:
-        """Return whether an input that begins like this is of the format; the name only helps."""
+        """Return whether the format matches an input's beginning; its name is only a hint."""
 
     def read(self, source: Source, options: ReadOptions) -> Trace:
-        """Return what the input tells, read while its batches are consumed; that closes it.
+        """Return the trace; its batches read the input, and close it when they are exhausted.
 
         Raises:
-            InputError: Here or from the batches, if the input is not what it seemed to be.
+            InputError: Here or from the batches, if the input is malformed.
         """
 
 

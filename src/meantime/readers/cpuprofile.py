@@ -1,4 +1,4 @@
-"""V8's .cpuprofile: samples of a tree of nodes, as Chrome's and node's profilers save them."""
+"""V8's .cpuprofile: samples of a tree of call nodes, as Chrome's and node's profilers save them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FORMAT = "cpuprofile"
 
 
 def recognises(head: bytes, name: str) -> bool:
-    """Return whether an input beginning like this is a V8 CPU profile."""
+    """Return whether an input begins like a V8 CPU profile."""
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if not text.startswith(b"{") or b'"traceEvents"' in text:
         return False
@@ -33,10 +33,10 @@ def recognises(head: bytes, name: str) -> bool:
 
 
 def read(source: Source, options: ReadOptions) -> Trace:
-    """Return the trace; its batches read the whole file, one record, when they are asked for.
+    """Return the trace; its batches read the whole file, a single JSON value.
 
     Raises:
-        InputError: From the batches, if it is not such a file.
+        InputError: From the batches, if it is malformed.
     """
     return lazy_trace(source, FORMAT, _batches, options)
 
@@ -53,11 +53,11 @@ def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Bat
         time_ns = times_of(int(profile.get("startTime", 0)), deltas)
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
         raise InputError(
-            source.name, "a CPU profile has nodes, samples and timeDeltas, this has not"
+            source.name, "not a CPU profile: nodes, samples or timeDeltas are missing or malformed"
         ) from None
     if len(deltas) != len(nodes):
         raise InputError(
-            source.name, f"{len(nodes):,} samples have {len(deltas):,} timeDeltas, not one each"
+            source.name, f"there are {len(nodes):,} samples but {len(deltas):,} timeDeltas"
         )
     trace.paths.append(thread_path(0, 0))
     samples = SampleRows(trace.values)

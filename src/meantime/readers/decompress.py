@@ -1,7 +1,7 @@
 """Decompression in bounded memory, recognised by the first bytes: gzip, Zstandard and xz.
 
-A file may hold several compressed members in a row (`cat a.gz b.gz`, `pigz`, `bgzip`); they are one
-stream, as they are to the programs that made them.
+A file may have several compressed members in a row (`cat a.gz b.gz`, `pigz`, `bgzip`); they are
+read as one stream.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Decompressor", "compression_of"]
 
-# A Zstandard block can turn 4 bytes into 128 KiB and its library takes no limit, so it is fed in
-# pieces that can grow to 128 MiB at the very worst. The others stop where they are told to.
+# A Zstandard block can expand 4 bytes to 128 KiB and its library has no output limit, so it is fed
+# pieces that expand to 128 MiB at worst. The other libraries have a limit.
 PIECE_BYTES = 1 << 12
 
 _MAGIC = {b"\x1f\x8b\x08": "gzip", b"\x28\xb5\x2f\xfd": "Zstandard", b"\xfd7zXZ\x00": "xz"}
@@ -24,7 +24,7 @@ MAGIC_BYTES = max(map(len, _MAGIC))
 
 
 def compression_of(beginning: bytes) -> str | None:
-    """Return what compressed the data that begin like this; None if nothing known did.
+    """Return the compression of data that begin like this; None if they are not compressed.
 
     >>> compression_of(bytes.fromhex("28b52ffd04")), compression_of(b"{}")
     ('Zstandard', None)
@@ -39,7 +39,7 @@ class _Member(Protocol):
     """One compressed stream within a file.
 
     Attributes:
-        failure: What its library raises when the data are damaged.
+        failure: The exception that its library raises for damaged data.
     """
 
     @property
@@ -49,7 +49,7 @@ class _Member(Protocol):
     def ended(self) -> bool: ...
 
     def feed(self, data: bytes, room: int) -> tuple[bytes, bytes]:
-        """Return what came out, if possible at most `room`, and what of `data` was not used."""
+        """Return the output, if possible at most `room` bytes, and the unused rest of `data`."""
 
 
 class _Gzip:
@@ -109,7 +109,7 @@ _MEMBERS: dict[str, Callable[[], _Member]] = {"gzip": _Gzip, "Zstandard": _Zstan
 
 
 class Decompressor:
-    """Turns compressed bytes, got by calling `read`, into what they were before.
+    """Decompresses the bytes returned by `read`.
 
     Attributes:
         truncated: Whether the compressed bytes ended inside a member.
@@ -125,7 +125,7 @@ class Decompressor:
         self._output = memoryview(b"")
 
     def readinto(self, buffer: memoryview) -> int:
-        """Put the next bytes into the buffer and return how many; 0 is the end.
+        """Read the next bytes into the buffer and return how many; 0 at the end.
 
         Raises:
             InputError: If the compressed bytes are damaged.
@@ -155,7 +155,7 @@ class Decompressor:
         return memoryview(out)
 
     def _next_member(self) -> bool:
-        """Go on to what follows a member; padding of zeros, as tapes have it, is passed over."""
+        """Start the next member, if there is one; zero padding between them is skipped."""
         rest = self._input.lstrip(b"\0")
         while not rest:
             if not (more := self._read()):
@@ -165,8 +165,6 @@ class Decompressor:
         while len(self._input) < MAGIC_BYTES and (more := self._read()):
             self._input += more
         if compression_of(self._input) != self._compression:
-            raise InputError(
-                self._name, f"the {self._compression} data are followed by something else"
-            )
+            raise InputError(self._name, f"the {self._compression} data are followed by other data")
         self._member = _MEMBERS[self._compression]()
         return True

@@ -1,7 +1,7 @@
-"""A file's bytes by offset, read when they are needed.
+"""Random access to a file's bytes, read when they are needed.
 
-The file is not mapped: if another program cut it off meanwhile, touching the mapping would end the
-process with SIGBUS.
+The file is not mapped: if another program truncated it meanwhile, access to the mapping would kill
+the process with SIGBUS.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ __all__ = ["BLOCK_BYTES", "FileText", "block_of"]
 
 # Small enough to stay in the second-level cache between reading and scanning.
 BLOCK_BYTES: Final = 1 << 20
-# What is asked for is mostly short and in the order of the file.
+# Requests are mostly short and in the order of the file.
 _READ_AHEAD_BYTES = 1 << 14
 
 
 class FileText:
-    """The bytes of an open file, of which it keeps a descriptor of its own.
+    """The bytes of an open file, through a duplicate of its descriptor.
 
-    A file that grows meanwhile has the bytes that it had.
+    What is appended to the file later is ignored.
     """
 
     def __init__(self, name: str, descriptor: int) -> None:
@@ -79,17 +79,18 @@ class FileText:
             if not count:
                 raise InputError(
                     self._name,
-                    f"it became shorter while it was read: {offset + read:,} of {self._size:,}"
-                    " bytes are left",
+                    "the file became shorter while it was read: "
+                    f"{offset + read:,} of {self._size:,} bytes are left",
                 )
             read += count
 
     def _check_unchanged(self) -> None:
         status = os.fstat(self._descriptor)
+        # A longer file is probably still being written: what was read of it is unchanged.
         if status.st_size < self._size or (
             status.st_size == self._size and status.st_mtime_ns != self._modified_ns
         ):
-            raise InputError(self._name, "it was changed after it was read: read it again")
+            raise InputError(self._name, "the file was changed after it was read: read it again")
 
 
 def block_of(text: FileText | memoryview, offset: int, size: int) -> memoryview:

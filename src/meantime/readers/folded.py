@@ -1,6 +1,6 @@
 """Folded stacks: a line per stack, functions from the outermost joined by `;`, a blank, a weight.
 
-There are no times in it: a stack's sample stands where the weights before it end.
+The format has no times: the time of a stack's sample is the sum of the weights before it.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ _LINE = re.compile(rb"(.*\S)[ \t]+(\d{1,18})(?:\.(\d+))?[ \t]*", re.DOTALL)
 _LIMIT = 2**62
 # How JSON begins; `[unknown]` and `{main}` are functions.
 _JSON = re.compile(rb"\s*(?:\{\s*(?:[\"}]|$)|\[\s*(?:[{\"\]]|-?\d[\d.eE+-]*\s*,|$))")
-_LOOKED_AT = 20
+_SNIFFED_LINES = 20
 
 
 def recognises(head: bytes, name: str) -> bool:
-    """Return whether an input beginning like this is folded stacks: every line ends in a number."""
+    """Return whether an input begins with folded stacks: every line ends in a number."""
     lines = head.split(b"\n")
     if len(lines) > 1 and len(head) >= HEAD_BYTES:
         lines = lines[:-1]
-    lines = [line.rstrip(b"\r") for line in lines[:_LOOKED_AT] if line.strip()]
+    lines = [line.rstrip(b"\r") for line in lines[:_SNIFFED_LINES] if line.strip()]
     if not lines or b"\0" in head or _JSON.match(head.removeprefix(b"\xef\xbb\xbf")):
         return False
     if name.endswith((".folded", ".collapsed")):
@@ -48,10 +48,10 @@ def recognises(head: bytes, name: str) -> bool:
 
 
 def read(source: Source, options: ReadOptions) -> Trace:
-    """Return the trace; its one batch is read when it is asked for.
+    """Return the trace; its single batch is read when it is requested.
 
     Raises:
-        InputError: From the batches, if a line is not a stack and a weight.
+        InputError: From the batches, if a line is not a stack with a weight.
     """
     return lazy_trace(source, FORMAT, _batches, options)
 
@@ -68,14 +68,14 @@ def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Bat
         if match is None or at > _LIMIT:
             if not options.lenient:
                 raise InputError(
-                    source.name, "a line is functions joined by ; and a whole weight", line=number
+                    source.name, "expected functions joined by ; and a weight", line=number
                 )
             trace.anomalies.add("bad_record")
             continue
         functions = match[1].decode("utf-8", "replace").split(";")
         weight = int(match[2])
         if match[3] and match[3].strip(b"0"):
-            # to the nearest, as times are
+            # rounded to nearest, as times are
             weight += match[3][:1] >= b"5"
             trace.anomalies.add("weight_rounded")
         samples.add(0, at, stacks.add(functions), weight, "samples")

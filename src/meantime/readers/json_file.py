@@ -1,4 +1,4 @@
-"""A whole input as one JSON value, for formats that are small enough; decimals stay exact."""
+"""An input that is one JSON value, for formats that are small enough; decimals stay exact."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ if TYPE_CHECKING:
 
 __all__ = ["exact", "load_object"]
 
-# As many as Python takes of an integer; more would only cost time, which grows with their square.
+# Python's limit for integers: the time of converting more grows with their square.
 _MAX_DIGITS = 4300
 
 
 def exact(text: str) -> Decimal:
-    """Return the number that a text gives, exactly.
+    """Parse a number exactly.
 
     >>> exact("1.50")
     Decimal('1.50')
 
     Raises:
-        ArithmeticError: If it is not a number, or has so many digits before its point that
-            arithmetic with it as an integer would not end.
+        ArithmeticError: If it is not a number, or has too many digits before its point for
+            integer arithmetic.
     """
     value = Decimal(text)
     if value.is_finite() and value.adjusted() >= _MAX_DIGITS:
@@ -34,15 +34,15 @@ def exact(text: str) -> Decimal:
 
 
 def _reason(error: Exception) -> str:
-    # decimal's exceptions have no text but the names of their signals
+    # the text of decimal's exceptions is only the names of their signals
     return "its exponent is too large" if isinstance(error, ArithmeticError) else str(error)
 
 
 def load_object(source: Source) -> dict[str, Any]:
-    """Return the object that the input holds, its decimals as `Decimal`.
+    """Return the JSON object in an input, its decimals as `Decimal`.
 
     Raises:
-        InputError: If it is not JSON, or not an object.
+        InputError: If it is not JSON, or another value than an object.
     """
     with source:
         text = bytes(source.whole()).decode("utf-8-sig", "replace")
@@ -58,5 +58,5 @@ def load_object(source: Source) -> dict[str, Any]:
     except RecursionError:
         raise InputError(source.name, "the JSON is nested too deeply to be a profile") from None
     if not isinstance(value, dict):
-        raise InputError(source.name, "a profile is a JSON object, this is another value")
+        raise InputError(source.name, "a profile is a JSON object, but this is another value")
     return value

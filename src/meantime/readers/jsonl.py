@@ -1,8 +1,8 @@
-"""Events as JSON, one object a line: `time_ns` or `ts`, `name`, and whatever fields there are.
+"""JSON Lines: an event per line with `time_ns` or `ts`, `name`, and any other fields.
 
-Times are whole nanoseconds. `cpu`, `pid` and `tid` are known for what they are; all other members
-are fields. Fields keep their types; nested values, and integers beyond 64 bits, are text. Events
-that come out of order are put in order, as long as they are not too late for that.
+Times are whole nanoseconds. `cpu`, `pid` and `tid` locate the event; all other members are fields.
+Fields keep their types; nested values, and integers beyond 64 bits, become text. Events out of
+order are sorted, unless they are more than 2^15 events late.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ FORMAT = "jsonl"
 
 _BOM = b"\xef\xbb\xbf"
 _BATCH_EVENTS = 2**15
-# So many later events may stand before one.
+# An event may come after so many later ones.
 _LATE_EVENTS = 2**15
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 _TIMES = 2**62
-_LOOKED_AT = 8
+_SNIFFED_LINES = 8
 _NESTED = {dict, list}
 
 _time_of, _line_of = itemgetter(0), itemgetter(6)
-# Of `JSONDecoder.raw_decode` the part that is not Python.
-_Told: TypeAlias = tuple[int, str, dict[str, Any], "int | None", "int | None", "int | None"]
+# The part of `JSONDecoder.raw_decode` that is written in C.
+_Fields: TypeAlias = tuple[int, str, dict[str, Any], "int | None", "int | None", "int | None"]
 _scan = make_scanner(json.JSONDecoder(strict=False))  # type: ignore[arg-type] # typeshed's stub
 
 
@@ -49,18 +49,18 @@ class _BadLineError(ValueError):
 
 
 def recognises(head: bytes, name: str) -> bool:
-    """Return whether an input beginning like this has events, one a line; the name helps."""
+    """Return whether an input begins with one event per line; the name is a hint."""
     text = head.removeprefix(_BOM)
     named = any(end in name.lower() for end in (".jsonl", ".ndjson"))
     if named and text.lstrip().startswith(b"{"):
         return True
-    lines = [line for line in text.split(b"\n") if line.strip()][:_LOOKED_AT]
+    lines = [line for line in text.split(b"\n") if line.strip()][:_SNIFFED_LINES]
     for line in lines:
         try:
             members = json.loads(line)
         except (ValueError, RecursionError):
             continue
-        # with a phase it is an event of Chrome's
+        # with a phase it is a Chrome event
         return isinstance(members, dict) and _is_event(members) and "ph" not in members
     return False
 
@@ -70,10 +70,10 @@ def _is_event(members: dict[str, Any]) -> bool:
 
 
 def read(source: Source, options: ReadOptions) -> Trace:
-    """Return the trace; its batches are `Events` in order of time. They have no entities to keep.
+    """Return the trace; its batches are `Events` in order of time. `keep` is ignored.
 
     Raises:
-        InputError: From the batches, if a line is no event, or far out of order.
+        InputError: From the batches, if a line is not an event, or too late to be sorted.
     """
     return lazy_trace(source, FORMAT, _batches, options)
 
@@ -83,7 +83,7 @@ def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Eve
 
 
 class _Reading:
-    """What is known while events are read."""
+    """Reads one input into a trace."""
 
     def __init__(self, trace: Trace, window: Window, options: ReadOptions) -> None:
         self._trace = trace
@@ -91,13 +91,13 @@ class _Reading:
         self._options = options
         self._line = 0
         self._read_to = 0
-        # Of a reading that goes on: the last event given out, and the last line read before.
+        # When resuming: the last event delivered, and the last line read before.
         self._after = (_INT64_MIN, 0)
         self._known_to = 0
         self._range: tuple[int, int] | None = None
 
     def batches(self) -> Iterator[Events]:
-        """Yield the events, those that are a little late in their place."""
+        """Yield the events in order of time."""
         waiting: list[Row] = []
         try:
             if self._options.position is not None:
@@ -116,7 +116,7 @@ class _Reading:
             trace.bounds = (self._range[0], self._range[1] + 1)
 
     def _go_to(self, position: Any) -> None:
-        """Pass over what was read before."""
+        """Skip what was read before."""
         window = self._window
         while window.offset(window.end) < position["offset"]:
             window.start = window.end
@@ -132,7 +132,7 @@ class _Reading:
             self._trace.anomalies.add(name, count)
 
     def _batch(self, waiting: list[Row]) -> Events:
-        # those of one time are in order of their lines, and a sort leaves them so
+        # the sort is stable: events with one time stay in order of their lines
         waiting.sort(key=_time_of)
         rows = waiting[:_BATCH_EVENTS]
         del waiting[:_BATCH_EVENTS]
@@ -177,17 +177,17 @@ class _Reading:
             self._line = line = self._line + 1
             begins, offset = offset, offset + len(stored)
             self._read_to = offset
-            # most lines are what they should be; the others are looked at with more care
-            told = (decoded and _quick_event(decoded)) or self._careful_event(stored, line)
-            if told is None or told[0] > until_ns:
+            # most lines are well-formed; the others are checked more thoroughly
+            event = (decoded and _quick_event(decoded)) or self._careful_event(stored, line)
+            if event is None or event[0] > until_ns:
                 continue
-            if told[0] > self._after[0] or (told[0], line) > self._after:
-                yield (*told, line, begins)
+            if event[0] > self._after[0] or (event[0], line) > self._after:
+                yield (*event, line, begins)
             elif line > self._known_to:
-                self._refuse_late(told[0], line)
+                self._refuse_late(event[0], line)
 
-    def _careful_event(self, stored: bytes, line: int) -> _Told | None:
-        """Return the event of a line; None if there is none that could be read."""
+    def _careful_event(self, stored: bytes, line: int) -> _Fields | None:
+        """Return the event of a line; None if it is empty or malformed."""
         text = stored.strip()
         if not text:
             return None
@@ -216,15 +216,15 @@ class _Reading:
         if not self._options.lenient:
             raise InputError(
                 self._window.source.name,
-                f"the event at {time_ns} ns comes more than {_LATE_EVENTS:,} events too late:"
-                " sort the lines by time, or leave out such events with --lenient",
+                f"the event at {time_ns} ns is more than {_LATE_EVENTS:,} events late:"
+                " sort the lines by time, or skip late events with --lenient",
                 line=line,
             )
         self._trace.anomalies.add("late_event")
 
 
 def _lines(text: bytes) -> Iterator[tuple[bytes, str | None]]:
-    """Yield each line with its end, and as text without; None where the text is not UTF-8."""
+    """Yield each line with its line feed, and decoded without; None where it is not UTF-8."""
     stored = text.splitlines(keepends=True) if b"\r" not in text else _cut(text)
     try:
         decoded: list[str | None] = [*text.decode().split("\n")]
@@ -234,14 +234,14 @@ def _lines(text: bytes) -> Iterator[tuple[bytes, str | None]]:
 
 
 def _cut(text: bytes) -> list[bytes]:
-    """Return the lines of a text in which a line feed alone ends a line."""
+    """Split a text into lines at line feeds only."""
     lines = [line + b"\n" for line in text.split(b"\n")]
     lines[-1] = lines[-1][:-1]
     return lines if lines[-1] else lines[:-1]
 
 
-def _quick_event(line: str) -> _Told | None:
-    """Return the event that a line is, if there is nothing special about it."""
+def _quick_event(line: str) -> _Fields | None:
+    """Return the event of a line, if it needs no special treatment."""
     try:
         members, end = _scan(line, 0)
     except (StopIteration, ValueError, RecursionError):
@@ -253,11 +253,11 @@ def _quick_event(line: str) -> _Told | None:
         return None
     pid, tid, cpu = None, None, None
     if "pid" in members:
-        pid = _place(members, "pid")
+        pid = _take_id(members, "pid")
     if "tid" in members:
-        tid = _place(members, "tid")
+        tid = _take_id(members, "tid")
     if "cpu" in members:
-        cpu = _place(members, "cpu")
+        cpu = _take_id(members, "cpu")
     for value in members.values():
         kind = type(value)
         if kind in _NESTED or (kind is int and not _INT64_MIN <= value <= _INT64_MAX):
@@ -265,8 +265,8 @@ def _quick_event(line: str) -> _Told | None:
     return time_ns, name, members, cpu, pid, tid
 
 
-def _event(line: str) -> _Told:
-    """Return the event that a line is."""
+def _event(line: str) -> _Fields:
+    """Return the event of a line."""
     members = _members(line)
     key = "time_ns" if "time_ns" in members else "ts"
     time_ns = members.pop(key, None)
@@ -275,9 +275,9 @@ def _event(line: str) -> _Told:
     name = members.pop("name", None)
     if type(name) is not str:
         raise _BadLineError('an event needs "name", a string')
-    cpu = _place(members, "cpu") if "cpu" in members else None
-    pid = _place(members, "pid") if "pid" in members else None
-    tid = _place(members, "tid") if "tid" in members else None
+    cpu = _take_id(members, "cpu") if "cpu" in members else None
+    pid = _take_id(members, "pid") if "pid" in members else None
+    tid = _take_id(members, "tid") if "tid" in members else None
     for field, value in members.items():
         kind = type(value)
         if kind is int:
@@ -291,17 +291,17 @@ def _event(line: str) -> _Told:
 
 
 def _whole(value: Any) -> Any:
-    """Return a text with U+FFFD for each half of a surrogate pair that stands alone."""
+    """Replace lone surrogates by U+FFFD."""
     if type(value) is not str:
         return value
     return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _place(members: dict[str, Any], place: str) -> int | None:
-    """Take what a member says of where an event happened; what is no such number stays a field."""
-    number = members.get(place)
+def _take_id(members: dict[str, Any], key: str) -> int | None:
+    """Remove and return the id in a member; any other value stays a field."""
+    number = members.get(key)
     if type(number) is int and 0 <= number <= _INT64_MAX:
-        del members[place]
+        del members[key]
         return number
     return None
 
@@ -322,10 +322,10 @@ def _members(line: str) -> dict[str, Any]:
     except ValueError as error:
         raise _BadLineError(f"a number has too many digits: {error}") from None
     if not isinstance(members, dict):
-        raise _BadLineError("the line is not a JSON object: an event begins with {")
-    if behind := line[end:].lstrip():
-        column = len(line) - len(behind) + 1
-        raise _BadLineError(f"something stands behind the JSON object (column {column})")
+        raise _BadLineError("the line is not a JSON object")
+    if rest := line[end:].lstrip():
+        column = len(line) - len(rest) + 1
+        raise _BadLineError(f"unexpected text after the JSON object (column {column})")
     return members
 
 

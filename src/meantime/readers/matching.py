@@ -1,7 +1,8 @@
-"""Begins and ends into spans, per thread: the latest open begin first.
+"""Matches begins with ends per thread: an end closes the latest open begin.
 
-In the order of the file, unless a thread's begins and ends go back in time there: then in the order
-of time too, and what leaves fewer oddities holds (the file's order if both leave as many).
+Events are matched in the order of the file. Where a thread's times go backwards, they are matched
+in order of time too, and the result with fewer oddities is used, the file's order if both have as
+many.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ _ODDITIES = ("end_without_begin", "unfinished_span", "negative_duration", "end_o
 
 @dataclass(frozen=True, slots=True)
 class Begins:
-    """Spans in the order of the file, of which some have to be closed.
+    """Spans in the order of the file, some of which are still open.
 
     Attributes:
-        start_ns: When each began.
-        end_ns: Written for those flagged STRUCTURED, kept for others.
-        thread: On which thread.
-        name: Of which name.
+        start_ns: The start of each.
+        end_ns: The end of each; written for those flagged STRUCTURED.
+        thread: The thread of each.
+        name: The name of each.
         flags: `SpanFlag`; UNFINISHED is added.
     """
 
@@ -46,13 +47,13 @@ class Begins:
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """Ends of begun spans, in the order of the file.
+    """The ends of open spans, in the order of the file.
 
     Attributes:
-        time_ns: When.
-        thread: On which thread.
-        name: Of which name; -1 agrees with any.
-        position: How many spans, begun or complete, came before each.
+        time_ns: The time of each.
+        thread: The thread of each.
+        name: The name of each; -1 matches any.
+        position: The number of spans, open or complete, before each.
     """
 
     time_ns: Int64s
@@ -69,16 +70,16 @@ def close_spans(
     backwards: npt.NDArray[np.bool_],
     anomalies: Anomalies,
 ) -> tuple[Int32s, Int32s]:
-    """Write the ends of the spans flagged STRUCTURED, and return levels and what each end closed.
+    """Write the ends of the spans flagged STRUCTURED; return levels, and the span each end closed.
 
-    Spans of threads that go back in time even so lose the flag.
+    Spans of threads that could not be matched by time lose the flag.
 
     Args:
-        spans: What was begun, and what was complete from the beginning.
-        ends: What ends them.
-        last_ns: The latest time seen on each thread, where unfinished spans end.
-        backwards: Whether a thread's begins and ends go back in time.
-        anomalies: Where oddities are counted.
+        spans: Open and complete spans.
+        ends: The ends of the open ones.
+        last_ns: The latest time of each thread, at which unfinished spans end.
+        backwards: Whether a thread's begins and ends go backwards in time.
+        anomalies: Counts what does not match.
     """
     level = np.zeros(len(spans.start_ns), np.int32)
     closed = np.full(len(ends.time_ns), -1, np.int32)
@@ -96,6 +97,7 @@ def close_spans(
         closed,
         last_ns,
     )
+    # A tracer may write its buffers in any order; then only the times are right.
     if backwards.any():
         backwards = _match_by_time(spans, ends, level, closed, counts, last_ns, backwards)
     for oddity, count in zip(_ODDITIES, counts, strict=True):
@@ -104,7 +106,7 @@ def close_spans(
     return level, closed
 
 
-def _match_by_time(  # noqa: PLR0917 - what `close_spans` was given, and what it found so far
+def _match_by_time(  # noqa: PLR0917 - the arguments and first results of `close_spans`
     spans: Begins,
     ends: Ends,
     level: Int32s,
@@ -113,16 +115,16 @@ def _match_by_time(  # noqa: PLR0917 - what `close_spans` was given, and what it
     last_ns: Int64s,
     backwards: npt.NDArray[np.bool_],
 ) -> npt.NDArray[np.bool_]:
-    """Match threads that go back in order of time too; return for which of them that is better."""
+    """Match these threads in order of time too; return the threads for which that is better."""
     start_ns, end_ns, thread, flags = spans.start_ns, spans.end_ns, spans.thread, spans.flags
     begun = np.flatnonzero(backwards[thread] & ((flags & SpanFlag.STRUCTURED) != 0))
     ending = np.flatnonzero(backwards[ends.thread])
-    # the two sequences as one, in the order of the file: begins have the even places
+    # both sequences merged in the order of the file: begins have even ranks
     time_ns = np.concatenate([start_ns[begun], ends.time_ns[ending]])
-    place = np.concatenate([begun * 2, ends.position[ending].astype(np.int64) * 2 - 1])
+    rank = np.concatenate([begun * 2, ends.position[ending].astype(np.int64) * 2 - 1])
     which = np.concatenate([np.zeros(len(begun), np.int8), np.ones(len(ending), np.int8)])
     rows = np.concatenate([begun, ending])
-    in_time = np.lexsort((np.arange(len(place)), place, time_ns))
+    in_time = np.lexsort((np.arange(len(rank)), rank, time_ns))
     which, rows = which[in_time], rows[in_time]
     begun, ending = rows[which == 0], rows[which == 1]
     new_end, new_level = end_ns[begun], np.zeros(len(begun), np.int32)

@@ -1,4 +1,4 @@
-"""Packed recordings: what `meantime pack` makes of a recording's directory."""
+"""Packed recordings: a recording's directory in one file, as `meantime pack` writes it."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ __all__ = ["FORMAT", "read", "recognises"]
 
 
 def recognises(head: bytes, name: str) -> bool:
-    """Return whether an input that begins like this is a packed recording."""
+    """Return whether an input begins like a packed recording."""
     del name
     return head.startswith(MAGIC)
 
 
 def read(source: Source, options: ReadOptions) -> Trace:
-    """Return the trace, the same as of the directory.
+    """Return the trace, the same one as from the directory.
 
     Raises:
-        InputError: If it is damaged or ends too early; from the batches, too.
+        InputError: Here or from the batches, if it is damaged or ends too early.
     """
     with source:
         data = source.whole()

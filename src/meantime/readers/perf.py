@@ -1,12 +1,11 @@
 """`perf script` text: samples and events with their stacks, in every layout it prints.
 
-The fields before the time depend on how perf was called; which there are is found from the first
-lines that have a time, and holds for the file; a line with a time and other fields is counted. A
-thread's name (the comm) may hold any bytes; those that are not UTF-8 are written as escapes. Frames
-are named by their function, or by `[file]` where it is unknown; addresses and offsets are left out.
-Of what tracepoints print after their names,
-`sched:sched_switch` says in which state each thread is, and all of it is told as events to whoever
-asks for them.
+The fields before the time depend on how perf was called. The layout is determined from the first
+lines with a time; later lines with a time and other fields are counted as anomalies. A thread's
+name (the comm) may contain any bytes; those that are not UTF-8 become escapes. Frames are named by
+their function, or by `[file]` where it is unknown; addresses and offsets are left out.
+`sched:sched_switch` determines the states of threads; with the option `events` the fields of all
+tracepoints are read.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ __all__ = ["FORMAT", "read", "recognises"]
 FORMAT = "perf"
 
 BATCH_ROWS = 1 << 15
-# So many samples show whether their times step back.
+# The number of samples from which relative times are detected.
 _ENOUGH = 8
 
 _HEADER = re.compile(
@@ -57,7 +56,7 @@ _HEADER = re.compile(
 )
 _TIMELESS = re.compile(rb"\S.{0,14}?[ \t]+-?\d+(?:/-?\d+)?(?:[ \t]+\[\d{3,}\])?[ \t]+\S+:[ \t]*")
 _FRAME = re.compile(rb"[ \t]*[0-9a-f]+[ \t]+\S.*")
-# What trace-cmd and the kernel print: NAME-TID (TGID) [CPU] flags time: event: fields.
+# The layout of trace-cmd and the kernel: NAME-TID (TGID) [CPU] flags time: event: fields.
 _FTRACE = re.compile(
     rb"[ ]*\S.*-\d+[ \t]+(?:\([ \d-]+\)[ \t]+)?\[\d{3,}\][ \t]+(?:[^\s:]{4,8}[ \t]+)?"
     rb"\d+\.\d{6}(?:\d{3})?:[ \t]+[^\s:]+:(?:[ \t].*)?"
@@ -78,9 +77,9 @@ _CLOCKS: dict[bytes, Kind] = {
 
 
 def recognises(head: bytes, name: str) -> bool:
-    """Return whether a text begins like `perf script`'s.
+    """Return whether an input begins like `perf script` text.
 
-    Text without times and text of ftrace are recognised too, to be rejected with a reason.
+    Text without times and ftrace text are recognised too, to be rejected with a reason.
     """
     del name
     if b"\0" in head[:4096]:
@@ -101,17 +100,17 @@ def recognises(head: bytes, name: str) -> bool:
 def read(
     source: Source, options: ReadOptions, *, stacks: bool = True, switches: bool = True
 ) -> Trace:
-    """Return the samples of a `perf script` text, each with what its thread was called.
+    """Return the samples of a `perf script` text, each with the name that its thread had then.
 
     Times count from the clock's own zero. A thread is `Processes/PID/Threads/TID`, or `Threads/TID`
-    where the text does not say the process; `keep` is asked about its name. The weight of a sample
-    is its period, 1 where there is none. Without `stacks` they are passed over, three times as
-    fast. With `switches` those between threads are states of theirs, if the text says the CPUs. A
-    line without a time belongs to the sample before it, so no line is bad.
+    where the text has no process ids; `keep` is called with its name. The weight of a sample is its
+    period, 1 where there is none. Without `stacks` they are skipped, which is three times as fast.
+    With `switches` context switches become states of threads, if the text has CPUs. A line without
+    a time belongs to the sample before it, so `lenient` changes nothing.
 
     Raises:
-        InputError: If the text is of ftrace or has no time stamps, or, from the batches, if the
-            times are relative to each other or there are no samples at all.
+        InputError: From the batches, if it is ftrace text, has no time stamps or relative ones, or
+            has no samples at all.
     """
     trace = Trace(source.name, FORMAT, iter(()))
     window = Window(source, progress=options.progress)
@@ -121,7 +120,7 @@ def read(
 
 
 class _Reading:
-    """What is known while a text is being read."""
+    """Reads one text into a trace."""
 
     def __init__(self, trace: Trace, window: Window, options: ReadOptions) -> None:
         self._trace = trace
@@ -133,7 +132,7 @@ class _Reading:
         self._tails: list[bytes] = []
         self._paths = Interner(trace.paths)
         self._values = Interner(trace.values)
-        # Of each thread's code in the kernel: its path, its name, and whether it is kept.
+        # By the kernel's code of a thread: its path, its name, and whether it is kept.
         self._path_of = np.zeros(0, np.int32)
         self._name_of = np.zeros(0, np.int32)
         self._is_kept = np.zeros(0, np.bool_)
@@ -142,7 +141,7 @@ class _Reading:
     def batches(
         self, *, with_stacks: bool, with_switches: bool
     ) -> Iterator[Samples | StateChanges | Events]:
-        """Yield a batch for each block of text, then the states that the switches say."""
+        """Yield a batch for each block of text, then the states from context switches."""
         trace, window = self._trace, self._window
         try:
             with_switches &= not self._with_events
@@ -163,7 +162,7 @@ class _Reading:
         finally:
             window.source.close()
         if not trace.records:
-            raise InputError(window.source.name, "there is no sample in this perf script text")
+            raise InputError(window.source.name, "this perf script text has no samples")
         if last_ns >= 0:
             trace.bounds = (first_ns, last_ns + 1)
         switches = text.switches_so_far()
@@ -173,7 +172,7 @@ class _Reading:
             names = [_text(name) for name in text.names_so_far()]
             yield self._kept_of(state_changes(trace, switches, names, self._values.code))
         if self._with_events:
-            # Whoever makes states of events makes their threads too.
+            # The provider that makes states of the events creates the threads.
             trace.names.clear()
         parent, frame = text.stacks_so_far()
         frames = [_frame(_text(name), is_file=is_file) for name, is_file in text.frames_so_far()]
@@ -187,10 +186,10 @@ class _Reading:
         trace.lost.extend((max(from_ns, 0), to_ns) for from_ns, to_ns, _ in text.lost)
 
     def _layout(self) -> int:
-        """Return which fields stand before the time, by what most of the first headers have.
+        """Return the fields before the time that most of the first headers have.
 
         Raises:
-            InputError: If no line has a time, or the text is of ftrace.
+            InputError: If no line has a time, or it is ftrace text.
         """
         window = self._window
         while window.more():
@@ -204,29 +203,29 @@ class _Reading:
         if _is_ftrace(bytes(window.block[: min(window.end, HEAD_BYTES)])):
             raise InputError(
                 window.source.name,
-                "this is ftrace text (trace-cmd report, or the kernel's trace file), which"
-                " meantime does not read: record the events with `perf record -a -e 'sched:*'`"
-                " and print them with `perf script`",
+                "ftrace text (trace-cmd report, or the kernel's trace file) is not supported:"
+                " record the events with `perf record -a -e 'sched:*'` and print them with"
+                " `perf script`",
             )
         self._trace.clock = _clock(bytes(window.block[: window.end]))
         if not headers:
             raise InputError(
                 window.source.name,
-                "no line of this perf script text has a time stamp: print it with the field `time`",
+                "this perf script text has no time stamps: print it with the field `time`",
             )
         return Counter(map(_layout_of, headers)).most_common(1)[0][0]
 
     def _check_times(self, text: perf.PerfText) -> None:
-        """Reject times that count from the event before, of which about half step back."""
+        """Reject times relative to the previous event, about half of which go backwards."""
         steps, records = text.steps_back, self._trace.records
         if self._first_ns == 0 and records >= _ENOUGH and steps * 8 > records:
             raise InputError(
                 self._window.source.name,
-                "the times are relative to the event before: print the text without --deltatime",
+                "the times are relative to the previous event: print the text without --deltatime",
             )
 
     def _scan(self, text: perf.PerfText, *, last: bool) -> tuple[Samples, bool]:
-        """Return the samples of the block that fit into a batch, and whether there are more."""
+        """Return the samples of the block that fit into a batch, and whether the batch is full."""
         window = self._window
         room = BATCH_ROWS
         time_ns, period = np.empty(room, np.int64), np.empty(room, np.int64)
@@ -249,6 +248,7 @@ class _Reading:
             kept &= time_ns[:rows] <= self._until_ns
         if tails:
             self._tails = [tails[row] for row in np.flatnonzero(kept).tolist()]
+        # negative: the line has no period
         period[:rows][period[:rows] < 0] = 1
         thread = thread[:rows][kept]
         batch = Samples(
@@ -274,7 +274,7 @@ class _Reading:
         )
 
     def _learn(self, text: perf.PerfText) -> None:
-        """Look up what the threads and events new in this block are in the trace."""
+        """Add the threads and events that are new in this block to the trace."""
         paths, names, kept = [], [], []
         for comm, ids in text.threads_from(len(self._path_of)):
             name = _text(comm)
@@ -286,12 +286,12 @@ class _Reading:
         self._path_of = np.append(self._path_of, np.array(paths, np.int32))
         self._name_of = np.append(self._name_of, np.array(names, np.int32))
         self._is_kept = np.append(self._is_kept, np.array(kept, np.bool_))
-        # Event -1, the last, is of samples that do not say.
+        # The last one is event -1: samples without an event.
         known = self._event_of[:-1]
         events = [self._values.code(_text(name)) for name in text.events_from(len(known))]
         if events or not len(self._event_of):
-            unsaid = self._values.code("sample") if not len(self._event_of) else self._event_of[-1]
-            self._event_of = np.append(known, np.array([*events, unsaid], np.int32))
+            unnamed = self._values.code("sample") if not len(self._event_of) else self._event_of[-1]
+            self._event_of = np.append(known, np.array([*events, unnamed], np.int32))
 
 
 def _layout_of(header: re.Match[bytes]) -> int:
@@ -301,7 +301,7 @@ def _layout_of(header: re.Match[bytes]) -> int:
 
 
 def _path(name: str, ids: bytes | None) -> tuple[str, ...]:
-    """Return a thread's path, by as much as is known of it."""
+    """Return a thread's path from the ids that the text has."""
     if ids is None:
         return thread_path(name)
     pid, _, tid = ids.decode().rpartition("/")
@@ -309,12 +309,12 @@ def _path(name: str, ids: bytes | None) -> tuple[str, ...]:
 
 
 def _frame(name: str, *, is_file: bool) -> str:
-    """Return what a frame is called; `[vdso]` and its like are files in brackets already."""
+    """Return a frame's name; files such as `[vdso]` are in brackets already."""
     return f"[{name}]" if is_file and not (name[:1] == "[" and name[-1:] == "]") else name
 
 
 def _is_ftrace(head: bytes) -> bool:
-    """Return whether a text is of ftrace, which calls its threads `NAME-TID` and has no ids."""
+    """Return whether it is ftrace text, which names threads `NAME-TID` and has no ids."""
     if _FTRACE_HEAD.match(head):
         return True
     lines = [] if b"# captured on" in head else _lines(head)[:50]
@@ -328,7 +328,7 @@ def _text(name: bytes) -> str:
 
 
 def _lines(text: bytes) -> list[bytes]:
-    """Return the lines that may be headers: not the comments before them, nor frames."""
+    """Return the lines that may be headers: neither comments nor frames."""
     return [
         line.rstrip(b"\r")
         for line in text.split(b"\n")
@@ -337,7 +337,7 @@ def _lines(text: bytes) -> list[bytes]:
 
 
 def _is_timeless(lines: list[bytes]) -> bool:
-    """Return whether lines are those of samples without a time: a header, then frames."""
+    """Return whether these are samples without times: a header, then frames."""
     return any(
         _TIMELESS.fullmatch(line) and _FRAME.fullmatch(after)
         for line, after in itertools.pairwise(lines)
@@ -345,7 +345,7 @@ def _is_timeless(lines: list[bytes]) -> bool:
 
 
 def _clock(head: bytes) -> Clock:
-    """Return the clock that the comments at the head of a text tell of."""
+    """Return the clock described by the comments at the head of a text."""
     host = re.search(rb"^# hostname *: *(\S+)", head, re.MULTILINE)
     kind = re.search(rb"^# clockid: *(\w+)", head, re.MULTILINE)
     wall = re.search(

@@ -1,8 +1,8 @@
-"""What tracepoints print behind their names, as events with fields.
+"""Parses the fields that tracepoints print after their names.
 
-Most print `name=value` with spaces between, syscalls `name: value` with commas. Numbers, also those
-in hexadecimal, are integers; all else is text. What has no names is the field `text`, and what a
-syscall returned is `ret`.
+Most print `name=value` separated by spaces, syscalls `name: value` separated by commas. Decimal and
+hexadecimal numbers become integers, everything else text. Output without names becomes the field
+`text`, and a syscall's return value `ret`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SHORTEST = 4
 
 
 def is_tracepoint(event: str) -> bool:
-    """Return whether an event is one that happens; what is counted has short modifiers at most.
+    """Return whether an event is a tracepoint; counters have only short modifiers after a colon.
 
     >>> is_tracepoint("sched:sched_switch"), is_tracepoint("cpu-clock:ppp")
     (True, False)
@@ -42,7 +42,7 @@ def is_tracepoint(event: str) -> bool:
 
 
 def fields_of(event: str, tail: str) -> dict[str, Any]:
-    """Return the fields of what a tracepoint printed.
+    """Return the fields in the output of a tracepoint.
 
     >>> fields_of("sched:sched_waking", "comm=tab x=1 pid=18 target_cpu=000")
     {'comm': 'tab', 'x': 1, 'pid': 18, 'target_cpu': 0}
@@ -85,10 +85,10 @@ def events_of(trace: Trace, batch: Samples, tails: Sequence[bytes]) -> Events | 
 
 
 def _ids(path: Path) -> tuple[int | None, int | None]:
-    """Return the process and the thread of a path, as far as it says them."""
+    """Return the process and thread ids in a path; None where it has none."""
     return _id(process_id(path) or ""), _id(path[-1])
 
 
 def _id(text: str) -> int | None:
-    """Return an id that fits into 64 bits; None if the text is none."""
+    """Return an id; None if the text is not a number that fits into 64 bits."""
     return int(text) if _ID.fullmatch(text) else None

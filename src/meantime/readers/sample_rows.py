@@ -1,4 +1,4 @@
-"""Samples gathered one by one, as the columns of a batch."""
+"""Collects samples row by row into one batch."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ if TYPE_CHECKING:
 
 __all__ = ["SampleRows", "times_of"]
 
+# Half of the range, so that the sum of two times still fits into 64 bits.
 _LIMIT = 2**62
 _NS_PER_US = 1000
 
 
 def times_of(start_us: int, deltas_us: Sequence[int]) -> Int64s:
-    """Return times in nanoseconds, each so many microseconds after the one before it.
+    """Return times in nanoseconds from a start and the microseconds between them.
 
     >>> times_of(5, [1, 2]).tolist()
     [6000, 8000]
 
     Raises:
-        ValueError: If they are beyond all measure.
+        ValueError: If they do not fit into 64 bits.
     """
     if abs(start_us) + sum(map(abs, deltas_us)) > _LIMIT // _NS_PER_US:
         raise ValueError(start_us)
@@ -35,10 +36,10 @@ def times_of(start_us: int, deltas_us: Sequence[int]) -> Int64s:
 
 
 class SampleRows:
-    """Samples so far; true once there is one.
+    """The samples collected so far; falsy while there are none.
 
     Args:
-        values: The trace's values, where the names of what is counted are added.
+        values: The trace's values, to which the names of events are added.
     """
 
     def __init__(self, values: list[str]) -> None:
@@ -52,14 +53,15 @@ class SampleRows:
         """Add one sample.
 
         Raises:
-            ValueError: If its time or weight is beyond all measure.
+            ValueError: If its time or weight does not fit into 64 bits.
         """
         if max(abs(time_ns), abs(weight)) > _LIMIT:
             raise ValueError(time_ns)
         self._rows.append((time_ns, thread, stack, weight, self._events.code(event)))
 
     def add_run(self, thread: int, time_ns: Int64s, stack: Sequence[int]) -> None:
-        """Add a thread's samples of its own time, each lasting until the next one."""
+        """Add a thread's samples of wall time, each weighted by the time until the next one."""
+        # deltas may be negative
         in_time = np.argsort(time_ns, kind="stable")
         times = time_ns[in_time]
         weight = np.diff(times, append=times[-1:])
@@ -68,7 +70,7 @@ class SampleRows:
             self._rows.append((int(times[i]), thread, stack[row], int(weight[i]), event))
 
     def batch(self) -> Samples:
-        """Return all of them in order of time."""
+        """Return all samples in order of time."""
         columns = np.array(self._rows, np.int64).reshape(-1, 5)
         columns = columns[np.argsort(columns[:, 0], kind="stable")]
         return Samples(

@@ -1,7 +1,7 @@
-"""Opening an input: a file, a pipe or standard input, decompressed by what it holds.
+"""Inputs: a file, a pipe or standard input, decompressed as its first bytes require.
 
-A `Source` hands its bytes out in blocks, in bounded memory however well the input was compressed,
-or whole.
+A `Source` returns its bytes in blocks, in bounded memory whatever the compression ratio, or all at
+once.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["HEAD_BYTES", "Source", "open_source"]
 
 HEAD_BYTES = 1 << 16
 _PIECE_BYTES = 1 << 24
-# Text of traces shrinks to a tenth, at best to a hundredth; beyond this it is a trap.
+# Traces are compressed to a tenth, at best to a hundredth; beyond this it is a zip bomb.
 _MOST_EXPANDED = 300
 _EXPANDED_FREELY = 1 << 30
 STANDARD_INPUT = "standard input"
@@ -37,12 +37,12 @@ class _File(Protocol):
 
 
 class Source:
-    """An input that is open: its name, its beginning, and its bytes, decompressed.
+    """An open input: its name, its beginning, and its decompressed bytes.
 
     Attributes:
-        name: What the user called it; messages begin with it.
-        path: Where it lies, if it is a regular file that can be opened again.
-        stored_bytes: How large it is as stored; None for pipes.
+        name: The name given by the user; error messages begin with it.
+        path: Its path, if it is a regular file that can be opened again.
+        stored_bytes: Its size as stored; None for pipes.
     """
 
     def __init__(
@@ -84,24 +84,24 @@ class Source:
         self.close()
 
     def close(self) -> None:
-        """Close the file behind it; what `whole` gave stays valid."""
+        """Close the file; the results of `text` and `whole` stay valid."""
         if self.name != STANDARD_INPUT:
             self._file.close()
 
     @property
     def read_bytes(self) -> int:
-        """How many bytes, as stored, were read so far."""
+        """The number of bytes read so far, as stored."""
         return self._read_bytes
 
     @property
     def truncated(self) -> bool:
-        """Whether compressed data ended too early; known once everything is read."""
+        """Whether compressed data ended too early; final once everything is read."""
         return self._decompressor is not None and self._decompressor.truncated
 
     def head(self) -> bytes:
-        """Return the first `HEAD_BYTES`, or all if there are fewer; `readinto` gives them too.
+        """Return the first `HEAD_BYTES`, or all if there are fewer; `readinto` returns them again.
 
-        It is to be called before anything is read.
+        Call it before anything else is read.
         """
         pieces = [self._beginning]
         room = HEAD_BYTES - len(self._beginning)
@@ -115,7 +115,7 @@ class Source:
         return self._beginning
 
     def readinto(self, buffer: memoryview) -> int:
-        """Put the next bytes into the buffer and return how many; 0 is the end.
+        """Read the next bytes into the buffer and return how many; 0 at the end.
 
         Raises:
             InputError: If the input cannot be read, or its compressed data are damaged.
@@ -129,7 +129,7 @@ class Source:
         return self._fill(buffer)
 
     def text(self) -> FileText | memoryview:
-        """Return everything by offset: on demand from a file as it is stored, else in memory.
+        """Return random access to all bytes: read on demand from a plain file, otherwise in memory.
 
         It stays valid when the source is closed.
 
@@ -151,7 +151,7 @@ class Source:
                 more than 1 GiB and 300 times what is stored.
         """
         assert not self._taken
-        # Files that the kernel makes up, as those in /proc, have a size of 0.
+        # Files in /proc have a size of 0.
         if self.stored_bytes and self._decompressor is None:
             return self._whole_file(self.stored_bytes)
         pieces: list[memoryview] = []
@@ -162,7 +162,7 @@ class Source:
             self._check_expansion(size)
         if len(pieces) == 1:
             return pieces[0]
-        # Each piece is freed once it is copied, so there is one at most that is there twice.
+        # Each piece is freed once it is copied, so at most one exists twice.
         data = _memory(size)
         at = 0
         for number, piece in enumerate(pieces):
@@ -179,12 +179,13 @@ class Source:
             at += count
         if at < size:
             raise InputError(
-                self.name, f"it became shorter while it was read: {at:,} of {size:,} bytes are left"
+                self.name,
+                f"the file became shorter while it was read: {at:,} of {size:,} bytes are left",
             )
         return data
 
     def _piece(self) -> memoryview:
-        """Return what comes next, as much as a piece holds; empty at the end."""
+        """Return the next piece; empty at the end."""
         data = _memory(_PIECE_BYTES)
         size = 0
         while size < len(data) and (count := self.readinto(data[size:])):
@@ -200,7 +201,7 @@ class Source:
             raise InputError(
                 self.name,
                 f"its {self._read_bytes:,} compressed bytes expand to more than {size:,}, over"
-                f" {_MOST_EXPANDED} times as many: if they are not a trap, decompress them first",
+                f" {_MOST_EXPANDED} times as many: if you trust the file, decompress it first",
             )
 
     def _fill(self, buffer: memoryview) -> int:
@@ -217,7 +218,7 @@ class Source:
         return count
 
     def _read_stored(self) -> bytes:
-        """Return the next stored bytes, enough of them to be recognised; b"" is the end."""
+        """Return the next stored bytes, at least 8 unless the input ends; b"" at the end."""
         block = bytearray(HEAD_BYTES)
         size = 0
         while size < 8 and (count := self._fill_stored(memoryview(block)[size:])):
@@ -226,17 +227,17 @@ class Source:
 
 
 def _memory(size: int) -> memoryview:
-    """Return memory that is written before it is read, so that nobody has to clear it."""
+    """Return uninitialised memory."""
     import numpy as np  # noqa: PLC0415 - recognising a format needs no NumPy
 
     return np.empty(size, np.uint8).data
 
 
 def open_source(path: str | os.PathLike[str]) -> Source:
-    """Return the input at a path, open; `-` is standard input.
+    """Open the input at a path; `-` is standard input.
 
     Raises:
-        InputError: If it is not there, is a directory, or may not be read.
+        InputError: If it does not exist, is a directory, or cannot be read.
     """
     path = os.fspath(path)
     if path == "-":

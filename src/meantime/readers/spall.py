@@ -56,19 +56,19 @@ _AUTO_HEADER = struct.Struct("<QQdQH")
 
 
 def recognises(head: bytes, name: str) -> bool:
-    """Return whether an input beginning like this is a .spall trace, of whatever version."""
+    """Return whether an input begins like a .spall trace of any version."""
     if ".spall" in name and b"\0" in head[:32]:
-        return True  # whatever is wrong with its beginning, it is to be said as of such a trace
+        return True  # so that a damaged header is reported as one of a .spall trace
     return head[:8] in {MAGIC.to_bytes(8, "little"), AUTO_MAGIC.to_bytes(8, "little")}
 
 
 def read(source: Source, options: ReadOptions) -> Trace:
-    """Return the trace; its batches read the records when the first one is asked for.
+    """Return the trace; its first batch reads the whole file.
 
-    All of them are read: what is left out must be known to match begins and ends.
+    The file is always read completely, since begins are matched with their ends.
 
     Raises:
-        InputError: From the batches, if it is not a .spall trace of a version known here.
+        InputError: From the batches, if it is not a .spall trace of a supported version.
     """
     return lazy_trace(source, FORMAT, _batches, options)
 
@@ -83,12 +83,13 @@ def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Bat
     if outcome == spall.UNKNOWN and not options.lenient:
         raise InputError(
             trace.source,
-            f"a record of type {scanner.type} is not one of the format, or does not fit into its "
-            "buffer; use --lenient to read what can be read",
+            f"unknown record type {scanner.type}, or a record that does not fit into its buffer; "
+            "use --lenient to read the rest",
             offset=scanner.stop_offset,
         )
     if outcome != spall.DONE:
         trace.anomalies.add("truncated" if outcome == spall.CUT else "bad_record")
+        # Everything before is valid: a recorder that was killed leaves a file like this.
         trace.facts["read until byte"] = str(scanner.stop_offset)
     elif source.truncated:
         trace.anomalies.add("truncated")
@@ -100,7 +101,7 @@ def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Bat
 def _scan(
     scanner: SpallScanner, text: FileText | memoryview, offset: int, options: ReadOptions
 ) -> int:
-    """Read all that can be read, and return how that ended."""
+    """Scan all blocks, and return the outcome of the last one."""
     size, outcome = BLOCK_BYTES, spall.MORE
     while outcome == spall.MORE:
         outcome = scanner.scan_block(block_of(text, offset, size), offset)
@@ -115,37 +116,46 @@ def _scan(
 
 
 def _read_header(text: FileText | memoryview, trace: Trace) -> tuple[int, int, float]:
-    """Return where the records begin, the scanner's number of the version, and ns a tick."""
+    """Return the offset of the records, the scanner's number of the version, and ns per tick."""
     if len(text) < _HEADER.size:
         raise InputError(
-            trace.source, f"the header has 32 bytes, the file {len(text)}", offset=len(text)
+            trace.source,
+            f"the header has 32 bytes, but the file only {len(text)}",
+            offset=len(text),
         )
     magic, version, unit, must_be_0 = _HEADER.unpack(text[: _HEADER.size])
     if magic not in {MAGIC, AUTO_MAGIC}:
         raise InputError(
-            trace.source, f"a .spall trace begins with {MAGIC:#x}, this with {magic:#x}", offset=0
+            trace.source,
+            f"a .spall trace begins with {MAGIC:#x}, but this file with {magic:#x}",
+            offset=0,
         )
     known = {3} if magic == AUTO_MAGIC else {0, 1, 3}
     if version not in known:
         raise InputError(
             trace.source,
-            f"version {version} of the format is not one of {sorted(known)}: record it anew",
+            f"unsupported version {version} (not one of {sorted(known)}): record the trace again",
             offset=8,
         )
     if not 0 < unit < float("inf"):
-        raise InputError(trace.source, f"a tick of {unit} is no length of time", offset=16)
+        raise InputError(
+            trace.source, f"the duration of a tick is {unit}, not a positive number", offset=16
+        )
     trace.facts["version"] = f"auto {version}" if magic == AUTO_MAGIC else str(version)
     if magic == AUTO_MAGIC:
         return _read_auto_header(text, trace)
     if must_be_0:
         trace.anomalies.add("bad_metadata")
+    # the older versions have microseconds per tick
     return _HEADER.size, version, unit if version == 3 else unit * 1000
 
 
 def _read_auto_header(text: FileText | memoryview, trace: Trace) -> tuple[int, int, float]:
     if len(text) < _AUTO_HEADER.size:
         raise InputError(
-            trace.source, f"the header has 34 bytes, the file {len(text)}", offset=len(text)
+            trace.source,
+            f"the header has 34 bytes, but the file only {len(text)}",
+            offset=len(text),
         )
     _, _, unit_ns, base_address, path_length = _AUTO_HEADER.unpack(text[: _AUTO_HEADER.size])
     offset = _AUTO_HEADER.size + path_length

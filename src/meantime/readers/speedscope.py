@@ -1,7 +1,7 @@
 """speedscope's own JSON: evented profiles as spans, sampled ones as samples.
 
-Each profile becomes a thread. The time of a sample is where the weights before it end, from the
-profile's start; what is not measured in time counts as nanoseconds for that.
+Each profile becomes a thread. The time of a sample is the profile's start plus the weights before
+it; weights that are not times count as nanoseconds there.
 Schema: https://www.speedscope.app/file-format-schema.json
 """
 
@@ -44,11 +44,11 @@ _MALFORMED = (ArithmeticError, AttributeError, IndexError, KeyError, TypeError, 
 
 
 def recognises(head: bytes, name: str) -> bool:
-    """Return whether an input beginning like this is a speedscope file."""
+    """Return whether an input begins like a speedscope file."""
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if not text.startswith(b"{"):
         return False
-    # the schema may stand at the end; then the name tells
+    # the schema may be at the end; then the name decides
     return (
         b"speedscope.app/file-format-schema" in text
         or (b'"profiles"' in text and b'"shared"' in text)
@@ -57,10 +57,10 @@ def recognises(head: bytes, name: str) -> bool:
 
 
 def read(source: Source, options: ReadOptions) -> Trace:
-    """Return the trace; its batches read the whole file when the first one is asked for.
+    """Return the trace; its first batch reads the whole file.
 
     Raises:
-        InputError: From the batches, if it is not such a file.
+        InputError: From the batches, if it is malformed.
     """
     return lazy_trace(source, FORMAT, _batches, options)
 
@@ -73,7 +73,7 @@ def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Bat
         profiles = list(file["profiles"])
     except (KeyError, TypeError):
         raise InputError(
-            source.name, "a speedscope file has shared.frames and profiles, this has not"
+            source.name, "not a speedscope file: shared.frames or profiles are missing"
         ) from None
     trace.title = str(file["name"]) if file.get("name") else None
     trace.values += frames
@@ -86,7 +86,7 @@ def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Bat
         except _MALFORMED:
             if not options.lenient:
                 raise InputError(
-                    source.name, f"profiles[{number}] is not an evented or sampled profile"
+                    source.name, f"profiles[{number}] is malformed, or neither evented nor sampled"
                 ) from None
             trace.anomalies.add("bad_profile")
             continue
@@ -99,7 +99,7 @@ def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Bat
         yield samples.batch()
 
 
-def _read_profile(  # noqa: PLR0917 - what all profiles share
+def _read_profile(  # noqa: PLR0917 - shared by all profiles
     profile: dict[str, Any],
     thread: int,
     frames: list[str],
@@ -114,7 +114,7 @@ def _read_profile(  # noqa: PLR0917 - what all profiles share
     if profile["type"] != "sampled":
         raise ValueError(profile["type"])
     at = _ns(profile.get("startValue", 0), scale)
-    # what is weighed in time is as long as it weighs
+    # weights in a unit of time are durations
     event = "wall" if unit in _NS_PER_UNIT else unit
     found = []
     for stack, weight in zip(profile["samples"], profile["weights"], strict=True):
@@ -125,7 +125,7 @@ def _read_profile(  # noqa: PLR0917 - what all profiles share
         at += weight_ns
     if abs(at) > _LIMIT:
         raise ValueError(at)
-    # all of a profile, or nothing of it
+    # either all samples of a profile are added, or none
     for time_ns, stack, weight_ns in found:
         samples.add(thread, time_ns, stack, weight_ns, event)
     return None
@@ -182,7 +182,7 @@ def _read_events(
 
 
 def _ns(value: object, scale: int) -> int:
-    """Return a time in nanoseconds, to the nearest, without a float on the way."""
+    """Return a time rounded to the nearest nanosecond, computed without floats."""
     exact = Decimal(str(value)) * scale
     if not exact.is_finite() or abs(exact) > _LIMIT:
         raise ValueError(value)

@@ -1,9 +1,9 @@
 """Tables: CSV, or Parquet with the extra `arrow`, of events or of intervals.
 
 Events have the columns `time_ns`, `name` and perhaps `weight`; intervals `start_ns`, `end_ns`,
-`path` and `value`. The first line of a CSV file names the columns, in any order; others are passed
-over. An event is a sample without a stack, an interval a state of the attribute at its path; those
-of one path may not overlap, and between them there is no state.
+`path` and `value`. The first line of a CSV file names the columns, in any order; other columns are
+ignored. An event is a sample without a stack, an interval a state of the attribute at its path.
+Intervals of one path may not overlap; between them there is no state.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ def recognises(head: bytes, name: str) -> bool:
 
 
 def read(source: Source, options: ReadOptions) -> Trace:
-    """Return what a table tells; it is read when its batches are asked for.
+    """Return the trace; its single batch reads the whole table.
 
     Raises:
-        InputError: If a row has no time or ends before it starts, unless `lenient`, if intervals
-            of one path overlap, or if a column is there twice.
+        InputError: From the batches, if a row has no time or ends before it starts, unless
+            `lenient`, if intervals of one path overlap, or if a column occurs twice.
         MissingExtraError: If it is Parquet and pyarrow is not installed.
     """
     return lazy_trace(source, FORMAT, _batches, options)
@@ -69,7 +69,7 @@ def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Bat
 
 
 class _Reading:
-    """The codes that a table's texts have in the trace."""
+    """Reads one table into a trace."""
 
     def __init__(self, trace: Trace, options: ReadOptions) -> None:
         self._trace = trace
@@ -81,7 +81,7 @@ class _Reading:
         self._paths = Interner(trace.paths)
 
     def batches(self, source: Source) -> Iterator[Batch]:
-        """Yield the table's one batch."""
+        """Yield the table's single batch."""
         with source:
             data = source.whole()
         self._options.report_progress(source.read_bytes, source.stored_bytes or 0)
@@ -140,6 +140,7 @@ class _Reading:
         by_path: dict[int, list[tuple[int, int, int]]] = {}
         for row in rows:
             text = paths[row]
+            # a history has no intervals of length 0
             if starts[row] == ends[row]:
                 self._trace.anomalies.add("zero_length_state")
             elif starts[row] <= self._until_ns and (self._keep is None or self._keep(text)):
@@ -157,6 +158,7 @@ class _Reading:
                         f"intervals of {'/'.join(self._trace.paths[code])!r} overlap at {after} ns",
                     )
                 changes.append((start_ns, code, value))
+                # the next interval replaces the end of one that it touches
                 if after != end_ns:
                     changes.append((end_ns, code, -1))
         changes.sort(key=lambda change: change[0])
@@ -172,10 +174,10 @@ class _Reading:
         )
 
     def _good(self, *faults: tuple[npt.NDArray[np.bool_], str]) -> list[int]:
-        """Return the rows that have none of the faults, each given with its reason.
+        """Return the rows without faults; each fault is a mask of rows and its reason.
 
         Raises:
-            InputError: If a row has one, unless they are to be counted.
+            InputError: If a row has a fault, unless reading is lenient.
         """
         bad = np.logical_or.reduce([rows for rows, _ in faults])
         wrong = np.flatnonzero(bad)
@@ -199,12 +201,12 @@ class _Reading:
 def _names(line: str) -> list[str]:
     try:
         return [name.strip() for name in next(csv.reader([line.strip()]), [])]
-    except csv.Error:  # it is no CSV: carriage returns among its bytes, or an endless field
+    except csv.Error:  # not CSV: carriage returns inside a line, or a huge field
         return []
 
 
 def _integers(texts: Sequence[str]) -> tuple[Int64s, npt.NDArray[np.bool_]]:
-    """Return a column of integers, 0 where a text is none, and which rows those are."""
+    """Parse a column of integers; return it with 0 in the rows that are none, and these rows."""
     bad = np.zeros(len(texts), np.bool_)
     try:
         return np.array(texts, np.int64), bad
@@ -219,27 +221,27 @@ def _integers(texts: Sequence[str]) -> tuple[Int64s, npt.NDArray[np.bool_]]:
 
 
 def _times(texts: Sequence[str]) -> tuple[Int64s, npt.NDArray[np.bool_]]:
-    """Return a column of times, and which rows have none; a history needs room on both sides."""
+    """Parse a column of times; return it and the rows whose time a history cannot hold."""
     times, bad = _integers(texts)
     bad |= (times == -_LIMIT - 1) | (times >= _LIMIT - 1)
     return times, bad
 
 
 def _wanted(names: Sequence[str], source: str) -> dict[str, int]:
-    """Return where the columns stand that mean something.
+    """Return the indices of the columns that are read.
 
     Raises:
-        InputError: If one is there twice.
+        InputError: If one occurs twice.
     """
     wanted = {name: at for at, name in enumerate(names) if name in _COLUMNS}
     for name in wanted:
         if names.count(name) > 1:
-            raise InputError(source, f"the table has the column {name} twice")
+            raise InputError(source, f"the column {name} occurs twice")
     return wanted
 
 
 def _csv(data: memoryview, name: str) -> dict[str, Sequence[str]]:
-    """Return the columns of a CSV text by name; a row that is too short has empty fields."""
+    """Return the columns of a CSV text by name; fields missing at the end of a row are empty."""
     text = str(data, "utf-8-sig", "backslashreplace")
     rows = csv.reader(io.StringIO(text, newline=""))
     try:
@@ -251,9 +253,7 @@ def _csv(data: memoryview, name: str) -> dict[str, Sequence[str]]:
             for column, at in wanted.items():
                 columns[column].append(row[at] if at < len(row) else "")
     except csv.Error as error:
-        raise InputError(
-            name, f"it is not CSV that can be read ({error})", line=rows.line_num
-        ) from None
+        raise InputError(name, f"malformed CSV ({error})", line=rows.line_num) from None
     return dict(columns)
 
 
@@ -269,7 +269,7 @@ def _parquet(data: memoryview, name: str) -> dict[str, Sequence[str]]:
         wanted = _wanted(file.schema_arrow.names, name)
         table = file.read(columns=list(wanted))
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise InputError(name, f"it is not a Parquet file that can be read ({error})") from None
+        raise InputError(name, f"malformed Parquet ({error})") from None
     columns: dict[str, Sequence[str]] = {}
     for each in wanted:
         try:

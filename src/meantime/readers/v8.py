@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NodeTree"]
 
-# The node above all; V8 gives it a name, which is no function.
+# The root node, which is not a function.
 _ROOT = "(root)"
 
 
@@ -27,10 +27,10 @@ class NodeTree:
         self._known: dict[int, int] = {}
 
     def add(self, nodes: Iterable[dict[str, Any]]) -> None:
-        """Add nodes as a profile lists them: with `parent`, or with `children`.
+        """Add nodes of a profile, which have either `parent` or `children`.
 
         Raises:
-            AttributeError, TypeError, ValueError: If they are not such nodes.
+            AttributeError, TypeError, ValueError: If they are malformed.
         """
         for node in nodes:
             id_ = int(node["id"])
@@ -42,11 +42,11 @@ class NodeTree:
                 self._parent[int(child)] = id_
 
     def stack(self, node: int) -> int:
-        """Return the stack of a node; `NO_STACK` for the root, and for one that is not there."""
+        """Return the stack of a node; `NO_STACK` for the root and for unknown nodes."""
         chain = []
         while node not in self._known and node in self._name:
             chain.append(node)
-            self._known[node] = NO_STACK  # a node above itself ends there
+            self._known[node] = NO_STACK  # ends a cycle
             node = self._parent.get(node, -1)
         stack = self._known.get(node, NO_STACK)
         for id_ in reversed(chain):

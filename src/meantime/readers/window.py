@@ -1,4 +1,4 @@
-"""The part of a source that is in memory: one block, read on when what it holds is used up."""
+"""The part of a source that is in memory: one block, refilled when it is used up."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
 
 __all__ = ["BLOCK_BYTES", "Window", "lines"]
 
-# A block is copied through the second-level cache rather than mapped: that costs 3 % and a file
-# that somebody cuts short meanwhile ends early instead of ending the process.
+# A block is copied through the second-level cache rather than mapped: that costs 3 %, and a file
+# that is truncated meanwhile ends early instead of killing the process.
 BLOCK_BYTES = 1 << 20
 MAX_RECORD_BYTES = 1 << 30
 
 
 class Window:
-    """Bytes of a source; those at [start, end) of `block` are still to be read.
+    """A block of a source; the bytes at [start, end) of `block` are still to be parsed.
 
     Attributes:
-        source: Where they come from.
-        block: What is in memory.
-        start: Where the next record begins; moved on by who reads.
-        end: Where what was read so far ends.
+        source: The input.
+        block: The buffer.
+        start: The index of the next record; advanced by the parser.
+        end: The index behind the bytes read so far.
     """
 
     def __init__(
@@ -48,10 +48,10 @@ class Window:
         self._progress = progress
 
     def more(self) -> bool:
-        """Read on, keeping what is still to be read; False at the end of the input.
+        """Read more, keeping what is still to be parsed; return False at the end of the input.
 
         Raises:
-            InputError: If a single record is beyond all measure.
+            InputError: If a single record is larger than 1 GiB.
         """
         self._drop(self.start if self._marked is None else self._marked)
         if 2 * self.end > len(self.block):
@@ -73,25 +73,25 @@ class Window:
         return self.end > end
 
     def mark(self) -> None:
-        """Keep everything from `start` on in memory, until `rewind`."""
+        """Keep everything from `start` on in memory until `rewind`."""
         self._marked = self.start
 
     def rewind(self) -> None:
-        """Go back to where `mark` was called."""
+        """Return to where `mark` was called."""
         assert self._marked is not None
         self.start, self._marked = self._marked, None
 
     def line(self, position: int) -> int:
-        """Return the line, from 1, of a position in the block."""
+        """Return the line number, from 1, of an index in the block."""
         return 1 + self._lines + count_lines(self.block, 0, position)
 
     def column(self, position: int) -> int:
-        """Return how many characters, from 1, a position is into what is left of its line."""
+        """Return the column, from 1, of an index, within the part of its line that is in memory."""
         start = self.block.rfind(b"\n", 0, position) + 1
         return 1 + len(self.block[start:position].decode(errors="replace"))
 
     def offset(self, position: int) -> int:
-        """Return how many bytes of the input lie before a position in the block."""
+        """Return the offset in the input of an index in the block."""
         return self._offset + position
 
     def _drop(self, count: int) -> None:
@@ -110,7 +110,7 @@ def lines(source: Source, options: ReadOptions) -> Iterator[bytes]:
     """Yield the lines of an input, without their line feeds, and close it.
 
     Raises:
-        InputError: If it cannot be read, or a line is beyond all measure.
+        InputError: If it cannot be read, or a line is larger than 1 GiB.
     """
     window = Window(source, progress=options.progress)
     with source:

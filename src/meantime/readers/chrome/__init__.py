@@ -1,8 +1,8 @@
-"""Chrome Trace Event JSON: what Chrome, Perfetto, PyTorch, JAX, clang, node and VizTracer write.
+"""Chrome Trace Event JSON, as Chrome, Perfetto, PyTorch, JAX, clang, node and VizTracer write it.
 
 All phases of the format: complete, begun and ended spans; instants, counters, async spans, flows,
 objects, metadata, samples and V8 profiles. Not shown, but counted: memory dumps (V, v), clock syncs
-(c) and contexts. The text stays where it is: arguments are places in it.
+(c) and contexts. Arguments stay in the file: columns have their offsets and lengths.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ FORMAT = "chrome"
 
 
 def recognises(head: bytes, name: str) -> bool:
-    """Return whether an input beginning like this is a Chrome trace: by content, not by name."""
+    """Return whether an input begins like a Chrome trace."""
     del name
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if text.startswith(b"["):
         inside = text[1:].lstrip()
         return not inside or inside.startswith((b"{", b"]", b","))
-    # the events may stand behind any number of other keys
+    # the events may be behind any number of other keys
     return text.startswith(b"{")
 
 
 def read(source: Source, options: ReadOptions) -> Trace:
-    """Return the trace; its batches scan the text when the first one is asked for.
+    """Return the trace; its first batch scans the whole text.
 
-    All of the text is read: what is left out must be known to match begins and ends.
+    The text is always read completely, since begins are matched with their ends.
 
     Raises:
         InputError: From the batches, if the text is not a Chrome trace.
@@ -75,6 +75,7 @@ def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Bat
     read_header(top, text, trace)
     names = _decoded(scanner.names, trace)
     categories = _decoded(scanner.categories, trace)
+    # the scanner's codes of names become the trace's codes of values: no column is translated
     trace.values = names.texts
     trace.categories = categories.texts
     threads = scanner.threads()

@@ -1,7 +1,7 @@
-"""Async events: spans of an operation rather than of a thread, in a track per id.
+"""Async events: spans of an operation rather than of a thread, on a track per id.
 
-An end ends the latest begin of its name in its track; ids are the process's own unless they say
-`global`. Steps and async instants are points of the track.
+An end closes the latest begin of its name on its track. Ids are local to the process unless they
+are `global`. Steps and async instants are points on the track.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _spans(
     begins: np.ndarray[tuple[int], np.dtype[np.bool_]],
     ends: np.ndarray[tuple[int], np.dtype[np.bool_]],
 ) -> Iterator[Batch]:
-    """Yield the spans: all of a track and name match among themselves, whatever else is open."""
+    """Yield the spans: begins and ends match within their track and name."""
     pairs = np.stack([track, records.name[rows]]).astype(np.int64)
     _, inverse = np.unique(pairs[0] << 32 | pairs[1], return_inverse=True)
     key = inverse.astype(np.int32).reshape(-1)
@@ -111,6 +111,7 @@ def _spans(
         backwards=np.zeros(len(last_of_key), np.bool_),
         anomalies=records.trace.anomalies,
     )
+    # operations on one track may overlap, so their nesting follows from the times
     flags &= ~np.uint8(SpanFlag.STRUCTURED)
     if len(begun):
         arguments = records.arguments_at(begun)
@@ -128,7 +129,7 @@ def _spans(
 
 
 def _point_names(records: Records, rows: Rows) -> Int32s:
-    """Return what each point is called: its step if it names one, else its event's name."""
+    """Return the name of each point: its step if it has one, otherwise its event's name."""
     names = records.name[rows].copy()
     values = Interner(records.trace.values)
     for i, row in enumerate(rows.tolist()):

@@ -1,4 +1,4 @@
-"""Counter events: one numeric attribute per series, of its process."""
+"""Counter events: a numeric attribute of the process per series."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def read_counters(records: Records) -> Iterator[Batch]:
             continue
         name = records.name_of(row)
         if records.id[row] >= 0:
-            # one counter per id, as the format has it
+            # the format defines one counter per id
             name = f"{name}[{records.entities.ids[records.id[row]]}]"
         process = records.entities.pid[records.thread[row]]
         for key, raw in arguments.items():
@@ -45,6 +45,7 @@ def read_counters(records: Records) -> Iterator[Batch]:
     if not series:
         return
     records.trace.lanes.append(LaneDeclaration(COUNTER_PATTERN, kind="counter", label="Counters"))
+    # a batch has one type: integers stay exact unless their series has a fraction
     for dtype, wanted in ((np.int64, True), (np.float64, False)):
         chosen = {
             entity: pair

@@ -1,4 +1,4 @@
-"""Processes, threads and what else events happen to, as paths of the trace."""
+"""Processes, threads and other entities of events, as paths of the trace."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ __all__ = ["Entities"]
 
 
 class Entities:
-    """Gives a path its code in the trace, when it is first asked for.
+    """Codes of paths in the trace, assigned at their first use.
 
     Attributes:
-        ids: What the codes of pid, tid, id and scope stand for.
+        ids: The texts of pid, tid, id and scope by the scanner's codes.
         pid: Per thread of the scanner, the text of its pid.
         tid: Per thread of the scanner, the text of its tid.
     """
@@ -36,19 +36,19 @@ class Entities:
         self._paths = Interner(trace.paths)
 
     def code(self, path: Path) -> int:
-        """Return the code of a path, a new one if it was not seen before."""
+        """Return the code of a path, assigning a new one if necessary."""
         return self._paths.code(path)
 
     def thread(self, thread: int) -> int:
-        """Return the code of a thread of the scanner."""
+        """Return the code of one of the scanner's threads."""
         return self.code(thread_path(self.tid[thread], self.pid[thread]))
 
     def process(self, thread: int) -> int:
-        """Return the code of the process of a thread of the scanner."""
+        """Return the code of the process of one of the scanner's threads."""
         return self.code(process_path(self.pid[thread]))
 
     def threads(self, column: Int32s) -> Int32s:
-        """Return a column of the scanner's threads as one of entity codes."""
+        """Convert a column of the scanner's threads to entity codes."""
         codes = np.full(len(self.pid), -1, np.int32)
         for thread in gather.seen(column).tolist():
             codes[thread] = self.thread(thread)

@@ -1,8 +1,8 @@
 """Flow events as links: from the latest departure of a flow to each arrival.
 
-First version: s begins a flow, t steps on, f ends it, told apart by category, name and id. Second:
-spans with a `bind_id` that flows out of one and into another. A flow binds to the thread and time
-of its event; which span that is in, a query finds.
+Version 1: s begins a flow, t continues it, f ends it; flows are distinguished by category, name and
+id. Version 2: a `bind_id` flows out of one span and into another. A flow binds to the thread and
+time of its event; queries find the span there.
 """
 
 from __future__ import annotations
@@ -55,9 +55,8 @@ def _links(
 ) -> Iterator[Batch]:
     grouped = np.argsort(key, kind="stable")
     rows, key, leaves, arrives = rows[grouped], key[grouped], leaves[grouped], arrives[grouped]
-    place = np.arange(len(rows))
     # the latest departure before each row, its own not counted
-    latest = np.maximum.accumulate(np.where(leaves, place, -1))
+    latest = np.maximum.accumulate(np.where(leaves, np.arange(len(rows)), -1))
     before = np.concatenate([[-1], latest[:-1]])
     linked = arrives & (before >= 0)
     linked[linked] &= key[before[linked]] == key[linked]

@@ -1,4 +1,4 @@
-"""The keys beside the events: when the trace was taken, and what it says of itself."""
+"""The keys beside the events: the trace's title, clock and facts."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 __all__ = ["read_header"]
 
-# What is longer is kept as it stands: reading it would take long, and nothing asks for its parts.
+# Longer values are kept as text: parsing them takes long, and nothing uses their parts.
 _LONGEST_READ_BYTES = 4096
 _LIMIT_NS = 2**62
 
 
 def read_header(top: list[tuple[bytes, int, int]], text: Sliceable, trace: Trace) -> None:
-    """Keep these keys as the trace's facts, its title, and UTC at its origin if it says so."""
+    """Store these keys as facts, and those that are known as title and clock."""
     for key, offset, length in top:
         name = decode(key)
         if name in {"samples", "stackFrames"}:
@@ -38,10 +38,10 @@ def read_header(top: list[tuple[bytes, int, int]], text: Sliceable, trace: Trace
         if name == "traceName" and isinstance(value, str):
             trace.title = value
         if name == "baseTimeNanoseconds" and type(value) is int and abs(value) < _LIMIT_NS:
-            # what PyTorch's events count from
+            # the origin of PyTorch's times
             trace.clock = replace(trace.clock, kind="realtime", utc_at_origin_ns=value)
         if name == "beginningOfTime" and type(value) is int and abs(value) < _LIMIT_NS // 1000:
-            # what clang's count from, in microseconds
+            # the origin of clang's times, in microseconds
             trace.clock = replace(trace.clock, kind="realtime", utc_at_origin_ns=value * 1000)
         if name == "host_name" and isinstance(value, str):
             trace.clock = replace(trace.clock, host=value)

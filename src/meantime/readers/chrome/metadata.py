@@ -1,4 +1,4 @@
-"""Metadata events: what processes and threads are called, and in which order they are wanted."""
+"""Metadata events: names, labels and display order of processes and threads."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["read_metadata"]
 
 
 def read_metadata(records: Records) -> None:
-    """Put names, labels and sort indices into the trace; keep other facts by their names."""
+    """Store names, labels and sort indices in the trace, and everything else as facts."""
     for row in records.rows("M").tolist():
         name = records.name_of(row)
         arguments = records.arguments_of(row)
@@ -40,7 +40,7 @@ def _keep(records: Records, row: int, name: str, arguments: dict[str, Any]) -> b
 
 
 def _keep_fact(records: Records, thread: int, name: str, arguments: dict[str, Any]) -> None:
-    """Keep a fact under its name, or that and its process where another says otherwise."""
+    """Store a fact under its name, with the process added if another value has that name."""
     value = next(iter(arguments.values())) if len(arguments) == 1 else arguments
     text = str(value) if isinstance(value, str | int | float) else json.dumps(value)
     if records.trace.facts.setdefault(name, text) != text:
@@ -49,6 +49,6 @@ def _keep_fact(records: Records, thread: int, name: str, arguments: dict[str, An
 
 def _integer(value: object) -> int | None:
     try:
-        return int(value)  # type: ignore[call-overload, no-any-return]  # anything may stand there
+        return int(value)  # type: ignore[call-overload, no-any-return]  # any JSON value is possible
     except (TypeError, ValueError, OverflowError):
         return None

@@ -1,4 +1,4 @@
-"""Object events: an object is alive from its N, or its first snapshot O, until its D."""
+"""Object events: an object is alive from its creation N or first snapshot O until its D."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def read_objects(records: Records) -> Iterator[Batch]:
 
 
 def _never_alive(entities: list[int], phases: list[int]) -> int:
-    """Return how many deletions are of what is not alive; both lists are in order of time."""
+    """Count the deletions of objects that are not alive; both lists are in order of time."""
     alive: set[int] = set()
     strays = 0
     for entity, phase in zip(entities, phases, strict=True):

@@ -1,4 +1,4 @@
-"""What the scanner does with each phase, and the names of what it finds odd or wrong."""
+"""The kinds of phases, and the names of the scanner's oddities and errors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ DEFAULT_ID = b"0"
 
 
 def _kinds() -> bytes:
-    """Return the kind of each phase by its letter's code."""
+    """Return a kind for each byte that a phase's letter may be."""
     kinds = bytearray([chrome.UNKNOWN] * 256)
     for letters, kind in (
         (b"X", chrome.COMPLETE),
@@ -47,12 +47,12 @@ ODDITIES = (
 # By the scanner's FAULT_ constants.
 FAULTS = (
     "an event's key is a string in double quotes",
-    "a colon is missing behind an event's key",
-    "a value is missing behind an event's key",
+    "a colon is missing after an event's key",
+    "a value is missing after an event's key",
     "an event, a comma or the closing bracket is missing",
     "a key of the trace is a string in double quotes",
-    "a colon is missing behind a key of the trace",
-    "a value is missing behind a key of the trace",
+    "a colon is missing after a key of the trace",
+    "a value is missing after a key of the trace",
     "the file is empty",
     "a Chrome trace begins with [ or {",
 )

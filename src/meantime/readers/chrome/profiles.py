@@ -1,4 +1,4 @@
-"""Samples in a trace: V8 profiles (P events), and `samples` with `stackFrames` beside events."""
+"""Samples in a trace: V8 profiles (P events), and the keys `samples` and `stackFrames`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MALFORMED = (ArithmeticError, AttributeError, KeyError, RecursionError, TypeErr
 def read_profiles(
     records: Records, top: list[tuple[bytes, int, int]], text: Sliceable
 ) -> Samples | None:
-    """Return the samples of both kinds, and give the trace its stacks; None if there are none."""
+    """Return the samples of both kinds and set the trace's stacks; None if there are none."""
     stacks = StackTableBuilder()
     samples = SampleRows(records.trace.values)
     _read_v8(records, stacks, samples)
@@ -120,11 +120,11 @@ def _read_legacy(
 def _frame_stack(
     frame: str, frames: dict[str, Any], known: dict[str, int], stacks: StackTableBuilder
 ) -> int:
-    """Return the stack of a frame, whose callers are other frames."""
+    """Return the stack of a frame, following its parents."""
     chain: list[str] = []
     while frame not in known:
         chain.append(frame)
-        known[frame] = NO_STACK  # a frame that calls itself ends there
+        known[frame] = NO_STACK  # ends a cycle
         parent = frames[frame].get("parent")
         if parent is None:
             break

@@ -1,4 +1,4 @@
-"""Which program wrote a trace, by what only that one writes."""
+"""Detects the program that wrote a trace."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["program_of"]
 
 
 def program_of(facts: Mapping[str, str], names: Collection[str]) -> str | None:
-    """Return the program that a trace with these facts and names of threads is of, if it tells.
+    """Return the program that wrote a trace with these facts and thread names; None if unknown.
 
     >>> program_of({"viztracer_metadata": '{"version": "1.1.1"}'}, [])
     'VizTracer 1.1.1'

@@ -1,4 +1,4 @@
-"""Events that are no spans of a thread: instants, counters, async spans, flows, objects."""
+"""Events other than spans of threads: instants, counters, async spans, flows, objects."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ __all__ = ["Records", "Rows", "read_records"]
 
 Rows: TypeAlias = "npt.NDArray[np.intp]"
 
-# made once: `json.loads` makes one for every text that is not strict
+# `json.loads` creates a decoder per call if it is not strict
 _DECODER = json.JSONDecoder(strict=False)
 _SHOWN = "iIRCbneSTpFstfNODPMXB"
 
 
 class Records:
-    """The scanner's records in order of time, as they came where times are equal.
+    """The scanner's records, sorted by time; equal times stay in the order of the file.
 
     Attributes:
-        time_ns: When; 0 for metadata, which may have no time.
-        thread: The scanner's thread.
-        name: Index into the trace's values, the empty name where there is none.
+        time_ns: The times; 0 for metadata without a time.
+        thread: The scanner's threads.
+        name: Index into the trace's values; that of the empty string where there is no name.
         category: Index into the trace's categories, or -1.
         id: Index into `entities.ids`, or -1.
         scope: Index into `entities.ids`, or -1.
-        phase: The letter.
+        phase: The phase's letter.
         flags: The scanner's FLOW_IN and FLOW_OUT.
-        reach: The letter of an instant's scope, 0 if none.
-        trace: What is being read.
+        reach: The letter of an instant's scope; 0 if it has none.
+        trace: The trace being read.
         entities: Its paths.
     """
 
@@ -74,11 +74,11 @@ class Records:
         self.entities = entities
 
     def rows(self, letters: str) -> Rows:
-        """Return the places of the records of these phases."""
+        """Return the rows with one of these phases."""
         return np.flatnonzero(self.is_phase(letters))
 
     def is_phase(self, letters: str) -> npt.NDArray[np.bool_]:
-        """Return which records are of one of these phases."""
+        """Return a mask of the records with one of these phases."""
         return np.isin(self.phase, np.frombuffer(letters.encode(), np.uint8))
 
     def name_of(self, row: int) -> str:
@@ -87,11 +87,11 @@ class Records:
         return name
 
     def arguments_at(self, rows: Rows) -> Arguments:
-        """Return where the arguments of these records are."""
+        """Return the arguments of these records, not decoded."""
         return Arguments(self.arguments.offset[rows], self.arguments.length[rows])
 
     def arguments_of(self, row: int) -> object:
-        """Return a record's decoded arguments; None if they cannot be read."""
+        """Return a record's decoded arguments; None if they are malformed."""
         offset, length = int(self.arguments.offset[row]), int(self.arguments.length[row])
         return _json(self.trace.text.read(offset, length) or b"{}")
 
@@ -117,7 +117,7 @@ def _read_points(records: Records) -> Iterator[Batch]:
     rows = records.rows("iIR")
     if not len(rows):
         return
-    # marks have no scope: they belong to their thread
+    # R events have no scope: they belong to their thread
     reach = np.where(records.phase[rows] == ord("R"), ord("t"), records.reach[rows])
     thread = records.thread[rows]
     entity = np.empty(len(rows), np.int32)

@@ -1,4 +1,4 @@
-"""Complete events, and begins with their ends, as one batch of spans."""
+"""Complete events and matched begins as one batch of spans."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["add_end_arguments", "name_or_empty", "read_spans"]
 
 
 def name_or_empty(names: Strings, column: Int32s) -> Int32s:
-    """Return a column of names in which no name is the empty name."""
+    """Convert a column of the scanner's names; missing names become the empty string."""
     mapped = names.map(column)
     if not len(mapped) or mapped.min() >= 0:
         return mapped
@@ -75,7 +75,7 @@ def add_end_arguments(
 ) -> None:
     """Merge the arguments of ends into those of the spans they closed.
 
-    Of a key that both have, the end's value counts.
+    If both have a key, the end's value is used.
     """
     for end in np.flatnonzero((of_ends.length > 0) & (closed >= 0)):
         span = closed[end]
@@ -92,7 +92,7 @@ def add_end_arguments(
 
 
 def _merged(begin: bytes, end: bytes) -> bytes:
-    """Return two objects as one, in which a repeated key's last value counts; others as a list."""
+    """Join two JSON objects, of whose repeated keys the last counts; other values as a list."""
     first, second = begin.strip(), end.strip()
     if not (first.startswith(b"{") and second.startswith(b"{")):
         return b"[%b,%b]" % (first, second)

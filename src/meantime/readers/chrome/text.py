@@ -1,4 +1,4 @@
-"""The strings of a JSON text, which the scanner leaves as they stand, decoded once each."""
+"""Decodes the strings of a JSON text, which the scanner returns undecoded."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ __all__ = ["Strings", "decode", "decode_all"]
 
 
 class Strings(NamedTuple):
-    """Distinct strings, and which of them each raw one became.
+    """Distinct decoded strings, and the index of each raw string in them.
 
     Attributes:
         texts: The strings.
-        codes: Raw code to index into `texts`; None if they are the same.
-        undecodable: How many were not UTF-8.
+        codes: Index into `texts` by raw code; None if they are equal.
+        undecodable: The number of strings that are not UTF-8.
     """
 
     texts: list[str]
@@ -31,17 +31,16 @@ class Strings(NamedTuple):
     undecodable: int
 
     def map(self, raw: Int32s) -> Int32s:
-        """Return a column of raw codes as one of indices into `texts`; -1 stays -1."""
+        """Convert a column of raw codes to indices into `texts`; -1 stays -1."""
         if self.codes is None:
             return raw
         return np.where(raw < 0, np.int32(-1), self.codes[raw])
 
 
 def decode(raw: bytes) -> str:
-    r"""Return the string that stands between two quotes of a JSON text, whatever it holds.
+    r"""Decode the text between two quotes of a JSON string, even if it is malformed.
 
-    Escapes that JSON does not have stay as they are; what is not UTF-8, and half of a surrogate
-    pair, becomes U+FFFD.
+    Invalid escapes are kept; invalid UTF-8 and lone surrogates become U+FFFD.
 
     >>> decode(b'a\\u00e9\\n'), decode(b'C:\\dir')
     ('aé\n', 'C:\\dir')
@@ -58,7 +57,7 @@ def decode(raw: bytes) -> str:
 
 
 def decode_all(raw: Sequence[bytes]) -> Strings:
-    """Return the strings of a scanner's table, equal ones once."""
+    """Decode the strings of a scanner's table and merge equal ones."""
     texts = [decode(text) for text in raw]
     undecodable = sum("\ufffd" in text for text in texts)
     distinct: list[str] = []

@@ -1,7 +1,7 @@
-"""Statemap input: JSON payloads one after another, as the first statemap program takes them.
+"""Statemap input: concatenated JSON payloads, as the original statemap program reads them.
 
-<https://github.com/oxidecomputer/statemap> describes the format. Beyond it, this reader takes
-metadata anywhere, times as numbers, states by name, and a numeric `value` with a datum.
+<https://github.com/oxidecomputer/statemap> describes the format. In addition, this reader accepts
+metadata anywhere, times as numbers, states by name, and a numeric `value` in a datum.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ FORMAT = "statemap"
 
 _TOKEN = re.compile(rb'"((?:[^"\\]|\\.)*)"(\s*:)?|[{}\[\]]')
 _KEYS = {*METADATA_KEYS, "time", "entity", "state", "tag", "event", "target", "description"}
-_TELLING = {"states", "entityKind", "state", "entity"}
+_DISTINCTIVE_KEYS = {"states", "entityKind", "state", "entity"}
 
 
 def recognises(head: bytes, name: str) -> bool:
-    """Return whether an input that begins like this is a statemap.
+    """Return whether an input begins like a statemap.
 
     >>> recognises(b'{"start": [0, 0], "states": {', "x"), recognises(b'{"traceEvents": [', "x")
     (True, False)
@@ -36,13 +36,13 @@ def recognises(head: bytes, name: str) -> bool:
     if not text.startswith((b"{", b"[")):
         return False
     keys = _keys_of_first_object(text)
-    return bool(keys & _TELLING) or (
+    return bool(keys & _DISTINCTIVE_KEYS) or (
         ".statemap" in name.lower() and (not keys or bool(keys & _KEYS))
     )
 
 
 def _keys_of_first_object(text: bytes) -> set[str]:
-    """Return the keys at the top of the first object, as far as it can be seen."""
+    """Return the keys at the top level of the first object, as far as it is in `text`."""
     keys: set[str] = set()
     depth = 0
     for match in _TOKEN.finditer(text):
@@ -59,7 +59,7 @@ def _keys_of_first_object(text: bytes) -> set[str]:
 
 
 def defined_states(source: Source) -> tuple[State, ...] | None:
-    """Return the states that the beginning of an input defines; None if it does not, or is odd."""
+    """Return the states defined at the beginning of an input; None if there are none there."""
     from meantime.errors import InputError  # noqa: PLC0415 - as below
     from meantime.readers.contract import ReadOptions  # noqa: PLC0415 - as below
     from meantime.readers.source import Source  # noqa: PLC0415 - as below
@@ -77,11 +77,11 @@ def defined_states(source: Source) -> tuple[State, ...] | None:
 
 
 def read(source: Source, options: ReadOptions) -> Trace:
-    """Return the trace that a statemap file tells; it is read while its batches are consumed.
+    """Return the trace; it is read while its batches are consumed.
 
-    Consuming them raises `InputError` at the first payload that cannot be, unless reading is
-    lenient. What is later than `until_ns` is left out unchecked, as the first statemap program does
-    with what is beyond its window; the bounds still reach to the last datum.
+    Consuming them raises `InputError` at the first malformed payload, unless reading is lenient.
+    Data later than `until_ns` are left out unchecked, as the original statemap program does with
+    data behind its window; the bounds still include the last datum.
     """
     from meantime.readers.statemap.reader import (  # noqa: PLC0415 - recognising needs no NumPy
         reader_for,

@@ -1,4 +1,4 @@
-"""The metadata of a statemap: what its payloads may say about the whole, and how it is checked."""
+"""Checks and collects the metadata of a statemap."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ _SHOWN = 60
 
 
 class IllegalError(ValueError):
-    """A payload says what it may not; the message is the reason."""
+    """A payload is invalid; the message is the reason."""
 
 
 class Pairs(list[tuple[str, Any]]):
-    """A JSON object as it was written: keys in order, and twice where they stand twice."""
+    """The members of a JSON object in order, with repeated keys."""
 
 
 def decode(text: str) -> Any:
-    """Return what JSON that the kernel checked means, with objects as `Pairs`."""
+    """Decode JSON that the kernel has checked, with objects as `Pairs`."""
     return json.loads(text, object_pairs_hook=Pairs, parse_int=_integer)
 
 
 def _integer(digits: str) -> int | float:
-    # -0 is a floating-point number to the first statemap program, too, and so no time and no state
+    # the original statemap program reads -0 as a float too, so it is neither a time nor a state
     return int(digits) if digits != "-0" else -0.0
 
 
 def quoted(value: Any) -> str:
-    """Return a value as JSON writes it, cut where it is too long for a message."""
+    """Return a value as JSON, shortened for messages."""
     text = json.dumps(_plain(value), ensure_ascii=False)
     return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
 
@@ -55,46 +55,46 @@ def _plain(value: Any) -> Any:
 
 
 def is_metadata(record: Any) -> bool:
-    """Return whether a payload speaks of the whole trace, rightly or not."""
+    """Return whether a payload has any key of metadata."""
     return isinstance(record, Pairs) and any(key in METADATA_KEYS for key, _ in record)
 
 
 class Metadata:
-    """What was said so far about the whole trace, by any number of payloads.
+    """The metadata so far, from any number of payloads.
 
     Attributes:
-        states: The state table in order of value, once it is known.
+        states: The state table in order of value; None until it was read.
     """
 
     def __init__(self, given: dict[str, Any] | None = None) -> None:
-        """Begin with nothing said, or with what was said elsewhere."""
+        """Begin empty, or with the metadata of another reader."""
         self.given: dict[str, Any] = dict(given or {})
         self.states: tuple[State, ...] | None = self.given.get("states")
 
     def add(self, payload: Pairs) -> None:
-        """Take what one payload says.
+        """Add the metadata in one payload.
 
         Raises:
-            IllegalError: If it says something twice, or something that is no metadata.
+            IllegalError: If it repeats a key, or has one that is not of metadata.
         """
         given: dict[str, Any] = {}
         for key, value in payload:
             if key not in METADATA_KEYS:
                 raise IllegalError(
-                    f"unknown metadata key {quoted(key)}: there are {', '.join(METADATA_KEYS)}"
+                    f"unknown metadata key {quoted(key)}: expected {', '.join(METADATA_KEYS)}"
                 )
             if key in given or key in self.given:
-                raise IllegalError(f'the metadata give "{key}" twice')
+                raise IllegalError(f'metadata key "{key}" occurs twice')
             given[key] = _CHECKS[key](value)
         self.given |= given
         self.states = self.given.get("states")
 
     @property
     def missing(self) -> str | None:
-        """What is still wanted, as a reason; None if all is there."""
+        """The reason why the metadata are incomplete; None if they are not."""
         for key in ("states", "start"):
             if key not in self.given:
-                return f'missing metadata payload: "{key}" is given nowhere'
+                return f'missing metadata payload: "{key}" is not given'
         return None
 
     @property
@@ -139,7 +139,7 @@ def _optional(key: str, value: Any) -> str | None:
 def _states(value: Any) -> tuple[State, ...]:
     if not isinstance(value, Pairs):
         raise IllegalError(f'"states" is {quoted(value)}, not an object')
-    states = {name: _state(name, said) for name, said in value}
+    states = {name: _state(name, given_value) for name, given_value in value}
     if not states:
         raise IllegalError('"states" defines no state')
     by_value: dict[int, State] = {}
@@ -158,17 +158,19 @@ def _states(value: Any) -> tuple[State, ...]:
     return tuple(by_value[value] for value in sorted(by_value))
 
 
-def _state(name: str, said: Any) -> State:
-    if not isinstance(said, Pairs):
-        raise IllegalError(f"state {quoted(name)} is {quoted(said)}, not an object with a value")
+def _state(name: str, given_value: Any) -> State:
+    if not isinstance(given_value, Pairs):
+        raise IllegalError(
+            f"state {quoted(name)} is {quoted(given_value)}, not an object with a value"
+        )
     given: dict[str, Any] = {}
-    for key, value in said:
+    for key, value in given_value:
         if key not in ("value", "color"):
             raise IllegalError(
-                f"state {quoted(name)} has an unknown key {quoted(key)}: there are value and color"
+                f"state {quoted(name)} has an unknown key {quoted(key)}: expected value or color"
             )
         if key in given:
-            raise IllegalError(f'state {quoted(name)} gives "{key}" twice')
+            raise IllegalError(f'state {quoted(name)} has "{key}" twice')
         given[key] = value
     if "value" not in given:
         raise IllegalError(f"state {quoted(name)} has no value")

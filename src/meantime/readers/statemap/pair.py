@@ -1,9 +1,9 @@
-"""Two threads for one input, and what they read is what one would have read.
+"""Scans one input with two threads, with the same result as one.
 
-A block is cut at a line that begins with an object, about in its middle. While the scanner reads
-the first part, another reads the second, as a guess: the line may lie inside a payload. It does not
-if the first part ends exactly there, and then what the other read is taken over; else it is
-thrown away. Nothing that is odd is taken over, so errors come from the one scanner alone.
+A block is split near its middle at a line that begins with an object. While the scanner reads the
+first part, a helper reads the second one speculatively, since that line may be inside a payload. If
+the first part ends exactly there, the helper's columns are absorbed, otherwise they are discarded.
+Oddities are never absorbed, so all errors come from the one scanner.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Pair:
         self._new_helper = new_helper
         self._helper = new_helper()
         self._pool = ThreadPoolExecutor(1)
-        # Where the helper began what was not taken over yet; 0 if there is nothing.
+        # Where the part of the helper begins that is not absorbed yet; 0 if there is none.
         self._middle = 0
 
     def close(self) -> None:
@@ -40,7 +40,7 @@ class Pair:
         self._pool.shutdown()
 
     def scan(self, window: Window) -> int:
-        """Read what is in the window, move its start on, and return a `Stop`."""
+        """Scan the window, advance its start, and return a `Stop`."""
         if self._middle:
             stop = self._scan_to(window, self._middle)
         else:

@@ -1,4 +1,4 @@
-"""Reads a statemap: drives the scanner, and does what is not a hot loop."""
+"""Reads a statemap: runs the scanner, and handles what is rare."""
 
 from __future__ import annotations
 
@@ -50,17 +50,17 @@ PAIR_FROM_BYTES = 64 << 20
 PAIR_BLOCK_BYTES = 8 << 20
 _DECODER = json.JSONDecoder()
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-# Where a payload may begin after broken JSON: an object on a line of its own, or what directly
-# follows the end of an array or object, which inside JSON needs a comma; after something that is
-# neither, any object or array.
+# Where a payload may begin after broken JSON: an object at the beginning of a line, or a bracket
+# directly after the end of an array or object, which inside JSON needs a comma. After broken text
+# outside of brackets: any object or array.
 _NEXT_PAYLOAD = re.compile(rb"\n[ \t\r]*\{|[}\]][ \t\r\n]*[{\[]")
 _ANY_PAYLOAD = re.compile(rb"[{\[]")
 
 
 def reader_for(source: Source, options: ReadOptions) -> Reader:
-    """Return what reads a source; two threads do, if it is large enough to be worth it."""
+    """Return a reader for a source, with two threads if the source is large."""
     large = (source.stored_bytes or 0) >= PAIR_FROM_BYTES
-    # What is odd is found by one thread, so two would only be in each other's way.
+    # Oddities are handled by one thread alone, so a second one would only wait.
     paired = large and not options.lenient and options.keep is None and _processors() > 1
     block_bytes = PAIR_BLOCK_BYTES if paired else BLOCK_BYTES
     window = Window(source, block_bytes=block_bytes, progress=options.progress)
@@ -74,10 +74,10 @@ def _processors() -> int:
 
 
 class Reader:
-    """Reads what is behind a window into one trace.
+    """Reads the input of a window into one trace.
 
     Attributes:
-        trace: What is read; it grows while its batches are consumed.
+        trace: The trace; it grows while its batches are consumed.
     """
 
     def __init__(
@@ -103,13 +103,13 @@ class Reader:
         if ahead:
             self._scanner.define_states(None)
         self._weighed = False
-        # By the scanner's codes, the trace's: of entities only if some are left out.
+        # The trace's codes by the scanner's; for entities only if some are left out.
         self._path_codes: list[int] = []
         self._event_codes: list[int] = []
         self._values = Interner(self.trace.values)
-        # The first metadata that lenient reading skipped: the line, and why.
+        # The line of the first metadata that lenient reading skipped, and the reason.
         self._skipped_metadata: tuple[int, str] | None = None
-        # Times of events that were after the last datum when they were read.
+        # Times of events that were later than any datum read before them.
         self._late_points: list[Int64s] = []
 
     def _batches(self) -> Iterator[Batch]:
@@ -120,7 +120,7 @@ class Reader:
             self._finish()
 
     def _read(self) -> Iterator[Batch]:
-        """Yield the batches; a reader that looks ahead stops as soon as it knows the states."""
+        """Yield the batches; a reader that looks ahead stops at the states."""
         window, scanner = self._window, self._scanner
         window.more()
         if window.offset(0) == 0 and window.block.startswith(_BYTE_ORDER_MARK):
@@ -149,7 +149,7 @@ class Reader:
         yield from self._take_batches()
 
     def _scan(self) -> int:
-        """Read what is in the window, move its start on, and return a `Stop`."""
+        """Scan the window, advance its start, and return a `Stop`."""
         if self._pair is not None:
             return self._pair.scan(self._window)
         stop = self._scanner.scan(self._window.block, self._window.start, self._window.end)
@@ -157,7 +157,7 @@ class Reader:
         return stop
 
     def _look_ahead(self) -> tuple[State, ...]:
-        """Return the states, which stand further down in the input than what needs them."""
+        """Return the states, which are defined after the first data."""
         path = self._window.source.path
         if path is not None:
             with open_source(path) as source:
@@ -178,7 +178,7 @@ class Reader:
         return self._states
 
     def _why_missing(self) -> str:
-        """Return what may be the cause of metadata that are missing."""
+        """Return a possible cause of missing metadata."""
         if self._skipped_metadata is not None:
             line, reason = self._skipped_metadata
             return f"; --lenient skipped line {line}: {reason}"
@@ -187,7 +187,7 @@ class Reader:
         return ""
 
     def _take_odd(self, stop: int) -> None:
-        """Take the payload that the scanner stopped for, if it is metadata; else refuse it."""
+        """Handle the payload that the scanner stopped at: read metadata, refuse anything else."""
         window, scanner = self._window, self._scanner
         if stop == Stop.BAD_STATE and self._drops(scanner.asked):
             return
@@ -208,7 +208,7 @@ class Reader:
         return decode(self._window.block[self._window.start : self._scanner.end].decode())
 
     def _drops(self, entity: str) -> bool:
-        """Return whether an entity that is not known yet is left out; then it is known."""
+        """Return whether a new entity is left out, and if so register it."""
         keep = self._options.keep
         if keep is None or self._scanner.prior_ns(entity) is not None or keep(entity):
             return False
@@ -259,23 +259,23 @@ class Reader:
         return why_no_record(record)
 
     def _why_invalid(self) -> str:
-        window, place = self._window, self._scanner.end
-        found = bytes(window.block[place : min(place + 4, window.end)]).decode(errors="replace")[0]
-        what = f"byte 0x{window.block[place]:02x}" if found == "\ufffd" else repr(found)
+        window, index = self._window, self._scanner.end
+        found = bytes(window.block[index : min(index + 4, window.end)]).decode(errors="replace")[0]
+        what = f"byte 0x{window.block[index]:02x}" if found == "\ufffd" else repr(found)
         return (
             f"illegal datum: invalid JSON: {self._scanner.fault}, found {what} "
-            f"(line {window.line(place)}, column {window.column(place)})"
+            f"(line {window.line(index)}, column {window.column(index)})"
         )
 
     def _resynchronise(self) -> None:
-        """After broken JSON, skip to where the next payload may begin, and count the bytes."""
+        """After broken JSON, skip to the next possible beginning of a payload; count the bytes."""
         window = self._window
         begin = window.offset(window.start)
         inside = window.block[window.start] in b"{["
         pattern = _NEXT_PAYLOAD if inside else _ANY_PAYLOAD
         window.start += 1
         while not (match := pattern.search(window.block, window.start, window.end)):
-            # What ends an array or object may be the last byte, or have only blanks after it.
+            # A closing bracket may be the last byte, or have only blanks after it.
             rest = window.block[window.start : window.end].rstrip(b" \t\r\n")
             window.start += max(len(rest) - 1, 0)
             if not window.more():
@@ -288,7 +288,7 @@ class Reader:
     # From the scanner's codes to the trace's
 
     def _take_names(self) -> None:
-        """Add to the trace's tables what was named since, and what was said about it."""
+        """Add new names, tags and descriptions to the trace's tables."""
         trace, scanner = self.trace, self._scanner
         if self._options.keep is None:
             trace.paths.extend((name,) for name in scanner.entities(len(trace.paths)))
@@ -303,11 +303,11 @@ class Reader:
         for state, tag in scanner.tags(len(trace.tags)):
             trace.tags.append({"state": state, "tag": tag})
         for kind, code, start, end in scanner.take_notes():
-            said, _ = _DECODER.raw_decode(self._window.block[start:end].decode())
+            payload, _ = _DECODER.raw_decode(self._window.block[start:end].decode())
             if kind == DEFINITION:
-                trace.tags[code] = said
+                trace.tags[code] = payload
             else:
-                text = said["description"] if isinstance(said, dict) else said[1]
+                text = payload["description"] if isinstance(payload, dict) else payload[1]
                 trace.descriptions[self._path_code(code)] = text
 
     def _take_batches(self) -> Iterator[Batch]:
@@ -358,7 +358,7 @@ class Reader:
 
 
 def _forget_replaced(time_ns: Int64s, entity: Int32s, value: npt.NDArray[np.float64]) -> None:
-    """Make NaN of values that a later datum replaces at once, which is counted with its state."""
+    """Set values to NaN that a later datum at the same time replaces; its state counts them."""
     rows = np.flatnonzero(~np.isnan(value))
     rows = rows[np.lexsort((time_ns[rows], entity[rows]))]
     before, after = rows[:-1], rows[1:]

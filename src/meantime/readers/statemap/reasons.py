@@ -1,4 +1,4 @@
-"""Why a payload of a statemap is not one: the cause, named."""
+"""Explains why a payload of a statemap is invalid."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _WANTED: dict[str, tuple[tuple[str, ...], tuple[str, ...] | None]] = {
 
 
 def fields_of(record: Any) -> dict[str, Any]:
-    """Return the fields of a datum, however it was written."""
+    """Return the fields of a datum, which may be an object or an array."""
     if isinstance(record, Pairs):
         return dict(record)
     return dict(zip(("time", "entity", "state", "tag"), record, strict=True))
 
 
 def why_no_record(record: Any) -> str:
-    """Return why JSON that was read is neither metadata nor any sort of payload."""
+    """Return why a JSON value is not a payload of any kind."""
     if not isinstance(record, Pairs):
         return "an array must be [time, entity, state, tag]"
     fields = dict(record)
@@ -68,7 +68,7 @@ def _whole(value: Any) -> bool:
 
 
 def time_of(given: str | int) -> int:
-    """Return a time, however it was written; from 10^20 on, just a number that large."""
+    """Return a time given as text or number; from 10^20 on, only its magnitude is right."""
     if isinstance(given, int):
         return given
     digits = given.removeprefix("+").lstrip("0")
@@ -83,7 +83,7 @@ def _why_time(kind: str, value: Any) -> str | None:
         return "not a whole number of nanoseconds"
     if digits:
         value = time_of(value)
-    return "more than 64 bits hold" if value >= 2**64 else None
+    return "which exceeds 64 bits" if value >= 2**64 else None
 
 
 def _why_state(kind: str, value: Any) -> str | None:
@@ -116,7 +116,7 @@ _CHECKS = {
 
 
 def why_state(record: Any, states: Sequence[State]) -> str:
-    """Return why a datum's state is none of these."""
+    """Return why a datum's state is not one of these."""
     given = fields_of(record)["state"]
     if isinstance(given, str):
         names = [quoted(state.name) for state in states[:_NAMES_SHOWN]]
@@ -140,4 +140,4 @@ def why_order(record: Any, prior_ns: int) -> str:
 def why_time(record: Any) -> str:
     """Return why a datum's time is too late."""
     given = fields_of(record)["time"]
-    return f'"time" is {quoted(given)}, beyond the largest time there is, {LAST_NS}'
+    return f'"time" is {quoted(given)}, which exceeds the largest possible time {LAST_NS}'
