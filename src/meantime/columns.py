@@ -43,8 +43,9 @@ class _Codes(dict[_T, int]):
         self._names = names
 
     def __missing__(self, value: _T) -> int:
-        code = self[value] = len(self._names)
-        self._names.append(value)
+        names = self._names
+        self[value] = code = len(names)
+        names.append(value)
         return code
 
 

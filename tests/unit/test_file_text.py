@@ -102,3 +102,25 @@ def test_arguments_are_read_when_they_are_asked_for(tmp_path: Path) -> None:
     spans = build(open_trace(path)).spans()
 
     assert spans.arguments(0) == '{"k":1}'
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("x.json", b'[{"ph":"X","ts":1,"dur":1,"name":"a"}' + b" " * 70_000 + b"]"),
+        (
+            "x.spall",
+            bytes.fromhex("0df0ad0b00000000 0300000000000000 000000000000f03f") + bytes(70_000),
+        ),
+    ],
+)
+def test_a_trace_that_is_cut_while_it_is_read_is_an_error(
+    tmp_path: Path, name: str, data: bytes
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(data)
+    trace = open_trace(path)
+    os.truncate(path, 100)
+
+    with pytest.raises(InputError, match=r": the file became shorter while it was read: 100 of"):
+        list(trace.batches)

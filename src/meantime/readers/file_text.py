@@ -26,13 +26,12 @@ class FileText:
     What is appended to the file later is ignored.
     """
 
-    def __init__(self, name: str, descriptor: int) -> None:
+    def __init__(self, name: str, descriptor: int, size: int) -> None:
         self._name = name
         self._descriptor = os.dup(descriptor)
         weakref.finalize(self, os.close, self._descriptor)
-        status = os.fstat(descriptor)
-        self._size = status.st_size
-        self._modified_ns = status.st_mtime_ns
+        self._size = size
+        self._modified_ns = os.fstat(descriptor).st_mtime_ns
         self._buffer = bytearray()
         self._ahead = (0, b"")
 

@@ -138,7 +138,7 @@ class Source:
         """
         assert not self._taken
         if self._descriptor is not None and self.stored_bytes and self._decompressor is None:
-            return FileText(self.name, self._descriptor)
+            return FileText(self.name, self._descriptor, self.stored_bytes)
         return self.whole()
 
     def whole(self) -> memoryview:
