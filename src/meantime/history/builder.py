@@ -499,6 +499,8 @@ class HistoryBuilder:
         self._open_store()
         self._closed = finish(self.contents, self._directory, end_ns, tables)
         self.contents.attributes.freeze()
+        self.contents.store.sealer.sink = None
+        self.journal.close()
         return self.history
 
     def snapshot(self) -> Snapshot:

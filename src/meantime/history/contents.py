@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn
+from weakref import ref
 
 import numpy as np
 
@@ -62,7 +63,15 @@ class Contents:
 
     def __init__(self, catalogue: Catalogue, *, reorder_ns: int = 0, forget: bool = False) -> None:
         self.catalogue = catalogue
-        self.store = Store(self.refuse, reorder_ns=reorder_ns, forget=forget)
+        # A cycle would keep the store's buffers, 30 MB, until the next garbage collection.
+        contents = ref(self)
+
+        def refuse(status: int, time_ns: int, quark: int, kind: int) -> None:
+            found = contents()
+            assert found is not None
+            found.refuse(status, time_ns, quark, kind)
+
+        self.store = Store(refuse, reorder_ns=reorder_ns, forget=forget)
         self.events = EventTables()
         self.spans = SpanCollector()
         self.samples = SampleCollector()

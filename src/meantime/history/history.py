@@ -62,8 +62,9 @@ class History:
 
     def __init__(self, source: Callable[[], Snapshot]) -> None:
         self._source = source
-        self._snapshot: Snapshot | None = source()
+        self._snapshot: Snapshot | None = None
         self._with_spans: Snapshot | None = None
+        self._now()
 
     def close(self) -> None:
         """Release files and memory; every query afterwards raises `HistoryClosedError`."""
@@ -87,7 +88,10 @@ class History:
     def _now(self) -> Snapshot:
         """The current snapshot, which is the last one once the history is built."""
         if self._snapshot is None or not self._snapshot.built:
-            self._snapshot = self._source()
+            snapshot = self._snapshot = self._source()
+            if snapshot.built:
+                # so that the builder, whose buffers are larger than most histories, is freed
+                self._source = lambda: snapshot
         return self._snapshot
 
     def _asked(self) -> Snapshot:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from meantime.errors import HistoryError, OutputError, StateTypeError
+from meantime.errors import HistoryClosedError, HistoryError, OutputError, StateTypeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -105,6 +105,11 @@ class Journal:
     def transactional(self) -> bool:
         """Whether changes come from a provider, an event at a time."""
         return self._provider_position is not None
+
+    def close(self) -> None:
+        """Take no more actions, and refer to the builder no longer: both are freed at once."""
+        self._apply = _refuse_action
+        self._provider_position = None
 
     def saved_position(self) -> Any:
         """Return the position from which a build can be resumed now."""
@@ -233,3 +238,8 @@ class Journal:
         failure = sort(f"{what}: {error}{more}")
         failure.__cause__ = error
         return failure
+
+
+def _refuse_action(action: str, time_ns: int, quark: int, value: Value) -> NoReturn:
+    del time_ns, quark, value
+    raise HistoryClosedError(f"{action}: this history was closed: it takes no more changes")

@@ -124,6 +124,11 @@ class Decompressor:
         self._input = b""
         self._output = memoryview(b"")
 
+    def close(self) -> None:
+        """Free the buffers, and refer to the input no longer; `truncated` stays valid."""
+        self._read = bytes
+        self._input, self._output = b"", memoryview(b"")
+
     def readinto(self, buffer: memoryview) -> int:
         """Read the next bytes into the buffer and return how many; 0 at the end.
 

@@ -85,6 +85,8 @@ class Source:
 
     def close(self) -> None:
         """Close the file; the results of `text` and `whole` stay valid."""
+        if self._decompressor is not None:
+            self._decompressor.close()
         if self.name != STANDARD_INPUT:
             self._file.close()
 

@@ -306,6 +306,7 @@ class DirectoryWriter:
                 log.unlink()
             if self._lock is not None:
                 self._lock.release()
+                self._lock = None  # it refers to this writer
             _sync(self.path)
 
     def _replace(self, name: str, *parts: Any) -> None:
