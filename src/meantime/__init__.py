@@ -1,11 +1,11 @@
 """meantime: what everything was doing, in the meantime.
 
-`import meantime` is cheap: submodules load on first use.
+`import meantime` is cheap: it imports each submodule when a name of it is first used.
 """
 
 from __future__ import annotations
 
-# not by importing typing: what a recorded program imports of meantime imports nearly nothing else
+# Not imported from typing: a recorded program imports this package, and should import little else.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from meantime.attributes import ANY as ANY
@@ -74,7 +74,7 @@ _HOMES = {
 
 
 if not TYPE_CHECKING:
-    # hidden from type checkers, which otherwise take every name for an attribute of this module
+    # Hidden from type checkers: they would accept any name as an attribute of this module.
 
     def __getattr__(name: str) -> object:
         if name in _HOMES:

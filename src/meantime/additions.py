@@ -41,14 +41,14 @@ def additions(group: str, usable: Callable[[Any], bool]) -> tuple[Addition, ...]
         group: `READERS` or `VIEWS`.
         usable: Returns whether a loaded object fits the group.
     """
-    from importlib.metadata import entry_points  # noqa: PLC0415 - it is rarely needed
+    from importlib.metadata import entry_points  # noqa: PLC0415 - slow, and rarely needed
 
     found = []
     for point in sorted(entry_points(group=group), key=lambda point: point.name):
         package = "an unknown package" if point.dist is None else point.dist.name
         try:
             value = point.load()
-        except Exception as error:  # noqa: BLE001 - any module may be behind it
+        except Exception as error:  # noqa: BLE001 - the import may run any code
             warn_about(Addition(point.name, package, None), group, f"cannot be loaded ({error!r})")
             continue
         addition = Addition(point.name, package, value)

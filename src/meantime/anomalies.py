@@ -1,4 +1,4 @@
-"""Named oddities in the input, counted. Nothing is dropped without being counted here."""
+"""Named oddities in the input, counted. Input is never dropped without being counted here."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["CATALOGUE", "Anomalies"]
 # By name, a sentence about what the oddity is and what to do about it.
 CATALOGUE: dict[str, str] = {
     "truncated": (
-        "the input ends inside a record, which was left out; the tracer was probably killed"
+        "the input ends inside a record, which was skipped; the tracer was probably killed"
     ),
     "bad_record": (
         "records that could not be read were skipped; run without --lenient to see the first"
@@ -48,19 +48,19 @@ CATALOGUE: dict[str, str] = {
         "events at or after the time of the last datum are not drawn, as the map ends there"
     ),
     "definition_with_time": (
-        "tag definitions have a time and an entity: data with a stray key are read as such"
+        "tag definitions have a time and an entity; state changes with a stray key are read so"
     ),
     "time_out_of_range": "times that do not fit into 64 bits of nanoseconds cannot be drawn",
     "unreadable_fact": (
-        "what the history says of lanes, clock, names and so on could not all be read, and is"
-        " left out; build it again from its trace"
+        "some metadata of the history (lanes, clock, names and so on) cannot be read and were"
+        " skipped; rebuild the history from its trace"
     ),
     "late_event": (
         "events were left out because they are too late to be sorted; sort the input by time"
     ),
     "incomplete_change": (
-        "changes that need a field that their event lacks, or a state that is not there, were"
-        " left out"
+        "changes that need a field that their event lacks, or a state that does not exist, were"
+        " skipped"
     ),
     "past_change": "changes scheduled for a time before their event were left out",
     "event_without_phase": "events without a phase were left out",
@@ -89,38 +89,35 @@ CATALOGUE: dict[str, str] = {
     "record_skipped": "records without data to be shown were skipped",
     "undecodable_text": "names that are not UTF-8 have U+FFFD in place of invalid bytes",
     "time_backwards": (
-        "records whose clock went backwards count as simultaneous with what was before them"
+        "records whose clock went backwards have the time of the record before them"
     ),
     "records_lost": (
         "events are missing: the disk was full or too slow, or a ring keeps only the newest;"
         " the time they belong to is drawn as lost, or as not recorded"
     ),
     "labels_left_out": (
-        "states are without the request they belong to: there are more of these than can be"
-        " told apart in one history"
+        "states lack the request they belong to: one history cannot distinguish this many requests"
     ),
-    "records_rotated": "the oldest records went to keep the recording within --max-size",
+    "records_rotated": "the oldest records were deleted to keep the recording within --max-size",
     "samples_skipped": (
-        "the sampler was not given a processor in time; those times are drawn as not recorded"
+        "the sampler was not scheduled in time; those times are drawn as not recorded"
     ),
     "samples_torn": "stacks changed while they were read; those samples count, without a stack",
     "records_missing": (
-        "records that the recorder wrote are not in the recording's files: one of them was cut"
-        " or is gone; until the next record, states are those of the record before"
+        "records are missing from the recording's files: one of these was cut or deleted;"
+        " until the next record, states are those of the record before"
     ),
     "definitions_lost": (
-        "what numbers stand for could not be written when they were first used; was the disk full?"
+        "definitions of numbers could not be written when these were first used; was the disk full?"
     ),
     "undefined_location": (
-        "records name lines of code that are defined nowhere; those states have no location"
+        "records refer to code locations that are not defined; those states have no location"
     ),
     "file_damaged": (
-        "files of the recording, or parts of them, are not what they should be and were left"
-        " out; copy the recording again if it is whole elsewhere"
+        "damaged files of the recording, or parts of them, were skipped; copy the recording"
+        " again if another copy is intact"
     ),
-    "header_damaged": (
-        "headers of a process's files contradict each other; what most of them say counts"
-    ),
+    "header_damaged": "headers of a process's files contradict each other; the majority was used",
     "description_damaged": (
         "descriptions of the recording or of a process cannot be read: commands, the host or"
         " UTC times are missing"
@@ -174,5 +171,5 @@ class Anomalies:
         return f"Anomalies({dict(self)})"
 
     def lines(self) -> list[str]:
-        """Return one sentence per oddity: how many, which, and what to know about it."""
+        """Return one line per oddity: its count, its name, and the advice about it."""
         return [f"{self[name]:,} {name}: {CATALOGUE[name]}" for name in self]

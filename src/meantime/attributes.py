@@ -1,7 +1,7 @@
 r"""The attribute tree. A path is a tuple of names; its text form escapes `/`, `*` and `\`.
 
-An attribute is its quark, a small integer given in order of creation; the tree is a few arrays and
-two dicts, so that a million attributes cost no object each beyond their names.
+An attribute is identified by its quark, a small integer assigned in order of creation. The tree is
+a few arrays and two dicts, so that a million attributes need no objects besides their names.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ ROOT = -1
 
 
 class Wildcard(Enum):
-    """What a pattern may hold besides names."""
+    """Elements of a pattern that are not names."""
 
     ANY = "*"
     ANY_DEPTH = "**"
@@ -60,8 +60,8 @@ _SPECIAL = re.compile(r"[/*\\]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _ELEMENT = re.compile(r"(?:[^/\\]|\\.)*", re.DOTALL)
 _NEAREST = 3
-# So many more attributes than were sorted, and all are sorted anew.
-_SORT_ANEW = 1000
+# All attributes are sorted again once this many more than were sorted before exist.
+_RESORT = 1000
 _SEARCHED_FOR_NEAREST = 2_000
 
 
@@ -75,7 +75,7 @@ def format_path(path: Iterable[str]) -> str:
 
 
 def unicode_of(text: str) -> str:
-    r"""Return a text as UTF-8 can hold it: U+FFFD stands for each half of a surrogate pair.
+    r"""Return a text that can be encoded as UTF-8: surrogates are replaced by U+FFFD.
 
     >>> unicode_of("a\ud800")
     'a\ufffd'
@@ -84,7 +84,7 @@ def unicode_of(text: str) -> str:
 
 
 def entity_name(path: Path) -> str:
-    """Return what people call an entity: its name if the path is no longer, else the text form.
+    """Return the label of an entity: its name if the path has only one, else its text form.
 
     >>> entity_name(("/dev/vda",)), entity_name(("CPUs", "3"))
     ('/dev/vda', 'CPUs/3')
@@ -99,7 +99,7 @@ def format_pattern(pattern: Iterable[str | Wildcard]) -> str:
     'CPUs/*/a\\*'
 
     Raises:
-        UsageError: If a name is empty or `..`, which text cannot say.
+        UsageError: If a name is empty or `..`, which text cannot express.
     """
     elements = []
     for element in pattern:
@@ -110,10 +110,10 @@ def format_pattern(pattern: Iterable[str | Wildcard]) -> str:
 
 
 def parse_pattern(text: str) -> tuple[str | Wildcard, ...]:
-    r"""Return the elements that a text pattern means.
+    r"""Return the elements of a text pattern.
 
-    `*` is any name, `**` any number of names, `..` the parent; a backslash takes the next character
-    as it is. The empty text is the empty pattern.
+    `*` is any name, `**` any number of names, `..` the parent; a backslash escapes the next
+    character. The empty text is the empty pattern.
 
     >>> parse_pattern(r"CPUs/*/a\/b")
     ('CPUs', ANY, 'a/b')
@@ -133,7 +133,7 @@ def parse_pattern(text: str) -> tuple[str | Wildcard, ...]:
         if position == len(text):
             return tuple(elements)
         if text[position] != "/":
-            raise UsageError(f"the pattern {text!r} ends in a lone backslash: write two for one")
+            raise UsageError(f"the pattern {text!r} ends in a single backslash; write two")
         position += 1
 
 
@@ -141,11 +141,11 @@ def _parse_element(element: str, text: str) -> str | Wildcard:
     if element in ("*", "**", ".."):
         return Wildcard(element)
     if not element:
-        raise UsageError(f"the pattern {text!r} has an empty name: give it as a sequence of names")
+        raise UsageError(f"the pattern {text!r} has an empty name; use a sequence of names instead")
     if "*" in re.sub(r"\\.", "", element, flags=re.DOTALL):
         raise UsageError(
-            f"in the pattern {text!r} a * is only a part of {element!r}: it stands for a whole"
-            r" name; write \* for the character"
+            f"in the pattern {text!r} a * is only a part of {element!r}, but it matches whole"
+            r" names only; write \* for the character"
         )
     return re.sub(r"\\(.)", r"\1", element, flags=re.DOTALL)
 
@@ -186,7 +186,7 @@ class Attributes:
         return f"Attributes({len(self):,} attributes, {len(self.children()):,} at the top)"
 
     def freeze(self) -> None:
-        """Let no attribute be added from now on."""
+        """Reject new attributes from now on."""
         self._frozen = True
 
     def copy(self) -> Attributes:
@@ -200,10 +200,10 @@ class Attributes:
         return other
 
     def add(self, path: Iterable[str], parent: int | None = None) -> int:
-        """Return the quark of a path below `parent`, creating what is missing of it.
+        """Return the quark of a path below `parent`; missing attributes are created.
 
         Raises:
-            HistoryClosedError: If something is missing of it, and the history was closed.
+            HistoryClosedError: If an attribute is missing, and the history was closed.
             QuarkError: If the path is empty, or there is no such parent.
         """
         quark = self._start(parent)
@@ -219,7 +219,7 @@ class Attributes:
         """Return the quarks of the children of one attribute, creating those missing."""
         if parent != ROOT:
             self._checked(parent)
-        # The loop of `_child_or_new`, without a call per name: a million take half a second.
+        # As `_child_or_new`, but without a call per name: for a million that takes half a second.
         codes, quarks, top = self._name_codes, self._quarks, (parent + 1) << 32
         found = array("i")
         for name in names:
@@ -229,7 +229,7 @@ class Attributes:
         return np.array(found, np.int32)
 
     def rows(self, first: int) -> tuple[list[int], list[str]]:
-        """Return parent and name of each attribute from this quark on, to be added elsewhere."""
+        """Return parent and name of each attribute from this quark on, for `add_rows`."""
         names = [self._names[code] for code in self._name[first:]]
         return self._parent[first:].tolist(), names
 
@@ -290,11 +290,11 @@ class Attributes:
         children = self.children(parent)[:_SEARCHED_FOR_NEAREST]
         names = [self.name(int(child)) for child in children]
         nearest = difflib.get_close_matches(path[depth], names, n=_NEAREST, cutoff=0)
-        place = f"{format_path(self.path(parent))!r}" if parent != ROOT else "the history"
+        whole = f"{format_path(self.path(parent))!r}" if parent != ROOT else "the history"
         if not nearest:
-            return f"no attribute {format_path(path)!r}: {place} has no children"
+            return f"no attribute {format_path(path)!r}: {whole} has no children"
         listed = ", ".join(repr(name) for name in nearest)
-        return f"no attribute {format_path(path)!r}: in {place} the nearest names are {listed}"
+        return f"no attribute {format_path(path)!r}: in {whole} the nearest names are {listed}"
 
     def name(self, quark: int) -> str:
         """Return the last element of an attribute's path."""
@@ -340,12 +340,12 @@ class Attributes:
         return np.array(found, np.int32)
 
     def _children(self, quark: int) -> Int32s:
-        """Return the children of an attribute: those sorted last time, and those that came since.
+        """Return the children of an attribute: those that were sorted, and those added since.
 
-        A tree that grows while it is asked is not sorted anew for each question.
+        So a tree that grows between queries is not sorted for each of them.
         """
         count = len(self)
-        if count > 2 * len(self._order) + _SORT_ANEW:
+        if count > 2 * len(self._order) + _RESORT:
             parent = np.array(self._parent, np.int32)
             self._order = np.argsort(parent, kind="stable").astype(np.int32)
             bounds = np.arange(ROOT, count + 1, dtype=np.int32)
@@ -364,11 +364,11 @@ class Attributes:
         )
 
     def quarks(self, pattern: Pattern, parent: int | None = None) -> Int32s:
-        r"""Return the attributes that a pattern below `parent` means, each once, in tree order.
+        r"""Return the attributes that match a pattern below `parent`, each once, in tree order.
 
-        A text is read as by `parse_pattern`; a sequence holds names as they are, and `ANY`,
-        `ANY_DEPTH` or `UP`. Nothing found is an empty array; so is the empty pattern, which means
-        the root.
+        Text is parsed by `parse_pattern`; a sequence has names without escapes, and `ANY`,
+        `ANY_DEPTH` or `UP`. Without a match the array is empty; so it is for the empty pattern,
+        which matches the root.
 
         >>> attributes = Attributes()
         >>> quarks = [attributes.add(("Threads", tid, "Stack", "1")) for tid in "ab"]
@@ -382,7 +382,7 @@ class Attributes:
         found: dict[int, None] = {self._start(parent): None}
         for element in parse_pattern(pattern) if isinstance(pattern, str) else pattern:
             found = dict.fromkeys(self._step(found, element))
-        # the root is no attribute: it has no states, and no query takes it
+        # The root is not an attribute: it has no states, and queries reject it.
         found.pop(ROOT, None)
         return np.fromiter(found, np.int32, len(found))
 
@@ -401,7 +401,7 @@ class Attributes:
                 yield child
 
     def _start(self, parent: int | None) -> int:
-        """Return where a path begins: below an attribute, or at the top."""
+        """Return the attribute that a path begins below, checked; `ROOT` at the top."""
         return ROOT if parent is None or parent == ROOT else self._checked(parent)
 
     def _checked(self, quark: int) -> int:

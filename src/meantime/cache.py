@@ -1,4 +1,4 @@
-"""The cache of histories: where each lies, and when it is out of date."""
+"""The cache of histories: the path of each, and when it is stale."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ READING_RULES = 1
 def cache_directory() -> Path:
     """Return where histories are cached: `$XDG_CACHE_HOME/meantime`, or `~/.cache/meantime`."""
     home = os.environ.get("XDG_CACHE_HOME", "")
-    # the specification says to ignore a path that is not absolute
+    # The XDG specification requires that a path that is not absolute is ignored.
     base = Path(home) if Path(home).is_absolute() else Path.home() / ".cache"
     return base / "meantime"
 
@@ -69,7 +69,7 @@ def cached_history(
         path.parent.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(prefix=".building-", dir=path.parent))
     except OSError as error:
-        tell(f"{trace}: built, and not kept: {path.parent}: {error.strerror}")
+        tell(f"{trace}: not cached: {path.parent}: {error.strerror}")
         return None
     _remove_leftovers(path.parent)
     if reason:
@@ -98,14 +98,14 @@ def _remove_leftovers(cache: Path) -> None:
 
 
 def _path_of(trace: str | os.PathLike[str], provenance: dict[str, str]) -> Path:
-    """Return where the history of a trace and a provider is cached, whatever their versions."""
+    """Return the path for a trace and a provider, the same for all their versions."""
     identity = f"{Path(trace).resolve()}\0{provenance.get('provider', '')}"
     key = hashlib.blake2b(identity.encode(errors="surrogateescape"), digest_size=8).hexdigest()
     return cache_directory() / f"{provenance['source'].split('.')[0]}-{key}.mth"
 
 
 def _open(path: Path, provenance: dict[str, str]) -> tuple[History | None, str | None]:
-    """Return the cached history, or why it is stale; neither if there is none."""
+    """Return the cached history, or why it is stale, or neither if there is none."""
     if not is_history(path):
         return None, None
     try:
@@ -131,6 +131,6 @@ def _move_into_cache(folder: Path, path: Path) -> None:
             path.rename(folder / "old.mth")
         (folder / "new.mth").rename(path)
     except OSError as error:
-        # another process may have built the same history and moved it there first
+        # Another process may have built the same history and moved it there first.
         if not is_history(path):
             raise OutputError(f"{path}: {error.strerror}") from None

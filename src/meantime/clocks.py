@@ -1,4 +1,4 @@
-"""Which clock a trace's times count, and how several traces line up."""
+"""Which clock a trace's times count, and how the times of several traces are aligned."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class Clock:
     """The clock that a history's times count.
 
     Attributes:
-        kind: What sort of clock it is.
-        host: The machine it runs on, if known.
-        boot_id: Which boot of that machine, if known.
+        kind: The kernel's name for the clock, in lower case.
+        host: The machine, if known.
+        boot_id: The boot of that machine, if known.
         utc_at_origin_ns: UTC nanoseconds since 1970 at the history's time 0, if known.
         anchors: Pairs (time_ns, utc_ns) read together while recording, in order of time.
     """
@@ -30,11 +30,11 @@ class Clock:
 
 
 class Alignment(NamedTuple):
-    """How one clock's times become another's: add `offset_ns`.
+    """How to convert one clock's times to another's: add `offset_ns`.
 
     Attributes:
-        offset_ns: What to add to a time of the second clock to get the first's.
-        how: `utc`, `clock` (one clock, one machine), or `start` (nothing is known: not aligned).
+        offset_ns: The first clock's time minus the second's.
+        how: `utc`, `clock` (one clock of one machine), or `start` (unrelated: not aligned).
     """
 
     offset_ns: int
@@ -44,10 +44,10 @@ class Alignment(NamedTuple):
 def align(
     reference: Clock, other: Clock, *, reference_start_ns: int = 0, other_start_ns: int = 0
 ) -> Alignment:
-    """Return how times of `other` become times of `reference`.
+    """Return how to convert times of `other` to times of `reference`.
 
-    By UTC if both know it; by the clock itself if it is the same one of the same machine and boot;
-    else the two starts are put on top of each other, which whoever shows it must say.
+    Both are converted by UTC if it is known of both. The offset is 0 if they are the same clock of
+    the same machine and boot. Otherwise the two starts are aligned, which a view has to point out.
 
     >>> align(Clock(utc_at_origin_ns=1_000), Clock(utc_at_origin_ns=5_000))
     Alignment(offset_ns=4000, how='utc')

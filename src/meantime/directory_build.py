@@ -91,11 +91,13 @@ def _resumed(
     reason = staleness_reason(builder.contents.catalogue.metadata.provenance, provenance)
     if reason is None and builder.position is None:
         forgets = provider is not None and provider.save() is None
-        reason = "the provider has no save()" if forgets else "its input cannot be read on"
+        reason = (
+            "the provider has no save()" if forgets else "its input has no position to resume from"
+        )
     if reason is None:
-        tell(f"{path}: was not finished: going on with it")
+        tell(f"{path}: resuming the unfinished build")
         return builder
-    tell(f"{path}: was not finished; rebuilding: {reason}")
+    tell(f"{path}: the build was not finished; rebuilding: {reason}")
     shutil.rmtree(path)
     return HistoryBuilder(path)
 
@@ -108,9 +110,9 @@ def _finished(path: Path, provenance: dict[str, str], tell: Tell) -> History:
     """
     history = open_history(path)
     if (reason := staleness_reason(history.provenance, provenance)) is not None:
-        raise OutputError(f"{path}: exists, and is of something else: {reason}")
-    tell(f"{path}: was finished already")
-    # a build that was killed at its very end left its logs
+        raise OutputError(f"{path}: exists, and was built from something else: {reason}")
+    tell(f"{path}: the build was already finished")
+    # A build that was killed just after it finished left its logs.
     for log in path.glob("*.log"):
         log.unlink()
     return history

@@ -1,11 +1,11 @@
-"""Every error meantime raises on purpose, as one tree.
+"""Every error that meantime raises on purpose, as one tree.
 
-A message says where, what, and what to do. The command line turns any `MeantimeError` into one line
-on standard error; nothing else is caught there::
+A message names the input and the location, the problem, and what to do. The command line prints a
+`MeantimeError` as one line on standard error::
 
     MeantimeError
     ├── UsageError               the command line, or an argument, is wrong (exit status 2)
-    ├── InputError               a file says something that cannot be
+    ├── InputError               an input is malformed or cannot be read
     ├── OutputError              a result could not be written
     ├── MissingExtraError        an optional dependency is not installed
     ├── ProviderError            a provider failed, or its declaration is wrong
@@ -15,13 +15,13 @@ on standard error; nothing else is caught there::
         ├── StateTypeError       a value is not of its attribute's type (also a TypeError)
         ├── QuarkError           no attribute has this quark           (also an IndexError)
         ├── AttributeNotFound    no attribute has this path            (also a KeyError)
-        ├── NotKeptError         it was told, but this history does not keep it
+        ├── NotKeptError         this history does not keep what is queried
         └── HistoryClosedError   the builder or history was closed
 """
 
 from __future__ import annotations
 
-# a recorded program imports this, so it imports nothing itself
+# A recorded program imports this module, so it imports nothing itself.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,36 +45,36 @@ __all__ = [
 
 
 class MeantimeError(Exception):
-    """Something meantime could not do; the message says where, what and what to do."""
+    """meantime cannot do what was requested; the message says why and what to do."""
 
     exit_status = 1
 
 
 class UsageError(MeantimeError):
-    """The command line, or an argument, is wrong by itself, whatever the files hold."""
+    """The command line or an argument is wrong, regardless of the contents of files."""
 
     exit_status = 2
 
 
 class InputError(MeantimeError):
-    """A file says something that cannot be.
+    """An input is malformed, or cannot be read.
 
     Attributes:
-        source: The file's name as the user gave it.
-        reason: What is wrong, without the place.
-        line: The line where the offending text begins, from 1; None where lines mean nothing.
+        source: The file's name as the user typed it.
+        reason: What is wrong, without the location.
+        line: The line where the offending text begins, from 1; None for formats without lines.
         offset: The byte where it begins, in the decompressed input; None if unknown.
     """
 
     def __init__(
         self, source: str, reason: str, *, line: int | None = None, offset: int | None = None
     ) -> None:
-        place = source
+        location = source
         if line is not None:
-            place = f"{source}:{line}"
+            location = f"{source}:{line}"
         elif offset is not None:
-            place = f"{source}: byte {offset}"
-        super().__init__(f"{place}: {reason}")
+            location = f"{source}: byte {offset}"
+        super().__init__(f"{location}: {reason}")
         self.source = source
         self.reason = reason
         self.line = line
@@ -85,7 +85,7 @@ class InputError(MeantimeError):
 
 
 def _input_error(source: str, reason: str, line: int | None, offset: int | None) -> InputError:
-    """Make an error again that another process met."""
+    """Recreate an error that another process pickled."""
     return InputError(source, reason, line=line, offset=offset)
 
 
@@ -94,15 +94,15 @@ class OutputError(MeantimeError):
 
 
 class MissingExtraError(MeantimeError):
-    """An optional dependency is not installed; the message names the extra that brings it."""
+    """An optional dependency is not installed; the message names the extra to install."""
 
 
 class ProviderError(MeantimeError):
-    """A provider failed at an event, or what declares it is wrong."""
+    """A provider failed at an event, or its declaration is wrong."""
 
 
 class HistoryError(MeantimeError):
-    """A history, or its builder, was asked for something it cannot do."""
+    """A history or its builder cannot do what was requested."""
 
 
 class TimeRangeError(HistoryError, ValueError):
@@ -110,7 +110,7 @@ class TimeRangeError(HistoryError, ValueError):
 
 
 class TimeOrderError(HistoryError, ValueError):
-    """The changes of one attribute went backwards in time."""
+    """The changes of an attribute go backwards in time."""
 
 
 class StateTypeError(HistoryError, TypeError):
@@ -129,7 +129,7 @@ class AttributeNotFound(HistoryError, KeyError):  # noqa: N818 - named as Trace 
 
 
 class NotKeptError(HistoryError):
-    """A history that keeps only a part was asked for another."""
+    """The history keeps only a part of its states, and the query is about another part."""
 
 
 class HistoryClosedError(HistoryError):

@@ -1,4 +1,4 @@
-"""Events: what a tracer saw happen, with named fields in typed columns; providers take them."""
+"""Events of a tracer, with named fields in typed columns: the input of providers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ FieldColumn: TypeAlias = (
     "npt.NDArray[np.int64] | npt.NDArray[np.float64] | npt.NDArray[np.bool_] | Coded | list[Any]"
 )
 
-# What an `Event` holds, in its order, the line it stands on and the byte where that begins.
+# The fields of an `Event`, in order, the number of its line, and the byte where that begins.
 Row: TypeAlias = tuple[int, str, dict[str, Any], "int | None", "int | None", "int | None", int, int]
 
 _TYPED = {int: np.int64, float: np.float64, bool: np.bool_}
@@ -56,10 +56,10 @@ class Event:
     Attributes:
         time_ns: When, from the trace's origin.
         name: What happened.
-        fields: What else was said of it: ints, floats, strings, bools, None.
-        cpu: Where it happened; None if that was not said.
-        pid: In which process, or None.
-        tid: In which thread, or None.
+        fields: Further fields: ints, floats, strings, bools, None.
+        cpu: The CPU that it happened on; None if unknown.
+        pid: The process, or None.
+        tid: The thread, or None.
 
     >>> event = Event(25, "read", {"bytes": 120}, tid=7)
     >>> event["bytes"], event.get("error"), event["tid"]
@@ -74,7 +74,7 @@ class Event:
     tid: int | None = None
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Return a field, or `cpu`, `pid` or `tid`; the default where the event has none."""
+        """Return a field, or `cpu`, `pid` or `tid`; the default if the event has none."""
         if name in self.fields:
             return self.fields[name]
         value = getattr(self, name) if name in ("cpu", "pid", "tid") else None
@@ -97,9 +97,9 @@ class EventFields:
     """The fields of the events of one name in a batch.
 
     Attributes:
-        rows: int64, which rows of the batch have the name, ascending.
-        columns: By field, a value per row: an array of int64, float64 or bool; `Coded` where all
-            are strings; a list where they are of several types, with `ABSENT` where there is none.
+        rows: int64, the rows of the batch that have the name, ascending.
+        columns: By field, a value per row: an array of int64, float64 or bool; `Coded` if all are
+            strings; a list if they have several types, with `ABSENT` for events without the field.
     """
 
     rows: Int64s
@@ -111,9 +111,9 @@ class NamedEvents:
     """The events of one name in a batch, as columns.
 
     Attributes:
-        rows: int64, which rows of the batch these are.
+        rows: int64, the rows of these events in the batch.
         time_ns: int64.
-        cpu: int64, -1 where not said; so are `pid` and `tid`.
+        cpu: int64, -1 if unknown; so are `pid` and `tid`.
         columns: By field; see `EventFields`.
     """
 
@@ -132,12 +132,13 @@ class NamedEvents:
 
 
 class Events:
-    """Events of any names, in order of time; the columns are made when they are asked for.
+    """Events of any names, in order of time; each column is built when it is first used.
 
     Args:
         events: The events.
-        names: The trace's table of names, `Trace.values`; those that are new are added to it.
-        position: Where in the input the reader goes on after these, if it can: as JSON.
+        names: The trace's table of names, `Trace.values`; new names are appended to it.
+        position: The position in the input, as JSON, from which a reader can continue after these
+            events; None if it cannot.
 
     Attributes:
         names: The table of names.
@@ -154,7 +155,7 @@ class Events:
     def __init__(
         self, events: Iterable[Event], names: list[str] | None = None, position: Any = None
     ) -> None:
-        # tuples of what has no references in turn cost the garbage collector nothing
+        # The garbage collector does not track tuples of values that refer to nothing.
         self._rows: list[Row] = [
             (event.time_ns, event.name, event.fields, event.cpu, event.pid, event.tid, 0, 0)
             for event in events
@@ -164,14 +165,14 @@ class Events:
 
     @classmethod
     def of_rows(cls, rows: list[Row], names: list[str], position: Any) -> Events:
-        """Return the events of which a reader knows also where they stand."""
+        """Return events whose lines and bytes in the input are known."""
         events = cls((), names, position)
         events._rows = rows
         return events
 
     @cached_property
     def time_ns(self) -> Int64s:
-        """int64, when, from the trace's origin."""
+        """int64, from the trace's origin."""
         return np.array([row[0] for row in self._rows], np.int64)
 
     @cached_property
@@ -186,22 +187,22 @@ class Events:
 
     @cached_property
     def cpu(self) -> Int64s:
-        """int64, where it happened; -1 where not said."""
-        return _places([row[3] for row in self._rows])
+        """int64, the CPU; -1 if unknown."""
+        return _ids([row[3] for row in self._rows])
 
     @cached_property
     def pid(self) -> Int64s:
-        """int64, in which process; -1 where not said."""
-        return _places([row[4] for row in self._rows])
+        """int64, the process; -1 if unknown."""
+        return _ids([row[4] for row in self._rows])
 
     @cached_property
     def tid(self) -> Int64s:
-        """int64, in which thread; -1 where not said."""
-        return _places([row[5] for row in self._rows])
+        """int64, the thread; -1 if unknown."""
+        return _ids([row[5] for row in self._rows])
 
     @cached_property
     def fields(self) -> dict[int, EventFields]:
-        """By name's index, the fields of the events of that name."""
+        """By code of a name, the fields of the events of that name."""
         rows_of: dict[int, list[int]] = {}
         for row, code in enumerate(self.name.tolist()):
             rows_of.setdefault(code, []).append(row)
@@ -213,12 +214,12 @@ class Events:
         }
 
     def of_name(self, name: str) -> NamedEvents:
-        """Return the events of one name as columns; there may be none."""
+        """Return the events of one name, maybe none, as columns."""
         code = next((code for code in self.fields if self.names[code] == name), None)
         found = EventFields(np.empty(0, np.int64), {}) if code is None else self.fields[code]
         rows = found.rows
-        places = (self.cpu[rows], self.pid[rows], self.tid[rows])
-        return NamedEvents(rows, self.time_ns[rows], *places, found.columns)
+        ids = (self.cpu[rows], self.pid[rows], self.tid[rows])
+        return NamedEvents(rows, self.time_ns[rows], *ids, found.columns)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -233,7 +234,7 @@ class Events:
         return f"Events({len(self):,} events)"
 
 
-def _places(numbers: list[int | None]) -> Int64s:
+def _ids(numbers: list[int | None]) -> Int64s:
     return np.array([-1 if number is None else number for number in numbers], np.int64)
 
 
@@ -244,7 +245,7 @@ def columns_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, FieldColumn]:
 
 
 def column_of(values: list[Any]) -> FieldColumn:
-    """Return values as a column of the type that they all have; as they are if they have several.
+    """Return values as a column of their type, or as they are if they have several types.
 
     >>> column_of([1, 2]).dtype, column_of(["a", None]), column_of([1, "a"])
     (dtype('int64'), Coded(2 rows of 1 strings), [1, 'a'])

@@ -1,4 +1,4 @@
-"""Files that appear under their name only when they are whole."""
+"""Files that appear under their name only when they are complete."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ __all__ = ["whole_file", "write_whole"]
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[IO[bytes]]:
-    """Yield a temporary file beside a file, which gets the file's name when all went well.
+    """Yield a temporary file beside a path, which is renamed to the path if no exception is raised.
 
     Raises:
-        OSError: If it cannot be written; then nothing is left behind.
+        OSError: If it cannot be written; the temporary file is removed then.
     """
     target = path.resolve()
     descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
@@ -36,10 +36,10 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
 
 
 def write_whole(path: Path, chunks: Iterable[bytes]) -> None:
-    """Write the chunks to a file that appears under its name when it is whole.
+    """Write the chunks to a file that appears under its name when it is complete.
 
     Raises:
-        OSError: If it cannot be written; then nothing is left behind.
+        OSError: If it cannot be written; nothing is left of it then.
     """
     with whole_file(path) as file:
         file.writelines(chunks)

@@ -40,34 +40,34 @@ def open_history(
     tell: Tell | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> History:
-    """Return the history in a directory, or of the trace in a file of any format that is known.
-
-    The file may be compressed, and `-` is standard input.
+    """Return the history in a directory, or the history of a trace in any format.
 
     Args:
-        path: Where it lies.
-        provider: What makes states of a trace's events; see `meantime.build`.
-        cache: Keep a trace's history in `$XDG_CACHE_HOME/meantime`, or `~/.cache/meantime`, and
-            use it again as long as the trace, the provider and its version are the same.
-        lenient: Count records that cannot be read in the history's anomalies; without, the first of
-            them is an error.
-        until_ns: Leave out what is later, in formats that allow it; not with `cache`.
-        tell: Called with a sentence that says why a kept history is rebuilt.
+        path: A history's directory, or a trace, which may be compressed; `-` is standard input.
+        provider: Derives states from the events of a trace; see `meantime.build`.
+        cache: Keep the history of a trace in `$XDG_CACHE_HOME/meantime`, or `~/.cache/meantime`,
+            and use it again until the trace, the provider or its version changes.
+        lenient: Skip records that cannot be read and count them as anomalies, instead of raising at
+            the first.
+        until_ns: Skip what is later, in formats that allow it; not with `cache`.
+        tell: Called with a sentence that gives the reason when a cached history is rebuilt.
         progress: Called with the bytes read and the bytes in all.
 
     Raises:
         InputError: If the file cannot be read.
-        ProviderError: If the provider fails, or the file it is declared in is wrong.
+        ProviderError: If the provider fails, or the file that declares it is wrong.
     """
     if directory.is_history(path):
         if provider is not None:
-            raise InputError(fspath(path), "a history has no events any more for a provider")
+            raise InputError(
+                fspath(path), "this is a finished history; a provider needs the original trace"
+            )
         return directory.open_history(path)
     if (Path(path) / "segments").is_dir():
         raise InputError(
             fspath(path),
-            "is a history without its manifest: its build was killed as it began, or the file is"
-            " lost; build it again",
+            "is a history without its manifest: its build was killed at the beginning, or the file"
+            " was deleted; build it again",
         )
     chosen = provider_of(provider)
     if cache and can_be_read_again(path):

@@ -41,34 +41,36 @@ def build(
     tell: Tell | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> History:
-    """Return the history of a trace, its events as a provider understands them.
+    """Return the history of a trace, with the states that a provider derives from its events.
 
     Args:
-        trace: A file of any format that is known, an open trace, or events.
-        provider: A `StateProvider`, the class of one, or a file that declares or holds one (TOML
-            or Python). Without one the history holds what the trace itself says.
-        path: The directory to keep it in, `NAME.mth`; None keeps it in memory.
-        keep: `"everything"`; or `"ongoing"`: only the present, nothing is stored; or
-            `"checkpoints"`: what is asked for is made anew from the nearest checkpoint.
-        lenient: Count bad records as anomalies and go on, instead of stopping at the first.
-        resume: Go on with an unfinished history in the directory, if that can be done. The result
-            is the same, byte for byte, as that of a build that was not stopped.
-        tell: Called with a sentence that says whether the build goes on, and why not.
+        trace: A file in any format, an open trace, or events.
+        provider: A `StateProvider`, a class of it, or a TOML or Python file that defines one.
+            Without a provider the history has the states of the trace itself.
+        path: The directory to build it in, `NAME.mth`; None builds it in memory.
+        keep: `"everything"`; or `"ongoing"`: only the current state of each attribute; or
+            `"checkpoints"`: queries are answered by replaying events from the nearest checkpoint.
+        lenient: Skip records that cannot be read and count them as anomalies, instead of raising at
+            the first.
+        resume: Resume an unfinished history in the directory if possible. The result is the same,
+            byte for byte, as that of a build that was not interrupted.
+        tell: Called with a sentence about whether the build is resumed, and why not.
         progress: Called with the bytes read and the bytes in all.
 
     Raises:
         InputError: If the trace cannot be read, or has no events for the provider.
         OutputError: If the directory exists, or cannot be written.
-        ProviderError: If the provider fails, or the file it is declared in is wrong.
+        ProviderError: If the provider fails, or the file that declares it is wrong.
+        UsageError: If arguments exclude each other.
     """
     chosen = provider_of(provider)
     if keep not in get_args(Keep):
-        raise UsageError(f"keep is {keep!r}: it is one of {', '.join(get_args(Keep))}")
+        raise UsageError(f"unknown keep {keep!r}; choose one of: {', '.join(get_args(Keep))}")
     if keep != "everything" and path is not None:
         raise UsageError(f"{path}: keep={keep!r} keeps the history in memory; leave out the path")
     if keep == "checkpoints":
         if chosen is None:
-            raise UsageError("keep='checkpoints' needs a provider, which is run again")
+            raise UsageError("keep='checkpoints' needs a provider, to replay events")
         return build_checkpoints(_reopening(trace, lenient=lenient), chosen)
     if not isinstance(trace, str | PathLike):
         opened = trace if isinstance(trace, Trace) else _trace_of(trace)
@@ -94,10 +96,10 @@ def build(
 def _reopening(
     trace: str | PathLike[str] | Trace | Iterable[Event], *, lenient: bool
 ) -> Callable[[Any], Trace]:
-    """Return what opens a trace at a position, again and again.
+    """Return a function that opens a trace at a position; it can be called repeatedly.
 
     Raises:
-        UsageError: If it can be read only once.
+        UsageError: If the trace can be read only once.
     """
     if isinstance(trace, Trace) or (
         isinstance(trace, str | PathLike) and not can_be_read_again(trace)
@@ -110,7 +112,7 @@ def _reopening(
 
 
 def _trace_of(events: Iterable[Event]) -> Trace:
-    """Return a trace of events that are at hand, in order of time."""
+    """Return a trace of these events, sorted by time."""
     trace = Trace("events", "events", iter(()))
     ordered = sorted(events, key=lambda event: event.time_ns)
     if ordered:

@@ -1,4 +1,4 @@
-"""What a trace says about itself as a whole and about its entities: the metadata, and its lanes."""
+"""The metadata of a trace, about itself and about its entities, and the lanes to draw."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class LaneDeclaration:
-    """Makes attributes drawable.
+    """Declares that attributes can be drawn.
 
     Attributes:
-        pattern: The path pattern of the attributes meant, as `Attributes.quarks` takes it.
+        pattern: The path pattern of the attributes, as `Attributes.quarks` takes it.
         kind: What is drawn.
-        entity_kind: What one of these attributes is called: `CPU`, `Thread`.
-        label: What the group of them is called.
+        entity_kind: The name of one of these attributes: `CPU`, `Thread`.
+        label: The name of the group.
         states: The state table, in order of value.
         unit: The unit of a counter.
     """

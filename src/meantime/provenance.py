@@ -24,8 +24,7 @@ _BLOCKS = 256
 _BLOCK_BYTES = 1 << 16
 _LABELS = {
     "provider": "the provider",
-    "provider_version": "the provider's version",
-    "provider_definition": "",
+    "provider_version": "provider version",
     "lenient": "lenient",
 }
 
@@ -41,7 +40,9 @@ def provenance_of(
         InputError: If the trace cannot be read, or is a history.
     """
     if is_history(trace):
-        raise InputError(fspath(trace), "it is a history already: it has no events any more")
+        raise InputError(
+            fspath(trace), "this is a finished history; a build needs the original trace"
+        )
     provenance = {"source": Path(trace).name}
     if (digest := fingerprint(trace)) is not None:
         provenance["fingerprint"] = digest
@@ -61,7 +62,7 @@ def _definition_of(provider: StateProvider) -> str:
     try:
         source = inspect.getsource(type(provider))
     except (OSError, TypeError):
-        return ""  # as of a class typed into a prompt
+        return ""  # a class that was typed into a prompt has no source
     return hashlib.blake2b(source.encode(), digest_size=8).hexdigest()
 
 
@@ -75,15 +76,15 @@ def staleness_reason(kept: dict[str, str], now: dict[str, str]) -> str | None:
     if "fingerprint" not in now:
         return "a pipe cannot be read again"
     if "fingerprint" not in kept:
-        return "it does not say what it is made of"
+        return "it does not record what it was built from"
     if kept["fingerprint"] != now["fingerprint"]:
-        return "the trace is another"
+        return "the trace has changed"
     for part, label in _LABELS.items():
         before, after = kept.get(part), now.get(part)
-        if before != after and part == "provider_definition":
-            return "the provider's code has changed"
         if before != after:
-            return f"{label} is {after or 'none'}, it was {before or 'none'}"
+            return f"{label} changed from {before or 'none'} to {after or 'none'}"
+    if kept.get("provider_definition") != now.get("provider_definition"):
+        return "the provider's code has changed"
     return None
 
 

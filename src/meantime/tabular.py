@@ -1,6 +1,6 @@
 """Results as tables for other tools: the Arrow C stream protocol, pandas and polars.
 
-Made by pyarrow, of the columns as they are: numbers are not copied, strings stay coded.
+pyarrow makes the tables from the columns without copying numbers; strings stay coded.
 """
 
 from __future__ import annotations
@@ -27,32 +27,32 @@ __all__ = ["Column", "ColumnBatches", "Paths", "Tabular", "need"]
 Column: TypeAlias = "npt.NDArray[Any] | Coded | Mixed"  # a masked array has nulls
 
 _STR, _INT, _FLOAT = 1, 2, 3
-# A dictionary with many more strings than rows is cut down to those that the rows have.
+# A dictionary with many more strings than rows is reduced to the strings that the rows use.
 _STRINGS_PER_ROW = 4
 
 
-# Columns of attributes, and the columns of their paths beside them.
+# By name of a column of attributes, the name of the column with their paths.
 _PATHS = {"quark": "path", "thread": "path", "from_quark": "from_path", "to_quark": "to_path"}
 _SHOWN_ROWS = 10
 
 
 class Paths(Protocol):
-    """What knows the paths of attributes."""
+    """A tree of attributes, as far as tables need it."""
 
     def text(self, quark: int) -> str:
         """Return the text form of an attribute's path."""
 
 
 class Tabular:
-    """A result that other tools take as a table.
+    """A result that other tools can read as a table.
 
-    `pyarrow.table(result)`, `polars.DataFrame(result)` and DuckDB take it by the Arrow C stream
-    protocol. Strings are dictionaries. Values of one type are one column; where types are mixed, a
-    column NAME holds the strings, and NAME_int and NAME_float hold the numbers. Beside a column of
+    `pyarrow.table(result)`, `polars.DataFrame(result)` and DuckDB read it by the Arrow C stream
+    protocol. Strings are dictionaries. Values of one type are one column; for mixed types, the
+    column NAME has the strings, and NAME_int and NAME_float have the numbers. Next to a column of
     attributes is one of their paths, as text. A notebook shows the first rows.
 
     Attributes:
-        attributes: What knows the paths of the attributes; None adds no paths.
+        attributes: The attribute tree, for the paths; None adds no paths.
     """
 
     __slots__ = ()
@@ -60,11 +60,11 @@ class Tabular:
     attributes: Paths | None = None
 
     def columns(self) -> dict[str, Column]:
-        """Return the columns by name; all have as many rows."""
+        """Return the columns by name; all have the same number of rows."""
         raise NotImplementedError
 
     def with_paths(self) -> dict[str, Column]:
-        """Return the columns, and beside each column of attributes one of their paths."""
+        """Return the columns, with one of paths next to each column of attributes."""
         columns = self.columns()
         if self.attributes is None:
             return columns
@@ -132,12 +132,12 @@ def _html(columns: dict[str, Column]) -> str:
 
 
 class ColumnBatches(Tabular):
-    """A table in batches, which are made when they are asked for, and anew each time.
+    """A table in batches, which are computed again for each use.
 
     Args:
         batches: Returns the batches: at least one, all with the same columns.
-        kinds: The types that mixed values have in any of the batches, as in `Mixed.kinds`; empty
-            is those of the first.
+        kinds: The types of mixed values in all batches, as in `Mixed.kinds`; if it is empty, those
+            of the first batch.
     """
 
     __slots__ = ("_batches", "_mixed_kinds")
@@ -169,10 +169,10 @@ class ColumnBatches(Tabular):
 
 
 def need(module: str, what: str, extra: str | None = None) -> Any:
-    """Import a module that not every installation has.
+    """Import an optional dependency.
 
     Raises:
-        MissingExtraError: If it is not installed; the message says what to install.
+        MissingExtraError: If it is not installed; the message names the package to install.
     """
     try:
         return import_module(module)
@@ -197,8 +197,8 @@ class _Arrow:
 
     Args:
         kinds: The types that mixed values can have.
-        whole: Whether there is one batch only: its dictionaries then hold no more than it needs.
-            The dictionaries of several batches are all the same, as Arrow's files want it.
+        whole: Whether there is only one batch: its dictionaries have only the strings it uses.
+            Several batches share their dictionaries, as Arrow's file format requires.
     """
 
     def __init__(self, kinds: frozenset[int], *, whole: bool) -> None:
@@ -248,10 +248,10 @@ class _Arrow:
 
 
 def _used(codes: Int32s, names: Sequence[str]) -> tuple[Int32s, list[str]]:
-    used, places = np.unique(codes, return_inverse=True)
+    used, ranks = np.unique(codes, return_inverse=True)
     missing = int(np.count_nonzero(used < 0))
     kept = [names[code] for code in used[missing:].tolist()]
-    return places.astype(np.int32) - np.int32(missing), kept
+    return ranks.astype(np.int32) - np.int32(missing), kept
 
 
 def _kinds(columns: dict[str, Column]) -> frozenset[int]:

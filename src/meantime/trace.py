@@ -48,12 +48,12 @@ class StateChanges:
     """From `time_ns` on, this entity is in this state. Codes index the trace's tables.
 
     Attributes:
-        time_ns: When, from the trace's origin.
+        time_ns: The time, from the trace's origin.
         entity: Index into `Trace.paths`.
         state: Index into `Trace.values`; -1 is no state.
         tag: Index into `Trace.tags`; -1 is no tag.
-        magnitude: The numeric value that came with the change, NaN where none did; None if no row
-            of the batch has one. It becomes the attribute `(*path, "value")`.
+        magnitude: The numeric value of the change, NaN if it has none; None if no row of the batch
+            has one. It becomes the attribute `(*path, "value")`.
     """
 
     time_ns: Int64s
@@ -68,11 +68,11 @@ class Points:
     """Something happened at `time_ns`. Codes index the trace's tables.
 
     Attributes:
-        time_ns: When, from the trace's origin.
+        time_ns: The time, from the trace's origin.
         entity: Index into `Trace.paths`.
         name: Index into `Trace.values`.
-        target: Index into `Trace.paths` of whom it was done to (the row is a flow then), or -1.
-        arguments: What else was said of it.
+        target: Index into `Trace.paths` of the target (the row is a flow then), or -1.
+        arguments: Further fields of each row.
     """
 
     time_ns: Int64s
@@ -84,11 +84,11 @@ class Points:
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """What events carried besides their name, as places in the trace's `text`.
+    """The arguments of events, as offsets into the trace's `text`.
 
     Attributes:
         offset: int64, where the text of each row's arguments begins.
-        length: int32, its bytes; 0 is none.
+        length: int32, its length in bytes; 0 for no arguments.
     """
 
     offset: Int64s
@@ -104,7 +104,7 @@ class Sliceable(Protocol):
 
 
 class ArgumentText:
-    """The bytes that `Arguments` point into: the input itself, and what was added behind it.
+    """The bytes that `Arguments` are offsets into: the input, followed by added texts.
 
     >>> text = ArgumentText(b'{"a":1}')
     >>> text.add(b'{"b":2}'), text.read(7, 7)
@@ -116,28 +116,28 @@ class ArgumentText:
         self._added = bytearray()
 
     def add(self, text: bytes) -> int:
-        """Keep a text that does not stand in the input, and return its offset."""
+        """Append a text that is not in the input, and return its offset."""
         self._added += text
         return len(self._source) + len(self._added) - len(text)
 
     def read(self, offset: int, length: int) -> bytes:
-        """Return the bytes at that place; none for a length of 0."""
-        behind = offset - len(self._source)
-        if behind >= 0:
-            return bytes(self._added[behind : behind + length])
+        """Return the bytes at an offset; none for a length of 0."""
+        added = offset - len(self._source)
+        if added >= 0:
+            return bytes(self._added[added : added + length])
         return bytes(self._source[offset : offset + length])
 
     def told(self, offset: int, length: int) -> str | None:
-        """Return the text at that place; None for a length of 0."""
+        """Return the text at an offset; None for a length of 0."""
         return self.read(offset, length).decode("utf-8", "replace") if length else None
 
 
 class SpanFlag(IntFlag):
-    """What is known of a span besides its times.
+    """Properties of a span.
 
-    `UNFINISHED` spans were begun and never ended. `STRUCTURED` spans were begun and ended in the
-    order of time, so `Spans.level` is the depth of each among these; that of others follows from
-    the times alone.
+    `UNFINISHED` spans have a begin event and no end event. `STRUCTURED` spans were begun and ended
+    in order of time, so `Spans.level` is the depth of each among these; the depth of other spans
+    follows from their times alone.
     """
 
     UNFINISHED = 1
@@ -154,9 +154,9 @@ class Spans:
         thread: Index into `Trace.paths` of what it ran on.
         name: Index into `Trace.values`.
         category: Index into `Trace.categories`; -1 is none.
-        level: How many begun ones of the thread were open when it began; 0 if that is not known.
+        level: How many spans of the thread were open when it began; 0 if unknown.
         flags: uint8, `SpanFlag`.
-        arguments: What else was said of it.
+        arguments: Further fields of each row.
     """
 
     start_ns: Int64s
@@ -171,17 +171,17 @@ class Spans:
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """A stack was seen at `time_ns`, standing for `weight`.
+    """A stack was sampled at `time_ns`; it represents `weight`.
 
     Attributes:
-        time_ns: When, from the trace's origin.
+        time_ns: The time, from the trace's origin.
         thread: Index into `Trace.paths`.
         stack: Row of `Trace.stacks`; -1 is no stack.
-        weight: int64, how much the sample stands for: nanoseconds, bytes, events.
-        event: Index into `Trace.values` of what was counted: `cpu-clock`, `wall`.
-        name: Index into `Trace.values` of what the thread called itself then, as threads change
-            their names; None if the trace does not say it with each sample.
-        cpu: Where it ran, -1 where unknown; None if the trace never says.
+        weight: int64, what the sample represents: nanoseconds, bytes, events.
+        event: Index into `Trace.values` of the event that was sampled: `cpu-clock`, `wall`.
+        name: Index into `Trace.values` of the thread's name at the time, as threads change their
+            names; None if samples have no names.
+        cpu: The CPU, -1 if unknown; None if samples have none.
     """
 
     time_ns: Int64s
@@ -195,13 +195,13 @@ class Samples:
 
 @dataclass(frozen=True, slots=True)
 class Flows:
-    """One thing led to another, elsewhere and later.
+    """Something on one entity caused something on another, later.
 
     Attributes:
         from_entity: Index into `Trace.paths`.
-        from_ns: When it left.
+        from_ns: The time of the cause.
         to_entity: Index into `Trace.paths`.
-        to_ns: When it arrived.
+        to_ns: The time of the effect.
         name: Index into `Trace.values`.
     """
 
@@ -217,7 +217,7 @@ class Counters:
     """From `time_ns` on, the entity itself has this numeric value.
 
     Attributes:
-        time_ns: When, from the trace's origin.
+        time_ns: The time, from the trace's origin.
         entity: Index into `Trace.paths`.
         value: int64 or float64; all values of an entity have one type.
     """
@@ -245,10 +245,10 @@ class Trace(TraceMetadata):
         tags: Tag code to the fields of that tag.
         categories: Category code to category.
         stacks: The stacks of its samples.
-        text: What `Arguments` point into.
+        text: The bytes that `Arguments` are offsets into.
         ends: By entity, the time of its last record if that is after the bounds; what state the
             entity is in after that is unknown.
-        input: What is read; `close` closes it, which a generator that never ran cannot.
+        input: The input, which `close` closes: a generator that never ran cannot.
     """
 
     batches: Iterator[Batch] = field(default_factory=lambda: iter(()))

@@ -1,4 +1,4 @@
-"""Times and sizes as people write them. Inside, every time is an int of nanoseconds."""
+"""Times and sizes as text. Everywhere else a time is an integer of nanoseconds."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
     "since_origin",
 ]
 
-# An argument that is a time: nanoseconds, or the text that the command line takes.
+# A time as an argument: nanoseconds, or text as on the command line.
 Time: TypeAlias = int | str
 
 MAX_NS = 2**63 - 1
@@ -51,7 +51,7 @@ _INFINITE = re.compile(r"([+-]?)(?:inf|infinity)([a-zµμ]*)", re.IGNORECASE)
 
 
 class Instant(NamedTuple):
-    """A point in time as given on a command line.
+    """A point in time as typed on a command line.
 
     Attributes:
         ns: Nanoseconds, from the history's origin, or from 1970-01-01 UTC if `absolute`.
@@ -63,10 +63,10 @@ class Instant(NamedTuple):
 
 
 def parse_duration(text: str) -> int:
-    """Return the nanoseconds that a text such as `250`, `1.5ms`, `-2s` or `1e3us` means.
+    """Return the nanoseconds in a text such as `250`, `1.5ms`, `-2s` or `1e3us`.
 
-    The decimal is exact; what is left below a nanosecond is cut off towards zero. Values beyond
-    64 bits become the nearest 64-bit number, as does `inf`.
+    The decimal is exact; fractions of a nanosecond are truncated towards zero. Values beyond 64
+    bits, and `inf`, become the nearest 64-bit number.
 
     >>> parse_duration("1.001ms"), parse_duration("2h"), parse_duration("-.5us")
     (1001000, 7200000000000, -500)
@@ -82,14 +82,14 @@ def parse_duration(text: str) -> int:
     if (match := _INFINITE.fullmatch(text)) and match[2] in _UNITS_NS:
         return -MAX_NS - 1 if match[1] == "-" else MAX_NS
     raise UsageError(
-        f"{text!r} is not a time: write a number and one of ns, us, ms, s, m, min, h or d"
+        f"{text!r} is not a time; write a number and one of ns, us, ms, s, m, min, h or d"
     )
 
 
 def parse_instant(text: str) -> Instant:
-    """Return the instant that a text means: an offset, `@SECONDS`, or an ISO 8601 date and time.
+    """Return the instant in a text: an offset, `@SECONDS`, or an ISO 8601 date and time.
 
-    An ISO time without a zone is UTC. Its fraction of a second may have any number of digits.
+    An ISO time without a zone is UTC. The fraction of a second may have any number of digits.
 
     >>> parse_instant("1.5s")
     Instant(ns=1500000000, absolute=False)
@@ -117,7 +117,7 @@ def parse_instant(text: str) -> Instant:
 
 
 def duration_ns(time: Time) -> int:
-    """Return a duration given as nanoseconds or as text, in nanoseconds.
+    """Return a duration that is nanoseconds or text, in nanoseconds.
 
     >>> duration_ns(1500), duration_ns("1.5us")
     (1500, 1500)
@@ -132,7 +132,7 @@ def duration_ns(time: Time) -> int:
 def since_origin(time: Time | Instant, clock: Clock) -> int:
     """Return an instant as nanoseconds from the history's origin.
 
-    An integer counts from the origin already; a text is read as `parse_instant` does.
+    An integer counts from the origin already; text is parsed by `parse_instant`.
 
     >>> from meantime.clocks import Clock
     >>> since_origin("@2", Clock(utc_at_origin_ns=1_500_000_000))
@@ -150,7 +150,7 @@ def since_origin(time: Time | Instant, clock: Clock) -> int:
         return time.ns
     if clock.utc_at_origin_ns is None:
         raise UsageError(
-            f"{format_utc(time.ns)} is absolute, but this trace does not say when it began"
+            f"{format_utc(time.ns)} is absolute, but the UTC time of this trace is unknown"
         )
     return time.ns - clock.utc_at_origin_ns
 
@@ -174,7 +174,7 @@ def _split_fraction(text: str) -> tuple[str, str, str]:
 
 
 def format_ns(duration_ns: int) -> str:
-    """Return a duration in the largest unit up to seconds that keeps it at 1 or more.
+    """Return a duration in the largest unit, up to seconds, in which it is at least 1.
 
     >>> format_ns(3_352_000), format_ns(12), format_ns(61_000_000_000)
     ('3.352ms', '12ns', '61s')
@@ -188,7 +188,7 @@ def format_ns(duration_ns: int) -> str:
 
 
 def format_utc(utc_ns: int) -> str:
-    """Return a time since 1970, UTC, as ISO 8601 with nine digits; beyond its years as `@SECONDS`.
+    """Return a time since 1970, UTC, as ISO 8601 with nine digits; after year 9999 as `@SECONDS`.
 
     >>> format_utc(1528482355856625707), format_utc(10**21)
     ('2018-06-08T18:25:55.856625707Z', '@1000000000000.000000000')
@@ -220,7 +220,7 @@ def format_bytes(size_bytes: int) -> str:
 def bin_edge(start_ns: int, end_ns: int, bins: int, index: int) -> int:
     """Return where bin `index` of `bins` begins; bin i is [edge(i), edge(i + 1)).
 
-    The edges are start + ceil(index * length / bins): integers, and the same for every picture.
+    The edges are start + ceil(index * length / bins): integers, and the same in all views.
 
     >>> [bin_edge(0, 10, 4, index) for index in range(5)]
     [0, 3, 5, 8, 10]

@@ -205,8 +205,8 @@ def test_a_recording_that_was_damaged_leaves_the_commands_status(tmp_path: Path)
     assert done.returncode == 7
     assert done.stderr == (
         "meantime: run.mtr: nothing could be read of what was to be recorded\n"
-        "  1 file_damaged: files of the recording, or parts of them, are not what they should be "
-        "and were left out; copy the recording again if it is whole elsewhere\n"
+        "  1 file_damaged: damaged files of the recording, or parts of them, were skipped; "
+        "copy the recording again if another copy is intact\n"
     )
 
 

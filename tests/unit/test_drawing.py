@@ -79,7 +79,7 @@ def test_a_notebook_shows_both() -> None:
     ("arguments", "message"),
     [
         ({"names": ["a", "b"]}, "there are 1 inputs and 2 names for them"),
-        ({"offsets": {1: 5}}, "offsets are by index of an input: 0 to 0"),
+        ({"offsets": {1: 5}}, "the keys of offsets are indices of inputs: 0 to 0"),
         ({"isolate": "a", "exclude": "b"}, "isolate and exclude are mutually exclusive"),
         ({"event": "e", "states": "s"}, "event applies to samples and spans"),
         ({"scale": 0}, "unknown scale 0; choose auto, lock, or the largest value"),

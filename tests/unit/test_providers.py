@@ -217,7 +217,7 @@ def test_what_cannot_be_kept_is_refused(tmp_path: Path) -> None:
         HistoryBuilder(tmp_path / "x.mth", keep="ongoing")
     with pytest.raises(UsageError, match="'everything'"):
         HistoryBuilder(keep="nothing")  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="it is one of everything, ongoing, checkpoints"):
+    with pytest.raises(UsageError, match="choose one of: everything, ongoing, checkpoints"):
         meantime.build([], keep="nothing")  # type: ignore[arg-type]
     assert list(tmp_path.iterdir()) == []
 
@@ -379,7 +379,7 @@ def test_a_build_that_was_killed_goes_on_to_the_same_bytes(
 
         meantime.build(trace, Files, killed, resume=True, tell=said.append)
 
-        assert said == [f"{killed}: was not finished: going on with it"]
+        assert said == [f"{killed}: resuming the unfinished build"]
         assert contents(killed) == contents(whole)
         shutil.rmtree(killed)
 
@@ -396,8 +396,8 @@ class Forgetful(Stopped):
     ("change", "reason"),
     [
         (lambda _: None, "the provider has no save()"),
-        (lambda trace: write(trace, EVENTS), "the trace is another"),
-        (lambda _: setattr(Forgetful, "version", 9), "the provider's version is 9, it was 1"),
+        (lambda trace: write(trace, EVENTS), "the trace has changed"),
+        (lambda _: setattr(Forgetful, "version", 9), "provider version changed from 1 to 9"),
     ],
 )
 def test_a_build_that_cannot_go_on_begins_anew_and_says_why(
@@ -415,7 +415,7 @@ def test_a_build_that_cannot_go_on_begins_anew_and_says_why(
 
     meantime.build(trace, Forgetful, path, resume=True, tell=said.append)
 
-    assert said == [f"{path}: was not finished; rebuilding: {reason}"]
+    assert said == [f"{path}: the build was not finished; rebuilding: {reason}"]
     assert picture(open_history(path)) == picture(meantime.build(trace, Forgetful))
 
 
@@ -467,9 +467,11 @@ def test_a_finished_history_is_gone_on_with_only_by_the_same(tmp_path: Path) -> 
 
     again = meantime.build(trace, Files, path, resume=True, tell=said.append)
 
-    assert said == [f"{path}: was finished already"]
+    assert said == [f"{path}: the build was already finished"]
     assert again.built
-    with pytest.raises(OutputError, match="is of something else: the provider is Columns, it was"):
+    with pytest.raises(
+        OutputError, match="from something else: the provider changed from Files to"
+    ):
         meantime.build(trace, Columns, path, resume=True)
 
 
@@ -501,7 +503,7 @@ def test_a_trace_that_cannot_be_read_leaves_nothing(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("every_change_is_logged")
 @pytest.mark.parametrize(
     ("last", "said"),
-    [(4, "was not finished: going on with it"), (9, "rebuilding: its input cannot be read on")],
+    [(4, "resuming the unfinished build"), (9, "rebuilding: its input has no position to resume")],
 )
 def test_an_input_without_positions_goes_on_in_its_first_batch_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, last: int, said: str
@@ -548,7 +550,7 @@ def test_a_history_is_not_built_of_a_history(tmp_path: Path) -> None:
     trace, path = write(tmp_path / "x.jsonl", EVENTS), tmp_path / "x.mth"
     meantime.build(trace, Files, path)
 
-    with pytest.raises(InputError, match="is a history already"):
+    with pytest.raises(InputError, match="this is a finished history; a build needs"):
         meantime.build(path, Files, tmp_path / "y.mth")
     done = CliRunner().invoke(cli, ["build", str(trace), "-o", str(tmp_path / "no" / "y.mth")])
     assert isinstance(done.exception, OutputError)

@@ -1,4 +1,4 @@
 """Heat maps and flame graphs of files or histories: `meantime.heatmap` and `meantime.flame`.
 
-Views take histories and know no files; these functions open what is given as a path.
+Views take histories, not files; these functions also take paths, which they open.
 """

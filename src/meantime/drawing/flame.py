@@ -53,19 +53,19 @@ def flame(
 
     Args:
         source: A history or a path.
-        start: Where the range begins.
-        end: Where it ends.
+        start: The beginning of the range.
+        end: The end of the range.
         threads: Only threads with these ids, names or `PROCESS/THREAD`; `*` and `?` are wildcards.
         whole: Count the full duration of spans that cross the range's edges.
         against: Colour by the change of share since this range, or since another history or path.
-        elided: Draw only what `against` has and the range lacks.
+        elided: Draw only what is in `against` and not in the range.
         offset: Only samples between these two offsets of every period.
         period: The period of `offset`; one second unless given.
         event: Only samples of this event.
         chart: Draw the spans of each thread over time.
-        title: What the picture is called.
-        lenient: Skip and count what cannot be read in a file.
-        progress: Returns for a path what is to know how much of the file was read.
+        title: The title of the drawing.
+        lenient: Skip and count records of a file that cannot be read.
+        progress: Returns for a path a context manager that yields a progress callback.
 
     Raises:
         InputError: If a file cannot be read, or there is nothing to draw.
@@ -90,7 +90,7 @@ def flame(
     band_ns = None if offset is None else (duration_ns(offset[0]), duration_ns(offset[1]))
     period_ns = duration_ns("1s" if period is None else period)
     history = history_of(source, progress, lenient=lenient)
-    _check_held(history, label, whole=whole, chart=chart)
+    _check_contents(history, label, whole=whole, chart=chart)
     part = part_of(history, start, end, patterns)
     title = title or history.title or title_of(source)
     if chart:
@@ -125,7 +125,7 @@ def _check(given: Mapping[str, bool]) -> None:
         UsageError: If there is one.
     """
     if given["elided"] and not given["against"]:
-        raise UsageError("elided needs against: the range or trace to look for what is gone")
+        raise UsageError("elided needs against: the range or trace to compare with")
     if given["against"] and given["chart"]:
         raise UsageError("against compares flame graphs; leave out chart")
     if given["period"] and not given["offset"]:
@@ -137,19 +137,19 @@ def _check(given: Mapping[str, bool]) -> None:
         raise UsageError("whole applies to spans; offset and event apply to samples")
 
 
-def _check_held(history: History, label: str, *, whole: bool, chart: bool) -> None:
-    """Reject a history that lacks what is to be drawn.
+def _check_contents(history: History, label: str, *, whole: bool, chart: bool) -> None:
+    """Reject a history without the spans or samples that are drawn.
 
     Raises:
-        InputError: If it does.
+        InputError: If there are none.
     """
     has_spans, has_samples = len(history.spans()) > 0, len(history.samples()) > 0
     if not has_spans and not has_samples:
         raise InputError(label, "there are no spans and no samples to draw")
     if whole and not has_spans:
-        raise InputError(label, "there are no spans, which whole applies to")
+        raise InputError(label, "there are no spans, and whole applies only to spans")
     if chart and not has_spans:
-        raise InputError(label, "there are no spans, which a chart draws; leave out chart")
+        raise InputError(label, "there are no spans for a chart; leave out chart")
     if not chart and not has_samples and not len(thread_quarks(history)):
         raise InputError(label, "all spans are of async operations, which only a flame chart shows")
 
@@ -169,10 +169,10 @@ def _sampled(
     period_ns: int,
     event: str | None,
 ) -> tuple[CallTree, str]:
-    """Return the tree of some of the samples, and what they count.
+    """Return the call tree of some of the samples, and the unit of their weights.
 
     Raises:
-        InputError: If there are none.
+        InputError: If no sample is left.
     """
     samples = part.history.samples(part.threads, start_ns=part.start_ns, end_ns=part.end_ns)
     if event is not None:
@@ -180,5 +180,5 @@ def _sampled(
     if band_ns is not None:
         samples = samples_in_band(samples, band_ns, period_ns)
     if not len(samples):
-        raise InputError(label, "there are no samples in this part of it")
+        raise InputError(label, "no samples match these options")
     return sample_tree(samples), sample_unit(samples)

@@ -1,4 +1,4 @@
-"""The heat map of one input or several: opened, mapped, and added up."""
+"""The heat map of one or several inputs: each is opened and mapped, and the maps are added up."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def heatmap(
     jobs: int = 1,
     progress: Progress | None = None,
 ) -> HeatmapView:
-    """Return the heat map of what happens at which offset of each second, or of another period.
+    """Return a heat map of activity by offset within each second, or within another period.
 
     Times are nanoseconds, or texts such as `"1.5s"` and `"2026-07-01T09:00Z"`.
 
@@ -85,37 +85,37 @@ def heatmap(
         inputs: A history or a path, or several of them; several are added up in the times of the
             first.
         period: The width of a column.
-        rows: How many rows a column has; 50, but 60 for a minute or an hour, and 96 for a day.
-        origin: Where a column begins: a time, `"first"` for where the input begins, `"wall"` for
-            whole periods of UTC; None is whole periods of the clock.
+        rows: The rows of a column; by default 50, but 60 for a minute or an hour, 96 for a day.
+        origin: Where a column begins: a time, `"first"` for the beginning of the input, `"wall"`
+            for whole periods of UTC; None for whole periods of the clock.
         by: Group by `name`, `thread`, `process`, `cpu`, `event`, `host`, `state` or `tag:FIELD`.
         event: Count only samples of this event, or spans with this name.
         states: Count the states that match these patterns (`*` and `?` are wildcards).
-        value: What a cell counts; samples, or nanoseconds of spans and states, unless given.
-            `concurrency` and `utilisation` are ratios, which only `.json` has.
-        start: Where the range begins.
-        end: Where the range ends.
-        highlight: Draw these names in colours of their own.
-        isolate: Draw these names alone.
-        exclude: Draw all but these names.
-        decompose: Draw every name in a colour of its own.
+        value: What a cell counts; by default samples, or nanoseconds of spans and states.
+            `concurrency` and `utilisation` are ratios, which are only in `.json`.
+        start: The beginning of the range.
+        end: The end of the range.
+        highlight: Draw these names in separate colours.
+        isolate: Draw only these names.
+        exclude: Draw all other names.
+        decompose: Draw every name in a separate colour.
         idle: Draw the idle task too.
         color: Colour by rank or in proportion.
         palette: `even`, `cloud-analytics`, `flamescope` or `flamescope-enhanced`.
         hues: Hues in degrees, for the palette `cloud-analytics`.
-        scale: The value of the strongest colour; `"auto"` is the largest of what is drawn,
-            `"lock"` of the whole map.
-        title: What the picture is called.
-        names: What the inputs are called, in their order.
-        offsets: By index of an input, what to add to its times, whatever its clock says.
+        scale: The value of the strongest colour; `"auto"` is the largest value that is drawn,
+            `"lock"` the largest of the whole map.
+        title: The title of the drawing.
+        names: The names of the inputs, in order.
+        offsets: By index of an input, a time to add to its times, regardless of its clock.
         assume_aligned: Treat unrelated clocks as synchronised.
-        lenient: Skip and count what cannot be read in a file.
-        jobs: How many files to read in parallel.
-        progress: Returns for a path what is to know how much of the file was read.
+        lenient: Skip and count records of a file that cannot be read.
+        jobs: The number of files to read in parallel.
+        progress: Returns for a path a context manager that yields a progress callback.
 
     Raises:
-        InputError: If an input cannot be read, or does not hold what is asked for.
-        UsageError: If an argument is wrong, or does not apply to what the inputs hold.
+        InputError: If an input cannot be read, or has nothing that matches the arguments.
+        UsageError: If an argument is wrong, or does not apply to the inputs.
     """
     given = _listed(inputs)
     if not given:
@@ -126,7 +126,7 @@ def heatmap(
     look = _look(color, palette, hues, scale)
     patterns = texts(states)
     if event is not None and patterns:
-        raise UsageError("event applies to samples and spans, state applies to states: give one")
+        raise UsageError("event applies to samples and spans, state applies to states; choose one")
     period_ns = duration_ns(period)
     fold = Fold(0, period_ns, rows_of(period_ns) if rows is None else rows)
     ratio = value if value in {"concurrency", "utilisation"} else None
@@ -146,7 +146,7 @@ def heatmap(
     )
     offsets_ns = {index: duration_ns(offset) for index, offset in (offsets or {}).items()}
     if not offsets_ns.keys() <= set(range(len(given))):
-        raise UsageError(f"offsets are by index of an input: 0 to {len(given) - 1}")
+        raise UsageError(f"the keys of offsets are indices of inputs: 0 to {len(given) - 1}")
     tasks = [
         _Task(
             each,
@@ -163,7 +163,7 @@ def heatmap(
     try:
         check(data, selection)
     except UsageError as error:
-        # which names there are depends on the file
+        # Which names exist depends on the file, so this is not an error of the command line.
         raise InputError(tasks[0].path, str(error)) from None
     return HeatmapView(
         data,
@@ -178,7 +178,7 @@ def heatmap(
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """An input to be mapped."""
+    """An input and how to map it; it is sent to the process that reads the file."""
 
     given: Source
     path: str
@@ -218,7 +218,7 @@ class _Task:
                 is_stream,
             ),
         ):
-            # where the first sample is, is not known before a stream was mapped
+            # The time of the first sample of a stream is known only after it was mapped.
             if is_stream and self.query.origin != "first":
                 yield SampleSource(trace, path)
                 return

@@ -1,4 +1,4 @@
-"""What is drawn: a history, or the path of a file that is opened."""
+"""The inputs of a drawing: histories, or paths of files that are opened."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from meantime.history.history import History
 
     Source: TypeAlias = History | str | os.PathLike[str]
-    # Called with a path; what it yields is called with the bytes read and the bytes in all.
+    # Called with a path; yields a function that is called with the bytes read and the bytes in all.
     Progress: TypeAlias = Callable[[str], AbstractContextManager[Callable[[int, int], None] | None]]
 
 __all__ = ["history_of", "label_of", "silent", "texts", "title_of"]
@@ -27,7 +27,7 @@ def silent(path: str) -> AbstractContextManager[None]:
 
 
 def history_of(source: Source, progress: Progress, *, lenient: bool) -> History:
-    """Return the history that a source is or holds.
+    """Return the history that a source is, or that is read from its path.
 
     Raises:
         InputError: If the file cannot be read.
@@ -43,14 +43,14 @@ def history_of(source: Source, progress: Progress, *, lenient: bool) -> History:
 
 
 def label_of(source: Source) -> str:
-    """Return what errors call a source."""
+    """Return the name of a source in error messages."""
     if isinstance(source, str | os.PathLike):
         return os.fspath(source)
     return source.title or "history"
 
 
 def title_of(source: Source) -> str:
-    """Return what a picture of a source is called."""
+    """Return the default title of a drawing of a source."""
     label = label_of(source)
     if isinstance(source, str | os.PathLike):
         return "standard input" if label == "-" else Path(label).name
@@ -58,5 +58,5 @@ def title_of(source: Source) -> str:
 
 
 def texts(given: str | Sequence[str]) -> tuple[str, ...]:
-    """Return a text, or several without repetitions, as a tuple."""
+    """Return one text, or several without duplicates, as a tuple."""
     return (given,) if isinstance(given, str) else tuple(dict.fromkeys(given))

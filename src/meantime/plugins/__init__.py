@@ -1,1 +1,1 @@
-"""meantime inside other programs: pytest and notebooks."""
+"""Plugins for pytest and notebooks."""

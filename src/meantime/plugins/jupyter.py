@@ -1,4 +1,4 @@
-"""Notebooks: `%load_ext meantime`, then `%%statemap` records a cell and shows what it did."""
+"""Notebooks: after `%load_ext meantime`, `%%statemap` records a cell and shows its statemap."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from meantime.errors import MeantimeError
 __all__ = ["load_ipython_extension", "unload_ipython_extension"]
 
 _MAGIC = re.compile(r"%%statemap(?:[ \t]+(.*?))?\s*$")
-_USAGE = "%%statemap [-o NAME.mtr]: record what the tasks and loops of a cell do, and show it"
-_NOTHING = "meantime: the cell ran no task, no event loop, and nothing in a pool of threads"
-# what a notebook's own kernel does beside the cell
+_USAGE = "%%statemap [-o NAME.mtr]: record the tasks and event loops of a cell, and draw them"
+_NOTHING = "meantime: the cell ran no tasks, event loops or thread pools"
+# Files of the tasks that belong to the notebook's kernel, not to the cell.
 _KERNEL = re.compile(r"[\\/](?:ipykernel|tornado|zmq|jupyter_client|IPython)[\\/]")
 _KERNEL_THREADS = ("Control", "Heartbeat", "IOPub", "Shell channel", "Subshell")
 
 
 class _Cell:
-    """The recording of the cell that runs."""
+    """The recording of the current cell."""
 
     def __init__(self) -> None:
         self._folder: str | None = None
@@ -33,12 +33,12 @@ class _Cell:
         self._number = 0
 
     def begin(self, arguments: str) -> None:
-        """Begin to record, as the first thing that a cell does."""
+        """Start recording; called at the beginning of a cell."""
         from meantime.collect import _recorder, session  # noqa: PLC0415 - not before a cell is recorded
 
         path = _output(arguments)
         if session.recording_path() is not None:
-            _refuse("this notebook is being recorded already")
+            _refuse("this notebook is already being recorded")
         if path is None:
             self._folder = tempfile.mkdtemp(prefix="meantime-")
             path = str(Path(self._folder) / "cell.mtr")
@@ -51,12 +51,12 @@ class _Cell:
         except MeantimeError as error:
             _refuse(str(error))
         self._path = path
-        # in a notebook the cell is a part of one of the kernel's tasks
+        # The cell runs in one of the kernel's tasks.
         self._number = _recorder.current()
         _recorder.emit_text(_recorder.KINDS["NAME"], self._number, "the cell")
 
     def end(self, _result: object = None) -> None:
-        """Show what was recorded; called after every cell."""
+        """Stop recording and show the statemap; called after every cell."""
         if self._path is None:
             return
         from meantime.collect import session  # noqa: PLC0415 - as above
@@ -105,7 +105,7 @@ def _refuse(message: str) -> NoReturn:
 
 
 def _tasks_of_kernel() -> set[str]:
-    """Return the names of the coroutines in which the notebook's kernel waits for its own."""
+    """Return the names of the coroutines of the kernel's own tasks."""
     if "asyncio" not in sys.modules:
         return set()
     from meantime.collect.unfinished import unfinished_tasks  # noqa: PLC0415 - asyncio is there
@@ -119,9 +119,9 @@ def _tasks_of_kernel() -> set[str]:
 
 
 def _transform(lines: list[str]) -> list[str]:
-    """Return a cell that begins with `%%statemap` as one that begins to be recorded.
+    """Return a cell that begins with `%%statemap` as a cell whose first line starts recording.
 
-    So it runs as any other, with `await` at its top and its last value shown.
+    So it runs like other cells: with `await` at the top level, and its last value is shown.
     """
     match = _MAGIC.match(lines[0]) if lines else None
     if match is None:
@@ -152,7 +152,7 @@ def load_ipython_extension(shell: Any) -> None:
 
 
 def unload_ipython_extension(shell: Any) -> None:
-    """Take `%%statemap` away again."""
+    """Remove `%%statemap`."""
     cell = _cells.pop(id(shell))
     shell.input_transformers_cleanup.remove(_transform)
     shell.events.unregister("post_run_cell", cell.end)

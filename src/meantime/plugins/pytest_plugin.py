@@ -1,7 +1,7 @@
-"""pytest: a recording of each test, and assertions about what its event loops did.
+"""pytest plugin: records each test, and checks the behaviour of its event loops.
 
-It is loaded by every pytest of an environment that has meantime, so it imports nothing until a
-test is to be recorded.
+Every pytest in an environment with meantime loads this module, so it imports nothing of meantime
+until a test is recorded.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.getgroup("meantime").addoption(
         "--meantime",
         metavar="DIR",
-        help="Record what the tasks and loops of each test do, into DIR/TEST.mtr.",
+        help="Record the tasks and event loops of each test into DIR/TEST.mtr.",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the folder that the recordings go into."""
+    """Create the folder of the recordings."""
     folder = config.getoption("meantime")
     config.stash[_taken] = set()
     if folder:
@@ -44,14 +44,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
-    """Say where the recordings go."""
+    """Report the folder of the recordings."""
     folder = config.getoption("meantime")
     return f"meantime: recording each test into {folder}" if folder else None
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Record a test with its fixtures."""
+    """Record a test, including its fixtures."""
     folder = item.config.getoption("meantime")
     if folder:
         _begin(item, _path_of(item, Path(folder)))
@@ -65,7 +65,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """Check what a test has asked for when it has run."""
+    """Check the limits that a test has set, after it has run."""
     segment = item.stash.get(_segment, None)
     if segment is None or segment.pending is None:
         result = yield
@@ -74,7 +74,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
         try:
             result = yield
         finally:
-            segment.pending.watch_no_more()
+            segment.pending.stop_watching()
     if segment is not None:
         segment.check()
     return result
@@ -84,7 +84,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Say with a failure where it was recorded."""
+    """Add the path of the recording to the report of a failure."""
     report = yield
     segment = item.stash.get(_segment, None)
     if report.failed and segment is not None and segment.kept:
@@ -95,9 +95,9 @@ def pytest_runtest_makereport(
 
 @pytest.fixture
 def max_blocked(request: pytest.FixtureRequest) -> Callable[[str], Limit]:
-    """A function that limits for how long an event loop may do one thing: `max_blocked("50ms")`.
+    """A function that limits how long one step may block an event loop: `max_blocked("50ms")`.
 
-    The limit holds from then to the test's end, or in the block of `with max_blocked("50ms"):`.
+    The limit applies until the end of the test, or in the block of `with max_blocked("50ms"):`.
     """
     from meantime.plugins.segment import Limit  # noqa: PLC0415 - loads the recorder
 
@@ -107,9 +107,9 @@ def max_blocked(request: pytest.FixtureRequest) -> Callable[[str], Limit]:
 
 @pytest.fixture
 def no_pending_tasks(request: pytest.FixtureRequest) -> Iterator[Callable[[], None]]:
-    """Fails a test that leaves asyncio tasks behind it; to call it asks at once.
+    """Fails a test that leaves asyncio tasks pending; a call checks immediately.
 
-    The task that calls it does not count, nor do those that were there before the test.
+    The task that calls it, and tasks from before the test, do not count.
     """
     from meantime.plugins.segment import PendingTasks  # noqa: PLC0415 - loads the recorder
 
@@ -134,7 +134,7 @@ def _begin(item: pytest.Item, path: Path | None) -> Segment:
 
 
 def _path_of(item: pytest.Item, folder: Path) -> Path:
-    """Return where to record a test; a test that runs again in this run gets a number."""
+    """Return the path of a test's recording; repetitions of a test in this run are numbered."""
     name = re.sub(r"[^\w.\[\]-]+", "-", item.nodeid.replace("::", "-"))
     if len(name) > _MAX_NAME:
         name = f"{name[:_MAX_NAME]}-{hashlib.sha256(item.nodeid.encode()).hexdigest()[:8]}"

@@ -1,4 +1,4 @@
-"""The recording of one test, and what is asserted of it."""
+"""The recording of one test, and the checks of it."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 
 __all__ = ["Limit", "PendingTasks", "Segment"]
 
-# what runs a test's coroutine is not the test's
+# Files of plugins whose tasks run the coroutine of a test.
 _RUNNERS = ("/anyio/_backends/_asyncio.py", "/pytest_asyncio/")
 
 
 class Segment:
     """The recording of one test.
 
-    In a program that is being recorded already there is no other one: the test is a part of that.
+    If the program is being recorded already, the test is a part of that recording.
 
     Args:
-        path: Where to record; a folder that goes with the test if it is None.
+        path: The path of the recording; None is a temporary folder, removed after the test.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -60,17 +60,17 @@ class Segment:
             shutil.rmtree(self._folder)
 
     def check(self) -> None:
-        """Fail the test if it broke a limit that holds to its end."""
+        """Fail the test if it broke a limit that applies to its end."""
         for limit in self.limits:
             limit.check()
         if self.pending is not None:
             self.pending.check()
 
     def blocks(self, at_least_ns: int, begin_ns: int, end_ns: int) -> list[Block]:
-        """Return the times in a window of CLOCK_MONOTONIC in which a loop did one thing.
+        """Return when a loop was blocked by one step, within a window of CLOCK_MONOTONIC.
 
-        They are clipped to the window, those longer than `at_least_ns` are returned, the longest
-        first.
+        The times are clipped to the window; those longer than `at_least_ns` are returned, the
+        longest first.
         """
         from meantime.readers.recording.whole import Reading  # noqa: PLC0415 - not for tests that only record
 
@@ -98,16 +98,16 @@ class Segment:
         return {int(path[2]): path[1] for path in tasks if path[2].isdecimal()}
 
     def fail(self, *lines: str) -> None:
-        """Fail the test; with a recording that is kept, the report says where it is."""
+        """Fail the test; the report has the path of the recording if that is kept."""
         more = [] if self.kept else ["run with --meantime DIR to keep the recording"]
         pytest.fail("\n".join([*lines, *more]), pytrace=False)
 
 
 class Limit:
-    """For how long a loop may do one thing: to the test's end, or in a `with` block.
+    """How long one step may block a loop, until the end of the test or in a `with` block.
 
     Args:
-        segment: The test's recording.
+        segment: The recording of the test.
         limit: A time such as `50ms`.
     """
 
@@ -131,7 +131,7 @@ class Limit:
             self.check()
 
     def check(self) -> None:
-        """Fail the test if a loop was blocked for longer."""
+        """Fail the test if a loop was blocked longer."""
         now_ns = time.monotonic_ns()
         blocks = self._segment.blocks(self._limit_ns, self._begin_ns, now_ns)
         if not blocks:
@@ -144,10 +144,10 @@ class Limit:
 
 
 class PendingTasks:
-    """Finds the tasks that a test makes and leaves behind, also those asyncio cancels for it.
+    """Finds the tasks that a test creates and leaves pending, also those that asyncio cancels.
 
     Args:
-        segment: The test's recording.
+        segment: The recording of the test.
     """
 
     def __init__(self, segment: Segment) -> None:
@@ -160,7 +160,7 @@ class PendingTasks:
         """Take note of the tasks that are left when a loop is closed."""
         self._before = unfinished_tasks()
         runners: Any = asyncio.runners
-        self._cancel_all = cancel_all = runners._cancel_all_tasks  # noqa: SLF001 - nothing public tells
+        self._cancel_all = cancel_all = runners._cancel_all_tasks  # noqa: SLF001 - there is no public hook
 
         def note_and_cancel(loop: asyncio.AbstractEventLoop) -> None:
             self._left |= self._waits(asyncio.all_tasks(loop))
@@ -168,14 +168,14 @@ class PendingTasks:
 
         runners._cancel_all_tasks = note_and_cancel  # noqa: SLF001 - as above
 
-    def watch_no_more(self) -> None:
-        """Put back what `watch` replaced."""
+    def stop_watching(self) -> None:
+        """Restore what `watch` replaced."""
         if self._cancel_all is not None:
             asyncio.runners._cancel_all_tasks = self._cancel_all  # type: ignore[attr-defined] # noqa: SLF001 - as above
             self._cancel_all = None
 
     def check(self) -> None:
-        """Fail the test if a task that it made has not ended, but for the one that asks."""
+        """Fail the test if a task that it created is pending, except for the current task."""
         try:
             asking = {asyncio.current_task()}
         except RuntimeError:
@@ -196,16 +196,16 @@ class PendingTasks:
         self._segment.fail(*lines)
 
     def _waits(self, tasks: set[Any]) -> dict[Any, str]:
-        """Return those of the tasks that the test made, and where each of them waits."""
+        """Return the tasks that the test created, and where each of them waits."""
         waits = {}
         for task in tasks - self._before:
             code = getattr(task.get_coro(), "cr_code", None)
             file = code.co_filename.replace("\\", "/") if code is not None else ""
             if not any(part in file for part in _RUNNERS):
                 frames = task.get_stack(limit=1)
-                waits[task] = f", waits at {_place(frames[0])}" if frames else ""
+                waits[task] = f", waits at {_location(frames[0])}" if frames else ""
         return waits
 
 
-def _place(frame: FrameType) -> str:
+def _location(frame: FrameType) -> str:
     return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"

@@ -157,12 +157,12 @@ class ReaderContract:
             assert dict(rows) == dict(sample.rows), sample.name
             assert dict(trace.anomalies) == dict(sample.anomalies), sample.name
 
-    def test_an_input_that_is_cut_anywhere_is_read_or_refused(self) -> None:
+    def test_an_input_that_is_cut_anywhere_is_read_or_rejected(self) -> None:
         for sample in self.samples:
             for length in _offsets(len(sample.data)):
                 self._read_or_refuse(sample.data[:length], f"{length} bytes of {sample.name}")
 
-    def test_an_input_with_a_wrong_byte_anywhere_is_read_or_refused(self) -> None:
+    def test_an_input_with_a_wrong_byte_anywhere_is_read_or_rejected(self) -> None:
         for sample in self.samples:
             for offset in _offsets(len(sample.data)):
                 wrong = bytearray(sample.data)
@@ -224,14 +224,14 @@ class ReaderContract:
                 )
 
     def _read(self, data: bytes, name: str, **options: Any) -> tuple[Trace, list[Batch]]:
-        """Return a trace and its batches, of which a history could be built."""
+        """Return a trace and its batches, after building a history of them."""
         trace, batches = self._batches(data, name, **options)
         trace.batches = iter(batches)
         build(trace)
         return trace, batches
 
     def _batches(self, data: bytes, name: str, **options: Any) -> tuple[Trace, list[Batch]]:
-        """Return a trace and its batches, which were checked."""
+        """Return a trace and its batches, after checking these."""
         source = Source(name, io.BytesIO(data), stored_bytes=len(data))
         source.head()
         trace: Trace = self.reader.read(source, ReadOptions(**options))
@@ -363,7 +363,7 @@ class HistoryContract:
                 for quark in quarks:
                     assert sum(shares.cell(quark, part).values()) == end - begin, (quark, part)
 
-    def test_all_ways_to_ask_for_a_state_agree(self) -> None:
+    def test_all_queries_for_a_state_agree(self) -> None:
         history = self.build(None)
         quarks = list(range(len(history.attributes)))
         times_ns = _times_of(history)
@@ -373,7 +373,7 @@ class HistoryContract:
             for quark in quarks:
                 interval = history.state(quark, time_ns)
                 assert interval.start_ns <= time_ns < interval.end_ns
-                # as text, for NaN is not NaN
+                # compared as text, since NaN differs from itself
                 assert repr(at[quark]) == repr(interval)
                 assert repr(sampled[quark][column]) == repr(interval.value)
 

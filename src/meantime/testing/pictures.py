@@ -18,8 +18,8 @@ def history_from_picture(text: str, *, start_ns: int = 0) -> History:
     """Return the history that a picture shows.
 
     Each line is a path in text form, blanks, and a timeline: one character per nanosecond, which is
-    the name of the state, and `.` for none. The history ends with the longest timeline; a state at
-    the end of a shorter one goes on. Empty lines are left out.
+    the name of the state, and `.` for none. The history ends with the longest timeline; the last
+    state of a shorter one continues to there. Empty lines are ignored.
 
     >>> history = history_from_picture('''
     ...     disk0       aab.
@@ -29,7 +29,7 @@ def history_from_picture(text: str, *, start_ns: int = 0) -> History:
     'x'
 
     Raises:
-        UsageError: If a line is not two words, or its path holds a wildcard.
+        UsageError: If a line is not two words, or its path has a wildcard.
     """
     builder = HistoryBuilder(start_ns=start_ns)
     longest = 0
@@ -40,7 +40,7 @@ def history_from_picture(text: str, *, start_ns: int = 0) -> History:
         path = parse_pattern(words[0])
         names = [element for element in path if isinstance(element, str)]
         if len(names) != len(path):
-            raise UsageError(f"the path {words[0]!r} of the picture holds a wildcard")
+            raise UsageError(f"the path {words[0]!r} of the picture has a wildcard")
         quark = builder.quark(*names)
         timeline = words[1]
         longest = max(longest, len(timeline))
@@ -50,7 +50,7 @@ def history_from_picture(text: str, *, start_ns: int = 0) -> History:
 
 
 def picture(history: History) -> str:
-    """Return the picture of a history: of each state's name the first character.
+    """Return the picture of a history, with the first character of each state's name.
 
     >>> print(picture(history_from_picture("disk0  aab.")))
     disk0 aab.
