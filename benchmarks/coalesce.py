@@ -13,7 +13,7 @@ from measure import best_cpu_s, header
 
 from meantime.kernels.rectangles import Visible
 from meantime.views.statemap.merging import merge
-from meantime.views.statemap.pile import Pile, part
+from meantime.views.statemap.rectangle_buffer import RectangleBuffer, part
 
 STATES = 8
 END_NS = 60 * 10**9
@@ -48,16 +48,16 @@ def made(intervals: int, rows: int) -> Visible:
     )
 
 
-def merged(visible: Visible, rows: int, wanted: int) -> Pile:
+def merged(visible: Visible, rows: int, wanted: int) -> RectangleBuffer:
     """Return the rectangles that are left of the intervals."""
-    pile = Pile((0, END_NS), wanted=wanted, tags=0)
+    buffer = RectangleBuffer((0, END_NS), wanted=wanted, tags=0)
     total = len(visible.row)
     for first in range(0, total, BATCH):
         last = min(first + BATCH, total)
         done_ratio = (int(visible.row[last - 1]) + 1) / rows
-        pile.add(part(visible, first, last), states=STATES, done_ratio=done_ratio)
-    merge(pile, wanted, appearance=np.arange(rows, dtype=np.int32))
-    return pile
+        buffer.add(part(visible, first, last), states=STATES, done_ratio=done_ratio)
+    merge(buffer, wanted, appearance=np.arange(rows, dtype=np.int32))
+    return buffer
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ import pytest
 from meantime.columns import Coded
 from meantime.history.samples import SampleTable
 from meantime.query.offsets import CellsBuilder, Fold, OffsetMap, Source, find
-from meantime.query.offsets.sampling import sampling_interval_ns
+from meantime.query.offsets.sampling_interval import sampling_interval_ns
 from meantime.stacks import StackTable
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from meantime.query.offsets.band import samples_in_band, samples_of_event
-from meantime.query.offsets.builder import Cells, CellsBuilder, merge_cells
+from meantime.query.offsets.cells import Cells, CellsBuilder, merge_cells
 from meantime.query.offsets.find import Finding, find
 from meantime.query.offsets.fold import Fold
 from meantime.query.offsets.gather import BY, Choice, events, kind_of, of_event, offset_map

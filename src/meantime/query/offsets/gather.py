@@ -12,10 +12,10 @@ from meantime.attribute_tree import is_idle_task, process_id, process_path
 from meantime.attributes import entity_name
 from meantime.columns import named
 from meantime.errors import UsageError
-from meantime.query.offsets.builder import CellsBuilder
+from meantime.query.offsets.cells import CellsBuilder
 from meantime.query.offsets.map import OffsetMap, Source
 from meantime.query.offsets.ranges import clipped
-from meantime.query.offsets.sampling import sampling_interval_ns
+from meantime.query.offsets.sampling_interval import sampling_interval_ns
 from meantime.query.statistics import state_quarks
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import numpy as np
 
 from meantime.anomalies import Anomalies
 from meantime.errors import UsageError
-from meantime.query.offsets.builder import Cells, CellsBuilder, merge_cells
+from meantime.query.offsets.cells import Cells, CellsBuilder, merge_cells
 from meantime.query.offsets.ranges import union
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ import numpy as np
 
 from meantime.attribute_tree import is_idle_task, process_id
 from meantime.attributes import entity_name
-from meantime.query.offsets.builder import CellsBuilder
+from meantime.query.offsets.cells import CellsBuilder
 from meantime.query.offsets.map import OffsetMap, Source
 from meantime.query.offsets.ranges import clipped
-from meantime.query.offsets.sampling import interval_ns
+from meantime.query.offsets.sampling_interval import interval_ns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

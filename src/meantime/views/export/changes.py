@@ -8,7 +8,7 @@ import numpy as np
 
 from meantime.columns import named
 from meantime.trace import State
-from meantime.views.statemap.subject import StateTable
+from meantime.views.statemap.panel_source import StateTable
 
 if TYPE_CHECKING:
     from collections import Counter

@@ -16,7 +16,7 @@ from meantime.views.statemap.events import events, without_row
 from meantime.views.statemap.options import StatemapOptions
 from meantime.views.statemap.paint import paint
 from meantime.views.statemap.panel import draw
-from meantime.views.statemap.subject import StateTable, subjects
+from meantime.views.statemap.panel_source import StateTable, panel_sources
 from meantime.views.statemap.window import Window
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from meantime.trace import State
     from meantime.views.palette import RGB
     from meantime.views.statemap.panel import Drawing
-    from meantime.views.statemap.subject import Subject
+    from meantime.views.statemap.panel_source import PanelSource
 
 __all__ = ["Counted", "HistoryProblem", "build", "check_states", "count"]
 
@@ -62,7 +62,7 @@ class _Map(NamedTuple):
     """One map, without its colors; `history` is the place of its history among those given."""
 
     history: int
-    subject: Subject
+    source: PanelSource
     place: _Place
     drawing: Drawing
 
@@ -78,7 +78,7 @@ def build(histories: Sequence[History], options: StatemapOptions | None = None) 
     """
     options = options or StatemapOptions()
     made = _made(histories, options)
-    tables = [[subject.table for subject in of_one] for of_one in made]
+    tables = [[source.table for source in of_one] for of_one in made]
     given = _given_colors(tables)
     sort_state = _sort_state(functools.reduce(operator.iadd, tables, []), options.sort_by)
     _check_stack(functools.reduce(operator.iadd, tables, []), options.stack_sort_by)
@@ -90,7 +90,7 @@ def build(histories: Sequence[History], options: StatemapOptions | None = None) 
     panels = tuple(_panel(one, given | chosen, sort_state, options) for one in maps)
     for of_one in made:
         # what was odd in a history is said once, on its first map
-        first = next(place for place, one in enumerate(maps) if one.subject is of_one[0])
+        first = next(place for place, one in enumerate(maps) if one.source is of_one[0])
         panels[first].anomalies.update(_anomalies(of_one))
     return Statemap(panels, sort_state, options.state_height_px)
 
@@ -122,11 +122,11 @@ def check_states(states: Sequence[Sequence[State]], options: StatemapOptions) ->
     _check_stack(tables, options.stack_sort_by)
 
 
-def _made(histories: Sequence[History], options: StatemapOptions) -> list[list[Subject]]:
+def _made(histories: Sequence[History], options: StatemapOptions) -> list[list[PanelSource]]:
     made = []
     for number, history in enumerate(histories):
         try:
-            made.append(subjects(history, options.filter))
+            made.append(panel_sources(history, options.filter))
         except UsageError:
             raise
         except MeantimeError as error:
@@ -134,7 +134,7 @@ def _made(histories: Sequence[History], options: StatemapOptions) -> list[list[S
     return made
 
 
-def _anomalies(of_one: list[Subject]) -> Anomalies:
+def _anomalies(of_one: list[PanelSource]) -> Anomalies:
     """Return what was odd in a history and about drawing it."""
     found = Anomalies()
     found.update(of_one[0].history.anomalies)
@@ -145,23 +145,23 @@ def _anomalies(of_one: list[Subject]) -> Anomalies:
 
 
 def _draw(
-    histories: Sequence[History], made: list[list[Subject]], options: StatemapOptions
+    histories: Sequence[History], made: list[list[PanelSource]], options: StatemapOptions
 ) -> list[_Map]:
     return [
         _Map(
             number,
-            subject,
+            source,
             place,
-            draw(subject, place.window, coalesce=options.coalesce, ignore_tags=options.ignore_tags),
+            draw(source, place.window, coalesce=options.coalesce, ignore_tags=options.ignore_tags),
         )
         for number, place in enumerate(_places(histories, options))
-        for subject in made[number]
+        for source in made[number]
     ]
 
 
 def _stacked(maps: list[_Map], state: str) -> list[_Map]:
     """Return the maps with most time in a state first, and offsets from the one on top."""
-    maps = sorted(maps, key=lambda one: -exact_sum(one.drawing.total_ns(one.subject, state)))
+    maps = sorted(maps, key=lambda one: -exact_sum(one.drawing.total_ns(one.source, state)))
     first_ns = maps[0].place.offset_ns
     return [
         one._replace(place=one.place._replace(offset_ns=one.place.offset_ns - first_ns))
@@ -234,17 +234,17 @@ def _places(histories: Sequence[History], options: StatemapOptions) -> Iterator[
 def _panel(
     one: _Map, colors: Mapping[str, RGB], sort_state: str | None, options: StatemapOptions
 ) -> StatemapPanel:
-    number, subject, (window, offset_ns, aligned), drawing = one
-    history = subject.history
+    number, source, (window, offset_ns, aligned), drawing = one
+    history = source.history
     states = [
-        StateRow(state.name, state.value, _color(state, colors)) for state in subject.table.states
+        StateRow(state.name, state.value, _color(state, colors)) for state in source.table.states
     ]
-    order = drawing.order(subject, sort_state)
-    descriptions = map(history.descriptions.get, subject.quarks[order].tolist())
+    order = drawing.order(source, sort_state)
+    descriptions = map(history.descriptions.get, source.quarks[order].tolist())
     return StatemapPanel(
-        title=subject.title,
+        title=source.title,
         host=history.clock.host,
-        entity_kind=subject.entity_kind,
+        entity_kind=source.entity_kind,
         origin_ns=history.clock.utc_at_origin_ns,
         start_ns=window.start_ns,
         end_ns=window.end_ns,
@@ -252,10 +252,10 @@ def _panel(
         aligned=aligned,
         states=tuple(states),
         tags=() if options.ignore_tags else history.tags,
-        entities=[subject.names[row] for row in order.tolist()],
+        entities=[source.names[row] for row in order.tolist()],
         descriptions={row: text for row, text in enumerate(descriptions) if text is not None},
         rectangles=paint(drawing.columns, order, [state.color for state in states]),
-        events=events(history, subject.owners[order], window),
+        events=events(history, source.owners[order], window),
         intervals=drawing.intervals,
         coalesced=drawing.coalesced,
         clipped=drawing.clipped,

@@ -11,7 +11,7 @@ from meantime.views.statemap.data import Events
 if TYPE_CHECKING:
     from meantime.columns import Int32s
     from meantime.history import History
-    from meantime.views.statemap.subject import Subject
+    from meantime.views.statemap.panel_source import PanelSource
     from meantime.views.statemap.window import Window
 
 __all__ = ["events", "without_row"]
@@ -36,13 +36,13 @@ def events(history: History, quarks: Int32s, window: Window) -> Events:
     return Events(time_ns[kept], row[kept], name.astype(np.int32), target[kept], names)
 
 
-def without_row(subjects: list[Subject]) -> tuple[int, int]:
+def without_row(sources: list[PanelSource]) -> tuple[int, int]:
     """Return how many events of one history, and how many of their targets, have no row."""
-    history = subjects[0].history
+    history = sources[0].history
     known = np.zeros(len(history.attributes), np.bool_)
-    for subject in subjects:
-        known[subject.owners] = True
-        known[subject.filtered] = True
+    for source in sources:
+        known[source.owners] = True
+        known[source.filtered] = True
     flows = history.flows()
     drawn = known[flows.from_quark]
     alone = np.count_nonzero(~known[history.points().quark])

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from meantime.columns import Int32s, Int64s
-    from meantime.views.statemap.pile import Pile
+    from meantime.views.statemap.rectangle_buffer import RectangleBuffer
 
 __all__ = ["merge"]
 
@@ -41,22 +41,22 @@ Kept: TypeAlias = "npt.NDArray[np.bool_]"
 Errors: TypeAlias = "npt.NDArray[np.float64]"
 
 
-def merge(pile: Pile, wanted: int, *, appearance: Int32s) -> None:
-    """Merge neighbours in a pile until `wanted` rectangles are left, or none has a neighbour.
+def merge(buffer: RectangleBuffer, wanted: int, *, appearance: Int32s) -> None:
+    """Merge neighbours in a buffer until `wanted` rectangles are left, or none has a neighbour.
 
     Args:
-        pile: What to merge in.
+        buffer: What to merge in.
         wanted: How many may be left.
         appearance: By row, the place of its entity in the order in which entities first appeared.
     """
-    if pile.count <= wanted:
+    if buffer.count <= wanted:
         return
-    worth = coalesce.worth(pile.count, pile.columns, *pile.window_ns)
+    worth = coalesce.worth(buffer.count, buffer.columns, *buffer.window_ns)
     kept = _dearest(worth, wanted)
     runs = np.count_nonzero(worth == _NEVER)
-    if pile.level < 0 and pile.count <= _MOST_COMPARED and wanted > runs:
-        kept = _Comparison(pile, worth).best(kept, wanted, appearance)
-    pile.gather(np.flatnonzero(kept))
+    if buffer.level < 0 and buffer.count <= _MOST_COMPARED and wanted > runs:
+        kept = _Comparison(buffer, worth).best(kept, wanted, appearance)
+    buffer.gather(np.flatnonzero(kept))
 
 
 def _dearest(worth: Int64s, wanted: int) -> Kept:
@@ -72,17 +72,17 @@ def _dearest(worth: Int64s, wanted: int) -> Kept:
 
 
 class _Comparison:
-    """Ways to merge one pile of single intervals, by what they show."""
+    """Ways to merge one buffer of single intervals, by what they show."""
 
-    def __init__(self, pile: Pile, worth: Int64s) -> None:
-        columns, count = pile.columns, pile.count
+    def __init__(self, buffer: RectangleBuffer, worth: Int64s) -> None:
+        columns, count = buffer.columns, buffer.count
         self._row = columns.row[:count]
         self._start_ns = columns.start[:count]
         self._end_ns = columns.end[:count]
         self._state = columns.state_index[:count]
         self._states = int(self._state.max()) + 1
         self._open = columns.marks[:count] & np.uint8(rectangles.OPEN)
-        self._window_ns = pile.window_ns
+        self._window_ns = buffer.window_ns
         self._worth = worth
         self._inner = worth < _NEVER
         self._work = 0

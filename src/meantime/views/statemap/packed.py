@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from meantime.kernels import text as kernel
-from meantime.views.statemap import words
+from meantime.views.statemap import captions
 from meantime.views.statemap.rows import natural_order
 
 if TYPE_CHECKING:
@@ -25,9 +25,9 @@ _MAX_SAFE_INTEGER = 2**53 - 1
 def head(statemap: Statemap) -> dict[str, Any]:
     """Return what is not a rectangle or an event."""
     return {
-        "title": words.title(statemap),
-        "subtitle": words.subtitle(statemap),
-        "footer": words.footer(statemap),
+        "title": captions.title(statemap),
+        "subtitle": captions.subtitle(statemap),
+        "footer": captions.footer(statemap),
         "sort": statemap.sort_state,
         "rowHeight": statemap.state_height_px,
         "panels": [_panel_head(panel, statemap.sort_state is None) for panel in statemap.panels],
@@ -37,7 +37,7 @@ def head(statemap: Statemap) -> dict[str, Any]:
 def _panel_head(panel: StatemapPanel, given_by_name: bool) -> dict[str, Any]:  # noqa: FBT001 - one caller
     rectangles = panel.rectangles
     return {
-        "title": words.panel_title(panel),
+        "title": captions.panel_title(panel),
         "kind": panel.entity_kind,
         "origin": None if panel.origin_ns is None else str(panel.origin_ns),
         "start": str(panel.start_ns),

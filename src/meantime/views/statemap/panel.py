@@ -11,7 +11,7 @@ from meantime.columns import Coded, named
 from meantime.kernels import rectangles as kernel
 from meantime.views.statemap.data import Clipped
 from meantime.views.statemap.merging import merge
-from meantime.views.statemap.pile import Pile, part, room
+from meantime.views.statemap.rectangle_buffer import RectangleBuffer, empty_columns, part
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from meantime.columns import Int32s, Int64s
     from meantime.history import Intervals
     from meantime.kernels.rectangles import Columns, Visible
-    from meantime.views.statemap.subject import Subject
+    from meantime.views.statemap.panel_source import PanelSource
     from meantime.views.statemap.window import Window
 
 __all__ = ["Drawing", "draw"]
@@ -49,47 +49,47 @@ class Drawing:
         """How many of the rectangles stand for more than one interval."""
         return int(np.count_nonzero(self.columns.marks & kernel.MERGED))
 
-    def total_ns(self, subject: Subject, state: str) -> Int64s:
+    def total_ns(self, source: PanelSource, state: str) -> Int64s:
         """Return the time in a state, by row."""
         columns = self.columns
-        total = np.zeros(len(subject.names), np.int64)
-        held = columns.state_index == subject.table.index(state)
+        total = np.zeros(len(source.names), np.int64)
+        held = columns.state_index == source.table.index(state)
         row = np.repeat(columns.row, np.diff(columns.state_offsets))
         np.add.at(total, row[held], columns.state_ns[held])
         return total
 
-    def order(self, subject: Subject, state: str | None) -> Int64s:
+    def order(self, source: PanelSource, state: str | None) -> Int64s:
         """Return the rows as they are drawn: by name, or those with most time in a state first."""
         if state is None:
-            return np.arange(len(subject.names))
-        return np.argsort(-self.total_ns(subject, state), kind="stable")
+            return np.arange(len(source.names))
+        return np.argsort(-self.total_ns(source, state), kind="stable")
 
 
-def draw(subject: Subject, window: Window, *, coalesce: int, ignore_tags: bool) -> Drawing:
-    """Return what a subject shows in a window, at most `coalesce` rectangles of it."""
-    history, rows = subject.history, len(subject.names)
+def draw(source: PanelSource, window: Window, *, coalesce: int, ignore_tags: bool) -> Drawing:
+    """Return what a source shows in a window, at most `coalesce` rectangles of it."""
+    history, rows = source.history, len(source.names)
     tags = 0 if ignore_tags else len(history.tags)
-    pile = Pile((window.start_ns, window.end_ns), wanted=coalesce, tags=tags)
+    buffer = RectangleBuffer((window.start_ns, window.end_ns), wanted=coalesce, tags=tags)
     row_of_quark = np.full(len(history.attributes), -1, np.int32)
-    row_of_quark[subject.quarks] = np.arange(rows, dtype=np.int32)
-    place = room(0)
-    for batch, _ in _between(subject, window.start_ns, window.end_ns):
+    row_of_quark[source.quarks] = np.arange(rows, dtype=np.int32)
+    place = empty_columns(0)
+    for batch, _ in _between(source, window.start_ns, window.end_ns):
         if len(batch) > len(place.row):
-            place = room(len(batch))
-        pile.add(
-            _clip(batch, subject, window, row_of_quark, place, tagged=tags > 0),
-            states=len(subject.table.states),
+            place = empty_columns(len(batch))
+        buffer.add(
+            _clip(batch, source, window, row_of_quark, place, tagged=tags > 0),
+            states=len(source.table.states),
             done_ratio=(int(row_of_quark[batch.quark[-1]]) + 1) / rows,
         )
     appearance = np.empty(rows, np.int32)
-    appearance[np.argsort(subject.quarks)] = np.arange(rows, dtype=np.int32)
-    merge(pile, coalesce, appearance=appearance)
-    return Drawing(pile.cut(), pile.intervals, _clipped(subject, window))
+    appearance[np.argsort(source.quarks)] = np.arange(rows, dtype=np.int32)
+    merge(buffer, coalesce, appearance=appearance)
+    return Drawing(buffer.cut(), buffer.intervals, _clipped(source, window))
 
 
 def _clip(
     batch: Intervals,
-    subject: Subject,
+    source: PanelSource,
     window: Window,
     row_of_quark: Int32s,
     place: Visible,
@@ -106,7 +106,7 @@ def _clip(
             column.codes,
             batch.tag,
             row_of_quark,
-            subject.table.of_code(column.names),
+            source.table.of_code(column.names),
             tagged,
             window.start_ns,
             window.cut_ns,
@@ -115,34 +115,34 @@ def _clip(
         )
         if count >= 0:
             return part(place, 0, count)
-        subject.table.add(column)
+        source.table.add(column)
 
 
-def _clipped(subject: Subject, window: Window) -> Clipped:
+def _clipped(source: PanelSource, window: Window) -> Clipped:
     """Return how many intervals lie before and after the window, and what was filtered out."""
-    history = subject.history
+    history = source.history
     before = sum(
         int(np.count_nonzero(batch.end_ns[has_state] <= window.start_ns))
-        for batch, has_state in _between(subject, history.start_ns, window.start_ns)
+        for batch, has_state in _between(source, history.start_ns, window.start_ns)
     )
     # The last change ends the data: what it begins has no length, unless the trace goes on.
     after = 0
     if window.end_ns < history.end_ns - 1:
         after = sum(
             int(np.count_nonzero(batch.start_ns[has_state] >= window.end_ns))
-            for batch, has_state in _between(subject, window.end_ns, history.end_ns)
+            for batch, has_state in _between(source, window.end_ns, history.end_ns)
         )
-    return Clipped(before, after, len(subject.filtered))
+    return Clipped(before, after, len(source.filtered))
 
 
 def _between(
-    subject: Subject, start_ns: int, end_ns: int
+    source: PanelSource, start_ns: int, end_ns: int
 ) -> Iterator[tuple[Intervals, npt.NDArray[np.bool_]]]:
     """Yield the intervals that meet a range, and which of them have a state."""
-    history = subject.history
+    history = source.history
     start_ns, end_ns = max(start_ns, history.start_ns), min(end_ns, history.end_ns)
-    if start_ns < end_ns and len(subject.names):
-        batches = history.interval_batches(subject.quarks, start_ns, end_ns, rows=_BATCH_ROWS)
+    if start_ns < end_ns and len(source.names):
+        batches = history.interval_batches(source.quarks, start_ns, end_ns, rows=_BATCH_ROWS)
         for batch in batches:
             value = batch.value
             yield batch, value.codes >= 0 if isinstance(value, Coded) else value.kinds > 0

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from meantime.views.axis import ticks
 from meantime.views.page import MARGIN_PX, Page, header, lines
-from meantime.views.statemap import packed, words
+from meantime.views.statemap import captions, packed
 from meantime.views.statemap.strips import BAND_PX, strips
 from meantime.views.svg import cut_to, element, px, width_px
 
@@ -35,7 +35,7 @@ _EVENT_APART_PX = 4  # closer together, on average, they hide the states
 def render(statemap: Statemap) -> bytes:
     """Return the file; the same statemap gives the same bytes."""
     layout = _Layout.of(statemap)
-    picture = [header(words.title(statemap), words.subtitle(statemap)).encode(), _HATCH]
+    picture = [header(captions.title(statemap), captions.subtitle(statemap)).encode(), _HATCH]
     top = float(_HEADER_PX)
     last_states: tuple[StateRow, ...] | None = None
     for number, panel in enumerate(statemap.panels):
@@ -45,7 +45,7 @@ def render(statemap: Statemap) -> bytes:
             top += height
             last_states = panel.states
         if len(statemap.panels) > 1:
-            text = cut_to(words.panel_title(panel), _WIDTH_PX - 2 * MARGIN_PX, 12)
+            text = cut_to(captions.panel_title(panel), _WIDTH_PX - 2 * MARGIN_PX, 12)
             place = {"class": "ink", "x": MARGIN_PX, "y": top + 17, "font-weight": "600"}
             picture.append(element("text", place, text=text).encode())
             top += _PANEL_TITLE_PX
@@ -54,10 +54,10 @@ def render(statemap: Statemap) -> bytes:
             top += _AXIS_PX
         picture += _map(panel, layout, top)
         top += layout.map_px(panel) + _GAP_PX
-    notes = words.footer(statemap)
+    notes = captions.footer(statemap)
     picture.append(lines(notes, top).encode())
     return Page(
-        title=words.title(statemap),
+        title=captions.title(statemap),
         width_px=_WIDTH_PX,
         height_px=top + 16 * len(notes) + _GAP_PX,
         picture=picture,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from meantime.columns import Coded, Int32s
     from meantime.history import History
 
-__all__ = ["StateTable", "Subject", "subjects"]
+__all__ = ["PanelSource", "StateTable", "panel_sources"]
 
 
 class StateTable:
@@ -60,7 +60,7 @@ class StateTable:
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class PanelSource:
     """What a map is about.
 
     Attributes:
@@ -85,7 +85,7 @@ class Subject:
     table: StateTable
 
 
-def subjects(history: History, pattern: str | None) -> list[Subject]:
+def panel_sources(history: History, pattern: str | None) -> list[PanelSource]:
     """Return what there is to draw of a history: its lanes but those of numbers.
 
     An attribute has a row if it ever had a state, or a description.
@@ -110,7 +110,7 @@ def subjects(history: History, pattern: str | None) -> list[Subject]:
             is_shown = matching(pattern, rows.names)
             shown = np.array([bool(is_shown(name)) for name in rows.names], np.bool_)
         made.append(
-            Subject(
+            PanelSource(
                 history,
                 named,
                 declaration.entity_kind or "Entity",

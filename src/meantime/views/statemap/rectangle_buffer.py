@@ -17,14 +17,14 @@ from meantime.kernels.rectangles import Columns, Tallies, Visible
 if TYPE_CHECKING:
     from meantime.columns import Int64s
 
-__all__ = ["Pile", "part", "room"]
+__all__ = ["RectangleBuffer", "empty_columns", "part"]
 
 # Beyond these, twice as many rectangles as are wanted are kept to choose from: more would show
 # little more of the truth, and cost as much again.
 _MOST_TO_SPARE = 3 << 16
 
 
-def room(rows: int) -> Visible:
+def empty_columns(rows: int) -> Visible:
     """Return columns with room for so many intervals."""
     row, state, tag = (np.empty(rows, np.int32) for _ in range(3))
     start_ns, end_ns = np.empty(rows, np.int64), np.empty(rows, np.int64)
@@ -64,7 +64,7 @@ def _resize(columns: Columns, rectangles: int, states: int, tags: int) -> None:
     columns.tag_ns.resize(tags, refcheck=False)
 
 
-class Pile:
+class RectangleBuffer:
     """The rectangles of one panel, while its intervals come in.
 
     Args:
@@ -158,7 +158,7 @@ class Pile:
         self.count = kernel.gather(first, self._tallies, self.count, self.columns)
 
     def cut(self) -> Columns:
-        """Return the columns without room for more; the pile is not to be used after that."""
+        """Return the columns without room for more; the buffer is not to be used after that."""
         columns = self.columns
         states, tags = int(columns.state_offsets[self.count]), int(columns.tag_offsets[self.count])
         _resize(columns, self.count, states, tags)
