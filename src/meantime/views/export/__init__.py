@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from meantime.history.history import History
 
-__all__ = ["TARGETS", "Target", "Writer", "added", "export"]
+__all__ = ["TARGETS", "Target", "Writer", "added", "export", "nothing_for"]
 
 
 class Target(NamedTuple):
@@ -79,6 +79,29 @@ def added() -> dict[str, Writer]:
 def _is_writer(value: Any) -> bool:
     suffix = getattr(value, "SUFFIX", None)
     return isinstance(suffix, str) and bool(suffix) and callable(getattr(value, "write", None))
+
+
+def nothing_for(history: History, target: str) -> str | None:
+    """Return why a file in this format would be empty; None if it would not."""
+    from meantime.query.statistics import state_quarks  # noqa: PLC0415 - NumPy is not for --help
+    from meantime.query.threads import thread_quarks  # noqa: PLC0415 - as above
+
+    if target in {"tasks", "workers"}:
+        is_recording = len(history.quarks("Tasks/*/*")) + len(history.quarks("Loops/*"))
+        return None if is_recording else "there are no tasks and no event loops: not a recording"
+    if target not in TARGETS or target == "chrome":
+        return None
+    has_states = history.has_values(state_quarks(history)).any()
+    has_spans, has_samples = len(history.spans()) > 0, len(history.samples()) > 0
+    if target == "statemap":
+        if not has_states and not has_spans:
+            return "there are no states and no spans, and statemap data contain only those"
+    elif target == "folded":
+        if not has_states and not len(thread_quarks(history)) and not has_samples:
+            return "there are no spans of threads, samples or states to write as folded stacks"
+    elif not has_states and not has_spans and not has_samples:
+        return f"there are no spans, samples or states to write as {target}"
+    return None
 
 
 class _Writer(Protocol):

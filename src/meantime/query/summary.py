@@ -1,0 +1,116 @@
+"""The content of a history in numbers: the document of `meantime info --json`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from meantime.query.statistics import state_quarks, state_statistics
+from meantime.query.threads import thread_of
+
+if TYPE_CHECKING:
+    from meantime.history.history import History
+
+__all__ = ["summary"]
+
+
+def summary(history: History, *, spans: bool = False, event_names: bool = False) -> dict[str, Any]:
+    """Return the range, states, events, spans and anomalies of a history, as JSON values.
+
+    >>> from meantime.testing import history_from_picture
+    >>> content = summary(history_from_picture("disk0  aab."))
+    >>> content["end_ns"], content["entities"]
+    (4, 1)
+
+    Args:
+        history: The history.
+        spans: Include spans and samples, by process and thread, even if there are none.
+        event_names: Include how often each event occurred.
+    """
+    statistics = state_statistics(history)
+    spent = {row.key: row for row in statistics.rows}
+    lanes = [lane.declaration for lane in history.lanes]
+    spans = spans or len(history.spans()) > 0 or len(history.samples()) > 0
+    return {
+        "title": history.title,
+        "host": history.clock.host,
+        "clock": history.clock.kind,
+        "origin_ns": history.clock.utc_at_origin_ns,
+        "start_ns": history.bounds[0],
+        "end_ns": history.bounds[1],
+        "entities": len(state_quarks(history)),
+        "entity_kinds": sorted(
+            {lane.entity_kind for lane in lanes if lane.entity_kind and lane.kind == "state"}
+        ),
+        "states": [
+            {
+                "name": state.name,
+                "value": state.value,
+                "color": state.color,
+                "total_ns": spent[state.name].total_ns if state.name in spent else 0,
+                "share": spent[state.name].share if state.name in spent else 0.0,
+            }
+            for lane in lanes
+            for state in lane.states
+        ],
+        "tags": len(history.tags),
+        "events": len(history.points()) + len(history.flows()),
+        **(_event_facts(history) if event_names else {}),
+        "anomalies": dict(history.anomalies),
+        **(_span_facts(history) if spans else {}),
+    }
+
+
+def _event_facts(history: History) -> dict[str, Any]:
+    """Return how often each event occurred, the most frequent first."""
+    name = history.points().name
+    codes, counts = np.unique(name.codes, return_counts=True)
+    counted = [
+        (name.names[code], count) for code, count in zip(codes, counts.tolist(), strict=True)
+    ]
+    counted.sort(key=lambda pair: (-pair[1], pair[0]))
+    return {"event_names": dict(counted)}
+
+
+def _span_facts(history: History) -> dict[str, Any]:
+    """Return the numbers of spans and samples, by process and thread."""
+    spans, samples = history.spans(), history.samples()
+    processes: dict[int | str, dict[str, Any]] = {}
+    sampled = samples.thread.tolist()
+    counted = {quark: sampled.count(quark) for quark in sorted(set(sampled))}
+    rows = {quark: row for row, quark in enumerate(spans.threads.tolist())}
+    asynchronous = 0
+    for quark in [*rows, *(quark for quark in counted if quark not in rows)]:
+        whose = thread_of(history, quark)
+        first, last = (
+            (int(spans.offsets[rows[quark]]), int(spans.offsets[rows[quark] + 1]))
+            if quark in rows
+            else (0, 0)
+        )
+        if whose.tid is None:
+            asynchronous += last - first
+            continue
+        process = processes.setdefault(
+            whose.pid, {"pid": whose.pid, "name": whose.process, "threads": []}
+        )
+        process["threads"].append(
+            {
+                "tid": whose.tid,
+                "name": whose.name,
+                "spans": last - first,
+                "depth": int(spans.depth[first:last].max()) + 1 if last > first else 0,
+                "lanes": int(spans.lane[first:last].max()) + 1 if last > first else 0,
+                "samples": counted.get(quark, 0),
+            }
+        )
+    threads = [thread for process in processes.values() for thread in process["threads"]]
+    return {
+        "spans": sum(thread["spans"] for thread in threads),
+        "async_spans": asynchronous,
+        "samples": len(samples),
+        "depth": max((thread["depth"] for thread in threads), default=0),
+        "unfinished": int(spans.unfinished.sum()),
+        "processes": list(processes.values()),
+        "facts": history.facts,
+    }
