@@ -1,4 +1,4 @@
-"""A small server under load, whose loop is blocked now and then: by whom, a recording tells.
+"""A small server under load, whose loop is sometimes blocked; a recording shows by what.
 
 meantime record -o blocked.mtr --no-follow -- python examples/blocked_server.py
 """

@@ -124,7 +124,7 @@ def test_a_period_that_the_cells_do_not_make_is_refused_in_words(page: Page) -> 
     page.fill('input[aria-label^="Period"]', "1.01s")
     page.keyboard.press("Enter")
 
-    assert page.locator(".wrong").inner_text() == "a period must be whole cells of 20ms"
+    assert page.locator(".wrong").inner_text() == "the period must be a multiple of the cell, 20ms"
 
 
 def test_a_selection_says_the_command_that_draws_its_stacks(page: Page) -> None:

@@ -949,7 +949,7 @@ def test_of_a_crowd_of_events_only_the_selected_rows_are_shown_until_one_zooms_i
     file = render(statemap(crowd))
     page = open_page(file)
 
-    toggle = page.get_by_role("button", name="Events on and off").text_content()
+    toggle = page.get_by_role("button", name="Show or hide events").text_content()
     before = pixel(page, 0.5, 0, 2)
     page.mouse.move(*spot(page, 0.5, 0, 2))
     tip = page.locator(".tooltip").text_content() or ""
@@ -1020,7 +1020,7 @@ def test_the_theme_is_the_systems_until_it_is_changed(open_page: Open) -> None:
     dark = page.evaluate(ground)
     page.keyboard.press("t")
     light = page.evaluate(ground)
-    page.get_by_role("button", name="Light or dark").click()
+    page.get_by_role("button", name="Switch between light and dark").click()
 
     assert dark == "rgb(18, 20, 23)"
     assert light == "rgb(255, 255, 255)"

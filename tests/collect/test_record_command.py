@@ -231,8 +231,8 @@ def test_isolated_python_is_told_of(tmp_path: Path) -> None:
         (("record", "--max-size", "1k", "--", "true"), "at least 1 MB"),
         (("record", "--blocked", "10ms", "--", "true"), "policy ring only"),
         (("record", "--for", "-1s", "--", "true"), "no time to wait for"),
-        (("top", "nowhere.mtr"), "is not a recording"),
-        (("top", "--every", "0s", "."), "no time to wait for"),
+        (("top", "nowhere.mtr"), "not a recording"),
+        (("top", "--every", "0s", "."), "is not positive"),
     ],
 )
 def test_what_cannot_be_done_is_one_line_and_leaves_nothing(

@@ -181,4 +181,4 @@ def test_a_format_with_the_name_of_another_is_skipped(
         status = run(["convert", str(tmp_path / "in.folded"), str(tmp_path / "out.dots")])
 
     assert status == 2
-    assert "say --to with one of chrome, " in capsys.readouterr().err
+    assert "use --to with one of chrome, " in capsys.readouterr().err

@@ -224,7 +224,7 @@ def test_what_grew_is_red_what_shrank_is_blue_and_the_counts_are_said() -> None:
     assert f'fill="{change_color(1 / 8 - 3 / 4)}"' in text
     assert "b · 1 samples, against 3 samples (-62.50 points of share)" in text
     assert "e · 5 samples, against 0 samples, new (+62.50 points of share)" in text
-    assert "2 boxes are new, 1 are gone." in text
+    assert "2 boxes are new, 1 were removed." in text
 
 
 def test_the_elided_graph_is_what_only_the_first_range_has() -> None:

@@ -35,5 +35,5 @@ def test_the_help_of_each_command_is_whole(path: list[str], option: str) -> None
 def test_the_questions_of_query_have_a_line_each() -> None:
     text = CliRunner().invoke(cli, ["query", "--help"]).stdout
 
-    assert "  at TIME             the state of every attribute at a time\n" in text
-    assert "  tree [PATTERN]      the attributes\n" in text
+    assert "  at TIME             state of every attribute at a time\n" in text
+    assert "  tree [PATTERN]      paths of the attributes\n" in text

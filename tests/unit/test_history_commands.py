@@ -161,7 +161,7 @@ def test_a_trace_becomes_a_history_that_other_commands_take(root: Path, tmp_path
 
     stats = [json.loads(meantime("stats", source, "--json").stdout) for source in (trace, path)]
     assert stats[0]["rows"] == stats[1]["rows"]
-    assert "whole" in meantime("check", path).stdout
+    assert "intact" in meantime("check", path).stdout
     assert isinstance(meantime("build", trace, "-o", path).exception, OutputError)
 
 

@@ -88,7 +88,7 @@ def test_statistics_report_the_async_spans_they_leave_out(
     with pytest.raises(SystemExit):
         main(["stats", only, "--longest", "get"])
     assert capsys.readouterr().err == (
-        "meantime: nothing is called 'get' in this part of the trace;"
+        "meantime: 'get' does not occur in this part of the trace;"
         " 1 spans of async operations are not counted\n"
     )
 
@@ -386,9 +386,9 @@ def test_samples_have_statistics_by_name(
 @pytest.mark.parametrize(
     ("words", "status", "message"),
     [
-        (["--callers", "f", "--tree"], 2, "--callers and --tree are two questions"),
+        (["--callers", "f", "--tree"], 2, "--callers and --tree are mutually exclusive"),
         (["--callers", "f", "--by", "thread"], 2, "leave out --by thread"),
-        (["--callers", "nothing"], 1, "nothing is called 'nothing'"),
+        (["--callers", "nothing"], 1, "'nothing' does not occur in"),
         (["--thread", "no*"], 1, "no thread with spans or samples is called 'no*'"),
         (["--thread", "main", "--by", "state"], 2, "--thread applies to spans"),
         (["--against", "x"], 2, "write two times"),

@@ -83,7 +83,7 @@ def test_the_window_is_what_the_options_say(
         (["-h", "1.5", "T"], "state height must be an integer"),
         (["-b", "1", "--from", "2", "T"], "Option 'begin' given more than once"),
         (["--offset", "T=1s", "T"], "--offset T=1s: write a file after the first, = and a time"),
-        (["-o", "x.png", "T"], "'x.png': a statemap is written as .svg or .json"),
+        (["-o", "x.png", "T"], "'x.png' must end in .svg or .json"),
     ],
 )
 def test_what_the_options_alone_show_to_be_wrong_exits_with_2(

@@ -128,7 +128,7 @@ def test_stacked_panels_share_a_legend_and_say_when_they_are_not_aligned() -> No
 
     assert found[0] == "Statemap of one, two, and three activity"
     assert found.count("a") == 1 + 1  # the state once, and the row
-    assert "two  ·  not aligned: no common clock is known, so it begins with the first" in found
+    assert "two  ·  not aligned: without a common clock, it begins with the first" in found
     assert "three  ·  its trace starts 1.5 μs before the first" in found
 
 

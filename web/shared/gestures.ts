@@ -1,4 +1,4 @@
-/** Wheel, drag, pinch and click on a strip of time, told apart here and named for what they mean. */
+/** Wheel, drag, pinch and click on a strip of time, recognised and reported by meaning. */
 
 export interface Gestures {
   /** Show `factor` times as much, keeping what is at x. */

@@ -67,15 +67,15 @@ function page(body: HTMLElement): void {
   const tooltip = new Tooltip(body);
   const canvas = h("canvas", { attributes: { tabindex: "0", "aria-label": head.subtitle } });
   const search = h("input", {
-    attributes: { type: "search", placeholder: "search names", "aria-label": "Search names" },
+    attributes: { type: "search", placeholder: "Search names", "aria-label": "Search names" },
   });
   const found = h("output", { class: "found" });
   const place = h("output", { class: "place" });
   const axis = h("div", { class: "axis", attributes: { "aria-hidden": "true" } });
   let redraw = () => {};
   const theme = new Theme(() => redraw());
-  const reset = button("reset zoom", "Reset zoom", () => fit(0, head.width), { class: "reset" });
-  const look = button("light / dark", "Light or dark", () => theme.toggle());
+  const reset = button("Reset zoom", "Reset zoom", () => fit(0, head.width), { class: "reset" });
+  const look = button("Light / dark", "Switch between light and dark", () => theme.toggle());
   body.append(
     h("header", {}, h("h1", {}, shown(head.title)), h("p", {}, head.subtitle)),
     h("nav", {}, search, found, place, reset, look, head.chart ? axis : null),

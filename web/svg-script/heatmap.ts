@@ -13,10 +13,10 @@ import { Side } from "./heatmap/side";
 import { Stage } from "./heatmap/stage";
 
 const MODES: [Mode, string, string][] = [
-  ["highlight", "Highlight", "All, with the selected in their colours (h)"],
-  ["isolate", "Isolate", "The selected alone (i)"],
-  ["exclude", "Exclude", "All but the selected (x)"],
-  ["decompose", "Rainbow", "Every name in its colour (d)"],
+  ["highlight", "Highlight", "Draw everything, with the selected names in colour (h)"],
+  ["isolate", "Isolate", "Draw only the selected names (i)"],
+  ["exclude", "Exclude", "Draw everything except the selected names (x)"],
+  ["decompose", "Rainbow", "Draw every name in its own colour (d)"],
 ];
 const ZOOM = 1.5;
 
@@ -79,7 +79,7 @@ function start(model: Model, body: HTMLElement): void {
   };
   const refold = (withRows: boolean) => {
     const ns = parsed(period.value);
-    const message = ns === null ? "write a number and one of ns, us, ms, s, m, h or d" : session.refold(ns, withRows ? Math.floor(Number(rows.value)) || 0 : undefined);
+    const message = ns === null ? "write a number and a unit: ns, us, ms, s, m, h or d" : session.refold(ns, withRows ? Math.floor(Number(rows.value)) || 0 : undefined);
     if (message === null) return showFold();
     (withRows ? rows : period).setAttribute("aria-invalid", "true");
     wrong.textContent = message;
@@ -88,34 +88,34 @@ function start(model: Model, body: HTMLElement): void {
   rows.addEventListener("change", () => refold(true));
   const keys: Key[] = [
     { keys: ["j", "ArrowDown"], label: "j / ↓", help: "select the next name", action: () => side.step(1) },
-    { keys: ["k", "ArrowUp"], label: "k / ↑", help: "select the name before", action: () => side.step(-1) },
-    { keys: ["h"], help: "highlight the selected", action: () => setMode("highlight") },
-    { keys: ["i"], help: "isolate the selected", action: () => setMode("isolate") },
-    { keys: ["x"], help: "exclude the selected", action: () => setMode("exclude") },
-    { keys: ["d"], help: "every name in its colour", action: () => setMode("decompose") },
-    { keys: ["r"], help: "colour by rank, or in proportion", action: setMethod },
-    { keys: ["l"], help: "hold the scale while the selection changes", action: setLock },
+    { keys: ["k", "ArrowUp"], label: "k / ↑", help: "select the previous name", action: () => side.step(-1) },
+    { keys: ["h"], help: "highlight the selected names", action: () => setMode("highlight") },
+    { keys: ["i"], help: "draw only the selected names", action: () => setMode("isolate") },
+    { keys: ["x"], help: "draw everything except the selected names", action: () => setMode("exclude") },
+    { keys: ["d"], help: "draw every name in its own colour", action: () => setMode("decompose") },
+    { keys: ["r"], help: "colour by rank or in proportion", action: setMethod },
+    { keys: ["l"], help: "keep the scale while the selection changes", action: setLock },
     { keys: ["+", "="], label: "+", help: "zoom in", action: () => session.zoom(1 / ZOOM, 0.5) },
     { keys: ["-"], help: "zoom out", action: () => session.zoom(ZOOM, 0.5) },
-    { keys: ["0", "Home"], label: "0", help: "all of the time", action: reset },
+    { keys: ["0", "Home"], label: "0", help: "show all of the time", action: reset },
     { keys: ["ArrowLeft"], label: "←", help: "earlier", action: () => session.pan(-0.2) },
     { keys: ["ArrowRight"], label: "→", help: "later", action: () => session.pan(0.2) },
-    { keys: ["p"], help: "fold by another period", action: () => period.select() },
-    { keys: ["t"], help: "light or dark", action: () => theme.toggle() },
-    { keys: ["?"], help: "this help", action: () => help.toggle() },
-    { keys: ["Escape"], help: "select nothing", action: clear },
+    { keys: ["p"], help: "change the period", action: () => period.select() },
+    { keys: ["t"], help: "switch between light and dark", action: () => theme.toggle() },
+    { keys: ["?"], help: "show this help", action: () => help.toggle() },
+    { keys: ["Escape"], help: "clear the selection", action: clear },
   ];
   const help = new Help(body, keys, [
-    { what: "click", help: "what is in a cell, by name" },
-    { what: "drag", help: "a part of the time and of the offsets" },
-    { what: "Shift + drag", help: "a part of the time" },
-    { what: "Alt + drag", help: "a band of offsets, in every column" },
-    { what: "wheel", help: "zoom; with Shift, move" },
-    { what: "click a name", help: "give it a colour; with Shift, one more" },
+    { what: "click", help: "show the content of a cell, by name" },
+    { what: "drag", help: "select a range of time and offsets" },
+    { what: "Shift + drag", help: "select a range of time" },
+    { what: "Alt + drag", help: "select a band of offsets in every column" },
+    { what: "wheel", help: "zoom; with Shift, move in time" },
+    { what: "click a name", help: "select it; with Shift, add it to the selection" },
   ]);
   const modes = MODES.map(([mode, label, title]) => ({ mode, made: button(label, title, () => setMode(mode)) }));
-  const method = button("", "Colour by rank, or in proportion (r)", setMethod);
-  const lock = button("Lock scale", "Hold the scale while the selection changes (l)", setLock);
+  const method = button("", "Colour by rank or in proportion (r)", setMethod);
+  const lock = button("Lock scale", "Keep the scale while the selection changes (l)", setLock);
   const pressed = () => {
     for (const { mode, made } of modes) made.setAttribute("aria-pressed", String(session.mode === mode));
     method.textContent = session.method === "rank" ? "Rank" : "Linear";
@@ -125,19 +125,19 @@ function start(model: Model, body: HTMLElement): void {
   pressed();
   const subtitle = h("div", { class: "muted" });
   const key = h("div", { class: "key muted" });
-  const tell = () => {
+  const describeCells = () => {
     const { group } = stage;
     const text = model.isRefolded ? `each column ${exact(model.periodNs)}, each of its ${model.rows} rows ${exact(model.offsetNs(1))}` : shown(model.head.subtitle);
     subtitle.textContent = group > 1 ? `${text}; ${group} columns are drawn as one` : text;
     key.replaceChildren(...stage.key().map(({ value, color }) => h("span", {}, h("span", { class: "swatch", style: `background:${color}` }), side.amount(value))));
   };
-  let telling = 0;
-  const tellSoon = () => {
-    cancelAnimationFrame(telling);
-    telling = requestAnimationFrame(tell);
+  let describing = 0;
+  const describeSoon = () => {
+    cancelAnimationFrame(describing);
+    describing = requestAnimationFrame(describeCells);
   };
-  session.listen(tellSoon);
-  new ResizeObserver(tellSoon).observe(stage.element);
+  session.listen(describeSoon);
+  new ResizeObserver(describeSoon).observe(stage.element);
   const header = h(
     "header",
     {},
@@ -155,9 +155,9 @@ function start(model: Model, body: HTMLElement): void {
         { class: "group" },
         button(icon("minus"), "Zoom out (-)", () => session.zoom(ZOOM, 0.5)),
         button(icon("plus"), "Zoom in (+)", () => session.zoom(1 / ZOOM, 0.5)),
-        button(icon("whole"), "All of the time (0)", reset),
+        button(icon("whole"), "Show all of the time (0)", reset),
       ),
-      button(icon("theme"), "Light or dark (t)", () => theme.toggle()),
+      button(icon("theme"), "Switch between light and dark (t)", () => theme.toggle()),
       button(icon("help"), "Keys and gestures (?)", () => help.toggle()),
     ),
   );
@@ -167,7 +167,7 @@ function start(model: Model, body: HTMLElement): void {
   redraw = () => {
     stage.repaint();
     side.fill();
-    tellSoon();
+    describeSoon();
   };
   redraw();
 }

@@ -1,4 +1,4 @@
-"""The command line: dispatch and exit statuses; one module per command, imported when asked for.
+"""The command line: dispatch and exit statuses; one module per command, imported on use.
 
 Exit statuses are decided in `main` alone: 0 done, 1 could not, 2 the command line is wrong.
 """
@@ -25,25 +25,25 @@ __all__ = ["COMMANDS", "cli", "main"]
 COMMANDS = {
     "statemap": "Draw a statemap of each FILE, one above the other, as an interactive SVG.",
     "record": "Run a command and record what its tasks, event loops and pools do.",
-    "pack": "Pack a recording into one compressed file, which every command takes in its place.",
-    "top": "Show what a program that is being recorded is doing.",
-    "info": "Tell what a trace is: its format, span, entities, states and anomalies.",
-    "heatmap": "Draw a subsecond-offset heat map: what happens at which offset of each second.",
-    "stats": "Tell where the time went: per state or entity, or per name of spans or samples.",
-    "dump": "Print what a trace holds, one JSON object a line.",
-    "flame": "Draw where the time went: a flame graph, or with --chart a flame chart.",
-    "build": "Turn a trace into a history on disk, which every command takes in its place.",
-    "query": "Ask a history, or any trace: all states at a time, intervals, shares, attributes.",
-    "sql": "Ask a history, or any trace, in SQL: intervals, attributes, tags, states are tables.",
-    "check": "Check every byte of a history on disk, and save what is whole of a damaged one.",
-    "convert": "Write a trace in another format, and say what that cannot hold.",
+    "pack": "Pack a recording into one compressed file, which every command can read.",
+    "top": "Show what a program is doing while it is being recorded.",
+    "info": "Show a summary of a trace: format, time range, entities, states and anomalies.",
+    "heatmap": "Draw a subsecond-offset heat map: activity by its offset in each second.",
+    "stats": "Show where the time went: by state or entity, or by name of spans or samples.",
+    "dump": "Print the content of a trace, one JSON object per line.",
+    "flame": "Draw a flame graph, or with --chart a flame chart.",
+    "build": "Turn a trace into a history on disk, which every command can read.",
+    "query": "Query a history or a trace: states at a time, intervals, shares, attributes.",
+    "sql": "Query a history or a trace with SQL.",
+    "check": "Check a history on disk, or recover the intact part of a damaged one.",
+    "convert": "Convert a trace to another format, and report what that format cannot represent.",
 }
 
 _CONTEXT = {"help_option_names": ["--help", "-?"], "max_content_width": 100}
 
 
 class _Commands(click.Group):
-    """Knows every command's name and first sentence without importing its module."""
+    """Lists the commands with their first sentences without importing their modules."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return list(COMMANDS)
@@ -67,15 +67,12 @@ class _Commands(click.Group):
 )
 @click.version_option(__version__, prog_name="meantime")
 def cli() -> None:
-    """Show what everything was doing, in the meantime.
-
-    meantime turns any trace into a history of states, and draws it.
-    """
+    """Turn any trace into a history of states, query it and draw it."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and leave the process with its exit status."""
-    if sys.stdout is None:  # closed by whoever started us
+    if sys.stdout is None:  # closed by the parent process
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY))  # writing to it fails
     try:
         with _one_line_warnings():
@@ -101,9 +98,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _abandon_output()
         status = 1
     except OSError as error:
-        # files' errors have become sentences where they were met: only output has none yet
-        place = error.filename or "standard output"
-        _complain("meantime", f"{place}: cannot be written: {error.strerror or 'it is closed'}")
+        # errors of input files are already MeantimeErrors, so only output is left
+        path = error.filename or "standard output"
+        _complain("meantime", f"{path}: cannot be written: {error.strerror or 'it is closed'}")
         _abandon_output()
         status = 1
     sys.exit(status if isinstance(status, int) else 0)
@@ -121,7 +118,7 @@ def _one_line_warnings() -> Iterator[None]:
 
 
 def _abandon_output() -> None:
-    """See to it that Python does not fail again when it flushes standard output at its exit."""
+    """Redirect standard output, so that Python does not fail again when it flushes it at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -131,7 +128,7 @@ def _complain(command: str, message: str) -> None:
 
 
 def _sentence(error: click.UsageError) -> str:
-    """Return the sentence that the original statemap has for this mistake, or click's own."""
+    """Return the original statemap's message for this mistake, or click's."""
     if isinstance(error, click.NoSuchOption):
         hint = f"; did you mean {error.possibilities[0]}?" if error.possibilities else ""
         return f"Unrecognized option: '{error.option_name.lstrip('-')}'{hint}"

@@ -1,4 +1,4 @@
-"""`meantime build`: a trace into a history on disk."""
+"""`meantime build`: turn a trace into a history on disk."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from meantime.cli.inputs import import_numpy, tell
+from meantime.cli.inputs import import_numpy, notify
 from meantime.cli.options import once, provider_option
 from meantime.cli.progress import progress_bar
 from meantime.errors import OutputError
@@ -21,11 +21,11 @@ __all__ = ["command", "keep_history"]
 
 @click.command("build", epilog="Example:  meantime build disks.statemap.gz -o disks.mth")
 @click.argument("trace", metavar="TRACE")
-@once("-o", "--output", metavar="NAME.mth", required=True, help="The directory to make.")
+@once("-o", "--output", metavar="NAME.mth", required=True, help="Directory to create.")
 @provider_option
 @click.option("--lenient", is_flag=True, help="Skip and count what cannot be read.")
 def command(*, trace: str, output: str, provider: str | None, lenient: bool) -> None:
-    """Turn a trace into a history on disk, which every command takes in its place."""
+    """Turn a trace into a history on disk, which every command can read."""
     history = keep_history(trace, output, provider=provider, lenient=lenient)
     for line in history.anomalies.lines():
         click.echo(f"{trace}: {line}", err=True)
@@ -35,11 +35,11 @@ def command(*, trace: str, output: str, provider: str | None, lenient: bool) -> 
 
 
 def keep_history(trace: str, output: str, *, provider: str | None, lenient: bool) -> History:
-    """Return the history of a trace, kept in a directory; one that was not finished goes on.
+    """Build the history of a trace in a directory; an interrupted build is resumed.
 
     Raises:
         InputError: If the trace cannot be read.
-        OutputError: If there is a finished history, or something else, of that name.
+        OutputError: If the path exists and is not an interrupted build.
     """
     import_numpy()
     from meantime.history.directory.open import is_unfinished  # noqa: PLC0415 - not for --help
@@ -47,9 +47,9 @@ def keep_history(trace: str, output: str, *, provider: str | None, lenient: bool
 
     path = Path(output)
     if path.exists() and not is_unfinished(path):
-        raise OutputError(f"{output}: it is there already; remove it, or give another name")
+        raise OutputError(f"{output}: already exists; remove it, or choose another name")
     if not path.resolve().parent.is_dir():
-        raise OutputError(f"{output}: there is no directory {path.parent}")
+        raise OutputError(f"{output}: the directory {path.parent} does not exist")
     with progress_bar(f"reading {trace}") as progress:
         return build(
             trace,
@@ -57,6 +57,6 @@ def keep_history(trace: str, output: str, *, provider: str | None, lenient: bool
             path,
             lenient=lenient,
             resume=True,
-            tell=tell,
+            tell=notify,
             progress=progress,
         )

@@ -1,4 +1,4 @@
-"""`meantime check`: whether a history on disk is whole."""
+"""`meantime check`: verify a history on disk, and recover a damaged one."""
 
 from __future__ import annotations
 
@@ -11,18 +11,22 @@ __all__ = ["command"]
 
 @click.command("check", epilog="Example:  meantime check disks.mth")
 @click.argument("history", metavar="HISTORY")
-@once("--salvage", metavar="NAME.mth", help="Write what is whole, all before the damage, here.")
+@once(
+    "--salvage",
+    metavar="NAME.mth",
+    help="Write the intact part, up to the first damage, to this directory.",
+)
 def command(*, history: str, salvage: str | None) -> None:
-    """Check every byte of a history on disk, and save what is whole of a damaged one."""
+    """Check a history on disk, or recover the intact part of a damaged one."""
     from pathlib import Path  # noqa: PLC0415 - NumPy and the core are not for --help
 
     from meantime.history.directory.check import check, save  # noqa: PLC0415 - as above
 
     if salvage is None:
         segments, changes = check(Path(history))
-        click.echo(f"{history}: whole: {changes:,} changes in {segments:,} segments")
+        click.echo(f"{history}: intact: {changes:,} changes in {segments:,} segments")
         return
     missing = save(Path(history), Path(salvage))
     for complaint in missing:
         click.echo(complaint, err=True)
-    click.echo(f"{salvage}: what was whole" if missing else f"{salvage}: everything")
+    click.echo(f"{salvage}: the intact part" if missing else f"{salvage}: everything")

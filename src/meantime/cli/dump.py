@@ -1,4 +1,4 @@
-"""`meantime dump`: what was read, one JSON object a line."""
+"""`meantime dump`: the content of a trace, one JSON object per line."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 _LINES_AT_ONCE = 2**14
-# What only a trace tells, and no history.
-_TOLD = {"changes", "events"}
+# Kinds that only a trace has: a history does not store them.
+_OF_TRACE = {"changes", "events"}
 
 
 @click.command("dump", epilog="Example:  meantime dump pg.statemap.gz --kind intervals | head")
@@ -45,18 +45,18 @@ _TOLD = {"changes", "events"}
         ]
     ),
     default="changes",
-    help="What to print.  [changes]",
+    help="Kind of records to print.  [changes]",
 )
 @provider_option
 @click.option("--lenient", is_flag=True, help="Skip and count what cannot be read.")
 def command(*, file: str, kind: str, provider: str | None, lenient: bool) -> None:
-    """Print what a trace holds, one JSON object a line."""
-    if provider and kind in _TOLD:
-        raise UsageError(f"--provider makes a history, and {kind} are what the file says itself")
-    if kind in _TOLD:
-        lines = _told(file, kind, lenient=lenient)
+    """Print the content of a trace, one JSON object per line."""
+    if provider and kind in _OF_TRACE:
+        raise UsageError(f"--provider does not apply to --kind {kind}")
+    if kind in _OF_TRACE:
+        lines = _of_trace(file, kind, lenient=lenient)
     else:
-        lines = _held(load(file, lenient=lenient, provider=provider), kind)
+        lines = _of_history(load(file, lenient=lenient, provider=provider), kind)
     waiting: list[str] = []
     for line in lines:
         waiting.append(line)
@@ -66,14 +66,14 @@ def command(*, file: str, kind: str, provider: str | None, lenient: bool) -> Non
     sys.stdout.write("".join(waiting))
 
 
-def _told(file: str, kind: str, *, lenient: bool) -> Iterator[str]:
-    """What the file says, before anything is made of it."""
+def _of_trace(file: str, kind: str, *, lenient: bool) -> Iterator[str]:
+    """Yield the lines of a trace's own records, without building a history."""
     from meantime.history.directory.open import is_history  # noqa: PLC0415 - as below
     from meantime.readers import open_trace  # noqa: PLC0415 - NumPy and the core, not for --help
     from meantime.trace import Events, StateChanges  # noqa: PLC0415 - as above
 
     if is_history(file):
-        raise InputError(file, "a history does not keep what its file said: ask --kind intervals")
+        raise InputError(file, "a history does not store changes and events; use --kind intervals")
     trace = open_trace(file, lenient=lenient, events=kind == "events")
     quoted = _Quoted(trace)
     for batch in trace.batches:
@@ -85,14 +85,14 @@ def _told(file: str, kind: str, *, lenient: bool) -> Iterator[str]:
 
 def _event(event: Event) -> str:
     """Return an event as the line that it may have been read from."""
-    places = {"cpu": event.cpu, "pid": event.pid, "tid": event.tid}
-    known = {place: number for place, number in places.items() if number is not None}
+    ids = {"cpu": event.cpu, "pid": event.pid, "tid": event.tid}
+    known = {name: number for name, number in ids.items() if number is not None}
     members = {"time_ns": event.time_ns, "name": event.name} | known | event.fields
     return json.dumps(members) + "\n"
 
 
 class _Quoted:
-    """The texts of a trace as JSON, made once each: its tables grow while it is read."""
+    """The texts of a trace as JSON, encoded once each; its tables grow while it is read."""
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
@@ -110,7 +110,7 @@ class _Quoted:
             json.dumps(fields.get("tag", index))
             for index, fields in enumerate(trace.tags[len(self.tags) :], len(self.tags))
         ]
-        # code -1 is none: the last of each list
+        # code -1 is null: the last of each list
         entities, states, tags = self.entities, [*self.states, "null"], [*self.tags, "null"]
         columns = (batch.time_ns, batch.entity, batch.state, batch.tag)
         for time_ns, entity, state, tag in zip(*(c.tolist() for c in columns), strict=True):
@@ -120,7 +120,7 @@ class _Quoted:
             )
 
 
-def _held(history: History, kind: str) -> Iterator[str]:
+def _of_history(history: History, kind: str) -> Iterator[str]:
     if kind in {"spans", "samples", "counters"}:
         from meantime.cli import dump_spans  # noqa: PLC0415 - NumPy is not for --help
 
@@ -137,7 +137,7 @@ def _held(history: History, kind: str) -> Iterator[str]:
 
 def _intervals(history: History) -> Iterator[dict[str, Any]]:
     if history.start_ns == history.end_ns:
-        return  # no time passes: there is no range to ask for
+        return  # an empty history has no range to query
     for batch in history.interval_batches(range(len(history.attributes))):
         for quark, start_ns, end_ns, value, tag, _ in batch:
             yield {

@@ -22,12 +22,12 @@ __all__ = ["counters", "parsed", "samples", "span_fields", "spans"]
 
 
 def _finite(text: str) -> float | str:
-    """Return the number; as text if none of 64 bits holds it, for JSON has no infinity."""
+    """Return the number, or the text if it overflows: JSON has no infinity."""
     number = float(text)
     return number if math.isfinite(number) else text
 
 
-# made once: `json.loads` makes one for every text that is not strict
+# created once: `json.loads` creates a decoder for every text that is not strict
 _DECODER = json.JSONDecoder(strict=False, parse_constant=str, parse_float=_finite)
 
 
@@ -35,7 +35,7 @@ def spans(history: History) -> Iterator[str]:
     """Yield a line per span, in order of thread or async operation, start and depth."""
     table = history.spans()
     names = [json.dumps(name) for name in table.name.names]
-    # the last is that of spans without a category, whose code is -1
+    # the last is for spans without a category, whose code is -1
     categories = [*(json.dumps(name) for name in table.category.names), "null"]
     self_ns = table.self_ns
     for thread, quark in enumerate(table.threads.tolist()):
@@ -90,7 +90,7 @@ def _ids(history: History, quark: int) -> str:
 
 
 def parsed(text: str | None) -> Any:
-    """Return arguments as what their JSON means; what is none as the text that it is."""
+    """Return arguments parsed as JSON, or as text if they are not JSON."""
     try:
         return _DECODER.decode(text or "null")
     except (ValueError, RecursionError):

@@ -36,10 +36,14 @@ _FORMATS = ("svg", "html", "json", "txt", "folded")
     metavar="FROM..TO|FILE",
     help="Colour by the change of share since this range, or since another trace.",
 )
-@click.option("--elided", is_flag=True, help="Draw only what --against has and this range lacks.")
-@once("--offset", metavar="FROM..TO", help="Only samples at these offsets of every period.")
+@click.option(
+    "--elided",
+    is_flag=True,
+    help="Draw only the stacks of --against that are missing in this range.",
+)
+@once("--offset", metavar="FROM..TO", help="Count only samples at these offsets in every period.")
 @once("--period", metavar="TIME", help="Period of --offset.  [1s]")
-@once("--event", metavar="NAME", help="Only samples of this event.")
+@once("--event", metavar="NAME", help="Count only samples of this event.")
 @click.option("--chart", is_flag=True, help="Draw the spans of each thread over time.")
 @click.option("--lenient", is_flag=True, help="Skip and count what cannot be read.")
 def command(
@@ -52,7 +56,7 @@ def command(
     offset: str | None,
     **options: Any,
 ) -> None:
-    """Draw where the time went: a flame graph, or with --chart a flame chart."""
+    """Draw a flame graph, or with --chart a flame chart."""
     form = _form(
         output,
         is_chart=options["chart"],
@@ -76,29 +80,33 @@ def command(
 
 
 def _form(output: str | None, *, is_chart: bool, is_comparison: bool) -> str:
-    """Return the format to write, before anything is read.
+    """Return the format to write.
 
     Raises:
-        UsageError: If the file's name does not say it, or it cannot hold what is drawn.
+        UsageError: If the file's name has no such suffix, or the format cannot hold the drawing.
     """
     if output is None:
-        raise UsageError("name the output with -o: a file in .svg, .html, .json or .txt")
+        raise UsageError("name the output file with -o; it ends in .svg, .html, .json or .txt")
     form = PurePath(output).suffix[1:]
     if form not in _FORMATS:
         listed = ", ".join(f".{each}" for each in _FORMATS)
         raise UsageError(f"{output!r} must end in one of {listed}")
     if is_chart and form not in {"svg", "html"}:
-        raise UsageError("a flame chart is .svg or .html; meantime convert writes the spans")
+        raise UsageError(
+            "a flame chart is written as .svg or .html; use meantime convert to write the spans"
+        )
     if is_comparison and form == "json":
-        raise UsageError("a comparison is .svg, .html, .txt or .folded; or add --elided")
+        raise UsageError(
+            "a comparison is written as .svg, .html, .txt or .folded; --elided allows .json"
+        )
     return form
 
 
 def _band(text: str) -> tuple[str, str]:
-    """Return the two offsets that FROM..TO means.
+    """Return the two offsets of FROM..TO.
 
     Raises:
-        UsageError: If it is not two times.
+        UsageError: If there is only one.
     """
     low, dots, high = text.partition("..")
     if not dots:

@@ -1,4 +1,4 @@
-"""`meantime heatmap`: what happens at which offset of each second."""
+"""`meantime heatmap`: activity by its offset in each second."""
 
 from __future__ import annotations
 
@@ -46,12 +46,17 @@ _SEVERAL = ("assume_aligned", "jobs")
     epilog="Example:  meantime heatmap perf.txt.gz --highlight tick1s,tick2s -o perf.svg",
 )
 @click.argument("inputs", metavar="INPUT...", nargs=-1, required=True)
-@once("-o", "--output", metavar="FILE", help="Write .svg, .html, .png or .json.  [the terminal]")
+@once(
+    "-o",
+    "--output",
+    metavar="FILE",
+    help="Output file: .svg, .html, .png or .json.  [the terminal]",
+)
 @once(
     "--to-format",
     "to_format",
     type=click.Choice(_FORMATS),
-    help="Format of FILE, if its name does not end in one.",
+    help="Output format.  [the suffix of FILE]",
 )
 @once("--period", metavar="TIME", default="1s", help="Width of a column.  [1s]")
 @once(
@@ -63,14 +68,17 @@ _SEVERAL = ("assume_aligned", "jobs")
 @once(
     "--origin",
     metavar="TIME",
-    help="Where a column begins: a time, `first`, or `wall`.  [whole periods of the clock]",
+    help="Start of a column: a time, `first` for the first event, or `wall` for whole UTC periods."
+    "  [whole periods of the trace's clock]",
 )
 @once(
     "--by",
     metavar="WHAT",
     help="Group by name, thread, process, cpu, event, host, state or tag:FIELD.",
 )
-@once("--highlight", metavar="NAMES", help="Draw these names in colours of their own.")
+@once(
+    "--highlight", metavar="NAMES", help="Draw these names, comma-separated, in their own colours."
+)
 @once("--isolate", metavar="NAMES", help="Draw only these names.")
 @once("--exclude", metavar="NAMES", help="Draw everything except these names.")
 @click.option("--decompose", is_flag=True, help="Draw every name in its own colour.")
@@ -83,8 +91,12 @@ _SEVERAL = ("assume_aligned", "jobs")
     help="Count states that match this pattern (* and ? are wildcards). Repeatable.",
 )
 @once("--event", metavar="NAME", help="Count only samples of this event, or spans of this name.")
-@once("--value", type=click.Choice(_VALUES), help="What a cell counts.  [count; ns of intervals]")
-@click.option("--weight", is_flag=True, help="Count by weight: perf's period.")
+@once(
+    "--value",
+    type=click.Choice(_VALUES),
+    help="Value of a cell; concurrency and utilisation need .json.  [count; ns for spans, states]",
+)
+@click.option("--weight", is_flag=True, help="Same as --value weight: perf's sample period.")
 @once("--from", "from_", metavar="TIME", help="Start of the range.")
 @once("--to", "to", metavar="TIME", help="End of the range.")
 @once(
@@ -108,7 +120,7 @@ _SEVERAL = ("assume_aligned", "jobs")
     "offsets",
     metavar="FILE=TIME",
     multiple=True,
-    help="Add a time to those of an input.",
+    help="Time to add to the times of an input. Repeatable.",
 )
 @click.option("--assume-aligned", is_flag=True, help="Treat unrelated clocks as synchronised.")
 @once(
@@ -120,7 +132,9 @@ _SEVERAL = ("assume_aligned", "jobs")
     help="Number of inputs to read in parallel.  [1]",
 )
 @click.option(
-    "--find", is_flag=True, help="Report periods, stripes and gaps, and what ran in the gaps."
+    "--find",
+    is_flag=True,
+    help="Report periods, stripes, gaps, and what ran in the gaps; draw only with -o.",
 )
 @click.option("--lenient", is_flag=True, help="Skip and count what cannot be read.")
 @click.option("--strict", is_flag=True, help="Fail if the input has any anomaly.")
@@ -140,7 +154,7 @@ def command(
     strict: bool,
     **options: Any,
 ) -> None:
-    """Draw a subsecond-offset heat map: what happens at which offset of each second."""
+    """Draw a subsecond-offset heat map: activity by its offset in each second."""
     form = "findings" if find and output is None else _form(output, to_format)
     _check(form, inputs, value, scale)
     if hues and options["palette"] != "cloud-analytics":
@@ -193,10 +207,10 @@ def _check(form: str, inputs: Sequence[str], value: str | None, scale: str) -> N
 
 
 def _form(output: str | None, to_format: str | None) -> str:
-    """Return the format to write, from the option or the file's name.
+    """Return the output format, from the option or the file's suffix.
 
     Raises:
-        UsageError: If neither names one.
+        UsageError: If neither gives one.
     """
     if to_format:
         return to_format
@@ -218,7 +232,7 @@ def _names(mode: str, text: str | None) -> tuple[str, ...]:
     listed = re.split(r"(?<!\\),", text)
     names = tuple(name.replace("\\,", ",") for name in listed if name)
     if not names:
-        raise UsageError(f"--{mode} {text!r} gives no name")
+        raise UsageError(f"--{mode} {text!r} contains no name")
     return names
 
 
@@ -237,12 +251,12 @@ def _scale(text: str) -> str | float:
 
 
 def _offsets(texts: Sequence[str], inputs: Sequence[str]) -> dict[int, str]:
-    """Return what --offset adds, by index of the input."""
+    """Return the times of --offset by index of the input."""
     offsets: dict[int, str] = {}
     for text in texts:
         file, _, offset = text.rpartition("=")
         if file not in inputs:
-            raise UsageError(f"--offset {text!r}: write an input, = and a time")
+            raise UsageError(f"--offset {text!r}: write FILE=TIME with one of the inputs")
         matching = {index: offset for index, each in enumerate(inputs) if each == file}
         if offsets.keys() & matching:
             raise UsageError(f"--offset for {file!r} given more than once")
@@ -252,10 +266,10 @@ def _offsets(texts: Sequence[str], inputs: Sequence[str]) -> dict[int, str]:
 
 def _print_findings(findings: Sequence[Finding]) -> None:
     if not findings:
-        click.echo("nothing stands out")
+        click.echo("no periods, stripes or gaps found")
         return
     print_table(
-        "What stands out",
-        [Column("kind"), Column("what")],
+        "Periods, stripes and gaps",
+        [Column("kind"), Column("finding")],
         [[finding.kind, finding.sentence] for finding in findings],
     )

@@ -1,4 +1,4 @@
-"""Opening what a command was given: any trace that a reader recognises."""
+"""Opening the inputs of a command: any trace that a reader recognises."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from meantime.clocks import Clock
     from meantime.history import History
 
-__all__ = ["import_numpy", "load", "refuse_anomalies", "resolve", "tell"]
+__all__ = ["import_numpy", "load", "notify", "refuse_anomalies", "resolve"]
 
 
 def load(
@@ -29,7 +29,7 @@ def load(
 ) -> History:
     """Return the history of a file, with progress on a terminal.
 
-    The history that a provider makes is kept and used again.
+    A history built with a provider is cached.
 
     Raises:
         InputError: If the trace cannot be read.
@@ -44,20 +44,20 @@ def load(
             cache=provider is not None,
             lenient=lenient,
             until_ns=until_ns,
-            tell=tell,
+            tell=notify,
             progress=progress,
         )
 
 
-def tell(sentence: str) -> None:
-    """Say something about how a history was come by."""
+def notify(sentence: str) -> None:
+    """Print on standard error whether a history was reused or rebuilt."""
     click.echo(sentence, err=True)
 
 
 def import_numpy() -> None:
-    """Import NumPy without the threads that its linear algebra starts, which nothing here uses.
+    """Import NumPy without the threads of its linear algebra, which nothing here uses.
 
-    Starting them is nearly half of what the import costs.
+    Starting them is nearly half of the cost of the import.
     """
     variable = "OPENBLAS_NUM_THREADS"
     if variable in os.environ:
@@ -70,19 +70,19 @@ def import_numpy() -> None:
 
 
 def refuse_anomalies(path: str, anomalies: Anomalies) -> None:
-    """Fail if anything was odd: what `--strict` asks for.
+    """Implement `--strict`.
 
     Raises:
-        InputError: With every oddity in its message.
+        InputError: If there is an anomaly; the message has all of them.
     """
     if anomalies:
         raise InputError(path, "with --strict: " + "; ".join(anomalies.lines()))
 
 
 def resolve(text: str | None, clock: Clock) -> int | None:
-    """Return the time that an option's text means, from the history's origin; None if not given.
+    """Parse an option's time, in ns from the history's origin; None if not given.
 
     Raises:
-        UsageError: If it is not a time, or is absolute and the trace's wall clock is not known.
+        UsageError: If it is not a time, or is absolute and the trace's wall clock is unknown.
     """
     return None if text is None else since_origin(text, clock)

@@ -18,7 +18,7 @@ F = TypeVar("F", bound="Callable[..., object] | click.Command")
 
 
 class Once(click.Option):
-    """An option with one value that may be given only once: a second one is an error."""
+    """An option that may be given only once: a repetition is an error."""
 
     def __init__(self, param_decls: Sequence[str], **attributes: Any) -> None:
         self.absent = attributes.pop("default", None)
@@ -41,9 +41,11 @@ def once(*names: str, **attributes: Any) -> Callable[[F], F]:
 
 
 def provider_option(function: F) -> F:
-    """Decorate a command with the option that says what makes states of a trace's events."""
+    """Add the option for the provider, which turns events into states."""
     return once(
-        "--provider", metavar="FILE", help="What makes states of events: a TOML or Python file."
+        "--provider",
+        metavar="FILE",
+        help="TOML or Python file that defines how events become states.",
     )(function)
 
 

@@ -1,4 +1,4 @@
-"""Writing results: never half a file, and standard output only where it makes sense."""
+"""Writing results: a file is complete or not written at all."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def write(path: str, chunks: Iterable[bytes]) -> None:
 
 @contextmanager
 def result_file(path: str) -> Iterator[IO[bytes]]:
-    """Yield what a result is written to: standard output if the path is `-`.
+    """Yield the file to write a result to: standard output if the path is `-`.
 
-    A file appears under its name only when it is whole; a pipe or device is written as it is.
+    A file appears under its name only when it is complete; a pipe or device is written directly.
 
     Raises:
         OutputError: If the file cannot be written.
@@ -54,6 +54,6 @@ def _opened(path: str) -> AbstractContextManager[IO[bytes]]:
 
 def _is_special(path: str) -> bool:
     try:
-        return not stat.S_ISREG(os.stat(path).st_mode)  # noqa: PTH116 - one call tells all
+        return not stat.S_ISREG(os.stat(path).st_mode)  # noqa: PTH116 - one call for all kinds of files
     except FileNotFoundError:
         return False

@@ -1,4 +1,4 @@
-"""`meantime pack`: a recording in one compressed file."""
+"""`meantime pack`: write a recording as one compressed file."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ __all__ = ["command"]
 
 @click.command("pack", epilog="Example:  meantime pack app.mtr")
 @click.argument("recording", metavar="NAME.mtr")
-@once("-o", "--output", metavar="FILE", help="Where to write it.  [NAME.mtrz]")
+@once("-o", "--output", metavar="FILE", help="Output file.  [NAME.mtrz]")
 def command(*, recording: str, output: str | None) -> None:
-    """Pack a recording into one compressed file, which every command takes in its place."""
+    """Pack a recording into one compressed file, which every command can read."""
     path = Path(recording)
     if not path.is_dir():
-        raise UsageError(f"{recording}: is not a recording: give the directory that was recorded")
+        raise UsageError(
+            f"{recording}: not a recording; name the directory that `meantime record` wrote"
+        )
     from meantime.cli.output import write  # noqa: PLC0415 - NumPy is not for --help
     from meantime.readers.recording.packing import pack  # noqa: PLC0415 - as above
 

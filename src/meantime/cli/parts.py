@@ -1,4 +1,4 @@
-"""The options that choose a part of a trace: threads, and what it is compared with."""
+"""Options that choose a part of a trace: threads, and the other side of a comparison."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ __all__ = ["Against", "against", "thread_option"]
 
 
 class Against(NamedTuple):
-    """What a part is compared with: another trace, or another range of the same one."""
+    """The other side of a comparison: another trace, or another range of the same one."""
 
     file: str | None
     from_: str | None
     to: str | None
 
     def part(self, history: History, threads: tuple[str, ...], *, lenient: bool) -> Part:
-        """Return the part that is meant; another trace is opened."""
+        """Return the part; another trace is opened."""
         from meantime.query.parts import part_of  # noqa: PLC0415 - NumPy is not for --help
 
         if self.file is not None:
@@ -36,7 +36,7 @@ class Against(NamedTuple):
 
 
 def against(text: str) -> Against:
-    """Return what the value of --against means: an existing file, or two times.
+    """Parse the value of --against: an existing file, or two times.
 
     Raises:
         UsageError: If it is neither.
@@ -46,13 +46,13 @@ def against(text: str) -> Against:
     first, dots, last = text.partition("..")
     if not (dots and first and last):
         raise UsageError(
-            f"--against {text!r}: write two times, such as 10s..20s, or the name of another trace"
+            f"--against {text!r}: write two times, such as 10s..20s, or the path of another trace"
         )
     return Against(None, first, last)
 
 
 def thread_option(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the option that chooses threads."""
+    """Add the option that chooses threads."""
     return click.option(
         "--thread",
         "threads",

@@ -1,4 +1,4 @@
-"""`meantime query`: questions to a history."""
+"""`meantime query`: states, intervals, shares and attributes of a history."""
 
 from __future__ import annotations
 
@@ -28,10 +28,12 @@ _QUESTIONS = {"at": 1, "state": 2, "intervals": 1, "shares": 1, "tree": 0}
 @click.argument("history", metavar="HISTORY")
 @click.argument("question", type=click.Choice(list(_QUESTIONS)))
 @click.argument("words", metavar="[PATH|PATTERN] [TIME]", nargs=-1)
-@once("--from", "from_", metavar="TIME", help="Where the range begins.")
-@once("--to", "to", metavar="TIME", help="Where the range ends.")
-@once("--resolution", metavar="TIME", help="Only intervals at multiples of this from the start.")
-@once("--bins", type=click.IntRange(1), help="How many parts shares have.  [1]")
+@once("--from", "from_", metavar="TIME", help="Start of the range.")
+@once("--to", "to", metavar="TIME", help="End of the range.")
+@once(
+    "--resolution", metavar="TIME", help="Only intervals at multiples of this time from the start."
+)
+@once("--bins", type=click.IntRange(1), help="Number of parts to split the range into.  [1]")
 @provider_option
 @form_options
 def command(
@@ -49,18 +51,18 @@ def command(
     arrow: str | None,
     parquet: str | None,
 ) -> None:
-    """Ask a history, or any trace: all states at a time, intervals, shares, attributes.
+    """Query a history or a trace: states at a time, intervals, shares, attributes.
 
     \b
-    at TIME             the state of every attribute at a time
-    state PATH TIME     the state of one attribute
-    intervals PATTERN   the states of attributes, in order of time
-    shares PATTERN      how long each state lasted, in each of --bins parts
-    tree [PATTERN]      the attributes
+    at TIME             state of every attribute at a time
+    state PATH TIME     state of one attribute at a time
+    intervals PATTERN   states of the attributes, ordered by time
+    shares PATTERN      time in each state, for each of --bins parts of the range
+    tree [PATTERN]      paths of the attributes
     """  # noqa: D301 - \b is click's mark for lines that stay as they are
     least = _QUESTIONS[question]
     if not least <= len(words) <= max(least, 1):
-        raise UsageError(f"{question} takes {least} words, not {len(words)}; see --help")
+        raise UsageError(f"{question} needs {least} arguments, not {len(words)}; see --help")
     for option, value, questions in (
         ("--from", from_, ("intervals", "shares")),
         ("--to", to, ("intervals", "shares")),
@@ -84,17 +86,17 @@ def command(
 
 def _at(history: History, time: str) -> ColumnBatches:
     intervals = history.at(resolve(time, history.clock) or 0)
-    return _told(history, range(len(history.attributes)), [intervals])
+    return _interval_columns(history, range(len(history.attributes)), [intervals])
 
 
 def _state(history: History, path: str, time: str) -> ColumnBatches:
     quarks = _quarks(history, path)
     if len(quarks) > 1:
-        raise UsageError(f"{path} means {len(quarks):,} attributes: state is of one")
+        raise UsageError(f"{path} matches {len(quarks):,} attributes; state needs exactly one")
     time_ns = resolve(time, history.clock) or 0
-    history.state(quarks[0], time_ns)  # says it if the time is outside
+    history.state(quarks[0], time_ns)  # raises if the time is outside
     intervals = history.intervals(quarks, time_ns, time_ns + 1)
-    return _told(history, quarks, [intervals])
+    return _interval_columns(history, quarks, [intervals])
 
 
 def _intervals(
@@ -103,7 +105,7 @@ def _intervals(
     quarks = _quarks(history, pattern)
     step_ns = resolve(resolution, history.clock)
     batches = history.interval_batches(quarks, *range_ns, step_ns)
-    return _told(history, quarks, batches, batches.kinds)
+    return _interval_columns(history, quarks, batches, batches.kinds)
 
 
 def _shares(
@@ -139,10 +141,10 @@ def _tree(history: History, pattern: str) -> ColumnBatches:
 
 
 def _quarks(history: History, pattern: str) -> list[int]:
-    """Return the attributes that a pattern means.
+    """Return the attributes that match a pattern.
 
     Raises:
-        AttributeNotFound: If there is none.
+        AttributeNotFound: If none matches.
     """
     from meantime.attributes import format_path, parse_pattern  # noqa: PLC0415 - as above
 
@@ -150,18 +152,20 @@ def _quarks(history: History, pattern: str) -> list[int]:
     if not quarks and pattern != "**":
         names = [element for element in parse_pattern(pattern) if isinstance(element, str)]
         if format_path(names) == pattern:
-            history.quark(*names)  # which says what names are near
-        raise AttributeNotFound(f"no attribute matches {pattern!r}: see `meantime query ... tree`")
+            history.quark(*names)  # raises with similar names
+        raise AttributeNotFound(
+            f"no attribute matches {pattern!r}; `meantime query ... tree` lists them"
+        )
     return quarks
 
 
-def _told(
+def _interval_columns(
     history: History,
     quarks: Iterable[int],
     batches: Iterable[Intervals],
     kinds: Iterable[int] = (),
 ) -> ColumnBatches:
-    """Return intervals with their paths and what is known of their tags."""
+    """Return intervals with their paths and tags."""
     from meantime.columns import Coded  # noqa: PLC0415 - NumPy is not for --help
     from meantime.tabular import ColumnBatches  # noqa: PLC0415 - as above
 

@@ -1,4 +1,4 @@
-"""Columns as rows for people and programs: a table, JSON lines, CSV, Arrow or Parquet."""
+"""Output of columns as rows: a table, JSON lines, CSV, Arrow or Parquet."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 __all__ = ["JSON_TEXT", "Form", "form_options", "show"]
 
-# What a terminal shows of a long answer: more would only scroll past.
+# On a terminal more rows would only scroll past.
 _SHOWN_ROWS = 1000
 # Columns of this name hold JSON already.
 JSON_TEXT = "tag"
 
 
 class Rows(Protocol):
-    """Columns by name in batches, at least one; numbers as arrays, all else with `to_list`."""
+    """Columns by name in batches, at least one; numbers are arrays, others have `to_list`."""
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """Yield the batches."""
@@ -39,7 +39,7 @@ class Rows(Protocol):
 
 
 class Form(NamedTuple):
-    """The form in which rows are printed or written; at most one is set, none is a table."""
+    """The output format of rows; at most one is set, otherwise it is a table."""
 
     as_json: bool
     as_csv: bool
@@ -60,19 +60,19 @@ class Form(NamedTuple):
 
 
 def form_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options that say in which form rows are wanted."""
+    """Add the options that choose the output format of rows."""
     for option in (
         once("--parquet", metavar="FILE", help="Write a Parquet file."),
         once("--arrow", metavar="FILE", help="Write an Arrow file."),
         click.option("--csv", "as_csv", is_flag=True, help="Print CSV."),
-        click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line."),
+        click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line."),
     ):
         command = option(command)
     return command
 
 
 def show(title: str, batches: Rows, form: Form) -> None:
-    """Print or write the rows in the form that was asked for.
+    """Print or write the rows in the chosen format.
 
     Raises:
         MissingExtraError: If Arrow or Parquet is wanted and pyarrow is not installed.
@@ -126,7 +126,7 @@ def _as_json(name: str, column: Any, coded: dict[int, list[str]]) -> Iterator[st
         return map(_json, _values(column))
     if id(column.names) not in coded:
         texts = list(column.names) if name == JSON_TEXT else [*map(json.dumps, column.names)]
-        coded[id(column.names)] = [*texts, "null"]  # code -1 is none: the last
+        coded[id(column.names)] = [*texts, "null"]  # code -1 is null: the last
     return map(coded[id(column.names)].__getitem__, column.codes.tolist())
 
 
@@ -159,7 +159,7 @@ def _print_table(title: str, batches: Rows) -> None:
     shown = islice(rows, _SHOWN_ROWS) if sys.stdout.isatty() else rows
     print_table(title, columns, [[*map(_cell, row)] for row in shown])
     if more := sum(1 for _ in rows):
-        click.echo(f"{more:,} more: --json, --csv, --arrow or --parquet give all", err=True)
+        click.echo(f"{more:,} more rows; --json, --csv, --arrow and --parquet output all", err=True)
 
 
 def _holds_numbers(column: Any) -> bool:
@@ -168,14 +168,14 @@ def _holds_numbers(column: Any) -> bool:
 
 
 def _json(value: object) -> str:
-    """Return a value as JSON, which has no word for a number that is not finite."""
+    """Return a value as JSON, which cannot represent infinity and NaN: they become strings."""
     if isinstance(value, float) and not isfinite(value):
         return f'"{value}"'
     return json.dumps(value, default=_plain)
 
 
 def _plain(value: object) -> int | str:
-    """Return what JSON can say of a value of SQL: whole decimals are integers, all else is text."""
+    """Return an SQL value for JSON: whole decimals become integers, others text."""
     return int(value) if isinstance(value, Decimal) and value == int(value) else str(value)
 
 

@@ -1,4 +1,4 @@
-"""`meantime sql`: questions to a history in SQL."""
+"""`meantime sql`: SQL queries of a history."""
 
 from __future__ import annotations
 
@@ -30,9 +30,10 @@ def command(
     arrow: str | None,
     parquet: str | None,
 ) -> None:
-    """Ask a history, or any trace, in SQL: intervals, attributes, tags, states are tables.
+    """Query a history or a trace with SQL.
 
-    So are spans, samples, points and flows. DuckDB answers; it comes with the extra [sql].
+    The tables are intervals, attributes, tags, states, spans, samples, points and flows. This needs
+    DuckDB, which the extra [sql] installs.
     """
     form = Form(as_json, as_csv, arrow, parquet).check()
     asked = load(history, lenient=False, provider=provider)

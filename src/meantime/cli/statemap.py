@@ -1,4 +1,4 @@
-"""`meantime statemap`: the original's options with the original's meaning, and a few more."""
+"""`meantime statemap`: the options of the original statemap, and a few more."""
 
 from __future__ import annotations
 
@@ -41,20 +41,20 @@ Examples:
     epilog=_EXAMPLES,
 )
 @click.argument("files", nargs=-1, metavar="FILE...")
-@once("-o", "--output", metavar="OUT", help="Where to: a .svg or .json file, or - for a pipe.")
-@once("-b", "--begin", metavar="TIME", help="Offset at which the map begins.")
-@once("-e", "--end", metavar="TIME", help="Offset at which the map ends.")
-@once("-d", "--duration", metavar="TIME", help="How long a time the map shows.")
+@once("-o", "--output", metavar="OUT", help="Output file: .svg or .json, or - for standard output.")
+@once("-b", "--begin", metavar="TIME", help="Start of the map.")
+@once("-e", "--end", metavar="TIME", help="End of the map.")
+@once("-d", "--duration", metavar="TIME", help="Length of the map.")
 @once(
     "-c",
     "--coalesce",
     metavar="N",
     default="25000",
-    help="At most this many rectangles in each map; totals stay exact.  [25000]",
+    help="Maximum number of rectangles in each map; totals stay exact.  [25000]",
 )
 @once("-s", "--sortby", metavar="STATE", help="Sort rows by time in this state.  [entity]")
 @once("-S", "--stacksortby", metavar="STATE", help="Sort stacked maps by time in this state.")
-@click.option("-i", "--ignore-tags", "--ignoreTags", is_flag=True, help="Drop all tags.")
+@click.option("-i", "--ignore-tags", "--ignoreTags", is_flag=True, help="Ignore all tags.")
 @once(
     "-h",
     "--state-height",
@@ -63,20 +63,20 @@ Examples:
     default="10",
     help="Height of a row in pixels.  [10]",
 )
-@once("-f", "--filter", "pattern", metavar="REGEXP", help="Only entities whose name matches.")
-@once("--from", "from_", metavar="TIME", help="As -b.")
-@once("--to", "to", metavar="TIME", help="As -e.")
+@once("-f", "--filter", "pattern", metavar="REGEXP", help="Show only entities whose name matches.")
+@once("--from", "from_", metavar="TIME", help="Same as -b.")
+@once("--to", "to", metavar="TIME", help="Same as -e.")
 @click.option(
     "--offset",
     "offsets",
     multiple=True,
     metavar="FILE=TIME",
-    help="Shift a stacked file's times by hand.",
+    help="Time to add to the times of a stacked file.",
 )
 @provider_option
 @click.option("--lenient", is_flag=True, help="Skip and count what cannot be read.")
-@click.option("--strict", is_flag=True, help="Fail if anything in the input is odd.")
-@click.option("-n", "--dry-run", is_flag=True, help="Read only: print the summary, draw nothing.")
+@click.option("--strict", is_flag=True, help="Fail if the input has any anomaly.")
+@click.option("-n", "--dry-run", is_flag=True, help="Print the summary without drawing.")
 def command(
     *,
     files: tuple[str, ...],
@@ -112,7 +112,7 @@ def command(
     height_px = _whole_number("state height", state_height)
     by_hand = _offsets(offsets, files)
     if dry_run:
-        reject(("output", "sortby", "stacksortby", "state_height"), "--dry-run")
+        reject(("output",), "--dry-run")
     target = None if dry_run else _target(output)
     if target is not None and target.kind == "json":
         reject(("state_height",), ".json")
@@ -184,7 +184,7 @@ def _check_states(files: Sequence[str], options: StatemapOptions) -> None:
 
 
 def _open(file: str, provider: str | None, *, lenient: bool, until_ns: int | None) -> History:
-    """Load a file; what comes after the end of the window need not make sense, as in the original.
+    """Load a file; as in the original, data after the end of the window may be malformed.
 
     Raises:
         InputError: If it cannot be read up to there.
@@ -207,10 +207,10 @@ def _drawn(
     *,
     strict: bool,
 ) -> list[tuple[int, Anomalies]]:
-    """Write the document, if wanted; return of each file its rectangles and what was odd.
+    """Write the document, if wanted; return the rectangles and anomalies of each file.
 
     Raises:
-        InputError: If something was odd and that is not accepted; then nothing is written.
+        InputError: If `strict` and there is an anomaly; then nothing is written.
     """
     from meantime.anomalies import Anomalies  # noqa: PLC0415 - only once something is drawn
     from meantime.views.statemap import build, count, document, svg  # noqa: PLC0415 - as above
@@ -234,7 +234,7 @@ def _drawn(
 
 
 class Target(NamedTuple):
-    """Where a document goes, and what it is: `svg` or `json`."""
+    """The path of a document, and its format: `svg` or `json`."""
 
     path: str
     kind: str
@@ -243,11 +243,11 @@ class Target(NamedTuple):
 def _target(output: str | None) -> Target:
     if output is None:
         if sys.stdout.isatty():
-            raise UsageError("name a file with -o, or send standard output to a file or a pipe")
+            raise UsageError("name the output file with -o, or redirect standard output")
         return Target("-", "svg")
     suffix = PurePath(output).suffix
     if suffix not in ("", ".svg", ".json"):
-        raise UsageError(f"{output!r}: a statemap is written as .svg or .json")
+        raise UsageError(f"{output!r} must end in .svg or .json")
     return Target(output, suffix[1:] or "svg")
 
 

@@ -1,4 +1,4 @@
-"""`meantime stats`: where the time went."""
+"""`meantime stats`: the time in states, spans and samples."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ __all__ = ["command"]
 @once(
     "--by",
     type=click.Choice(["state", "entity", "name", "category", "thread"]),
-    help="One row a state, or one a state of each entity; of spans one row a name, a category or a"
-    " thread; of samples one a name.  [state, or name where there are spans or samples]",
+    help="Group states by state or by entity, spans by name, category or thread, and samples by"
+    " name.  [name if there are spans or samples, otherwise state]",
 )
-@once("--from", "from_", metavar="TIME", help="Where the range begins.")
-@once("--to", "to", metavar="TIME", help="Where the range ends.")
+@once("--from", "from_", metavar="TIME", help="Start of the range.")
+@once("--to", "to", metavar="TIME", help="End of the range.")
 @thread_option
 @click.option(
     "--whole", is_flag=True, help="Count the full duration of spans that cross the range's edges."
@@ -44,11 +44,15 @@ __all__ = ["command"]
     metavar="FROM..TO|FILE",
     help="Compare spans or samples by name with this range, or with another trace.",
 )
-@click.option("--tree", is_flag=True, help="Who called whom, the heaviest first.")
-@once("--callers", metavar="NAME", help="Who called this function.")
-@once("--callees", metavar="NAME", help="Whom this function called.")
-@once("--longest", metavar="NAME", help="The longest spans of this name.")
-@once("--histogram", metavar="NAME", help="How long spans of this name lasted.")
+@click.option("--tree", is_flag=True, help="Print the call tree, heaviest calls first.")
+@once("--callers", metavar="NAME", help="Print the callers of this function.")
+@once("--callees", metavar="NAME", help="Print the functions called by this function.")
+@once("--longest", metavar="NAME", help="Print the longest spans with this name.")
+@once(
+    "--histogram",
+    metavar="NAME",
+    help="Print a histogram of the durations of spans with this name.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @provider_option
 @click.option("--lenient", is_flag=True, help="Skip and count what cannot be read.")
@@ -67,7 +71,7 @@ def command(
     lenient: bool,
     **of_name: str | None,
 ) -> None:
-    """Tell where the time went: per state or entity, or per name of spans or samples."""
+    """Show where the time went: by state or entity, or by name of spans or samples."""
     question = _question(of_name, by=by, against=against, tree=tree)
     compared_to = None if against is None else compared_with(against)
     history = load(file, lenient=lenient, provider=provider)
@@ -102,10 +106,10 @@ def command(
 def _question(
     of_name: dict[str, str | None], *, by: str | None, against: str | None, tree: bool
 ) -> tuple[str, str] | None:
-    """Return what is asked beside statistics, and of which name; None if nothing is.
+    """Return the option that replaces the statistics, and its name; None if there is none.
 
     Raises:
-        UsageError: If that is more than one thing.
+        UsageError: If there is more than one such option, or it does not apply with `by`.
     """
     asked = [(what, name) for what, name in of_name.items() if name is not None]
     if tree:

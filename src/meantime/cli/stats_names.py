@@ -1,4 +1,4 @@
-"""What `meantime stats` tells of names: who called whom, the longest, how long they lasted."""
+"""`meantime stats` by name: call trees, comparisons, longest spans and histograms."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _MOST_TEXT = 100
 
 
 class Table(NamedTuple):
-    """An answer for people: columns by name, those of times marked by `_ns`."""
+    """A table to print: columns by name; names of times end in `_ns`."""
 
     title: str
     columns: Sequence[str]
@@ -48,37 +48,37 @@ class Table(NamedTuple):
 
 
 def tree_of(part: Part, *, whole: bool) -> tuple[CallTree, str]:
-    """Return the call tree of a part, and what it counts."""
+    """Return the call tree of a part, and its unit."""
     return call_tree(
         part.history, part.threads, start_ns=part.start_ns, end_ns=part.end_ns, whole=whole
     )
 
 
 def amount(name: str, unit: str) -> str:
-    """Return the key of an amount: what is in nanoseconds says so."""
+    """Return the key of an amount, which ends in `_ns` for nanoseconds."""
     return f"{name}_ns" if unit == "ns" else name
 
 
 def compared(part: Part, other: Part, *, whole: bool) -> tuple[dict[str, Any], Table]:
-    """Return each name's weights in both parts, what changed most in itself first.
+    """Return each name's weights in both parts, ordered by the change of its own weight.
 
     Raises:
-        UsageError: If they count different things.
+        UsageError: If the units differ.
     """
     after, unit = tree_of(part, whole=whole)
     before, unit_before = tree_of(other, whole=whole)
     if unit != unit_before and len(after) and len(before):
-        raise UsageError(f"one counts {unit}, the other {unit_before}")
+        raise UsageError(f"cannot compare {unit} with {unit_before}")
     sides = [{row.name: row for row in by_name(tree)} for tree in (before, after)]
     keys = [amount(name, unit) for name in ("self", "total")]
     rows = []
     for name in {**sides[0], **sides[1]}:
-        told: dict[str, Any] = {"key": name}
+        weights: dict[str, Any] = {"key": name}
         for side, found in zip(("before", "after"), sides, strict=True):
             row = found.get(name)
             amounts = (row.calls, row.own, row.total) if row else (0, 0, 0)
-            told[side] = dict(zip(("count", *keys), amounts, strict=True))
-        rows.append(told)
+            weights[side] = dict(zip(("count", *keys), amounts, strict=True))
+        rows.append(weights)
     own, total = keys
     rows.sort(key=lambda row: (-abs(row["after"][own] - row["before"][own]), row["key"]))
     against = {"against_range_ns": [other.start_ns, other.end_ns]}
@@ -104,8 +104,8 @@ def longest(part: Part, spans: SpanTable, name: str) -> tuple[dict[str, Any], Ta
     """Return the longest spans of a name."""
     rows = longest_spans(spans, name, _LONGEST).tolist()
     threads = spans.thread
-    told = [span_fields(part.history, spans, row) for row in rows]
-    return {"longest": name, "rows": told}, Table(
+    spans_found = [span_fields(part.history, spans, row) for row in rows]
+    return {"longest": name, "rows": spans_found}, Table(
         f"The longest of {name}",
         ["start_ns", "duration_ns", "thread", "arguments"],
         [
@@ -115,13 +115,13 @@ def longest(part: Part, spans: SpanTable, name: str) -> tuple[dict[str, Any], Ta
                 thread_title(thread_of(part.history, int(threads[row]))),
                 "" if fields["args"] is None else json.dumps(fields["args"])[:_MOST_TEXT],
             ]
-            for row, fields in zip(rows, told, strict=True)
+            for row, fields in zip(rows, spans_found, strict=True)
         ],
     )
 
 
 def histogram(part: Part, spans: SpanTable, name: str) -> tuple[dict[str, Any], Table]:
-    """Return how many spans of a name lasted how long."""
+    """Return a histogram of the durations of the spans with a name."""
     del part
     edges, counts = (column.tolist() for column in duration_histogram(spans, name, bins=_BINS))
     most = max(1, *counts)
@@ -165,7 +165,7 @@ def all_calls(tree: CallTree, unit: str) -> tuple[dict[str, Any], Table]:
 
 
 def neighbours(tree: CallTree, unit: str, what: str, name: str) -> tuple[dict[str, Any], Table]:
-    """Return who called a function, or whom it called."""
+    """Return the callers or the callees of a function."""
     found = (callers if what == "callers" else callees)(tree, name)
     total = amount("total", unit)
     rows = [{"name": row.name, "count": row.calls, total: row.total} for row in found]

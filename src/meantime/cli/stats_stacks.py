@@ -1,4 +1,4 @@
-"""`meantime stats` of spans and samples: statistics, and questions about a name."""
+"""`meantime stats` of spans and samples: statistics, call trees and single names."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ def answer(
     whole: bool,
     as_json: bool,
 ) -> None:
-    """Print statistics, or the answer to a question, as one JSON object or as a table.
+    """Print statistics, or the result of a question, as one JSON object or as a table.
 
     Raises:
-        MeantimeError: If there is no such name.
-        UsageError: If the question makes no sense for samples.
+        MeantimeError: If the name does not occur.
+        UsageError: If an option does not apply to samples.
     """
     async_spans = _count_async_spans(part)
     what, _ = question or ("", "")
     if not len(thread_quarks(part.history)) and len(part.history.samples()):
-        _refuse_for_samples(by, what, whole=whole)
+        _reject_for_samples(by, what, whole=whole)
     if other is not None:
         document, table = compared(part, other, whole=whole)
     elif question is not None:
@@ -74,8 +74,8 @@ def answer(
         click.echo(f"{_not_counted(async_spans)}; meantime dump --kind spans prints them")
 
 
-def _refuse_for_samples(by: str, what: str, *, whole: bool) -> None:
-    """Refuse options that samples have no answer for."""
+def _reject_for_samples(by: str, what: str, *, whole: bool) -> None:
+    """Reject options that do not apply to samples."""
     asked = None
     if by != "name" or what in {"longest", "histogram"}:
         asked = f"--{what}" if what else f"--by {by}"
@@ -88,7 +88,7 @@ def _refuse_for_samples(by: str, what: str, *, whole: bool) -> None:
 def _about(
     part: Part, question: tuple[str, str], async_spans: int, *, whole: bool
 ) -> tuple[dict[str, Any], Table]:
-    """Return the answer to a question, mostly about a name."""
+    """Return the document and table of a call tree, or of a single name."""
     what, name = question
     if what in {"longest", "histogram"}:
         spans = part.history.spans(_threads(part), start_ns=part.start_ns, end_ns=part.end_ns)
@@ -104,7 +104,7 @@ def _about(
 
 
 def _count_async_spans(part: Part) -> int:
-    """Return how many spans of async operations statistics of all threads leave out."""
+    """Return the number of spans of async operations, which are not in the statistics."""
     if part.threads is not None:
         return 0
     spans = part.history.spans(start_ns=part.start_ns, end_ns=part.end_ns)
@@ -123,7 +123,7 @@ def _threads(part: Part) -> Any:
 def _check(name: str, names: Sequence[str], there: Any, async_spans: int) -> None:
     if not any(names[code] == name for code in there.tolist()):
         left_out = f"; {_not_counted(async_spans)}" if async_spans else ""
-        raise MeantimeError(f"nothing is called {name!r} in this part of the trace{left_out}")
+        raise MeantimeError(f"{name!r} does not occur in this part of the trace{left_out}")
 
 
 def _span_statistics(part: Part, by: Grouping, *, whole: bool) -> tuple[dict[str, Any], Table]:

@@ -43,7 +43,7 @@ def print_table(title: str, columns: Sequence[Column], rows: Sequence[Sequence[s
 
 
 def _print_long(title: str, columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table that is too long for rich, which takes a third of a millisecond for a row."""
+    """Print a long table without rich, which needs a third of a millisecond per row."""
     table = [[column.heading for column in columns], *([*map(visible, row)] for row in rows)]
     widths = [max(map(len, cells)) for cells in zip(*table, strict=True)]
     sys.stdout.write(f"{title}\n\n")
@@ -56,7 +56,7 @@ def _print_long(title: str, columns: Sequence[Column], rows: Sequence[Sequence[s
 
 
 def print_facts(facts: Sequence[tuple[str, str]]) -> None:
-    """Print names and what they are, one a line, aligned."""
+    """Print names and values, one per line, aligned."""
     from rich.table import Table  # noqa: PLC0415 - as above
     from rich.text import Text  # noqa: PLC0415 - as above
 

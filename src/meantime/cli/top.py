@@ -1,4 +1,4 @@
-"""`meantime top`: what a program that is being recorded is doing, as a table that refreshes."""
+"""`meantime top`: show what a recorded program is doing, in a table that refreshes."""
 
 from __future__ import annotations
 
@@ -31,21 +31,23 @@ _COLUMNS = ("running", "runnable")
 
 @click.command("top", epilog="Example:  meantime top app.mtr")
 @click.argument("file", metavar="NAME.mtr")
-@once("--every", metavar="TIME", default="1s", help="How often to refresh.  [1s]")
-@once("-n", "--rows", type=click.IntRange(1), default=20, help="How many groups.  [20]")
-@click.option("--once", "single", is_flag=True, help="Print one table and leave.")
+@once("--every", metavar="TIME", default="1s", help="Time between refreshes.  [1s]")
+@once("-n", "--rows", type=click.IntRange(1), default=20, help="Number of groups to show.  [20]")
+@click.option("--once", "single", is_flag=True, help="Print one table and exit.")
 def command(*, file: str, every: str, rows: int, single: bool) -> None:
-    """Show what a program that is being recorded is doing.
+    """Show what a program is doing while it is being recorded.
 
-    It reads the recording's files beside the program, which does nothing for it.
+    The recording's files are read from outside; the program itself is not interrupted.
     """
     if single:
         reject(("every",), "--once")
     every_ns = parse_duration(every)
     if every_ns <= 0:
-        raise UsageError(f"{every!r} is no time to wait for: write a positive one, as in 500ms")
+        raise UsageError(f"--every {every!r} is not positive; write a time such as 500ms")
     if not Path(file).is_dir():
-        raise UsageError(f"{file}: is not a recording: give the directory that is being written")
+        raise UsageError(
+            f"{file}: not a recording; name the directory that `meantime record` writes"
+        )
     from rich.console import Console  # noqa: PLC0415 - not for --help
 
     from meantime.readers.recording.live import LiveActivity  # noqa: PLC0415 - as above

@@ -1,4 +1,4 @@
-"""The options -b, -e and -d of the statemap: a window, with the original's sentences."""
+"""The options -b, -e and -d of the statemap: a window, with the original's messages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Asked(NamedTuple):
-    """What the options -b, -e and -d say, each None if not given."""
+    """The options -b, -e and -d, each None if not given."""
 
     begin: Instant | None
     end: Instant | None
@@ -27,14 +27,14 @@ class Asked(NamedTuple):
 
     @property
     def absolute(self) -> bool:
-        """Whether a file must be read before it is known what they mean."""
+        """Whether the times can be resolved only with the clock of a file."""
         return any(instant is not None and instant.absolute for instant in (self.begin, self.end))
 
     def window(self, clock: Clock) -> tuple[int | None, int | None]:
-        """Return begin and end in the time of the first file; None is where its data do.
+        """Return begin and end in the times of the first file; None is where its data do.
 
         Raises:
-            UsageError: With the original's sentence, if they contradict each other.
+            UsageError: With the original's message, if they contradict each other.
         """
         begin_ns, end_ns = (
             None if instant is None else since_origin(instant, clock)
@@ -53,10 +53,10 @@ class Asked(NamedTuple):
 
 
 def parse_window(begin: str | None, end: str | None, duration: str | None) -> Asked:
-    """Return what -b, -e and -d say.
+    """Parse -b, -e and -d.
 
     Raises:
-        UsageError: With the original's sentence, if one is not a time or all three are given.
+        UsageError: With the original's message, if one is not a time or all three are given.
     """
     asked = Asked(
         _instant("begin", begin),
@@ -80,10 +80,10 @@ def _duration(text: str) -> int:
 
 
 def named_time(name: str, text: str, parse: Callable[[str], T]) -> T:
-    """Return what a parser makes of an option's value.
+    """Return the parsed value of an option.
 
     Raises:
-        UsageError: With the original's sentence, if it is no time.
+        UsageError: With the original's message, if it is not a time.
     """
     try:
         return parse(text)

@@ -125,7 +125,7 @@ def span_statistics(
         )
     except OverflowError:
         raise MeantimeError(
-            "the durations of these spans add up to more than 2^63 ns: is a time wrong?"
+            "the durations of these spans add up to more than 2^63 ns; a time is probably wrong"
         ) from None
     present = np.flatnonzero(columns[0])
     order = sorted(present.tolist(), key=lambda row: (-int(columns[2][row]), keys[row] or ""))

@@ -92,7 +92,7 @@ def answer(history: History, statement: str) -> Iterator[Answer]:
                 connection.register(name, table)
             relation = connection.sql(statement)
             if relation is None:
-                raise UsageError("the statement returns no rows: it is to be a select")
+                raise UsageError("the statement returns no rows; use a select")
             yield Answer(relation.to_arrow_reader(_ROWS))
         except duckdb.Error as error:
             raise UsageError(f"SQL: {' '.join(str(error).split())}") from None

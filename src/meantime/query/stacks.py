@@ -128,8 +128,8 @@ def refuse_endless(tree: CallTree) -> None:
     frames = int(depth[tree.own > 0].sum())
     if frames > _MOST_FRAMES:
         raise MeantimeError(
-            f"these stacks are up to {int(depth.max()):,} deep: written out one by one they have"
-            f" {frames:,} frames; draw them as .svg, or take a part of them"
+            f"these stacks are up to {int(depth.max()):,} deep and have"
+            f" {frames:,} frames in all; draw them as .svg, or choose a smaller range"
         )
 
 
@@ -238,7 +238,7 @@ class Difference:
 
 
 def difference(before: CallTree, after: CallTree) -> Difference:
-    """Return two trees on common stacks, told apart by their functions' names.
+    """Return two trees on common stacks, matched by their functions' names.
 
     >>> from meantime.testing import history_from_samples
     >>> one = sample_tree(history_from_samples([(0, "t", ["a", "b"], 1)]).samples())

@@ -1,4 +1,4 @@
-"""Processes and threads of a history, as people tell them apart: by numbers and names."""
+"""Processes and threads of a history, identified by ids and names."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Thread(NamedTuple):
 
     Attributes:
         pid: The process, a number where it is one.
-        tid: The thread; None for what is no thread, such as an async operation.
+        tid: The thread; None if it is not a thread, such as an async operation.
         process: What the process is called, if it says so.
         name: What the thread is called, if it says so.
         path: The attribute below the process, as text, where there is no thread.
@@ -63,7 +63,7 @@ def thread_of(history: History, quark: int) -> Thread:
             history.names.get(quark),
             None if is_thread else "/".join(path[2:]),
         )
-    # what is no part of a process is told apart by all of its path
+    # outside a process, the whole path identifies an attribute
     own = path[1] if len(path) == 2 and path[0] == THREADS else entity_name(path)
     return Thread("", numbered(own), None, history.names.get(quark), None)
 

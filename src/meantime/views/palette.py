@@ -47,7 +47,7 @@ turquoise#40e0d0 violet#ee82ee wheat#f5deb3 white#ffffff whitesmoke#f5f5f5 yello
 yellowgreen#9acd32
 """
 
-# Seven of Okabe and Ito's and six of Tol's, which people who confuse red and green can tell apart.
+# Seven of Okabe and Ito's and six of Tol's, which people who confuse red and green can distinguish.
 _SAFE = [
     *("#0072b2", "#e69f00", "#009e73", "#d55e00", "#56b4e9", "#cc79a7", "#f0e442"),
     *("#332288", "#117733", "#882255", "#999933", "#44aa99", "#aa4499"),
@@ -72,7 +72,7 @@ class RGB(NamedTuple):
         return RGB(*(round(value + (goal - value) * abs(part)) for value in self))
 
     def is_like(self, other: RGB) -> bool:
-        """Return whether two colours are hard to tell apart side by side."""
+        """Return whether two colours are hard to distinguish side by side."""
         return sum(abs(a - b) for a, b in zip(self, other, strict=True)) < _ALIKE
 
 
@@ -114,7 +114,7 @@ def choose(names: Iterable[str], taken: Iterable[RGB] = ()) -> dict[str, RGB]:
         if not left:
             left = list(free)
         place = crc32(name.encode("utf-8", "surrogatepass"))
-        # those at the front of the list are told apart best: the others wait until they are gone
+        # the front of the list is the most distinct: the others are used after it
         front = [color for color in left if color in safe] or left
         chosen[name] = front[place % len(front)]
         left.remove(chosen[name])

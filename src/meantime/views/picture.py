@@ -39,7 +39,7 @@ class Picture:
         The name's suffix, one of `formats`, decides what is written.
 
         Raises:
-            UsageError: If the suffix is none of them, or what is drawn has no such form.
+            UsageError: If the suffix is unknown, or the drawing has no such format.
             OutputError: If the file cannot be written.
         """
         target = Path(path)

@@ -28,7 +28,7 @@ _WIDE = frozenset("mwMWQO@%&")
 def shown(text: str) -> str:
     r"""Return a text on one line in which every character can be seen and is allowed in XML.
 
-    A control character becomes its Unicode picture, what is no character becomes U+FFFD.
+    A control character becomes its Unicode picture, an invalid code point U+FFFD.
 
     >>> shown("a\nb\x00\ud800")
     'a␊b␀�'

@@ -89,14 +89,14 @@ export class Model {
     const fileRows = BigInt(head.rows);
     const filePeriodNs = BigInt(head.period_ns);
     if (filePeriodNs % fileRows) {
-      return `the cells are ${head.period_ns}/${head.rows} ns, which is no whole number`;
+      return `the cells are ${head.period_ns}/${head.rows} ns, not a whole number`;
     }
     const binNs = filePeriodNs / fileRows;
-    if (periodNs <= 0n || periodNs % binNs) return `a period must be whole cells of ${plain(binNs)}`;
+    if (periodNs <= 0n || periodNs % binNs) return `the period must be a multiple of the cell, ${plain(binNs)}`;
     const bins = periodNs / binNs;
     const chosen = rows ?? nearest(bins, head.rows);
     if (chosen < 1 || chosen > MOST_ROWS || bins % BigInt(chosen)) {
-      return `${plain(periodNs)} is ${bins} cells of ${plain(binNs)}: give a number of rows that divides that`;
+      return `${plain(periodNs)} is ${bins} cells of ${plain(binNs)}; choose a number of rows that divides it`;
     }
     const by = Number(bins / BigInt(chosen));
     const fileOriginNs = BigInt(head.origin_ns);
@@ -241,7 +241,7 @@ export function plain(ns: bigint): string {
 
 const SCALES: Record<string, number> = { ns: 1, us: 1e3, "μs": 1e3, "µs": 1e3, ms: 1e6, s: 1e9, m: 6e10, min: 6e10, h: 36e11, d: 864e11 };
 
-/** The nanoseconds of a duration such as `1.1s`; null if it is none. */
+/** The nanoseconds of a duration such as `1.1s`; null if it is not one. */
 export function parsed(text: string): bigint | null {
   const match = /^\s*(\d+(?:\.\d+)?)\s*([a-zμµ]+)\s*$/.exec(text);
   const scale = match && SCALES[match[2]!];

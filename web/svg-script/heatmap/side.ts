@@ -33,14 +33,14 @@ export class Side {
       h("div", { class: "names-head" }, h("h2", {}, `${model.names.length.toLocaleString("en")} ${model.names.length === 1 ? "name" : "names"}`), this.input),
       this.list,
       this.details,
-      findings.length ? h("section", { class: "found" }, h("h2", {}, "Found"), h("ul", {}, ...findings.map((text) => h("li", {}, name(text))))) : null,
+      findings.length ? h("section", { class: "found" }, h("h2", {}, "Findings"), h("ul", {}, ...findings.map((text) => h("li", {}, name(text))))) : null,
       ...model.head.notes.map((note) => h("p", { class: "muted note" }, note)),
     );
     session.listen((change) => {
       if (change === "cells") this.fill();
       // A drag changes the box more often than a screen is drawn.
       cancelAnimationFrame(this.pending);
-      if (change !== "view") this.pending = requestAnimationFrame(() => this.tell());
+      if (change !== "view") this.pending = requestAnimationFrame(() => this.drawDetails());
     });
   }
 
@@ -96,7 +96,7 @@ export class Side {
     this.list.replaceChildren(...rows);
   }
 
-  private tell(): void {
+  private drawDetails(): void {
     const { session } = this;
     const { box, model } = session;
     if (!box) {
@@ -141,7 +141,7 @@ export class Side {
       h(
         "div",
         { class: "details-head" },
-        h("h2", {}, "Distribution details"),
+        h("h2", {}, "Selection"),
         button("Save CSV", "Save what is in the selection as CSV", save, { class: "small" }),
       ),
       h("p", {}, h("span", { class: "muted" }, "time "), first === last ? from : `${from} to ${to}`),

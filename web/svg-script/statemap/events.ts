@@ -5,7 +5,7 @@ import type { Row } from "./rows";
 import type { Session } from "./session";
 
 const NEAR_PX = 4;
-/** Closer together, on average, events hide the states and tell nothing. */
+/** Closer together, on average, events hide the states. */
 const APART_PX = 4;
 
 /** Whether events are shown: all of them, none, or those of the selected row. */

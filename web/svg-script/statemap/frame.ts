@@ -43,7 +43,7 @@ export class Frame {
     this.number.hidden = true;
     if (count) {
       const text = `${count.toLocaleString("en")} events`;
-      const title = "Events on and off (e); a crowd of them is shown when you zoom in, or select a row";
+      const title = "Show or hide events (e); dense events appear when you zoom in or select a row";
       this.eventsButton = button(text, title, tools.toggleEvents);
     }
     this.fillSort();
@@ -58,7 +58,7 @@ export class Frame {
         this.found,
         this.input,
         this.sort,
-        button(icon("theme"), "Light or dark (t)", tools.toggleTheme),
+        button(icon("theme"), "Switch between light and dark (t)", tools.toggleTheme),
         button(icon("help"), "Keys and gestures (?)", tools.toggleHelp),
       ),
     );

@@ -1,4 +1,4 @@
-/** What is being looked at: everything that the permalink keeps, and who is told when it changes. */
+/** The state of the page: everything in the permalink, and the listeners for its changes. */
 
 import { Viewport } from "../../shared/viewport";
 import { type Model, type Panel, rectangleAt } from "./model";

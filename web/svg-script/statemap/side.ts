@@ -142,7 +142,7 @@ export class Side {
       h("th", {}, "state"),
       h("th", { class: "number", title: "Share of the time of these rows" }, "share"),
       h("th", { class: "number" }, "time"),
-      mark === null ? null : h("th", { class: "number", title: "Rows in this state at the marked time" }, "at mark"),
+      mark === null ? null : h("th", { class: "number", title: "Rows in this state at the marked time" }, "rows at mark"),
     );
     const table = h("table", { class: "legend bars" }, h("thead", {}, head));
     const body = h("tbody");
@@ -237,7 +237,7 @@ export class Side {
     const whole = rowCount * (atTime ? 1 : Number(end - start));
     if (!atTime) for (const [value, ns] of times) shares.set(value, Number(ns));
     const sorted = [...shares].filter(([, held]) => held > 0).sort((a, b) => b[1] - a[1]);
-    const told = (error: number) => (atTime ? rowError(error) : timeError(error));
+    const errorText = (error: number) => (atTime ? rowError(error) : timeError(error));
     const caption = h("div", { class: "scope muted" });
     if (row) caption.append(name(row.panel.kind), " ", h("b", {}, name(row.panel.entities[row.row]!)), ": ");
     caption.append("by ", name(property), atTime
@@ -260,8 +260,8 @@ export class Side {
           "tr",
           { class: isLit ? "lit" : "" },
           h("td", {}, toggle),
-          bar(whole ? held / whole : 0, "var(--accent)", told(error)),
-          figure(atTime ? tidy(held) : short(times.get(value)!), "number muted", told(error)),
+          bar(whole ? held / whole : 0, "var(--accent)", errorText(error)),
+          figure(atTime ? tidy(held) : short(times.get(value)!), "number muted", errorText(error)),
         ),
       );
     }
@@ -270,8 +270,8 @@ export class Side {
       "tr",
       {},
       h("td", {}, "total"),
-      figure(percent(whole ? total / whole : 0), "number", told(totalError)),
-      figure(atTime ? tidy(total) : short(totalNs), "number muted", told(totalError)),
+      figure(percent(whole ? total / whole : 0), "number", errorText(totalError)),
+      figure(atTime ? tidy(total) : short(totalNs), "number muted", errorText(totalError)),
     );
     const table = h("table", { class: "values bars" }, body, h("tfoot", {}, foot));
     return [caption, table, ...(totalError ? [estimates()] : [])];

@@ -4,7 +4,7 @@ import { type Panel, mainState } from "./model";
 
 const known = new WeakMap<Panel, Int32Array>();
 
-/** The state of each tag: what it says, by value or by name, else where it was seen. */
+/** The state of each tag: from its own field, by value or name, or else from where it occurs. */
 function statesOf(panel: Panel): Int32Array {
   let states = known.get(panel);
   if (!states) {

@@ -28,7 +28,9 @@ def samples_in_band(samples: SampleTable, band_ns: Range, period_ns: int) -> Sam
     """
     low_ns, high_ns = band_ns
     if not (0 <= low_ns < period_ns and 0 < high_ns <= period_ns and low_ns != high_ns):
-        raise UsageError(f"offsets from {low_ns} to {high_ns} ns are no part of {period_ns} ns")
+        raise UsageError(
+            f"offsets from {low_ns} to {high_ns} ns are not within a period of {period_ns} ns"
+        )
     offset_ns = np.mod(samples.time_ns, period_ns)
     after, before = offset_ns >= low_ns, offset_ns < high_ns
     return _chosen(samples, after & before if low_ns < high_ns else after | before)

@@ -330,6 +330,6 @@ def _merged(keys: Int64s, numbers: Int64s, values: Int64s) -> tuple[Int64s, Int6
 def _check(whole: Int64s, widths_ns: Int64s) -> None:
     if len(whole) and int(whole.max()) * int(widths_ns.max()) >= 2**62:
         raise TimeRangeError(
-            "more intervals overlap in a cell than 64 bits of nanoseconds can count: fold by a "
-            "shorter period or into more rows"
+            "more intervals overlap in a cell than 64 bits of nanoseconds can count; choose a "
+            "shorter period or more rows"
         )

@@ -66,7 +66,9 @@ class MapQuery:
             return first_ns
         if self.origin == "wall":
             if clock.utc_at_origin_ns is None:
-                raise UsageError("--origin wall: this trace does not say when it began")
+                raise UsageError(
+                    "--origin wall needs the start of the trace in UTC, which is unknown"
+                )
             return first_ns - (first_ns + clock.utc_at_origin_ns) % self.period_ns
         return since_origin(self.origin, clock)
 
@@ -153,7 +155,7 @@ def further_map(
         if alignment.how == "start" and not query.assume_aligned:
             raise InputError(
                 source.path,
-                "nothing says how its clock relates to the first input's; give --offset, or"
+                "its clock cannot be aligned with the first input's; use --offset, or"
                 " --assume-aligned to treat them as synchronised",
             )
         offset_ns = 0 if alignment.how == "start" else alignment.offset_ns
@@ -195,7 +197,7 @@ def combined(
         raise _outside(path, window, [part.bounds for part in parts])
     if states and not len(together.total.number):
         patterns = ", ".join(states)
-        raise InputError(path, f"nothing is ever in a state that --state {patterns} means")
+        raise InputError(path, f"nothing is ever in a state that matches --state {patterns}")
     if query.origin is None:
         return together.from_first_column()
     if query.origin == "wall":

@@ -1,4 +1,4 @@
-"""What stands out in a map: periods, stripes, gaps, and what ran in the gaps of something else.
+"""Findings in a map: periods, stripes, gaps, and what ran in the gaps of something else.
 
 All of it is found in which cells are busy, not in how much is in them: how many samples a cell gets
 depends on how the sampling interval and the rows meet, and would look like a period itself. For the
@@ -34,7 +34,7 @@ _MOST_SIGHT = 2**21
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that stands out.
+    """A finding in a map.
 
     Attributes:
         kind: `period`, `stripe`, `gap`, or `filler` (what ran in a gap).
@@ -56,7 +56,7 @@ class Finding:
 
 
 def find(found: OffsetMap) -> list[Finding]:
-    """Return what stands out in a map, by kind, the clearest first."""
+    """Return the findings in a map, by kind, the clearest first."""
     if not found.recorded:
         return []
     rows = found.fold.rows
@@ -144,7 +144,7 @@ def _stripes(found: OffsetMap, name: str, numbers: Int64s, cells: int, shift: in
         end_ns = found.fold.edge_ns(0, int(high)) - found.fold.origin_ns
         part = min(1.0, float(share[low:high].mean()))
         text = (
-            f"{name} runs from {format_ns(begin_ns)} to {format_ns(end_ns)} of "
+            f"{name} runs from {format_ns(begin_ns)} to {format_ns(end_ns)} in "
             f"{part:.0%} of the columns"
         )
         findings.append(
@@ -198,8 +198,8 @@ def _fillers(busy: dict[str, Int64s], cells: int) -> list[Finding]:
             if score < 0.35 or recall < 2 * len(others) / cells:
                 continue
             text = (
-                f"{other} ran in {recall:.0%} of the time in which {name} did not, and "
-                f"{precision:.0%} of {other} was there"
+                f"{other} ran in {recall:.0%} of the time when {name} did not, and "
+                f"{precision:.0%} of {other} was in that time"
             )
             findings.append(Finding("filler", other, text, other=name, score=score))
     return findings

@@ -48,11 +48,13 @@ class Fold:
 
     def __post_init__(self) -> None:
         if not 1 <= self.period_ns <= MAX_PERIOD_NS:
-            raise UsageError(f"a period of {self.period_ns} ns: give one between 1 ns and 73 years")
+            raise UsageError(
+                f"invalid period of {self.period_ns} ns; choose one between 1 ns and 73 years"
+            )
         if not 1 <= self.rows <= min(MAX_ROWS, self.period_ns):
             raise UsageError(
-                f"{self.rows} rows of a period of {self.period_ns} ns: give at least 1, at most "
-                f"{MAX_ROWS:,}, and no more than one per nanosecond"
+                f"cannot split a period of {self.period_ns} ns into {self.rows} rows; choose 1 to "
+                f"{MAX_ROWS:,}, and at most one per nanosecond"
             )
 
     def column(self, time_ns: int) -> int:

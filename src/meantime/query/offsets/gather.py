@@ -124,7 +124,7 @@ def offset_map(
     kind = kind_of(history, choice)
     value = choice.value or _VALUES[kind][0]
     if value not in _VALUES[kind]:
-        raise UsageError(f"{kind} have no {value}: {', '.join(_VALUES[kind])}")
+        raise UsageError(f"{kind} have no {value}; choose one of: {', '.join(_VALUES[kind])}")
     low, high = choice.window
     first_ns, end_ns = history.bounds
     window = (
@@ -144,7 +144,7 @@ def offset_map(
             builder.add_intervals(begin, np.maximum(begin, end), keys=key)
         else:
             times = rows.end_ns if value == "ends" else rows.start_ns
-            # The bounds of the history are no window: what ends there has ended.
+            # Without a window, intervals that end at the end of the history count as ended.
             inside = np.ones(len(times), np.bool_) if low is None else times >= low
             if high is not None:
                 inside &= times < high

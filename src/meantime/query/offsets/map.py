@@ -173,7 +173,7 @@ class OffsetMap:
             raise UsageError(f"a map of {self.value} and one of {other.value} cannot be added")
         names = {*self.by, *other.by}
         if bool(self.by) != bool(other.by) and len(self.total.number) and len(other.total.number):
-            raise UsageError("a map taken apart by name and one that is not cannot be added")
+            raise UsageError("a map grouped by name and one without names cannot be added")
         by = {
             name: merge_cells([self.by.get(name), _shifted(other.by.get(name), shift)])
             for name in sorted(names)
@@ -228,7 +228,7 @@ class OffsetMap:
         )
         if not aligned:
             raise UsageError(
-                f"{fold.rows} rows of {fold.period_ns} ns cannot be made of cells of "
+                f"{fold.rows} rows of {fold.period_ns} ns cannot be built from cells of "
                 f"{self.fold.period_ns}/{self.fold.rows} ns: every row must be whole cells"
             )
 

@@ -97,7 +97,7 @@ class Sight(NamedTuple):
         for interval_ns in self.intervals_ns:
             times = period * self.cell_ns / interval_ns
             near = np.rint(times)
-            # As near as a recording of this length can tell.
+            # The resolution that a recording of this length allows.
             close = np.abs(times - near) * interval_ns <= (period**2 / self.cells) * self.cell_ns
             found |= close & (near <= _MASKED_MULTIPLES)
         return found

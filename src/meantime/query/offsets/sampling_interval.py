@@ -36,8 +36,8 @@ def interval_ns(
 ) -> int | None:
     """Return the time from a sample to the next, or None if they do not come at one interval.
 
-    perf's clocks tell it as the weight of each sample; else it is what most samples of a CPU, or of
-    a thread, are apart. Tracepoints are not sampled.
+    For perf's clocks it is the weight of each sample; otherwise the most frequent distance between
+    samples of a CPU or thread. Tracepoints are not sampled.
 
     Args:
         time_ns: When each sample was taken.

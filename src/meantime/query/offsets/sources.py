@@ -129,7 +129,7 @@ class SampleSource:
                 f"cannot group samples by {choice.by!r}; choose one of: {', '.join(_SAMPLES_BY)}"
             )
         if choice.value not in {None, "count", "weight"}:
-            raise UsageError(f"samples have no {choice.value}: count, weight")
+            raise UsageError(f"samples have no {choice.value}; choose one of: count, weight")
         stream = SampleStream(self._trace, fold, choice, offset_ns=offset_ns)
         stream.read(self._batches)
         by = _decided(self.path, choice, "samples", dict(stream.counts.most_common()))
@@ -140,9 +140,11 @@ def _decided(path: str, choice: Choice, kind: Kind, counts: Mapping[str, int]) -
     """Return what a map is taken apart by; events are never mixed without saying so."""
     listed = ", ".join(f"{name} ({count:,})" for name, count in counts.items())
     if kind == "samples" and choice.event is not None and choice.event not in counts:
-        raise InputError(path, f"there is no event {choice.event!r}: {listed}")
+        raise InputError(path, f"there is no event {choice.event!r}; choose one of: {listed}")
     several = len(counts) > 1 and choice.event is None
     by = choice.by or ("event" if several else _BY[kind])
     if several and by != "event":
-        raise InputError(path, f"samples are of several events; choose with --event: {listed}")
+        raise InputError(
+            path, f"there are samples of several events; choose one with --event: {listed}"
+        )
     return by

@@ -47,7 +47,7 @@ class Changes(NamedTuple):
             table.add(column)
             state = np.append(table.of_code(column.names), np.int32(-1))[column.codes]
             kept = (batch.start_ns <= finish_ns) & (batch.end_ns > begin_ns)
-            # time without a state is told only behind a state
+            # time without a state is written only after a state
             first = np.concatenate([[True], batch.quark[1:] != batch.quark[:-1]])
             kept &= ~(first & (state < 0))
             columns = (np.maximum(batch.start_ns, begin_ns), batch.quark, state, batch.tag)

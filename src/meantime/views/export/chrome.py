@@ -179,7 +179,7 @@ def _arguments(text: str | None) -> str:
 def _thread(spans: SpanTable, thread: int, ids: str, names: list[str]) -> Iterator[str]:
     """Yield begins and ends of what was begun and ended, X events of other spans.
 
-    Only the times tell what X events are in; in a thread with lanes begins and ends would not come
+    X events are nested by their times only; in a thread with lanes begins and ends would not come
     in the order of time.
     """
     unfinished, code = spans.unfinished, spans.name.codes
@@ -199,7 +199,7 @@ def _thread(spans: SpanTable, thread: int, ids: str, names: list[str]) -> Iterat
 
 
 def _steps(spans: SpanTable, thread: int) -> Iterator[tuple[bool | None, int, int]]:
-    """Yield whether a span begins (None: it is told as a whole), its row, and the time."""
+    """Yield whether a span begins (None: it is written as one event), its row, and the time."""
     if is_structured(spans, thread):
         for _, in_lane in lanes(spans, thread):
             yield from walk(spans, in_lane)

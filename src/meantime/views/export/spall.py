@@ -85,7 +85,7 @@ class _Ids:
         if isinstance(id_, int) and 0 <= id_ <= _LARGEST_ID:
             return id_
         if id_ not in self._given:
-            self._lost["ids that are no 32-bit numbers, which became names"] += 1
+            self._lost["ids that are not 32-bit numbers, written as names"] += 1
             self._given[id_] = self.unused()
         return self._given[id_]
 

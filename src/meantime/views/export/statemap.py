@@ -152,14 +152,14 @@ def _payloads(
     alone = sorted(values)
 
     def datum(time_ns: int, quark: int, state: int, tag: int) -> Iterator[dict[str, Any]]:
-        told: dict[str, Any] = {"time": str(time_ns - begin_ns), "entity": names[quark]}
-        told["state"] = state
+        datum: dict[str, Any] = {"time": str(time_ns - begin_ns), "entity": names[quark]}
+        datum["state"] = state
         if tag >= 0:
             yield from tags.define(tag, state)
-            told["tag"] = tags.text(tag, state)
+            datum["tag"] = tags.text(tag, state)
         if (value := values.pop((time_ns, quark), None)) is not None:
-            told["value"] = value
-        yield told
+            datum["value"] = value
+        yield datum
 
     waiting = iter(alone)
     ahead = next(waiting, None)
@@ -220,10 +220,10 @@ class _Tags:
 def _events(history: History, lost: Counter[str]) -> Iterator[dict[str, Any]]:
     begin_ns = history.bounds[0]
     points, flows = history.points(), history.flows()
-    lost["arrivals of flows, which are told when they begin"] += int(
+    lost["arrivals of flows, of which only the starts are written"] += int(
         np.count_nonzero(flows.from_ns != flows.to_ns)
     )
-    told = [
+    found = [
         (time_ns, quark, name, None)
         for time_ns, quark, name in zip(
             points.time_ns.tolist(), points.quark.tolist(), points.name.to_list(), strict=True
@@ -238,7 +238,7 @@ def _events(history: History, lost: Counter[str]) -> Iterator[dict[str, Any]]:
             strict=True,
         )
     ]
-    for time_ns, quark, name, target in sorted(told, key=lambda event: event[0]):
+    for time_ns, quark, name, target in sorted(found, key=lambda event: event[0]):
         if time_ns < begin_ns:
             lost["events before the first state"] += 1
             continue

@@ -102,11 +102,11 @@ def _tag_places(
     history: History, text: ArgumentText
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
     """Put what each tag says into the text, and return where; the last is that of no tag."""
-    told = [json.dumps(dict(fields), default=str).encode() for fields in history.tags]
-    offset = [text.add(fields) for fields in told]
+    arguments = [json.dumps(dict(fields), default=str).encode() for fields in history.tags]
+    offset = [text.add(fields) for fields in arguments]
     return (
         np.array([*offset, 0], np.int64),
-        np.array([*map(len, told), 0], np.int32),
+        np.array([*map(len, arguments), 0], np.int32),
     )
 
 

@@ -1,7 +1,7 @@
 """Tasks, or the threads that run them, as tokio-statemap writes those of a Tokio runtime.
 
 The result is statemap data: tasks `task-N` are spawned, running, waiting or completed, workers
-`worker-N` running, parked or stopped. What a recording tells beyond that, it cannot hold.
+`worker-N` running, parked or stopped. The format cannot represent the rest of a recording.
 """
 
 from __future__ import annotations
@@ -111,15 +111,15 @@ def _changes(
             rows.append((interval.start_ns, interval.quark, numbers[state]))
         before = (interval.quark, state)
     lost["flows"] += len(history.flows())
-    told: set[tuple[int, str]] = set()
+    written: set[tuple[int, str]] = set()
     for time_ns, quark, value in sorted(rows):
         data: dict[str, object] = {"time": str(time_ns), "entity": names[quark], "state": value}
         if site := sites.get(quark):
             # files of one name in several directories have lines of one number
             line = site["location"].rpartition(":")[2]
             tag = data["tag"] = f"{site['file']}:{line}"
-            if (value, tag) not in told:
-                told.add((value, tag))
+            if (value, tag) not in written:
+                written.add((value, tag))
                 yield _line({"state": value, "tag": tag, **site})
         yield _line(data)
 

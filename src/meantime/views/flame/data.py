@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MOST_BOXES", "Flame", "Panel", "chart", "compared", "graph"]
 
-# More boxes than this are no picture; the narrowest are left out and counted.
+# More boxes cannot be seen; the narrowest are left out and counted.
 MOST_BOXES = 100_000
 
 

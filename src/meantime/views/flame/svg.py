@@ -115,7 +115,7 @@ def change_color(change: float) -> str:
     >>> change_color(0), change_color(1), change_color(-1)
     ('#e9e9e9', '#e95a4f', '#4f8fe9')
     """
-    # small changes are the usual ones: the root tells them apart
+    # most changes are small: the square root makes them visible
     far = min(1.0, abs(change)) ** 0.5
     end = (0xE9, 0x5A, 0x4F) if change > 0 else (0x4F, 0x8F, 0xE9)
     return "#" + "".join(f"{round(0xE9 + (part - 0xE9) * far):02x}" for part in end)
@@ -170,12 +170,12 @@ def _notes(flame: Flame) -> list[str]:
         came = int((flame.before == 0).sum())
         went = int((flame.before == flame.length).sum())
         notes.append(
-            "Red took a larger share than in the range compared against, blue a smaller one; a box"
-            " is as wide as it took in both together."
+            "Red has a larger share than in the other range, blue a smaller one; the width of a box"
+            " is the sum of both."
         )
-        notes.append(f"{came:,} boxes are new, {went:,} are gone.")
+        notes.append(f"{came:,} boxes are new, {went:,} were removed.")
     elif not flame.is_chart:
-        notes.append("A box is a function as called by those above it, and as wide as it took.")
+        notes.append("Each box is a function, called by the box above it; its width is its total.")
     return notes
 
 

@@ -206,13 +206,13 @@ def _notes(found: OffsetMap, selection: Selection, drawn: Sequence[Layer], grid:
     if found.fold.rows > _MOST_ROWS_PX:
         notes.append(f"Only {_MOST_ROWS_PX:,} of the {found.fold.rows:,} rows are drawn.")
     if len(grid.runs) > 1:
-        notes.append(f"{len(grid.runs) - 1} stretches in which nothing happened are left out.")
+        notes.append(f"{len(grid.runs) - 1} empty stretches are left out.")
     hidden = sum(int(found.by[name].value.sum()) for name in selection.hidden if name in found.by)
     if hidden:
-        notes.append(f"{hidden:,} of the idle task are hidden; --idle draws them.")
+        notes.append(f"{hidden:,} of the idle task hidden (show with --idle).")
     more = len(drawn) - LISTED
     if more > 0:
-        notes.append(f"{more:,} more names are drawn and not listed.")
+        notes.append(f"{more:,} more names are drawn but not listed.")
     return notes + facts(found) + found.anomalies.lines()
 
 
@@ -224,7 +224,7 @@ def facts(found: OffsetMap) -> list[str]:
     if interval_ns and found.value == "count":
         most = found.fold.period_ns / found.fold.rows / interval_ns
         lines.append(
-            f"Sampled every {format_ns(interval_ns)}: a thread that always runs has about "
+            f"Sampled every {format_ns(interval_ns)}: a thread that runs all the time has about "
             f"{most:.1f} samples in a cell."
         )
     if len(found.sources) > 1:

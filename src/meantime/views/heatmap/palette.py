@@ -113,10 +113,10 @@ def palette(name: str, scale: Scale, *, maps: int = 1, hues: Sequence[float] = (
     """
     if name == "cloud-analytics":
         if any(not 0 <= hue < 360 for hue in hues):
-            raise UsageError("hues are degrees: from 0 to less than 360")
+            raise UsageError("hues are degrees from 0 to less than 360")
         return _Cloud(name, tuple(hues))
     if hues:
-        raise UsageError("hues are for the palette cloud-analytics only")
+        raise UsageError("hues apply to the palette cloud-analytics")
     if name == "even":
         return _even(several=maps > 1)
     if name == "flamescope":
@@ -125,7 +125,7 @@ def palette(name: str, scale: Scale, *, maps: int = 1, hues: Sequence[float] = (
         low = (1 / scale.largest, 3 / scale.largest)
         ramps = (_through(_FLAMESCOPE_ENHANCED, (0, *low, max(0.5, *low), 1)),)
     else:
-        raise UsageError(f"there is no palette {name!r}: {', '.join(PALETTES)}")
+        raise UsageError(f"unknown palette {name!r}; choose one of: {', '.join(PALETTES)}")
     return _Ramps(name, ramps, ramps)
 
 

@@ -105,7 +105,9 @@ def check(found: OffsetMap, selection: Selection) -> None:
     if unknown:
         most = sorted(found.by, key=lambda name: -int(found.by[name].value.sum()))[:8]
         some = ", ".join(repr(name) for name in most)
-        raise UsageError(f"there is no {unknown[0]!r} to select; there is: {some or 'nothing'}")
+        raise UsageError(
+            f"unknown name {unknown[0]!r}; the most frequent names are: {some or 'none'}"
+        )
 
 
 def minus(cells: Cells, others: list[Cells]) -> Cells:

@@ -223,9 +223,9 @@ def _packed(found: OffsetMap) -> bytes:
         follows = cells.value != 1
         columns[:, 0] = 2 * np.diff(cells.number, prepend=base) + follows
         columns[:, 1] = cells.value
-        told = np.ones(columns.shape, np.bool_)
-        told[:, 1] = follows
-        parts.append(leb128(np.append(len(cells.number), columns[told])))
+        is_written = np.ones(columns.shape, np.bool_)
+        is_written[:, 1] = follows
+        parts.append(leb128(np.append(len(cells.number), columns[is_written])))
     return b"".join(parts)
 
 

@@ -74,7 +74,7 @@ def build(histories: Sequence[History], options: StatemapOptions | None = None) 
 
     Raises:
         MeantimeError: If a history has no states, or a state to sort by or a color does not exist.
-        UsageError: If the window ends before it begins, or the filter is no regular expression.
+        UsageError: If the window ends before it begins, or the filter is not a regular expression.
     """
     options = options or StatemapOptions()
     made = _made(histories, options)
@@ -100,7 +100,7 @@ def count(histories: Sequence[History], options: StatemapOptions | None = None) 
 
     Raises:
         MeantimeError: If a history has no states.
-        UsageError: If the window ends before it begins, or the filter is no regular expression.
+        UsageError: If the window ends before it begins, or the filter is not a regular expression.
     """
     options = options or StatemapOptions()
     made = _made(histories, options)

@@ -1,4 +1,4 @@
-"""What a statemap says of itself in words: title, subtitle, footer."""
+"""The title, subtitle and footer of a statemap."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOST_HOSTS = 5
 
 
 def title(statemap: Statemap) -> str:
-    """Return the heading: the first title if it speaks of a statemap, else one made of all."""
+    """Return the first title if it mentions a statemap, otherwise one made from all titles."""
     first = statemap.panels[0].title
     if "tatemap" in first:
         return first
@@ -73,12 +73,12 @@ def utc(time_ns: int) -> str:
 
 
 def panel_title(panel: StatemapPanel) -> str:
-    """Return the heading of one of several panels, and whether its times are to be trusted."""
+    """Return the heading of one of several panels, and how its times are aligned."""
     text = panel.title or "untitled"
     if panel.host:
         text += f" on {panel.host}"
     if not panel.aligned:
-        return f"{text}  ·  not aligned: no common clock is known, so it begins with the first"
+        return f"{text}  ·  not aligned: without a common clock, it begins with the first"
     if panel.offset_ns:
         side = "after" if panel.offset_ns > 0 else "before"
         text += f"  ·  its trace starts {exact(abs(panel.offset_ns))} {side} the first"
@@ -86,7 +86,7 @@ def panel_title(panel: StatemapPanel) -> str:
 
 
 def footer(statemap: Statemap) -> list[str]:
-    """Return what was drawn, what stands for what, and what was left out or odd."""
+    """Return the notes: counts of rectangles, left-out intervals and anomalies."""
     return [text for panel in statemap.panels for text in _notes(panel, len(statemap.panels) > 1)]
 
 
@@ -97,8 +97,8 @@ def _notes(panel: StatemapPanel, named: bool) -> Iterator[str]:  # noqa: FBT001 
     if panel.coalesced:
         share = 100 * panel.coalesced / len(panel.rectangles)
         text += (
-            f"; {panel.coalesced:,} ({share:.1f} %) are coalesced: each stands for several"
-            " intervals and holds their exact time in each state"
+            f"; {panel.coalesced:,} ({share:.1f} %) are coalesced: each represents several"
+            " intervals and keeps their exact time in each state"
         )
     if len(panel.events):
         text += f"; {_count(len(panel.events), 'event')}"

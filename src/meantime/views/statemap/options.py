@@ -1,4 +1,4 @@
-"""What can be asked of a statemap."""
+"""The options of a statemap."""
 
 from __future__ import annotations
 
@@ -56,4 +56,4 @@ class StatemapOptions:
         if self.filter is not None:
             matching(self.filter, ())
         if 0 in self.offsets_ns:
-            raise UsageError("the first map has no offset: the others are placed against it")
+            raise UsageError("the first map has no offset; the others are placed relative to it")

@@ -43,14 +43,14 @@ class StateTable:
         return self._index[name]
 
     def of_code(self, names: Sequence[str]) -> Int32s:
-        """Return by code the index of the state that is called so; -1 where there is none yet."""
+        """Return by code the index of the state with that name; -1 where it is not added yet."""
         if names is not self._names:
             self._names = names
             self._of_code = np.array([self._index.get(name, -1) for name in names], np.int32)
         return self._of_code
 
     def add(self, column: Coded) -> None:
-        """Add what a column holds and is no state yet."""
+        """Add the values of a column that are not yet states."""
         of_code = self.of_code(column.names)
         met = column.codes[column.codes >= 0]
         for code in np.unique(met[of_code[met] < 0]).tolist():
@@ -92,11 +92,11 @@ def panel_sources(history: History, pattern: str | None) -> list[PanelSource]:
 
     Raises:
         MeantimeError: If there is no such lane.
-        UsageError: If the pattern is no regular expression.
+        UsageError: If the pattern is not a regular expression.
     """
     lanes = [lane for lane in history.lanes if lane.declaration.kind in _ROWS_OF]
     if not lanes:
-        hint = "; a provider makes states of its events" if len(history.points()) else ""
+        hint = "; use a provider to turn its events into states" if len(history.points()) else ""
         raise MeantimeError(f"there are no states to draw in this trace{hint}")
     title = history.title or ""
     made = []

@@ -45,7 +45,7 @@ def natural_order(names: Sequence[str]) -> list[int]:
 
 
 def matching(pattern: str, names: Sequence[str]) -> Callable[[str], object]:
-    """Return what tells whether a name is meant by a filter.
+    """Return a function that checks whether a name matches a filter.
 
     A filter that is one of the names means that one alone; any other is a regular expression, which
     means the names it is found in.
@@ -55,7 +55,7 @@ def matching(pattern: str, names: Sequence[str]) -> Callable[[str], object]:
     (['cpu1'], ['cpu1', 'disk1'])
 
     Raises:
-        UsageError: If it is no regular expression.
+        UsageError: If it is not a regular expression.
     """
     if pattern in names:
         return pattern.__eq__

@@ -34,12 +34,12 @@ class Window(NamedTuple):
     def of(cls, history: History, begin_ns: int | None, end_ns: int | None) -> Window:
         """Return the window from one time to another, or over all that a history holds.
 
-        As in the original, an end of 0 is none; what is open at the end of the data ends with the
-        trace's last datum, and if later data of other entities come before that in the trace, the
-        map goes on up to the last of these.
+        As in the original, an end of 0 means no end. States that are open at the end of the data
+        end with the trace's last datum; if later data of other entities come before that one in the
+        trace, the map extends to the last of these.
 
         Raises:
-            UsageError: If the end is before the beginning, or further from it than can be told.
+            UsageError: If the end is before the beginning, or more than 292 years after it.
             MeantimeError: If the beginning is behind all that there is.
         """
         first_ns, last_ns = history.bounds
@@ -49,7 +49,7 @@ class Window(NamedTuple):
             if end_ns < start_ns:
                 raise UsageError("begin offset must be less than end offset")
             if end_ns - start_ns > MAX_NS:
-                raise UsageError("the window is longer than the 292 years that 64 bits can tell")
+                raise UsageError("the window is longer than 292 years, the limit of 64 bits")
             last_ns = min(end_ns, last_ns)
             return cls(start_ns, end_ns, min(end_ns, changed_ns), last_ns, end_ns)
         shown_ns = max(last_ns, changed_ns)
