@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import resource
 import threading
 import time
@@ -14,13 +15,16 @@ import pytest
 import meantime
 from meantime.collect import _recorder
 from meantime.readers.recording import live as module
+from meantime.readers.recording import streams
 from meantime.readers.recording.listing import open_recording
 from meantime.readers.recording.live import LiveActivity
+from meantime.readers.recording.tails import read_tail
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from meantime.readers.recording.activity import Group
+    from meantime.readers.recording.tails import Tail
 
 pytestmark = pytest.mark.usefixtures("no_running_loop")
 
@@ -195,6 +199,34 @@ def test_a_recording_that_ends_while_it_is_read_is_read_whole(
     live.update()
 
     assert live.activity.changes == 1_000
+
+
+def test_chunks_that_are_flushed_between_tail_and_segments_are_read_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spawn, tasks = _recorder.KINDS["SPAWN"], itertools.count(1)
+
+    def emit_chunks() -> None:
+        for _ in range(3 * 4096 + 1000):
+            _recorder.emit(spawn, next(tasks))
+
+    def read_and_emit(path: Path) -> Tail | None:
+        tail = read_tail(path)
+        emit_chunks()
+        return tail
+
+    with meantime.record(tmp_path / "run.mtr"):
+        emit_chunks()
+        live = LiveActivity(tmp_path / "run.mtr")
+        with monkeypatch.context() as patched:
+            patched.setattr(streams, "read_tail", read_and_emit)
+            live.update()
+        emit_chunks()
+        live.update()
+
+    (found,) = _told(live)
+    assert found.members == live.activity.changes - found.members == next(tasks) - 1
+    assert not live.anomalies
 
 
 def test_events_after_a_loss_are_read_though_they_take_the_slots_of_the_lost_ones(

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 from meantime.readers.recording.layout import MAX_TIME_NS, SLOT_BYTES, read_header
 from meantime.readers.recording.listing import segments_beside
 from meantime.readers.recording.pieces import StreamWords, piece_of
-from meantime.readers.recording.tails import CHUNK_BYTES, UNWRITTEN, read_tail
+from meantime.readers.recording.tails import CHUNK_BYTES, UNWRITTEN, chunks_flushed, read_tail
 
 if TYPE_CHECKING:
     from meantime.anomalies import Anomalies
     from meantime.readers.recording.layout import Header
     from meantime.readers.recording.listing import Process, StreamFiles
     from meantime.readers.recording.pieces import Piece
+    from meantime.readers.recording.tails import Tail
 
 __all__ = ["facts_words", "stream_words"]
 
@@ -73,7 +74,7 @@ def stream_words(stream: StreamFiles, anomalies: Anomalies) -> StreamWords:  # n
     if tail.written != UNWRITTEN:
         # what was being written when the process was killed is in both the segments and the tail
         twice = slots - tail.written
-        if twice > CHUNK_BYTES // SLOT_BYTES or tail.written > MAX_TIME_NS:
+        if twice > _most_flushed(stream, tail) or tail.written > MAX_TIME_NS:
             damaged, twice = damaged + 1, 0
         gaps += max(0, -twice)
     skip = max(0, twice) * 2
@@ -83,3 +84,15 @@ def stream_words(stream: StreamFiles, anomalies: Anomalies) -> StreamWords:  # n
     return StreamWords(
         pieces, base_ns, missing, tail.lost, tail.is_ring, slots, gaps, damaged, slots
     )
+
+
+def _most_flushed(stream: StreamFiles, tail: Tail) -> int:
+    """Return how many slots can have been written to segments since a tail was read."""
+    assert stream.tail is not None
+    try:
+        chunks = chunks_flushed(stream.tail) - tail.flushed
+    except FileNotFoundError:
+        # the recording has ended since: all of it
+        return MAX_TIME_NS
+    # and one that is being written, or was when the process was killed
+    return (chunks + 1) * (CHUNK_BYTES // SLOT_BYTES)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-__all__ = ["CHUNK_BYTES", "UNWRITTEN", "Tail", "read_tail"]
+__all__ = ["CHUNK_BYTES", "UNWRITTEN", "Tail", "chunks_flushed", "read_tail"]
 
 CHUNK_BYTES = SIZES["CHUNK_BYTES"]
 UNWRITTEN = 2**63
@@ -24,7 +24,7 @@ UNWRITTEN = 2**63
 _TAIL = struct.Struct("<8s4Iq2I9Q")
 _TAIL_HEADER_BYTES, _MAX_CHUNKS = SIZES["TAIL_HEADER_BYTES"], SIZES["MAX_CHUNKS"]
 _WRITTEN_BYTES = 128
-_SEQ_BYTES = 40
+_SEQ_BYTES, _FLUSHED_BYTES = 40, 48
 _RING = POLICIES["RING"]
 _LOST = KINDS["LOST"]
 _ATTEMPTS = 8
@@ -36,6 +36,7 @@ class Tail(NamedTuple):
     Attributes:
         chunks: The words of each chunk, in order.
         base_ns: The CLOCK_MONOTONIC time from which its times count.
+        flushed: How many chunks were in the stream's segments.
         written: Slots in the stream's segments by then; `UNWRITTEN` if it does not count them.
         lost: Events that could not be kept.
         is_ring: Whether chunks are overwritten in turn.
@@ -44,6 +45,7 @@ class Tail(NamedTuple):
 
     chunks: list[npt.NDArray[np.uint64]]
     base_ns: int
+    flushed: int
     written: int
     lost: int
     is_ring: bool
@@ -84,7 +86,7 @@ def read_tail(path: Path) -> Tail | None:
     if not ring:
         (written,) = struct.unpack_from("<Q", data, _WRITTEN_BYTES + flushed % chunks * 8)
     is_cut = len(data) < _TAIL_HEADER_BYTES + chunks * chunk_bytes
-    return Tail(pieces, base_ns, written, lost, ring, is_cut)
+    return Tail(pieces, base_ns, flushed, written, lost, ring, is_cut)
 
 
 def _gap(pieces: list[npt.NDArray[np.uint64]], events: int, from_ns: int) -> npt.NDArray[np.uint64]:
@@ -93,7 +95,16 @@ def _gap(pieces: list[npt.NDArray[np.uint64]], events: int, from_ns: int) -> npt
     return np.array([until_ns << 8 | _LOST, 32 << 32, events, from_ns, until_ns, 0], np.uint64)
 
 
+def chunks_flushed(path: Path) -> int:
+    """Return how many chunks of a tail are in segments by now."""
+    return _number_at(path, _FLUSHED_BYTES)
+
+
 def _seq_now(path: Path) -> int:
+    return _number_at(path, _SEQ_BYTES)
+
+
+def _number_at(path: Path, offset: int) -> int:
     with path.open("rb") as file:
-        file.seek(_SEQ_BYTES)
+        file.seek(offset)
         return int.from_bytes(file.read(8), "little")
