@@ -76,20 +76,22 @@ class FileText:
                 reason = error.strerror or str(error)
                 raise InputError(self._name, f"it cannot be read ({reason})") from error
             if not count:
-                raise InputError(
-                    self._name,
-                    "the file became shorter while it was read: "
-                    f"{offset + read:,} of {self._size:,} bytes are left",
-                )
+                raise self._cut(offset + read)
             read += count
 
     def _check_unchanged(self) -> None:
         status = os.fstat(self._descriptor)
+        if status.st_size < self._size:
+            raise self._cut(status.st_size)
         # A longer file is probably still being written: what was read of it is unchanged.
-        if status.st_size < self._size or (
-            status.st_size == self._size and status.st_mtime_ns != self._modified_ns
-        ):
+        if status.st_size == self._size and status.st_mtime_ns != self._modified_ns:
             raise InputError(self._name, "the file was changed after it was read: read it again")
+
+    def _cut(self, left: int) -> InputError:
+        return InputError(
+            self._name,
+            f"the file became shorter while it was read: {left:,} of {self._size:,} bytes are left",
+        )
 
 
 def block_of(text: FileText | memoryview, offset: int, size: int) -> memoryview:
