@@ -113,16 +113,17 @@ class ArgumentText:
 
     def __init__(self, source: Sliceable = b"") -> None:
         self._source = source
+        self._size = len(source)
         self._added = bytearray()
 
     def add(self, text: bytes) -> int:
         """Append a text that is not in the input, and return its offset."""
         self._added += text
-        return len(self._source) + len(self._added) - len(text)
+        return self._size + len(self._added) - len(text)
 
     def read(self, offset: int, length: int) -> bytes:
         """Return the bytes at an offset; none for a length of 0."""
-        added = offset - len(self._source)
+        added = offset - self._size
         if added >= 0:
             return bytes(self._added[added : added + length])
         return bytes(self._source[offset : offset + length])

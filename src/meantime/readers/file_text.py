@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import weakref
+from functools import lru_cache
 from typing import Final
 
 from meantime.errors import InputError
@@ -16,58 +17,23 @@ __all__ = ["BLOCK_BYTES", "FileText", "block_of"]
 
 # Small enough to stay in the second-level cache between reading and scanning.
 BLOCK_BYTES: Final = 1 << 20
-# Requests are mostly short and in the order of the file.
-_READ_AHEAD_BYTES = 1 << 14
+# Short texts are read nearly in the order of the file: a begin's, its end's, then the next begin's.
+_CACHED_BYTES = 1 << 15
+_CACHED_BLOCKS = 256
 
 
-class FileText:
-    """The bytes of an open file, through a duplicate of its descriptor.
-
-    What is appended to the file later is ignored.
-    """
+class _File:
+    """A file of which some bytes may be gone by now."""
 
     def __init__(self, name: str, descriptor: int, size: int) -> None:
+        self.size = size
         self._name = name
         self._descriptor = os.dup(descriptor)
         weakref.finalize(self, os.close, self._descriptor)
-        self._size = size
         self._modified_ns = os.fstat(descriptor).st_mtime_ns
-        self._buffer = bytearray()
-        self._ahead = (0, b"")
 
-    def __len__(self) -> int:
-        return self._size
-
-    def __getitem__(self, part: slice) -> bytes:
-        """Return some of the bytes.
-
-        Raises:
-            InputError: If the file was changed since it was opened.
-        """
-        start, stop, _ = part.indices(self._size)
-        offset, ahead = self._ahead
-        if start < offset or stop > offset + len(ahead):
-            self._check_unchanged()
-            wanted = min(max(stop - start, _READ_AHEAD_BYTES), self._size - start)
-            read = bytearray(wanted)
-            self._read_into(memoryview(read), start)
-            offset, ahead = self._ahead = (start, bytes(read))
-        return ahead[start - offset : stop - offset]
-
-    def block(self, offset: int, size: int) -> memoryview:
-        """Return the bytes from an offset on, at most `size`; they are valid until the next call.
-
-        Raises:
-            InputError: If the file became shorter.
-        """
-        size = min(size, self._size - offset)
-        if len(self._buffer) < size:
-            self._buffer = bytearray(size)
-        block = memoryview(self._buffer)[:size]
-        self._read_into(block, offset)
-        return block
-
-    def _read_into(self, buffer: memoryview, offset: int) -> None:
+    def read_into(self, buffer: memoryview, offset: int) -> None:
+        """Fill a buffer with the bytes from an offset on."""
         read = 0
         while read < len(buffer):
             try:
@@ -79,19 +45,76 @@ class FileText:
                 raise self._cut(offset + read)
             read += count
 
+    def part(self, start: int, stop: int) -> bytes:
+        """Return the bytes in a range, if the file is unchanged."""
+        self._check_unchanged()
+        data = bytearray(stop - start)
+        self.read_into(memoryview(data), start)
+        return bytes(data)
+
+    def cached(self, index: int) -> bytes:
+        """Return a block to be cached."""
+        start = index * _CACHED_BYTES
+        return self.part(start, min(start + _CACHED_BYTES, self.size))
+
     def _check_unchanged(self) -> None:
         status = os.fstat(self._descriptor)
-        if status.st_size < self._size:
+        if status.st_size < self.size:
             raise self._cut(status.st_size)
         # A longer file is probably still being written: what was read of it is unchanged.
-        if status.st_size == self._size and status.st_mtime_ns != self._modified_ns:
+        if status.st_size == self.size and status.st_mtime_ns != self._modified_ns:
             raise InputError(self._name, "the file was changed after it was read: read it again")
 
     def _cut(self, left: int) -> InputError:
         return InputError(
             self._name,
-            f"the file became shorter while it was read: {left:,} of {self._size:,} bytes are left",
+            f"the file became shorter while it was read: {left:,} of {self.size:,} bytes are left",
         )
+
+
+class FileText:
+    """The first `size` bytes of an open file, through a duplicate of its descriptor."""
+
+    def __init__(self, name: str, descriptor: int, size: int) -> None:
+        self._file = _File(name, descriptor, size)
+        self._cached = lru_cache(_CACHED_BLOCKS)(self._file.cached)
+        self._size = size
+        self._buffer = bytearray()
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, part: slice) -> bytes:
+        """Return some of the bytes.
+
+        Raises:
+            InputError: If the file was changed since it was opened.
+        """
+        start, stop = part.start or 0, part.stop
+        if stop is None or not 0 <= start < stop <= self._size:
+            start, stop, _ = part.indices(self._size)
+            if start >= stop:
+                return b""
+        index, offset = divmod(start, _CACHED_BYTES)
+        end = offset + stop - start
+        if end <= _CACHED_BYTES:
+            return self._cached(index)[offset:end]
+        if end <= 2 * _CACHED_BYTES:
+            return self._cached(index)[offset:] + self._cached(index + 1)[: end - _CACHED_BYTES]
+        return self._file.part(start, stop)
+
+    def block(self, offset: int, size: int) -> memoryview:
+        """Return the bytes from an offset on, at most `size`; they are valid until the next call.
+
+        Raises:
+            InputError: If the file became shorter.
+        """
+        size = min(size, self._size - offset)
+        if len(self._buffer) < size:
+            self._buffer = bytearray(size)
+        block = memoryview(self._buffer)[:size]
+        self._file.read_into(block, offset)
+        return block
 
 
 def block_of(text: FileText | memoryview, offset: int, size: int) -> memoryview:
