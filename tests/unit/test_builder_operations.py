@@ -417,8 +417,8 @@ def test_a_change_that_was_put_off_in_vain_takes_no_other_down(builder: HistoryB
 
     with pytest.raises(
         StateTypeError,
-        match=r"^later\(3, ..., action='modify'\): q holds str: it cannot be set to int"
-        r" \(and 1 more that were put off failed\)$",
+        match=r"^later\(3, ..., action='modify'\): q has type str: it cannot be set to int"
+        r" \(and 1 more failed\)$",
     ):
         builder.modify(10, s, "S")
 
@@ -455,7 +455,7 @@ def test_closing_says_what_was_put_off_in_vain_and_then_closes(builder: HistoryB
     builder.later(4, r, 1)
     builder.modify(2, q, "text")
 
-    with pytest.raises(StateTypeError, match=r"^later\(3, .*\): q holds str: it cannot be set to "):
+    with pytest.raises(StateTypeError, match=r"^later\(3, .*\): q has type str: it cannot be set to "):
         builder.close(9)
 
     assert builder.close(9).state(r, 5).value == 1
@@ -493,7 +493,7 @@ def test_a_push_that_fails_changes_nothing(builder: HistoryBuilder) -> None:
     builder.push(1, stack, "main")
     builder.pop(2, stack)
 
-    with pytest.raises(StateTypeError, match=r"^stack/1 holds str: it cannot be set to int$"):
+    with pytest.raises(StateTypeError, match=r"^stack/1 has type str: it cannot be set to int$"):
         builder.push(3, stack, 5)
     with pytest.raises(TimeOrderError, match=r"^stack: a change at 1 ns comes after one at 2 ns"):
         builder.push(1, stack, "x")

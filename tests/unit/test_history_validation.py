@@ -304,7 +304,7 @@ def drop(name: str) -> Callable[[list[Record]], object]:
         (lambda records: records[1]["attributes"][1].__setitem__(1, "s"), "is there twice"),
         (lambda records: records[1]["attributes"][1].__setitem__(1, 5), "attributes is not a list"),
         (lambda records: records[1]["attributes"][1].pop(), "are not two lists of one length"),
-        (lambda records: records[1].update(strings=["x", "x"]), "a string is there twice: 'x'"),
+        (lambda records: records[1].update(strings=["x", "x"]), "a string is defined twice: 'x'"),
         (lambda records: records[1].update(strings="xy"), "strings is not a list of str: 'xy'"),
         (lambda records: records[1]["tags"][0].__setitem__(0, -1), "a tag is -1"),
         (lambda records: records[1]["tags"][0].__setitem__(0, 2**40), "a tag is 1099511627776"),

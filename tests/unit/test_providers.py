@@ -223,7 +223,7 @@ def test_what_cannot_be_kept_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_trace_without_events_is_nothing_for_a_provider(root: Path) -> None:
-    with pytest.raises(InputError, match="takes events, and a statemap trace has none"):
+    with pytest.raises(InputError, match="needs events, and a statemap trace has none"):
         meantime.build(root / "examples" / "postgres.statemap.gz", Files)
 
 

@@ -27,7 +27,7 @@ _INT = 2
 
 
 class StateQueries(Protocol):
-    """The queries of a `History` that `iterate` is made of: the history may grow meanwhile."""
+    """The queries of a `History` that `iterate` calls: the history may grow meanwhile."""
 
     @property
     def start_ns(self) -> int:

@@ -1,4 +1,4 @@
-"""What every batch and fact of a trace must keep to before a history takes it.
+"""The checks of every batch and fact of a trace before it enters a history.
 
 Readers check the rules of their format; all numbers enter a history through this module, so that
 compiled code and arithmetic behind it need not ask again.
@@ -54,7 +54,7 @@ _LATER = ("tags", "stacks")
 
 
 class Border:
-    """Lets the batches of a trace into a history, or raises what is wrong with one."""
+    """Checks the batches of a trace, and raises an error for an invalid one."""
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace

@@ -66,7 +66,7 @@ class HistoryBuilder:
     Interval(quark=0, start_ns=5, end_ns=8, value='writing', tag=None, ongoing=False)
 
     Args:
-        path: The directory to keep it in, `NAME.mth`; None keeps it in memory.
+        path: The directory to store it in, `NAME.mth`; None for a history in memory.
         start_ns: Where the history begins, if no change is earlier.
         origin_ns: UTC of the history's time 0, in nanoseconds since 1970, if known.
         reorder_ns: How late the changes of an attribute may come; they are delayed by that long.

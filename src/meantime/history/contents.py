@@ -93,7 +93,7 @@ class Contents:
         except HistoryError as error:
             raise InputError(
                 str(loaded.path),
-                f"the log is invalid: {error}; `meantime check --salvage` keeps what is whole",
+                f"the log is invalid: {error}; `meantime check --salvage` recovers the intact part",
             ) from None
 
     def put_verbatim(self, changes: TypedChanges) -> None:
@@ -200,8 +200,8 @@ class Contents:
         if status == BACKWARDS:
             raise TimeOrderError(
                 f"{name}: a change at {time_ns} ns comes after one at"
-                f" {self.store.last_change_ns(quark)} ns; give the changes of an attribute in"
+                f" {self.store.last_change_ns(quark)} ns; put the changes of an attribute in"
                 " order of time, or set reorder_ns to how late they may be"
             )
         has = KIND_NAMES[self.store.kind(quark)]
-        raise StateTypeError(f"{name} holds {has}: it cannot be set to {KIND_NAMES[kind]}")
+        raise StateTypeError(f"{name} has type {has}: it cannot be set to {KIND_NAMES[kind]}")

@@ -29,7 +29,7 @@ class EventTables:
     def add_points(
         self, time_ns: Int64s, quark: Int32s, name: Int32s, arguments: Arguments | None = None
     ) -> None:
-        """Take instants on attributes; their arguments are ranges of `text`."""
+        """Add instants on attributes; their arguments are ranges of `text`."""
         if arguments is None:
             rows = len(time_ns)
             arguments = Arguments(np.zeros(rows, np.int64), np.zeros(rows, np.int32))
@@ -38,11 +38,11 @@ class EventTables:
     def add_flows(
         self, from_ns: Int64s, from_quark: Int32s, to_ns: Int64s, to_quark: Int32s, name: Int32s
     ) -> None:
-        """Take arrows between attributes."""
+        """Add arrows between attributes."""
         self._flows.append((from_ns, from_quark, to_ns, to_quark, name))
 
     def tables(self, names: Sequence[str]) -> tuple[Points, Flows]:
-        """Return both tables in order of time, those of one time in the order they came in."""
+        """Return both tables in order of time, those of one time in order of arrival."""
         time_ns = _int64s([part[0] for part in self._points])
         order = np.argsort(time_ns, kind="stable")
         points = Points(

@@ -56,8 +56,8 @@ class History:
 
     Times and quarks are integers, of Python or NumPy: floats, which are not exact, and
     `datetime64`, which counts from 1970, are a `TypeError` in every query. A `with` block closes
-    the history. One that is kept in a directory pickles as its path and is opened there again; one
-    in memory does not pickle.
+    the history. One in a directory is pickled as its path, and opened there again; one in
+    memory cannot be pickled.
     """
 
     def __init__(self, source: Callable[[], Snapshot]) -> None:

@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 __all__ = ["build", "ingest"]
 
-# The position of a build without a provider: it can only be read again, skipping what was kept.
+# The position of a build without a provider: it can only be read again, skipping what was stored.
 _BEGINNING = "the beginning"
 
 
 def build(trace: Trace, path: str | PathLike[str] | None = None) -> History:
     """Return the history of a trace; its batches are consumed.
 
-    With a path it is kept in that directory, which is created.
+    With a path it is stored in that directory, which is created.
 
     The history ends at the end of the trace's bounds, or just after the last change if that is
     later. An entity's magnitudes become its child attribute `value`.
@@ -121,7 +121,7 @@ class _Tables:
         self._code_of: Int32s = np.empty(0, np.int32)
 
     def put_all(self) -> None:
-        """Take every batch, and hold none of them afterwards."""
+        """Put every batch, and keep a reference to none of them."""
         try:
             self._put_each(self._trace.batches)
         finally:
@@ -147,7 +147,7 @@ class _Tables:
         if self._runner is not None and not self._runner.begun and not self._runner.saves:
             raise InputError(
                 self._trace.source,
-                f"a provider takes events, and a {self._trace.format} trace has none",
+                f"a provider needs events, and a {self._trace.format} trace has none",
             )
 
     def _put(self, batch: Batch) -> None:
@@ -221,12 +221,12 @@ class _Tables:
             events.add_flows(time_ns, quarks[flow], time_ns, targets, names[flow])
 
     def put_events(self, batch: Events) -> None:
-        """Take events for points of the threads, processes or CPUs that they happened on."""
+        """Add events as points of the threads, processes or CPUs that they happened on."""
         names = batch.name
         self.grow()
-        places = np.stack([batch.cpu, batch.pid, batch.tid], axis=1)
-        different, which = np.unique(places, axis=0, return_inverse=True)
-        quarks = [self._builder.quark(*location_path(*place)) for place in different.tolist()]
+        locations = np.stack([batch.cpu, batch.pid, batch.tid], axis=1)
+        different, which = np.unique(locations, axis=0, return_inverse=True)
+        quarks = [self._builder.quark(*location_path(*ids)) for ids in different.tolist()]
         quark = np.array(quarks, np.int32)[which.ravel()]
         self._contents.events.add_points(batch.time_ns, quark, self._code_of[names])
 

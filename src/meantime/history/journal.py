@@ -175,7 +175,7 @@ class Journal:
         self.raise_failure()
 
     def begin_event_batch(self, time_ns: int) -> None:
-        """Let each change after this time trigger scheduled ones: many events come as one."""
+        """Let each change after this time trigger scheduled ones, for events in one batch."""
         self._event_ns = time_ns
 
     def apply_scheduled(self, time_ns: int) -> None:
@@ -233,7 +233,7 @@ class Journal:
             return None
         (what, error), *others = self._failures
         self._failures = []
-        more = f" (and {len(others):,} more that were put off failed)" if others else ""
+        more = f" (and {len(others):,} more failed)" if others else ""
         sort = type(error) if isinstance(error, HistoryError) else StateTypeError
         failure = sort(f"{what}: {error}{more}")
         failure.__cause__ = error

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Lane", "StateLike", "drawable_lanes", "lane_of"]
 
-# A state of a lane: itself, its name, or its name and what else is known of it.
+# A state of a lane: a State, its name, or a mapping with its name and other fields.
 StateLike: TypeAlias = "State | str | Mapping[str, Any]"
 
-# Lanes of other kinds are made of the attributes below theirs.
+# Lanes of other kinds consist of the attributes below theirs.
 _FLAT = {"state", "counter"}
 _SMALL_INT = 255
 
@@ -47,7 +47,7 @@ def lane_of(  # noqa: PLR0917 - the fields of a declaration, in their order
     """Return a lane declaration.
 
     Raises:
-        UsageError: If something of it is not what it should be.
+        UsageError: If a field of it is invalid.
     """
     if isinstance(pattern, str):
         parse_pattern(pattern)

@@ -42,7 +42,7 @@ _Sort = tuple[str, type[HistoryError]]
 
 
 def fits(times_ns: Int64s) -> bool:
-    """Return whether a history can hold all of these times."""
+    """Return whether all of these times fit into a history."""
     return not len(times_ns) or (
         int(times_ns.min()) > BEFORE_ALL and int(times_ns.max()) < AFTER_ALL
     )
@@ -62,7 +62,7 @@ def checked_time(time_ns: int) -> int:
     """Return the time of a change as an int; raises as `time_of` does.
 
     Raises:
-        TimeRangeError: If a history cannot hold it.
+        TimeRangeError: If it does not fit into a history.
     """
     time_ns = time_of(time_ns)
     if not BEFORE_ALL < time_ns < AFTER_ALL:

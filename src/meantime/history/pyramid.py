@@ -1,6 +1,6 @@
-"""Pyramids: beside a segment, what blocks of its rows come to, so that not each is read.
+"""Pyramids: sums over blocks of a segment's rows, so that queries need not read each row.
 
-They make answers faster and are never needed for one: what is missing or damaged is done without.
+They make answers faster, and no answer needs one: a missing or damaged one is ignored.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Pyramids:
 
     Args:
         searched: What they are attached to.
-        segments: The segments that it was made of.
+        segments: Its segments.
         kinds: By quark, the type of its values.
         stored: Returns the pyramid that is kept of a segment, by its index; None if none is.
     """
@@ -71,7 +71,7 @@ class Pyramids:
         self._rows = sum(segment.head.changes for segment in segments)
 
     def use(self) -> None:
-        """Attach the pyramids that are kept."""
+        """Attach the stored pyramids."""
         stored, self._stored = self._stored, None
         if stored is None:
             return
@@ -88,7 +88,7 @@ class Pyramids:
     def read(self, rows: int) -> None:
         """Count rows that were read and that pyramids would have saved.
 
-        Once those are as many as it takes to make the pyramids, they are made.
+        Once those are as many as building the pyramids reads, they are built.
         """
         if not self._without:
             return

@@ -44,7 +44,7 @@ class Interval(NamedTuple):
         start_ns: When it got the value, which may be before the requested range.
         end_ns: When it took the next one, or the history's end.
         value: None if it has no state.
-        tag: What `History.tags` knows of it, or None.
+        tag: An index into `History.tags`, or None.
         ongoing: Whether the history is still being built and the end is only its present one.
     """
 

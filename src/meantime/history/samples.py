@@ -21,7 +21,7 @@ __all__ = ["SampleCollector", "SampleTable"]
 
 
 class SampleTable(Tabular):
-    """Samples as columns, in order of time, those of one time in the order they came in.
+    """Samples as columns, in order of time, those of one time in order of arrival.
 
     Attributes:
         time_ns: int64.
@@ -100,14 +100,14 @@ class SampleTable(Tabular):
 
 
 class SampleCollector:
-    """Takes batches of samples, and makes the table of them."""
+    """Collects batches of samples, and makes the table of them."""
 
     def __init__(self) -> None:
         self.stacks: StackTable | None = None
         self._parts: list[tuple[Int64s, Int32s, Int32s, Int64s, Int32s, Int32s, Int32s]] = []
 
     def add(self, batch: Samples, quark_of: Int32s, code_of: Int32s) -> None:
-        """Take a batch whose codes these tables turn into quarks and codes of strings."""
+        """Add a batch; these tables translate its codes to quarks and codes of strings."""
         unknown = np.full(len(batch.time_ns), -1, np.int32)
         name = unknown if batch.name is None else np.append(code_of, np.int32(-1))[batch.name]
         self._parts.append(

@@ -1,4 +1,4 @@
-"""From the open tail to segments: when they are sealed, and what came too late for them."""
+"""From the open tail to segments: when they are sealed, and changes that come too late."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ class Sealer:
         self._late.collect(self.tail)
         tail = self.tail
         if self.sink and not whole:
-            # A log that begins again takes all changes, so what was replaced need not be known.
+            # A new log has all changes, so those that were replaced need not be tracked.
             if tail.redo_rows == len(tail.redo):
                 tail.logged_rows = tail.redo_rows = 0
                 self.needs_new_log = True
@@ -250,7 +250,7 @@ class Sealer:
         self._seal_rows(rows)
 
     def _cut(self) -> int:
-        """Return how many of the tail's ordered changes the next segment takes."""
+        """Return how many of the tail's ordered changes are in the next segment."""
         rows = self._segment_changes
         if self.tail.rows <= rows:
             return self.tail.rows

@@ -132,7 +132,7 @@ def _add_other_lanes(
     """Add the depths of other lanes than 0 that have spans.
 
     Returns:
-        Their quarks, whether each ever holds a state, and which of them each row is in.
+        Their quarks, whether each ever has a state, and which of them each row is in.
     """
     thread = np.searchsorted(spans.offsets, rows, side="right") - 1
     lanes, lane_of = np.unique(thread << 32 | spans.lane[rows], return_inverse=True)
@@ -170,7 +170,7 @@ class SpanAttributes:
 
     @property
     def size_bytes(self) -> int:
-        """How much memory the segments, and what was made of the table, take."""
+        """The memory of the segments and of the sorted table."""
         return self._stored.size_bytes + (self._made.size_bytes if self._made else 0)
 
     def _intervals(self) -> StackIntervals:

@@ -46,7 +46,7 @@ class SpanTable(Tabular):
         depth: int32, how many spans it is inside; 0 at the top.
         lane: Where to draw it: spans of one lane and depth never overlap. 0 unless spans of the
             thread partly overlap.
-        parent: int32, the row of the latest begun open span that holds all of it, in whichever
+        parent: int32, the row of the latest begun open span that contains it, in whichever
             lane; -1 if there is none.
         flags: uint8, `SpanFlag`.
         arguments_offset: int64, where its arguments begin in `text`.

@@ -1,4 +1,4 @@
-"""Stacks, queues and pools kept in attributes: a depth or count, and numbered children."""
+"""Stacks, queues and pools in attributes: a depth or count, and numbered children."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _DEEPEST = 100_000
 
 
 class Building(Protocol):
-    """The operations of a `HistoryBuilder` that these structures are made of."""
+    """The operations of a `HistoryBuilder` that these structures call."""
 
     @property
     def attributes(self) -> Attributes:

@@ -77,7 +77,7 @@ def index_fault(segment: Segment) -> str | None:
 
 
 def _forms_fault(segment: Segment, offsets: Int64s) -> str | None:
-    """Return what is wrong with how a segment's numbers are kept."""
+    """Return what is invalid in the storage of a segment's numbers."""
     form, origin = segment.sections["form"], segment.sections["origin"]
     if int(form.max()) > STORED:
         return "form"

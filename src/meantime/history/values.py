@@ -42,7 +42,7 @@ class Strings:
         self.known = {name: code for code, name in enumerate(self.names)}
 
     def code(self, name: str) -> int:
-        """Return a string's code, a new one if need be."""
+        """Return a string's code, a new one if there is none."""
         code = self.known.get(name)
         if code is None:
             text = unicode_of(name)
@@ -57,14 +57,14 @@ class Strings:
         return np.fromiter(map(self.code, names), np.int32, len(names))
 
     def recall(self, names: Iterable[str]) -> None:
-        """Take the next strings of a history on disk, in order of their codes.
+        """Add the next strings of a history on disk, in order of their codes.
 
         Raises:
-            ValueError: If one is there already.
+            ValueError: If one exists already.
         """
         for name in names:
             if name in self.known:
-                raise ValueError(f"a string is there twice: {name!r}")
+                raise ValueError(f"a string is defined twice: {name!r}")
             self.known[name] = len(self.names)
             self.names.append(unicode_of(name))
 
@@ -89,7 +89,7 @@ def word_of(value: Value, strings: Strings) -> tuple[int, int, int]:
             f"{value!r} is a {type(value).__name__}: a value is None, an int, a float or a str"
         )
     if isinstance(value, float | np.floating):
-        # Equal numbers are one value: adding 0.0 makes 0.0 of -0.0 and changes nothing else.
+        # Equal numbers are one value: adding 0.0 turns -0.0 into 0.0 and changes nothing else.
         word = _WORD.unpack(_FLOAT.pack(value + 0.0))[0]
         return word if value == value else _NAN_WORD, 0, FLOAT  # noqa: PLR0124 - only NaN differs from itself
     if not _LEAST <= value <= _GREATEST:

@@ -7,7 +7,7 @@ from libc.string cimport memset
 import numpy as np
 
 from meantime.kernels.search cimport (
-    Place,
+    Cursor,
     Segment,
     Segments,
     State,
@@ -43,7 +43,7 @@ cdef enum:
     VALUES = 64
     # Codes of more bits are not looked at: their table would not stay in the cache.
     CODE_BITS = 22
-    # What is kept of a run takes at most one in so many of its bytes.
+    # The sums of a run have at most one in so many of its bytes.
     SHARE = 6
     RUN_BYTES = 24
     CELL_BYTES = 41
@@ -64,20 +64,20 @@ cdef Py_ssize_t count_cells(Py_ssize_t rows) noexcept nogil:
 
 
 cdef Py_ssize_t time_blocks(
-    const Segment* s, Py_ssize_t run, uint8_t* place_of, uint64_t* sums, uint8_t* known,
+    const Segment* s, Py_ssize_t run, uint8_t* index_of, uint64_t* sums, uint8_t* known,
     uint32_t* fields,
 ) noexcept nogil:
     """Sum the time per value up to where each block of 64 rows begins; return how many values.
 
-    None if there are too many, or if a row replaces the one before it. `place_of` holds by field
-    its place in `fields`, plus one; it is clean again afterwards. Sums are `VALUES` a block, of
+    None if there are too many, or if a row replaces the one before it. `index_of` holds by field
+    its index in `fields`, plus one; it is clean again afterwards. Sums are `VALUES` a block, of
     which the first `known` are meant.
     """
     cdef Py_ssize_t row, begin = s.offsets[run], end = s.offsets[run + 1], values = 0, block = 0, i
     cdef uint64_t[64] ns
     cdef int64_t time, after = row_time(s, begin)
     cdef uint32_t field
-    cdef int place
+    cdef int index
     cdef bint whole = True
     memset(ns, 0, sizeof(ns))
     for row in range(begin, end - 1):
@@ -89,18 +89,18 @@ cdef Py_ssize_t time_blocks(
         time = after
         after = row_time(s, row + 1)
         field = <uint32_t>(row_payload(s, row) & s.code_mask)
-        place = place_of[field]
-        if place == 0:
+        index = index_of[field]
+        if index == 0:
             if values == VALUES:
                 whole = False
                 break
             fields[values] = field
             values += 1
-            place_of[field] = place = <uint8_t>values
+            index_of[field] = index = <uint8_t>values
         if after == time:
             whole = False
             break
-        ns[place - 1] += <uint64_t>after - <uint64_t>time
+        ns[index - 1] += <uint64_t>after - <uint64_t>time
     row = end - 1 - begin
     if whole and row & 63 == 0:
         known[block] = <uint8_t>values
@@ -108,14 +108,14 @@ cdef Py_ssize_t time_blocks(
             sums[block * VALUES + i] = ns[i]
         block += 1
     for i in range(values):
-        place_of[fields[i]] = 0
+        index_of[fields[i]] = 0
     return values if whole else 0
 
 
 def build(Segments segments, Py_ssize_t index, const uint8_t[::1] kinds, int64_t last_ns):
-    """Return a segment's pyramid, as the arrays that `Segments.attach` takes.
+    """Return a segment's pyramid, as the arguments of `Segments.attach`.
 
-    `kinds` holds by quark the type of its values; `last_ns` is when the segment's last change was.
+    `kinds` has by quark the type of its values; `last_ns` is when the segment's last change was.
     """
     cdef Segment* s = &segments._segments[index]
     cdef Py_ssize_t run, rows, values, i, j, cells, level, below, first, block, blocks, begin
@@ -155,14 +155,14 @@ def build(Segments segments, Py_ssize_t index, const uint8_t[::1] kinds, int64_t
         times32 = times_array
     else:
         times64 = times_array
-    cdef uint8_t* place_of = NULL
+    cdef uint8_t* index_of = NULL
     if s.code_bits <= CODE_BITS:
-        place_of = <uint8_t*>calloc(<size_t>1 << s.code_bits, 1)
+        index_of = <uint8_t*>calloc(<size_t>1 << s.code_bits, 1)
     cdef uint64_t* sums = <uint64_t*>malloc(((longest >> SHIFT) + 1) * VALUES * sizeof(uint64_t))
     cdef uint8_t* known = <uint8_t*>malloc((longest >> SHIFT) + 1)
     cdef uint32_t[64] fields
-    if sums == NULL or known == NULL or (place_of == NULL and s.code_bits <= CODE_BITS):
-        free(place_of)
+    if sums == NULL or known == NULL or (index_of == NULL and s.code_bits <= CODE_BITS):
+        free(index_of)
         free(sums)
         free(known)
         raise MemoryError
@@ -214,9 +214,9 @@ def build(Segments segments, Py_ssize_t index, const uint8_t[::1] kinds, int64_t
                 celled += 1
                 cell_offset[celled] = <uint32_t>cell_count
                 budget -= cells * CELL_BYTES + RUN_BYTES
-            if place_of == NULL or (s.form != NULL and s.form[run] == STORED):
+            if index_of == NULL or (s.form != NULL and s.form[run] == STORED):
                 continue
-            values = time_blocks(s, run, place_of, sums, known, fields)
+            values = time_blocks(s, run, index_of, sums, known, fields)
             if values == 0:
                 continue
             step = SHIFT
@@ -245,7 +245,7 @@ def build(Segments segments, Py_ssize_t index, const uint8_t[::1] kinds, int64_t
             timed += 1
             value_offset[timed] = <uint32_t>value_count
             time_offset[timed] = <uint32_t>time_count
-    free(place_of)
+    free(index_of)
     free(sums)
     free(known)
     return {
@@ -322,14 +322,14 @@ def measure(Segments segments, int32_t quark, int kind, int64_t start, int64_t e
     """
     cdef numbers_of numbers
     cdef State state
-    cdef Place place
+    cdef Cursor cursor
     cdef Segment* s
     cdef Py_ssize_t k, run, low, high, first, last, end_segment, near = 0
     cdef int64_t at = start, read = 0
     cdef int64_t[2] sums
     numbers_clear(&numbers, kind == FLOAT)
     with nogil:
-        segments.locate(quark, start, &state, &place)
+        segments.locate(quark, start, &state, &cursor)
         first = max(0, segments.segment_at(start))
         end_segment = segments.segment_at(end - 1)
         last = -1

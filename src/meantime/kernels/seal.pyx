@@ -53,7 +53,7 @@ def by_quark(
 ):
     """Write the rows quark by quark, those of one in order of time, then of arrival, to `order`.
 
-    `ends` holds zeros, one more than there are quarks; when it returns, where each one's rows end.
+    `ends` has zeros, one more than there are quarks; when it returns, where each one's rows end.
     """
     cdef Py_ssize_t i, q, n = quark.shape[0], quarks = ends.shape[0] - 1
     cdef int32_t first
@@ -79,7 +79,7 @@ def measure(
     const uint8_t[::1] kind,
     int32_t[::1] counts,
 ):
-    """Count the changes per quark into `counts`, which holds zeros.
+    """Count the changes per quark into `counts`, which has zeros.
 
     Returns:
         The highest string code (-1: none), the highest tag plus one, whether a quark has numbers.
@@ -110,7 +110,7 @@ def measure_numbers(
     uint8_t[::1] fractional,
 ):
     """Find the range of the numbers of each quark; a quark with a float that no int32 equals is
-    marked `fractional` instead. `low` holds INT64_MAX, `high` INT64_MIN and `fractional` zeros."""
+    marked `fractional` instead. `low` has INT64_MAX, `high` INT64_MIN and `fractional` zeros."""
     cdef Py_ssize_t i
     cdef int32_t q
     cdef int64_t value
@@ -150,11 +150,11 @@ def fill(
     const int64_t[::1] origin,
     int64_t[::1] numbers,
 ):
-    """Write each change as the next row of its quark's run, which `position` holds by quark.
+    """Write each change as the next row of its quark's run, which `position` has by quark.
 
-    Without `payload`, payloads go into the rows. `form` says by quark how its values are written
-    (None: all are codes). `origin` holds by quark the lowest value of an inline run, and for a
-    stored run what to add to a row to get its place in `numbers`.
+    Without `payload`, payloads go into the rows. `form` has by quark how its values are written
+    (None: all are codes). `origin` has by quark the lowest value of an inline run, and for a
+    stored run what to add to a row to get its index in `numbers`.
     """
     cdef Py_ssize_t i
     cdef int32_t j, q

@@ -55,8 +55,8 @@ cdef struct State:
     uint32_t meta
 
 
-cdef struct Place:
-    # The next change after a time: row `row` of run `run` of segment `segment`; a run of -1 stands
+cdef struct Cursor:
+    # The next change after a time: row `row` of run `run` of segment `segment`; a run of -1 means
     # for no row of that segment.
     Py_ssize_t segment
     Py_ssize_t run
@@ -150,19 +150,19 @@ cdef class Segments:
     cdef object _first_array, _last_array
     cdef int32_t[::1] _first, _last
 
-    cdef _know(self, Py_ssize_t quarks)
+    cdef _grow(self, Py_ssize_t quarks)
     cdef bint changes_in(self, int32_t quark, Py_ssize_t segment) noexcept nogil
     cdef Py_ssize_t segment_at(self, int64_t time) noexcept nogil
     cdef void locate(
-        self, int32_t quark, int64_t time, State* state, Place* place
+        self, int32_t quark, int64_t time, State* state, Cursor* cursor
     ) noexcept nogil
-    cdef bint next_change(self, int32_t quark, Place* place, int64_t* time) noexcept nogil
+    cdef bint next_change(self, int32_t quark, Cursor* cursor, int64_t* time) noexcept nogil
 
 
 cdef inline Py_ssize_t entry_of(
     const int32_t* runs, Py_ssize_t count, Py_ssize_t run
 ) noexcept nogil:
-    """The place of a run among those, ascending, that something is known of; -1 if it is not."""
+    """The index of a run among ascending runs; -1 if it is not one of them."""
     cdef Py_ssize_t low = 0, length = count, half
     if run < count and runs[run] == run:
         return run

@@ -59,7 +59,7 @@ cdef class Segments:
     ):
         """Add the segment after the last; the arrays are kept, not copied.
 
-        `rows` holds 8 bytes more than the rows; `form`, `origin`, `payload` and `numbers` are empty
+        `rows` has 8 bytes more than the rows; `form`, `origin`, `payload` and `numbers` are empty
         where the segment has none.
         """
         cdef Segment* s
@@ -99,7 +99,7 @@ cdef class Segments:
             numbers,
         ))
         if runs and quarks[runs - 1] >= self._first.shape[0]:
-            self._know(quarks[runs - 1] + 1)
+            self._grow(quarks[runs - 1] + 1)
         with nogil:
             for run in range(runs):
                 if s.offsets[run + 1] > s.offsets[run]:
@@ -160,7 +160,7 @@ cdef class Segments:
         s.timed = timed_run.shape[0]
         s.celled = celled_run.shape[0]
 
-    cdef _know(self, Py_ssize_t quarks):
+    cdef _grow(self, Py_ssize_t quarks):
         more = max(quarks, 2 * len(self._first_array)) - len(self._first_array)
         self._first_array = np.append(self._first_array, np.full(more, -1, np.int32))
         self._last_array = np.append(self._last_array, np.full(more, -1, np.int32))
@@ -178,34 +178,36 @@ cdef class Segments:
                 length = half
         return low - 1
 
-    cdef void locate(self, int32_t quark, int64_t time, State* state, Place* place) noexcept nogil:
-        """The state of a quark at a time, and the place after it."""
+    cdef void locate(
+        self, int32_t quark, int64_t time, State* state, Cursor* cursor
+    ) noexcept nogil:
+        """The state of a quark at a time, and the cursor after it."""
         cdef Py_ssize_t here, back, run, row
         cdef Segment* s
         state.start = self.start_ns
         state.word = 0
         state.meta = 1
         here = self.segment_at(time)
-        place.segment = here
-        place.run = -1
-        place.row = 0
+        cursor.segment = here
+        cursor.run = -1
+        cursor.row = 0
         if quark >= self._first.shape[0] or self._first[quark] < 0:
-            place.segment = self._count
+            cursor.segment = self._count
             return
         if here < self._first[quark]:
-            place.segment = self._first[quark] - 1
+            cursor.segment = self._first[quark] - 1
             return
         back = here if here < self._last[quark] else self._last[quark]
         if back < here:
-            place.segment = self._count
+            cursor.segment = self._count
         while True:
             s = &self._segments[back]
             run = find_run(s, quark, 0)
             if run >= 0:
                 row = first_after(s, s.offsets[run], s.offsets[run + 1], time)
                 if back == here:
-                    place.run = run
-                    place.row = row
+                    cursor.run = run
+                    cursor.row = row
                 if row > s.offsets[run]:
                     row_state(s, run, row - 1, state)
                 elif s.carry_start[run] != INT64_MIN:
@@ -215,28 +217,28 @@ cdef class Segments:
                 return
             back -= 1
 
-    cdef bint next_change(self, int32_t quark, Place* place, int64_t* time) noexcept nogil:
+    cdef bint next_change(self, int32_t quark, Cursor* cursor, int64_t* time) noexcept nogil:
         """Move to the next change and give its time; False where there is none."""
         cdef Segment* s
         cdef Py_ssize_t run
-        if place.segment >= self._count:
+        if cursor.segment >= self._count:
             return False
-        if place.run >= 0:
-            s = &self._segments[place.segment]
-            if place.row < s.offsets[place.run + 1]:
-                time[0] = row_time(s, place.row)
+        if cursor.run >= 0:
+            s = &self._segments[cursor.segment]
+            if cursor.row < s.offsets[cursor.run + 1]:
+                time[0] = row_time(s, cursor.row)
                 return True
-        place.segment += 1
-        while place.segment <= self._last[quark]:
-            s = &self._segments[place.segment]
-            run = find_run(s, quark, place.run if place.run >= 0 else 0)
+        cursor.segment += 1
+        while cursor.segment <= self._last[quark]:
+            s = &self._segments[cursor.segment]
+            run = find_run(s, quark, cursor.run if cursor.run >= 0 else 0)
             if run >= 0 and s.offsets[run + 1] > s.offsets[run]:
-                place.run = run
-                place.row = s.offsets[run]
-                time[0] = row_time(s, place.row)
+                cursor.run = run
+                cursor.row = s.offsets[run]
+                time[0] = row_time(s, cursor.row)
                 return True
-            place.segment += 1
-        place.segment = self._count
+            cursor.segment += 1
+        cursor.segment = self._count
         return False
 
     def sources(
@@ -274,13 +276,13 @@ cdef class Segments:
         return run >= 0 and s.offsets[run + 1] > s.offsets[run]
 
     def point(self, int32_t quark, int64_t time):
-        """Return (start_ns, end_ns, word, meta) of the interval that holds a time."""
+        """Return (start_ns, end_ns, word, meta) of the interval that contains a time."""
         cdef State state
-        cdef Place place
+        cdef Cursor cursor
         cdef int64_t end
         with nogil:
-            self.locate(quark, time, &state, &place)
-            if not self.next_change(quark, &place, &end):
+            self.locate(quark, time, &state, &cursor)
+            if not self.next_change(quark, &cursor, &end):
                 end = self.end_ns
         return state.start, end, state.word, state.meta
 
@@ -293,17 +295,17 @@ cdef class Segments:
         int64_t[::1] word,
         uint32_t[::1] meta,
     ):
-        """Find the interval of each row's quark that holds the row's time."""
+        """Find the interval of each row's quark that contains the row's time."""
         cdef Py_ssize_t i
         cdef State state
-        cdef Place place
+        cdef Cursor cursor
         with nogil:
             for i in range(quarks.shape[0]):
-                self.locate(quarks[i], times[i], &state, &place)
+                self.locate(quarks[i], times[i], &state, &cursor)
                 start[i] = state.start
                 word[i] = state.word
                 meta[i] = state.meta
-                if not self.next_change(quarks[i], &place, &end[i]):
+                if not self.next_change(quarks[i], &cursor, &end[i]):
                     end[i] = self.end_ns
 
     def sample(
@@ -318,7 +320,7 @@ cdef class Segments:
         cdef int64_t* to_word
         cdef uint32_t* to_meta
         cdef State state
-        cdef Place place
+        cdef Cursor cursor
         cdef Segment* s
         if not count:
             return
@@ -343,11 +345,11 @@ cdef class Segments:
                 j = 0
                 while j < count:
                     last = behind[j]
-                    self.locate(quarks[i], times[j], &state, &place)
+                    self.locate(quarks[i], times[j], &state, &cursor)
                     to_word[j] = state.word
                     to_meta[j] = state.meta
                     j += 1
-                    run = place.run
+                    run = cursor.run
                     if run < 0:
                         # Nothing changes in this segment.
                         while j < last:
@@ -355,8 +357,8 @@ cdef class Segments:
                             to_meta[j] = state.meta
                             j += 1
                         continue
-                    s = &self._segments[place.segment]
-                    row = place.row
+                    s = &self._segments[cursor.segment]
+                    row = cursor.row
                     high = s.offsets[run + 1]
                     while j < last:
                         low = row
@@ -367,9 +369,9 @@ cdef class Segments:
                         row = first_after(
                             s, low, high if low + step >= high else low + step, times[j]
                         )
-                        if row > s.offsets[run] and row > place.row:
+                        if row > s.offsets[run] and row > cursor.row:
                             row_state(s, run, row - 1, &state)
-                            place.row = row
+                            cursor.row = row
                         to_word[j] = state.word
                         to_meta[j] = state.meta
                         j += 1
@@ -473,7 +475,7 @@ cdef class Segments:
         cdef int64_t time, bounded
         cdef uint64_t packed, payload, field
         cdef State state
-        cdef Place place
+        cdef Cursor cursor
         cdef Segment* s
         cdef bint coded = out_code is not None
         cdef bint tagged = out_tag is not None
@@ -481,17 +483,17 @@ cdef class Segments:
         with nogil:
             for i in range(quarks.shape[0]):
                 quark = quarks[i]
-                self.locate(quark, start_ns, &state, &place)
+                self.locate(quark, start_ns, &state, &cursor)
                 while True:
-                    found = self.next_change(quark, &place, &time)
+                    found = self.next_change(quark, &cursor, &time)
                     if (
                         found and coded and resolution_ns == 0
-                        and self._segments[place.segment].payload == NULL
+                        and self._segments[cursor.segment].payload == NULL
                     ):
                         # The whole rest of a run of strings at once: the hot path.
-                        s = &self._segments[place.segment]
-                        row = place.row
-                        last = s.offsets[place.run + 1]
+                        s = &self._segments[cursor.segment]
+                        row = cursor.row
+                        last = s.offsets[cursor.run + 1]
                         while row < last:
                             packed = load_row(s.rows, row, s.width, s.row_mask)
                             time = <int64_t>(
@@ -517,7 +519,7 @@ cdef class Segments:
                             row += 1
                         if row < last:
                             break
-                        place.row = row
+                        cursor.row = row
                         continue
                     if not found:
                         time = self.end_ns
@@ -539,7 +541,7 @@ cdef class Segments:
                     if not found or time >= end_ns:
                         break
                     row_state(
-                        &self._segments[place.segment], place.run, place.row, &state
+                        &self._segments[cursor.segment], cursor.run, cursor.row, &state
                     )
-                    place.row += 1
+                    cursor.row += 1
         return n

@@ -8,7 +8,7 @@ from libc.string cimport memset
 import numpy as np
 
 from meantime.kernels.search cimport (
-    Place,
+    Cursor,
     Segment,
     Segments,
     State,
@@ -309,7 +309,7 @@ cdef bint grow(Work* w) noexcept nogil:
     """Make room for twice as many words."""
     cdef Words* words = &w.words
     cdef int32_t room = 2 * words.room, slot
-    cdef uint64_t place, mask = 2 * <uint64_t>room - 1
+    cdef uint64_t bucket, mask = 2 * <uint64_t>room - 1
     cdef int64_t* of = <int64_t*>realloc(words.of, room * sizeof(int64_t))
     if of != NULL:
         words.of = of
@@ -326,10 +326,10 @@ cdef bint grow(Work* w) noexcept nogil:
     for slot in range(words.room, room):
         w.ns[slot] = 0
     for slot in range(1, words.count):
-        place = hashed(words.of[slot]) & mask
-        while table[place]:
-            place = (place + 1) & mask
-        table[place] = slot
+        bucket = hashed(words.of[slot]) & mask
+        while table[bucket]:
+            bucket = (bucket + 1) & mask
+        table[bucket] = slot
     free(words.table)
     words.table = table
     words.mask = mask
@@ -340,23 +340,23 @@ cdef bint grow(Work* w) noexcept nogil:
 cdef inline int32_t slot_of(Work* w, const State* state) noexcept nogil:
     """The slot of a state's value: null, a code, or a word's, a new one if need be."""
     cdef Words* words = &w.words
-    cdef uint64_t place
+    cdef uint64_t bucket
     if state.meta & 1:
         return 0
     if words.of == NULL:
         return <int32_t>state.word + 1
-    place = hashed(state.word) & words.mask
-    while words.table[place]:
-        if words.of[words.table[place]] == state.word:
-            return words.table[place]
-        place = (place + 1) & words.mask
+    bucket = hashed(state.word) & words.mask
+    while words.table[bucket]:
+        if words.of[words.table[bucket]] == state.word:
+            return words.table[bucket]
+        bucket = (bucket + 1) & words.mask
     if words.count == words.room:
         if not grow(w):
             w.failed = True
             return 0
         return slot_of(w, state)
     words.of[words.count] = state.word
-    words.table[place] = words.count
+    words.table[bucket] = words.count
     words.count += 1
     return words.count - 1
 
@@ -430,10 +430,10 @@ cdef void walk_any(
         walk(w, s, run, low, high, BITS, True)
 
 
-cdef inline int64_t since_first(const Segment* s, Py_ssize_t place) noexcept nogil:
+cdef inline int64_t since_first(const Segment* s, Py_ssize_t index) noexcept nogil:
     if s.times32 != NULL:
-        return s.times32[place]
-    return <int64_t>s.times64[place]
+        return s.times32[index]
+    return <int64_t>s.times64[index]
 
 
 cdef void leap(
@@ -442,10 +442,10 @@ cdef void leap(
 ) noexcept nogil:
     """Do as `walk`, but take whole blocks of rows at once where they lie within a bin.
 
-    Block j begins at row j << step of the run; the pyramid says how long each value lasted from the
+    Block j begins at row j << step of the run; the pyramid has how long each value lasted from the
     run's first row to where each block but the first begins.
     """
-    cdef Py_ssize_t begin = s.offsets[run], block, first, last, middle, end, row = low, place
+    cdef Py_ssize_t begin = s.offsets[run], block, first, last, middle, end, row = low, index
     cdef int step = s.step[entry], i, values
     cdef const uint32_t* fields = s.values + s.value_offset[entry]
     cdef int32_t[64] slots
@@ -478,10 +478,10 @@ cdef void leap(
         if last == first:
             continue
         for i in range(values):
-            place = s.time_offset[entry] + (last - 1) * values + i
-            ns = since_first(s, place)
+            index = s.time_offset[entry] + (last - 1) * values + i
+            ns = since_first(s, index)
             if first:
-                ns -= since_first(s, place - (last - first) * values)
+                ns -= since_first(s, index - (last - first) * values)
             if ns:
                 add(w, slots[i], ns, used)
         w.changes += <int32_t>((last - first) << step)
@@ -508,11 +508,11 @@ cdef void lane(
 ) noexcept nogil:
     """Write all cells of one attribute."""
     cdef State state
-    cdef Place place
+    cdef Cursor cursor
     cdef Segment* s
     cdef Py_ssize_t k, run, low, high, entry, near = 0, end_segment = last
     cdef int64_t start = w.edges[0], end = w.edges[w.bins]
-    segments.locate(quark, start, &state, &place)
+    segments.locate(quark, start, &state, &cursor)
     w.slot = slot_of(w, &state)
     w.at = start
     w.bin = 0

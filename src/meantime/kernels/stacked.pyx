@@ -96,7 +96,7 @@ cdef class StackIntervals:
 
     @property
     def size_bytes(self):
-        """How much memory the order takes."""
+        """The memory of the order."""
         return 4 * self.rows.shape[0] + 8 * self.first.shape[0]
 
     cdef int64_t ends_after(self, int32_t attribute, int64_t time_ns) noexcept nogil:

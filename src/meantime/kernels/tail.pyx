@@ -1,7 +1,7 @@
 """The open end of a history: changes not yet sealed, and what every attribute is in now.
 
-A change is (time, quark, word, meta): `word` holds a string's code, an integer, or the bits of a
-double; bit 0 of `meta` says that the value is null, the bits above hold the tag plus one.
+A change is (time, quark, word, meta): `word` is a string's code, an integer, or the bits of a
+double; bit 0 of `meta` is set if the value is null, the bits above are the tag plus one.
 """
 
 from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -35,8 +35,8 @@ _REDO_ROWS = 4096
 
 
 cdef struct Now:
-    # The state that a quark is in, and the row that said so. All of it is in one place, since among
-    # many quarks each place is a wait for memory.
+    # The state that a quark is in, and the row of its change. All of it is in one struct, since
+    # with many quarks each further array is a wait for memory.
     int64_t start
     int64_t word
     uint32_t meta
@@ -47,7 +47,7 @@ _NOW = np.dtype([("start", "i8"), ("word", "i8"), ("meta", "u4"), ("row", "i4")]
 
 
 cdef struct Open:
-    # What `put` works on: in a loop the compiler holds it in registers.
+    # The state of `put`: in a loop the compiler keeps it in registers.
     int64_t* time
     int32_t* quark
     int64_t* word
@@ -159,7 +159,7 @@ cdef class Tail:
         replaced: How many states of no length were replaced by a later change of the same time.
         first_ns: The earliest change so far; INT64_MAX before any.
         latest_ns: The latest change so far; INT64_MIN before any.
-        forgetful: Whether the changes that are held may be forgotten at any time: one that replaces
+        forgetful: Whether waiting changes may be dropped at any time: one that replaces
             another is then held beside it.
     """
 

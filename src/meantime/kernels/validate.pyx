@@ -1,4 +1,4 @@
-"""Checks of what files say, before other kernels rely on it: these loops have no bounds checks."""
+"""Checks of numbers from files, before other kernels rely on them without bounds checks."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
@@ -67,7 +67,7 @@ def segment_rows(
     """Return the first run whose rows cannot be right, or -1.
 
     The times of a run do not descend and are at most `lasts_ns` after the segment's base; codes are
-    at most `most_code` of the run, tags plus one at most `most_tag`. `rows` holds 8 bytes more than
+    at most `most_code` of the run, tags plus one at most `most_tag`. `rows` has 8 bytes more than
     the rows; `payload` is empty where payloads are in the rows. The index was checked before.
     """
     cdef Py_ssize_t run, first, count, runs = most_code.shape[0]

@@ -37,7 +37,7 @@ def check(path: Path) -> tuple[int, int]:
     for file, offset in loaded.damaged:
         raise InputError(
             str(file),
-            "is damaged; `meantime check --salvage` keeps what is before it",
+            "is damaged; `meantime check --salvage` recovers what is before it",
             offset=offset,
         )
     changes = sum(segment.head.changes for segment in loaded.segments)

@@ -22,14 +22,14 @@ _HELD: weakref.WeakSet[DirectoryLock] = weakref.WeakSet()
 
 
 class DirectoryLock:
-    """Holds a directory for one builder, until it is released, collected, or its process is gone.
+    """Locks a directory for one builder, until it is released or collected, or the process ends.
 
     Args:
         path: The directory.
         forked: Called in a child that is forked while the directory is locked by its parent.
 
     Raises:
-        OutputError: If another builder holds it, or the file cannot be written.
+        OutputError: If another builder has locked it, or the file cannot be written.
     """
 
     def __init__(self, path: Path, forked: Callable[[], None]) -> None:
@@ -70,7 +70,7 @@ class DirectoryLock:
             except BlockingIOError:
                 holder = os.pread(handle, 20, 0).strip()
                 if not last and holder == b"%d" % os.getpid():
-                    # one that nothing refers to any more holds it until it is collected
+                    # an unreferenced builder keeps its lock until it is collected
                     gc.collect()
                     continue
                 who = f"process {holder.decode()}" if holder.isdigit() else "another process"

@@ -42,9 +42,7 @@ def to_json(record: dict[str, Any]) -> bytes:
     try:
         return json.dumps(record, separators=(",", ":")).encode("ascii")
     except (TypeError, ValueError) as error:
-        raise HistoryError(
-            f"a history on disk keeps tags and facts as JSON, which this is not: {error}"
-        ) from None
+        raise HistoryError(f"a history on disk stores tags and facts as JSON: {error}") from None
 
 
 def checksummed_line(record: dict[str, Any]) -> bytes:
@@ -78,7 +76,7 @@ def read_lines(path: Path, *, salvage: bool = False) -> Lines:
                 raise InputError(
                     str(path),
                     f"line {number} is damaged: its checksum does not match;"
-                    " `meantime check --salvage` keeps what is before it",
+                    " `meantime check --salvage` recovers what is before it",
                     offset=position,
                 )
             try:
@@ -109,7 +107,7 @@ def parsed(text: bytes) -> dict[str, Any]:
 
 
 def number_in(record: dict[str, Any], name: str, least: int = 0, most: int = 2**63 - 1) -> int:
-    """Return an integer that a record holds.
+    """Return an integer of a record.
 
     Raises:
         ValueError: If it is missing, not an integer, or outside [least, most].

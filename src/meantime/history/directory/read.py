@@ -38,7 +38,7 @@ __all__ = ["FORMAT", "VERSION", "LoadedHistory", "fingerprint", "read_directory"
 
 FORMAT = "meantime history"
 VERSION = 1
-_SALVAGE = "`meantime check --salvage` keeps what is whole"
+_SALVAGE = "`meantime check --salvage` recovers the intact part"
 _SEGMENT_NAME = re.compile(r"\d{6,}(-late)?\.seg")
 # A tail has room for so many changes, or for twice as many as it ever had.
 _CAPACITY = 2**22
@@ -344,7 +344,7 @@ def _load_late(loaded: LoadedHistory, log: Path, entries: list[Entry]) -> None:
 
 
 def _check_changes(changes: Changes, limits: Limits) -> None:
-    """Raise `ValueError` unless a history can hold these changes."""
+    """Raise `ValueError` unless these changes are valid."""
     quark = changes.quark
     if not len(quark):
         return

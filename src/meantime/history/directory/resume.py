@@ -24,7 +24,7 @@ def open_writer(
 
     Args:
         path: The directory.
-        contents: What is to be written; receives what an unfinished history holds.
+        contents: What is to be written; receives the contents of an unfinished history.
         journal: Supplies the position to be saved; receives that of an unfinished history.
         resume: Resume the unfinished history in the directory, if there is one.
         reorder_ns: How late changes may come; such a history cannot be resumed.

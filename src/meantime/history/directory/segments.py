@@ -43,7 +43,7 @@ MOST_IN_MEMORY = 2**30
 _MAGIC = b"MTSEG\0\0\1"
 # Magic, the numbers of the head, its flags, two checksums; zeros; the checksum of all before it.
 _HEADER = Struct("<8s8qqII36xI")
-_ADVICE = "`meantime check --salvage` keeps what is whole"
+_ADVICE = "`meantime check --salvage` recovers the intact part"
 
 
 def segment_header(segment: Segment) -> bytes:

@@ -105,7 +105,7 @@ def _packed(table: SpanTable | Points) -> tuple[npt.NDArray[np.int64], bytes]:
 
 _INT32, _INT64 = (np.dtype(np.int32),), (np.dtype(np.int64),)
 _BYTES = (np.dtype(np.uint8),)
-# A lane takes as few bytes as the highest needs.
+# Lanes are stored in as few bytes as the highest needs.
 _LANE = tuple(np.dtype(kind) for kind in (np.uint8, np.uint16, np.uint32, np.int32))
 _TYPES: dict[str, tuple[np.dtype[Any], ...]] = {
     "points.time_ns": _INT64,
@@ -260,7 +260,7 @@ class _Columns:
         return np.zeros(len(self.get("points.time_ns")) if later else 0, _TYPES[name][0])
 
     def check(self, catalogue: Catalogue) -> None:
-        """Raise `InputError` unless the columns are what other code takes them for."""
+        """Raise `InputError` unless the columns satisfy what other code relies on."""
         for table, names in _ROWS.items():
             if len({len(self.get(name)) for name in names}) != 1:
                 raise self._wrong(f"{table}: columns of one table differ in length")
