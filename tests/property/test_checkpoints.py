@@ -178,6 +178,6 @@ def test_what_checkpoints_cannot_do_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="can be read again"):
         meantime.build(opened, Anything, keep="checkpoints")
     assert len(list(opened.batches)) == 1
-    with pytest.raises(ProviderError, match="takes no update_ongoing") as refused:
+    with pytest.raises(ProviderError, match="update_ongoing cannot be used") as refused:
         meantime.build(trace, Amending, keep="checkpoints")
     assert isinstance(refused.value.__cause__, HistoryError)

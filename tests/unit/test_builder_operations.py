@@ -455,7 +455,9 @@ def test_closing_says_what_was_put_off_in_vain_and_then_closes(builder: HistoryB
     builder.later(4, r, 1)
     builder.modify(2, q, "text")
 
-    with pytest.raises(StateTypeError, match=r"^later\(3, .*\): q has type str: it cannot be set to "):
+    with pytest.raises(
+        StateTypeError, match=r"^later\(3, .*\): q has type str: it cannot be set to "
+    ):
         builder.close(9)
 
     assert builder.close(9).state(r, 5).value == 1
