@@ -92,7 +92,7 @@ def test_the_first_value_fixes_the_type(first: str | float, second: str | float)
     builder.modify(1, quark, None)
     builder.modify(1, quark, first)
 
-    with pytest.raises(StateTypeError, match=r"a holds .*: it cannot be set to"):
+    with pytest.raises(StateTypeError, match=r"a has type .*: it cannot be set to"):
         builder.modify(2, quark, second)
     builder.modify(2, quark, None)
 
