@@ -17,9 +17,7 @@ from meantime.history.directory.open import is_history, open_history
 from meantime.provenance import provenance_of, staleness_reason
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from meantime.directory_build import Tell
+    from meantime.directory_build import Notify, ProgressCallback
     from meantime.history import History
     from meantime.providers import StateProvider
 
@@ -45,21 +43,21 @@ def cached_history(
     provider: StateProvider | None,
     *,
     lenient: bool = False,
-    tell: Tell | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    notify: Notify | None = None,
+    progress: ProgressCallback | None = None,
 ) -> History | None:
     """Return the cached history of a trace; it is built first if there is none, or a stale one.
 
     It is stale unless the version of the format, `READING_RULES`, the contents of the trace, and
-    the provider with its version are the same. Then `tell` is called with a sentence that gives the
-    reason. None is returned, and `tell` called, if the cache cannot be written.
+    the provider with its version are the same; `notify` is called with a sentence that gives the
+    reason. If the cache cannot be written, None is returned, and `notify` is called too.
 
     Raises:
         InputError: If the trace cannot be read.
         OutputError: If the finished history cannot be moved into the cache.
         ProviderError: If the provider fails.
     """
-    tell = tell or ignore
+    notify = notify or ignore
     provenance = provenance_of(trace, provider, lenient=lenient)
     path = _path_of(trace, provenance)
     history, reason = _open(path, provenance)
@@ -69,11 +67,11 @@ def cached_history(
         path.parent.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(prefix=".building-", dir=path.parent))
     except OSError as error:
-        tell(f"{trace}: not cached: {path.parent}: {error.strerror}")
+        notify(f"{trace}: not cached: {path.parent}: {error.strerror}")
         return None
     _remove_leftovers(path.parent)
     if reason:
-        tell(f"{trace}: rebuilding: {reason}")
+        notify(f"{trace}: rebuilding: {reason}")
     try:
         build_directory(
             trace,

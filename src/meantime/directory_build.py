@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from meantime.history import History
     from meantime.providers import StateProvider
 
-    Tell: TypeAlias = Callable[[str], None]
+    # Called with a sentence for the user.
+    Notify: TypeAlias = Callable[[str], None]
+    # Called with the bytes read and the bytes in all.
+    ProgressCallback: TypeAlias = Callable[[int, int], None]
 
 __all__ = ["build_directory", "ignore"]
 
@@ -33,8 +36,8 @@ def build_directory(
     provenance: dict[str, str],
     lenient: bool = False,
     resume: bool = False,
-    tell: Tell | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    notify: Notify | None = None,
+    progress: ProgressCallback | None = None,
 ) -> History:
     """Return the history of a trace, built in a directory; see `meantime.build`.
 
@@ -45,7 +48,7 @@ def build_directory(
         provenance: What the history is built from; it is stored with it.
         lenient: Count bad records as anomalies.
         resume: Resume an unfinished history in the directory.
-        tell: Called with a sentence about whether the build is resumed.
+        notify: Called with a sentence about whether the build is resumed.
         progress: Called with the bytes read and the bytes in all.
 
     Raises:
@@ -55,9 +58,9 @@ def build_directory(
     """
     if resume and is_history(path):
         try:
-            builder = _resumed(path, provenance, provider, tell or ignore)
+            builder = _resumed(path, provenance, provider, notify or ignore)
         except HistoryClosedError:
-            return _finished(path, provenance, tell or ignore)
+            return _finished(path, provenance, notify or ignore)
     else:
         builder = HistoryBuilder(path)
     builder.contents.catalogue.set_metadata("provenance", provenance)
@@ -80,7 +83,7 @@ def build_directory(
 
 
 def _resumed(
-    path: Path, provenance: dict[str, str], provider: StateProvider | None, tell: Tell
+    path: Path, provenance: dict[str, str], provider: StateProvider | None, notify: Notify
 ) -> HistoryBuilder:
     """Return a builder that resumes an unfinished history, or a new one if that cannot be done.
 
@@ -95,14 +98,14 @@ def _resumed(
             "the provider has no save()" if forgets else "its input has no position to resume from"
         )
     if reason is None:
-        tell(f"{path}: resuming the unfinished build")
+        notify(f"{path}: resuming the unfinished build")
         return builder
-    tell(f"{path}: the build was not finished; rebuilding: {reason}")
+    notify(f"{path}: the build was not finished; rebuilding: {reason}")
     shutil.rmtree(path)
     return HistoryBuilder(path)
 
 
-def _finished(path: Path, provenance: dict[str, str], tell: Tell) -> History:
+def _finished(path: Path, provenance: dict[str, str], notify: Notify) -> History:
     """Return a finished history with the same provenance.
 
     Raises:
@@ -111,7 +114,7 @@ def _finished(path: Path, provenance: dict[str, str], tell: Tell) -> History:
     history = open_history(path)
     if (reason := staleness_reason(history.provenance, provenance)) is not None:
         raise OutputError(f"{path}: exists, and was built from something else: {reason}")
-    tell(f"{path}: the build was already finished")
+    notify(f"{path}: the build was already finished")
     # A build that was killed just after it finished left its logs.
     for log in path.glob("*.log"):
         log.unlink()

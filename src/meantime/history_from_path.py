@@ -20,10 +20,9 @@ from meantime.providers.loading import provider_of
 from meantime.readers import open_trace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from os import PathLike
 
-    from meantime.directory_build import Tell
+    from meantime.directory_build import Notify, ProgressCallback
     from meantime.history import History
     from meantime.providers.loading import ProviderLike
 
@@ -37,8 +36,8 @@ def open_history(
     cache: bool = False,
     lenient: bool = False,
     until_ns: int | None = None,
-    tell: Tell | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    notify: Notify | None = None,
+    progress: ProgressCallback | None = None,
 ) -> History:
     """Return the history in a directory, or the history of a trace in any format.
 
@@ -50,7 +49,7 @@ def open_history(
         lenient: Skip records that cannot be read and count them as anomalies, instead of raising at
             the first.
         until_ns: Skip what is later, in formats that allow it; not with `cache`.
-        tell: Called with a sentence that gives the reason when a cached history is rebuilt.
+        notify: Called with a sentence that gives the reason when a cached history is rebuilt.
         progress: Called with the bytes read and the bytes in all.
 
     Raises:
@@ -71,7 +70,7 @@ def open_history(
         )
     chosen = provider_of(provider)
     if cache and can_be_read_again(path):
-        cached = cached_history(path, chosen, lenient=lenient, tell=tell, progress=progress)
+        cached = cached_history(path, chosen, lenient=lenient, notify=notify, progress=progress)
         if cached is not None:
             return cached
     trace = open_trace(

@@ -20,7 +20,7 @@ from meantime.trace import Trace
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from meantime.directory_build import Tell
+    from meantime.directory_build import Notify, ProgressCallback
     from meantime.events import Event
     from meantime.history import History
     from meantime.providers.loading import ProviderLike
@@ -38,8 +38,8 @@ def build(
     keep: Keep = "everything",
     lenient: bool = False,
     resume: bool = False,
-    tell: Tell | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    notify: Notify | None = None,
+    progress: ProgressCallback | None = None,
 ) -> History:
     """Return the history of a trace, with the states that a provider derives from its events.
 
@@ -54,7 +54,7 @@ def build(
             the first.
         resume: Resume an unfinished history in the directory if possible. The result is the same,
             byte for byte, as that of a build that was not interrupted.
-        tell: Called with a sentence about whether the build is resumed, and why not.
+        notify: Called with a sentence about whether the build is resumed, and why not.
         progress: Called with the bytes read and the bytes in all.
 
     Raises:
@@ -84,7 +84,7 @@ def build(
             provenance=provenance,
             lenient=lenient,
             resume=resume,
-            tell=tell,
+            notify=notify,
             progress=progress,
         )
     builder = HistoryBuilder(keep=keep)

@@ -59,7 +59,7 @@ def toml(tmp_path: Path) -> Path:
 
 def opened(trace: Path, provider: Any = Names, **options: Any) -> tuple[list[Any], list[str]]:
     said: list[str] = []
-    history = meantime.open(trace, provider=provider, cache=True, tell=said.append, **options)
+    history = meantime.open(trace, provider=provider, cache=True, notify=said.append, **options)
     return [interval.value for interval in history.iterate(history.quark("State"), 1)], said
 
 
@@ -167,7 +167,7 @@ def test_a_history_that_a_user_built_is_not_stale_by_other_rules(
     monkeypatch.setattr("meantime.cache.READING_RULES", READING_RULES + 1)
     said: list[str] = []
 
-    again = meantime.build(trace, Names, path, resume=True, tell=said.append)
+    again = meantime.build(trace, Names, path, resume=True, notify=said.append)
 
     assert said == [f"{path}: the build was already finished"]
     assert again.provenance == meantime.open(path).provenance == built.provenance

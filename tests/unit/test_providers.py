@@ -377,7 +377,7 @@ def test_a_build_that_was_killed_goes_on_to_the_same_bytes(
             meantime.build(trace, dying, killed)
         said: list[str] = []
 
-        meantime.build(trace, Files, killed, resume=True, tell=said.append)
+        meantime.build(trace, Files, killed, resume=True, notify=said.append)
 
         assert said == [f"{killed}: resuming the unfinished build"]
         assert contents(killed) == contents(whole)
@@ -413,7 +413,7 @@ def test_a_build_that_cannot_go_on_begins_anew_and_says_why(
     change(trace)
     said: list[str] = []
 
-    meantime.build(trace, Forgetful, path, resume=True, tell=said.append)
+    meantime.build(trace, Forgetful, path, resume=True, notify=said.append)
 
     assert said == [f"{path}: the build was not finished; rebuilding: {reason}"]
     assert picture(open_history(path)) == picture(meantime.build(trace, Forgetful))
@@ -465,7 +465,7 @@ def test_a_finished_history_is_gone_on_with_only_by_the_same(tmp_path: Path) -> 
     meantime.build(trace, Files, path)
     said: list[str] = []
 
-    again = meantime.build(trace, Files, path, resume=True, tell=said.append)
+    again = meantime.build(trace, Files, path, resume=True, notify=said.append)
 
     assert said == [f"{path}: the build was already finished"]
     assert again.built
@@ -518,7 +518,7 @@ def test_an_input_without_positions_goes_on_in_its_first_batch_alone(
         meantime.build(trace, dying, path)
     told: list[str] = []
 
-    history = meantime.build(trace, Files, path, resume=True, tell=told.append)
+    history = meantime.build(trace, Files, path, resume=True, notify=told.append)
 
     assert picture(history) == picture(meantime.build(trace, Files))
     assert said in told[0]

@@ -57,6 +57,6 @@ def keep_history(trace: str, output: str, *, provider: str | None, lenient: bool
             path,
             lenient=lenient,
             resume=True,
-            tell=notify,
+            notify=notify,
             progress=progress,
         )

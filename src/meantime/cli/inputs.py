@@ -44,13 +44,13 @@ def load(
             cache=provider is not None,
             lenient=lenient,
             until_ns=until_ns,
-            tell=notify,
+            notify=notify,
             progress=progress,
         )
 
 
 def notify(sentence: str) -> None:
-    """Print on standard error whether a history was reused or rebuilt."""
+    """Print a sentence on standard error."""
     click.echo(sentence, err=True)
 
 
