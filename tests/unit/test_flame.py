@@ -182,7 +182,7 @@ def test_a_range_is_cut_out(capsys: pytest.CaptureFixture[str], tmp_path: Path, 
     ("words", "status", "message"),
     [
         (["-o", "x.png"], 2, "must end in one of .svg"),
-        (["-o", "x.txt", "--chart"], 2, "a flame chart is .svg or .html"),
+        (["-o", "x.txt", "--chart"], 2, "a flame chart is written as .svg or .html"),
         (["-o", "x.svg", "--from", "9us", "--to", "3us"], 1, "is empty"),
         ([], 2, "output"),
     ],
@@ -257,7 +257,7 @@ def test_two_ranges_are_compared_from_the_command_line(
     [
         (["-o", "x.svg", "--elided"], "elided needs against"),
         (["-o", "x.svg", "--against", "1us"], "write two times"),
-        (["-o", "x.json", "--against", "1us..2us"], "or add --elided"),
+        (["-o", "x.json", "--against", "1us..2us"], "--elided allows .json"),
         (["-o", "x.svg", "--against", "1us..2us", "--chart"], "leave out chart"),
         (["-o", "x.svg", "--against", "2us..1us"], "is empty"),
     ],

@@ -158,7 +158,7 @@ def test_samples_of_several_events_are_kept_apart(
     assert apart == {"x": [[0, 0, 1]], "y": [[0, 0, 1], [0, 25, 1]]}
     assert chosen == {"a": [[0, 0, 1], [0, 25, 1]]}
     assert status == 1
-    assert "several events; choose with --event: y (2), x (1)" in capsys.readouterr().err
+    assert "several events; choose one with --event: y (2), x (1)" in capsys.readouterr().err
 
 
 def test_inputs_add_up_and_say_how_many_there_are(
@@ -417,7 +417,7 @@ def test_a_band_holds_the_samples_at_its_offsets_and_no_others(tmp_path: Path) -
     assert found.name.to_list() == ["a", "c"]
     around = samples_in_band(samples, (280_000_000, 250_000_000), S)
     assert around.name.to_list() == ["b", "d"]
-    with pytest.raises(UsageError, match="no part"):
+    with pytest.raises(UsageError, match="not within a period"):
         samples_in_band(samples, (0, 2 * S), S)
 
 
@@ -472,7 +472,7 @@ def test_thousands_of_names_are_drawn_in_little_memory() -> None:
 
     assert image.shape == (10, 30, 3)
     assert peak < 20_000_000
-    assert "2,976 more names are drawn and not listed." in figure.notes
+    assert "2,976 more names are drawn but not listed." in figure.notes
 
 
 def test_the_note_says_how_many_samples_a_cell_can_have(root: Path) -> None:

@@ -110,7 +110,7 @@ def test_maps_of_different_cells_do_not_add() -> None:
 
 
 def test_a_map_by_name_does_not_add_to_one_without_names() -> None:
-    with pytest.raises(UsageError, match="taken apart"):
+    with pytest.raises(UsageError, match="grouped by name"):
         mapped(SECONDS) + mapped(SECONDS, names=True)
 
 

@@ -554,7 +554,7 @@ def test_a_history_is_not_built_of_a_history(tmp_path: Path) -> None:
         meantime.build(path, Files, tmp_path / "y.mth")
     done = CliRunner().invoke(cli, ["build", str(trace), "-o", str(tmp_path / "no" / "y.mth")])
     assert isinstance(done.exception, OutputError)
-    assert "there is no directory" in str(done.exception)
+    assert "does not exist" in str(done.exception)
     assert not (tmp_path / "no").exists()
 
 

@@ -163,7 +163,7 @@ def test_an_offset_given_by_hand_overrides_the_clocks() -> None:
     ("options", "message"),
     [
         (StatemapOptions(begin_ns=5, end_ns=4), "begin offset must be less than end offset"),
-        (StatemapOptions(begin_ns=-(2**62), end_ns=2**62), "longer than the 292 years"),
+        (StatemapOptions(begin_ns=-(2**62), end_ns=2**62), "longer than 292 years"),
     ],
 )
 def test_what_cannot_be_asked_for_is_a_usage_error(options: StatemapOptions, message: str) -> None:
