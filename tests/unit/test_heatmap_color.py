@@ -131,7 +131,9 @@ def test_an_empty_cell_has_the_palettes_colour_for_empty(name: str) -> None:
 
 
 def test_an_unknown_palette_is_refused_with_those_there_are() -> None:
-    with pytest.raises(UsageError, match="unknown palette 'jet'; choose one of: even, cloud-analytics"):
+    with pytest.raises(
+        UsageError, match="unknown palette 'jet'; choose one of: even, cloud-analytics"
+    ):
         palette("jet", Scale.of("rank", []))
 
 
