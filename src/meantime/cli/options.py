@@ -36,7 +36,7 @@ class Once(click.Option):
 
 
 def once(*names: str, **attributes: Any) -> Callable[[F], F]:
-    """Return a decorator for an option that takes one value, once."""
+    """Return a decorator for an option with one value that may be given only once."""
     return click.option(*names, cls=Once, **attributes)
 
 

@@ -19,7 +19,7 @@ PATIENCE_S = 0.5
 
 @contextmanager
 def progress_bar(what: str) -> Iterator[Callable[[int, int], None] | None]:
-    """Yield a function that takes bytes done and bytes in all; None if nobody is watching."""
+    """Yield a function that takes bytes done and bytes in all; None without a terminal."""
     if not sys.stderr.isatty():
         yield None
         return

@@ -1,4 +1,4 @@
-"""What `meantime record` says at its end: where the time went, and which command shows it."""
+"""The summary at the end of `meantime record`: times, and commands that show more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables and facts for people: aligned, coloured on a terminal, whole lines in a pipe."""
+"""Tables and facts as text: aligned, coloured on a terminal, whole lines in a pipe."""
 
 from __future__ import annotations
 

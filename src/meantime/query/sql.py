@@ -99,7 +99,7 @@ def answer(history: History, statement: str) -> Iterator[Answer]:
 
 
 def tables(history: History) -> dict[str, Tabular]:
-    """Return the tables that a statement can name: columns as DuckDB and others take them."""
+    """Return the tables that a statement can name: columns in a form that DuckDB reads."""
     every = np.arange(len(history.attributes), dtype=np.int32)
     known: dict[str, Tabular] = {
         "attributes": _attributes(history, every),

@@ -145,7 +145,7 @@ def state_statistics(
 
 
 def _codes(value: Values, table: dict[str, int]) -> Int64s:
-    """Return where the states of a batch stand in a table, to which new ones are added."""
+    """Return the indices of the states of a batch in a table, to which new ones are added."""
     column = named(value)
     code_of = np.full(len(column.names) + 1, -1, np.int64)
     for code in np.unique(column.codes[column.codes >= 0]).tolist():
@@ -167,7 +167,7 @@ def _clipped(
 
 
 def _pairs(batch: Intervals, codes: Int64s) -> dict[tuple[int, int], int]:
-    """Count which code follows which. A batch holds all intervals of its quarks."""
+    """Count the transitions between codes. A batch contains all intervals of its quarks."""
     before, after = codes[:-1], codes[1:]
     follows = (batch.quark[:-1] == batch.quark[1:]) & (before >= 0) & (after >= 0)
     packed, counts = np.unique(before[follows] << 32 | after[follows], return_counts=True)
@@ -209,5 +209,5 @@ def _row(key: str, entity: str | None, lengths: Int64s, whole_ns: int) -> Statis
 
 
 def _rank(count: int, percent: int) -> int:
-    """Return where the nearest-rank quantile stands: the ceil(q n)-th smallest, from 0."""
+    """Return the rank of the nearest-rank quantile: the ceil(q n)-th smallest, from 0."""
     return max(0, -(-count * percent // 100) - 1)

@@ -39,7 +39,7 @@ class Thread(NamedTuple):
 
 
 def numbered(text: str) -> int | str:
-    """Return a number if the text is one as a program would print it, else the text.
+    """Return a number if the text is one as a program would print it, otherwise the text.
 
     >>> numbered("7"), numbered("-1"), numbered("07"), numbered("GPU")
     (7, -1, '07', 'GPU')
@@ -51,7 +51,7 @@ def numbered(text: str) -> int | str:
 
 
 def thread_of(history: History, quark: int) -> Thread:
-    """Return whose spans stand at this attribute."""
+    """Return the thread whose spans are at this attribute."""
     path = history.attributes.path(quark)
     if len(path) >= 4 and (pid := process_id(path)) is not None:
         process = history.find(*process_path(pid))

@@ -1,4 +1,4 @@
-"""The call tree of a part of a history, of its spans or else its samples; functions by weight."""
+"""The call tree of a part of a history, from its spans or samples; functions by weight."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def call_tree(
 def sample_unit(samples: SampleTable) -> str:
     """Return what the weights of samples count: `ns`, or the names of their events."""
     events = set(samples.event.to_list())
-    # perf writes how precise it was asked to be after the event: cpu-clock:ppp
+    # perf appends the requested precision to the event: cpu-clock:ppp
     in_time = {str(event).partition(":")[0] for event in events} <= _IN_TIME
     return "ns" if in_time else "/".join(sorted(map(str, events)))
 

@@ -1,4 +1,4 @@
-"""Time axes: where the ticks are and what they say, in integers."""
+"""Time axes: positions and labels of ticks, in integers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MOST_DIGITS = 7
 
 
 class Tick(NamedTuple):
-    """A place on a time axis and its label; the first may say what the others count from."""
+    """A position on a time axis and its label; the first may contain the base of the others."""
 
     time_ns: int
     label: str
@@ -62,7 +62,7 @@ def ticks(start_ns: int, end_ns: int, most: int) -> tuple[str, list[Tick]]:
 def wall_ticks(start_ns: int, end_ns: int, most: int) -> list[Tick]:
     """Return at most `most` + 1 round ticks in [start_ns, end_ns], times since 1970 in UTC.
 
-    The first says the date, as does each where they are days.
+    The first contains the date, as does each if they are days.
 
     >>> hour = 3600 * 10**9
     >>> [mark.label for mark in wall_ticks(470_000 * hour, 470_002 * hour, 4)]

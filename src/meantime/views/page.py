@@ -1,4 +1,4 @@
-"""The page that every picture stands in: one SVG file with its data, its script and its look.
+"""The page around every picture: one SVG file with its data, its script and its look.
 
 Where nothing runs scripts (an image tag, a converter), the file is the picture. In a browser the
 script at its head takes the data and puts a page in the picture's place.
@@ -123,7 +123,7 @@ def _pieces(block: bytes) -> Iterable[bytes]:
 
 
 def header(title: str, subtitle: str) -> str:
-    """Return the head of a picture, which takes its uppermost 64 pixels."""
+    """Return the head of a picture, its uppermost 64 pixels."""
     return element(
         "text",
         {"class": "ink", "x": MARGIN_PX, "y": 34, "font-size": 17, "font-weight": "600"},

@@ -55,7 +55,7 @@ class Picture:
             raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from None
 
     def _repr_html_(self) -> str:
-        # a document of its own, since a notebook runs no script that stands in its output
+        # a separate document, since a notebook does not run scripts in its output
         file = b64encode(b"".join(self.render("svg"))).decode()
         return (
             f'<iframe src="data:image/svg+xml;base64,{file}"'

@@ -44,7 +44,7 @@ def _picture(match: re.Match[str]) -> str:
 
 
 def escape(text: str) -> str:
-    """Return a text as it stands in XML, in an element or in an attribute with either quotes.
+    """Return a text escaped for XML, in an element or in an attribute with either quotes.
 
     >>> escape('Vec<u8> & "x"')
     'Vec&lt;u8&gt; &amp; &quot;x&quot;'

@@ -56,7 +56,7 @@ def merge_cells(parts: Sequence[Cells | None]) -> Cells:
 
 
 class CellsBuilder:
-    """Gathers what falls into each cell of a fold, for each key or for all together.
+    """Counts times and intervals in the cells of a fold, for each key or in total.
 
     A time far from all others costs its own cell only. Values are exact integers; intervals are
     half-open, and each adds to every cell it touches the nanoseconds it has in it.

@@ -117,7 +117,7 @@ def _periods(name: str, numbers: Int64s, sight: Sight) -> list[Finding]:
 
 
 def _rounded(ns: int, error_ns: float) -> int:
-    """Return the roundest time that is as near as it can be known.
+    """Return the roundest time within the error.
 
     >>> _rounded(1_099_700_000, 400_000), _rounded(2_582_400_000, 900_000)
     (1100000000, 2580000000)
@@ -154,7 +154,7 @@ def _stripes(found: OffsetMap, name: str, numbers: Int64s, cells: int, shift: in
 
 
 def _gaps(found: OffsetMap) -> list[Finding]:
-    """Find columns that were recorded whole and in which nothing happened, nor was lost."""
+    """Find columns that were recorded completely, without events and without losses."""
     rows = found.fold.rows
     busy = np.unique(found.total.number // rows)
     findings = []

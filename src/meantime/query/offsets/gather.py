@@ -1,4 +1,4 @@
-"""What of a history falls into the cells of a fold: its samples, spans, states or points."""
+"""The samples, spans, states or points of a history, counted in the cells of a fold."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _VALUES: dict[Kind, tuple[Value, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What of a history is mapped, and what it is taken apart by.
+    """What of a history is mapped, and how it is grouped.
 
     Attributes:
         value: What a cell counts; None is samples, or the nanoseconds of spans and states.
@@ -174,14 +174,14 @@ def offset_map(
 
 
 def _entities(history: History, kind: Kind) -> int:
-    """Return how many things can be busy at a time; samples do not say it."""
+    """Return how many things can be busy at a time; unknown for samples."""
     if kind == "states":
         return len(state_quarks(history))
     return len(history.spans().threads) if kind == "spans" else 1
 
 
 class _Gathering:
-    """Reads rows from a history; `names` grows to what their keys stand for."""
+    """Reads rows from a history; `names` gets the names of their keys."""
 
     def __init__(self, history: History, choice: Choice, window: Range, source: str) -> None:
         self._history = history

@@ -1,4 +1,4 @@
-"""Maps: what each cell of a fold holds, altogether and by name, and how maps add and refold."""
+"""Maps: the values of the cells of a fold, in total and by name; adding and refolding them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class OffsetMap:
-    """What each cell of a fold holds. Maps of one fold add up, cell by cell.
+    """The values of the cells of a fold. Maps of one fold add up, cell by cell.
 
     Attributes:
         fold: The cells.
@@ -82,7 +82,7 @@ class OffsetMap:
         sources: Sequence[Source] = (),
         anomalies: Anomalies | None = None,
     ) -> OffsetMap:
-        """Return the map of what a builder gathered; `names` are what its keys stand for."""
+        """Return the map of what a builder gathered; `names` are the names of its keys."""
         cells = builder.build()
         by: dict[str, list[Cells]] = {}
         for key in cells if names is not None else ():
@@ -109,7 +109,7 @@ class OffsetMap:
 
     @property
     def columns(self) -> tuple[int, int]:
-        """The first and the last column that were recorded or hold something; (0, -1) if none."""
+        """The first and the last column that were recorded or are not empty; (0, -1) if none."""
         numbers = self.total.number
         found = [int(edge) // self.fold.rows for edge in (*numbers[:1], *numbers[-1:])]
         for start_ns, end_ns in self.recorded:

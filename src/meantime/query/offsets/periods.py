@@ -1,4 +1,4 @@
-"""How often a name runs: the period whose harmonics stand out in which cells are busy.
+"""How often a name runs: the period whose harmonics are strongest in its busy cells.
 
 Only whether a cell is busy counts, not how much is in it. Sampling gets in the way twice: cells
 narrower than the sampling interval are empty now and then whatever runs, which repeats as often as
@@ -208,7 +208,7 @@ def _strength(places: Float64s, period: float, harmonics: int = _HARMONICS) -> f
 
 
 def _are_unlike(places: Float64s, period: float, classes: int) -> bool:
-    """Return whether every n-th cycle holds far more than another, and not by chance (F)."""
+    """Return whether every n-th cycle has significantly more than the others (F-test)."""
     cycle = np.floor((places - _start(places, period)) / period).astype(np.int64)
     counts = np.bincount(cycle - cycle[0])
     whole = counts[: len(counts) // classes * classes].reshape(-1, classes)

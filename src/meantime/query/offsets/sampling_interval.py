@@ -42,7 +42,7 @@ def interval_ns(
     Args:
         time_ns: When each sample was taken.
         place: Where: on which CPU, or in which thread.
-        weight: How much each stands for.
+        weight: The weight of each.
         events: What was counted.
         threads: Of which thread each is: what is taken of only one may keep time itself.
     """
@@ -67,7 +67,7 @@ def _is_tracepoint(event: str) -> bool:
 
 
 def _mostly(time_ns: Int64s, place: Int32s) -> int | None:
-    """Return by how much most neighbours of one place are apart, to two parts in a hundred."""
+    """Return the most frequent distance of neighbours with one key, within two percent."""
     order = np.lexsort((time_ns, place))
     steps = np.diff(time_ns[order])[np.diff(place[order]) == 0]
     steps = steps[(steps > 0) & (steps <= _LONGEST_NS)]

@@ -1,4 +1,4 @@
-"""Histories in the formats of others: each module writes one, and counts what it cannot hold.
+"""Histories in other formats: each module writes one, and counts what it cannot represent.
 
 Installed packages add formats by entry points of the group `meantime.views`.
 """
@@ -23,10 +23,10 @@ class Target(NamedTuple):
     """A format that can be written.
 
     Attributes:
-        suffix: What its files' names end in.
+        suffix: The suffix of its files.
         module: Where it is written, below this package.
         version: Which version of the format, where there are several.
-        knows_states: Whether it holds states as such; else they become spans.
+        knows_states: Whether it has states; otherwise they become spans.
     """
 
     suffix: str
@@ -53,19 +53,19 @@ class Writer(Protocol):
     The entry point's name is that of the format.
 
     Attributes:
-        SUFFIX: What the names of its files end in.
+        SUFFIX: The suffix of its files.
     """
 
     SUFFIX: str
 
     def write(self, history: History, lost: Counter[str]) -> Iterator[bytes]:
-        """Yield the file of a history, and count in `lost` what it cannot hold, by what it is."""
+        """Yield the file of a history, and count in `lost` what it cannot represent, by kind."""
 
 
 def added() -> dict[str, Writer]:
     """Return what installed packages add to `TARGETS`, by the format's name.
 
-    What has the name of a format that is there already is skipped, with a warning.
+    An addition with the name of another format is skipped, with a warning.
     """
     found: dict[str, Writer] = {}
     for addition in additions(VIEWS, _is_writer):
@@ -114,7 +114,7 @@ def export(history: History, target: str, lost: Counter[str]) -> Iterator[bytes]
     Args:
         history: What is written.
         target: The format's name.
-        lost: Counts what the format cannot hold, by what it is; final when all was yielded.
+        lost: Counts what the format cannot represent, by kind; final when all was yielded.
     """
     if target not in TARGETS:
         return added()[target].write(history, lost)

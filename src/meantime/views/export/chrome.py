@@ -1,4 +1,4 @@
-"""Chrome Trace Event JSON, an event a line, with all that a history holds of a span trace.
+"""Chrome Trace Event JSON, one event per line, with everything in a history of a span trace.
 
 Threads whose spans are known by their begins and ends have B and E events, others X.
 """
@@ -28,7 +28,7 @@ __all__ = ["write"]
 
 _LINES_AT_ONCE = 2**12
 _EARLIEST_NS = -(2**63)
-# The facts that are written otherwise, or stand for what is.
+# The facts that are written elsewhere, or describe the written file.
 _WRITTEN = {
     *("displayTimeUnit", "traceName", "baseTimeNanoseconds"),
     *("traceEvents", "samples", "stackFrames"),

@@ -1,4 +1,4 @@
-"""Folded stacks, as flame graph scripts take them: a line per stack with what it weighs itself."""
+"""Folded stacks, as flame graph scripts read them: a line per stack with its own weight."""
 
 from __future__ import annotations
 

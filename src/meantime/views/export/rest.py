@@ -1,4 +1,4 @@
-"""What of a history a format does not hold, counted."""
+"""Counts of what a format cannot represent of a history."""
 
 from __future__ import annotations
 
@@ -38,6 +38,6 @@ _COUNTS: dict[str, Callable[[History], int]] = {
 
 
 def count_rest(history: History, lost: Counter[str], *what: str) -> None:
-    """Count these, of which the names are what is said of them."""
+    """Add these counts, by their descriptions."""
     for name in what:
         lost[name] += _COUNTS[name](history)

@@ -61,7 +61,7 @@ def write(history: History, lost: Counter[str], *, version: int) -> Iterator[byt
 
 
 class _Ids:
-    """Numbers for processes and threads: their own where those fit, else ones not used."""
+    """Numbers for processes and threads: their own if those fit, otherwise unused ones."""
 
     def __init__(self, history: History, lost: Counter[str]) -> None:
         self._history = history

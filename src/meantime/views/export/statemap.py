@@ -28,7 +28,7 @@ __all__ = ["drawn_quarks", "write"]
 
 _NS_PER_S = 10**9
 _LINES_AT_ONCE = 2**14
-# What other payloads than a tag's definition are known by.
+# Members that distinguish other payloads from the definition of a tag.
 _TAKEN = {
     *("time", "entity", "state", "tag", "event", "target", "description", "value"),
     *("start", "title", "host", "entityKind", "states"),
@@ -198,7 +198,7 @@ class _Tags:
         return self._texts[tag, state]
 
     def define(self, tag: int, state: int) -> Iterator[dict[str, Any]]:
-        """Yield the definition of a tag that is used for the first time, if it says anything."""
+        """Yield the definition of a tag that is used for the first time, if it has fields."""
         if (tag, state) in self._texts:
             return
         fields = self._tags[tag]

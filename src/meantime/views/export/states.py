@@ -1,4 +1,4 @@
-"""States as spans, for formats that know no states: each attribute of a state lane is a thread."""
+"""States as spans, for formats without states: each attribute of a state lane is a thread."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["with_states_as_spans"]
 
 
 def with_states_as_spans(history: History, lost: Counter[str]) -> History:
-    """Return a history whose states are spans too, with what their tags say as arguments."""
+    """Return a history whose states are spans too, with the fields of their tags as arguments."""
     quarks = state_quarks(history)
     quarks = quarks[history.has_values(quarks)]
     if not len(quarks):
@@ -36,7 +36,7 @@ def with_states_as_spans(history: History, lost: Counter[str]) -> History:
 
 
 class _WithSpans:
-    """A history with other spans; all else is its own."""
+    """A history with other spans."""
 
     def __init__(self, history: History, spans: SpanTable) -> None:
         self._history = history
@@ -101,7 +101,7 @@ def _spans(history: History, quarks: Int32s) -> SpanTable:
 def _tag_places(
     history: History, text: ArgumentText
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
-    """Put what each tag says into the text, and return where; the last is that of no tag."""
+    """Add the fields of each tag to the text, and return their offsets; the last is for no tag."""
     arguments = [json.dumps(dict(fields), default=str).encode() for fields in history.tags]
     offset = [text.add(fields) for fields in arguments]
     return (

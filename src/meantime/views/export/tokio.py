@@ -139,7 +139,7 @@ def _meaning(kind: _Kind, state: str) -> str | None:
 
 
 def _site(history: History, tag: int | None) -> dict[str, str]:
-    """Return where a task was spawned, if that is what the tag says."""
+    """Return where a task was spawned, if the tag has this field."""
     fields = history.tags[tag] if tag is not None and tag >= 0 else {}
     if "coroutine" not in fields or "location" not in fields:
         return {}

@@ -51,6 +51,6 @@ def walk(spans: SpanTable, rows: list[int]) -> Iterator[Step]:
 
 
 def is_structured(spans: SpanTable, thread: int) -> bool:
-    """Return whether all spans of a thread are known to be nested as they began and ended."""
+    """Return whether all spans of a thread are nested in the order of their begins and ends."""
     flags = spans.flags[int(spans.offsets[thread]) : int(spans.offsets[thread + 1])]
     return bool(np.all(flags & np.uint8(SpanFlag.STRUCTURED)))

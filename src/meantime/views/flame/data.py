@@ -45,7 +45,7 @@ class Flame:
         start: int64, where each box begins, from the left edge.
         length: int64, how wide it is.
         own: int64, how much of that is in no box on it.
-        count: int64, how many calls or samples it stands for.
+        count: int64, its number of calls or samples.
         row: int32, from the top of its panel.
         frame: int32, index into `frames`.
         frames: The names.
@@ -118,7 +118,7 @@ def graph(tree: CallTree, *, title: str, unit: str) -> Flame:
 
 
 def compared(both: Difference, *, title: str, unit: str) -> Flame:
-    """Return the flame graph of two trees, a box as wide as it took in both together.
+    """Return the flame graph of two trees, in which the width of a box is the sum of both.
 
     >>> from meantime.testing import history_from_samples
     >>> from meantime.query.stacks import difference, sample_tree
@@ -199,7 +199,7 @@ def _drawn(tree: CallTree, order: Int64s) -> Int64s:
 
 
 def _widest(length: Int64s) -> Int64s:
-    """Return the places of the widest, as many as are drawn, in order."""
+    """Return the indices of the widest, as many as are drawn, in order."""
     if len(length) <= MOST_BOXES:
         return np.arange(len(length))
     chosen = np.argpartition(-length, MOST_BOXES)[:MOST_BOXES]

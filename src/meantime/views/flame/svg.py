@@ -140,7 +140,7 @@ def _change(flame: Flame, box: int) -> str:
 
 
 def _changes(flame: Flame) -> list[list[str]]:
-    """Return the colour of each box and what its tooltip says; none without a comparison."""
+    """Return the colour and the tooltip of each box; none without a comparison."""
     if flame.before is None:
         return []
     return [

@@ -1,1 +1,1 @@
-"""Subsecond-offset heat maps: what each cell of a fold holds, drawn."""
+"""Subsecond-offset heat maps: drawings of the cells of a fold."""

@@ -1,4 +1,4 @@
-"""A heat map's picture, before it is PNG or SVG: what stands where, in pixels."""
+"""The layout of a heat map's picture, in pixels, for PNG and SVG."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Figure:
         offsets: Ticks at the left, as (y, label).
         entries: The legend.
         key: Some values, ascending, and the colours they have in the map selected first.
-        notes: What else is to be known.
+        notes: Further lines below the legend.
     """
 
     title: str
@@ -217,7 +217,7 @@ def _notes(found: OffsetMap, selection: Selection, drawn: Sequence[Layer], grid:
 
 
 def facts(found: OffsetMap) -> list[str]:
-    """Return lines that say how a map was sampled, and how many sources are in it, if several."""
+    """Return lines about the sampling of a map, and the number of its sources, if several."""
     lines = []
     intervals = {source.interval_ns for source in found.sources}
     interval_ns = intervals.pop() if len(intervals) == 1 else None

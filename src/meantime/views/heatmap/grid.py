@@ -1,4 +1,4 @@
-"""The cells that a picture has room for: which columns it shows, and what each of them holds."""
+"""The cells of a picture: which columns it shows, and their values."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Grid", "paint"]
 
-# A stretch of empty columns longer than this is drawn as a break, where the picture would else be
-# mostly empty.
+# A stretch of empty columns longer than this is drawn as a break, if the picture would otherwise
+# be mostly empty.
 _GAP_COLUMNS = 60
 _BREAK_COLUMNS = 3
 
@@ -73,7 +73,7 @@ class Grid:
         return self.places[-1]
 
     def values(self, cells: Cells) -> Int64s:
-        """Return what each cell drawn holds, int64, columns x rows."""
+        """Return the value of each cell drawn, int64, columns x rows."""
         rows = self.fold.rows
         grid = np.zeros(self.width * rows, np.int64)
         for (first, count), place in zip(self.runs, self.places, strict=False):
@@ -88,7 +88,7 @@ class Grid:
         return grid.reshape(-1, rows)
 
     def busy(self, cells: Cells) -> tuple[Int64s, Int64s]:
-        """Return which cells drawn are not zero, as column * rows + row, and what they hold."""
+        """Return which cells drawn are not zero, as column * rows + row, and their values."""
         values = self.values(cells).ravel()
         at = np.flatnonzero(values)
         return at, values[at]

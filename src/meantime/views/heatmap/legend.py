@@ -1,4 +1,4 @@
-"""What stands beside a heat map: the names with their colours, and what a colour means."""
+"""The legend of a heat map: names with their colours, and values with theirs."""
 
 from __future__ import annotations
 

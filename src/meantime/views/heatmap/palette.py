@@ -42,10 +42,10 @@ class Palette(Protocol):
 
     @property
     def by_place(self) -> bool:
-        """Whether colours go to maps by their place among those drawn, not to what is selected."""
+        """Whether colours go to maps by their rank among those drawn, not to the selected ones."""
 
     def empty(self, *, dark: bool = False) -> tuple[int, int, int]:
-        """Return the colour of a cell that was recorded and holds nothing."""
+        """Return the colour of a cell that was recorded and is empty."""
 
     def ramp(self, index: int, *, dark: bool = False) -> Colors:
         """Return a map's colours from the weakest to the strongest, uint8, 256 x 3."""

@@ -1,4 +1,4 @@
-"""Which maps are drawn together: what is selected, and what is left of all."""
+"""The maps that are drawn together: the selected names, and the rest."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def placed(drawn: Sequence[Layer], palette: Palette) -> list[Layer]:
 
 
 def chosen(found: OffsetMap, selection: Selection) -> tuple[Cells, dict[str, Cells]]:
-    """Return the cells, altogether and by name, of the names that stand alone or are not left out.
+    """Return the cells, altogether and by name, of the names that are isolated or not excluded.
 
     Raises:
         UsageError: If a name is not in the map.

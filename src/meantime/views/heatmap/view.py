@@ -28,7 +28,7 @@ class HeatmapView(Picture):
 
     Attributes:
         data: What it shows: every cell, altogether and by name.
-        title: What the picture is called.
+        title: The title of the picture.
     """
 
     noun = "heat map"
@@ -51,7 +51,7 @@ class HeatmapView(Picture):
             data: The map.
             selection: Which names are drawn, and how.
             look: How it is coloured.
-            title: What the picture is called.
+            title: The title of the picture.
             inputs: The files, as the commands that the page proposes take them.
             ratio: `concurrency` or `utilisation`: what `.json` has instead of nanoseconds.
             idle: Whether the idle task is drawn too.
@@ -66,7 +66,7 @@ class HeatmapView(Picture):
 
     @cached_property
     def findings(self) -> list[Finding]:
-        """What stands out: periods, stripes, gaps, and what ran in the gaps."""
+        """Periods, stripes, gaps, and what ran in the gaps."""
         return find(self.data)
 
     @cached_property

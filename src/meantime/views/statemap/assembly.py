@@ -59,7 +59,7 @@ class _Place(NamedTuple):
 
 
 class _Map(NamedTuple):
-    """One map, without its colors; `history` is the place of its history among those given."""
+    """One map, without its colors; `history` is the index of its history."""
 
     history: int
     source: PanelSource
@@ -89,8 +89,8 @@ def build(histories: Sequence[History], options: StatemapOptions | None = None) 
     chosen = choose(names - given.keys(), given.values())
     panels = tuple(_panel(one, given | chosen, sort_state, options) for one in maps)
     for of_one in made:
-        # what was odd in a history is said once, on its first map
-        first = next(place for place, one in enumerate(maps) if one.source is of_one[0])
+        # anomalies of a history are reported once, on its first map
+        first = next(index for index, one in enumerate(maps) if one.source is of_one[0])
         panels[first].anomalies.update(_anomalies(of_one))
     return Statemap(panels, sort_state, options.state_height_px)
 

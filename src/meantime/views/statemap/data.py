@@ -34,7 +34,7 @@ class StateRow:
 class Rectangles:
     """The rectangles of a panel, row after row, in order of time; none is without a state.
 
-    What a rectangle holds is given as two ragged columns: rectangle i holds
+    The content of a rectangle is in two ragged columns: rectangle i has
     `state_ns[state_offsets[i]:state_offsets[i + 1]]` of the states at the same places of
     `state_index`, ascending; and so for tags. The states' times of a rectangle sum to its length;
     a rectangle that was not merged holds one state.

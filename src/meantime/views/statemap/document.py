@@ -80,7 +80,7 @@ def _rows(panel: StatemapPanel) -> Iterator[str]:
 
 
 def _rectangles(panel: StatemapPanel) -> Iterator[str]:
-    # Text is put together here, as an object for each rectangle would take ten times as long.
+    # Text is joined here: an object for each rectangle would take ten times as long.
     held = panel.rectangles
     states = _times([_json(state.name) for state in panel.states], held.state_index, held.state_ns)
     tags = _times([f'"{tag}"' for tag in range(len(panel.tags))], held.tag_index, held.tag_ns)

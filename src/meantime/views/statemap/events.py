@@ -20,7 +20,7 @@ __all__ = ["events", "without_row"]
 def events(history: History, quarks: Int32s, window: Window) -> Events:
     """Return what happened within a window on these attributes, each a row, in order of time.
 
-    An arrow stands where and when it begins; one to what has no row here is an instant.
+    An arrow is drawn at its start; one to an entity without a row is an instant.
     """
     row_of_quark = np.full(len(history.attributes), -1, np.int32)
     row_of_quark[quarks] = np.arange(len(quarks), dtype=np.int32)

@@ -18,7 +18,7 @@ DEFAULT_COALESCE = 25_000
 
 @dataclass(frozen=True, slots=True)
 class StatemapOptions:
-    """What a statemap shows, and how.
+    """What a statemap shows and how it is drawn.
 
     Attributes:
         begin_ns: Where the map begins, in the first history's time; None is where its bounds do.
@@ -31,11 +31,11 @@ class StatemapOptions:
         filter: Rows to show: an entity's name, or a regular expression that is found in names.
         ignore_tags: Leave out the tags; states that differ in nothing else are one.
         state_height_px: How high a row is.
-        offsets_ns: By place of a history but the first, where its time 0 is in the first's time,
-            whatever their clocks say.
+        offsets_ns: By index of a history but the first, its time 0 in the times of the first,
+            instead of aligning their clocks.
 
     Raises:
-        UsageError: If one of them cannot be, whatever the histories hold.
+        UsageError: If one of them is invalid for all histories.
     """
 
     begin_ns: int | None = None

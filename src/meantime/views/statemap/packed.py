@@ -56,7 +56,7 @@ def _panel_head(panel: StatemapPanel, given_by_name: bool) -> dict[str, Any]:  #
 
 
 def _exact(value: Any) -> Any:
-    """Return a JSON value in which what a JavaScript number cannot hold has become text."""
+    """Return a JSON value in which integers too large for JavaScript have become text."""
     if isinstance(value, dict):
         return {key: _exact(held) for key, held in value.items()}
     if isinstance(value, list):

@@ -46,7 +46,7 @@ class Drawing:
 
     @property
     def coalesced(self) -> int:
-        """How many of the rectangles stand for more than one interval."""
+        """How many of the rectangles represent more than one interval."""
         return int(np.count_nonzero(self.columns.marks & kernel.MERGED))
 
     def total_ns(self, source: PanelSource, state: str) -> Int64s:
@@ -72,12 +72,12 @@ def draw(source: PanelSource, window: Window, *, coalesce: int, ignore_tags: boo
     buffer = RectangleBuffer((window.start_ns, window.end_ns), wanted=coalesce, tags=tags)
     row_of_quark = np.full(len(history.attributes), -1, np.int32)
     row_of_quark[source.quarks] = np.arange(rows, dtype=np.int32)
-    place = empty_columns(0)
+    columns = empty_columns(0)
     for batch, _ in _between(source, window.start_ns, window.end_ns):
-        if len(batch) > len(place.row):
-            place = empty_columns(len(batch))
+        if len(batch) > len(columns.row):
+            columns = empty_columns(len(batch))
         buffer.add(
-            _clip(batch, source, window, row_of_quark, place, tagged=tags > 0),
+            _clip(batch, source, window, row_of_quark, columns, tagged=tags > 0),
             states=len(source.table.states),
             done_ratio=(int(row_of_quark[batch.quark[-1]]) + 1) / rows,
         )
@@ -92,11 +92,11 @@ def _clip(
     source: PanelSource,
     window: Window,
     row_of_quark: Int32s,
-    place: Visible,
+    columns: Visible,
     *,
     tagged: bool,
 ) -> Visible:
-    """Return what can be seen of intervals, as a view of `place`."""
+    """Return the visible parts of intervals, as a view of `columns`."""
     column = named(batch.value)
     while True:
         count = kernel.clip(
@@ -111,10 +111,10 @@ def _clip(
             window.start_ns,
             window.cut_ns,
             window.last_ns,
-            place,
+            columns,
         )
         if count >= 0:
-            return part(place, 0, count)
+            return part(columns, 0, count)
         source.table.add(column)
 
 

@@ -39,7 +39,7 @@ class StateTable:
         return name in self._index
 
     def index(self, name: str) -> int:
-        """Return where a state stands."""
+        """Return the index of a state."""
         return self._index[name]
 
     def of_code(self, names: Sequence[str]) -> Int32s:
@@ -61,12 +61,12 @@ class StateTable:
 
 @dataclass(frozen=True, slots=True)
 class PanelSource:
-    """What a map is about.
+    """The rows and states that a panel is drawn from.
 
     Attributes:
-        history: Where its data are.
-        title: What it is called.
-        entity_kind: What a row is.
+        history: The history with its data.
+        title: Its title.
+        entity_kind: The kind of its rows.
         quarks: The attributes of its rows: states in natural order of their names, depths of stacks
             by thread.
         names: The names of its rows.
@@ -86,12 +86,12 @@ class PanelSource:
 
 
 def panel_sources(history: History, pattern: str | None) -> list[PanelSource]:
-    """Return what there is to draw of a history: its lanes but those of numbers.
+    """Return a source for each lane of a history that can be drawn: all but those of numbers.
 
     An attribute has a row if it ever had a state, or a description.
 
     Raises:
-        MeantimeError: If there is no such lane.
+        MeantimeError: If no lane can be drawn.
         UsageError: If the pattern is not a regular expression.
     """
     lanes = [lane for lane in history.lanes if lane.declaration.kind in _ROWS_OF]

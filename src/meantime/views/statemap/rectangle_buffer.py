@@ -25,7 +25,7 @@ _MOST_TO_SPARE = 3 << 16
 
 
 def empty_columns(rows: int) -> Visible:
-    """Return columns with room for so many intervals."""
+    """Return uninitialised columns for this number of intervals."""
     row, state, tag = (np.empty(rows, np.int32) for _ in range(3))
     start_ns, end_ns = np.empty(rows, np.int64), np.empty(rows, np.int64)
     return Visible(row, start_ns, end_ns, state, tag, np.empty(rows, np.uint8))
@@ -53,7 +53,7 @@ def _no_rectangles() -> Columns:
 
 
 def _resize(columns: Columns, rectangles: int, states: int, tags: int) -> None:
-    """Give columns room for so many rectangles and times; what fits is kept."""
+    """Resize columns to this number of rectangles and times; the content is kept."""
     for column in columns[:4]:
         column.resize(rectangles, refcheck=False)
     for offsets in (columns.state_offsets, columns.tag_offsets):

@@ -61,7 +61,7 @@ def statemap(
 ) -> StatemapView:
     """Return the statemap of a history, or of several, one above the other.
 
-    What the arguments mean is said at `StatemapOptions`.
+    The arguments are described at `StatemapOptions`.
 
     >>> from meantime.testing import history_from_picture
     >>> statemap(history_from_picture("disk0  aab."))
@@ -69,7 +69,7 @@ def statemap(
 
     Raises:
         MeantimeError: If a history has no states, or a state to sort by or a color does not exist.
-        UsageError: If an argument cannot be.
+        UsageError: If an argument is invalid.
     """
     options = StatemapOptions(
         begin_ns=begin_ns,

@@ -1,4 +1,4 @@
-"""From where to where a map goes, and where states end that nothing in it ends."""
+"""The range of a map, and where its open states end."""
 
 from __future__ import annotations
 
