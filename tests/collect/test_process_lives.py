@@ -112,7 +112,7 @@ def test_a_process_that_gets_no_file_counts_what_it_loses(tmp_path: Path) -> Non
     assert trace.bounds is not None
     assert 0 <= from_ns < until_ns < trace.bounds[1]
     lines = done.stderr.splitlines()
-    assert lines[0] == "meantime: run.mtr: nothing could be read of what was to be recorded"
+    assert lines[0] == "meantime: run.mtr: the recording cannot be read"
     assert lines[1].startswith(f"  {lost:,} records_lost: ")
     assert lines[2] == "  the first file that could not be written: File too large"
     assert len(lines) == 3

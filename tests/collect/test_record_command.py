@@ -191,7 +191,7 @@ def test_the_summary_of_a_recording_of_nothing_says_so(tmp_path: Path) -> None:
         cwd=tmp_path,
     )
 
-    assert done.stderr == ("meantime: run.mtr: nothing of what was to be recorded has happened\n")
+    assert done.stderr == ("meantime: run.mtr: no asyncio or trio activity was recorded\n")
 
 
 def test_a_recording_that_was_damaged_leaves_the_commands_status(tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def test_a_recording_that_was_damaged_leaves_the_commands_status(tmp_path: Path)
 
     assert done.returncode == 7
     assert done.stderr == (
-        "meantime: run.mtr: nothing could be read of what was to be recorded\n"
+        "meantime: run.mtr: the recording cannot be read\n"
         "  1 file_damaged: damaged files of the recording, or parts of them, were skipped; "
         "copy the recording again if another copy is intact\n"
     )

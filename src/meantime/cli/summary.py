@@ -30,7 +30,7 @@ _MOST_STATES, _MOST_GROUPS, _MOST_UNRECORDED = 5, 3, 3
 
 
 def summary(path: str) -> Iterator[str]:
-    """Yield the lines; a recording that cannot be read, or not soon, has few."""
+    """Yield the lines: few for a recording that is unreadable, or too large to read at once."""
     size = sum(entry.stat().st_size for entry in Path(path).iterdir())
     unrecorded = _unrecorded(Path(path))
     if not any(Path(path).glob("*.facts")) and unrecorded:
@@ -40,7 +40,7 @@ def summary(path: str) -> Iterator[str]:
     if not any(Path(path).glob("*.facts")):
         yield (
             f"meantime: {path}: nothing was recorded: no Python 3.11 or later of this kind ran, "
-            "or it ran with -I, -E or -S, which keep it from being found"
+            "or it ran with -I, -E or -S, which prevent recording"
         )
         return
     if size > _READ_BYTES:
@@ -61,10 +61,10 @@ def summary(path: str) -> Iterator[str]:
         problems.append(f"  the first file that could not be written: {following.failure}")
     if not following.activity.changes and not following.is_sampled:
         if problems:
-            yield f"meantime: {path}: nothing could be read of what was to be recorded"
+            yield f"meantime: {path}: the recording cannot be read"
             yield from problems
         else:
-            yield f"meantime: {path}: nothing of what was to be recorded has happened"
+            yield f"meantime: {path}: no asyncio or trio activity was recorded"
         return
     yield (
         f"meantime: recorded {format_ns(following.duration_ns)}, "
