@@ -54,13 +54,13 @@ def main() -> None:
         trace = Path(folder) / "events.jsonl"
         with trace.open("w") as file:
             file.writelines(lines(count))
-        told("read", count, lambda: sum(map(len, batches(trace))))
+        report("read", count, lambda: sum(map(len, batches(trace))))
         for name, provider in (
             ("a provider in Python", EXAMPLES / "files.py"),
             ("a declared provider", EXAMPLES / "files.toml"),
             ("a provider that takes columns", Sizes),
         ):
-            told(name, count, lambda made_by=provider: meantime.build(trace, made_by))
+            report(name, count, lambda made_by=provider: meantime.build(trace, made_by))
 
 
 def batches(trace: Path) -> Iterator[Events]:
@@ -68,7 +68,7 @@ def batches(trace: Path) -> Iterator[Events]:
     return open_trace(trace).batches  # type: ignore[return-value] # it has nothing else
 
 
-def told(name: str, count: int, function: Callable[[], object]) -> None:
+def report(name: str, count: int, function: Callable[[], object]) -> None:
     """Print how many events a second a function takes."""
     print(f"{name}: {count / measure.best_cpu_s(function):,.0f} events a second")
 

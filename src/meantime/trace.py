@@ -50,8 +50,8 @@ class StateChanges:
     Attributes:
         time_ns: The time, from the trace's origin.
         entity: Index into `Trace.paths`.
-        state: Index into `Trace.values`; -1 is no state.
-        tag: Index into `Trace.tags`; -1 is no tag.
+        state: Index into `Trace.values`; -1 for none.
+        tag: Index into `Trace.tags`; -1 for none.
         magnitude: The numeric value of the change, NaN if it has none; None if no row of the batch
             has one. It becomes the attribute `(*path, "value")`.
     """
@@ -128,7 +128,7 @@ class ArgumentText:
             return bytes(self._added[added : added + length])
         return bytes(self._source[offset : offset + length])
 
-    def told(self, offset: int, length: int) -> str | None:
+    def decode(self, offset: int, length: int) -> str | None:
         """Return the text at an offset; None for a length of 0."""
         return self.read(offset, length).decode("utf-8", "replace") if length else None
 
@@ -177,7 +177,7 @@ class Samples:
     Attributes:
         time_ns: The time, from the trace's origin.
         thread: Index into `Trace.paths`.
-        stack: Row of `Trace.stacks`; -1 is no stack.
+        stack: Row of `Trace.stacks`; -1 for none.
         weight: int64, what the sample represents: nanoseconds, bytes, events.
         event: Index into `Trace.values` of the event that was sampled: `cpu-clock`, `wall`.
         name: Index into `Trace.values` of the thread's name at the time, as threads change their

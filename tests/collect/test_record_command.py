@@ -230,7 +230,7 @@ def test_isolated_python_is_told_of(tmp_path: Path) -> None:
         (("record", "--max-size", "many", "--", "true"), "'many' is not a size"),
         (("record", "--max-size", "1k", "--", "true"), "at least 1 MB"),
         (("record", "--blocked", "10ms", "--", "true"), "policy ring only"),
-        (("record", "--for", "-1s", "--", "true"), "no time to wait for"),
+        (("record", "--for", "-1s", "--", "true"), "is not a duration"),
         (("top", "nowhere.mtr"), "not a recording"),
         (("top", "--every", "0s", "."), "is not positive"),
     ],

@@ -118,7 +118,7 @@ def test_mappings_translate_and_types_are_forced() -> None:
         {"kind": 9},
     ]
 
-    with pytest.raises(ProviderError, match=r"x.toml:10: '0x1f' is no float \(at the event 'e'"):
+    with pytest.raises(ProviderError, match=r"x.toml:10: '0x1f' cannot become float"):
         history_of(toml, [Event(0, "e", told[0])])
     told[0]["n"] = "31"
     history = history_of(toml, [Event(time, "e", fields) for time, fields in enumerate(told)])
@@ -251,7 +251,7 @@ BAD = {
     "x = 1": "1: 'x' is not known here: known are name, version",
     "[[onn]]": "1: 'onn' is not known here: did you mean 'on'?",
     "name = 1": "1: 1 must be a string",
-    "version = 1.5": "1: 1.5 is no version",
+    "version = 1.5": "1: 1.5 is not a version",
     "": r"1: 'on' is missing: a table \[\[on\]\] says",
     "[[on]]": "1: 'event' is missing",
     '[[on]]\nevent = ""': "2: '' must be a string that is not empty",
@@ -259,14 +259,14 @@ BAD = {
     "[[on]]\nevent = []\nchange=[]": "2: there is no event in it",
     '[[on]]\nevent = "e"\nchange = []': "3: there is no change in it",
     '[[on]]\nevent = "e"\nchange = {}': r"3: {} must be an array: write \[ \] around it",
-    '[[on]]\nevent = "e"\nchange = [\n 1]': "4: 1 is no change",
+    '[[on]]\nevent = "e"\nchange = [\n 1]': "4: 1 is not a change",
     "CHANGE {}": "5: 'path' is missing",
     'CHANGE { path = "a" }': "5: a change has one of set, push, increment",
     'CHANGE { path = "a", set = 1, pop = true }': "5: a change has one of .*; this has set, pop",
     'CHANGE { path = "a", pop = false }': "5: can only be true",
-    'CHANGE { path = "a", set = true }': '5: true is no state: write "true"',
+    'CHANGE { path = "a", set = true }': '5: true is not a state: write "true"',
     'CHANGE { path = "a", set = 9223372036854775808 }': "5: 9223372036854775808 does not fit",
-    'CHANGE { path = "a", set = 2020-01-01 }': "5: .* is no value",
+    'CHANGE { path = "a", set = 2020-01-01 }': "5: .* is not a value",
     'CHANGE { path = "a", set = "{" }': "5: '{' has a lone {: write it twice",
     'CHANGE { path = "a", set = "{}" }': "5: {} names no field",
     "CHANGE { path = [], set = 1 }": "5: a path needs at least one name",
@@ -278,7 +278,7 @@ BAD = {
     'CHANGE { path = "a", pop = true, as = "int" }': "5: 'pop' has no value",
     'CHANGE { path = "a", update = 1, at_ns = 1 }': "5: 'update' cannot be put off",
     'CHANGE { path = "a", set = 1, at_ns = 1, after_ns = 1 }': "5: a change has a time",
-    'CHANGE { path = "a", set = 1, if = 1 }': "5: 1 is no condition",
+    'CHANGE { path = "a", set = 1, if = 1 }': "5: 1 is not a condition",
     'CHANGE { path = "a", set = 1, if = { field = "f" } }': "5: a condition has one of eq, ne",
     'CHANGE { path = "a", set = 1, if = { eq = 1 } }': "5: a condition tests one of field",
     'CHANGE { path = "a", set = 1, if = { or = [] } }': "5: 'or' joins no conditions",
@@ -290,8 +290,8 @@ BAD = {
     '[define]\na = "{b}"\nb = "{c}"': r"2: \{b\} is defined here or further down",
     '[define]\na = { text = "{a}x" }': r"2: \{a\} is defined here or further down",
     "[mappings]\nm = 1": "2: a mapping is a table",
-    "[mappings.m]\na = []": r"2: \[\] is no state",
-    "[mappings.m]\na = true": "2: true is no state",
+    "[mappings.m]\na = []": r"2: \[\] is not a state",
+    "[mappings.m]\na = true": "2: true is not a state",
     "pools = 1": "1: 'pools' is a table",
     "[pools.p]": "1: 'path' is missing",
     '[pools.p]\npath = "a/*"': "2: a pool's path has names only",
@@ -299,7 +299,7 @@ BAD = {
     "[[lanes]]": "1: 'pattern' is missing",
     '[[lanes]]\npattern = "a*"': "2: in the pattern 'a\\*'",
     '[[lanes]]\npattern = "a"\nkind = "bar"': "3: 'bar' must be one of state, stack",
-    '[[lanes]]\npattern = "a"\nstates = [\n{ name = "a", color = "red" }]': "4: 'red' is no color",
+    '[[lanes]]\npattern = "a"\nstates = [\n{ name = "a", color = "red" }]': "4: 'red' is not a",
 }
 
 

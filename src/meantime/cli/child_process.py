@@ -20,7 +20,7 @@ _OWN = {
     *(signal.SIGXCPU, signal.SIGXFSZ, signal.SIGVTALRM, signal.SIGPROF),
 }
 # Python ignores these two while it starts, whatever they were before, and keeps no record of that.
-# Nor does the kernel, and the parent's own dispositions in /proc are no evidence: a Python parent
+# Nor does the kernel, and the parent's own dispositions in /proc do not show it: a Python parent
 # ignores both itself and gives its children the default, `env --ignore-signal` execs us in its
 # place. So the command gets the default, which is what nearly every caller has.
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from meantime.attribute_tree import PROCESSES
+from meantime.attribute_paths import PROCESSES
 from meantime.attributes import format_path
 from meantime.query.threads import numbered, thread_of
 

@@ -112,7 +112,7 @@ def _duration(text: str | None) -> int:
         return 0
     duration_ns = parse_duration(text)
     if duration_ns <= 0:
-        raise UsageError(f"{text!r} is no time to wait for: write a positive one, as in 10s")
+        raise UsageError(f"{text!r} is not a duration: write a positive one, such as 10s")
     return duration_ns
 
 

@@ -315,19 +315,19 @@ def hook(name, function):
 
 
 def configure_tasks(task, future, python_task, is_coroutine):
-    """Tell which types asyncio's tasks have."""
+    """Set the types of asyncio's tasks."""
     set_task_types(task, future, python_task)
     set_is_coroutine(is_coroutine)
 
 
 def configure_cancellation(types):
-    """Tell which exceptions mean that a task was cancelled."""
+    """Set the exceptions that mean that a task was cancelled."""
     for index, kind in enumerate(types):
         set_cancel_type(index, kind)
 
 
 def configure_loops(on_begin, on_end, *, workers):
-    """Tell what to call around a loop's run, and whether to record the run itself."""
+    """Set what is called around a loop's run, and whether the run itself is recorded."""
     global _on_loop_begin, _on_loop_end, _watch_workers
     _watch_workers = workers
     _on_loop_begin = on_begin
@@ -347,7 +347,7 @@ def end_loop(loop):
 
 
 def configure_labels(variable):
-    """Tell which context variable has, as bytes, what is said of the tasks made in a context."""
+    """Set the context variable that has the label, as bytes, of tasks created in a context."""
     set_label_variable(variable)
 
 
@@ -358,7 +358,7 @@ def label_current(label: bytes):
 
 
 def library(prefixes):
-    """Tell under which paths lie the frames that are nobody's spawn or wait site."""
+    """Set the paths of files whose frames are never a spawn or wait site."""
     clear_library()
     for prefix in prefixes:
         encoded = prefix.encode("utf-8", "replace")
@@ -497,7 +497,7 @@ cdef size_t _name_of_thread(char *buffer, size_t size) noexcept:
     return _name_of(<PyObject *>thread, buffer, size) if thread is not None else 0
 
 
-# what goes wrong in these is told by sys.unraisablehook, and the loop runs on
+# errors in these are reported by sys.unraisablehook, and the loop runs on
 
 
 cdef void _loop_begins(PyObject *loop) noexcept:

@@ -283,7 +283,7 @@ static uint32_t wait_location(PyObject *coroutine, PyObject *yielded) {
         Py_DECREF(at);
         at = next;
     }
-    /* what yields nothing goes on at once: such a checkpoint is no wait for the queue */
+    /* what yields nothing goes on at once: such a checkpoint does not wait for the queue */
     if (queue_code && yielded != Py_None) inner_code = queue_code;
     uint32_t leaf = LEAF_OTHER;
     if (yielded == Py_None) leaf = LEAF_NONE;

@@ -485,7 +485,7 @@ static PyObject *detach_coroutine(PyObject *coroutine) {
     if (!Py_IS_TYPE(coroutine, proxy_type) || !PyCoro_CheckExact(p->coroutine) ||
         frame_state(p->coroutine) == FRAME_EXECUTING)
         return NULL;
-    p->epoch = 0; /* that nobody has it any more is no end of the task */
+    p->epoch = 0; /* the task does not end when the last reference to it goes */
     return Py_NewRef(p->coroutine);
 }
 

@@ -56,7 +56,7 @@
 #define RECORD_KIND_ENUM(name, number) KIND_##name = number,
 enum kind { RECORD_KINDS(RECORD_KIND_ENUM) };
 
-/* What the innermost coroutine of a location waits for; LEAF_SPAWN and LEAF_NAME are no waits. */
+/* What the innermost coroutine of a location waits for; LEAF_SPAWN and LEAF_NAME are not waits. */
 #define LOCATION_LEAVES(X) \
     X(NONE, 0)          \
     X(FUTURE, 1)        \

@@ -192,7 +192,7 @@ static inline void after_poll(void) {
     if (unlikely(blocked_limit_ns)) polled_ns = clock_ns(CLOCK_MONOTONIC);
 }
 
-/* -- a signal, upon which rings are written out even if no thread of the program can run -- */
+/* -- a signal on which rings are written out even if no thread of the program can run -- */
 
 static void on_dump_signal(int number) {
     int error = errno;

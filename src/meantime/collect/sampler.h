@@ -58,9 +58,9 @@ typedef struct {
 typedef struct {
     uint32_t tid, stack, task, seen;
     uint64_t cpu_ns;
-    stream *of; /* the thread's stream, if it has one: where its current task is told */
+    stream *of; /* the thread's stream, if it has one: which has its current task */
     int sampled;
-    uint32_t told; /* the stream's generation in which its name was said */
+    uint32_t named; /* the stream's generation in which its name was recorded */
     uint32_t names_searched; /* how many names had been noted when its own was not among them */
     thread_name name;
 } sampled_thread;
@@ -204,7 +204,7 @@ static ssize_t read_text(char *to, const char *text, const PyASCIIObject *head) 
         uint16_t two[MAX_NAME];
         uint32_t four[MAX_NAME];
     } characters;
-    /* the head was read while the program ran: what is no length comes from a torn read */
+    /* the head was read while the program ran: an impossible length comes from a torn read */
     if (head->length < 0) return -1;
     size_t length = head->length < MAX_NAME ? (size_t)head->length : MAX_NAME, at = 0;
     size_t kind = head->state.kind;
@@ -262,7 +262,7 @@ static int grow_frames(void) {
     return 0;
 }
 
-/* Returns the number of what this code object is now; 0 if it cannot be told. An address can come
+/* Returns the number of what this code object is now; 0 if it is unknown. An address can come
    back as another code object's, so what is known of it counts only while its names are the same. */
 static uint32_t frame_id(const PyCodeObject *code, const PyCodeObject *head,
                          const PyASCIIObject *file, const PyASCIIObject *name) {
@@ -506,7 +506,7 @@ static uint32_t at_most_32_bits(uint64_t value) {
 /* Says what a thread is called, again when what was said before may be taken away. */
 static void put_thread_name(sampled_thread *t) {
     stream *s = stream_of_thread();
-    if (!s || t->told == s->generation) return;
+    if (!s || t->named == s->generation) return;
     if (!t->name.length) {
         /* a thread can be met before it has noted its name: look again when there are new ones */
         uint32_t noted = count_noted_names();
@@ -515,7 +515,7 @@ static void put_thread_name(sampled_thread *t) {
         t->name = noted_name(t->tid);
     }
     if (!t->name.length || now_ns() >= (uint64_t)rec.deadline_ns) return;
-    t->told = s->generation;
+    t->named = s->generation;
     put_payload(s, now_ns(), KIND_CALLED, t->tid, t->name.text, t->name.length, 1);
     if (s->cursor == s->limit) turn(s);
 }
@@ -566,7 +566,7 @@ static void sample_thread(const PyThreadState *address, PyThreadState *state, ui
     /* the number of a thread that ended may come round as another's */
     if (t->seen + 1 != sampler.tick || cpu_ns < t->cpu_ns) {
         t->sampled = 0;
-        t->told = 0;
+        t->named = 0;
         t->name.length = 0;
         t->names_searched = 0;
     }

@@ -48,7 +48,7 @@ typedef struct {
     uint64_t overwritten; /* events that the ring has passed over */
     uint64_t dumped_seq, dumped_slots; /* of a ring: what is in segment files too */
     uint64_t policy;
-    uint64_t reported; /* of `overwritten`, those that the segment files tell of */
+    uint64_t reported; /* of `overwritten`, those that the segment files report */
     uint64_t dumped_ns; /* of a ring: until when the segment files go */
     uint64_t reserved[2];
     uint64_t written[MAX_CHUNKS]; /* by flushed % chunks: slots in the segment files by then */
@@ -152,7 +152,7 @@ THREAD_LOCAL uint32_t loop_parked = 0;
 THREAD_LOCAL const char *own_thread = NULL; /* the name of a thread that is ours */
 THREAD_LOCAL int inside_stream = 0; /* a hook under our own waits must not write to the stream */
 
-/* Gives the name of the calling thread if that can be told; set by the module. */
+/* Returns the name of the calling thread if it is known; set by the module. */
 static size_t (*name_of_thread)(char *buffer, size_t size) = NULL;
 
 static inline uint64_t clock_ns(clockid_t clock) {
@@ -358,7 +358,7 @@ static uint32_t chunk_used(stream *s) {
     return (uint32_t)(s->cursor - s->chunk[s->tail->seq % rec.chunks]);
 }
 
-/* Counts the events of a chunk as lost, and again those that a lost record had told of. */
+/* Counts the events of a chunk as lost, and again those that a lost record had reported. */
 static void count_lost(stream *s, uint32_t at) {
     if (!s->unreported && !s->chunk_reports[at]) s->unreported_from = s->chunk[at]->w0 >> 8;
     s->unreported_to = now_ns();
@@ -463,7 +463,7 @@ static void turn_blocking(stream *s, uint64_t seq) {
     advance(s);
     uint64_t end = now_ns();
     s->flush_ns += end - begin;
-    /* a loss goes back to before this stall, so it is told first */
+    /* a loss goes back to before this stall, so it is recorded first */
     report_lost(s);
     put_own(s, now_ns(), KIND_FLUSH, end - begin);
 }
@@ -595,7 +595,7 @@ static void count_without_stream(void) {
 static __attribute__((noinline)) stream *acquire_stream(void) {
     int error = errno;
     stream *s = NULL;
-    /* a thread that comes after the end is not told of, either */
+    /* a thread that comes after the end is not recorded either */
     if (inside_stream || now_ns() >= (uint64_t)rec.deadline_ns) return NULL;
     inside_stream++;
     pthread_mutex_lock(&rec_mutex);

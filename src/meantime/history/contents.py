@@ -171,7 +171,7 @@ class Contents:
         return quark
 
     def quark_column(self, quarks: Int64s) -> Int32s:
-        """Return quarks as 32 bits; the store rejects those that are no attribute's."""
+        """Return quarks as 32 bits; the store rejects those of no attribute."""
         if len(quarks):
             for quark in (int(quarks.min()), int(quarks.max())):
                 if not _INT32.min <= quark <= _INT32.max:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.attribute_tree import THREADS, is_async
+from meantime.attribute_paths import THREADS, is_async
 from meantime.attributes import ROOT
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.attribute_tree import VALUE, location_path
+from meantime.attribute_paths import VALUE, location_path
 from meantime.errors import InputError
 from meantime.history.batches import Border
 from meantime.history.builder import HistoryBuilder

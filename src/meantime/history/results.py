@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 _SHOWN_ROWS = 10
-_STR = 1  # of `Mixed.kinds`: lower is no value, higher a number
+_STR = 1  # of `Mixed.kinds`: lower means no value, higher a number
 
 
 class Interval(NamedTuple):
@@ -269,7 +269,7 @@ class Points(Tabular):
 
     def arguments(self, row: int) -> str | None:
         """Return the arguments of a point as in the trace, mostly JSON."""
-        return self.text.told(int(self.arguments_offset[row]), int(self.arguments_length[row]))
+        return self.text.decode(int(self.arguments_offset[row]), int(self.arguments_length[row]))
 
     def columns(self) -> dict[str, Column]:
         """Return time_ns, quark and name."""

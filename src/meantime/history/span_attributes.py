@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from meantime.attribute_tree import STACK, STACK_PATTERN, is_in_thread
+from meantime.attribute_paths import STACK, STACK_PATTERN, is_in_thread
 from meantime.history.segment_source import cut_groups
 from meantime.kernels.stacked import StackIntervals, extents
 from meantime.kernels.tail import STR, UNTYPED

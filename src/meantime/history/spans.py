@@ -120,7 +120,7 @@ class SpanTable(Tabular):
 
     def arguments(self, row: int) -> str | None:
         """Return the arguments of a span as in the trace, mostly JSON."""
-        return self.text.told(int(self.arguments_offset[row]), int(self.arguments_length[row]))
+        return self.text.decode(int(self.arguments_offset[row]), int(self.arguments_length[row]))
 
     def select(
         self,

@@ -1,6 +1,6 @@
 """Which rectangles to merge until few enough are left.
 
-`worth` tells what the picture loses with each edge; `merge_shortest` merges as the original statemap
+`worth` is what the picture loses with each edge; `merge_shortest` merges as the original statemap
 does while it reads. Rectangles are neighbours if they are of one row and touch.
 """
 
@@ -221,7 +221,7 @@ def worth(
     Neighbours are merged, always those two whose merging loses least, of equal ones the first,
     until none is left; an edge is worth the most that was lost at once until it went. To keep the
     edges worth most is to merge the same way over all rows until that many are left. An edge
-    between rectangles that are no neighbours is worth the largest int64.
+    between rectangles that are not neighbours is worth the largest int64.
     """
     cdef const int32_t[::1] row = columns.row
     cdef const int64_t[::1] start = columns.start

@@ -154,7 +154,7 @@ def clip(
     """Write what can be seen of intervals, neighbours with the same state and tag joined.
 
     An interval begins at `begin_ns` at the earliest. One that ends after `cut_ns` is open there: it
-    ends at `last_ns` at the latest. Code -1 is no state. `into` is `Visible` with as many rows as there
+    ends at `last_ns` at the latest. Code -1 means no state. `into` is `Visible` with as many rows as there
     are intervals.
 
     Returns:

@@ -27,7 +27,7 @@ typedef struct shape_node {
     uint64_t literal[SHAPE_LITERAL_BYTES / 8], mask[SHAPE_LITERAL_BYTES / 8];
     int size;
     int reads; /* how to read what follows the literal, in the scanner's own words */
-    int meaning; /* what the record is, likewise; all of a format's nodes have it */
+    int meaning; /* the kind of record, as the scanner numbers it; all of a format's nodes have it */
     const struct shape_node *child[SHAPE_CHILDREN + 1]; /* a NULL ends them */
 } shape_node;
 

@@ -1,4 +1,4 @@
-"""What a statemap's payload is: parsing any JSON, checking all of it, and telling the shapes apart.
+"""Parse the payloads of statemap data: read any JSON, check all of it, and recognise the shapes.
 
 `parse` is the law about what JSON is, and `classify` about which of four shapes a payload has.
 """

@@ -831,7 +831,7 @@ cdef class TaskStates:
         return staying
 
     cdef renumber(self, Table *table, const int32_t[::1] new_number):
-        # built again from what stays, so that it is no larger than that needs
+        # rebuilt from the remaining entries, so that it is not larger than they need
         cdef Table kept
         cdef Py_ssize_t i
         memset(&kept, 0, sizeof(Table))

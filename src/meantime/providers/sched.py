@@ -40,7 +40,7 @@ class ThreadStates(NamedTuple):
     Attributes:
         time_ns: When.
         tid: Of which thread.
-        state: Index into `names`; -1 is no state.
+        state: Index into `names`; -1 for none.
         cpu: On which CPU it runs; -1 if it does not.
         names: The states' names.
         lost: Ranges of time in which switches of a CPU were lost.

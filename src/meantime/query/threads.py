@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from meantime.attribute_tree import ASYNC, THREADS, is_in_thread, process_id, process_path
+from meantime.attribute_paths import ASYNC, THREADS, is_in_thread, process_id, process_path
 from meantime.attributes import entity_name
 from meantime.errors import MeantimeError
 

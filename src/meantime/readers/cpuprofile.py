@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from meantime.attribute_tree import thread_path
+from meantime.attribute_paths import thread_path
 from meantime.errors import InputError
 from meantime.readers.contract import lazy_trace
 from meantime.readers.json_file import load_object

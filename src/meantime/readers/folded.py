@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from meantime.attribute_tree import thread_path
+from meantime.attribute_paths import thread_path
 from meantime.errors import InputError
 from meantime.readers.contract import lazy_trace
 from meantime.readers.sample_rows import SampleRows

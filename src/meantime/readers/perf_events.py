@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from meantime.attribute_tree import process_id
+from meantime.attribute_paths import process_id
 from meantime.events import Event, Events
 
 if TYPE_CHECKING:

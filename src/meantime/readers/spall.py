@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.attribute_tree import process_path, thread_path
+from meantime.attribute_paths import process_path, thread_path
 from meantime.columns import Interner
 from meantime.errors import InputError
 from meantime.kernels import gather, spall

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from meantime.attribute_tree import thread_path
+from meantime.attribute_paths import thread_path
 from meantime.errors import InputError
 from meantime.readers.contract import lazy_trace
 from meantime.readers.json_file import load_object

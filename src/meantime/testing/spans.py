@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.attribute_tree import thread_path
+from meantime.attribute_paths import thread_path
 from meantime.columns import Interner
 from meantime.history.ingest import build
 from meantime.stacks import StackTableBuilder

@@ -18,7 +18,7 @@ from meantime.history.directory.container import (
     offsets_of,
     pack_arrays,
 )
-from meantime.history.numbers import fits
+from meantime.history.numbers import AFTER_ALL, fits
 from meantime.history.results import Flows, Points
 from meantime.history.samples import SampleTable
 from meantime.history.spans import SpanTable
@@ -334,6 +334,8 @@ class _Columns:
             raise self._wrong("spans.offsets: do not part the spans by thread")
         if not (fits(start_ns) and fits(end_ns)):
             raise self._wrong("spans.start_ns: times do not fit")
+        if len(start_ns) and int(end_ns.max()) - int(start_ns.min()) >= AFTER_ALL:
+            raise self._wrong("spans.end_ns: durations do not fit into 64 bits")
         row = validate.nested(
             offsets,
             start_ns,

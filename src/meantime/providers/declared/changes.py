@@ -53,7 +53,9 @@ def changes(node: Node, values: Values) -> Change:
 
 def _change(node: Node, values: Values) -> Change:
     if not isinstance(node.value, dict):
-        node.fail(f'{node.value!r} is no change: it is a table such as {{ path = "a", set = "x" }}')
+        node.fail(
+            f'{node.value!r} is not a change: write a table such as {{ path = "a", set = "x" }}'
+        )
     if "then" in node or "else" in node:
         return _branch(node, values)
     if "recycle" in node:
@@ -212,15 +214,15 @@ def _later(
     time, action, is_delay = values.value(node[word]), _PUT_OFF[kind], word == "after_ns"
 
     def later(event: Event, state: HistoryBuilder) -> None:
-        told = _needed(time(event, state))
-        if isinstance(told, str):
-            told = _whole(told)
-        if not isinstance(told, int) or isinstance(told, bool):
+        given = _needed(time(event, state))
+        if isinstance(given, str):
+            given = _whole(given)
+        if not isinstance(given, int) or isinstance(given, bool):
             raise ProviderError(
-                f"{node.where}: {word} is {told!r}: a time is a whole number of nanoseconds"
+                f"{node.where}: {word} is {given!r}: a time is a whole number of nanoseconds"
                 f" (at the event {event.name!r}, {event.time_ns} ns)"
             )
-        time_ns = event.time_ns + told if is_delay else told
+        time_ns = event.time_ns + given if is_delay else given
         if time_ns < event.time_ns:
             state.anomalies.add("past_change")
             return

@@ -30,7 +30,7 @@ def condition(node: Node, values: Values) -> Condition:
     """Return a condition: tests joined by `and`, `or` and `not`."""
     if not isinstance(node.value, dict):
         node.fail(
-            f'{node.value!r} is no condition: it is a table such as {{ field = "fd", gt = 2 }}'
+            f'{node.value!r} is not a condition: write a table such as {{ field = "fd", gt = 2 }}'
         )
     joined = [word for word in _JOINED if word in node]
     if not joined:
@@ -100,7 +100,7 @@ def _constant(node: Node) -> Any:
 
 
 def _equal(mine: Any, other: Any) -> bool:
-    """Whether two values are equal; true is no number, and nothing equals nothing."""
+    """Whether two values are equal; true is not a number, and null equals nothing."""
     if isinstance(mine, bool) is not isinstance(other, bool):
         return False
     return mine is not ABSENT and other is not ABSENT and mine is not None and bool(mine == other)

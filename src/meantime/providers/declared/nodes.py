@@ -1,4 +1,4 @@
-"""A declaration's values, each with the line it stands on: what is wrong is told with its place."""
+"""A declaration's values, each with its line, so that errors can name it."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def _version(node: Node | None) -> int | str:
     if node is None:
         return 1
     if isinstance(node.value, bool) or not isinstance(node.value, int | str):
-        node.fail(f"{node.value!r} is no version: it is an integer or a string")
+        node.fail(f"{node.value!r} is not a version: write an integer or a string")
     return node.value
 
 
@@ -142,7 +142,7 @@ def _read_tables(root: Node, values: Values) -> None:
             node.fail(f"a mapping is a table: write [mappings.{name}]")
         for key in node:
             if not isinstance(node.value[key], str | int | float):
-                node[key].fail(f"{node.value[key]!r} is no state: it is a number or a string")
+                node[key].fail(f"{node.value[key]!r} is not a state: write a number or a string")
             values.value(node[key])
         values.mappings[name] = dict(node.value)
     for name, node in _tables(root, "pools"):
@@ -192,7 +192,7 @@ def _state(node: Node, row: int) -> State:
     node.table("name", "color")
     color = node.get("color")
     if color is not None and not _COLOR.fullmatch(color.text()):
-        color.fail(f"{color.value!r} is no color: write it as #rrggbb")
+        color.fail(f"{color.value!r} is not a color: write it as #rrggbb")
     name = node.needed("name", "what the state is called")
     return State(name.text(), row, None if color is None else color.value)
 

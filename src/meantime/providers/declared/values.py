@@ -117,7 +117,7 @@ class Values:
         """Return a value: a constant, a text with fields in it, or what a table says."""
         value = node.value
         if isinstance(value, bool):
-            node.fail(f'{text_of(value)} is no state: write "{text_of(value)}", or 0 or 1')
+            node.fail(f'{text_of(value)} is not a state: write "{text_of(value)}", or 0 or 1')
         if isinstance(value, int | float):
             if isinstance(value, int) and not -(2**63) <= value < 2**63:
                 node.fail(f"{value} does not fit into 64 bits")
@@ -125,14 +125,14 @@ class Values:
         if isinstance(value, str):
             return self.template(node, value)
         if not isinstance(value, dict):
-            node.fail(f"{value!r} is no value: it is a number, a string or a table")
-        return self._told(node)
+            node.fail(f"{value!r} is not a value: write a number, a string or a table")
+        return self._composite(node)
 
     def constant(self, value: Any) -> Value:
         """Return a value that is always the same."""
         return lambda *_: value
 
-    def _told(self, node: Node) -> Value:
+    def _composite(self, node: Node) -> Value:
         kind = node.one_of(("field", "query", "top", "map", "text"), "a value that is a table")
         if kind == "map":
             return self._mapped(node.table("map", "of", "default", "as"))
@@ -174,7 +174,7 @@ class Values:
                 return convert(found)
             except (ValueError, OverflowError):
                 raise ProviderError(
-                    f"{node.where}: {found!r} is no {kind} (at the event {event.name!r},"
+                    f"{node.where}: {found!r} cannot become {kind} (at the event {event.name!r},"
                     f" {event.time_ns} ns)"
                 ) from None
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from meantime.attribute_tree import is_idle_task, process_id, process_path
+from meantime.attribute_paths import is_idle_task, process_id, process_path
 from meantime.attributes import entity_name
 from meantime.columns import named
 from meantime.errors import UsageError

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.attribute_tree import is_idle_task, process_id
+from meantime.attribute_paths import is_idle_task, process_id
 from meantime.attributes import entity_name
 from meantime.query.offsets.cells import CellsBuilder
 from meantime.query.offsets.map import OffsetMap, Source

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.attribute_tree import ASYNC_PATTERN, async_path
+from meantime.attribute_paths import ASYNC_PATTERN, async_path
 from meantime.columns import Interner
 from meantime.readers.chrome.spans import add_end_arguments
 from meantime.readers.matching import Begins, Ends, close_spans

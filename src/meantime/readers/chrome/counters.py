@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.attribute_tree import COUNTER_PATTERN, counter_path
+from meantime.attribute_paths import COUNTER_PATTERN, counter_path
 from meantime.trace import Counters, LaneDeclaration
 
 if TYPE_CHECKING:

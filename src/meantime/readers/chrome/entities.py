@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from meantime.attribute_tree import process_path, thread_path
+from meantime.attribute_paths import process_path, thread_path
 from meantime.columns import Interner
 from meantime.kernels import gather
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.attribute_tree import OBJECT_PATTERN, object_path
+from meantime.attribute_paths import OBJECT_PATTERN, object_path
 from meantime.trace import LaneDeclaration, Points, StateChanges
 
 if TYPE_CHECKING:

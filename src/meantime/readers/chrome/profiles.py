@@ -6,7 +6,7 @@ import json
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from meantime.attribute_tree import thread_path
+from meantime.attribute_paths import thread_path
 from meantime.readers.json_file import exact
 from meantime.readers.sample_rows import SampleRows, times_of
 from meantime.readers.v8 import NodeTree

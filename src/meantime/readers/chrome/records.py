@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from meantime.attribute_tree import GLOBAL
+from meantime.attribute_paths import GLOBAL
 from meantime.readers.chrome.asynchronous import read_async
 from meantime.readers.chrome.counters import read_counters
 from meantime.readers.chrome.flows import read_flows

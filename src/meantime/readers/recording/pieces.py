@@ -68,7 +68,7 @@ class FilePiece(NamedTuple):
             return words, None
         used = count(words, slots)[2]
         if not used:
-            # words that are no record: where the next record would begin is unknown
+            # words that are not a record: where the next record would begin is unknown
             return words, None
         return words[:used], self._replace(begin=self.begin + used // 2)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from meantime.attribute_tree import VALUE
+from meantime.attribute_paths import VALUE
 from meantime.clocks import Clock
 from meantime.columns import Interner
 from meantime.errors import InputError

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from meantime import attribute_tree as tree
+from meantime import attribute_paths as tree
 from meantime.query.threads import numbered, thread_of
 from meantime.trace import SpanFlag
 from meantime.views.export.rest import count_rest

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from meantime.attribute_tree import VALUE, is_async
+from meantime.attribute_paths import VALUE, is_async
 from meantime.attributes import entity_name
 from meantime.views.export.changes import Changes
 from meantime.views.export.rest import count_rest
