@@ -229,6 +229,26 @@ def test_chunks_that_are_flushed_between_tail_and_segments_are_read_once(
     assert not live.anomalies
 
 
+def test_a_segment_that_begins_after_the_files_were_listed_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spawn = _recorder.KINDS["SPAWN"]
+    with meantime.record(tmp_path / "run.mtr"):
+        _recorder.emit(spawn, 1)
+        listed = open_recording(tmp_path / "run.mtr")
+        for task in range(2, 3 * 4096):
+            _recorder.emit(spawn, task)
+        live = LiveActivity(tmp_path / "run.mtr")
+        with monkeypatch.context() as patched:
+            patched.setattr(module, "open_recording", lambda _: listed)
+            live.update()
+        during = live.activity.changes
+
+    assert listed.processes[0].streams
+    assert during == 3 * 4096 - 1
+    assert [group.members for group in _told(live)] == [during]
+
+
 def test_events_after_a_loss_are_read_though_they_take_the_slots_of_the_lost_ones(
     tmp_path: Path,
 ) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from meantime.readers.recording.layout import MAX_TIME_NS, SLOT_BYTES, read_header
 from meantime.readers.recording.listing import segments_beside
@@ -29,7 +29,7 @@ def facts_words(process: Process, anomalies: Anomalies) -> tuple[Header, list[Pi
     return read_header(process.facts_path), [piece_of(process.facts_path, anomalies)]
 
 
-def stream_words(stream: StreamFiles, anomalies: Anomalies) -> StreamWords:  # noqa: C901 - what is wrong is counted where it is met
+def stream_words(stream: StreamFiles, anomalies: Anomalies) -> StreamWords:
     """Return what is there of a stream, each record once.
 
     What is gone when the words are read is counted in `anomalies`.
@@ -47,9 +47,53 @@ def stream_words(stream: StreamFiles, anomalies: Anomalies) -> StreamWords:  # n
         # the recording has ended since the directory was listed: all is in segments now
         assert stream.tail is not None
         stream.segments.update(segments_beside(stream.tail))
-    base_ns = None if tail is None else tail.base_ns
+    found = _segments(stream, anomalies)
+    if tail is None:
+        return StreamWords(
+            found.pieces, found.base_ns, found.missing, 0, False, found.slots, found.gaps,
+            damaged + found.damaged,
+        )  # fmt: skip
+    if UNWRITTEN > tail.written > found.slots:
+        # the chunks that the tail no longer has can be in a segment begun since the listing
+        assert stream.tail is not None
+        more = segments_beside(stream.tail)
+        if more.keys() - stream.segments.keys():
+            stream.segments.update(more)
+            found = _segments(stream, anomalies)
+    pieces, slots, gaps = found.pieces, found.slots, found.gaps
+    damaged += found.damaged
+    twice = 0
+    if tail.written != UNWRITTEN:
+        # what was being written when the process was killed is in both the segments and the tail
+        twice = slots - tail.written
+        if twice > _most_flushed(stream, tail) or tail.written > MAX_TIME_NS:
+            damaged, twice = damaged + 1, 0
+        gaps += max(0, -twice)
+    skip = max(0, twice) * 2
+    for words in tail.chunks:
+        pieces.append(words[skip:])
+        skip = max(0, skip - len(words))
+    return StreamWords(
+        pieces, tail.base_ns if found.base_ns is None else found.base_ns, found.missing,
+        tail.lost, tail.is_ring, slots, gaps, damaged, slots,
+    )  # fmt: skip
+
+
+class _Segments(NamedTuple):
+    """The words of a stream's segments; see `StreamWords`."""
+
+    pieces: list[Piece]
+    base_ns: int | None
+    missing: int
+    slots: int
+    gaps: int
+    damaged: int
+
+
+def _segments(stream: StreamFiles, anomalies: Anomalies) -> _Segments:
     pieces: list[Piece] = []
-    missing = slots = gaps = 0
+    base_ns = None
+    missing = slots = gaps = damaged = 0
     for number in sorted(stream.segments):
         try:
             header = read_header(stream.segments[number])
@@ -68,22 +112,7 @@ def stream_words(stream: StreamFiles, anomalies: Anomalies) -> StreamWords:  # n
             missing = slots = before
         pieces.append(piece)
         slots += piece.slots
-    if tail is None:
-        return StreamWords(pieces, base_ns, missing, 0, False, slots, gaps, damaged)
-    twice = 0
-    if tail.written != UNWRITTEN:
-        # what was being written when the process was killed is in both the segments and the tail
-        twice = slots - tail.written
-        if twice > _most_flushed(stream, tail) or tail.written > MAX_TIME_NS:
-            damaged, twice = damaged + 1, 0
-        gaps += max(0, -twice)
-    skip = max(0, twice) * 2
-    for words in tail.chunks:
-        pieces.append(words[skip:])
-        skip = max(0, skip - len(words))
-    return StreamWords(
-        pieces, base_ns, missing, tail.lost, tail.is_ring, slots, gaps, damaged, slots
-    )
+    return _Segments(pieces, base_ns, missing, slots, gaps, damaged)
 
 
 def _most_flushed(stream: StreamFiles, tail: Tail) -> int:
