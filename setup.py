@@ -116,10 +116,10 @@ class BuildCore(build_ext):
         print(f"compiling {ext.name}", file=sys.stderr, flush=True)
         try:
             super().build_extension(ext)
-        except (BaseError, CCompilerError) as error:
+        except (BaseError, CCompilerError):
             if not ext.optional:
                 raise
-            report_no_recorder(f"it cannot be compiled ({error})")
+            report_no_recorder("it cannot be compiled; the compiler's message is above")
 
     def _translate(self) -> None:
         # Imported here, so that making a source distribution translates nothing.
