@@ -78,12 +78,12 @@ def _in_python(name: str) -> StateProvider:
         if len(found) == 1:
             return found[0]()
     except Exception as error:
-        raise ProviderError(f"{_place(name, error)}: {type(error).__name__}: {error}") from error
+        raise ProviderError(f"{_location(name, error)}: {type(error).__name__}: {error}") from error
     listed = ", ".join(kind.__name__ for kind in found) or "none"
     raise ProviderError(f"{name}: needs one subclass of meantime.StateProvider, and has {listed}")
 
 
-def _place(name: str, error: Exception) -> str:
+def _location(name: str, error: Exception) -> str:
     """Return the line of the file where an error comes from."""
     if isinstance(error, SyntaxError) and error.filename == name:
         return f"{name}:{error.lineno}"

@@ -188,8 +188,8 @@ def duration_histogram(spans: SpanTable, name: str, *, bins: int = 100) -> tuple
     least = int(duration_ns.min(initial=2**62)) if len(rows) else 0
     most = int(duration_ns.max(initial=0)) + 1
     edges = np.array([bin_edge(least, most, bins, index) for index in range(bins + 1)], np.int64)
-    places = np.searchsorted(edges, duration_ns, side="right") - 1
-    return edges, np.bincount(places, minlength=bins)[:bins]
+    bin_index = np.searchsorted(edges, duration_ns, side="right") - 1
+    return edges, np.bincount(bin_index, minlength=bins)[:bins]
 
 
 def _rows_named(spans: SpanTable, name: str) -> Int64s:

@@ -100,11 +100,11 @@ def sample_tree(samples: SampleTable) -> CallTree:
     used[stack] = 1
     calls.spread(table.parent, used)
     kept = used > 0
-    place = np.cumsum(kept, dtype=np.int32) - np.int32(1)
+    new_row = np.cumsum(kept, dtype=np.int32) - np.int32(1)
     parent = table.parent[kept]
-    parent = np.where(parent < 0, np.int32(NO_STACK), place[parent])
+    parent = np.where(parent < 0, np.int32(NO_STACK), new_row[parent])
     kept_table = StackTable(parent.astype(np.int32), table.frame[kept], table.frames)
-    return _tree(kept_table, place[stack], samples.weight[seen])
+    return _tree(kept_table, new_row[stack], samples.weight[seen])
 
 
 def _tree(table: StackTable, stack: Int32s, weight: Int64s) -> CallTree:
@@ -248,13 +248,13 @@ def difference(before: CallTree, after: CallTree) -> Difference:
     [4, -1]
     """
     builder = StackTableBuilder()
-    placed = [_placed(tree, builder) for tree in (before, after)]
+    common_rows = [_add_stacks(tree, builder) for tree in (before, after)]
     stacks = builder.build()
     first, second = (
-        CallTree(stacks, *(_moved(column, place, len(stacks)) for column in columns))
-        for place, columns in (
-            (placed[0], (before.own, before.total, before.count)),
-            (placed[1], (after.own, after.total, after.count)),
+        CallTree(stacks, *(_moved(column, common_row, len(stacks)) for column in columns))
+        for common_row, columns in (
+            (common_rows[0], (before.own, before.total, before.count)),
+            (common_rows[1], (after.own, after.total, after.count)),
         )
     )
     return Difference(stacks, first, second)
@@ -277,18 +277,18 @@ def gone(both: Difference) -> CallTree:
     return CallTree(both.stacks, own, total, np.where(elided, both.before.count, 0))
 
 
-def _placed(tree: CallTree, builder: StackTableBuilder) -> Int32s:
+def _add_stacks(tree: CallTree, builder: StackTableBuilder) -> Int32s:
     frames = [builder.frame(name) for name in tree.stacks.frames]
-    place = np.empty(len(tree), np.int32)
+    common_row = np.empty(len(tree), np.int32)
     for row, (parent, frame) in enumerate(
         zip(tree.stacks.parent.tolist(), tree.stacks.frame.tolist(), strict=True)
     ):
-        below = NO_STACK if parent < 0 else int(place[parent])
-        place[row] = builder.push(below, frames[frame])
-    return place
+        below = NO_STACK if parent < 0 else int(common_row[parent])
+        common_row[row] = builder.push(below, frames[frame])
+    return common_row
 
 
-def _moved(column: Int64s, place: Int32s, rows: int) -> Int64s:
+def _moved(column: Int64s, common_row: Int32s, rows: int) -> Int64s:
     moved = np.zeros(rows, np.int64)
-    np.add.at(moved, place, column)
+    np.add.at(moved, common_row, column)
     return moved

@@ -1,7 +1,7 @@
 """The page around every picture: one SVG file with its data, its script and its look.
 
 Where nothing runs scripts (an image tag, a converter), the file is the picture. In a browser the
-script at its head takes the data and puts a page in the picture's place.
+script at its head takes the data and replaces the picture with a page.
 """
 
 from __future__ import annotations

@@ -98,8 +98,8 @@ def _named() -> dict[str, str]:
 def choose(names: Iterable[str], taken: Iterable[RGB] = ()) -> dict[str, RGB]:
     """Return a colour for each name, different ones while there are any, unlike those taken.
 
-    A name has its own place in a fixed list, and takes the next one there if that is taken; so it
-    does not matter in which order the names come.
+    A hash of the name selects a colour from those that are left, and names are processed in sorted
+    order: the order in which they are passed makes no difference.
 
     >>> {name: str(color) for name, color in choose(["idle", "busy"]).items()}
     {'busy': '#f0e442', 'idle': '#cc79a7'}
@@ -113,9 +113,9 @@ def choose(names: Iterable[str], taken: Iterable[RGB] = ()) -> dict[str, RGB]:
     for name in sorted(set(names)):
         if not left:
             left = list(free)
-        place = crc32(name.encode("utf-8", "surrogatepass"))
+        code = crc32(name.encode("utf-8", "surrogatepass"))
         # the front of the list is the most distinct: the others are used after it
         front = [color for color in left if color in safe] or left
-        chosen[name] = front[place % len(front)]
+        chosen[name] = front[code % len(front)]
         left.remove(chosen[name])
     return chosen

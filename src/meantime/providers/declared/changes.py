@@ -90,7 +90,7 @@ def _branch(node: Node, values: Values) -> Change:
 
 
 def _counted(change: Change) -> Change:
-    """Count a change that needs what is not there, in place of failing."""
+    """Count a change that needs what is not there, instead of failing."""
 
     def counted(event: Event, state: HistoryBuilder) -> None:
         try:

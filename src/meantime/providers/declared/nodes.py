@@ -10,7 +10,7 @@ from meantime.errors import ProviderError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from meantime.providers.declared.positions import Place
+    from meantime.providers.declared.positions import NodePath
 
 __all__ = ["Node"]
 
@@ -18,21 +18,23 @@ __all__ = ["Node"]
 class Node:
     """A value of a declaration, and where it stands."""
 
-    __slots__ = ("_lines", "_place", "_source", "value")
+    __slots__ = ("_lines", "_path", "_source", "value")
 
-    def __init__(self, value: Any, source: str, lines: dict[Place, int], place: Place = ()) -> None:
+    def __init__(
+        self, value: Any, source: str, lines: dict[NodePath, int], path: NodePath = ()
+    ) -> None:
         self.value = value
         self._source = source
         self._lines = lines
-        self._place = place
+        self._path = path
 
     @property
     def where(self) -> str:
         """The file and the line."""
-        place = self._place
-        while place and place not in self._lines:
-            place = place[:-1]
-        return f"{self._source}:{self._lines.get(place, 1)}"
+        path = self._path
+        while path and path not in self._lines:
+            path = path[:-1]
+        return f"{self._source}:{self._lines.get(path, 1)}"
 
     def fail(self, message: str) -> NoReturn:
         """Raise what is wrong with it."""
@@ -42,7 +44,7 @@ class Node:
         return key in self.value
 
     def __getitem__(self, key: str | int) -> Node:
-        return Node(self.value[key], self._source, self._lines, (*self._place, key))
+        return Node(self.value[key], self._source, self._lines, (*self._path, key))
 
     def get(self, key: str) -> Node | None:
         """Return what a table has by a key, or None."""
@@ -71,7 +73,7 @@ class Node:
     def without(self, *keys: str) -> Node:
         """Return a table without some of its keys."""
         left = {key: value for key, value in self.value.items() if key not in keys}
-        return Node(left, self._source, self._lines, self._place)
+        return Node(left, self._source, self._lines, self._path)
 
     def one_of(self, keys: Iterable[str], what: str) -> str:
         """Return the only one of these keys that a table has."""

@@ -6,9 +6,9 @@ import re
 import tomllib
 from typing import TypeAlias
 
-__all__ = ["Place", "lines_of"]
+__all__ = ["NodePath", "lines_of"]
 
-Place: TypeAlias = tuple["str | int", ...]
+NodePath: TypeAlias = tuple["str | int", ...]
 
 _BLANK = re.compile(r"(?:[ \t\r\n,]|#[^\n]*)*")
 _STRING = re.compile(
@@ -18,7 +18,7 @@ _BARE = re.compile(r"[^,\]}\n#]*")
 _KEY = re.compile(r"""[ \t]*("(?:\\.|[^"\\])*"|'[^']*'|[A-Za-z0-9_-]+)[ \t]*([.=\]])""")
 
 
-def lines_of(text: str) -> dict[Place, int]:
+def lines_of(text: str) -> dict[NodePath, int]:
     r"""Return the line, from 1, of every key and array element.
 
     >>> lines = lines_of('a = 1\n[[b]]\nc = [2,\n  {d = 3}]')
@@ -32,13 +32,13 @@ def lines_of(text: str) -> dict[Place, int]:
 
 class _Scan:
     def __init__(self, text: str) -> None:
-        self.lines: dict[Place, int] = {}
+        self.lines: dict[NodePath, int] = {}
         self._text = text
         self._at = 0
-        self._elements: dict[Place, int] = {}
+        self._elements: dict[NodePath, int] = {}
 
     def document(self) -> None:
-        table: Place = ()
+        table: NodePath = ()
         while self._next():
             if self._text.startswith("[[", self._at):
                 self._at += 2
@@ -67,49 +67,49 @@ class _Scan:
             if match[2] != ".":
                 return keys
 
-    def _header(self, *, is_element: bool) -> Place:
+    def _header(self, *, is_element: bool) -> NodePath:
         begin = self._at
         keys = self._keys()
         self._at = (
             self._text.index("\n", self._at) if "\n" in self._text[self._at :] else len(self._text)
         )
-        place: Place = ()
+        path: NodePath = ()
         for key in keys[:-1]:
-            place = (*place, key)
-            if place in self._elements:
-                place = (*place, self._elements[place] - 1)
-        place = (*place, keys[-1])
+            path = (*path, key)
+            if path in self._elements:
+                path = (*path, self._elements[path] - 1)
+        path = (*path, keys[-1])
         if is_element:
-            self._elements[place] = self._elements.get(place, 0) + 1
-            place = (*place, self._elements[place] - 1)
-        self._mark(place, begin)
-        return place
+            self._elements[path] = self._elements.get(path, 0) + 1
+            path = (*path, self._elements[path] - 1)
+        self._mark(path, begin)
+        return path
 
-    def _pair(self, table: Place) -> None:
+    def _pair(self, table: NodePath) -> None:
         begin = self._at
-        place = (*table, *self._keys())
-        self._mark(place, begin)
-        self._value(place)
+        path = (*table, *self._keys())
+        self._mark(path, begin)
+        self._value(path)
 
-    def _value(self, place: Place) -> None:
+    def _value(self, path: NodePath) -> None:
         first = self._next()
         if first == "[":
             self._at += 1
             index = 0
             while self._next() != "]":
-                self._mark((*place, index), self._at)
-                self._value((*place, index))
+                self._mark((*path, index), self._at)
+                self._value((*path, index))
                 index += 1
             self._at += 1
         elif first == "{":
             self._at += 1
             while self._next() != "}":
-                self._pair(place)
+                self._pair(path)
             self._at += 1
         else:
             match = _STRING.match(self._text, self._at) or _BARE.match(self._text, self._at)
             assert match is not None
             self._at = match.end()
 
-    def _mark(self, place: Place, at: int) -> None:
-        self.lines.setdefault(place, 1 + self._text.count("\n", 0, at))
+    def _mark(self, path: NodePath, at: int) -> None:
+        self.lines.setdefault(path, 1 + self._text.count("\n", 0, at))

@@ -84,7 +84,7 @@ class Fold:
         """Return what to add to a column of `other` to get the same column of this fold.
 
         Raises:
-            UsageError: If the two do not cut time at the same places.
+            UsageError: If the two have different cell boundaries.
         """
         columns, rest_ns = divmod(other.origin_ns - self.origin_ns, self.period_ns)
         if (self.period_ns, self.rows) != (other.period_ns, other.rows) or rest_ns:

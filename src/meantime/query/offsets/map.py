@@ -166,7 +166,7 @@ class OffsetMap:
         """Return the map of both together.
 
         Raises:
-            UsageError: If the two do not cut time at the same places, or count different things.
+            UsageError: If the two have different cell boundaries, or count different things.
         """
         shift = self.fold.shift(other.fold) * self.fold.rows
         if self.value != other.value:

@@ -120,17 +120,17 @@ def period_of(numbers: Int64s, sight: Sight) -> Period | None:
     around = summed[max(0, frequency // 2 - lowest) : 4 * frequency - lowest]
     if score < max(_POWER, _CLEAR * float(np.median(around))):
         return None
-    places = (busy + 0.5).astype(np.float64)
-    period = _refined(places, length / frequency, length)
-    while (shorter := _divided(places, period)) is not None:
+    positions = (busy + 0.5).astype(np.float64)
+    period = _refined(positions, length / frequency, length)
+    while (shorter := _divided(positions, period)) is not None:
         period = shorter
-    while (longer := _multiplied(places, period, sight)) is not None:
+    while (longer := _multiplied(positions, period, sight)) is not None:
         period = longer
     if 2 * len(busy) > cells:
         # What is busy most of the time has its edges where it is not.
-        places = (np.setdiff1d(np.arange(cells), busy) + 0.5).astype(np.float64)
-    period, error = _fitted(places, period)
-    if not _is_sound(places, period, sight):
+        positions = (np.setdiff1d(np.arange(cells), busy) + 0.5).astype(np.float64)
+    period, error = _fitted(positions, period)
+    if not _is_sound(positions, period, sight):
         return None
     return Period(period * sight.cell_ns, error * sight.cell_ns, score)
 
@@ -163,53 +163,53 @@ def _longest(summed: Float64s, lowest: int) -> int:
     return best
 
 
-def _refined(places: Float64s, period: float, length: int) -> float:
+def _refined(positions: Float64s, period: float, length: int) -> float:
     """Return the period near this one, in cells, at which the harmonics have most power."""
     step = period * period / length / 8
     for _ in range(2):
         tried = period + step * np.arange(-10, 11)
-        period, step = max(tried.tolist(), key=lambda each: _strength(places, each)), step / 10
+        period, step = max(tried.tolist(), key=lambda each: _strength(positions, each)), step / 10
     return float(period)
 
 
-def _divided(places: Float64s, period: float) -> float | None:
+def _divided(positions: Float64s, period: float) -> float | None:
     """Return a part of a period that is one itself: all of its cycles are alike."""
     for part in _STEPS:
         shorter = period / part
         if (
             shorter >= 2
-            and _strength(places, shorter) >= 0.8 * _strength(places, period)
-            and not _are_unlike(places, shorter, part)
+            and _strength(positions, shorter) >= 0.8 * _strength(positions, period)
+            and not _are_unlike(positions, shorter, part)
         ):
             return shorter
     return None
 
 
-def _multiplied(places: Float64s, period: float, sight: Sight) -> float | None:
+def _multiplied(positions: Float64s, period: float, sight: Sight) -> float | None:
     """Return a multiple that is the period: every so many cycles are unlike the others."""
     for times in _STEPS:
-        if 4 * times * period <= sight.cells and _are_unlike(places, period, times):
+        if 4 * times * period <= sight.cells and _are_unlike(positions, period, times):
             # Runs of a sample or two are met by the sampling at each time or at none.
-            runs = len(np.unique(np.floor(places / period)))
-            short = period <= 2 * _HARMONICS and len(places) <= 1.5 * runs
+            runs = len(np.unique(np.floor(positions / period)))
+            short = period <= 2 * _HARMONICS and len(positions) <= 1.5 * runs
             if short and sight.meets(times * period):
                 continue
             return times * period
     return None
 
 
-def _strength(places: Float64s, period: float, harmonics: int = _HARMONICS) -> float:
-    turn = np.exp(2j * np.pi / period * places)
-    power, strength = np.ones(len(places), np.complex128), 0.0
+def _strength(positions: Float64s, period: float, harmonics: int = _HARMONICS) -> float:
+    turn = np.exp(2j * np.pi / period * positions)
+    power, strength = np.ones(len(positions), np.complex128), 0.0
     for _ in range(min(harmonics, int(period // 2))):
         power *= turn
         strength += abs(power.sum()) ** 2
     return float(strength)
 
 
-def _are_unlike(places: Float64s, period: float, classes: int) -> bool:
+def _are_unlike(positions: Float64s, period: float, classes: int) -> bool:
     """Return whether every n-th cycle has significantly more than the others (F-test)."""
-    cycle = np.floor((places - _start(places, period)) / period).astype(np.int64)
+    cycle = np.floor((positions - _start(positions, period)) / period).astype(np.int64)
     counts = np.bincount(cycle - cycle[0])
     whole = counts[: len(counts) // classes * classes].reshape(-1, classes)
     if len(whole) < 3:
@@ -222,48 +222,48 @@ def _are_unlike(places: Float64s, period: float, classes: int) -> bool:
     return bool(between >= _TELLING * max(within, 0.02 * means.mean()))
 
 
-def _start(places: Float64s, period: float) -> float:
+def _start(positions: Float64s, period: float) -> float:
     """Return where the cycles of a period are best cut: half a period from where most happens."""
-    middle = np.angle(np.exp(2j * np.pi * places / period).sum()) / (2 * np.pi) * period
+    middle = np.angle(np.exp(2j * np.pi * positions / period).sum()) / (2 * np.pi) * period
     return float(middle - period / 2)
 
 
-def _is_sound(places: Float64s, period: float, sight: Sight) -> bool:
+def _is_sound(positions: Float64s, period: float, sight: Sight) -> bool:
     """Return whether a period is what it seems to be, and not the sampling's or chance's."""
-    if sight.masked(np.array([period]))[0] or not _is_seen_often(places, period, sight.cells):
+    if sight.masked(np.array([period]))[0] or not _is_seen_often(positions, period, sight.cells):
         return False
     # Many periods suit one of their many harmonics.
-    if _strength(places, period, 4) < 0.1 * _strength(places, period):
+    if _strength(positions, period, 4) < 0.1 * _strength(positions, period):
         return False
-    return not sight.beats(period) or _is_deep(places, period)
+    return not sight.beats(period) or _is_deep(positions, period)
 
 
-def _is_seen_often(places: Float64s, period: float, cells: int) -> bool:
+def _is_seen_often(positions: Float64s, period: float, cells: int) -> bool:
     """Return whether there are enough runs, as a few long ones always suit some long period."""
-    cycle, within = np.divmod(places - _start(places, period), period)
+    cycle, within = np.divmod(positions - _start(positions, period), period)
     if len(np.unique(cycle)) < _FEWEST_CYCLES:
         return False
     return cells / period > 3 * _FEWEST_CYCLES or float(within.std()) < 0.07 * period
 
 
-def _is_deep(places: Float64s, period: float) -> bool:
+def _is_deep(positions: Float64s, period: float) -> bool:
     """Return whether there is a part of the cycle in which next to nothing runs."""
     bins = int(min(16, max(2, period // 2)))
-    counts = np.bincount((places % period / period * bins).astype(np.int64), minlength=bins)
+    counts = np.bincount((positions % period / period * bins).astype(np.int64), minlength=bins)
     return bool(counts.min() < 0.25 * counts.max())
 
 
-def _fitted(places: Float64s, period: float) -> tuple[float, float]:
+def _fitted(positions: Float64s, period: float) -> tuple[float, float]:
     """Return the period through the middles of the cycles by least squares, and its error."""
     error = period
     for _ in range(3):
-        start = _start(places, period)
-        cycle = np.floor((places - start) / period)
-        within = places - start - cycle * period
+        start = _start(positions, period)
+        cycle = np.floor((positions - start) / period)
+        within = positions - start - cycle * period
         near = np.abs(within - period / 2) <= max(
             0.05 * period, 2.5 * float(np.median(np.abs(within - period / 2)))
         )
-        cycle, at = cycle[near], places[near]
+        cycle, at = cycle[near], positions[near]
         if np.ptp(cycle) < 2:
             break
         centred = cycle - cycle.mean()

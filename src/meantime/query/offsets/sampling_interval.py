@@ -32,7 +32,7 @@ def sampling_interval_ns(samples: SampleTable) -> int | None:
 
 
 def interval_ns(
-    time_ns: Int64s, place: Int32s, weight: Int64s, *, events: set[str], threads: Int32s
+    time_ns: Int64s, cpu_or_thread: Int32s, weight: Int64s, *, events: set[str], threads: Int32s
 ) -> int | None:
     """Return the time from a sample to the next, or None if they do not come at one interval.
 
@@ -41,7 +41,7 @@ def interval_ns(
 
     Args:
         time_ns: When each sample was taken.
-        place: Where: on which CPU, or in which thread.
+        cpu_or_thread: On which CPU, or in which thread, each sample was taken.
         weight: The weight of each.
         events: What was counted.
         threads: Of which thread each is: what is taken of only one may keep time itself.
@@ -53,7 +53,7 @@ def interval_ns(
         if found > 1:
             return found
     several = np.count_nonzero(np.unique(threads, return_counts=True)[1] >= _FEWEST // 4) > 1
-    return _mostly(time_ns, place) if several else None
+    return _mostly(time_ns, cpu_or_thread) if several else None
 
 
 def _first(samples: SampleTable) -> SampleTable:
@@ -66,10 +66,10 @@ def _is_tracepoint(event: str) -> bool:
     return bool(colon and group and len(name) > 3)
 
 
-def _mostly(time_ns: Int64s, place: Int32s) -> int | None:
+def _mostly(time_ns: Int64s, cpu_or_thread: Int32s) -> int | None:
     """Return the most frequent distance of neighbours with one key, within two percent."""
-    order = np.lexsort((time_ns, place))
-    steps = np.diff(time_ns[order])[np.diff(place[order]) == 0]
+    order = np.lexsort((time_ns, cpu_or_thread))
+    steps = np.diff(time_ns[order])[np.diff(cpu_or_thread[order]) == 0]
     steps = steps[(steps > 0) & (steps <= _LONGEST_NS)]
     if len(steps) < _FEWEST:
         return None

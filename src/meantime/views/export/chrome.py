@@ -189,11 +189,11 @@ def _thread(spans: SpanTable, thread: int, ids: str, names: list[str]) -> Iterat
             kind = '"ph":"B"'
             if not unfinished[row]:
                 kind = f'"ph":"X","dur":{_us(time_ns - start_ns)}'
-            place = f'"name":{names[code[row]]},"ts":{_us(start_ns)},{ids}'
-            yield f"{{{kind},{place}{_details(spans, row)}}}"
+            fields = f'"name":{names[code[row]]},"ts":{_us(start_ns)},{ids}'
+            yield f"{{{kind},{fields}{_details(spans, row)}}}"
         elif begins:
-            place = f'"name":{names[code[row]]},"ts":{_us(time_ns)},{ids}'
-            yield f'{{"ph":"B",{place}{_details(spans, row)}}}'
+            fields = f'"name":{names[code[row]]},"ts":{_us(time_ns)},{ids}'
+            yield f'{{"ph":"B",{fields}{_details(spans, row)}}}'
         elif not unfinished[row]:
             yield f'{{"ph":"E","ts":{_us(time_ns)},{ids}}}'
 

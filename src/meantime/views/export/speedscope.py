@@ -132,7 +132,7 @@ def _sampled(history: History, frames: dict[str, int]) -> Iterator[dict[str, Any
 def _called(history: History, quark: int) -> str:
     whose = thread_of(history, quark)
     name = whose.name or whose.path or ""
-    place = f"{whose.process or 'process'} {whose.pid}"
+    ids = f"{whose.process or 'process'} {whose.pid}"
     if whose.tid is not None:
-        place += f", thread {whose.tid}"
-    return f"{name} ({place})" if name else place
+        ids += f", thread {whose.tid}"
+    return f"{name} ({ids})" if name else ids

@@ -60,7 +60,7 @@ def _spans(history: History, quarks: Int32s) -> SpanTable:
     begin_ns, finish_ns = history.bounds
     names: dict[str, int] = {}
     text = ArgumentText()
-    places = _tag_places(history, text)
+    tag_offsets, tag_lengths = _tag_arguments(history, text)
     parts = []
     for batch in history.interval_batches(quarks):
         column = named(batch.value)
@@ -92,16 +92,16 @@ def _spans(history: History, quarks: Int32s) -> SpanTable:
         lane=np.zeros(rows, np.int32),
         parent=np.full(rows, -1, np.int32),
         flags=np.zeros(rows, np.uint8),
-        arguments_offset=places[0][tag],
-        arguments_length=places[1][tag],
+        arguments_offset=tag_offsets[tag],
+        arguments_length=tag_lengths[tag],
         text=text,
     )
 
 
-def _tag_places(
+def _tag_arguments(
     history: History, text: ArgumentText
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
-    """Add the fields of each tag to the text, and return their offsets; the last is for no tag."""
+    """Add the fields of each tag to the text; return offsets and lengths, the last for no tag."""
     arguments = [json.dumps(dict(fields), default=str).encode() for fields in history.tags]
     offset = [text.add(fields) for fields in arguments]
     return (

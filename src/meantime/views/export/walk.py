@@ -38,13 +38,13 @@ def walk(spans: SpanTable, rows: list[int]) -> Iterator[Step]:
     parent = spans.parent[rows].tolist()
     start_ns, end_ns = spans.start_ns[rows].tolist(), spans.end_ns[rows].tolist()
     begun: list[int] = []
-    for place, row in enumerate(rows):
+    for index, row in enumerate(rows):
         # a parent in another lane is not among them
-        while begun and rows[begun[-1]] != parent[place]:
+        while begun and rows[begun[-1]] != parent[index]:
             ended = begun.pop()
             yield Step(False, rows[ended], end_ns[ended])
-        begun.append(place)
-        yield Step(True, row, start_ns[place])
+        begun.append(index)
+        yield Step(True, row, start_ns[index])
     while begun:
         ended = begun.pop()
         yield Step(False, rows[ended], end_ns[ended])

@@ -46,8 +46,8 @@ def render(flame: Flame) -> bytes:
 def page(flame: Flame) -> Page:
     """Return the page of a flame graph or chart."""
     used = np.unique(flame.frame) if len(flame) else np.empty(0, np.int32)
-    place = np.zeros(len(flame.frames) + 1, np.int32)
-    place[used] = np.arange(len(used), dtype=np.int32)
+    new_index = np.zeros(len(flame.frames) + 1, np.int32)
+    new_index[used] = np.arange(len(used), dtype=np.int32)
     names = [flame.frames[frame] for frame in used.tolist()]
     notes = _notes(flame)
     tops, height = _tops(flame)
@@ -82,7 +82,7 @@ def page(flame: Flame) -> Page:
             "own": flame.own.astype("<f8").tobytes(),
             "count": flame.count.astype("<f8").tobytes(),
             "row": flame.row.astype("<i4").tobytes(),
-            "frame": place[flame.frame].astype("<i4").tobytes(),
+            "frame": new_index[flame.frame].astype("<i4").tobytes(),
         },
     )
 
@@ -195,12 +195,12 @@ def _axis(flame: Flame, height: float) -> Iterator[str]:
         return
     room_px = _WIDTH_PX - 2 * MARGIN_PX
     base, marks = ticks(flame.origin_ns, flame.origin_ns + flame.width, 10)
-    for place, mark in enumerate(marks):
+    for index, mark in enumerate(marks):
         x = MARGIN_PX + (mark.time_ns - flame.origin_ns) * room_px / max(1, flame.width)
         yield element(
             "path", {"class": "line", "d": f"M{px(x)} {_TOP_PX}V{px(height)}", "stroke-width": 1}
         )
-        label = f"{base} {mark.label}" if base and not place else mark.label
+        label = f"{base} {mark.label}" if base and not index else mark.label
         yield element(
             "text", {"class": "muted", "x": x + 3, "y": _TOP_PX + 10, "font-size": 10}, text=label
         )
@@ -253,7 +253,7 @@ def _slivers(flame: Flame, panel: Panel, top: float, scale: float) -> str:
         return ""
     strokes = "".join(
         f"M{MARGIN_PX + x}.5 {px(top + row * _ROW_PX)}v{_ROW_PX - 1}"
-        for row, x in (divmod(place, _WIDTH_PX) for place in at.tolist())
+        for row, x in (divmod(pixel, _WIDTH_PX) for pixel in at.tolist())
     )
     return element("path", {"d": strokes, "stroke": _SLIVER, "fill": "none"}) + "\n"
 

@@ -38,8 +38,8 @@ def document(
         column, row = np.divmod(cells.number, rows)
         values = cells.value if per is None else cells.value / per[row]
         return [
-            [*place, each]
-            for *place, each in zip(column.tolist(), row.tolist(), values.tolist(), strict=True)
+            [*position, each]
+            for *position, each in zip(column.tolist(), row.tolist(), values.tolist(), strict=True)
         ]
 
     total, by = chosen(found, selection or Selection())

@@ -13,7 +13,7 @@ from meantime.views.heatmap.color import Scale
 from meantime.views.heatmap.grid import Grid, paint
 from meantime.views.heatmap.legend import LISTED, entries, keys
 from meantime.views.heatmap.palette import palette
-from meantime.views.heatmap.selection import layers, placed
+from meantime.views.heatmap.selection import layers, numbered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -117,7 +117,7 @@ def draw(found: OffsetMap, selection: Selection, look: Look, *, title: str) -> F
     height = min(_MOST_ROWS_PX, found.fold.rows * row_px)
     scale = _scale(found, drawn, grid, look)
     colors = palette(look.palette, scale, maps=len(drawn), hues=look.hues)
-    drawn = placed(drawn, colors)
+    drawn = numbered(drawn, colors)
     return Figure(
         title=title,
         subtitle=_subtitle(found, look),
@@ -172,12 +172,12 @@ def _times(grid: Grid, width_px: int, utc_ns: int | None) -> list[tuple[float, s
     found: list[tuple[float, str]] = []
     step_px = width_px / grid.width
     right_px = -float(LEFT_PX)
-    for (first, count), place in zip(grid.runs, grid.places, strict=False):
+    for (first, count), run_start in zip(grid.runs, grid.run_starts, strict=False):
         start_ns = grid.fold.edge_ns(first)
         length_ns = count * grid.fold.period_ns
         run_px = count / grid.group * step_px
         for tick in _labelled(start_ns, start_ns + length_ns, run_px, utc_ns):
-            x = place * step_px + (tick.time_ns - start_ns) / length_ns * run_px
+            x = run_start * step_px + (tick.time_ns - start_ns) / length_ns * run_px
             half_px = _LETTER_PX * len(tick.label) / 2
             if x - half_px <= right_px:
                 # Those that follow count from the first.

@@ -59,28 +59,28 @@ class Grid:
         return cls(found.fold, tuple(runs), max(1, -(-columns // max(1, most))))
 
     @property
-    def places(self) -> list[int]:
+    def run_starts(self) -> list[int]:
         """Where each run begins, in columns drawn, and where the last ends."""
-        places = [0]
+        starts = [0]
         for _, count in self.runs:
-            places.append(places[-1] + -(-count // self.group) + _BREAK_COLUMNS)
-        places[-1] -= _BREAK_COLUMNS
-        return places
+            starts.append(starts[-1] + -(-count // self.group) + _BREAK_COLUMNS)
+        starts[-1] -= _BREAK_COLUMNS
+        return starts
 
     @property
     def width(self) -> int:
         """How many columns are drawn, breaks included."""
-        return self.places[-1]
+        return self.run_starts[-1]
 
     def values(self, cells: Cells) -> Int64s:
         """Return the value of each cell drawn, int64, columns x rows."""
         rows = self.fold.rows
         grid = np.zeros(self.width * rows, np.int64)
-        for (first, count), place in zip(self.runs, self.places, strict=False):
+        for (first, count), run_start in zip(self.runs, self.run_starts, strict=False):
             low, high = np.searchsorted(cells.number, [first * rows, (first + count) * rows])
             numbers, values = cells.number[low:high], cells.value[low:high]
             column, row = np.divmod(numbers - first * rows, rows)
-            at = (column // self.group + place) * rows + row
+            at = (column // self.group + run_start) * rows + row
             if self.group == 1:
                 grid[at] = values
             else:
@@ -102,7 +102,7 @@ class Grid:
             if wholly:
                 low = self.fold.number(start_ns - 1) + 1
                 high = self.fold.number(end_ns) - 1
-            for (first, count), place in zip(self.runs, self.places, strict=False):
+            for (first, count), run_start in zip(self.runs, self.run_starts, strict=False):
                 begin = max(low, first * rows) - first * rows
                 end = min(high, (first + count) * rows - 1) - first * rows
                 if begin > end:
@@ -110,7 +110,7 @@ class Grid:
                 # From the first cell's column to the last's; whole columns between them.
                 (left, bottom), (right, top) = divmod(begin, rows), divmod(end, rows)
                 same = left == right
-                left, right = left // self.group + place, right // self.group + place
+                left, right = left // self.group + run_start, right // self.group + run_start
                 if same:
                     found[left, bottom : top + 1] = True
                 else:

@@ -62,8 +62,8 @@ def keys(found: OffsetMap, scale: Scale, colors: Palette, drawn: Sequence[Layer]
         return []
     at = np.array([0.02, 0.2, 0.4, 0.6, 0.8, 1])
     if scale.method == "rank":
-        places = np.ceil(at * len(scale.values)).astype(np.int64) - 1
-        values = np.unique(np.rint(scale.values[np.maximum(places, 0)]))
+        ranks = np.ceil(at * len(scale.values)).astype(np.int64) - 1
+        values = np.unique(np.rint(scale.values[np.maximum(ranks, 0)]))
     else:
         values = np.unique(np.maximum(1, np.rint(at * scale.largest)))
     index = next((layer.index for layer in drawn if layer.name is not None), drawn[0].index)

@@ -41,7 +41,7 @@ class Palette(Protocol):
         """As the command line calls it."""
 
     @property
-    def by_place(self) -> bool:
+    def by_position(self) -> bool:
         """Whether colours go to maps by their rank among those drawn, not to the selected ones."""
 
     def empty(self, *, dark: bool = False) -> tuple[int, int, int]:
@@ -58,7 +58,7 @@ class Palette(Protocol):
 class _Ramps:
     """A palette given by its ramps; more maps than ramps begin again with the second."""
 
-    by_place: ClassVar = False
+    by_position: ClassVar = False
     name: str
     light: tuple[Colors, ...]
     dark: tuple[Colors, ...]
@@ -83,7 +83,7 @@ class _Ramps:
 class _Cloud:
     """Cloud Analytics' palette: white, and one hue for each map."""
 
-    by_place: ClassVar = True
+    by_position: ClassVar = True
     name: str
     hues: tuple[float, ...]
 
@@ -186,9 +186,9 @@ def _linear_light(lightness: Norm, chroma: Norm, hue: Norm) -> Norm:
     return light
 
 
-def _through(colors: Sequence[str], places: Sequence[float]) -> Colors:
+def _through(colors: Sequence[str], positions: Sequence[float]) -> Colors:
     """Return a ramp that is linear in RGB from colour to colour."""
     at = np.linspace(0, 1, STEPS)
     stops = np.array([list(bytes.fromhex(color)) for color in colors], np.float64)
-    channels = [np.interp(at, places, stops[:, channel]) for channel in range(3)]
+    channels = [np.interp(at, positions, stops[:, channel]) for channel in range(3)]
     return np.floor(np.stack(channels, axis=-1) + 0.5).astype(np.uint8)

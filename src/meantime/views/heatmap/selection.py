@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from meantime.query.offsets import OffsetMap
     from meantime.views.heatmap.palette import Palette
 
-__all__ = ["Layer", "Selection", "check", "chosen", "layers", "placed"]
+__all__ = ["Layer", "Selection", "check", "chosen", "layers", "numbered"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +72,11 @@ def layers(found: OffsetMap, selection: Selection) -> list[Layer]:
     return [rest] if selection.mode == "exclude" else [rest, *selected]
 
 
-def placed(drawn: Sequence[Layer], palette: Palette) -> list[Layer]:
+def numbered(drawn: Sequence[Layer], palette: Palette) -> list[Layer]:
     """Return the maps with the numbers that they have in a palette."""
-    if not palette.by_place:
+    if not palette.by_position:
         return list(drawn)
-    return [replace(layer, index=place) for place, layer in enumerate(drawn)]
+    return [replace(layer, index=rank) for rank, layer in enumerate(drawn)]
 
 
 def chosen(found: OffsetMap, selection: Selection) -> tuple[Cells, dict[str, Cells]]:

@@ -91,12 +91,12 @@ def _picture(figure: Figure, tall: int) -> Iterator[str]:
     yield element("rect", frame)
     for x, label in figure.times:
         yield _tick(LEFT_PX + x, TOP_PX + height, 0, 5)
-        place = {"x": LEFT_PX + x, "y": TOP_PX + height + 19, "text-anchor": "middle"}
-        yield element("text", {**place, "class": "muted"}, text=label)
+        position = {"x": LEFT_PX + x, "y": TOP_PX + height + 19, "text-anchor": "middle"}
+        yield element("text", {**position, "class": "muted"}, text=label)
     for y, label in figure.offsets:
         yield _tick(LEFT_PX, TOP_PX + y, -5, 0)
-        place = {"x": LEFT_PX - 9, "y": TOP_PX + y + 4, "text-anchor": "end"}
-        yield element("text", {**place, "class": "muted"}, text=label)
+        position = {"x": LEFT_PX - 9, "y": TOP_PX + y + 4, "text-anchor": "end"}
+        yield element("text", {**position, "class": "muted"}, text=label)
     for number, entry in enumerate(figure.entries):
         left, top = LEFT_PX + width + 20, TOP_PX + _ENTRY_PX * number
         for name, color in (("day", entry.color), ("night", entry.dark_color)):
@@ -104,8 +104,8 @@ def _picture(figure: Figure, tall: int) -> Iterator[str]:
             box = {"x": left, "y": top + 1, "width": 12, "height": 12, "rx": 2}
             yield element("rect", {**box, "class": name, "fill": fill})
         yield element("text", {"x": left + 20, "y": top + 11, "class": "ink"}, text=entry.name[:24])
-        place = {"x": left + 232, "y": top + 11, "text-anchor": "end"}
-        yield element("text", {**place, "class": "muted"}, text=entry.amount)
+        position = {"x": left + 232, "y": top + 11, "text-anchor": "end"}
+        yield element("text", {**position, "class": "muted"}, text=entry.amount)
     yield lines(figure.notes, TOP_PX + tall + 36)
 
 
@@ -113,8 +113,8 @@ def _key(figure: Figure) -> Iterator[str]:
     """Draw what the colours mean, from the right edge of the plot to the left."""
     right = figure.key_px
     for key in reversed(figure.key):
-        place = {"x": right, "y": TOP_PX - 18, "text-anchor": "end", "class": "muted"}
-        yield element("text", place, text=key.amount)
+        position = {"x": right, "y": TOP_PX - 18, "text-anchor": "end", "class": "muted"}
+        yield element("text", position, text=key.amount)
         right -= 8 * len(key.amount) + 18
         for name, color in (("day", key.color), ("night", key.dark_color)):
             box = {"x": right, "y": TOP_PX - 28, "width": 12, "height": 12, "rx": 2}
@@ -184,7 +184,7 @@ def _head(figure: Figure, found: OffsetMap, selection: Selection, look: Look) ->
         "runs": [[begin - first, count] for begin, count in figure.grid.runs],
         "recorded": _ranges(found, found.recorded),
         "lost": _ranges(found, found.lost),
-        "by_place": several.by_place,
+        "by_place": several.by_position,
         "palette": {
             shade: {
                 "empty": list(several.empty(dark=dark)),

@@ -11,7 +11,7 @@ from meantime.views.axis import Tick, ticks, wall_ticks
 from meantime.views.heatmap.color import Scale, mix
 from meantime.views.heatmap.grid import Grid
 from meantime.views.heatmap.palette import palette
-from meantime.views.heatmap.selection import layers, placed
+from meantime.views.heatmap.selection import layers, numbered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -55,7 +55,7 @@ def terminal(
         colors = palette(look.palette, scale, maps=len(drawn), hues=look.hues)
         painted = [
             colors.colors(norm, layer.index, dark=True)
-            for (_, norm), layer in zip(norms, placed(drawn, colors), strict=True)
+            for (_, norm), layer in zip(norms, numbered(drawn, colors), strict=True)
         ]
         mixed = mix(norms, painted, recorded.size, colors.empty(dark=True))
         mixed[~recorded.ravel() & (mixed == colors.empty(dark=True)).all(axis=1)] = _UNRECORDED
@@ -114,7 +114,7 @@ def _shades(
 
 def _times(grid: Grid, width: int, utc_ns: int | None) -> str:
     line = [" "] * max(width, grid.width)
-    for (first, count), place in zip(grid.runs, grid.places, strict=False):
+    for (first, count), run_start in zip(grid.runs, grid.run_starts, strict=False):
         start_ns = grid.fold.edge_ns(first)
         length_ns = count * grid.fold.period_ns
         drawn = -(-count // grid.group)
@@ -127,7 +127,7 @@ def _times(grid: Grid, width: int, utc_ns: int | None) -> str:
                 for mark in wall_ticks(start_ns + utc_ns, start_ns + length_ns + utc_ns, most)
             ]
         for mark in marks:
-            at = place + (mark.time_ns - start_ns) * drawn // length_ns
+            at = run_start + (mark.time_ns - start_ns) * drawn // length_ns
             if (
                 at + len(mark.label) < len(line)
                 and not "".join(line[max(0, at - 1) : at + len(mark.label) + 1]).strip()

@@ -50,7 +50,7 @@ class Counted(NamedTuple):
     anomalies: Anomalies
 
 
-class _Place(NamedTuple):
+class _Alignment(NamedTuple):
     """Where a history lies: its window, and how its times become the first history's."""
 
     window: Window
@@ -63,7 +63,7 @@ class _Map(NamedTuple):
 
     history: int
     source: PanelSource
-    place: _Place
+    alignment: _Alignment
     drawing: Drawing
 
 
@@ -151,10 +151,12 @@ def _draw(
         _Map(
             number,
             source,
-            place,
-            draw(source, place.window, coalesce=options.coalesce, ignore_tags=options.ignore_tags),
+            alignment,
+            draw(
+                source, alignment.window, coalesce=options.coalesce, ignore_tags=options.ignore_tags
+            ),
         )
-        for number, place in enumerate(_places(histories, options))
+        for number, alignment in enumerate(_alignments(histories, options))
         for source in made[number]
     ]
 
@@ -162,9 +164,9 @@ def _draw(
 def _stacked(maps: list[_Map], state: str) -> list[_Map]:
     """Return the maps with most time in a state first, and offsets from the one on top."""
     maps = sorted(maps, key=lambda one: -exact_sum(one.drawing.total_ns(one.source, state)))
-    first_ns = maps[0].place.offset_ns
+    first_ns = maps[0].alignment.offset_ns
     return [
-        one._replace(place=one.place._replace(offset_ns=one.place.offset_ns - first_ns))
+        one._replace(alignment=one.alignment._replace(offset_ns=one.alignment.offset_ns - first_ns))
         for one in maps
     ]
 
@@ -213,10 +215,10 @@ def _there_are(table: StateTable) -> str:
     return "there are " + ", ".join(f'"{state.name}"' for state in table.states)
 
 
-def _places(histories: Sequence[History], options: StatemapOptions) -> Iterator[_Place]:
+def _alignments(histories: Sequence[History], options: StatemapOptions) -> Iterator[_Alignment]:
     first = histories[0]
     window = Window.of(first, options.begin_ns, options.end_ns)
-    yield _Place(window, 0, aligned=True)
+    yield _Alignment(window, 0, aligned=True)
     for number, history in enumerate(histories[1:], 1):
         offset_ns = options.offsets_ns.get(number)
         aligned = True
@@ -228,7 +230,7 @@ def _places(histories: Sequence[History], options: StatemapOptions) -> Iterator[
                 other_start_ns=history.bounds[0],
             )
             aligned = how != "start"
-        yield _Place(window.below(history, offset_ns), offset_ns, aligned)
+        yield _Alignment(window.below(history, offset_ns), offset_ns, aligned)
 
 
 def _panel(

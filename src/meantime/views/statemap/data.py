@@ -35,7 +35,7 @@ class Rectangles:
     """The rectangles of a panel, row after row, in order of time; none is without a state.
 
     The content of a rectangle is in two ragged columns: rectangle i has
-    `state_ns[state_offsets[i]:state_offsets[i + 1]]` of the states at the same places of
+    `state_ns[state_offsets[i]:state_offsets[i + 1]]` of the states at the same indices of
     `state_index`, ascending; and so for tags. The states' times of a rectangle sum to its length;
     a rectangle that was not merged holds one state.
 
@@ -121,7 +121,7 @@ class StatemapPanel:
         coalesced: How many of the rectangles drawn stand for more than one interval.
         clipped: What is not shown.
         anomalies: What was odd in the input.
-        history: The place of its history among those that the statemap was made of.
+        history: The index of its history in the list that the statemap was drawn from.
     """
 
     title: str

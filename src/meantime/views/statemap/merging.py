@@ -47,7 +47,7 @@ def merge(buffer: RectangleBuffer, wanted: int, *, appearance: Int32s) -> None:
     Args:
         buffer: What to merge in.
         wanted: How many may be left.
-        appearance: By row, the place of its entity in the order in which entities first appeared.
+        appearance: By row, the rank of its entity in the order in which entities first appeared.
     """
     if buffer.count <= wanted:
         return
@@ -66,8 +66,8 @@ def _dearest(worth: Int64s, wanted: int) -> Kept:
     if least == _NEVER:
         return equal
     kept: Kept = worth > least
-    places = np.flatnonzero(equal)
-    kept[places[np.count_nonzero(kept) - wanted :]] = True
+    tied = np.flatnonzero(equal)
+    kept[tied[np.count_nonzero(kept) - wanted :]] = True
     return kept
 
 

@@ -30,12 +30,12 @@ def paint(columns: Columns, order: Int64s, colors: Sequence[str]) -> Rectangles:
     tag_offsets, tag_index, tag_ns = columns[7:10]
     start_ns, end_ns = columns.start, columns.end
     if not np.array_equal(order, np.arange(len(order))):
-        row_offsets, place = _ragged(row_offsets, order)
-        start_ns, end_ns = start_ns[place], end_ns[place]
-        state_offsets, state_place = _ragged(state_offsets, place)
-        state_index, state_ns = state_index[state_place], state_ns[state_place]
-        tag_offsets, tag_place = _ragged(tag_offsets, place)
-        tag_index, tag_ns = tag_index[tag_place], tag_ns[tag_place]
+        row_offsets, source = _ragged(row_offsets, order)
+        start_ns, end_ns = start_ns[source], end_ns[source]
+        state_offsets, state_source = _ragged(state_offsets, source)
+        state_index, state_ns = state_index[state_source], state_ns[state_source]
+        tag_offsets, tag_source = _ragged(tag_offsets, source)
+        tag_index, tag_ns = tag_index[tag_source], tag_ns[tag_source]
     fill = np.empty((len(start_ns), 3), np.uint8)
     encoded = np.array([parse(color) for color in colors], np.float64).reshape(-1, 3) / 255
     blend(start_ns, end_ns, state_offsets, state_index, state_ns, encoded, fill)

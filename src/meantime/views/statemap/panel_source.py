@@ -136,7 +136,7 @@ def _state_rows(history: History, quarks: Int32s) -> _Rows:
     rows = quarks[history.has_values(quarks) | described]
     names = [entity_name(history.attributes.path(quark)) for quark in rows.tolist()]
     order = natural_order(names)
-    return _Rows(rows[order], rows[order], [names[place] for place in order])
+    return _Rows(rows[order], rows[order], [names[index] for index in order])
 
 
 def _stack_rows(history: History, quarks: Int32s) -> _Rows:
@@ -171,9 +171,11 @@ def _async_rows(history: History, quarks: Int32s) -> _Rows:
 def _depths(history: History, holders: list[tuple[int, int, int]]) -> _Rows:
     """Return rows for what is below: of which thread or track, of which lane, and below what."""
     attributes = history.attributes
-    place = {quark: place for place, quark in enumerate(history.spans().threads.tolist())}
+    thread_rank = {quark: rank for rank, quark in enumerate(history.spans().threads.tolist())}
     found: list[tuple[int, int, str]] = []
-    for whose, lane, holder in sorted(holders, key=lambda row: (place.get(row[0], -1), row[1])):
+    for whose, lane, holder in sorted(
+        holders, key=lambda row: (thread_rank.get(row[0], -1), row[1])
+    ):
         title = (f"lane {lane} · " if lane else "") + thread_title(thread_of(history, whose))
         depths = attributes.children(holder)
         for quark in depths[history.has_values(depths)].tolist():

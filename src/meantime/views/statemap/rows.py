@@ -41,7 +41,7 @@ def _part_key(match: re.Match[str]) -> str:
 def natural_order(names: Sequence[str]) -> list[int]:
     """Return the indices of names in natural order; equal names are ordered by characters."""
     keys = list(map(natural_key, names))
-    return sorted(range(len(names)), key=lambda place: (keys[place], names[place]))
+    return sorted(range(len(names)), key=lambda index: (keys[index], names[index]))
 
 
 def matching(pattern: str, names: Sequence[str]) -> Callable[[str], object]:

@@ -2,7 +2,7 @@
 
 Where nearly every rectangle is a blend of its own colour, that would be an element for each
 rectangle, which browsers take seconds to read. Such a panel is one image instead, with the same
-colours in the same places.
+colours at the same positions.
 """
 
 from __future__ import annotations
@@ -65,13 +65,13 @@ def strips(
             ground=_GROUND,
         )
     rows = strokes(*drawn, *window, units, _MOST_PATHS)
-    place = f"translate({left_px} {px(top_px)})"
+    origin = f"translate({left_px} {px(top_px)})"
     if rows is None:
-        yield f'\n<g transform="{place}">'.encode()
+        yield f'\n<g transform="{origin}">'.encode()
         yield from _image(drawn, window, width_px, int(row_px))
     else:
         yield (
-            f'\n<g transform="{place} scale({1 / UNITS_PER_PX} 1)" fill="none"'
+            f'\n<g transform="{origin} scale({1 / UNITS_PER_PX} 1)" fill="none"'
             f' stroke-width="{px(row_px)}">\n'
         ).encode()
         for row, paths in enumerate(rows):

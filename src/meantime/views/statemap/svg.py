@@ -46,8 +46,8 @@ def render(statemap: Statemap) -> bytes:
             last_states = panel.states
         if len(statemap.panels) > 1:
             text = cut_to(captions.panel_title(panel), _WIDTH_PX - 2 * MARGIN_PX, 12)
-            place = {"class": "ink", "x": MARGIN_PX, "y": top + 17, "font-weight": "600"}
-            picture.append(element("text", place, text=text).encode())
+            position = {"class": "ink", "x": MARGIN_PX, "y": top + 17, "font-weight": "600"}
+            picture.append(element("text", position, text=text).encode())
             top += _PANEL_TITLE_PX
         if number == 0 or layout.map_px(panel) > 300:
             picture.append(_axis(statemap.panels[0], layout, top).encode())
