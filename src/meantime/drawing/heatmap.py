@@ -222,7 +222,7 @@ class _Task:
             if is_stream and self.query.origin != "first":
                 yield SampleSource(trace, path)
                 return
-            from meantime.history import build  # noqa: PLC0415 - a third of what starting costs
+            from meantime.history import build  # noqa: PLC0415 - a third of the start-up time
 
             yield HistorySource(build(trace), path)
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from meantime.history.history import History
 
     Source: TypeAlias = History | str | os.PathLike[str]
-    # Called with a path; yields a function that is called with the bytes read and the bytes in all.
+    # Called with a path; yields a function that is called with the bytes read and the total.
     Progress: TypeAlias = Callable[[str], AbstractContextManager[Callable[[int, int], None] | None]]
 
 __all__ = ["history_of", "label_of", "silent", "texts", "title_of"]

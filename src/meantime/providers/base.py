@@ -55,19 +55,19 @@ class StateProvider:
         """Prepare for a history, before its first event; lanes are declared here."""
 
     def handle(self, event: Event, state: HistoryBuilder) -> None:
-        """Change the state as follows from an event.
+        """Apply the changes that follow from an event.
 
-        Events come in order of time. Before each of them, what `state.later` put off until its time
-        or an earlier one is done, in order of time, that of one time in the order in which it was
-        asked for; what is left is done at the end.
+        Events come in order of time. Before each of them, the changes that `state.later` scheduled
+        for its time or an earlier one are applied, in order of time, those of one time in the order
+        of scheduling; the remaining ones are applied at the end.
         """
         raise NotImplementedError(f"{self.name} has neither handle nor handle_batch")
 
     def handle_batch(self, columns: Events, state: HistoryBuilder) -> None:
         """Change the state for each of these events; if overridden, `handle` is not called.
 
-        What was put off is done before the first of them; after that, `modify_many` does it in
-        between, and so does `state.advance`.
+        Scheduled changes are applied before the first of them; after that, `modify_many` and
+        `state.advance` apply those that are due.
         """
         for event in columns:
             state.advance(event.time_ns)

@@ -22,7 +22,7 @@ ProviderLike: TypeAlias = "StateProvider | type[StateProvider] | str | PathLike[
 
 
 class _Loader(SourceFileLoader):
-    """Loads a file as it is now, and leaves no bytecode beside it."""
+    """Loads the current source of a file, without reading or writing cached bytecode."""
 
     def path_stats(self, path: str) -> Mapping[str, Any]:
         raise OSError(path)
@@ -32,7 +32,7 @@ def provider_of(provider: ProviderLike) -> StateProvider | None:
     """Return a provider itself, an instance of its class, or the provider in a file.
 
     Raises:
-        ProviderError: If the file cannot be read, or holds no provider.
+        ProviderError: If the file cannot be read, or contains no provider.
     """
     if isinstance(provider, str | PathLike):
         return load_provider(provider)
@@ -43,7 +43,7 @@ def load_provider(path: str | PathLike[str]) -> StateProvider:
     """Return the provider in a file, by its suffix: `.toml` or `.py`.
 
     Raises:
-        ProviderError: If the file cannot be read, or holds no provider.
+        ProviderError: If the file cannot be read, or contains no provider.
     """
     name = fspath(path)
     try:
@@ -51,7 +51,7 @@ def load_provider(path: str | PathLike[str]) -> StateProvider:
     except OSError as error:
         raise ProviderError(f"{name}: cannot be read: {error.strerror}") from None
     if name.endswith(".toml"):
-        from meantime.providers.declared import declare  # noqa: PLC0415 - only for who needs it
+        from meantime.providers.declared import declare  # noqa: PLC0415 - only for TOML providers
 
         return declare(text, name)
     if not name.endswith(".py"):

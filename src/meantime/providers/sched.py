@@ -1,9 +1,9 @@
 """The states of threads, from the switches of CPUs from one thread to the next.
 
-A thread runs from the switch that brings it until the next one of that CPU, if that one takes it
-off again. If another thread leaves there, switches in between were lost, and nothing is known of
-the time: it is neither the thread's nor anybody else's. The same holds at the end. A thread that
-does not run is in the state in which it left. The idle task, thread 0 of every CPU, has no states.
+A thread runs from the switch to it until the next switch of that CPU, if it is the thread that
+leaves there. If another thread leaves, switches in between were lost, and the time is attributed to
+no thread. The same applies after a CPU's last switch. A thread that does not run is in the state in
+which it left. The idle task, thread 0 of every CPU, has no states.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["ThreadStates", "thread_states"]
 
 _IDLE_TASK = 0
 _RUNNING = "running"
-# perf's letters, which are those of ps; + is perf's own for who would have gone on running.
+# perf prints the letters of ps, and + for a thread that was preempted.
 _STATES = {
     "R": "runnable",
     "+": "preempted",
@@ -38,10 +38,10 @@ class ThreadStates(NamedTuple):
     """State changes of threads, in order of time.
 
     Attributes:
-        time_ns: When.
-        tid: Of which thread.
+        time_ns: The time of each change.
+        tid: Its thread.
         state: Index into `names`; -1 for none.
-        cpu: On which CPU it runs; -1 if it does not.
+        cpu: The CPU on which the thread runs; -1 if it does not.
         names: The states' names.
         lost: Ranges of time in which switches of a CPU were lost.
     """
@@ -77,7 +77,7 @@ def thread_states(
     letters, which = np.unique(letter, return_inverse=True)
     names = [*(_STATES.get(chr(each), chr(each)) for each in letters), _RUNNING]
     running = len(letters)
-    # Of one switch the leaving thread first: it may be the coming one of another CPU.
+    # The leaving thread of a switch is first: at the same time it may come on another CPU.
     tid = np.stack([leaving, coming], axis=1).reshape(-1)
     state = np.stack([which.reshape(-1), np.where(follows, running, -1)], axis=1).reshape(-1)
     on_cpu = np.stack([np.full(len(order), -1), np.where(follows, cpu, -1)], axis=1).reshape(-1)

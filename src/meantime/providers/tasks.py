@@ -1,8 +1,8 @@
 """The states of a recorded program's tasks, event loops, pool threads and other threads.
 
-Which state begins with which record is decided here, and for what a task waits in `waits`. The
-kernel that goes through the records knows which task or thread each of them is about; it has no
-state of its own.
+This module defines which state begins with which record, and `waits` the reasons for waiting. The
+kernel that processes the records tracks which task or thread each of them is about; it defines no
+states.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ STATES = (
     "collector-stall",
 )
 
-# the state that begins with a record; a task that waits has one by where it waits, if that is known
+# the state that begins with a record; a waiting task's depends on the reason, if that is known
 _STATE_OF = {
     "SPAWN": "spawned",
     "START": "running",
@@ -81,9 +81,9 @@ _STATE_OF = {
     "LOST": "lost",
 }
 
-# how a task ended is a state, so that it can be counted and drawn; it must have a length
+# a task's outcome is a state, so that it can be counted and drawn; it needs a length for that
 _OUTCOME_NS = 1
-# a pool's thread gives its result before it is done: how long before, at most
+# a pool thread sets its result before its work item ends: how long before, at most
 _RESULT_LEAD_NS = 10_000_000
 
 # flows, by the kind of the record that causes them
@@ -92,7 +92,7 @@ FLOWS = tuple(_FLOW_OF.values())
 _FLOW_KINDS = np.full(256, -1, np.int32)
 _FLOW_KINDS[[KINDS[kind] for kind in _FLOW_OF]] = np.arange(len(_FLOW_OF))
 
-# the first name of the path of what has states, by the kernel's number for what it is
+# the first path element of entities, by the kernel's number for their kind
 GROUPS = {TASK: "Tasks", LOOP: "Loops", WORKER: "Workers", THREAD: "Threads"}
 
 # green runs, blue waits for time or for others, red and orange are late

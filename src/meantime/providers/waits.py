@@ -1,4 +1,4 @@
-"""For what a recorded task waits, by the coroutine in which it does."""
+"""The reasons for which recorded tasks wait, derived from their innermost coroutines."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ _REASONS = (
 
 
 def wait_reason(coroutine: str, file: str, leaf: int) -> str:
-    """Return for what a task waits, as `sleep`; empty if that is not known.
+    """Return the reason for which a task waits, such as `sleep`; empty if it is unknown.
 
     Args:
         coroutine: The innermost coroutine's qualified name.

@@ -1,1 +1,1 @@
-"""Questions over a history that are made of its primitives."""
+"""Queries over a history, built from its primitives."""

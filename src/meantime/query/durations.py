@@ -90,7 +90,7 @@ def span_statistics(
     end_ns: int | None = None,
     whole: bool = False,
 ) -> SpanStatistics:
-    """Return statistics of the spans that have a part in [start_ns, end_ns).
+    """Return statistics of the spans that overlap [start_ns, end_ns).
 
     Durations are clipped to the range, unless `whole`.
 
@@ -102,7 +102,7 @@ def span_statistics(
 
     Raises:
         TimeRangeError: If the range is empty.
-        MeantimeError: If durations add up to more than 64 bits hold.
+        MeantimeError: If a sum of durations exceeds 64 bits.
     """
     if start_ns is not None and end_ns is not None and start_ns >= end_ns:
         raise TimeRangeError(f"the range from {start_ns} ns to {end_ns} ns is empty")
@@ -153,7 +153,7 @@ def _groups(history: History, spans: SpanTable, by: Grouping) -> tuple[Int32s, l
         return np.repeat(codes, np.diff(spans.offsets)), texts
     if by == "name":
         return spans.name.codes, list(spans.name.names)
-    # no category is a group too: the last one
+    # spans without a category are a group too: the last one
     names = [*spans.category.names, None]
     codes = spans.category.codes
     return np.where(codes < 0, np.int32(len(names) - 1), codes), names
@@ -174,9 +174,9 @@ def longest_spans(spans: SpanTable, name: str, limit: int = 10) -> Int64s:
 
 
 def duration_histogram(spans: SpanTable, name: str, *, bins: int = 100) -> tuple[Int64s, Int64s]:
-    """Return bin edges and how many spans of a name lasted so long, from the shortest on.
+    """Return bin edges, and how many spans of a name have a duration in each bin.
 
-    Bin i holds durations in [edges[i], edges[i + 1]); the last edge is 1 ns above the longest.
+    Bin i counts durations in [edges[i], edges[i + 1]); the last edge is 1 ns above the longest.
 
     >>> from meantime.testing import history_from_spans
     >>> spans = history_from_spans({"main": [("a", 0, 2), ("a", 3, 4), ("a", 5, 9)]}).spans()

@@ -1,4 +1,4 @@
-"""Which part of a history is meant: a range of time, and some of its threads."""
+"""The part of a history that a query covers: a range of time, and some of its threads."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Part", "part_of", "range_of"]
 
 
 class Part(NamedTuple):
-    """A range of a history, and the threads that count; None is all."""
+    """A range of a history, and the selected threads; None selects all."""
 
     history: History
     start_ns: int
@@ -30,7 +30,7 @@ class Part(NamedTuple):
 def part_of(
     history: History, start: Time | None, end: Time | None, threads: Sequence[str] = ()
 ) -> Part:
-    """Return the part of a history that two times and patterns of threads mean.
+    """Return the part of a history that two times and patterns of threads select.
 
     Raises:
         TimeRangeError: If the range is empty or starts outside the history.
@@ -56,7 +56,7 @@ def range_of(history: History, start: Time | None, end: Time | None) -> tuple[in
         raise TimeRangeError(
             f"{start_ns} ns is outside the history, [{history.start_ns}, {history.end_ns})"
         )
-    # a trace without any time in it has an empty range of its own
+    # the bounds of a history without any time in it are an empty range, which is valid
     if start_ns > end_ns or (start_ns == end_ns and (start is not None or end is not None)):
         raise TimeRangeError(f"the range from {start_ns} ns to {end_ns} ns is empty")
     return start_ns, min(end_ns, max(start_ns, history.end_ns))

@@ -1,7 +1,7 @@
-"""A history as tables that SQL can ask, through DuckDB.
+"""A history as tables for SQL queries, through DuckDB.
 
-The columns of intervals are made when DuckDB asks for them, batch by batch, and it reads them where
-they are.
+The columns of intervals are created when DuckDB requests them, batch by batch, and it reads them
+without a copy.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def answer(history: History, statement: str) -> Iterator[Answer]:
 
     Raises:
         MissingExtraError: If DuckDB or pyarrow is not installed.
-        UsageError: If DuckDB does not understand the statement, or it returns nothing.
+        UsageError: If DuckDB rejects the statement, or it returns nothing.
     """
     duckdb = need("duckdb", "SQL", "sql")
     with duckdb.connect() as connection:
@@ -110,7 +110,7 @@ def tables(history: History) -> dict[str, Tabular]:
         "points": _plain(history.points()),
         "flows": _plain(history.flows()),
     }
-    # A history in which no time passes has no range to ask for.
+    # A history in which no time passes has no range to query.
     if history.start_ns < history.end_ns:
         known["intervals"] = history.interval_batches(every).without_paths()
     return known
@@ -163,7 +163,7 @@ def _table(**columns: Column) -> Tabular:
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
-    """Return names of which none is there twice: a join may give two columns one name."""
+    """Return unique names: the columns of a join may have equal ones."""
     distinct: dict[str, None] = {}
     for name in names:
         candidate, number = name, 1

@@ -1,7 +1,7 @@
 """Call trees, of spans and of samples alike: where the time went, by who called whom.
 
 A tree is a stack table with weights: of spans the nanoseconds that are each span's own, of samples
-what they stand for.
+their weights.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ __all__ = [
     "Neighbour",
     "callees",
     "callers",
+    "check_expansion_limit",
     "difference",
     "gone",
     "left_heavy",
-    "refuse_endless",
     "sample_tree",
     "span_tree",
 ]
@@ -46,9 +46,9 @@ class CallTree:
     """Stacks, and how much was spent in each.
 
     Attributes:
-        stacks: The stacks; a caller's row is before those of whom it calls.
-        own: int64, what was spent in the stack itself.
-        total: int64, what was spent in it and in all that it called.
+        stacks: The stacks; a caller's row is before those of its callees.
+        own: int64, the weight of the stack itself.
+        total: int64, the weight of the stack and of all that it called.
         count: int64, spans of the stack, or samples that end in it.
     """
 
@@ -66,8 +66,8 @@ def span_tree(
 ) -> CallTree:
     """Return the call tree of spans, of all their threads together.
 
-    Every instant counts once for a thread, for the latest begun of its open spans. So where spans
-    partly overlap, the time they share is that of the later one.
+    Every instant counts once for a thread: for the open span that began last. If spans partly
+    overlap, the time they share counts for the later one.
 
     Times are clipped to [start_ns, end_ns); the spans should be those selected for that range.
 
@@ -86,7 +86,7 @@ def span_tree(
 
 
 def sample_tree(samples: SampleTable) -> CallTree:
-    """Return the call tree of samples, weighed; stacks that no sample has any part in are left out.
+    """Return the weighted call tree of samples, without stacks that are in no sample.
 
     >>> from meantime.testing import history_from_samples
     >>> history = history_from_samples([(0, "t", ["a"], 2), (1, "t", ["a", "b"], 3)])
@@ -115,11 +115,14 @@ def _tree(table: StackTable, stack: Int32s, weight: Int64s) -> CallTree:
     return CallTree(table, own, total, np.bincount(stack, minlength=len(table)))
 
 
-def refuse_endless(tree: CallTree) -> None:
-    """Refuse a tree whose stacks, each written out from the outermost frame on, have no end.
+def check_expansion_limit(tree: CallTree) -> None:
+    """Reject a tree whose stacks are too long to be written out one by one.
+
+    A tree shares the frames of callers, text does not: a small but deep tree can expand to a
+    text that no disk has space for.
 
     Raises:
-        MeantimeError: If they have more frames together than any text should.
+        MeantimeError: If they have too many frames in total.
     """
     depth = np.ones(len(tree), np.int64)
     for row, parent in enumerate(tree.stacks.parent.tolist()):
@@ -134,9 +137,9 @@ def refuse_endless(tree: CallTree) -> None:
 
 
 def left_heavy(tree: CallTree) -> list[int]:
-    """Return the stacks so that each comes before those it called, the heaviest of those first.
+    """Return the stacks depth first, the callees of each by weight, the heaviest first.
 
-    Equals are in the order of their names.
+    Callees of equal weight are in the order of their names. speedscope calls this order left heavy.
 
     >>> from meantime.testing import history_from_samples
     >>> history = history_from_samples([(0, "t", ["a", "b"], 1), (1, "t", ["a", "c"], 3)])
@@ -149,7 +152,7 @@ def left_heavy(tree: CallTree) -> list[int]:
         below.setdefault(parent, []).append(row)
     total, frame = tree.total.tolist(), tree.stacks.frame.tolist()
     for rows in below.values():
-        # the stack below takes from the end
+        # reversed, as `waiting` is popped from its end
         rows.sort(key=lambda row: (-total[row], names[frame[row]]), reverse=True)
     order, waiting = [], list(below.get(NO_STACK, []))
     while waiting:
@@ -160,7 +163,7 @@ def left_heavy(tree: CallTree) -> list[int]:
 
 
 class Neighbour(NamedTuple):
-    """Who called a function, or whom it called, and what was spent there."""
+    """A caller or a callee of a function, and its weight in that call."""
 
     name: str | None
     total: int
@@ -168,7 +171,7 @@ class Neighbour(NamedTuple):
 
 
 def callers(tree: CallTree, name: str) -> list[Neighbour]:
-    """Return who called a function, by what was spent in it on their behalf; None is nobody.
+    """Return the callers of a function, heaviest first; None is a call without a caller.
 
     Calls inside a call of the same function are part of the outer one.
     """
@@ -183,9 +186,9 @@ def callers(tree: CallTree, name: str) -> list[Neighbour]:
 
 
 def callees(tree: CallTree, name: str) -> list[Neighbour]:
-    """Return whom a function called, by what was spent there; calls of itself are among them.
+    """Return the callees of a function, heaviest first; recursive calls are included.
 
-    Of nested calls of one callee each counts what was spent in it.
+    Each of nested calls of one callee counts with its full weight.
     """
     named = _named(tree, name)
     parent = tree.stacks.parent
@@ -200,7 +203,7 @@ def _named(tree: CallTree, name: str) -> npt.NDArray[np.bool_]:
 
 
 def _within(tree: CallTree, named: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Return which stacks have one of the named ones below them."""
+    """Return which stacks have one of the named ones among their callers."""
     within = np.zeros(len(named), np.bool_)
     for row, parent in enumerate(tree.stacks.parent.tolist()):
         if parent >= 0:
@@ -224,7 +227,7 @@ def _neighbours(tree: CallTree, found: Sequence[tuple[int | None, int]]) -> list
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Two trees as one: the stacks of both, and what was spent in each of them.
+    """Two trees on common stacks, with the weights of each tree.
 
     Attributes:
         stacks: All stacks of both.
@@ -261,7 +264,7 @@ def difference(before: CallTree, after: CallTree) -> Difference:
 
 
 def gone(both: Difference) -> CallTree:
-    """Return what was spent before in stacks in which, and above which, nothing is spent after.
+    """Return the tree of the weights before in stacks without any weight after.
 
     >>> from meantime.testing import history_from_samples
     >>> one = history_from_samples([(0, "t", ["a", "b"], 1), (1, "t", ["a"], 4)])

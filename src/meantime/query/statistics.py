@@ -29,10 +29,10 @@ class StatisticsRow:
 
     Attributes:
         key: The state.
-        entity: Whose, as `entity_name` gives it; None for all of them.
+        entity: The name of the entity, from `entity_name`; None for all of them.
         count: How many intervals.
         total_ns: Their time in all.
-        share: `total_ns` over the range times the number of entities the row speaks of.
+        share: `total_ns` over the range times the number of entities in the row.
         mean_ns: `total_ns / count`.
         median_ns: The ceil(n / 2)-th shortest.
         p90_ns: The ceil(0.9 n)-th shortest.
@@ -59,7 +59,7 @@ class StateStatistics(Tabular):
     """Statistics over a range; as a table, its rows.
 
     Attributes:
-        by: What the rows are: one a state, or one a state of each entity.
+        by: Whether there is a row per state, or per entity and state.
         range_ns: [start, end): what the intervals were clipped to.
         rows: Most time first.
         transitions: (from, to, how often), most often first.
@@ -83,7 +83,7 @@ class StateStatistics(Tabular):
 
 
 def state_quarks(history: History) -> Int32s:
-    """Return the attributes that state lanes mean, each once, in order of quark."""
+    """Return the attributes of state lanes, each once, in order of quark."""
     quarks = [lane.quarks for lane in history.lanes if lane.declaration.kind == "state"]
     return np.unique(np.concatenate([np.empty(0, np.int32), *quarks]))
 
@@ -157,17 +157,18 @@ def _clipped(
     batch: Intervals, codes: Int64s, by: Literal["state", "entity"]
 ) -> tuple[Int64s, Int64s]:
     """Return a group key and the clipped length of each interval with a state."""
-    held = codes >= 0
-    key = codes[held]
+    kept = codes >= 0
+    key = codes[kept]
     if by == "entity":
-        key |= batch.quark[held].astype(np.int64) << 32
+        key |= batch.quark[kept].astype(np.int64) << 32
     start_ns, end_ns = batch.range_ns
-    length = np.minimum(batch.end_ns[held], end_ns) - np.maximum(batch.start_ns[held], start_ns)
+    length = np.minimum(batch.end_ns[kept], end_ns) - np.maximum(batch.start_ns[kept], start_ns)
     return key, length
 
 
 def _pairs(batch: Intervals, codes: Int64s) -> dict[tuple[int, int], int]:
     """Count the transitions between codes. A batch contains all intervals of its quarks."""
+    # both codes packed into one integer: `np.unique` sorts these much faster than pairs
     before, after = codes[:-1], codes[1:]
     follows = (batch.quark[:-1] == batch.quark[1:]) & (before >= 0) & (after >= 0)
     packed, counts = np.unique(before[follows] << 32 | after[follows], return_counts=True)

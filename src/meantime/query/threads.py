@@ -21,13 +21,13 @@ __all__ = ["Thread", "choose_threads", "numbered", "thread_of", "thread_quarks",
 
 
 class Thread(NamedTuple):
-    """Whose spans or samples they are.
+    """The owner of spans or samples: a thread, or another attribute of a process.
 
     Attributes:
         pid: The process, a number where it is one.
         tid: The thread; None if it is not a thread, such as an async operation.
-        process: What the process is called, if it says so.
-        name: What the thread is called, if it says so.
+        process: The name of the process, if known.
+        name: The name of the thread, if known.
         path: The attribute below the process, as text, where there is no thread.
     """
 
@@ -69,7 +69,7 @@ def thread_of(history: History, quark: int) -> Thread:
 
 
 def thread_title(whose: Thread) -> str:
-    """Return what people call a thread: its process and itself, by names and numbers.
+    """Return the title of a thread: names and ids of its process and of itself.
 
     >>> thread_title(Thread(1, 2, "app", "main", None))
     'app 1 / main 2'
@@ -92,10 +92,10 @@ def thread_quarks(history: History) -> Int32s:
 
 
 def choose_threads(history: History, patterns: Sequence[str]) -> Int32s:
-    """Return the threads with spans or samples that any of these patterns means.
+    """Return the threads with spans or samples that any of these patterns matches.
 
-    A pattern is a thread's id, its name, or `PROCESS/THREAD`, each an id or a name; `*` stands for
-    anything, `?` for any character.
+    A pattern is a thread's id, its name, or `PROCESS/THREAD`, each an id or a name; `*` matches
+    anything, `?` any character.
 
     >>> from meantime.testing import history_from_spans
     >>> history = history_from_spans({"main": [("a", 0, 9)], "pool-1": [("b", 0, 9)]})
@@ -104,7 +104,7 @@ def choose_threads(history: History, patterns: Sequence[str]) -> Int32s:
     True
 
     Raises:
-        MeantimeError: If a pattern means none of them.
+        MeantimeError: If a pattern matches none of them.
     """
     sampled = np.unique(history.samples().thread)
     quarks = [*thread_quarks(history).tolist()]

@@ -30,14 +30,14 @@ def call_tree(
     end_ns: int | None = None,
     whole: bool = False,
 ) -> tuple[CallTree, str]:
-    """Return the call tree of some threads in a range, and what it counts.
+    """Return the call tree of some threads in a range, and the unit of its weights.
 
     Args:
-        history: Where they are.
-        quarks: The threads; None is all, async operations not among them.
-        start_ns: Where the range begins.
-        end_ns: Where it ends.
-        whole: Count spans whole that stick out of the range.
+        history: The history of the threads.
+        quarks: The threads; None selects all, without async operations.
+        start_ns: The beginning of the range.
+        end_ns: The end of the range.
+        whole: Count the full duration of spans that cross the range's edges.
 
     >>> from meantime.testing import history_from_spans
     >>> tree, unit = call_tree(history_from_spans({"main": [("a", 0, 9)]}), start_ns=4)
@@ -56,7 +56,7 @@ def call_tree(
 
 
 def sample_unit(samples: SampleTable) -> str:
-    """Return what the weights of samples count: `ns`, or the names of their events."""
+    """Return the unit of the weights of samples: `ns`, or the names of their events."""
     events = set(samples.event.to_list())
     # perf appends the requested precision to the event: cpu-clock:ppp
     in_time = {str(event).partition(":")[0] for event in events} <= _IN_TIME
@@ -64,7 +64,7 @@ def sample_unit(samples: SampleTable) -> str:
 
 
 class NameWeight(NamedTuple):
-    """What was spent in a function: in itself, and in it with all that it called."""
+    """The weight of a function: its own, and together with all that it called."""
 
     name: str
     own: int
@@ -73,7 +73,7 @@ class NameWeight(NamedTuple):
 
 
 def by_name(tree: CallTree) -> list[NameWeight]:
-    """Return what was spent in each function, most in itself first; calls in its own calls once.
+    """Return the weight of each function, most own weight first; recursive calls count once.
 
     >>> from meantime.testing import history_from_samples
     >>> from meantime.query.stacks import sample_tree
@@ -98,7 +98,7 @@ def by_name(tree: CallTree) -> list[NameWeight]:
 
 
 def _outermost(tree: CallTree) -> list[int]:
-    """Return the stacks whose function is in none of its own calls."""
+    """Return the stacks whose last function does not occur in them before: not recursive calls."""
     parent, frame = tree.stacks.parent.tolist(), tree.stacks.frame.tolist()
     below: list[list[int]] = [[] for _ in parent]
     waiting: list[int] = []

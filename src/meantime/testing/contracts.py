@@ -1,4 +1,4 @@
-"""Contracts as test classes: inherit one, name what is to be tested, and pytest runs its tests.
+"""Contracts as test classes: inherit one, set what to test, and pytest runs its tests.
 
     class TestMyReader(ReaderContract):
         reader = my_reader
@@ -127,7 +127,7 @@ class ReaderContract:
             return
         source = Source("large", io.BytesIO(self.large(MOST_BATCH_ROWS + 1)))
         with source, closing(self.reader.read(source, ReadOptions()).batches) as batches:
-            # a reader that gathers its input would gather it for the first batch
+            # a reader that buffers its whole input would have read it before the first batch
             rows = [_rows(batch) for batch in islice(batches, 2)]
         assert rows, "no batch was delivered"
         assert max(rows) <= MOST_BATCH_ROWS

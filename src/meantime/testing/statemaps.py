@@ -72,7 +72,7 @@ def panel_of(
         rows: The rectangles of each row, in order of time.
         states: What the states are called.
         end_ns: Where the window ends.
-        facts: Any other attribute of `StatemapPanel`; the rest is what a plain trace would give.
+        facts: Any other attribute of `StatemapPanel`; the defaults are those of a plain trace.
     """
     legend = tuple(
         StateRow(name, value, _COLORS[value % len(_COLORS)]) for value, name in enumerate(states)

@@ -13,7 +13,7 @@ __all__ = ["Change", "changes", "values"]
 
 
 class Change(NamedTuple):
-    """An attribute has a value and a tag from a time on."""
+    """An attribute changes to a value and a tag at a time."""
 
     time_ns: int
     quark: int

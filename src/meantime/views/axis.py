@@ -32,7 +32,7 @@ class Tick(NamedTuple):
 
 
 def ticks(start_ns: int, end_ns: int, most: int) -> tuple[str, list[Tick]]:
-    """Return at most `most` + 1 round ticks in [start_ns, end_ns], and what their labels add to.
+    """Return at most `most` + 1 round ticks in [start_ns, end_ns], and the base of their labels.
 
     The first result is empty unless the numbers would be too long to read; then the labels are
     distances, such as `+20 ns`, from the time that it names.
@@ -62,7 +62,7 @@ def ticks(start_ns: int, end_ns: int, most: int) -> tuple[str, list[Tick]]:
 def wall_ticks(start_ns: int, end_ns: int, most: int) -> list[Tick]:
     """Return at most `most` + 1 round ticks in [start_ns, end_ns], times since 1970 in UTC.
 
-    The first contains the date, as does each if they are days.
+    The first label contains the date; so does every label if the step is a day or longer.
 
     >>> hour = 3600 * 10**9
     >>> [mark.label for mark in wall_ticks(470_000 * hour, 470_002 * hour, 4)]

@@ -1,7 +1,7 @@
-"""The page around every picture: one SVG file with its data, its script and its look.
+"""The page around every picture: one SVG file with its data, its script and its style.
 
-Where nothing runs scripts (an image tag, a converter), the file is the picture. In a browser the
-script at its head takes the data and replaces the picture with a page.
+Without scripts (in an image tag, in a converter) the file is a static picture. In a browser its
+script reads the data and replaces the picture with a page.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ __all__ = ["FONT", "MARGIN_PX", "Page", "header", "lines"]
 FONT = "system-ui,-apple-system,'Segoe UI',Roboto,'Noto Sans',Cantarell,Ubuntu,sans-serif"
 MARGIN_PX = 24
 
-# What has no colour of its own in a picture has one of these classes. The dark half is in a media
-# query, which converters skip.
+# Elements without a colour of their own have one of these classes. The dark half is in a media
+# query, which converters ignore.
 _LIGHT = {
     "paper": "fill:#fff",
     "ink": "fill:#1b1f24",
@@ -44,13 +44,14 @@ _DARK = {
     "swatch": "stroke:#fff4",
 }
 
-# A parser may refuse a longer text; this one is a multiple of what base64 groups.
+# XML parsers limit the length of a text (libxml2: 10 MB). A multiple of 3 bytes has no padding in
+# base64.
 _PIECE_BYTES = 768 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A picture, and what the script needs to bring it to life.
+    """A picture, and the data that its script needs to make it interactive.
 
     Attributes:
         title: The name of the document.
@@ -58,8 +59,8 @@ class Page:
         height_px: The picture's height.
         picture: The markup of the picture.
         script: The bundle's name in `static`, without `.js`.
-        head: What the script reads as JSON.
-        blocks: What it reads as bytes, by name.
+        head: The data that the script reads as JSON.
+        blocks: The data that it reads as bytes, by name.
     """
 
     title: str
@@ -112,7 +113,7 @@ def _style() -> str:
     def rules(looks: Mapping[str, str]) -> str:
         return "".join(f".{name}{{{look}}}" for name, look in looks.items())
 
-    # a picture that is smaller than the window has paper around it
+    # the root's background fills a window that is larger than the picture
     light, dark = (f":root{{background:{looks['paper'][5:]}}}" for looks in (_LIGHT, _DARK))
     return f"{light}{rules(_LIGHT)}@media (prefers-color-scheme:dark){{{dark}{rules(_DARK)}}}"
 
@@ -132,7 +133,7 @@ def header(title: str, subtitle: str) -> str:
 
 
 def lines(texts: Sequence[str], top_px: float) -> str:
-    """Return the foot of a picture: small lines of text, 16 pixels each, from a height down."""
+    """Return the foot of a picture: small lines of text, 16 pixels each, from `top_px` down."""
     return "".join(
         element(
             "text",

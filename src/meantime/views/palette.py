@@ -1,4 +1,4 @@
-"""Colours: what a trace may call one, and which one a name gets that was given none."""
+"""Colours: parse those that traces define, and choose one for each name without a definition."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class RGB(NamedTuple):
         return f"#{self.red:02x}{self.green:02x}{self.blue:02x}"
 
     def shaded(self, part: float) -> RGB:
-        """Return this nearer to white by a part, or to black by a negative one."""
+        """Return this colour moved towards white by a fraction, or to black by a negative one."""
         goal = 255 if part > 0 else 0
         return RGB(*(round(value + (goal - value) * abs(part)) for value in self))
 
@@ -77,7 +77,7 @@ class RGB(NamedTuple):
 
 
 def parse(text: str) -> RGB | None:
-    """Return the colour that a text means, `#rrggbb` or a name of CSS in lower case; or None.
+    """Return the colour of a text, `#rrggbb` or a name of CSS in lower case; or None.
 
     >>> parse("#FF8000"), parse("teal"), parse("Red"), parse("#f80")
     (RGB(red=255, green=128, blue=0), RGB(red=0, green=128, blue=128), None, None)
@@ -96,7 +96,7 @@ def _named() -> dict[str, str]:
 
 
 def choose(names: Iterable[str], taken: Iterable[RGB] = ()) -> dict[str, RGB]:
-    """Return a colour for each name, different ones while there are any, unlike those taken.
+    """Return a colour for each name, distinct as long as there are enough, unlike those taken.
 
     A hash of the name selects a colour from those that are left, and names are processed in sorted
     order: the order in which they are passed makes no difference.

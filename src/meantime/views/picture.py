@@ -1,4 +1,4 @@
-"""What views return to Python users: shown by a notebook, saved to a file."""
+"""The base class of what views return: shown by a notebook, saved to a file."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Picture:
     """A picture that is rendered when it is shown or saved.
 
     Attributes:
-        noun: What messages call it.
-        formats: What it can be written as: the suffixes of file names, without the dot.
+        noun: The word for it in messages.
+        formats: The formats it can be written in: the suffixes of file names, without the dot.
     """
 
     noun: ClassVar[str]

@@ -1,4 +1,4 @@
-"""The least PNG: eight bits each of red, green, blue and alpha."""
+"""Minimal PNG files: eight bits each of red, green, blue and alpha."""
 
 from __future__ import annotations
 

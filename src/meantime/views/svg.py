@@ -1,4 +1,4 @@
-"""Text of SVG: escaping, elements, numbers, and how wide a text will be.
+"""Text of SVG: escaping, elements, numbers, and estimates of the width of texts.
 
 Everything from a trace that reaches a file goes through `escape` or `json_text`.
 """
@@ -26,7 +26,7 @@ _WIDE = frozenset("mwMWQO@%&")
 
 
 def shown(text: str) -> str:
-    r"""Return a text on one line in which every character can be seen and is allowed in XML.
+    r"""Return a text on one line in which every character is visible and allowed in XML.
 
     A control character becomes its Unicode picture, an invalid code point U+FFFD.
 
@@ -93,7 +93,7 @@ def element(
 
 
 def width_px(text: str, font_px: float) -> float:
-    """Return about how wide a text is in a system's sans-serif font; seldom too little."""
+    """Return the estimated width of a text in a system's sans-serif font; rarely too small."""
     if text.isascii():
         ems = sum(
             0.34 if char in _NARROW else 0.92 if char in _WIDE else 0.7 if char.isupper() else 0.58
@@ -113,7 +113,7 @@ def _char_ems(char: str) -> float:
 
 
 def cut_to(text: str, room_px: float, font_px: float) -> str:
-    """Return a text that fits, its middle left out if it must be: names differ at both ends.
+    """Return a text that fits, if necessary without its middle: names differ at both ends.
 
     >>> cut_to("tokio-runtime-worker-117", 90, 10)
     'tokio-r…ker-117'

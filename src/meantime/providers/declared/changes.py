@@ -25,8 +25,8 @@ Change: TypeAlias = "Callable[[Event, HistoryBuilder], None]"
 _VALUED = ("set", "push", "increment", "update")
 _BARE = ("clear", "remove", "pop", "pop_all")
 _WHEN = ("at_ns", "after_ns")
-# What can be put off, and what it is then.
-_PUT_OFF: dict[str, Action] = {
+# The changes that can be scheduled for later, and the action that is scheduled.
+_SCHEDULED: dict[str, Action] = {
     "set": "modify",
     "clear": "modify",
     "push": "push",
@@ -90,7 +90,7 @@ def _branch(node: Node, values: Values) -> Change:
 
 
 def _counted(change: Change) -> Change:
-    """Count a change that needs what is not there, instead of failing."""
+    """Count a change that needs a missing value, instead of failing."""
 
     def counted(event: Event, state: HistoryBuilder) -> None:
         try:
@@ -127,8 +127,8 @@ def _kept(node: Node, values: Values) -> Change:
         return _now(kind, quark_of, value)
     if len(when) > 1:
         node.fail("a change has a time (at_ns) or a delay (after_ns), not both")
-    if kind not in _PUT_OFF:
-        node.fail(f"{kind!r} cannot be put off: what can is {', '.join(_PUT_OFF)}")
+    if kind not in _SCHEDULED:
+        node.fail(f"{kind!r} cannot be scheduled for later; these can: {', '.join(_SCHEDULED)}")
     return _later(node, kind, quark_of, value, values)
 
 
@@ -211,7 +211,7 @@ def _later(
     values: Values,
 ) -> Change:
     word = next(word for word in _WHEN if word in node)
-    time, action, is_delay = values.value(node[word]), _PUT_OFF[kind], word == "after_ns"
+    time, action, is_delay = values.value(node[word]), _SCHEDULED[kind], word == "after_ns"
 
     def later(event: Event, state: HistoryBuilder) -> None:
         given = _needed(time(event, state))

@@ -16,7 +16,7 @@ __all__ = ["Node"]
 
 
 class Node:
-    """A value of a declaration, and where it stands."""
+    """A value of a declaration, and its location."""
 
     __slots__ = ("_lines", "_path", "_source", "value")
 
@@ -37,7 +37,7 @@ class Node:
         return f"{self._source}:{self._lines.get(path, 1)}"
 
     def fail(self, message: str) -> NoReturn:
-        """Raise what is wrong with it."""
+        """Raise an error that names the location."""
         raise ProviderError(f"{self.where}: {message}")
 
     def __contains__(self, key: str) -> bool:
@@ -47,14 +47,14 @@ class Node:
         return Node(self.value[key], self._source, self._lines, (*self._path, key))
 
     def get(self, key: str) -> Node | None:
-        """Return what a table has by a key, or None."""
+        """Return the value of a key in a table, or None."""
         return self[key] if key in self.value else None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.value)
 
     def table(self, *known: str) -> Node:
-        """Return itself, a table of which all keys are known."""
+        """Return itself, after checking that it is a table with known keys only."""
         if not isinstance(self.value, dict):
             self.fail(f"{self.value!r} must be a table of {_listed(known)}")
         for key in self.value:
@@ -65,7 +65,7 @@ class Node:
         return self
 
     def needed(self, key: str, what: str) -> Node:
-        """Return what a table must have by a key."""
+        """Return the value of a required key in a table."""
         if key not in self.value:
             self.fail(f"{key!r} is missing: {what}")
         return self[key]

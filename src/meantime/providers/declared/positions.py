@@ -1,4 +1,7 @@
-"""On which line of a TOML text each value stands; the text is known to be TOML."""
+"""The lines of the values of a TOML text, which was parsed successfully before.
+
+`tomllib` does not report locations, and error messages need them.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +53,7 @@ class _Scan:
                 self._pair(table)
 
     def _next(self) -> str:
-        """Go to what comes next, and return its first character; "" at the end."""
+        """Skip blanks and comments, and return the next character; "" at the end."""
         match = _BLANK.match(self._text, self._at)
         assert match is not None
         self._at = match.end()

@@ -1,4 +1,4 @@
-"""A provider as its declaration says it."""
+"""A provider that is declared in TOML."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class _Handler(NamedTuple):
 
 
 class DeclaredProvider(StateProvider):
-    """What a TOML file declares; made by `declare`."""
+    """The provider that a TOML file declares; created by `declare`."""
 
     def __init__(self, root: Node, name: str) -> None:
         root.table(*_TOP)
@@ -52,9 +52,9 @@ class DeclaredProvider(StateProvider):
         self._lanes = [_lane(node) for node in _items(root, "lanes")]
         self._handlers = [
             _handler(node, values)
-            for node in root.needed("on", "a table [[on]] says what an event changes").items()
+            for node in root.needed("on", "a table [[on]] defines what an event changes").items()
         ]
-        # By event name, what it changes.
+        # The changes by event name, compiled when the first event of a name arrives.
         self._changes: dict[str, list[Change]] = {}
 
     def begin(self, state: HistoryBuilder) -> None:
@@ -65,7 +65,7 @@ class DeclaredProvider(StateProvider):
             state.lanes(lane.pattern, **lane.options)
 
     def handle(self, event: Event, state: HistoryBuilder) -> None:
-        """Do what the declaration says of events of this name."""
+        """Apply the changes that the declaration lists for events of this name."""
         found = self._changes.get(event.name)
         if found is None:
             found = self._changes[event.name] = [
@@ -75,11 +75,11 @@ class DeclaredProvider(StateProvider):
             change(event, state)
 
     def save(self) -> Any:
-        """Return who has what of the pools."""
+        """Return the assignments of all pools."""
         return {name: pool.save() for name, pool in self._pools.items()}
 
     def restore(self, saved: Any) -> None:
-        """Know what `save` returned."""
+        """Restore what `save` returned."""
         for name, pool in self._pools.items():
             pool.restore(saved[name])
 

@@ -26,18 +26,18 @@ _ELEMENT = re.compile(r"(?:[^/\\]|\\.)*", re.DOTALL)
 
 
 class Incomplete(Exception):  # noqa: N818 - not an error: a change is left out
-    """A change needs what is not there."""
+    """A change needs a value that is missing."""
 
 
 def text_of(value: Any) -> str:
-    """Return a value as it stands in a path or a text."""
+    """Return the text of a value in a path or a template."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return value if isinstance(value, str) else str(value)
 
 
 class Pool:
-    """An attribute pool and who has which of its attributes."""
+    """An attribute pool, and which key has which of its attributes."""
 
     def __init__(self, names: tuple[str, ...], *, lowest_first: bool) -> None:
         self.names = names
@@ -55,36 +55,36 @@ class Pool:
         return self._pool
 
     def slot(self, key: str, state: HistoryBuilder) -> str:
-        """Return the name of the attribute that a key has, or takes now."""
+        """Return the name of the attribute of a key, which is assigned if it has none."""
         if key not in self.taken:
             self.taken[key] = self._of(state).available()
         return state.attributes.name(self.taken[key])
 
     def recycle(self, key: str, time_ns: int, state: HistoryBuilder) -> None:
-        """Give back what a key has."""
+        """Return the attribute of a key to the pool."""
         if key not in self.taken:
             raise Incomplete
         self._of(state).recycle(time_ns, self.taken.pop(key))
 
     def forget(self) -> None:
-        """Begin another history."""
+        """Remove all assignments, for another history."""
         self.taken, self._saved, self._pool = {}, None, None
 
     def save(self) -> Any:
-        """Return what is taken and what is free, as JSON."""
+        """Return the assigned and the free attributes, as JSON."""
         return [list(self.taken.items()), None if self._pool is None else self._pool.save()]
 
     def restore(self, saved: Any) -> None:
-        """Know what `save` returned."""
+        """Restore what `save` returned."""
         taken, self._saved = saved
         self.taken, self._pool = dict(taken), None
 
 
 class Quarks:
-    """The quarks of paths, looked up once; those of another builder are others.
+    """A cache of the quarks of paths; it is cleared for another builder.
 
     Args:
-        find: Whether a path that is missing has none, instead of being created.
+        find: Whether to return None for a missing path, instead of creating it.
     """
 
     def __init__(self, *, find: bool = False) -> None:
@@ -93,7 +93,7 @@ class Quarks:
         self._whose: HistoryBuilder | None = None
 
     def quark(self, path: tuple[str, ...], state: HistoryBuilder) -> int | None:
-        """Return the quark of a path; None if it is missing and only to be found."""
+        """Return the quark of a path; None if it is missing and must not be created."""
         if self._whose is not state:
             self._known, self._whose = {}, state
         quark = self._known.get(path)
@@ -105,7 +105,7 @@ class Quarks:
 
 
 class Values:
-    """Compiles values and paths; knows the tables they refer to."""
+    """Compiles values and paths, with the tables they refer to."""
 
     def __init__(self) -> None:
         self.mappings: dict[str, dict[str, Any]] = {}
@@ -114,7 +114,7 @@ class Values:
         self.pools: dict[str, Pool] = {}
 
     def value(self, node: Node) -> Value:
-        """Return a value: a constant, a text with fields in it, or what a table says."""
+        """Return a value: a constant, a text with fields in it, or the result of a table."""
         value = node.value
         if isinstance(value, bool):
             node.fail(f'{text_of(value)} is not a state: write "{text_of(value)}", or 0 or 1')
@@ -162,7 +162,7 @@ class Values:
         return value if forced is None else self.forced(forced, value)
 
     def forced(self, node: Node, value: Value) -> Value:
-        """Return a value brought to a type."""
+        """Return a value converted to a type."""
         kind = node.choice("int", "float", "str")
         convert = {"int": _to_int, "float": _to_float, "str": text_of}[kind]
 
@@ -283,7 +283,7 @@ class Values:
         return self.template(node, node.value) if isinstance(node.value, str) else self.value(node)
 
     def pool(self, node: Node) -> tuple[Pool, Value]:
-        """Return the pool that is meant, and for whom."""
+        """Return the pool of a reference, and the key in it."""
         node.table("pool", "key")
         name = node.needed("pool", "the name of a table [pools.NAME]").text()
         if name not in self.pools:
@@ -307,7 +307,7 @@ def _path(elements: list[str | Value]) -> Names:
 
 
 def _elements(text: str) -> list[str]:
-    """Cut a path at its slashes, but not in braces nor behind a backslash."""
+    """Split a path at its slashes, but not in braces or after a backslash."""
     elements, at = [], 0
     while True:
         match = _ELEMENT.match(text, at)

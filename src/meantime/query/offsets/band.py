@@ -21,10 +21,10 @@ __all__ = ["samples_in_band", "samples_of_event"]
 def samples_in_band(samples: SampleTable, band_ns: Range, period_ns: int) -> SampleTable:
     """Return the samples at offsets [from, to) of every period of the trace's own clock.
 
-    A band that ends before it begins goes on at the beginning of the next period.
+    A band that ends before it begins continues at the beginning of the next period.
 
     Raises:
-        UsageError: If the band is empty or does not lie within a period.
+        UsageError: If the band is empty or is not within a period.
     """
     low_ns, high_ns = band_ns
     if not (0 <= low_ns < period_ns and 0 < high_ns <= period_ns and low_ns != high_ns):

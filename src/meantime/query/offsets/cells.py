@@ -1,4 +1,4 @@
-"""Times and intervals, in any order and number of batches, into the cells of a map."""
+"""Counts times and intervals, in any order and number of batches, in the cells of a map."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Cells(NamedTuple):
 
     Attributes:
         number: column * rows + row, ascending.
-        value: What is in it; never 0.
+        value: Its value; never 0.
     """
 
     number: Int64s
@@ -38,7 +38,7 @@ class Cells(NamedTuple):
 
 
 def merge_cells(parts: Sequence[Cells | None]) -> Cells:
-    """Return the cells of all parts together, those of one number added up."""
+    """Return the sum of all parts, cell by cell."""
     some = [part for part in parts if part is not None and len(part.number)]
     if len(some) == 1:
         return some[0]
@@ -58,8 +58,8 @@ def merge_cells(parts: Sequence[Cells | None]) -> Cells:
 class CellsBuilder:
     """Counts times and intervals in the cells of a fold, for each key or in total.
 
-    A time far from all others costs its own cell only. Values are exact integers; intervals are
-    half-open, and each adds to every cell it touches the nanoseconds it has in it.
+    A time far from all others needs memory for its own cell only. Values are exact integers.
+    Intervals are half-open, and each adds to every cell it touches the nanoseconds it has in it.
 
     >>> from meantime.query.offsets import Fold
     >>> cells = CellsBuilder(Fold(origin_ns=0, period_ns=10, rows=2))
@@ -87,12 +87,12 @@ class CellsBuilder:
         """Add to the cell of each time its weight, which is 1 without `weights`.
 
         Args:
-            time_ns: When.
-            keys: Of each time, the key it counts for, from 0; without keys all count for 0.
-            weights: What each adds.
+            time_ns: The times.
+            keys: For each time its key, from 0; without keys, all have key 0.
+            weights: For each time, what it adds.
 
         Raises:
-            TimeRangeError: If times lie more than 146 years apart.
+            TimeRangeError: If times are more than 146 years apart.
         """
         for part in _slices(len(time_ns)):
             times = np.ascontiguousarray(time_ns[part], np.int64)
@@ -114,7 +114,7 @@ class CellsBuilder:
         """Add to each cell the ns that each interval [start, end) spends in it.
 
         Raises:
-            TimeRangeError: If an interval ends before it starts, or times lie more than 146 years
+            TimeRangeError: If an interval ends before it starts, or times are more than 146 years
                 apart.
         """
         for part in _slices(len(start_ns)):
@@ -129,7 +129,13 @@ class CellsBuilder:
                     self._add_changes(begin, end, key)
 
     def _add_changes(self, starts: Int64s, ends: Int64s, key: Int64s | int) -> None:
-        """Add to entry 2 * key the number that cover cells whole, to 2 * key + 1 the difference."""
+        """Add the changes by which intervals differ from cell to cell.
+
+        As in a difference array, an interval has a fixed cost, however many cells it covers: it
+        counts with the full width of each cell from the one after its start to that of its end.
+        Entry 2 * key has the change of how many intervals do, from the cell before. Entry
+        2 * key + 1 adds what a start leaves of its cell, and subtracts what an end leaves of its.
+        """
         if (starts > ends).any():
             row = int(np.flatnonzero(starts > ends)[0])
             raise TimeRangeError(f"interval [{starts[row]}, {ends[row]}) ends before it starts")
@@ -159,7 +165,7 @@ class CellsBuilder:
         return {key: cells for key, cells in merged if len(cells.number)}
 
     def _covered(self) -> tuple[Int64s, Int64s, Int64s]:
-        """Turn the changes that keyed intervals left into key, cell, ns."""
+        """Return the running sums of the changes, as key, cell and ns."""
         kinds, numbers, amounts = self._changes.entries()
         order = np.lexsort((numbers, kinds >> 1))
         kinds, numbers, amounts = kinds[order], numbers[order], amounts[order]
@@ -169,7 +175,7 @@ class CellsBuilder:
         lasts = np.append(firsts[1:], len(keys))[: len(firsts)] - 1
         keys, numbers, whole = keys[firsts], numbers[firsts], whole[lasts]
         partial = np.add.reduceat(np.where(is_whole, 0, amounts), firsts) if len(firsts) else whole
-        # Every interval that opens closes, so `whole` is back at 0 where the next key begins.
+        # Every interval begins and ends, so `whole` is back at 0 where the next key begins.
         run = np.where(whole > 0, np.diff(numbers, append=numbers[-1:] + 1), 1)
         widths = self.fold.widths_ns()
         _check(whole, widths)
@@ -181,7 +187,7 @@ class CellsBuilder:
         return keys[at], cells, values
 
     def _numbers(self, times: Int64s, latest: Int64s) -> tuple[Int64s, Int64s]:
-        """Return the cell of each time and what is left of it, whatever the times are."""
+        """Return the cell of each time, and the time left in that cell."""
         low_ns, high_ns = heat.bounds(times)[0], heat.bounds(latest)[1]
         first = self.fold.column(low_ns)
         base_ns = self.fold.edge_ns(first)
@@ -195,7 +201,7 @@ class CellsBuilder:
 
 
 class _Window:
-    """An array for all cells from one column to another, while that is not wasteful."""
+    """A dense array of the cells from one column to another, as long as that is not wasteful."""
 
     def __init__(self, fold: Fold, kernel: Callable[..., int], columns: tuple[int, ...]) -> None:
         self._fold = fold
@@ -206,9 +212,9 @@ class _Window:
         self._cells = np.zeros((0, *columns), np.int64)
 
     def add(self, *columns: Int64s) -> int:
-        """Add times, or starts and ends; return how many, as what lies too far away is not added.
+        """Add times, or starts and ends; return how many: it stops at one that is too far away.
 
-        The first column holds the earliest time, the last the latest.
+        The first column contains the earliest time, the last column the latest.
         """
         done, length = 0, len(columns[0])
         while done < length:
@@ -224,7 +230,7 @@ class _Window:
         return done
 
     def _reach(self, columns: list[Int64s]) -> bool:
-        """Make room for times, unless most of it would stay empty or it is there already."""
+        """Extend the array to these times, unless it contains them or would be mostly empty."""
         rows, held = self._fold.rows, len(self._cells) // self._fold.rows
         first = self._fold.column(heat.bounds(columns[0])[0])
         # A column more than the last, as an interval's end also changes the cell after it.
@@ -233,6 +239,7 @@ class _Window:
             if first >= self._first and end <= self._first + held:
                 return False
             first, end = min(first, self._first), max(end, self._first + held)
+        # A fixed minimum, and 8 cells for each time: memory stays proportional to the input.
         affordable = (2**13 + 8 * (self._added + len(columns[0]))) // rows
         if end - first > affordable or self._fold.edge_ns(first) < -(2**63):
             return False
@@ -256,7 +263,7 @@ class _Window:
 
 
 class _Tally:
-    """A total per key and cell, whatever they are."""
+    """A hash table of totals per key and cell, at most half full."""
 
     def __init__(self) -> None:
         self._taken = 0
@@ -277,7 +284,7 @@ class _Tally:
         self._taken += heat.tally(numbers, keys, amounts, *self._slots)
 
     def entries(self) -> tuple[Int64s, Int64s, Int64s]:
-        """Return key, cell and total of every slot taken, in no order."""
+        """Return key, cell and total of every used slot, in no particular order."""
         taken = np.flatnonzero(self._slots[0] >= 0)
         keys, numbers, totals = self._slots
         return keys[taken], numbers[taken], totals[taken]

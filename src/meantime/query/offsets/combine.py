@@ -30,7 +30,7 @@ _ROWS = {_MINUTE_NS: 60, 60 * _MINUTE_NS: 60, 1440 * _MINUTE_NS: 96, 10080 * _MI
 
 @dataclass(frozen=True, slots=True)
 class MapQuery:
-    """What of the sources is mapped.
+    """The part of the sources to map, and the cells to map it to.
 
     Attributes:
         period_ns: The width of a column.
@@ -82,12 +82,12 @@ class Mapped(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """What the first source decides for the others.
+    """The settings that the first source determines for the others.
 
     Attributes:
         clock: Its clock, whose times the map has.
         fold: The cells.
-        choice: What is mapped, with what it is taken apart by.
+        choice: What is mapped, and how it is grouped.
         start_ns: Where the range begins.
     """
 
@@ -98,7 +98,7 @@ class Reference:
 
 
 def rows_of(period_ns: int) -> int:
-    """Return how many rows a column of this width has unless given.
+    """Return the default number of rows of a column of this width.
 
     >>> rows_of(10**9), rows_of(60 * 10**9), rows_of(20)
     (50, 60, 20)
@@ -109,10 +109,10 @@ def rows_of(period_ns: int) -> int:
 def first_map(
     source: MapSource, query: MapQuery, *, name: str, offset_ns: int = 0
 ) -> tuple[Reference, Mapped]:
-    """Map the first source, and return what it decides for the others.
+    """Map the first source, and return the settings that it determines for the others.
 
     Raises:
-        InputError: If the source does not hold what is asked for.
+        InputError: If the source does not contain what the query selects.
         UsageError: If the query does not fit the source.
     """
     low, high = (
@@ -140,14 +140,14 @@ def further_map(
     """Map another source in the times of the first.
 
     Args:
-        source: What is mapped.
-        query: What of it.
-        reference: What the first source decided.
-        name: What the map calls this source.
+        source: The source to map.
+        query: The query.
+        reference: The settings from the first source.
+        name: The name of this source in the map.
         offset_ns: What to add to its times; None aligns the clocks.
 
     Raises:
-        InputError: If the clocks cannot be aligned, or the source lacks what is asked for.
+        InputError: If the clocks cannot be aligned, or the source lacks what the query selects.
         UsageError: If the query does not fit the source.
     """
     if offset_ns is None:
@@ -181,9 +181,9 @@ def combined(
     """Return the sum of the maps of all sources.
 
     Args:
-        path: What errors call the first source.
-        query: What was mapped.
-        reference: What the first source decided.
+        path: The name of the first source in errors.
+        query: The query.
+        reference: The settings from the first source.
         parts: The maps, the first source's first.
 
     Raises:

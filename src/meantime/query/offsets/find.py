@@ -1,8 +1,8 @@
 """Findings in a map: periods, stripes, gaps, and what ran in the gaps of something else.
 
-All of it is found in which cells are busy, not in how much is in them: how many samples a cell gets
-depends on how the sampling interval and the rows meet, and would look like a period itself. For the
-same reason no period below two cells is looked for.
+Findings depend on which cells are busy, not on their values: how many samples a cell gets depends
+on the alignment of the sampling interval and the rows, and would look like a period itself. For the
+same reason there is no search for periods below two cells.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["Finding", "find"]
 _FEWEST_CELLS = 12
 _MOST_NAMES = 40
 _MOST_CELLS = 2**25
-# The transforms of all names take less than a second or two.
+# This limits the transforms of all names to a second or two.
 _MOST_SIGHT = 2**21
 
 
@@ -38,11 +38,11 @@ class Finding:
 
     Attributes:
         kind: `period`, `stripe`, `gap`, or `filler` (what ran in a gap).
-        name: What it is found of; empty for all together.
-        sentence: What it is.
-        period_ns: The period, of a period.
-        span_ns: From where to where: of a stripe in each column, of a gap in time.
-        other: Whose gaps `name` fills.
+        name: The name that it is about; empty for all together.
+        sentence: The finding in words.
+        period_ns: The period, if the kind is `period`.
+        span_ns: Start and end: of a stripe within each column, of a gap in time.
+        other: The name whose gaps `name` fills.
         score: How clear it is; comparable within a kind.
     """
 
@@ -83,7 +83,7 @@ def find(found: OffsetMap) -> list[Finding]:
 
 
 def _extent(found: OffsetMap) -> tuple[int, int]:
-    """Return the first cell that is looked at, and how many: a stray time is not looked for."""
+    """Return the first cell to examine and the number of cells, without stray times."""
     first = found.fold.number(found.recorded[0][0])
     cells = found.fold.number(found.recorded[-1][1] - 1) - first + 1
     numbers = found.total.number
@@ -95,7 +95,7 @@ def _extent(found: OffsetMap) -> tuple[int, int]:
 
 
 def _inside(numbers: Int64s, first: int, cells: int) -> Int64s:
-    """Return which of the cells looked at are busy, from the first one."""
+    """Return the busy cells among those examined, counted from the first of these."""
     low, high = np.searchsorted(numbers, [first, first + cells])
     return numbers[low:high] - first
 
@@ -194,7 +194,7 @@ def _fillers(busy: dict[str, Int64s], cells: int) -> list[Finding]:
                 continue
             recall, precision = covered / size, covered / len(others)
             score = 2 * recall * precision / (recall + precision)
-            # By chance it would cover as much of the gaps as of everything.
+            # A name that is independent of the gaps covers the same share of them as of all cells.
             if score < 0.35 or recall < 2 * len(others) / cells:
                 continue
             text = (

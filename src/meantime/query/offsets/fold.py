@@ -1,4 +1,8 @@
-"""How time is cut: into columns of a period, and each column into rows."""
+"""The division of time into columns of one period, and of each column into rows.
+
+With a period of one second it is that of Brendan Gregg's subsecond offset heat maps: one column a
+second, and the offset within the second from bottom to top.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +25,7 @@ MAX_PERIOD_NS = 2**61
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """Cuts time into columns of `period_ns`, and each column into `rows` cells.
+    """Divides time into columns of `period_ns`, and each column into `rows` cells.
 
     Column c, row r is [edge_ns(c, r), edge_ns(c, r + 1)); the rows of a column tile it, also where
     their number does not divide the period. Row 0 is the earliest. Cells have one number each:

@@ -28,16 +28,16 @@ Value: TypeAlias = Literal["count", "ns", "weight", "starts", "ends"]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One recording in a map: what it is called, and when it was recording.
+    """One recording in a map: its name, and when it was recording.
 
     Attributes:
-        name: What it is called: the file, or the host.
-        recorded: The ranges it covers, in order; outside them nothing is known.
+        name: The name of the file, or of the host.
+        recorded: The ranges it covers, in order; there are no data outside them.
         lost: The ranges in which it lost some of what happened.
-        entities: How many things it measures at a time: attributes with states, threads with spans.
-        interval_ns: The time from a sample to the next, where they were taken by the clock.
+        entities: The number of entities it measures: attributes with states, threads with spans.
+        interval_ns: The sampling interval, if a clock triggered the samples.
         kind: What of it was mapped.
-        idle: The names under which there is nothing but the idle task.
+        idle: The names that contain only the idle task.
     """
 
     name: str
@@ -57,11 +57,11 @@ class OffsetMap:
         fold: The cells.
         value: What is counted: things (`count`), nanoseconds (`ns`), weights, or the starts or
             ends of intervals.
-        total: All of it.
-        by: The same, by name, if it was taken apart; the names' cells sum to the total's.
+        total: The cells of all names together.
+        by: The cells by name, if the map is grouped; they sum to `total`.
         sources: The recordings in it.
-        anomalies: What was odd in the input.
-        utc_at_zero_ns: What UTC, in ns since 1970, is at the map's time 0, if that is known.
+        anomalies: The anomalies of the input.
+        utc_at_zero_ns: UTC at the map's time 0, in ns since 1970, if known.
     """
 
     fold: Fold
@@ -193,7 +193,7 @@ class OffsetMap:
 
     @property
     def idle(self) -> tuple[str, ...]:
-        """The names under which there is nothing but the idle task, in every source."""
+        """The names that contain only the idle task, in every source."""
         said = {name for source in self.sources for name in source.idle}
         return tuple(sorted(said))
 
@@ -210,11 +210,11 @@ class OffsetMap:
         return replace(self, fold=fold, total=total, by=by)
 
     def relabelled(self, fold: Fold) -> OffsetMap:
-        """Return this map for a fold of the same shape elsewhere: as its times were all moved."""
+        """Return this map for a fold of the same shape at another origin, as if all times moved."""
         return replace(self, fold=fold)
 
     def refold(self, fold: Fold) -> OffsetMap:
-        """Return this map in other, larger cells: exact, without the times it was made of.
+        """Return this map in other, larger cells: exact, although the times are not kept.
 
         Raises:
             UsageError: If an edge of the new cells lies inside one of the old.

@@ -1,9 +1,9 @@
-"""How often a name runs: the period whose harmonics are strongest in its busy cells.
+"""The period of a name: the one whose harmonics are strongest in the name's busy cells.
 
-Only whether a cell is busy counts, not how much is in it. Sampling gets in the way twice: cells
-narrower than the sampling interval are empty now and then whatever runs, which repeats as often as
-the two meet, so cells are joined until none is; and times that are multiples of the interval stand
-out at small multiples of it, so no such period is looked for.
+Only whether a cell is busy counts, not its value. Sampling disturbs this in two ways. Cells that
+are narrower than the sampling interval are sometimes empty whatever runs, with the beat of the two
+as their period; so cells are joined until they are wider. And times that are multiples of the
+interval have much power at small multiples of it; so these periods are excluded.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _CLEAR = 6.0
 _FEWEST_CYCLES = 5
 _MASKED_MULTIPLES = 10
 _STEPS = (2, 3, 5, 7)
-# From this on, counts of cycles differ by more than chance would have them differ.
+# From this F value on, counts of cycles differ by more than chance.
 _TELLING = 8.0
 
 
 class Period(NamedTuple):
-    """A period in ns, how far off it may be, and how clear it is."""
+    """A period in ns, its error, and how clear it is."""
 
     ns: float
     error_ns: float
@@ -43,12 +43,12 @@ class Period(NamedTuple):
 
 
 class Sight(NamedTuple):
-    """What of a recording is looked at: `cells` of `cell_ns` each, from `joined` of the map's.
+    """The resolution of the search: `cells` of `cell_ns`, each made of `joined` cells of the map.
 
     Attributes:
-        cells: How many there are.
-        cell_ns: How long one is.
-        joined: How many cells of the map one is made of.
+        cells: The number of cells.
+        cell_ns: The length of a cell.
+        joined: How many cells of the map make one cell.
         intervals_ns: The intervals at which samples were taken.
     """
 
@@ -63,7 +63,7 @@ class Sight(NamedTuple):
     ) -> Sight:
         """Return a sight of at most `most` cells in which every sampling interval fits."""
         joined = max(1, -(-cells // most))
-        # A cell that is only just as long as the interval is missed by a sample that is late.
+        # A late sample can miss a cell that is only as long as the interval.
         longest_ns = 1.05 * max(intervals_ns, default=0)
         joined = max(joined, int(np.ceil(longest_ns / cell_ns)))
         return cls(-(-cells // joined), cell_ns * joined, joined, intervals_ns)
@@ -78,14 +78,14 @@ class Sight(NamedTuple):
         )
 
     def beats(self, period: float) -> bool:
-        """Return whether a period, in cells, is one at which cells and samples meet again.
+        """Return whether a period, in cells, is a beat of cells and samples.
 
-        Cells get a sample more or less than others then, and are busy more or less often.
+        With such a period some cells get a sample more or less than others.
         """
         for interval_ns in self.intervals_ns:
             rate = self.cell_ns / interval_ns
             apart = abs(rate - round(rate))
-            # In a recording of this length slower beats are not seen.
+            # Slower beats are invisible in a recording of this length.
             times = period * apart
             if apart * self.cells > 2 and abs(times - round(times)) <= 2 * period / self.cells:
                 return True
@@ -97,7 +97,7 @@ class Sight(NamedTuple):
         for interval_ns in self.intervals_ns:
             times = period * self.cell_ns / interval_ns
             near = np.rint(times)
-            # The resolution that a recording of this length allows.
+            # Within the resolution of periods in a recording of this length.
             close = np.abs(times - near) * interval_ns <= (period**2 / self.cells) * self.cell_ns
             found |= close & (near <= _MASKED_MULTIPLES)
         return found
@@ -127,7 +127,7 @@ def period_of(numbers: Int64s, sight: Sight) -> Period | None:
     while (longer := _multiplied(positions, period, sight)) is not None:
         period = longer
     if 2 * len(busy) > cells:
-        # What is busy most of the time has its edges where it is not.
+        # The idle cells of a name that is mostly busy have the sharper edges.
         positions = (np.setdiff1d(np.arange(cells), busy) + 0.5).astype(np.float64)
     period, error = _fitted(positions, period)
     if not _is_sound(positions, period, sight):
@@ -136,7 +136,7 @@ def period_of(numbers: Int64s, sight: Sight) -> Period | None:
 
 
 def _harmonic_power(busy: Int64s, cells: int, length: int) -> tuple[int, Float64s]:
-    """Return the power of each frequency with its harmonics (the Z^2 statistic), and the first."""
+    """Return the lowest frequency, and for each the power with its harmonics (Z^2 statistic)."""
     signal = np.full(cells, -len(busy) / cells)
     signal[busy] += 1
     spread = len(busy) * (1 - len(busy) / cells)
@@ -152,7 +152,7 @@ def _harmonic_power(busy: Int64s, cells: int, length: int) -> tuple[int, Float64
 
 
 def _longest(summed: Float64s, lowest: int) -> int:
-    """Return where the most power is, and of multiples of its period that tie, the longest."""
+    """Return the index of the most power; of multiples of its period that tie, the longest."""
     best = int(np.argmax(summed))
     for times in range(10, 1, -1):
         middle = round((lowest + best) / times) - lowest
@@ -173,7 +173,7 @@ def _refined(positions: Float64s, period: float, length: int) -> float:
 
 
 def _divided(positions: Float64s, period: float) -> float | None:
-    """Return a part of a period that is one itself: all of its cycles are alike."""
+    """Return a fraction of a period that is a period itself: all of its cycles are alike."""
     for part in _STEPS:
         shorter = period / part
         if (
@@ -186,10 +186,10 @@ def _divided(positions: Float64s, period: float) -> float | None:
 
 
 def _multiplied(positions: Float64s, period: float, sight: Sight) -> float | None:
-    """Return a multiple that is the period: every so many cycles are unlike the others."""
+    """Return a multiple that is the true period: every n-th cycle is unlike the others."""
     for times in _STEPS:
         if 4 * times * period <= sight.cells and _are_unlike(positions, period, times):
-            # Runs of a sample or two are met by the sampling at each time or at none.
+            # Sampling hits runs of a sample or two in every such cycle or in none.
             runs = len(np.unique(np.floor(positions / period)))
             short = period <= 2 * _HARMONICS and len(positions) <= 1.5 * runs
             if short and sight.meets(times * period):
@@ -223,23 +223,23 @@ def _are_unlike(positions: Float64s, period: float, classes: int) -> bool:
 
 
 def _start(positions: Float64s, period: float) -> float:
-    """Return where the cycles of a period are best cut: half a period from where most happens."""
+    """Return where to divide cycles: half a period before the circular mean of positions."""
     middle = np.angle(np.exp(2j * np.pi * positions / period).sum()) / (2 * np.pi) * period
     return float(middle - period / 2)
 
 
 def _is_sound(positions: Float64s, period: float, sight: Sight) -> bool:
-    """Return whether a period is what it seems to be, and not the sampling's or chance's."""
+    """Return whether a period is genuine, and not caused by the sampling or by chance."""
     if sight.masked(np.array([period]))[0] or not _is_seen_often(positions, period, sight.cells):
         return False
-    # Many periods suit one of their many harmonics.
+    # One of 16 harmonics fits by chance for many periods: most power must not be in high ones.
     if _strength(positions, period, 4) < 0.1 * _strength(positions, period):
         return False
     return not sight.beats(period) or _is_deep(positions, period)
 
 
 def _is_seen_often(positions: Float64s, period: float, cells: int) -> bool:
-    """Return whether there are enough runs, as a few long ones always suit some long period."""
+    """Return whether there are enough runs: a few long ones always fit some long period."""
     cycle, within = np.divmod(positions - _start(positions, period), period)
     if len(np.unique(cycle)) < _FEWEST_CYCLES:
         return False
@@ -247,7 +247,7 @@ def _is_seen_often(positions: Float64s, period: float, cells: int) -> bool:
 
 
 def _is_deep(positions: Float64s, period: float) -> bool:
-    """Return whether there is a part of the cycle in which next to nothing runs."""
+    """Return whether there is a part of the cycle in which almost nothing runs."""
     bins = int(min(16, max(2, period // 2)))
     counts = np.bincount((positions % period / period * bins).astype(np.int64), minlength=bins)
     return bool(counts.min() < 0.25 * counts.max())
@@ -270,7 +270,8 @@ def _fitted(positions: Float64s, period: float) -> tuple[float, float]:
         slope = float((centred * at).sum() / (centred**2).sum())
         left = at - at.mean() - slope * centred
         runs = len(np.unique(cycle))
-        # The cells of one cycle are late or early together; and all may be, by part of a cell.
+        # The cells of one cycle are not independent, so the number of cycles counts; the second
+        # term is the rounding of times to cells.
         error = float(np.sqrt((left**2).mean() / runs) / centred.std() + 0.5 / np.ptp(cycle))
         period = slope
     return period, error

@@ -1,4 +1,4 @@
-"""Half-open ranges, put in order and together."""
+"""Union and clipping of half-open ranges."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Range: TypeAlias = "tuple[int, int]"
 
 
 def union(ranges: Iterable[Range]) -> tuple[Range, ...]:
-    """Return what the half-open ranges cover: in order, apart from each other, none empty.
+    """Return the union of half-open ranges: in order, with gaps between them, none empty.
 
     >>> union([(5, 7), (0, 2), (2, 3), (6, 9), (4, 4)])
     ((0, 3), (5, 9))
@@ -30,7 +30,7 @@ def union(ranges: Iterable[Range]) -> tuple[Range, ...]:
 
 
 def clipped(ranges: Iterable[Range], start: int, end: int) -> tuple[Range, ...]:
-    """Return what of the half-open ranges lies in [start, end).
+    """Return the parts of half-open ranges that are in [start, end).
 
     >>> clipped([(0, 4), (6, 9)], 2, 7)
     ((2, 4), (6, 7))

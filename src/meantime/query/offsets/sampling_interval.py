@@ -1,4 +1,4 @@
-"""At which interval samples were taken, where a clock took them."""
+"""The interval of samples that a clock triggered."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ __all__ = ["interval_ns", "sampling_interval_ns"]
 _CLOCKS = {"cpu-clock", "task-clock"}
 _FEWEST = 64
 _MOST = 2**17
-# Slower than this, it is the events that keep time, and not who samples.
+# A longer interval is that of periodic events, not of sampling.
 _LONGEST_NS = 10**8
 
 
 def sampling_interval_ns(samples: SampleTable) -> int | None:
-    """Return the time from a sample to the next, or None if they do not come at one interval."""
+    """Return the sampling interval, or None if samples do not have a constant one."""
     first = samples if len(samples) <= _MOST else _first(samples)
     return interval_ns(
         first.time_ns,
@@ -34,7 +34,7 @@ def sampling_interval_ns(samples: SampleTable) -> int | None:
 def interval_ns(
     time_ns: Int64s, cpu_or_thread: Int32s, weight: Int64s, *, events: set[str], threads: Int32s
 ) -> int | None:
-    """Return the time from a sample to the next, or None if they do not come at one interval.
+    """Return the sampling interval, or None if samples do not have a constant one.
 
     For perf's clocks it is the weight of each sample; otherwise the most frequent distance between
     samples of a CPU or thread. Tracepoints are not sampled.
@@ -43,8 +43,8 @@ def interval_ns(
         time_ns: When each sample was taken.
         cpu_or_thread: On which CPU, or in which thread, each sample was taken.
         weight: The weight of each.
-        events: What was counted.
-        threads: Of which thread each is: what is taken of only one may keep time itself.
+        events: The names of the sampled events.
+        threads: The thread of each sample; the samples of a single thread may show its own period.
     """
     if len(time_ns) < _FEWEST or any(_is_tracepoint(event) for event in events):
         return None
@@ -61,7 +61,7 @@ def _first(samples: SampleTable) -> SampleTable:
 
 
 def _is_tracepoint(event: str) -> bool:
-    """Return whether an event is one that happens; what is counted has short modifiers at most."""
+    """Return whether an event is a tracepoint: others have short modifiers after the colon."""
     group, colon, name = event.partition(":")
     return bool(colon and group and len(name) > 3)
 

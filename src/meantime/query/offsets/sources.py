@@ -30,13 +30,13 @@ _SAMPLES_BY = ("name", "thread", "process", "cpu", "event", "host")
 
 
 class MapSource(Protocol):
-    """What can be mapped.
+    """An input that can be mapped.
 
     Attributes:
-        path: What errors call it.
-        clock: The clock its times count.
-        first_ns: When it begins, or any whole number of periods away from that.
-        bounds: What it covers; final once it is mapped.
+        path: Its name in errors.
+        clock: The clock of its times.
+        first_ns: Its beginning, or a time any whole number of periods from that.
+        bounds: The range that it covers; final once it is mapped.
     """
 
     path: str
@@ -45,22 +45,22 @@ class MapSource(Protocol):
 
     @property
     def bounds(self) -> Range:
-        """What it covers; final once it is mapped."""
+        """The range that it covers; final once it is mapped."""
 
     def mapped(
         self, fold: Fold, choice: Choice, *, name: str, offset_ns: int
     ) -> tuple[OffsetMap, str]:
-        """Return the map, and what it is taken apart by.
+        """Return the map, and what it is grouped by.
 
         Args:
             fold: The cells, in the times of the map.
-            choice: What is mapped; without `by`, that is decided by what the source holds.
-            name: What the map calls this source.
+            choice: What is mapped; without `by`, the content of the source decides the grouping.
+            name: The name of this source in the map.
             offset_ns: What to add to the source's times to get the map's.
 
         Raises:
             InputError: If there is no such event, or there are several and none is chosen.
-            UsageError: If the source cannot be taken apart this way.
+            UsageError: If the source cannot be grouped this way.
         """
 
 
@@ -109,7 +109,7 @@ class SampleSource:
     def __init__(self, trace: Trace, path: str) -> None:
         self.path = path
         self._trace = trace
-        # The clock is known from the first batch on.
+        # The clock is known after the first batch.
         first = next(trace.batches, None)
         rest = chain([] if first is None else [first], trace.batches)
         self._batches = cast("Iterator[Samples]", rest)
@@ -117,7 +117,7 @@ class SampleSource:
 
     @property
     def bounds(self) -> Range:
-        """What it covers; final once it is mapped."""
+        """The range that it covers; final once it is mapped."""
         return self._trace.bounds or (0, 0)
 
     def mapped(
@@ -137,7 +137,7 @@ class SampleSource:
 
 
 def _decided(path: str, choice: Choice, kind: Kind, counts: Mapping[str, int]) -> str:
-    """Return what a map is taken apart by; events are never mixed without saying so."""
+    """Return what a map is grouped by; different events are never mixed implicitly."""
     listed = ", ".join(f"{name} ({count:,})" for name, count in counts.items())
     if kind == "samples" and choice.event is not None and choice.event not in counts:
         raise InputError(path, f"there is no event {choice.event!r}; choose one of: {listed}")

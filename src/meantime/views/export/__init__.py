@@ -24,15 +24,15 @@ class Target(NamedTuple):
 
     Attributes:
         suffix: The suffix of its files.
-        module: Where it is written, below this package.
-        version: Which version of the format, where there are several.
-        knows_states: Whether it has states; otherwise they become spans.
+        module: The module that writes it, below this package.
+        version: The version of the format, if there are several.
+        has_states: Whether it has states; otherwise they become spans.
     """
 
     suffix: str
     module: str
     version: int = 0
-    knows_states: bool = False
+    has_states: bool = False
 
 
 TARGETS = {
@@ -41,14 +41,14 @@ TARGETS = {
     "spall1": Target(".spall", "spall", 1),
     "speedscope": Target(".speedscope.json", "speedscope"),
     "folded": Target(".folded", "folded"),
-    "statemap": Target(".statemap", "statemap", knows_states=True),
-    "tasks": Target(".statemap", "tokio", 1, knows_states=True),
-    "workers": Target(".statemap", "tokio", 2, knows_states=True),
+    "statemap": Target(".statemap", "statemap", has_states=True),
+    "tasks": Target(".statemap", "tokio", 1, has_states=True),
+    "workers": Target(".statemap", "tokio", 2, has_states=True),
 }
 
 
 class Writer(Protocol):
-    """What an entry point of the group `meantime.views` is: a module, or another object.
+    """An entry point of the group `meantime.views`: a module, or another object.
 
     The entry point's name is that of the format.
 
@@ -63,7 +63,7 @@ class Writer(Protocol):
 
 
 def added() -> dict[str, Writer]:
-    """Return what installed packages add to `TARGETS`, by the format's name.
+    """Return the formats that installed packages add to `TARGETS`, by name.
 
     An addition with the name of another format is skipped, with a warning.
     """
@@ -83,7 +83,7 @@ def _is_writer(value: Any) -> bool:
 
 def nothing_for(history: History, target: str) -> str | None:
     """Return why a file in this format would be empty; None if it would not."""
-    from meantime.query.statistics import state_quarks  # noqa: PLC0415 - NumPy is not for --help
+    from meantime.query.statistics import state_quarks  # noqa: PLC0415 - --help does not need NumPy
     from meantime.query.threads import thread_quarks  # noqa: PLC0415 - as above
 
     if target in {"tasks", "workers"}:
@@ -112,15 +112,15 @@ def export(history: History, target: str, lost: Counter[str]) -> Iterator[bytes]
     """Yield the file of a history in a format of `TARGETS`, or of those that were added.
 
     Args:
-        history: What is written.
+        history: The history to write.
         target: The format's name.
-        lost: Counts what the format cannot represent, by kind; final when all was yielded.
+        lost: Counts what the format cannot represent, by kind; complete at the end.
     """
     if target not in TARGETS:
         return added()[target].write(history, lost)
     chosen = TARGETS[target]
     writer = cast("_Writer", import_module(f"{__name__}.{chosen.module}"))
-    if not chosen.knows_states:
+    if not chosen.has_states:
         from meantime.views.export.states import (  # noqa: PLC0415 - for those that need it
             with_states_as_spans,
         )

@@ -20,14 +20,14 @@ __all__ = ["Changes"]
 
 
 class Changes(NamedTuple):
-    """Which attribute took which state when, in order of time: columns.
+    """Columns in order of time: which attribute changed to which state.
 
     Attributes:
         time_ns: int64.
         quark: int32.
         state: int32, index into `states`.
         tag: int32, -1 for none.
-        states: Those that lanes declare, then others as they were met, last one for none.
+        states: Those that lanes declare, then others in order of appearance, last one for none.
     """
 
     time_ns: Int64s
@@ -47,7 +47,7 @@ class Changes(NamedTuple):
             table.add(column)
             state = np.append(table.of_code(column.names), np.int32(-1))[column.codes]
             kept = (batch.start_ns <= finish_ns) & (batch.end_ns > begin_ns)
-            # time without a state is written only after a state
+            # an attribute without a state has nothing to end before its first one
             first = np.concatenate([[True], batch.quark[1:] != batch.quark[:-1]])
             kept &= ~(first & (state < 0))
             columns = (np.maximum(batch.start_ns, begin_ns), batch.quark, state, batch.tag)
@@ -66,7 +66,7 @@ class Changes(NamedTuple):
 
 
 def _declared(history: History) -> list[State]:
-    """Return the states that lanes declare, by name once."""
+    """Return the states that lanes declare, each name once."""
     states: dict[str, State] = {}
     for lane in history.lanes:
         if lane.declaration.kind == "state":

@@ -1,6 +1,6 @@
 """Chrome Trace Event JSON, one event per line, with everything in a history of a span trace.
 
-Threads whose spans are known by their begins and ends have B and E events, others X.
+Spans that were recorded as begins and ends become B and E events, others X events.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["write"]
 
 _LINES_AT_ONCE = 2**12
 _EARLIEST_NS = -(2**63)
-# The facts that are written elsewhere, or describe the written file.
+# Facts that `write` writes itself, from other data of the history.
 _WRITTEN = {
     *("displayTimeUnit", "traceName", "baseTimeNanoseconds"),
     *("traceEvents", "samples", "stackFrames"),
@@ -50,6 +50,7 @@ def write(history: History, lost: Counter[str], *, version: int) -> Iterator[byt
     yield f'{text}, "traceEvents": [\n'.encode()
     waiting: list[str] = []
     separator = ""
+    # thousands of lines are joined into one piece, as writing them one by one is slow
     for event in _events(history, lost):
         waiting.append(event)
         if len(waiting) == _LINES_AT_ONCE:
@@ -62,7 +63,7 @@ def write(history: History, lost: Counter[str], *, version: int) -> Iterator[byt
 
 
 def _fact(text: str) -> str:
-    """Return a fact as JSON: what is read back as this text."""
+    """Return the JSON that is read back as the text of a fact."""
     if text.startswith(("{", "[")):
         try:
             json.loads(text, strict=False)
@@ -91,7 +92,7 @@ def _events(history: History, lost: Counter[str]) -> Iterator[str]:
 
 
 def _count_the_rest(history: History, lost: Counter[str]) -> None:
-    """Count the numbers and descriptions of what is in no process."""
+    """Count the counters and descriptions of attributes outside processes."""
     held: Counter[str] = Counter()
     count_rest(history, held, "counter series", "descriptions")
     lost["counter series of no process"] += held["counter series"] - len(
@@ -104,7 +105,7 @@ def _count_the_rest(history: History, lost: Counter[str]) -> None:
 
 
 def _count_ends(history: History, lost: Counter[str]) -> None:
-    """Count the spans never finished that went on beyond all that is written of their thread."""
+    """Count the unfinished spans that end after everything that is written of their thread."""
     spans, points = history.spans(), history.points()
     unfinished = spans.unfinished
     if not unfinished.any():
@@ -137,7 +138,7 @@ def _ids(history: History, quark: int) -> str:
 
 
 def _pid(whose: Thread) -> int | str:
-    """Return a process, 0 for what is in none."""
+    """Return the id of a process; 0 for attributes outside processes."""
     return 0 if whose.pid == "" else whose.pid
 
 
@@ -177,7 +178,7 @@ def _arguments(text: str | None) -> str:
 
 
 def _thread(spans: SpanTable, thread: int, ids: str, names: list[str]) -> Iterator[str]:
-    """Yield begins and ends of what was begun and ended, X events of other spans.
+    """Yield B and E events of spans that were recorded that way, X events of other spans.
 
     X events are nested by their times only; in a thread with lanes begins and ends would not come
     in the order of time.
@@ -233,7 +234,7 @@ def _async(spans: SpanTable, thread: int, path: tuple[str, ...], names: list[str
     events: list[tuple[int, int, int]] = []
     for row in range(int(spans.offsets[thread]), int(spans.offsets[thread + 1])):
         start_ns, end_ns = int(spans.start_ns[row]), int(spans.end_ns[row])
-        # at one instant: what ends there, what begins there, what is empty there
+        # events at one instant are ordered: ends, then begins, then empty spans
         events.append((start_ns, 1 if end_ns > start_ns else 2, row))
         if not spans.unfinished[row]:
             events.append((end_ns, 0 if end_ns > start_ns else 2, row))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from meantime.query.stacks import refuse_endless, sample_tree, span_tree
+from meantime.query.stacks import check_expansion_limit, sample_tree, span_tree
 from meantime.query.threads import thread_quarks
 from meantime.views.export.rest import count_rest
 
@@ -25,7 +25,7 @@ _NOT_HELD = ("categories", "arguments", "points", "flows", "counter series", "ob
 
 
 def write(history: History, lost: Counter[str], *, version: int) -> Iterator[bytes]:
-    """Yield the file: of spans their own nanoseconds; where there are none, samples' weights."""
+    """Yield the file: the self time of spans in ns or, without spans, the weights of samples."""
     del version
     spans = history.spans(thread_quarks(history))
     tree = span_tree(spans) if len(spans) else sample_tree(history.samples())
@@ -40,8 +40,8 @@ def write(history: History, lost: Counter[str], *, version: int) -> Iterator[byt
 
 
 def folded_lines(tree: CallTree, lost: Counter[str]) -> Iterator[bytes]:
-    """Yield a line per stack that weighs something itself, in the order of the table."""
-    refuse_endless(tree)
+    """Yield a line per stack with a weight of its own, in the order of the table."""
+    check_expansion_limit(tree)
     texts = _stack_texts(tree.stacks, tree.own > 0, lost)
     own = tree.own.tolist()
     for row, text in texts:
@@ -49,7 +49,7 @@ def folded_lines(tree: CallTree, lost: Counter[str]) -> Iterator[bytes]:
 
 
 def compared_lines(both: Difference, lost: Counter[str]) -> Iterator[bytes]:
-    """Yield a line per stack that weighs something itself, with its weights before and after."""
+    """Yield a line per stack with a weight of its own, with its weights before and after."""
     before, after = both.before.own.tolist(), both.after.own.tolist()
     weighs = (both.before.own > 0) | (both.after.own > 0)
     for row, text in _stack_texts(both.stacks, weighs, lost):
@@ -65,7 +65,7 @@ def _stack_texts(
         plain = " ".join(name.split()).replace(";", ":")
         lost["names with ; or line breaks, which were replaced"] += plain != name
         names.append(plain or "(no name)")
-    # stacks share their callers' text only while they are being written: depth may be large
+    # each text is rebuilt from its frames: storing one per caller is quadratic in the depth
     for row in chosen.nonzero()[0].tolist():
         chain = []
         at = row

@@ -38,6 +38,6 @@ _COUNTS: dict[str, Callable[[History], int]] = {
 
 
 def count_rest(history: History, lost: Counter[str], *what: str) -> None:
-    """Add these counts, by their descriptions."""
+    """Add the counts with these descriptions to `lost`."""
     for name in what:
         lost[name] += _COUNTS[name](history)

@@ -36,8 +36,8 @@ _NEVER = -(2**63)
 
 
 def write(history: History, lost: Counter[str], *, version: int) -> Iterator[bytes]:
-    """Yield the file, thread by thread: both versions want order only within a thread."""
-    # a tick is a nanosecond; version 1 gives it in microseconds
+    """Yield the file, thread by thread: both versions require order only within a thread."""
+    # a tick is a nanosecond; version 1 stores its length in microseconds
     yield struct.pack("<QQdQ", _MAGIC, version, 1.0 if version == 3 else 0.001, 0)
     count_rest(history, lost, *_NOT_HELD)
     ids = _Ids(history, lost)
@@ -61,7 +61,7 @@ def write(history: History, lost: Counter[str], *, version: int) -> Iterator[byt
 
 
 class _Ids:
-    """Numbers for processes and threads: their own if those fit, otherwise unused ones."""
+    """Ids of processes and threads: their own if they are 32-bit numbers, else unused ones."""
 
     def __init__(self, history: History, lost: Counter[str]) -> None:
         self._history = history
@@ -116,7 +116,7 @@ def _arguments(spans: SpanTable, row: int, lost: Counter[str]) -> bytes:
 
 
 def _left_open(spans: SpanTable, rows: list[int], lost: Counter[str]) -> set[int]:
-    """Return the unfinished spans of a lane that need no end: they end with what is written.
+    """Return the unfinished spans of a lane that need no end record: they end with the last one.
 
     The others are written with an end, as finished, and counted.
     """
@@ -125,8 +125,8 @@ def _left_open(spans: SpanTable, rows: list[int], lost: Counter[str]) -> set[int
     unfinished = set(index[is_unfinished].tolist())
     if not unfinished:
         return unfinished
-    # Nothing follows the ends of the last span and of those it is in. An end closes the innermost
-    # open span, so only the outermost of them can stay open.
+    # After the last span begins, only its end and those of its ancestors follow. An end closes the
+    # innermost open span, so only the outermost of them can stay open.
     lane, row = spans.lane[rows[0]], rows[-1]
     last = [row]
     while (row := int(spans.parent[row])) >= 0 and spans.lane[row] == lane:

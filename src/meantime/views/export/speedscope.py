@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from meantime.query.stacks import refuse_endless
+from meantime.query.stacks import check_expansion_limit
 from meantime.query.threads import thread_of
 from meantime.views.export.rest import count_rest
 from meantime.views.export.walk import lanes, walk
@@ -50,7 +50,7 @@ def write_tree(tree: CallTree, *, title: str, unit: str) -> Iterator[bytes]:
     Raises:
         MeantimeError: If its stacks, written out one by one, are too long for any file.
     """
-    refuse_endless(tree)
+    check_expansion_limit(tree)
     rows = [row for row, own in enumerate(tree.own.tolist()) if own > 0]
     frames: dict[str, int] = {}
     samples = [_frames(tree.stacks.frames_of(row), frames) for row in rows]
@@ -97,6 +97,7 @@ def _evented(
     name = codes[spans.name.codes] if len(spans) else codes
     for thread, quark in enumerate(spans.threads.tolist()):
         for lane, rows in lanes(spans, thread):
+            # speedscope rejects a profile in which a frame closes that is not the innermost one
             if lane:
                 lost["lanes of overlapping spans, which became profiles"] += 1
             events = [

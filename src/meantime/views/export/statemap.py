@@ -1,6 +1,6 @@
 """Statemap data: the states of state lanes and, depth by depth, of the stacks of threads.
 
-Each attribute is an entity, called by its name or path. Times begin where the trace's bounds do.
+Each attribute is an entity, identified by its name or path. Time 0 is where the bounds begin.
 The format has no way to say that an entity has no state any more: that becomes a state of its own.
 """
 
@@ -125,7 +125,7 @@ def _header(history: History, states: list[State]) -> dict[str, Any]:
 def _values(
     history: History, quarks: Int32s, changes: Changes, lost: Counter[str]
 ) -> dict[tuple[int, int], float]:
-    """Return the numbers that came with states, by time and attribute."""
+    """Return the numbers that accompany states, by time and attribute."""
     values = {}
     begun = dict(zip(changes.quark[::-1].tolist(), changes.time_ns[::-1].tolist(), strict=True))
     for quark in quarks.tolist():
@@ -176,7 +176,7 @@ def _payloads(
     for time_ns, quark in sorted(values):
         last_ns = max(last_ns, time_ns)
         yield from datum(time_ns, quark, *lasting[quark])
-    # the last datum is where the data end
+    # the format has no end time: readers end the data at the last datum
     if lasting and last_ns < finish_ns:
         quark, ongoing = next(iter(lasting.items()))
         yield from datum(finish_ns, quark, *ongoing)
@@ -194,7 +194,7 @@ class _Tags:
         self._used: set[tuple[int, str]] = set()
 
     def text(self, tag: int, state: int) -> str:
-        """Return what a tag of a state is called."""
+        """Return the text that identifies a tag of a state."""
         return self._texts[tag, state]
 
     def define(self, tag: int, state: int) -> Iterator[dict[str, Any]]:

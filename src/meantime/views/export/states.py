@@ -36,7 +36,7 @@ def with_states_as_spans(history: History, lost: Counter[str]) -> History:
 
 
 class _WithSpans:
-    """A history with other spans."""
+    """A history whose spans are replaced; everything else is forwarded."""
 
     def __init__(self, history: History, spans: SpanTable) -> None:
         self._history = history
@@ -65,15 +65,15 @@ def _spans(history: History, quarks: Int32s) -> SpanTable:
     for batch in history.interval_batches(quarks):
         column = named(batch.value)
         of_code = np.array([names.setdefault(name, len(names)) for name in column.names], np.int32)
-        held = (column.codes >= 0) & (batch.start_ns <= finish_ns) & (batch.end_ns > begin_ns)
-        # what the last change began has no length within the bounds
+        kept = (column.codes >= 0) & (batch.start_ns <= finish_ns) & (batch.end_ns > begin_ns)
+        # the interval that the last change begins has no length within the bounds
         parts.append(
             (
-                batch.quark[held],
-                np.maximum(batch.start_ns[held], begin_ns),
-                np.minimum(batch.end_ns[held], finish_ns),
-                of_code[column.codes[held]],
-                batch.tag[held],
+                batch.quark[kept],
+                np.maximum(batch.start_ns[kept], begin_ns),
+                np.minimum(batch.end_ns[kept], finish_ns),
+                of_code[column.codes[kept]],
+                batch.tag[kept],
             )
         )
     quark, start_ns, end_ns, name, tag = (
@@ -111,7 +111,7 @@ def _tag_arguments(
 
 
 def _joined(first: SpanTable, second: SpanTable) -> SpanTable:
-    """Return both tables as one; their texts become one, their names and categories too."""
+    """Return one table with the rows, texts, names and categories of both."""
     if not len(first):
         return second
     text = ArgumentText()

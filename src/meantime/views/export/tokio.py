@@ -115,7 +115,7 @@ def _changes(
     for time_ns, quark, value in sorted(rows):
         data: dict[str, object] = {"time": str(time_ns), "entity": names[quark], "state": value}
         if site := sites.get(quark):
-            # files of one name in several directories have lines of one number
+            # files with one name in several directories may have spawn sites on equal lines
             line = site["location"].rpartition(":")[2]
             tag = data["tag"] = f"{site['file']}:{line}"
             if (value, tag) not in written:
@@ -125,7 +125,7 @@ def _changes(
 
 
 def _names(history: History, kind: _Kind, quarks: list[int]) -> dict[int, str]:
-    """Return what each attribute is called: by its own number where numbers do not repeat."""
+    """Return the name of each attribute: its own number if numbers do not repeat."""
     own = {quark: history.attributes.path(quark)[-1] for quark in quarks}
     if kind is _TASKS and len(set(own.values())) == len(own):
         return {quark: f"{kind.prefix}-{number}" for quark, number in own.items()}

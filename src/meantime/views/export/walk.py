@@ -1,4 +1,4 @@
-"""Spans in the order in which they began and ended, as formats with begins and ends want them."""
+"""Spans in the order in which they began and ended, as formats with begins and ends require."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def walk(spans: SpanTable, rows: list[int]) -> Iterator[Step]:
     start_ns, end_ns = spans.start_ns[rows].tolist(), spans.end_ns[rows].tolist()
     begun: list[int] = []
     for index, row in enumerate(rows):
-        # a parent in another lane is not among them
+        # a parent in another lane matches no open span, so all of them end
         while begun and rows[begun[-1]] != parent[index]:
             ended = begun.pop()
             yield Step(False, rows[ended], end_ns[ended])

@@ -1,4 +1,4 @@
-"""What a flame graph or chart shows, as columns: made by `graph` and `chart`, drawn by `svg`."""
+"""The columns of a flame graph or chart: built by `graph` and `chart`, drawn by `svg`."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 __all__ = ["MOST_BOXES", "Flame", "Panel", "chart", "compared", "graph"]
 
-# More boxes cannot be seen; the narrowest are left out and counted.
+# With more boxes most are narrower than a pixel; the narrowest are left out and counted.
 MOST_BOXES = 100_000
 
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """A lane of a chart, or the whole of a graph: boxes [first, last), so many rows high."""
+    """A lane of a chart, or a whole graph: boxes [first, last), in `rows` rows."""
 
     title: str
     first: int
@@ -36,25 +36,25 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Flame:
-    """Boxes, those of a panel together, each behind the one it is on.
+    """Boxes, grouped by panel; each comes after the box above it.
 
     Attributes:
-        title: What it is a picture of.
-        unit: What widths count: `ns`, or what samples stand for.
-        width: Of the whole, in that unit.
-        start: int64, where each box begins, from the left edge.
-        length: int64, how wide it is.
-        own: int64, how much of that is in no box on it.
+        title: The title of the picture.
+        unit: The unit of widths: `ns`, or what the weights of samples count.
+        width: The width of the whole, in that unit.
+        start: int64, the distance of each box from the left edge.
+        length: int64, its width.
+        own: int64, the part of its width that no box below it covers.
         count: int64, its number of calls or samples.
-        row: int32, from the top of its panel.
+        row: int32, its row, counted from the top of its panel.
         frame: int32, index into `frames`.
         frames: The names.
         panels: From top to bottom.
         left_out: How many boxes were too narrow to be drawn.
         is_chart: Whether the left edge is a time and boxes are single spans.
         origin_ns: The time of a chart's left edge.
-        before: int64, how much of each box is of the range compared against; None without one.
-        before_width: How much of the whole is.
+        before: int64, the part of each width from the range compared against; None without one.
+        before_width: The part of `width` from that range.
     """
 
     title: str
@@ -163,7 +163,7 @@ def chart(
     in_order = key[by_lane]
     drawn = by_lane[_widest(length[by_lane])]
     panels: list[Panel] = []
-    # the top row of another lane is that of its least depth
+    # a further lane may begin at any depth: its rows count from its least one
     row = spans.depth.copy()
     for number in np.unique(key).tolist():
         thread, lane = divmod(number, lanes)
@@ -193,7 +193,7 @@ def chart(
 
 
 def _drawn(tree: CallTree, order: Int64s) -> Int64s:
-    """Return the stacks that have a box, in order."""
+    """Return the stacks that get a box, in order."""
     kept = order[tree.total[order] > 0]
     return kept[_widest(tree.total[kept])]
 

@@ -1,8 +1,8 @@
 """A flame graph or chart as one SVG file: the picture, and the data and script for search and zoom.
 
-Boxes hang from the top: a caller stands above those it calls. Where nothing runs scripts the file
-is the picture, with every box that is at least a pixel wide; those of a chart that are narrower are
-lines there.
+The graph grows downwards, as an icicle graph: a caller is above the functions it calls. Without
+scripts the file is a static picture with every box that is at least a pixel wide; narrower boxes of
+a chart are drawn as lines.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def panel_fields(panel: object) -> Iterator[object]:
 
 
 def color(name: str) -> str:
-    """Return the colour that a name always has: warm, light enough for dark text.
+    """Return the colour of a name, the same in every picture: warm, light enough for dark text.
 
     >>> color("main"), color("main") == color("main")
     ('#daab82', True)
@@ -122,7 +122,7 @@ def change_color(change: float) -> str:
 
 
 def _shares(flame: Flame, box: int) -> tuple[int, int, float]:
-    """Return what a box took before and after, and by how much its share grew."""
+    """Return the width of a box before and after, and by how much its share grew."""
     assert flame.before is not None
     before = int(flame.before[box])
     after = int(flame.length[box]) - before
@@ -149,7 +149,7 @@ def _changes(flame: Flame) -> list[list[str]]:
 
 
 def amount(flame: Flame, value: int) -> str:
-    """Return a width as people read it."""
+    """Return a width as text with its unit."""
     return format_ns(value) if flame.unit == "ns" else f"{value:,} {flame.unit}"
 
 
@@ -190,7 +190,7 @@ def _tops(flame: Flame) -> tuple[list[float], float]:
 
 
 def _axis(flame: Flame, height: float) -> Iterator[str]:
-    """Yield the round times of a chart, each with a line down through it."""
+    """Yield the ticks of a chart's time axis, each with a vertical line."""
     if not flame.is_chart:
         return
     room_px = _WIDTH_PX - 2 * MARGIN_PX
@@ -243,7 +243,7 @@ def _boxes(flame: Flame, tops: list[float]) -> Iterator[str]:
 
 
 def _slivers(flame: Flame, panel: Panel, top: float, scale: float) -> str:
-    """Return a line for each pixel of a row in which spans are that are narrower."""
+    """Return a vertical line for each pixel of a row that contains spans narrower than a pixel."""
     part = slice(panel.first, panel.last)
     narrow = flame.length[part] * scale < _LEAST_PX
     narrow &= top + (flame.row[part] + 1) * _ROW_PX <= _MOST_HEIGHT_PX

@@ -1,4 +1,4 @@
-"""The flame graph as Python users meet it: shown by a notebook, saved to a file."""
+"""The flame graph of the Python API: shown by a notebook, saved to a file."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ __all__ = ["FlameView"]
 
 
 class FlameView(Picture):
-    """A flame graph, a comparison of two, or a flame chart; to be looked at or saved.
+    """A flame graph, a comparison of two, or a flame chart; to show or to save.
 
     `.svg` and `.html` are pictures that are pages in a browser. A graph is also written as `.json`
     for speedscope and as `.txt` or `.folded`, a line per stack; a comparison as such lines with
     both weights.
 
     Attributes:
-        data: What it shows: the call tree, the two that are compared, or the boxes of a chart.
-        title: What the picture is called.
-        unit: What widths count: `ns`, or what samples stand for.
-        lost: What the text that was rendered last does not hold, counted.
+        data: Its content: the call tree, the two that are compared, or the boxes of a chart.
+        title: The title of the picture.
+        unit: The unit of widths: `ns`, or what the weights of samples count.
+        lost: Counts of what the text that was rendered last does not represent.
     """
 
     noun = "flame graph"
@@ -57,7 +57,7 @@ class FlameView(Picture):
         """Return the content of a file in one of `formats`.
 
         Raises:
-            UsageError: If the form cannot hold a comparison or a chart.
+            UsageError: If the format cannot represent a comparison or a chart.
         """
         if form in {"svg", "html"}:
             from meantime.views.flame.svg import page  # noqa: PLC0415 - one form

@@ -1,6 +1,7 @@
-"""How strong a cell's colour is, and Joyent's Cloud Analytics' colours, to the last bit.
+"""The strength of a cell's colour, and the colours of Joyent's Cloud Analytics, bit for bit.
 
-Values are ranked, or taken in proportion, over all cells that are drawn together.
+Strength follows the rank of a value, or its proportion to the largest, among all cells that are
+drawn together.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ Method: TypeAlias = Literal["rank", "linear"]
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """What the values of the cells drawn together are measured by.
+    """The scale from values of the cells drawn together to strengths of colour.
 
     >>> scale = Scale.of("rank", [np.array([1, 1, 1, 5])])
     >>> scale.norm(np.array([0, 1, 5])).tolist()
@@ -49,7 +50,7 @@ class Scale:
 
     @property
     def largest(self) -> float:
-        """The value that has the strongest colour in proportion; at least 1."""
+        """The value with the strongest colour of a linear scale; at least 1."""
         return max(1.0, float(self.values[-1])) if len(self.values) else 1.0
 
     def norm(self, values: npt.NDArray[np.float64 | np.int64]) -> Norm:
@@ -64,7 +65,7 @@ class Scale:
 
 
 def cloud_hue(index: int) -> int:
-    """Return the hue of the map of this number: 21, and 91 degrees further each.
+    """Return the hue of the map with this index: 21 degrees, and 91 more for each further map.
 
     >>> [cloud_hue(index) for index in range(6)]
     [21, 112, 203, 294, 25, 116]
@@ -73,7 +74,7 @@ def cloud_hue(index: int) -> int:
 
 
 def cloud_colors(norm: Norm, hue: float) -> Colors:
-    """Return Cloud Analytics' colours: HSV(hue, 0.9 * norm, 0.95), and white for nothing.
+    """Return Cloud Analytics' colours: HSV(hue, 0.9 * norm, 0.95), and white for empty cells.
 
     >>> cloud_colors(np.array([0, 0.5, 1]), 21).tolist()
     [[255, 255, 255], [242, 171, 133], [242, 101, 24]]
@@ -104,7 +105,7 @@ def mix(
     cells: int,
     empty: tuple[int, int, int],
 ) -> Colors:
-    """Return the colours of cells that several maps share: each by its part of the strength.
+    """Return the colours of cells that several maps share, averaged by strength.
 
     >>> red, blue = np.array([[200, 0, 0]], np.uint8), np.array([[0, 0, 100]], np.uint8)
     >>> parts = [(np.array([0]), np.array([0.75])), (np.array([0]), np.array([0.25]))]
@@ -112,10 +113,10 @@ def mix(
     [[150, 0, 25], [255, 255, 255]]
 
     Args:
-        parts: Of each map, in which cells it has something, and how strong.
-        colors: Of each map, the colours of these cells.
-        cells: How many cells there are.
-        empty: The colour of cells in which no map has anything.
+        parts: For each map, the indices of its busy cells, and their strengths.
+        colors: For each map, the colours of these cells.
+        cells: The number of cells.
+        empty: The colour of cells that are empty in all maps.
     """
     total = np.zeros(cells)
     for at, norm in parts:

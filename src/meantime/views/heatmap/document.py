@@ -1,4 +1,4 @@
-"""A map as JSON: every cell, as it is, in integers."""
+"""A map as JSON: the exact integer value of every cell."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def document(
         found: The map.
         value: `concurrency` turns nanoseconds into ratios to the cell's width, `utilisation` into
             ratios to that of all entities of all sources.
-        selection: Names that stand alone are all there is, names left out are not there.
+        selection: If names are isolated, only these are included; excluded names are left out.
     """
     rows = found.fold.rows
     per = None

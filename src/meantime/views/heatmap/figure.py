@@ -32,7 +32,7 @@ LEFT_PX, TOP_PX, RIGHT_PX = 78, 72, 24
 _PLOT_PX = (1080, 450)
 _COLUMN_PX = 16
 _MOST_ROWS_PX = 2000
-# About how wide a letter of an axis is, with the space to the next label.
+# The approximate width of a letter of an axis label, including space between labels.
 _LETTER_PX = 7
 
 
@@ -43,9 +43,9 @@ class Look:
     Attributes:
         method: Whether colour follows the rank of a value or the value.
         palette: One of `palette.PALETTES`.
-        hues: Cloud Analytics' hues, where they shall not be its own.
-        lock: Whether all of the map sets the scale, whatever is selected.
-        largest: The value of the strongest colour; None is the largest there is.
+        hues: Hues that replace Cloud Analytics' own.
+        lock: Whether the whole map determines the scale, whatever is selected.
+        largest: The value of the strongest colour; None uses the largest value.
     """
 
     method: Method = "rank"
@@ -57,22 +57,22 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """What a picture shows and where.
+    """The content and the layout of a picture.
 
     Attributes:
         title: What was recorded.
         subtitle: What the cells are.
         plot_px: The width and height of the cells.
-        grid: Which columns they show.
+        grid: The columns that are drawn.
         layers: The maps drawn.
-        scale: What their values are measured by.
+        scale: The scale of their values.
         palette: Their colours.
         unrecorded: Which cells were not recorded at all, columns x rows.
-        lost: In which cells some of what happened was lost.
+        lost: Which cells overlap ranges in which events were lost.
         times: Ticks below, as (x, label).
         offsets: Ticks at the left, as (y, label).
         entries: The legend.
-        key: Some values, ascending, and the colours they have in the map selected first.
+        key: Some values, ascending, with their colours in the map selected first.
         notes: Further lines below the legend.
     """
 
@@ -107,7 +107,7 @@ def draw(found: OffsetMap, selection: Selection, look: Look, *, title: str) -> F
     """Return the figure of a map.
 
     Raises:
-        UsageError: If a name that is selected is not in the map, or there is no such palette.
+        UsageError: If a name that is selected is not in the map, or the palette is unknown.
     """
     drawn = layers(found, selection)
     grid = Grid.of(found, _PLOT_PX[0])
@@ -160,7 +160,7 @@ def _subtitle(found: OffsetMap, look: Look) -> str:
 
 
 def _length(ns: int) -> str:
-    """Return a duration in days, hours or minutes where it is a whole number of them."""
+    """Return a duration in days, hours or minutes if it is a whole number of them."""
     for unit, scale_s in (("d", 86_400), ("h", 3600), ("min", 60)):
         count, rest = divmod(ns, scale_s * 10**9)
         if count and not rest:
@@ -180,7 +180,7 @@ def _times(grid: Grid, width_px: int, utc_ns: int | None) -> list[tuple[float, s
             x = run_start * step_px + (tick.time_ns - start_ns) / length_ns * run_px
             half_px = _LETTER_PX * len(tick.label) / 2
             if x - half_px <= right_px:
-                # Those that follow count from the first.
+                # Later labels continue earlier ones of the run: only the first has a date.
                 break
             found.append((x, tick.label))
             right_px = x + half_px
@@ -190,7 +190,7 @@ def _times(grid: Grid, width_px: int, utc_ns: int | None) -> list[tuple[float, s
 def _labelled(start_ns: int, end_ns: int, width_px: float, utc_ns: int | None) -> list[Tick]:
     most = max(1, int(width_px // 110))
     if utc_ns is not None:
-        # The first has a date too, and fractions of seconds are long.
+        # The first label also has a date, and fractions of seconds are long.
         marks = wall_ticks(start_ns + utc_ns, end_ns + utc_ns, max(1, int(width_px // 150)))
         return [Tick(mark.time_ns - utc_ns, mark.label) for mark in marks]
     base, marks = ticks(start_ns, end_ns, most)

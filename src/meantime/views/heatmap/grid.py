@@ -1,4 +1,4 @@
-"""The cells of a picture: which columns it shows, and their values."""
+"""The grid of a picture: the columns that are drawn, and the values of their cells."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _BREAK_COLUMNS = 3
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Columns of a map laid side by side, several in one where there are too many.
+    """The columns of a map side by side, adjacent ones added up if there are too many.
 
     Attributes:
         fold: The cells of the map.
@@ -60,7 +60,7 @@ class Grid:
 
     @property
     def run_starts(self) -> list[int]:
-        """Where each run begins, in columns drawn, and where the last ends."""
+        """The drawn column at which each run begins, and the one at which the last run ends."""
         starts = [0]
         for _, count in self.runs:
             starts.append(starts[-1] + -(-count // self.group) + _BREAK_COLUMNS)
@@ -69,7 +69,7 @@ class Grid:
 
     @property
     def width(self) -> int:
-        """How many columns are drawn, breaks included."""
+        """The number of drawn columns, breaks included."""
         return self.run_starts[-1]
 
     def values(self, cells: Cells) -> Int64s:
@@ -88,13 +88,13 @@ class Grid:
         return grid.reshape(-1, rows)
 
     def busy(self, cells: Cells) -> tuple[Int64s, Int64s]:
-        """Return which cells drawn are not zero, as column * rows + row, and their values."""
+        """Return the drawn cells that are not zero, as column * rows + row, and their values."""
         values = self.values(cells).ravel()
         at = np.flatnonzero(values)
         return at, values[at]
 
     def within(self, ranges: Sequence[Range], *, wholly: bool) -> npt.NDArray[np.bool_]:
-        """Return which cells drawn lie in half-open ranges of time: wholly, or in part."""
+        """Return a mask of the drawn cells within half-open ranges of time: wholly, or in part."""
         rows = self.fold.rows
         found = np.zeros((self.width, rows), np.bool_)
         for start_ns, end_ns in ranges:
@@ -107,7 +107,7 @@ class Grid:
                 end = min(high, (first + count) * rows - 1) - first * rows
                 if begin > end:
                     continue
-                # From the first cell's column to the last's; whole columns between them.
+                # A range covers part of its first and last column, and all rows of those between.
                 (left, bottom), (right, top) = divmod(begin, rows), divmod(end, rows)
                 same = left == right
                 left, right = left // self.group + run_start, right // self.group + run_start
@@ -128,7 +128,7 @@ def paint(
         norm = scale.norm(grid.values(layers[0].cells))
         return palette.colors(norm, layers[0].index, dark=dark)
     rows = grid.fold.rows
-    # Most of thousands of maps have something in few cells only.
+    # With thousands of maps most are busy in few cells only: mix these, not whole grids.
     parts = [(at, scale.norm(values)) for at, values in map(grid.busy, (la.cells for la in layers))]
     colors = [
         palette.colors(norm, layer.index, dark=dark)

@@ -25,7 +25,7 @@ _ENTRY_PX = 19
 
 
 def cells_png(image: Colors) -> bytes:
-    """Return an image, rows x columns x 3, as a PNG file, the same for the same image."""
+    """Return an image, rows x columns x 3, as a PNG file; equal images become equal files."""
     height, width, _ = image.shape
     rows = np.concatenate([np.zeros((height, 1), np.uint8), image.reshape(height, -1)], axis=1)
     header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
@@ -37,7 +37,7 @@ def cells_png(image: Colors) -> bytes:
 
 
 def scaled(figure: Figure, *, dark: bool = False) -> Colors:
-    """Return the plot, each cell as large as it is drawn, with what was not recorded hatched."""
+    """Return the plot with cells in their drawn size, and unrecorded cells hatched."""
     width, height = figure.plot_px
     rows = np.arange(height) * figure.grid.fold.rows // height
     columns = np.arange(width) * figure.grid.width // width

@@ -23,7 +23,7 @@ LISTED = 24
 
 
 class Key(NamedTuple):
-    """What a colour means: how much there is in a cell of it."""
+    """A colour and the value that it represents."""
 
     color: tuple[int, int, int]
     dark_color: tuple[int, int, int]
@@ -31,7 +31,7 @@ class Key(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A line of the legend: a colour, a name, and how much of it there is."""
+    """A line of the legend: a colour, a name, and its total."""
 
     color: tuple[int, int, int]
     dark_color: tuple[int, int, int]
@@ -40,7 +40,7 @@ class Entry(NamedTuple):
 
 
 def entries(found: OffsetMap, drawn: Sequence[Layer], colors: Palette) -> list[Entry]:
-    """Return a line for each map drawn, unless there is but one without a name."""
+    """Return a line for each map drawn, unless there is only one, without a name."""
     if len(drawn) == 1 and drawn[0].name is None:
         return []
     total = int(found.total.value.sum()) or 1

@@ -1,7 +1,8 @@
 """The palettes: ours, Cloud Analytics' and FlameScope's.
 
-Ours have even steps of lightness, which is what the eye orders by and what stays when colours are
-seen fewer; one map alone goes from pale yellow to dark violet, and of several each has its hue.
+Ours have even steps of lightness, because people order colours by lightness, and can still do so
+if they distinguish fewer hues. A single map ranges from pale yellow to dark violet; of several maps
+each has its own hue.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ __all__ = ["PALETTES", "Palette", "palette"]
 STEPS = 256
 PALETTES = ("even", "cloud-analytics", "flamescope", "flamescope-enhanced")
 
-# Of Okabe and Ito's colours, which keep their order of difference for most kinds of sight, the hues
-# in OKLCH, and how dark each gets. The first is what is not selected: nearly grey.
+# Hue (in OKLCH) and largest chroma of each ramp. The hues are those of Okabe and Ito's colours,
+# which people with colour vision deficiencies can distinguish. The first is nearly grey: it is for
+# what is not selected.
 _HUES = ((250, 0.03), (40, 0.19), (255, 0.17), (165, 0.13), (335, 0.18), (85, 0.14), (205, 0.12))
 
 _FLAMESCOPE = ("ffffff", "ff5032", "e50914")
@@ -38,11 +40,11 @@ class Palette(Protocol):
 
     @property
     def name(self) -> str:
-        """As the command line calls it."""
+        """The name on the command line."""
 
     @property
     def by_position(self) -> bool:
-        """Whether colours go to maps by their rank among those drawn, not to the selected ones."""
+        """Whether a map's colour follows from its position among all maps that are drawn."""
 
     def empty(self, *, dark: bool = False) -> tuple[int, int, int]:
         """Return the colour of a cell that was recorded and is empty."""
@@ -56,7 +58,7 @@ class Palette(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Ramps:
-    """A palette given by its ramps; more maps than ramps begin again with the second."""
+    """A palette of ramps; further maps reuse them from the second on."""
 
     by_position: ClassVar = False
     name: str
@@ -106,10 +108,10 @@ def palette(name: str, scale: Scale, *, maps: int = 1, hues: Sequence[float] = (
         name: One of `PALETTES`.
         scale: The values drawn; FlameScope's enhanced colours change at 1 and at 3.
         maps: How many maps are drawn together.
-        hues: Cloud Analytics' hues, in degrees, where they shall not be its own.
+        hues: Hues in degrees that replace Cloud Analytics' own.
 
     Raises:
-        UsageError: If there is no palette of this name, or hues are given to one without.
+        UsageError: If the palette is unknown, or does not accept hues.
     """
     if name == "cloud-analytics":
         if any(not 0 <= hue < 360 for hue in hues):
@@ -136,20 +138,22 @@ def _even(*, several: bool) -> _Ramps:
     if several:
         light = [_ramp((0.93, 0.42), (chroma / 3, chroma), (hue, hue)) for hue, chroma in _HUES]
         dark = [_ramp((0.3, 0.85), (chroma / 3, chroma), (hue, hue)) for hue, chroma in _HUES]
-        # What is not selected stays behind what is.
+        # What is not selected has less contrast than what is.
         light[0] = _ramp((0.955, 0.7), (0.008, 0.02), (250, 250))
         dark[0] = _ramp((0.24, 0.5), (0.01, 0.02), (250, 250))
     return _Ramps("even", tuple(light), tuple(dark), (255, 255, 255), (24, 27, 31))
 
 
 def _ramp(lightness: Sequence[float], chroma: Sequence[float], hue: Sequence[float]) -> Colors:
-    """Return a ramp through OKLCH colours, less vivid where a screen cannot follow."""
+    """Return a ramp through OKLCH colours, with less chroma where sRGB has no such colour."""
     at = np.linspace(0, 1, STEPS)
 
     def between(values: Sequence[float]) -> Norm:
         return np.interp(at, np.linspace(0, 1, len(values)), values)
 
     lightnesses, vivid, hues = between(lightness), between(chroma), between(hue)
+    # Bisection for the largest part of the chroma that sRGB can represent, in all steps at once;
+    # lightness and hue are unchanged.
     low, high = np.zeros(STEPS), np.ones(STEPS)
     for _ in range(12):
         middle = (low + high) / 2

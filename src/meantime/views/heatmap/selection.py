@@ -21,10 +21,10 @@ __all__ = ["Layer", "Selection", "check", "chosen", "layers", "numbered"]
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Names chosen, and how: at most one of `isolate`, `exclude` and `decompose`.
+    """Selected names and their use: at most one of `isolate`, `exclude` and `decompose`.
 
     Attributes:
-        names: What is selected, in order.
+        names: The selected names, in order.
         mode: `highlight` draws all, the selected in their own colours; `isolate` the selected only;
             `exclude` all but the selected; `decompose` every name in its colour.
         hidden: Names that are left out of everything drawn.
@@ -40,9 +40,9 @@ class Layer:
     """A map that is drawn with others.
 
     Attributes:
-        name: What it is; None for what is not selected.
+        name: Its name; None for everything that is not selected.
         index: Its number in the palette.
-        cells: What it holds.
+        cells: Its cells.
     """
 
     name: str | None
@@ -73,7 +73,7 @@ def layers(found: OffsetMap, selection: Selection) -> list[Layer]:
 
 
 def numbered(drawn: Sequence[Layer], palette: Palette) -> list[Layer]:
-    """Return the maps with the numbers that they have in a palette."""
+    """Return the maps with their indices in a palette."""
     if not palette.by_position:
         return list(drawn)
     return [replace(layer, index=rank) for rank, layer in enumerate(drawn)]
@@ -96,10 +96,10 @@ def chosen(found: OffsetMap, selection: Selection) -> tuple[Cells, dict[str, Cel
 
 
 def check(found: OffsetMap, selection: Selection) -> None:
-    """Fail if a name is selected that is not in the map.
+    """Check that all selected names are in the map.
 
     Raises:
-        UsageError: With the names that have most.
+        UsageError: If one is not; the message lists the most frequent names.
     """
     unknown = [name for name in selection.names if name not in found.by]
     if unknown:
@@ -111,7 +111,7 @@ def check(found: OffsetMap, selection: Selection) -> None:
 
 
 def minus(cells: Cells, others: list[Cells]) -> Cells:
-    """Return what is left of cells when others, which are part of them, are taken away."""
+    """Return cells minus others, which must be part of them."""
     if not others:
         return cells
     negative = [Cells(other.number, np.negative(other.value)) for other in others]

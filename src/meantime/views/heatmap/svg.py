@@ -28,7 +28,7 @@ __all__ = ["figure_page"]
 
 _LEGEND_PX = 260
 _ENTRY_PX = 20
-# A page has so many ramps to choose from; further names begin again with the second.
+# The number of ramps in a page; further names reuse them from the second on.
 _RAMPS = 7
 
 
@@ -40,14 +40,14 @@ def figure_page(
     *,
     inputs: Sequence[str] = (),
 ) -> Page:
-    """Return the picture of a figure, with all that its page can show.
+    """Return the page of a figure, with the data of everything that it can show.
 
     Args:
-        figure: What is drawn.
-        found: All that there is.
-        selection: What is selected at first.
-        look: How it is coloured at first.
-        inputs: The files, as commands take them that the page proposes.
+        figure: The figure to draw.
+        found: The whole map.
+        selection: The initial selection.
+        look: The initial colours.
+        inputs: The files, as arguments of the commands that the page proposes.
     """
     width, height = figure.plot_px
     legend_px = _LEGEND_PX if figure.entries else 0
@@ -110,7 +110,7 @@ def _picture(figure: Figure, tall: int) -> Iterator[str]:
 
 
 def _key(figure: Figure) -> Iterator[str]:
-    """Draw what the colours mean, from the right edge of the plot to the left."""
+    """Draw the key of the colours, from the right edge of the plot to the left."""
     right = figure.key_px
     for key in reversed(figure.key):
         position = {"x": right, "y": TOP_PX - 18, "text-anchor": "end", "class": "muted"}
@@ -128,7 +128,7 @@ def _tick(x: float, y: float, dx: int, dy: int) -> str:
 
 
 def _masked(figure: Figure) -> Iterator[str]:
-    """Draw over what was not recorded, and hatch it and what was lost."""
+    """Cover unrecorded cells, and hatch both these and cells with losses."""
     width, height = figure.plot_px
     yield (
         '<pattern id="hatch" width="8" height="8" patternUnits="userSpaceOnUse" '
@@ -212,9 +212,10 @@ def _base64(colors: npt.NDArray[np.uint8]) -> str:
 
 
 def _packed(found: OffsetMap) -> bytes:
-    """Return for each name its number of cells, then of each its distance and value, as LEB128.
+    """Return for each name its number of cells, then each cell's distance and value, as LEB128.
 
-    Most values of samples are 1: a distance is doubled, and is odd where a value follows it.
+    Most values of samples are 1 and are not written: a distance from the cell before is doubled,
+    and is odd if a value follows.
     """
     base = found.columns[0] * found.fold.rows
     parts = []
@@ -230,11 +231,12 @@ def _packed(found: OffsetMap) -> bytes:
 
 
 def leb128(values: Int64s) -> bytes:
-    """Return numbers that are not negative in as few bytes as each needs, seven bits a byte.
+    """Return non-negative numbers as LEB128: each in as few bytes as it needs, seven bits a byte.
 
     >>> leb128(np.array([1, 127, 128, 300])).hex(" ")
     '01 7f 80 01 ac 02'
     """
+    # All numbers at once: first the length of each, then byte by byte of all that have it.
     groups = np.ones(len(values), np.int64)
     for shift in range(7, 63, 7):
         groups += values >= (1 << shift)

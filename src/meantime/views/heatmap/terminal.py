@@ -72,7 +72,7 @@ def terminal(
 
 
 def _fewer(grid: Int64s, rows: int) -> Int64s:
-    """Return a grid with rows added up to fewer."""
+    """Return a grid with adjacent rows added up to this number of rows."""
     starts = -(-np.arange(rows) * grid.shape[1] // rows)
     fewer: Int64s = np.add.reduceat(grid, starts, axis=1)
     return fewer

@@ -1,4 +1,4 @@
-"""The heat map as Python users meet it: shown by a notebook, saved to a file."""
+"""The heat map of the Python API: shown by a notebook, saved to a file."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ __all__ = ["HeatmapView"]
 
 
 class HeatmapView(Picture):
-    """A subsecond-offset heat map, to be looked at in a notebook or saved.
+    """A subsecond-offset heat map, to show in a notebook or to save.
 
     `.svg` and `.html` are pictures that are pages in a browser, `.png` is a plain picture, which
     needs the extra `[png]`, `.json` is every cell in integers.
 
     Attributes:
-        data: What it shows: every cell, altogether and by name.
+        data: Every cell, in total and by name.
         title: The title of the picture.
     """
 
@@ -50,9 +50,9 @@ class HeatmapView(Picture):
         Args:
             data: The map.
             selection: Which names are drawn, and how.
-            look: How it is coloured.
+            look: The colours.
             title: The title of the picture.
-            inputs: The files, as the commands that the page proposes take them.
+            inputs: The files, as arguments of the commands that the page proposes.
             ratio: `concurrency` or `utilisation`: what `.json` has instead of nanoseconds.
             idle: Whether the idle task is drawn too.
         """
@@ -95,7 +95,7 @@ class HeatmapView(Picture):
         return [page.html() if form == "html" else page.document()]
 
     def terminal(self, width: int, *, color: bool) -> Iterator[bytes]:
-        """Return the lines of the map as text so many characters wide, shaded or in colour."""
+        """Return the map as lines of text of this width, shaded or in colour."""
         from meantime.views.heatmap.terminal import terminal  # noqa: PLC0415 - one form
 
         return terminal(self.data, self._drawn, self._look, width=width, color=color)

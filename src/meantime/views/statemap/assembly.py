@@ -1,4 +1,4 @@
-"""From histories to what a statemap shows, as columns."""
+"""Build the content of a statemap, as columns, from histories."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class HistoryProblem(MeantimeError):  # noqa: N818 - it is about a history, not 
     """A history cannot be drawn.
 
     Attributes:
-        history: Its index among those given.
+        history: The index of the history.
     """
 
     def __init__(self, history: int, reason: str) -> None:
@@ -44,14 +44,14 @@ class HistoryProblem(MeantimeError):  # noqa: N818 - it is about a history, not 
 
 
 class Counted(NamedTuple):
-    """What a statemap would have of one history: rectangles, and what was odd."""
+    """The number of rectangles that a statemap of one history has, and its anomalies."""
 
     rectangles: int
     anomalies: Anomalies
 
 
 class _Alignment(NamedTuple):
-    """Where a history lies: its window, and how its times become the first history's."""
+    """The window of a history, and the offset from its times to the first history's."""
 
     window: Window
     offset_ns: int
@@ -68,9 +68,9 @@ class _Map(NamedTuple):
 
 
 def build(histories: Sequence[History], options: StatemapOptions | None = None) -> Statemap:
-    """Return what a statemap of these histories shows: a map for each of their lanes of states.
+    """Return the statemap of these histories: a map for each of their lanes of states.
 
-    The window is the first history's, and in each history's own time what its clock makes of that.
+    The window is the first history's; the other histories' clocks convert it to their own times.
 
     Raises:
         MeantimeError: If a history has no states, or a state to sort by or a color does not exist.
@@ -96,7 +96,7 @@ def build(histories: Sequence[History], options: StatemapOptions | None = None) 
 
 
 def count(histories: Sequence[History], options: StatemapOptions | None = None) -> list[Counted]:
-    """Return what a statemap would have of each history, without colors or order.
+    """Return the number of rectangles and the anomalies of each history, without colors or order.
 
     Raises:
         MeantimeError: If a history has no states.
@@ -135,7 +135,7 @@ def _made(histories: Sequence[History], options: StatemapOptions) -> list[list[P
 
 
 def _anomalies(of_one: list[PanelSource]) -> Anomalies:
-    """Return what was odd in a history and about drawing it."""
+    """Return the anomalies of a history and of drawing it."""
     found = Anomalies()
     found.update(of_one[0].history.anomalies)
     events, targets = without_row(of_one)
@@ -162,7 +162,7 @@ def _draw(
 
 
 def _stacked(maps: list[_Map], state: str) -> list[_Map]:
-    """Return the maps with most time in a state first, and offsets from the one on top."""
+    """Return the maps with most time in a state first, and offsets relative to the topmost."""
     maps = sorted(maps, key=lambda one: -exact_sum(one.drawing.total_ns(one.source, state)))
     first_ns = maps[0].alignment.offset_ns
     return [
@@ -172,7 +172,7 @@ def _stacked(maps: list[_Map], state: str) -> list[_Map]:
 
 
 def _given_colors(tables: Sequence[Sequence[StateTable]]) -> dict[str, RGB]:
-    """Return the colors that states were given, by the state's name; the first that was given."""
+    """Return the colors that traces define for states, by name; the first definition wins."""
     given: dict[str, RGB] = {}
     for number, of_one in enumerate(tables):
         for state in (state for table in of_one for state in table.states):
@@ -190,7 +190,7 @@ def _given_colors(tables: Sequence[Sequence[StateTable]]) -> dict[str, RGB]:
 
 
 def _sort_state(everything: Sequence[StateTable], name: str | None) -> str | None:
-    """Return the state to sort rows by, None if that is by name."""
+    """Return the state to sort rows by; None sorts by name."""
     if name is None:
         return None
     without = [table for table in everything if name not in table]

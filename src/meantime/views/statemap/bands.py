@@ -1,4 +1,4 @@
-"""More rows than a picture has pixels: neighbours share a band, which shows their average."""
+"""Bands, for more rows than a picture has pixels: adjacent rows share a band of their average."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Bands", "bands"]
 
-_LEVEL = 17  # a colour is one of 16 steps a channel, so that neighbours often are the same
+_LEVEL = 17  # a channel has 16 steps, so that adjacent cells often have one colour
 
 
 class Bands(NamedTuple):
@@ -35,7 +35,7 @@ def bands(
     cells: int,
     ground: tuple[int, int, int],
 ) -> Bands:
-    """Return what `rows_a_band` rows show together in each of `cells` parts of the window.
+    """Return the average of each `rows_a_band` rows in each of `cells` parts of the window.
 
     A cell has the average colour of its rows, each weighted by how much of the cell it covers;
     what no rectangle covers counts as `ground`. A cell that nothing covers is in no run.
@@ -68,7 +68,9 @@ def _sum(
     """Return the covered part of every cell, added up over the rectangles of a band."""
     total = np.zeros(count * (cells + 2))
     for sign, edge in zip((-1.0, 1.0), edges, strict=True):
-        # what lies left of an edge covers all cells before its own, and of that one the fraction
+        # The area left of an edge is 1 in all cells before the edge's own, and the fraction there.
+        # A rectangle is the difference of the areas of its edges; storing only where an area
+        # changes, and summing up at the end, makes the cost independent of the length.
         cell = np.clip(edge.astype(np.int64), 0, cells)
         fraction = edge - cell
         weight = sign if weights is None else sign * weights

@@ -42,7 +42,7 @@ def _list(names: Sequence[str]) -> str:
 
 
 def subtitle(statemap: Statemap) -> str:
-    """Return how many rows, how long, and since when."""
+    """Return the number of rows, the length of the window and its beginning."""
     first = statemap.panels[0]
     rows = sum(len(panel.entities) for panel in statemap.panels)
     kinds = {panel.entity_kind for panel in statemap.panels}
@@ -113,7 +113,7 @@ def _notes(panel: StatemapPanel, named: bool) -> Iterator[str]:  # noqa: FBT001 
 
 
 def _count(number: int, noun: str) -> str:
-    """Return a number of things.
+    """Return a number with its noun, in the singular or the plural.
 
     >>> _count(1, "CPU"), _count(1200, "Entity"), _count(0, "Process")
     ('1 CPU', '1,200 Entities', '0 Processes')

@@ -1,7 +1,7 @@
-"""What a statemap shows, as columns: made by `build`, drawn by `svg`, written by `document`.
+"""The content of a statemap, as columns: built by `build`, drawn by `svg`, written by `document`.
 
-Nothing here knows pixels except through the coalescing that was already done, and nothing after
-here looks at a history.
+It does not depend on pixels, except that rectangles were already coalesced for a screen; code that
+draws or writes it needs no history.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["Clipped", "Events", "Rectangles", "StateRow", "Statemap", "StatemapP
 
 @dataclass(frozen=True, slots=True)
 class StateRow:
-    """One line of a legend: a state, and the colour it has on this page."""
+    """One line of a legend: a state, and its colour on this page."""
 
     name: str
     value: int
@@ -37,7 +37,7 @@ class Rectangles:
     The content of a rectangle is in two ragged columns: rectangle i has
     `state_ns[state_offsets[i]:state_offsets[i + 1]]` of the states at the same indices of
     `state_index`, ascending; and so for tags. The states' times of a rectangle sum to its length;
-    a rectangle that was not merged holds one state.
+    a rectangle that was not merged has one state.
 
     Attributes:
         row_offsets: int64, rows + 1: row r has [row_offsets[r], row_offsets[r + 1]).
@@ -103,9 +103,9 @@ class StatemapPanel:
     """One of the stacked maps.
 
     Attributes:
-        title: What the trace calls itself; empty if it does not.
-        host: The host it was taken on, if known.
-        entity_kind: What a row is: `CPU`, `Thread`; `Entity` if the trace does not say.
+        title: The title of the trace, or empty.
+        host: The host on which it was recorded, if known.
+        entity_kind: The kind of a row: `CPU`, `Thread`; `Entity` if the trace does not define it.
         origin_ns: UTC of the panel's time 0, if known.
         start_ns: Where the window begins, from the panel's own origin.
         end_ns: Where it ends (the width of the map is end_ns - start_ns).
@@ -117,10 +117,10 @@ class StatemapPanel:
         descriptions: Row index to description.
         rectangles: What is drawn.
         events: Instants and arrows.
-        intervals: How many intervals the window held before merging.
-        coalesced: How many of the rectangles drawn stand for more than one interval.
+        intervals: The number of intervals in the window before merging.
+        coalesced: How many of the rectangles represent more than one interval.
         clipped: What is not shown.
-        anomalies: What was odd in the input.
+        anomalies: The anomalies of the input.
         history: The index of its history in the list that the statemap was drawn from.
     """
 

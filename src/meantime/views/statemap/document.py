@@ -1,4 +1,4 @@
-"""A statemap as JSON: what it shows, as data."""
+"""A statemap as JSON."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["render"]
 def render(statemap: Statemap) -> bytes:
     """Return the document, in UTF-8; the same statemap gives the same bytes.
 
-    Its form is in the reference, under "JSON output". Every entity has a row, an empty one too.
+    The reference documents it under "JSON output". Every entity has a row, even if it is empty.
     """
     anomalies = Anomalies()
     for panel in statemap.panels:
@@ -80,7 +80,7 @@ def _rows(panel: StatemapPanel) -> Iterator[str]:
 
 
 def _rectangles(panel: StatemapPanel) -> Iterator[str]:
-    # Text is joined here: an object for each rectangle would take ten times as long.
+    # Text is joined here: creating an object for each rectangle takes ten times as long.
     held = panel.rectangles
     states = _times([_json(state.name) for state in panel.states], held.state_index, held.state_ns)
     tags = _times([f'"{tag}"' for tag in range(len(panel.tags))], held.tag_index, held.tag_ns)

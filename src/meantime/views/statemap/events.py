@@ -1,4 +1,4 @@
-"""The instants of a history that lie on the rows of a map."""
+"""The instants of a history on the rows of a map."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["events", "without_row"]
 
 
 def events(history: History, quarks: Int32s, window: Window) -> Events:
-    """Return what happened within a window on these attributes, each a row, in order of time.
+    """Return the events in a window on these attributes, one per row, in order of time.
 
     An arrow is drawn at its start; one to an entity without a row is an instant.
     """

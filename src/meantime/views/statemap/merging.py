@@ -1,8 +1,8 @@
-"""Which rectangles to merge when there are more than are wanted.
+"""Choose the rectangles to merge if there are more than are wanted.
 
-Those whose merging changes the picture least, seen at the width of a screen and at ten times that.
-Where that leaves one of the two pictures worse than what the original statemap would have made of
-the same number, its choice is taken instead, mended as far as neither picture gets worse.
+They are those whose merging changes the picture least, at the width of a screen and at ten times
+that. If one of the two pictures is then worse than the original statemap's with the same number of
+rectangles, the original's choice is used, improved as long as neither picture gets worse.
 """
 
 from __future__ import annotations
@@ -27,17 +27,19 @@ __all__ = ["merge"]
 _WIDTHS_PX = (862, 8620)
 _NEVER = np.iinfo(np.int64).max
 
-# Beyond these, what the original chose by chance evens out, and comparing would cost too much.
+# With more rectangles the accidents of the original's choice average out, and comparing costs too
+# much.
 _MOST_COMPARED = 1 << 17
 _MOST_TRIED = 48
 _MOST_WORK = 1 << 20
 
-# Below this, a difference is the rounding of doubles.
+# Smaller differences are rounding errors of doubles.
 _EXACT_PX = 1e-9
 
-# By rectangle, whether the edge at its start is kept.
+# For each rectangle, whether the edge at its start is kept, so that it is not merged with the
+# rectangle before.
 Kept: TypeAlias = "npt.NDArray[np.bool_]"
-# By width of the picture, how many of its pixels are wrong.
+# For each of `_WIDTHS_PX`, how many pixels of a picture of that width are wrong.
 Errors: TypeAlias = "npt.NDArray[np.float64]"
 
 
@@ -45,8 +47,8 @@ def merge(buffer: RectangleBuffer, wanted: int, *, appearance: Int32s) -> None:
     """Merge neighbours in a buffer until `wanted` rectangles are left, or none has a neighbour.
 
     Args:
-        buffer: What to merge in.
-        wanted: How many may be left.
+        buffer: The rectangles.
+        wanted: The number that may be left.
         appearance: By row, the rank of its entity in the order in which entities first appeared.
     """
     if buffer.count <= wanted:
@@ -72,7 +74,7 @@ def _dearest(worth: Int64s, wanted: int) -> Kept:
 
 
 class _Comparison:
-    """Ways to merge one buffer of single intervals, by what they show."""
+    """Compares ways to merge a buffer of single intervals by the errors of their pictures."""
 
     def __init__(self, buffer: RectangleBuffer, worth: Int64s) -> None:
         columns, count = buffer.columns, buffer.count
@@ -88,7 +90,7 @@ class _Comparison:
         self._work = 0
 
     def best(self, kept: Kept, wanted: int, appearance: Int32s) -> Kept:
-        """Return `kept`, or if the original does better, something no worse than that."""
+        """Return `kept`, or if the original's choice is better, one at least as good as that."""
         rivals = self._as_while_reading(wanted, appearance)
         if not rivals:
             return kept
@@ -101,11 +103,12 @@ class _Comparison:
         return ways[ranks.index(min(ranks))]
 
     def _as_while_reading(self, wanted: int, appearance: Int32s) -> list[Kept]:
-        """Return what the original keeps, for those of its targets that may leave `wanted`.
+        """Return the edges that the original keeps, for those of its targets that leave `wanted`.
 
-        Its target is for what waits to be merged. What is open at the end comes on top, and so does
-        the only rectangle of a row: where few more than the rows are wanted, that is most of them,
-        and different targets leave the same number.
+        The original merges while it reads, and its target limits the rectangles that can still be
+        merged. Those that are open at the end are not among them, nor is the only rectangle of a
+        row. If `wanted` is little more than the number of rows, most are such ones, and different
+        targets leave the same number.
         """
         most = wanted + 1 - int(np.count_nonzero(self._open))
         targets = {1, 2, 3, most // 2, most} if most <= len(appearance) + 1 else {most}
@@ -126,7 +129,7 @@ class _Comparison:
         return rivals
 
     def _mended(self, kept: Kept) -> Kept:
-        """Return `kept` with edges exchanged: each time one picture gets better, none worse."""
+        """Return `kept` with edges exchanged, as long as one picture gets better and none worse."""
         kept = kept.copy()
         self._work = 0
         while self._work < _MOST_WORK and self._exchange(kept):
@@ -141,7 +144,7 @@ class _Comparison:
             return False
         loss = np.array([self._change(kept, [edge]) for edge in going.tolist()])
         gain = np.array([self._change(kept, [edge]) for edge in coming.tolist()])
-        # two edges far from each other change the pictures as much as each of them does
+        # the changes by two edges add up if they are far from each other, so the sum ranks pairs
         together = (loss[:, None] + gain[None]).max(axis=2)
         promising = np.argsort(together, axis=None, kind="stable")[:_MOST_TRIED]
         pairs = [(int(going[n // len(coming)]), int(coming[n % len(coming)])) for n in promising]
@@ -163,7 +166,7 @@ class _Comparison:
         return edges[np.argsort(self._worth[edges], kind="stable")]
 
     def _change(self, kept: Kept, edges: Sequence[int]) -> Errors:
-        """Return how much worse the pictures get when these edges go or come."""
+        """Return how much worse the pictures get if these edges are removed or added."""
         rows = sorted({int(self._row[edge]) for edge in edges})
         parts = [slice(*np.searchsorted(self._row, (row, row + 1)).tolist()) for row in rows]
         change = np.zeros(len(_WIDTHS_PX))

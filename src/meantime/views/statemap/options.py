@@ -18,19 +18,19 @@ DEFAULT_COALESCE = 25_000
 
 @dataclass(frozen=True, slots=True)
 class StatemapOptions:
-    """What a statemap shows and how it is drawn.
+    """The content of a statemap and how it is drawn.
 
     Attributes:
-        begin_ns: Where the map begins, in the first history's time; None is where its bounds do.
-        end_ns: Where it ends; None, or 0 as in the original, is with the data.
+        begin_ns: The beginning of the map in the first history's time; None is that of its bounds.
+        end_ns: The end of the map; None, or 0 as in the original, is the end of the data.
         coalesce: The most rectangles of a map, as far as each run of states without a gap in a row
             can be one.
         sort_by: The state whose total time sorts the rows, most first; `entity` (unless a state is
             called that) and None sort them by name.
-        stack_sort_by: The state whose total time sorts the maps; None leaves them as given.
+        stack_sort_by: The state whose total time sorts the maps; None keeps their order.
         filter: Rows to show: an entity's name, or a regular expression that is found in names.
         ignore_tags: Leave out the tags; states that differ in nothing else are one.
-        state_height_px: How high a row is.
+        state_height_px: The height of a row.
         offsets_ns: By index of a history but the first, its time 0 in the times of the first,
             instead of aligning their clocks.
 

@@ -1,6 +1,6 @@
 """A statemap's data as the page's script reads it: names as JSON, rectangles as bytes.
 
-Times cross as text or as varints, since a JSON number is exact only to 2^53.
+Times are written as text or as varints, since a JSON number is exact only to 2^53.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MAX_SAFE_INTEGER = 2**53 - 1
 
 
 def head(statemap: Statemap) -> dict[str, Any]:
-    """Return what is not a rectangle or an event."""
+    """Return everything except the rectangles and the events."""
     return {
         "title": captions.title(statemap),
         "subtitle": captions.subtitle(statemap),
@@ -56,7 +56,7 @@ def _panel_head(panel: StatemapPanel, given_by_name: bool) -> dict[str, Any]:  #
 
 
 def _exact(value: Any) -> Any:
-    """Return a JSON value in which integers too large for JavaScript have become text."""
+    """Return a JSON value in which integers that are too large for JavaScript are text."""
     if isinstance(value, dict):
         return {key: _exact(held) for key, held in value.items()}
     if isinstance(value, list):

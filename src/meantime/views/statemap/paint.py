@@ -20,10 +20,10 @@ __all__ = ["paint"]
 
 
 def paint(columns: Columns, order: Int64s, colors: Sequence[str]) -> Rectangles:
-    """Return rectangles with the rows in this order, and the color of each by those of its states.
+    """Return rectangles with the rows in this order, each colored by its states.
 
-    One state has its own color. Several are mixed as the original mixes them: from that of the
-    longest (of equals, the last) on, each other one mixes in its own by its share of the length.
+    A single state has its own color. Several are mixed as in the original: starting with the color
+    of the longest (of equals, the last), the others mix in theirs by their share of the length.
     """
     row_offsets = np.searchsorted(columns.row, np.arange(len(order) + 1))
     state_offsets, state_index, state_ns = columns[4:7]
@@ -54,7 +54,7 @@ def paint(columns: Columns, order: Int64s, colors: Sequence[str]) -> Rectangles:
 
 
 def _ragged(offsets: Int64s, order: Int64s) -> tuple[Int64s, Int64s]:
-    """Return the offsets of lists put into another order, and where each of their items was."""
+    """Return the offsets of reordered lists, and the previous index of each of their items."""
     lengths = np.diff(offsets)[order]
     after = np.zeros(len(order) + 1, np.int64)
     np.cumsum(lengths, out=after[1:])

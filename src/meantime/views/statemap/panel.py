@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Drawing", "draw"]
 
-# As many intervals at a time as stay in the processor's caches.
+# A batch of this many intervals stays in the processor's caches.
 _BATCH_ROWS = 1 << 17
 
 
@@ -36,8 +36,8 @@ class Drawing:
 
     Attributes:
         columns: The rectangles.
-        intervals: How many intervals they stand for.
-        clipped: What is not there.
+        intervals: How many intervals they represent.
+        clipped: What is not shown.
     """
 
     columns: Columns
@@ -59,14 +59,14 @@ class Drawing:
         return total
 
     def order(self, source: PanelSource, state: str | None) -> Int64s:
-        """Return the rows as they are drawn: by name, or those with most time in a state first."""
+        """Return the rows in the order of drawing: by name, or most time in a state first."""
         if state is None:
             return np.arange(len(source.names))
         return np.argsort(-self.total_ns(source, state), kind="stable")
 
 
 def draw(source: PanelSource, window: Window, *, coalesce: int, ignore_tags: bool) -> Drawing:
-    """Return what a source shows in a window, at most `coalesce` rectangles of it."""
+    """Return the drawing of a source in a window, with at most `coalesce` rectangles."""
     history, rows = source.history, len(source.names)
     tags = 0 if ignore_tags else len(history.tags)
     buffer = RectangleBuffer((window.start_ns, window.end_ns), wanted=coalesce, tags=tags)
@@ -81,6 +81,7 @@ def draw(source: PanelSource, window: Window, *, coalesce: int, ignore_tags: boo
             states=len(source.table.states),
             done_ratio=(int(row_of_quark[batch.quark[-1]]) + 1) / rows,
         )
+    # quarks are numbered in the order in which their attributes were created
     appearance = np.empty(rows, np.int32)
     appearance[np.argsort(source.quarks)] = np.arange(rows, dtype=np.int32)
     merge(buffer, coalesce, appearance=appearance)
@@ -113,6 +114,7 @@ def _clip(
             window.last_ns,
             columns,
         )
+        # a negative count means that a state is not in the table yet
         if count >= 0:
             return part(columns, 0, count)
         source.table.add(column)
@@ -125,7 +127,7 @@ def _clipped(source: PanelSource, window: Window) -> Clipped:
         int(np.count_nonzero(batch.end_ns[has_state] <= window.start_ns))
         for batch, has_state in _between(source, history.start_ns, window.start_ns)
     )
-    # The last change ends the data: what it begins has no length, unless the trace goes on.
+    # The last change ends the data: what it begins is empty, unless the trace continues.
     after = 0
     if window.end_ns < history.end_ns - 1:
         after = sum(
@@ -138,7 +140,7 @@ def _clipped(source: PanelSource, window: Window) -> Clipped:
 def _between(
     source: PanelSource, start_ns: int, end_ns: int
 ) -> Iterator[tuple[Intervals, npt.NDArray[np.bool_]]]:
-    """Yield the intervals that meet a range, and which of them have a state."""
+    """Yield the intervals that overlap a range, and which of them have a state."""
     history = source.history
     start_ns, end_ns = max(start_ns, history.start_ns), min(end_ns, history.end_ns)
     if start_ns < end_ns and len(source.names):

@@ -1,4 +1,4 @@
-"""What each map is about: a lane of a history, its rows by name, its states."""
+"""The source of each map: a lane of a history, its rows by name, its states."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ __all__ = ["PanelSource", "StateTable", "panel_sources"]
 
 
 class StateTable:
-    """The states of a lane in order of value: those declared, then others as they are met.
+    """The states of a lane in order of value: those declared, then others in order of appearance.
 
     Attributes:
-        states: The states; where a state stands is its index in a panel.
+        states: The states, in the order of their indices in a panel.
     """
 
     def __init__(self, declared: Sequence[State]) -> None:
@@ -43,7 +43,7 @@ class StateTable:
         return self._index[name]
 
     def of_code(self, names: Sequence[str]) -> Int32s:
-        """Return by code the index of the state with that name; -1 where it is not added yet."""
+        """Return for each code the index of the state with that name; -1 if it is not there yet."""
         if names is not self._names:
             self._names = names
             self._of_code = np.array([self._index.get(name, -1) for name in names], np.int32)
@@ -70,8 +70,8 @@ class PanelSource:
         quarks: The attributes of its rows: states in natural order of their names, depths of stacks
             by thread.
         names: The names of its rows.
-        owners: The attributes of which each row shows the events; itself, or its thread.
-        filtered: Those of the rows that the filter left out.
+        owners: The attribute whose events each row shows: itself, or its thread.
+        filtered: The owners of rows that the filter left out.
         table: Its states.
     """
 
@@ -169,7 +169,7 @@ def _async_rows(history: History, quarks: Int32s) -> _Rows:
 
 
 def _depths(history: History, holders: list[tuple[int, int, int]]) -> _Rows:
-    """Return rows for what is below: of which thread or track, of which lane, and below what."""
+    """Return a row for each depth below holders: (thread or track, lane, parent of the depths)."""
     attributes = history.attributes
     thread_rank = {quark: rank for rank, quark in enumerate(history.spans().threads.tolist())}
     found: list[tuple[int, int, str]] = []
@@ -180,7 +180,7 @@ def _depths(history: History, holders: list[tuple[int, int, int]]) -> _Rows:
         depths = attributes.children(holder)
         for quark in depths[history.has_values(depths)].tolist():
             depth = attributes.name(quark)
-            # what happens to a thread is drawn on its outermost row
+            # the events of a thread are drawn on its outermost row only
             owner = whose if depth == "0" and not lane else quark
             found.append((quark, owner, f"{depth} · {title}"))
     columns = list(zip(*found, strict=True)) or [(), (), ()]

@@ -1,8 +1,8 @@
-"""Rectangles in the making: added batch by batch, in bounded memory however many there are.
+"""A buffer of rectangles: intervals are added batch by batch, in bounded memory.
 
-While there are few, each interval is a rectangle of its own. When there are more than could be
-chosen from, those that lie in one cell of a grid become one, and the grid gets coarser for as long
-as more come. Grids nest, so it does not matter in which order that happened.
+At first each interval is a rectangle of its own. When there are more than the limit, those in one
+cell of a grid are merged, and the grid gets coarser while more intervals are added. Grids nest, so
+the order in which that happens makes no difference.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["RectangleBuffer", "empty_columns", "part"]
 
-# Beyond these, twice as many rectangles as are wanted are kept to choose from: more would show
-# little more of the truth, and cost as much again.
+# Up to this number of rectangles is kept in addition to twice those wanted, to choose from. More
+# would hardly improve the picture, and cost as much again.
 _MOST_TO_SPARE = 3 << 16
 
 
@@ -65,17 +65,17 @@ def _resize(columns: Columns, rectangles: int, states: int, tags: int) -> None:
 
 
 class RectangleBuffer:
-    """The rectangles of one panel, while its intervals come in.
+    """The rectangles of one panel, while its intervals are added.
 
     Args:
-        window_ns: From where to where the map goes.
-        wanted: How many rectangles are wanted in the end.
+        window_ns: Start and end of the map.
+        wanted: The number of rectangles wanted in the end.
         tags: How many tags there are.
 
     Attributes:
-        columns: With room for more; the first `count` are there.
+        columns: The first `count` rows are used; the rest is spare capacity.
         count: How many rectangles there are.
-        intervals: How many intervals they stand for.
+        intervals: How many intervals they represent.
         level: The grid whose cells hold one rectangle; -1 while each interval is one.
     """
 
@@ -93,7 +93,7 @@ class RectangleBuffer:
         )
 
     def add(self, visible: Visible, *, states: int, done_ratio: float) -> None:
-        """Add intervals; `done_ratio` is how much of all has come with them."""
+        """Add intervals; `done_ratio` is the estimated part of all that were added with these."""
         visible = self._join(visible)
         more = len(visible.row)
         self._make_room(more, states)
@@ -102,13 +102,13 @@ class RectangleBuffer:
         )
         self.intervals += more
         if self.count > self._most and self.level < kernel.LEVELS - 1:
-            # So that there is room for what is still to come, without going round again for each
-            # batch, and without getting coarser than the end needs.
+            # Leave room for the intervals that are still to be added: too little means coarsening
+            # again for each batch, too much means a coarser grid than the end needs.
             spare = min(max(1.5 * done_ratio, 1 / 8), 3 / 4)
             self._coarsen(self._wanted + int(spare * (self._most - self._wanted)))
 
     def _join(self, visible: Visible) -> Visible:
-        """Let the last rectangle go on with the first interval, if it has its state and tag."""
+        """Extend the last rectangle by the first interval, if state and tag are the same."""
         columns, last = self.columns, self.count - 1
         if last < 0 or not len(visible.row) or columns.marks[last] & kernel.MERGED:
             return visible
@@ -144,7 +144,7 @@ class RectangleBuffer:
             _resize(columns, *(has if need <= has else need + need // 2 for need, has in needs))
 
     def _coarsen(self, goal: int) -> None:
-        """Take the finest grid that leaves at most `goal` rectangles, or one for each run."""
+        """Merge by the finest grid that leaves at most `goal` rectangles, or one for each run."""
         pairs = np.zeros(kernel.LEVELS, np.int64)
         kernel.levels(self.count, self.columns, *self.window_ns, pairs)
         enough = np.flatnonzero(self.count - np.cumsum(pairs) <= goal)
@@ -154,11 +154,11 @@ class RectangleBuffer:
         self.gather(first[:runs])
 
     def gather(self, first: Int64s) -> None:
-        """Make one rectangle of those from each `first` up to the next."""
+        """Merge the rectangles from each `first` up to the next into one."""
         self.count = kernel.gather(first, self._tallies, self.count, self.columns)
 
     def cut(self) -> Columns:
-        """Return the columns without room for more; the buffer is not to be used after that."""
+        """Return the columns without spare capacity; the buffer must not be used after that."""
         columns = self.columns
         states, tags = int(columns.state_offsets[self.count]), int(columns.tag_offsets[self.count])
         _resize(columns, self.count, states, tags)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["matching", "natural_key", "natural_order"]
 
-# White space as Unicode defines it; Python's own also takes the separators \x1c to \x1f.
+# White space as Unicode defines it; Python's own also includes the separators \x1c to \x1f.
 _SPACE = "\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 _PARTS = re.compile(f"0[0-9]*|[1-9][0-9]*|[{_SPACE}]+")
 
@@ -21,7 +21,7 @@ def natural_key(name: str) -> str:
     """Return a text that sorts as a name does in natural order.
 
     Case matters, white space does not. Runs of digits sort as numbers however long; one that begins
-    with 0 sorts digit by digit, as what stands behind a decimal point does.
+    with 0 sorts digit by digit, like the digits after a decimal point.
 
     >>> sorted(["t10", "t9", "t1", "t01", "t 2"], key=natural_key)
     ['t01', 't1', 't 2', 't9', 't10']
@@ -32,7 +32,7 @@ def natural_key(name: str) -> str:
 def _part_key(match: re.Match[str]) -> str:
     part = match[0]
     if part[0] == "0":
-        return part + "\0"  # below any digit: what is shorter comes first
+        return part + "\0"  # below any digit: a shorter number comes first
     if part[0] in "123456789":
         return f"1{chr(len(part))}{part}"  # longer is larger; the 1 sorts it among other characters
     return ""
@@ -47,8 +47,8 @@ def natural_order(names: Sequence[str]) -> list[int]:
 def matching(pattern: str, names: Sequence[str]) -> Callable[[str], object]:
     """Return a function that checks whether a name matches a filter.
 
-    A filter that is one of the names means that one alone; any other is a regular expression, which
-    means the names it is found in.
+    A filter that equals one of the names matches only that one. Any other is a regular expression,
+    which matches the names that contain a match.
 
     >>> names = ["cpu1", "cpu10", "disk1"]
     >>> list(filter(matching("cpu1", names), names)), list(filter(matching("1$", names), names))

@@ -1,7 +1,7 @@
 """The rows of a picture: a group for each, and in it a path for each colour.
 
-Where nearly every rectangle is a blend of its own colour, that would be an element for each
-rectangle, which browsers take seconds to read. Such a panel is one image instead, with the same
+If nearly every rectangle is a blend with a colour of its own, that would be an element for each
+rectangle, which browsers need seconds to parse. Such a panel is one image instead, with the same
 colours at the same positions.
 """
 
@@ -40,12 +40,12 @@ def strips(
         panel: What to draw.
         left_px: Where the rows begin.
         top_px: Where the first row begins.
-        width_px: How long they are.
+        width_px: Their length.
         row_px: The height of a row, a whole number unless rows are banded.
         banded: How many rows share a band of `BAND_PX`; 1 for a strip each.
     """
     units = width_px * UNITS_PER_PX
-    end_ns = max(panel.end_ns, panel.start_ns + 1)  # a window may be without length
+    end_ns = max(panel.end_ns, panel.start_ns + 1)  # a window may be empty
     if banded == 1:
         names = [f"{panel.entity_kind} {name}" for name in panel.entities]
         held = panel.rectangles

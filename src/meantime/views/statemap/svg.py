@@ -1,6 +1,6 @@
-"""A statemap as one SVG file: the picture, and the data and script that bring it to life.
+"""A statemap as one SVG file: the picture, and the data and script that make it interactive.
 
-Above `_MOST_HEIGHT_PX` rows there are fewer pixels than rows, and neighbours share a band.
+Above `_MOST_HEIGHT_PX` rows there are fewer pixels than rows, and adjacent rows share a band.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ _HATCH = (
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """Where things are: one scale for all panels.
+    """Positions and sizes; all panels have one scale.
 
     Attributes:
         row_px: The height of a row.
@@ -123,7 +123,7 @@ class _Layout:
         return len(panel.entities) * self.row_px
 
     def x(self, panel: StatemapPanel, time_ns: int) -> float:
-        # a window may be without length
+        # a window may be empty
         ratio = (time_ns - panel.start_ns) / max(1, panel.end_ns - panel.start_ns)
         return self.left_px + self.strip_px * ratio
 
@@ -200,7 +200,7 @@ def _labels(panel: StatemapPanel, layout: _Layout, top: float) -> str:
 
 
 def _events(panel: StatemapPanel, layout: _Layout, top: float) -> str:
-    """Return a tick for each event, and an arrow to the row that it was done to."""
+    """Return a tick for each event, and an arrow to its target's row."""
     marks: list[str] = []
     heads: list[str] = []
     for time_ns, row, target in zip(

@@ -1,4 +1,4 @@
-"""The statemap as Python users meet it: drawn by a call, shown by a notebook, saved to a file."""
+"""The statemap of the Python API: drawn by a call, shown by a notebook, saved to a file."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ __all__ = ["StatemapView", "statemap"]
 
 
 class StatemapView(Picture):
-    """A statemap, to be looked at in a notebook or saved as .svg or .json.
+    """A statemap, to show in a notebook or to save as .svg or .json.
 
     Attributes:
-        data: What it shows, as columns.
+        data: Its content, as columns.
     """
 
     noun = "statemap"

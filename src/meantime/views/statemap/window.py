@@ -19,9 +19,9 @@ class Window(NamedTuple):
     Attributes:
         start_ns: Where the map begins.
         end_ns: Where it ends.
-        cut_ns: A state that goes on after this is open: nothing that the map knows of ends it.
+        cut_ns: A state that continues after this time is open: no change in the map ends it.
         last_ns: Where open states end, at the latest.
-        until_ns: Up to where maps below this one show their data.
+        until_ns: The end of the data that maps below this one show.
     """
 
     start_ns: int
@@ -32,7 +32,7 @@ class Window(NamedTuple):
 
     @classmethod
     def of(cls, history: History, begin_ns: int | None, end_ns: int | None) -> Window:
-        """Return the window from one time to another, or over all that a history holds.
+        """Return the window between two times, or over the whole history.
 
         As in the original, an end of 0 means no end. States that are open at the end of the data
         end with the trace's last datum; if later data of other entities come before that one in the
@@ -40,7 +40,7 @@ class Window(NamedTuple):
 
         Raises:
             UsageError: If the end is before the beginning, or more than 292 years after it.
-            MeantimeError: If the beginning is behind all that there is.
+            MeantimeError: If the beginning is after the last datum.
         """
         first_ns, last_ns = history.bounds
         start_ns = first_ns if begin_ns is None else begin_ns
@@ -61,7 +61,7 @@ class Window(NamedTuple):
         return cls(start_ns, shown_ns, changed_ns, last_ns, last_ns)
 
     def below(self, history: History, offset_ns: int) -> Window:
-        """Return the same window for a history whose times become this one's by an offset."""
+        """Return the same window in the times of a history from which it has this offset."""
         start_ns, end_ns, until_ns = (
             max(-MAX_NS, min(MAX_NS, time_ns - offset_ns))
             for time_ns in (self.start_ns, self.end_ns, self.until_ns)
