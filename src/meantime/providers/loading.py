@@ -25,6 +25,7 @@ class _Loader(SourceFileLoader):
     """Loads the current source of a file, without reading or writing cached bytecode."""
 
     def path_stats(self, path: str) -> Mapping[str, Any]:
+        # without stats of the file, importlib neither reads nor writes bytecode
         raise OSError(path)
 
 
@@ -73,6 +74,7 @@ def _in_python(name: str) -> StateProvider:
             for kind in vars(module).values()
             if isinstance(kind, type)
             and issubclass(kind, StateProvider)
+            # base classes that the file imports are not its providers
             and kind.__module__ == loader.name
         ]
         if len(found) == 1:

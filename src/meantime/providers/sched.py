@@ -70,6 +70,7 @@ def thread_states(
     time_ns, cpu, leaving, letter, coming = (
         column[order] for column in (time_ns, cpu, leaving, letter, coming)
     )
+    # whether the next switch of the same CPU leaves the thread that came with this one
     follows = np.zeros(len(order), np.bool_)
     of_one_cpu = cpu[1:] == cpu[:-1]
     follows[:-1] = of_one_cpu & (leaving[1:] == coming[:-1])

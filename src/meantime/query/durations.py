@@ -26,6 +26,7 @@ __all__ = ["Grouping", "SpanStatistics", "duration_histogram", "longest_spans", 
 Grouping: TypeAlias = Literal["name", "category", "thread"]
 
 _INT64 = np.iinfo(np.int64)
+# Fractions in integers, so that ranks are exact.
 _QUANTILES = np.array([(1, 2), (9, 10), (99, 100)], np.int64)
 
 

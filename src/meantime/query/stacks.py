@@ -38,6 +38,7 @@ __all__ = [
     "span_tree",
 ]
 
+# As text these are some gigabytes.
 _MOST_FRAMES = 2 * 10**8
 
 
@@ -98,6 +99,7 @@ def sample_tree(samples: SampleTable) -> CallTree:
     table = samples.stacks
     used = np.zeros(len(table), np.int64)
     used[stack] = 1
+    # spread to callers: those without samples of their own are kept too
     calls.spread(table.parent, used)
     kept = used > 0
     new_row = np.cumsum(kept, dtype=np.int32) - np.int32(1)
@@ -124,6 +126,7 @@ def check_expansion_limit(tree: CallTree) -> None:
     Raises:
         MeantimeError: If they have too many frames in total.
     """
+    # callers are before their callees, so one pass in order is enough
     depth = np.ones(len(tree), np.int64)
     for row, parent in enumerate(tree.stacks.parent.tolist()):
         if parent >= 0:

@@ -21,6 +21,7 @@ _LONG_STEPS_NS = tuple(
     for count in counts
 )
 _UNITS = ((NS_PER_S, "s"), (10**6, "ms"), (10**3, "μs"), (1, "ns"))
+# With more digits than this, labels are distances from a base instead.
 _MOST_DIGITS = 7
 
 

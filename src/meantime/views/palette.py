@@ -53,6 +53,7 @@ _SAFE = [
     *("#332288", "#117733", "#882255", "#999933", "#44aa99", "#aa4499"),
 ]
 _LIGHTER, _DARKER = 0.45, -0.35
+# Colours whose channels differ by less than this in total are hard to distinguish.
 _ALIKE = 40
 
 

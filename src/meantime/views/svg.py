@@ -21,6 +21,7 @@ _UNFIT = re.compile(
 _MARKUP = re.compile("[&<>\"']")
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;"}
 
+# The font of whoever reads the file is unknown: widths are estimated by classes of letters.
 _NARROW = frozenset("ijltfrI.,:;'|!()[]{}/\\-`\" ")
 _WIDE = frozenset("mwMWQO@%&")
 

@@ -51,6 +51,7 @@ class Pool:
             quark = state.quark(*self.names)
             self._pool = AttributePool(state, quark, lowest_first=self.lowest_first)
             if self._saved is not None:
+                # only now, as a pool cannot be restored without the builder
                 self._pool.restore(self._saved)
         return self._pool
 

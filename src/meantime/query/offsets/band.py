@@ -31,6 +31,7 @@ def samples_in_band(samples: SampleTable, band_ns: Range, period_ns: int) -> Sam
         raise UsageError(
             f"offsets from {low_ns} to {high_ns} ns are not within a period of {period_ns} ns"
         )
+    # np.mod is never negative, so times before the origin have offsets in the period too
     offset_ns = np.mod(samples.time_ns, period_ns)
     after, before = offset_ns >= low_ns, offset_ns < high_ns
     return _chosen(samples, after & before if low_ns < high_ns else after | before)

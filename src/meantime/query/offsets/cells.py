@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 __all__ = ["Cells", "CellsBuilder", "merge_cells"]
 
 _SLICE = 2**17
+# 146 years: the difference of two times, doubled, still fits into 64 bits.
 _FARTHEST_NS = 2**62
+# Keys with fewer rows in a slice share one hash table: a window for each would cost more.
 _MANY = 512
 
 
@@ -44,6 +46,7 @@ def merge_cells(parts: Sequence[Cells | None]) -> Cells:
         return some[0]
     first = min((int(part.number[0]) for part in some), default=0)
     span = max((int(part.number[-1]) for part in some), default=0) - first + 1
+    # adding to a dense array is faster than sorting, unless it is mostly empty
     if span <= 2 * sum(len(part.number) for part in some):
         totals = np.zeros(span, np.int64)
         for part in some:
@@ -243,6 +246,7 @@ class _Window:
         affordable = (2**13 + 8 * (self._added + len(columns[0]))) // rows
         if end - first > affordable or self._fold.edge_ns(first) < -(2**63):
             return False
+        # doubled if affordable, so that growing copies each cell only a few times on average
         length = min(max(end - first, 2 * held), affordable)
         grown = np.zeros((length * rows, *self._cells.shape[1:]), np.int64)
         at = (self._first - first) * rows

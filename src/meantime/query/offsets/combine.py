@@ -165,6 +165,7 @@ def further_map(
 def _mapped(
     source: MapSource, fold: Fold, choice: Choice, name: str, offset_ns: int
 ) -> tuple[Mapped, str]:
+    # the window is in the times of the map; the source expects it in its own
     low, high = (None if time is None else time - offset_ns for time in choice.window)
     moved = replace(choice, window=(low, high))
     try:

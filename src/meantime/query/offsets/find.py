@@ -89,6 +89,7 @@ def _extent(found: OffsetMap) -> tuple[int, int]:
     numbers = found.total.number
     if cells <= _MOST_CELLS or not len(numbers):
         return first, min(cells, _MOST_CELLS)
+    # a stray time can be years away: only the largest cluster of cells is examined
     cuts = np.flatnonzero(np.diff(numbers) > _MOST_CELLS // 64) + 1
     largest = max(np.split(numbers, cuts), key=len)
     return int(largest[0]), min(int(largest[-1] - largest[0]) + 1, _MOST_CELLS)
@@ -193,6 +194,7 @@ def _fillers(busy: dict[str, Int64s], cells: int) -> list[Finding]:
             if other == name or covered < 3 or covered < 0.3 * size:
                 continue
             recall, precision = covered / size, covered / len(others)
+            # the F1 score, the harmonic mean of both
             score = 2 * recall * precision / (recall + precision)
             # A name that is independent of the gaps covers the same share of them as of all cells.
             if score < 0.35 or recall < 2 * len(others) / cells:

@@ -103,6 +103,8 @@ class Fold:
 @lru_cache(maxsize=64)
 def edges_ns(period_ns: int, rows: int) -> Int64s:
     """Return where each row begins in its column, and where the last one ends."""
+    # Ceilings: `Fold.cell` rounds down, so an edge is the first nanosecond of its row.
+    # Products beyond 64 bits need the integers of Python.
     if period_ns * rows < 2**63:
         edges: Int64s = -(-np.arange(rows + 1, dtype=np.int64) * period_ns // rows)
     else:

@@ -220,6 +220,7 @@ class OffsetMap:
             UsageError: If an edge of the new cells lies inside one of the old.
         """
         bin_ns, uneven = divmod(self.fold.period_ns, self.fold.rows)
+        # Edges are whole nanoseconds, so cells of one nanosecond fit into any rows.
         aligned = (
             not uneven
             and (fold.origin_ns - self.fold.origin_ns) % bin_ns == 0

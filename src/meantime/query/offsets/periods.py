@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Period", "Sight", "period_of"]
 
 _HARMONICS = 16
+# Noise has a power of about 1 per harmonic, 16 in total.
 _POWER = 80.0
 _CLEAR = 6.0
 _FEWEST_CYCLES = 5
@@ -109,6 +110,7 @@ def period_of(numbers: Int64s, sight: Sight) -> Period | None:
     cells = sight.cells
     if len(busy) < 2 or len(busy) == cells:
         return None
+    # a power of two for the FFT, padded so that it resolves the highest harmonic
     length = 1 << min((_HARMONICS * cells - 1).bit_length(), max(22, (2 * cells).bit_length()))
     lowest, summed = _harmonic_power(busy, cells, length)
     if not len(summed):
@@ -139,6 +141,7 @@ def _harmonic_power(busy: Int64s, cells: int, length: int) -> tuple[int, Float64
     """Return the lowest frequency, and for each the power with its harmonics (Z^2 statistic)."""
     signal = np.full(cells, -len(busy) / cells)
     signal[busy] += 1
+    # the sum of squares of the signal: normalised by it, noise has a mean power of 1
     spread = len(busy) * (1 - len(busy) / cells)
     power = np.abs(np.fft.rfft(signal, length)) ** 2 / spread
     # From five periods in the recording to two cells a period.
@@ -165,6 +168,7 @@ def _longest(summed: Float64s, lowest: int) -> int:
 
 def _refined(positions: Float64s, period: float, length: int) -> float:
     """Return the period near this one, in cells, at which the harmonics have most power."""
+    # an eighth of the distance of neighbouring frequencies of the FFT, as a period
     step = period * period / length / 8
     for _ in range(2):
         tried = period + step * np.arange(-10, 11)

@@ -73,6 +73,7 @@ def _mostly(time_ns: Int64s, cpu_or_thread: Int32s) -> int | None:
     steps = steps[(steps > 0) & (steps <= _LONGEST_NS)]
     if len(steps) < _FEWEST:
         return None
+    # logarithmic bins of 2 %, as jitter is relative to an interval that is not known yet
     bins, at = np.unique(np.rint(np.log(steps) * 50).astype(np.int64), return_inverse=True)
     counts = np.bincount(at)
     most = int(np.argmax(counts))

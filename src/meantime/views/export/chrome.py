@@ -207,12 +207,14 @@ def _steps(spans: SpanTable, thread: int) -> Iterator[tuple[bool | None, int, in
         return
     rows = range(int(spans.offsets[thread]), int(spans.offsets[thread + 1]))
     begun = np.zeros(len(rows), np.bool_)
+    # With lanes, begins and ends of one thread would overlap: all its spans become X events.
     if not spans.lane[rows.start : rows.stop].any():
         begun = (spans.flags[rows.start : rows.stop] & np.uint8(SpanFlag.STRUCTURED)) != 0
     parents = spans.parent
     open_: list[int] = []
     for row in rows:
         parent = int(parents[row])
+        # X events are never open: the nearest ancestor that has a begin event is the open one.
         while parent >= 0 and not begun[parent - rows.start]:
             parent = int(parents[parent])
         while open_ and open_[-1] != parent:
@@ -298,6 +300,7 @@ def _flows(history: History, lost: Counter[str]) -> Iterator[str]:
             continue
         name = f'"name":{json.dumps(flows.name[row])},"id":{row}'
         for kind, time_ns, quark in zip(
+            # bp: e binds the arrival to the enclosing slice instead of to the next one that begins
             ('"ph":"s"', '"ph":"f","bp":"e"'),
             (int(flows.from_ns[row]), int(flows.to_ns[row])),
             ends,

@@ -52,6 +52,7 @@ def write(history: History, lost: Counter[str], *, version: int) -> Iterator[byt
         for lane, rows in lanes(spans, thread):
             if lane:
                 lost["lanes of overlapping spans, which became threads"] += 1
+                # a thread of the format has one stack, so each further lane becomes a thread
                 tid = ids.unused()
             if version == 3:
                 head = _named(8, ids.process(quark)) + _named(9, ids.thread(quark, lane))

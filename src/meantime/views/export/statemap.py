@@ -166,6 +166,7 @@ def _payloads(
     last_ns = begin_ns
     columns = (changes.time_ns, changes.quark, changes.state, changes.tag)
     for time_ns, quark, state, tag in zip(*(each.tolist() for each in columns), strict=True):
+        # a number that changes within a state repeats the state at that time
         while ahead is not None and ahead[0] < time_ns:
             if ahead in values:
                 yield from datum(*ahead, *lasting[ahead[1]])

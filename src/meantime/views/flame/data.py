@@ -92,6 +92,7 @@ def graph(tree: CallTree, *, title: str, unit: str) -> Flame:
     parent = tree.stacks.parent
     start = np.zeros(len(tree), np.int64)
     row = np.zeros(len(tree), np.int32)
+    # one more than stacks: the callers of the outermost stacks are -1, the last index
     taken = np.zeros(len(tree) + 1, np.int64)
     total = tree.total.tolist()
     for node in order.tolist():
@@ -135,6 +136,7 @@ def compared(both: Difference, *, title: str, unit: str) -> Flame:
         before.total + after.total,
         before.count + after.count,
     )
+    # the same stacks in the same order as in `graph`, which gets the same tree
     rows = _drawn(tree, np.array(left_heavy(tree), np.int64))
     return replace(
         graph(tree, title=title, unit=unit),
@@ -203,4 +205,5 @@ def _widest(length: Int64s) -> Int64s:
     if len(length) <= MOST_BOXES:
         return np.arange(len(length))
     chosen = np.argpartition(-length, MOST_BOXES)[:MOST_BOXES]
+    # in order again: boxes are grouped by panel, each after the box above it
     return np.sort(chosen)

@@ -30,6 +30,7 @@ _TOP_PX = 72
 _ROW_PX = 18
 _PANEL_TITLE_PX = 24
 _GAP_PX = 10
+# Boxes below this height are in the page's data, but not in the static picture.
 _MOST_HEIGHT_PX = 6000
 _AXIS_PX = 20
 _SLIVER = "#dca98f"
@@ -45,6 +46,7 @@ def render(flame: Flame) -> bytes:
 
 def page(flame: Flame) -> Page:
     """Return the page of a flame graph or chart."""
+    # frames are numbered again, as most names of a large history may not be drawn
     used = np.unique(flame.frame) if len(flame) else np.empty(0, np.int32)
     new_index = np.zeros(len(flame.frames) + 1, np.int32)
     new_index[used] = np.arange(len(used), dtype=np.int32)

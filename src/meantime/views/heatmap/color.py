@@ -60,6 +60,7 @@ class Scale:
             return proportion
         if not len(self.values):
             return np.zeros(np.shape(values))
+        # By rank, as in Cloud Analytics, a few extreme cells do not make all others pale.
         rank = np.searchsorted(self.values, values, side="right") / len(self.values)
         return np.where(values > 0, np.maximum(rank, 1 / len(self.values)), 0.0)
 

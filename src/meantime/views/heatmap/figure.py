@@ -130,6 +130,7 @@ def draw(found: OffsetMap, selection: Selection, look: Look, *, title: str) -> F
         lost=grid.within(found.lost, wholly=False),
         times=_times(grid, width, found.utc_at_zero_ns),
         offsets=[
+            # offsets increase upwards, as in Brendan Gregg's subsecond offset heat maps
             (height - tick.time_ns * height / found.fold.period_ns, tick.label)
             for tick in ticks(0, found.fold.period_ns, 6)[1]
         ],

@@ -168,6 +168,7 @@ def _head(figure: Figure, found: OffsetMap, selection: Selection, look: Look) ->
     return {
         "title": figure.title,
         "subtitle": figure.subtitle,
+        # times are texts: JavaScript numbers are exact only to 2^53
         "origin_ns": str(found.fold.edge_ns(first)),
         "utc_ns": None if found.utc_at_zero_ns is None else str(found.utc_at_zero_ns),
         "period_ns": str(found.fold.period_ns),
@@ -184,6 +185,7 @@ def _head(figure: Figure, found: OffsetMap, selection: Selection, look: Look) ->
         "runs": [[begin - first, count] for begin, count in figure.grid.runs],
         "recorded": _ranges(found, found.recorded),
         "lost": _ranges(found, found.lost),
+        # the script reads `by_position` by this name
         "by_place": several.by_position,
         "palette": {
             shade: {

@@ -90,6 +90,7 @@ def _blocks(colors: Colors, labels: dict[int, str]) -> Iterator[bytes]:
         for column in colors:
             below = column[2 * line]
             above = column[2 * line + 1] if 2 * line + 1 < rows else below
+            # ▀ shows two rows: the upper one is the foreground, the lower one the background
             cells.append(f"\x1b[38;2;{_rgb(above)}m\x1b[48;2;{_rgb(below)}m▀")
         yield f"{labels.get(line, ''):>{_LABEL - 1}} {''.join(cells)}\x1b[0m\n".encode()
 

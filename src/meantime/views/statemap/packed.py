@@ -63,6 +63,7 @@ def _exact(value: Any) -> Any:
         return [_exact(held) for held in value]
     if isinstance(value, int) and abs(value) > _MAX_SAFE_INTEGER:
         return str(value)
+    # JSON has neither NaN nor infinities
     if isinstance(value, float) and not isfinite(value):
         return str(value)
     return value

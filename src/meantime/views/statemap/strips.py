@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["BAND_PX", "strips"]
 
 BAND_PX = 2
+# Browsers need seconds for more elements; the rows of such a panel become one image.
 _MOST_PATHS = 40_000
 _GROUND = (0xF1, 0xF2, 0xF4)
 
