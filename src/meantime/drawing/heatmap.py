@@ -233,6 +233,7 @@ def _added(tasks: Sequence[_Task], jobs: int) -> OffsetMap:
     reference, mapped = first.first()
     jobs = min(jobs, len(others))
     if jobs > 1:
+        # spawn, as forking a process with threads can deadlock; histories in memory are not sent
         with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
             waiting = {
                 index: pool.submit(task.further, reference)

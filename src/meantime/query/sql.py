@@ -118,6 +118,7 @@ def tables(history: History) -> dict[str, Tabular]:
 
 def _attributes(history: History, quarks: Any) -> Tabular:
     tree = history.attributes
+    # outermost attributes have the parent -1, which becomes NULL
     parents = np.array([tree.parent(quark) for quark in quarks.tolist()], np.int32)
     return _table(
         quark=quarks,

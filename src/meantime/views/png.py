@@ -7,6 +7,7 @@ import zlib
 
 __all__ = ["png"]
 
+# Filters of a row: none, and Up, by which a row of zeros repeats the row above it.
 _SAME = b"\0"
 _AS_ABOVE = b"\2"
 

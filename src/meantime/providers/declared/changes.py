@@ -155,7 +155,7 @@ def _quark_of(names: Names) -> Callable[[Event, HistoryBuilder], int]:
 
 
 def _state(value: Any) -> Any:
-    """Return a value as a state: there are no true and false among them."""
+    """Return a value as a state; true and false become texts, as states have no booleans."""
     if value is ABSENT:
         raise Incomplete
     if isinstance(value, bool):

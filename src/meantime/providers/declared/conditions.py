@@ -81,6 +81,7 @@ def _ordered(node: Node, test: str, left: Value, right: Value) -> Condition:
 
     def holds(event: Event, state: HistoryBuilder) -> bool:
         mine, other = left(event, state), right(event, state)
+        # a missing value is neither less nor greater than another
         if mine in (ABSENT, None) or other in (ABSENT, None):
             return False
         if isinstance(mine, str) is not isinstance(other, str):

@@ -209,6 +209,7 @@ class Values:
             value = state.ongoing(quark)
             if not is_stack or value is None:
                 return value
+            # the value of a stack is its depth, which is also the name of its top attribute
             top = state.attributes.find(text_of(value), parent=quark)
             return None if top is None else state.ongoing(top)
 

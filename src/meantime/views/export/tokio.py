@@ -107,6 +107,7 @@ def _changes(
         state = _meaning(kind, str(interval.value))
         if state is None:
             lost["states without a counterpart"] += 1
+        # several states of a recording become one of the format: no change between these
         elif (interval.quark, state) != before:
             rows.append((interval.start_ns, interval.quark, numbers[state]))
         before = (interval.quark, state)

@@ -79,6 +79,7 @@ def draw(source: PanelSource, window: Window, *, coalesce: int, ignore_tags: boo
         buffer.add(
             _clip(batch, source, window, row_of_quark, columns, tagged=tags > 0),
             states=len(source.table.states),
+            # batches are in order of rows
             done_ratio=(int(row_of_quark[batch.quark[-1]]) + 1) / rows,
         )
     # quarks are numbered in the order in which their attributes were created
