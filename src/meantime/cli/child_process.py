@@ -1,4 +1,4 @@
-"""A child process that gets what the shell would give it: descriptors, signals, job control."""
+"""Runs a command as the shell would: with its descriptors, signals and job control."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["leave", "run"]
 
-# what a process does to itself, and what stops it whether it wants or not
+# not passed on: signals that a process causes itself, and those that cannot be handled
 _OWN = {
     *(signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD, signal.SIGABRT, signal.SIGPIPE),
     *(signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGTRAP, signal.SIGSYS),
@@ -24,19 +24,21 @@ _OWN = {
 # ignores both itself and gives its children the default, `env --ignore-signal` execs us in its
 # place. So the command gets the default, which is what nearly every caller has.
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
-# what stops a process and can be handled; SIGCONT cancels it, and it cancels SIGCONT
+# Stop signals that can be handled. The kernel discards a pending SIGCONT when one of them is sent,
+# and pending ones of them when SIGCONT is.
 _STOPS = {signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU}
+# Signals to a group reach its members one after another, so the witness may get one later than we.
 _WITNESS_WAITS_S = 0.02
 
 
 def run(words: Sequence[str], environment: Mapping[str, str]) -> int:
     """Run a command to its end and return its status; a signal's is negative.
 
-    The command inherits what we have: descriptors, ignored signals, process group, terminal.
-    Signals that are sent to us alone are passed on to it. Those that are sent to the whole process
+    The command inherits our descriptors, ignored signals, process group and terminal. Signals that
+    are sent to this process alone are passed on to it. Those that are sent to the whole process
     group, as by the terminal and by `timeout`, have reached it already. When it stops, we stop.
 
-    SIGPIPE and SIGXFSZ are the exception: they get their default action, also where our caller
+    SIGPIPE and SIGXFSZ are the exception: they have their default action, even where our caller
     ignored them.
 
     Raises:
@@ -46,7 +48,7 @@ def run(words: Sequence[str], environment: Mapping[str, str]) -> int:
     inherited = _inherited()
     ignored = {number for number in signal.valid_signals() if _is_ignored(number)}
     if signal.SIGCHLD in ignored:
-        # nobody would keep the command's status for us
+        # while it is ignored, the kernel discards the status of children that end
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     watched: set[int] = {*signal.valid_signals() - _OWN - ignored}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, watched | {signal.SIGCHLD})
@@ -61,7 +63,7 @@ def run(words: Sequence[str], environment: Mapping[str, str]) -> int:
     finally:
         if witness is not None:
             witness.end()
-        # what came for the command is not for us
+        # discard what came after the command's end: unblocked, it would end us
         while signal.sigtimedwait(watched, 0) is not None:
             pass
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
@@ -98,7 +100,7 @@ def _inherited() -> list[int]:
 
 
 def _close(descriptors: Sequence[int]) -> None:
-    # whoever reads the other end of a pipe waits for all that hold this one
+    # a reader of a pipe sees its end only once all copies of the other end are closed
     for descriptor in descriptors:
         os.close(descriptor)
 
@@ -118,39 +120,40 @@ def _wait(child: int, watched: set[int], witness: _Witness) -> int:
 
 
 def _pass_on(number: int, child: int) -> None:
-    # a stop takes away a continuation that a process has not seen yet, and the other way round: of
-    # two sent to the group, the witness has the later one only, which is still to come to us
+    # If both were sent to the group, the second has discarded the witness's copy of the first, so
+    # it could not confirm the first: do not pass it on. The second one is still pending here.
     pending = signal.sigpending()
     if (number == signal.SIGCONT and pending & _STOPS) or (
         number in _STOPS and signal.SIGCONT in pending
     ):
         return
-    # a command that became another user's cannot be sent any
+    # a command that changed its user cannot be sent signals
     with suppress(PermissionError):
         os.kill(child, number)
 
 
 def _stop(number: int, watched: set[int]) -> None:
-    """Stop ourselves as the command was stopped, until somebody lets us go on."""
+    """Stop this process as the command was stopped, until it is continued."""
     if number == signal.SIGSTOP:
         os.kill(os.getpid(), number)
         return
+    # sent while blocked, so that the stop happens exactly where the signal is unblocked
     handler = signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
-    # here we stand still
+    # the process is stopped here, and continues with the next line after SIGCONT
     if number in watched:
         signal.pthread_sigmask(signal.SIG_BLOCK, {number})
     signal.signal(number, handler)
 
 
 class _Witness:
-    """A process of our group that does nothing: a signal that it has, too, was sent to the group.
+    """An idle process of our group: if it also receives a signal, the whole group did.
 
-    There is no other way to find out whether a signal that we get has reached the command, too.
+    Nothing else shows whether a signal that we receive has also reached the command.
 
     Args:
-        inherited: Descriptors that it must not hold open.
+        inherited: Descriptors that it must close.
     """
 
     def __init__(self, inherited: Sequence[int]) -> None:
@@ -171,10 +174,10 @@ class _Witness:
             os.write(self._ask, bytes([number]))
             seen = os.read(self._answers, 1) == b"y"
         except BrokenPipeError:
-            # somebody has killed it
+            # it was killed
             return False
         if seen:
-            # who sends it to us and to the group, as `timeout` does, means it once
+            # `timeout` sends a signal to us and to the group, but means it once
             signal.sigtimedwait({number}, 0)
         return seen
 
@@ -185,7 +188,7 @@ class _Witness:
 
 
 def _testify(questions: int, answers: int) -> None:
-    # standard output must end when the command and we end
+    # a reader of our standard output must not wait for the witness
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in range(3):
         os.dup2(null, descriptor)

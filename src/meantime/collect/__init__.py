@@ -1,14 +1,14 @@
-"""Records a running program: what its tasks, event loops, pools and threads were doing.
+"""Records the activity of a running program's tasks, event loops, pools and threads.
 
-What runs inside the program imports nothing but the standard library and `_recorder`, the compiled
-part. `docs/reference/recording-format.md` specifies what is written.
+Modules that run inside the program import only the standard library and `_recorder`, the compiled
+part. `docs/reference/recording-format.md` specifies the files that they write.
 """
 
 from __future__ import annotations
 
 import sys
 
-# not by importing typing, which a recorded program may not have imported
+# without typing, which a recorded program may not have imported
 TYPE_CHECKING = False
 
 __all__: list[str] = []
@@ -16,7 +16,7 @@ __all__: list[str] = []
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
-        """Import the recorder, which is not there where it could not be compiled.
+        """Import the recorder, which is missing where it could not be compiled.
 
         Raises:
             MeantimeError: If it cannot be imported: with the reason.

@@ -10,7 +10,7 @@ import gc
 import os
 import sys
 from types import BuiltinFunctionType, FunctionType, MethodType
-# their public modules import others, which the recorded program may never need
+# not from their public modules, which import others that the program may never need
 from _contextvars import Context
 from _functools import partial
 
@@ -120,6 +120,7 @@ cdef extern from "hooks.h":
 
 cdef extern from "waits.h":
     """
+    /* each passes an address inside the object whose entries are to be replaced */
     static int watch_thread_waits(void) { return install_thread_waits((void *)PyThreadState_Get); }
     static int watch_event_waits(PyObject *type) {
         return install_event_waits((void *)((PyTypeObject *)type)->tp_dealloc);
@@ -156,6 +157,7 @@ KINDS = _by_name(record_kinds)
 POLICIES = _by_name(record_policies)
 SIZES = _by_name(record_sizes)
 
+# as integers, since a dictionary of Python cannot contain C functions
 cdef dict _hooks = {
     "create_task": <size_t>call_create_task,
     "call_soon": <size_t>call_call_soon,
@@ -196,6 +198,7 @@ def start(
 def stop():
     """End the recording and return the error number of a write that failed, or 0."""
     global blocked_limit_ns, names_for_samples, names_for_streams
+    # first whatever still writes records or looks up locations, then the recording and its tables
     blocked_limit_ns = 0
     names_for_samples = names_for_streams = False
     remove_waits()
@@ -210,15 +213,16 @@ def stop():
 
 
 def watch_threads():
-    """Begin to record when threads wait for the GIL and for locks; return whether that is so.
+    """Begin to record when threads wait for the GIL and for locks; return whether that works.
 
-    It can be where the interpreter calls the C library's wait functions through a table, and up
-    to Python 3.13 it is known what it calls each of them for.
+    It works where the interpreter calls the C library's wait functions through a table, up to
+    Python 3.13: later versions use each function for several purposes.
     """
     global names_for_streams
     if sys.version_info >= (3, 14):
         return False
-    # the calling thread gets its stream and its name while it can be asked for it
+    # Creates the calling thread's stream, with its name, while the GIL is held: its first record
+    # could otherwise be a wait without the GIL, when the name cannot be read.
     put(KIND_RESUMED, 0, 0)
     names_for_streams = watch_thread_waits() > 0
     return names_for_streams
@@ -227,15 +231,15 @@ def watch_threads():
 def watch_events(loop_type):
     """Begin to record when loops wait for events in the module of a compiled type.
 
-    Returns whether that is so: it can be where the module calls the C library through a table.
+    Returns whether that works: the module must call the C library through a table.
     """
     return watch_event_waits(loop_type) > 0
 
 
 def sample_threads(period_ns: int):
-    """Begin to take samples of all threads; return whether that is possible here.
+    """Begin to sample all threads; return whether that is possible here.
 
-    In processes that are forked it goes on.
+    Forked processes are sampled, too.
     """
     global names_for_samples
     if start_sampler(period_ns) < 0:
@@ -248,7 +252,7 @@ def sample_threads(period_ns: int):
 cdef _follow_forks():
     global _follows_forks
     if not _follows_forks:
-        # it cannot be taken back, and does nothing while there is nothing to go on with
+        # it cannot be unregistered, so it is registered once and does nothing between recordings
         os.register_at_fork(after_in_child=_restart_threads)
         _follows_forks = True
 
@@ -264,45 +268,44 @@ def _restart_threads():
 
 
 def end_samples():
-    """Take no more samples, if any are taken."""
+    """Stop the sampler, if it runs."""
     stop_sampler()
 
 
 def note_thread(tid: int, name: str):
-    """Take note for the sampler what a thread is called that runs already."""
+    """Store the name of a thread that runs already, for the sampler."""
     encoded = name.encode("utf-8", "replace")
     note_name_of(tid, encoded, len(encoded))
 
 
 def is_recording():
-    """Return whether a recording is going on in this process."""
+    """Return whether this process is being recorded."""
     return bool(recording_on)
 
 
 def process_key():
-    """Return (pid, incarnation) as they name this process's files."""
+    """Return (pid, incarnation) as in the names of this process's files."""
     return rec.pid, rec.incarnation
 
 
 def base_ns():
-    """Return the CLOCK_MONOTONIC time from which this recording's times count."""
+    """Return the CLOCK_MONOTONIC time that is time 0 of this recording."""
     return rec.base_ns
 
 
 def dump():
-    """Write what the rings hold into the recording."""
+    """Write the contents of the rings into the recording."""
     if recording_on:
         dump_rings(DUMP_ASKED)
 
 
 def dump_upon(signal_number: int):
-    """Write the rings out whenever this signal comes, unless the program has a use for it.
+    """Dump the rings at each such signal, unless the program handles or ignores it.
 
-    It works also while the program is in the middle of something that lets no Python run. In
-    processes that are forked it goes on.
+    It works even while compiled code keeps the GIL, and in forked processes.
 
     Raises:
-        OSError: If the thread that waits for it cannot be started.
+        OSError: If the thread that waits for the signal cannot be started.
     """
     if dump_on_signal(signal_number) < 0:
         raise OSError(errno, os.strerror(errno))
@@ -310,7 +313,7 @@ def dump_upon(signal_number: int):
 
 
 def hook(name, function):
-    """Return what replaces `function` while it is recorded."""
+    """Return a callable that replaces `function` while it is recorded."""
     return new_hook(<hook_call><size_t>_hooks[name], function)
 
 
@@ -327,7 +330,7 @@ def configure_cancellation(types):
 
 
 def configure_loops(on_begin, on_end, *, workers):
-    """Set what is called around a loop's run, and whether the run itself is recorded."""
+    """Set the functions to call around a loop's run, and whether the run itself is recorded."""
     global _on_loop_begin, _on_loop_end, _watch_workers
     _watch_workers = workers
     _on_loop_begin = on_begin
@@ -335,24 +338,24 @@ def configure_loops(on_begin, on_end, *, workers):
 
 
 def begin_loop(loop):
-    """Take note of a loop of the calling thread that was running already."""
+    """Begin to record a loop of the calling thread that was running already."""
     global loop_epoch
     loop_epoch = epoch
     _loop_begins(<PyObject *>loop)
 
 
 def end_loop(loop):
-    """Take note of the end of such a loop's recording."""
+    """End the recording of such a loop."""
     _loop_ends(<PyObject *>loop)
 
 
 def configure_labels(variable):
-    """Set the context variable that has the label, as bytes, of tasks created in a context."""
+    """Set the context variable of bytes that labels tasks created in its context."""
     set_label_variable(variable)
 
 
 def label_current(label: bytes):
-    """Say of the task that runs on the calling thread what a label says; an empty one ends it."""
+    """Label the task that runs on the calling thread; an empty label removes it."""
     if recording_on and current_task:
         put_text(KIND_LABEL, current_task, label, len(label))
 
@@ -372,7 +375,7 @@ def emit(kind: int, ident: int = 0, aux: int = 0):
 
 
 def emit_many(kind: int, count: int):
-    """Write `count` records of one kind, numbered from 0; what a benchmark times."""
+    """Write `count` records of one kind, numbered from 0; for benchmarks."""
     cdef uint32_t i
     for i in range(<uint32_t>count):
         put(kind, i, 0)
@@ -398,16 +401,16 @@ def instances(type kind):
     cdef list everything = gc.get_objects(), found = []
     cdef object each
     for each in everything:
-        # not isinstance, which asks the object
+        # not isinstance: it reads `__class__`, which runs code of proxies and mocks
         if PyType_IsSubtype(type(each), kind):
             found.append(each)
     return found
 
 
 def attach(coroutine, task, waiter, ready: bool):
-    """Take a task that is there already into the recording, and say in which state it is.
+    """Add an existing task to the recording, and record its present state.
 
-    Returns what is to be its coroutine from now on, or None if it stays as it is.
+    Returns the proxy that is to become its coroutine, or None if nothing is to change.
     """
     cdef PyObject *stands_in = attach_coroutine(
         <PyObject *>coroutine, <PyObject *>task, <PyObject *>waiter, ready
@@ -416,7 +419,7 @@ def attach(coroutine, task, waiter, ready: bool):
 
 
 def detach(coroutine):
-    """Return the coroutine that a recorded task had, or None if it is recorded no more, or runs."""
+    """Return a recorded task's own coroutine, or None if it is not wrapped, or is running."""
     return _owned(detach_coroutine(<PyObject *>coroutine))
 
 
@@ -429,12 +432,12 @@ def attach_trio(coroutine, task, ready: bool):
 
 
 def set_coroutine(task, coroutine):
-    """Give a task of the interpreter's own type another coroutine."""
+    """Replace the coroutine of a task of the interpreter's own type."""
     set_task_coroutine(task, coroutine)
 
 
 def end_unseen():
-    """Find out what became of the task that ran when the recording began."""
+    """Record the end of the step that was running when the recording began."""
     end_unseen_step()
 
 
@@ -457,7 +460,7 @@ cdef uint32_t _location_of_code(object code):
 
 
 cdef uint32_t _location_of_name(object name) except? 0:
-    """Return the location of something that has no code object but a name."""
+    """Return the location of something that has a name but no code object."""
     global next_location
     cdef bytes text
     cdef Py_ssize_t length
@@ -484,7 +487,8 @@ cdef size_t _name_of(PyObject *thread, char *buffer, size_t size) noexcept:
 
 
 cdef size_t _name_of_thread(char *buffer, size_t size) noexcept:
-    # plain dictionary look-ups: called in the middle of anything, it must run no code
+    # Dictionary look-ups only: current_thread() would run Python code, and for a thread that
+    # threading did not start, even register a dummy. A thread may also come here without the GIL.
     if not PyGILState_Check():
         return 0
     try:
@@ -497,7 +501,7 @@ cdef size_t _name_of_thread(char *buffer, size_t size) noexcept:
     return _name_of(<PyObject *>thread, buffer, size) if thread is not None else 0
 
 
-# errors in these are reported by sys.unraisablehook, and the loop runs on
+# errors in these are reported by sys.unraisablehook, and the program's loop continues
 
 
 cdef void _loop_begins(PyObject *loop) noexcept:
@@ -514,7 +518,7 @@ cdef void _loop_ends(PyObject *loop) noexcept:
 
 
 cdef uint32_t _location_of_item(object item) except? 0:
-    # only what is known not to run code when it is looked at: a stand-in may answer to anything
+    # exact types only: an attribute of any other object, such as a mock, could run its code
     try:
         function, args = item.fn, item.args
     except AttributeError:

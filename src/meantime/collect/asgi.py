@@ -1,4 +1,4 @@
-"""ASGI middleware: tags a recording's tasks with the requests that they serve."""
+"""ASGI middleware that tags a recording's tasks with the requests that they serve."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ __all__ = ["RequestTags"]
 class RequestTags:
     """Tags the tasks of each request with `request`, `method` and `path`.
 
-    The task that serves a request is tagged while it does, and the tasks spawned in it are to
-    their end. The request's id is its `x-request-id` header, or its number in this process
-    without one. In a program that is not being recorded, requests pass through unchanged.
+    The task that serves a request is tagged until it has served it, and the tasks it spawns to
+    their end. The request's id is its `x-request-id` header or, without one, its number in this
+    process. In a program that is not being recorded, requests pass through unchanged.
 
     Args:
         app: The ASGI application.
-        header: Which header of a request has its id.
+        header: The header with a request's id.
     """
 
     def __init__(self, app: App, *, header: str = "x-request-id") -> None:

@@ -1,4 +1,4 @@
-"""Tasks and loops that exist when a recording begins, and those that are left at its end."""
+"""Tasks and loops that exist when a recording begins, and those that remain at its end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["attach_tasks", "attach_trio_tasks", "detach_tasks", "running_loops"]
 
 
 def running_loops() -> list[asyncio.AbstractEventLoop]:
-    """Return the loops that run in other threads, which nothing else lists."""
+    """Return the loops that run in other threads; asyncio has no list of them."""
     threading = sys.modules.get("threading")
     if threading is None or threading.active_count() == 1:
         return []
@@ -33,7 +33,7 @@ def _runs(loop: asyncio.AbstractEventLoop) -> bool:
 
 
 def attach_tasks(tasks: Iterable[asyncio.Task[Any]]) -> None:
-    """Record these tasks from now on; none of them runs, except perhaps the caller's."""
+    """Record these tasks from now on; none may be running, except the caller's."""
     for task in tasks:
         coroutine = task.get_coro()
         waiter = getattr(task, "_fut_waiter", None)
@@ -62,6 +62,7 @@ def attach_trio_tasks(trio: Any) -> Callable[[], None] | None:
         if stands_in is not None:
             task.coro = stands_in
             if send is not None:
+                # scheduled with the coroutine's own method, send or throw: now with the proxy's
                 task._next_send_fn = getattr(stands_in, send.__name__)  # noqa: SLF001 - as above
 
     def detach() -> None:

@@ -1,7 +1,7 @@
-/* What replaces a function of the program while it is recorded.
+/* Callables that replace functions of the program while it is recorded.
 
-   A hook is called as the function was, in a class or on an instance, adds no frame, and answers
-   for the function whatever is asked of it. */
+   A hook is called like the function, as a method of a class or as an attribute of an instance. It
+   adds no frame to tracebacks and delegates all other attributes to the function. */
 
 #ifndef MEANTIME_HOOKS_H
 #define MEANTIME_HOOKS_H
@@ -56,7 +56,7 @@ static int hook_traverse(PyObject *self, visitproc visit, void *arg) {
 
 static int hook_clear(PyObject *self) {
     Py_CLEAR(((hook *)self)->dictionary);
-    return 0; /* `wrapped` stays: a hook in a cycle may still be called */
+    return 0; /* not `wrapped`: a finalizer in the same cycle may still call the hook */
 }
 
 static void hook_dealloc(PyObject *self) {
@@ -100,17 +100,19 @@ static PyType_Spec hook_spec = {
     "meantime.collect.Hook",
     sizeof(hook),
     0,
+    /* as a method descriptor, it is called with `self` and no bound method is created */
     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
         Py_TPFLAGS_METHOD_DESCRIPTOR | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     hook_slots,
 };
 
-/* -- Thread._bootstrap_inner(self), of a class: the first that a thread runs -- */
+/* -- Thread._bootstrap_inner(self), of a class: the first Python function that a thread runs -- */
 
 static size_t (*name_of)(PyObject *thread, char *buffer, size_t size) = NULL;
 static int names_for_samples = 0, names_for_streams = 0;
 
-/* A thread that waited before, without the GIL, could not be asked for its name. */
+/* A thread whose first record was a wait for the GIL has a stream without a name, since reading it
+   needs the GIL. */
 static void tell_name(PyObject *thread) {
     stream *s = stream_of_thread();
     if (!s || s->name_length) return;
@@ -132,7 +134,7 @@ static void note_thread_name(PyObject *thread) {
 static PyObject *call_thread_begin(hook *h, PyObject *const *args, size_t nargsf,
                                    PyObject *names) {
     if (PyVectorcall_NARGS(nargsf)) {
-        /* a stream only for that would be a file for each thread */
+        /* noted in memory rather than in a stream, which would be a file for each thread */
         if (names_for_samples) note_thread_name(args[0]);
         if (names_for_streams) tell_name(args[0]);
     }
@@ -194,6 +196,7 @@ static PyObject *call_create_task(hook *h, PyObject *const *args, size_t nargsf,
         return PyObject_Vectorcall(h->wrapped, args, nargsf, names);
     proxy *p = wrap_coroutine(args[at], label_variable ? given_context(args + count, names) : NULL);
     if (!p) return NULL;
+    /* without PY_VECTORCALL_ARGUMENTS_OFFSET: the copy has no free item before its first */
     memcpy(forward, args, (size_t)(count + keywords) * sizeof *args);
     forward[at] = (PyObject *)p;
     PyObject *task = PyObject_Vectorcall(h->wrapped, forward, (size_t)count, names);
@@ -207,7 +210,9 @@ static PyObject *call_create_task(hook *h, PyObject *const *args, size_t nargsf,
 static PyTypeObject *step_type = NULL;
 static PyCFunction wakeup_function = NULL;
 
-/* Of the interpreter's own tasks: a step is an object of a private type, a wake-up a function. */
+/* Returns the task of a callback that _asyncio schedules: for a step an object of a private type,
+   whose first member is the task, and for the end of a wait a builtin method of the task. Both are
+   recognised by name once, then by address. */
 static PyObject *task_of_callback(PyObject *callback) {
     if (PyCFunction_CheckExact(callback)) {
         PyMethodDef *definition = ((PyCFunctionObject *)callback)->m_ml;
@@ -221,7 +226,7 @@ static PyObject *task_of_callback(PyObject *callback) {
     return NULL;
 }
 
-/* Of tasks written in Python: a step and a wake-up are methods. */
+/* The same for tasks written in Python, where both callbacks are private methods. */
 static PyObject *task_of_method(PyObject *callback) {
     PyObject *function = PyMethod_GET_FUNCTION(callback);
     PyObject *task = PyMethod_GET_SELF(callback);
@@ -282,7 +287,7 @@ static PyObject *call_run_forever(hook *h, PyObject *const *args, size_t nargsf,
     struct _PyInterpreterFrame *outer = loop_frame;
     uint32_t outer_epoch = loop_epoch, outer_location = loop_location;
     PyObject *type, *value, *traceback;
-    loop_frame = TOP_FRAME(PyThreadState_Get());
+    loop_frame = TOP_FRAME(PyThreadState_Get()); /* the caller's, since this hook has no frame */
     loop_epoch = epoch;
     loop_begins(args[0]);
     after_poll();
@@ -301,7 +306,7 @@ static PyObject *call_run_forever(hook *h, PyObject *const *args, size_t nargsf,
 
 static void (*trio_begins)(PyObject *runner) = NULL;
 
-/* It has been scheduled by now, with its own coroutine. */
+/* By now trio has scheduled the task with its own coroutine, so its stored `send` changes too. */
 static void wrap_trio_task(PyObject *task) {
     PyObject *coroutine = PyObject_GetAttr(task, text_coro);
     PyObject *send = NULL;
@@ -321,7 +326,7 @@ static void wrap_trio_task(PyObject *task) {
 
 static PyObject *call_trio_spawn(hook *h, PyObject *const *args, size_t nargsf, PyObject *names) {
     Py_ssize_t count = PyVectorcall_NARGS(nargsf);
-    /* only the first task of a run is in no nursery */
+    /* args[3] is the nursery: only the first task of a run has none */
     if (count > 3 && args[3] == Py_None) trio_begins(args[0]);
     PyObject *task = PyObject_Vectorcall(h->wrapped, args, nargsf, names);
     if (task) wrap_trio_task(task);
@@ -342,7 +347,7 @@ static PyObject *call_trio_close(hook *h, PyObject *const *args, size_t nargsf, 
     return result;
 }
 
-/* -- excepthook(...), call_exception_handler(self, context): nobody handles an exception -- */
+/* -- excepthook(...), call_exception_handler(self, context): an exception was not handled -- */
 
 static PyObject *call_unhandled(hook *h, PyObject *const *args, size_t nargsf, PyObject *names) {
     dump_rings(DUMP_ERROR);

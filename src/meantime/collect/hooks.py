@@ -1,4 +1,4 @@
-"""Which functions of a program are replaced while it is recorded, and how they are put back."""
+"""Replaces functions of a program while it is recorded, and restores them."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Hooks:
     Args:
         tasks: Whether to record tasks.
         workers: Whether to record event loops and pool threads.
-        threads: Whether to learn the names of all threads.
-        polls: Whether to be called at each turn of a loop, to notice what blocks it.
-        errors: Whether to write rings out when an exception is not handled.
+        threads: Whether to note the names of all threads.
+        polls: Whether to be called at each turn of a loop, to detect when it is blocked.
+        errors: Whether to dump rings when an exception is not handled.
     """
 
     def __init__(
@@ -40,7 +40,8 @@ class Hooks:
         self._undo: list[tuple[Any, str, object]] = []
         self._loops: dict[int, tuple[Any, Any]] = {}
         self._library: list[str] = []
-        # parking is seen where loops call the system, which costs them least
+        # Whether the select module's epoll_wait is replaced, which costs loops less than a hook
+        # of their selectors; None until the first loop needs it.
         self._watched: bool | None = False if polls else None
         self._cancellations: list[type[BaseException]] = []
         _recorder.configure_loops(self._loop_begins, self._loop_ends, workers=workers)
@@ -65,7 +66,7 @@ class Hooks:
             self._take_over()
 
     def remove(self) -> None:
-        """Put everything back as it was."""
+        """Restore everything that was replaced."""
         self._removed = True
         self._watch.remove()
         for detach in self._detach:
@@ -74,7 +75,7 @@ class Hooks:
             self._loop_ends(loop)
         for owner, name, original in reversed(self._undo):
             if type(vars(owner).get(name)).__name__ != "Hook":
-                # the program has put its own there in the meantime
+                # the program has replaced the hook in the meantime: keep that
                 continue
             if original is _MISSING:
                 delattr(owner, name)
@@ -100,10 +101,10 @@ class Hooks:
             self._replace(loop_class, "call_exception_handler", "unhandled")
 
     def _take_over(self) -> None:
-        """Begin with the loops that run already, and the tasks that there are."""
+        """Attach to the loops that run already, and to their tasks."""
         asyncio = sys.modules.get("asyncio")
         if asyncio is not None and hasattr(asyncio, "run"):
-            # it is whole, and so is what this imports of it
+            # asyncio is completely imported, so `attaching` can import its submodules
             from meantime.collect import attaching, unfinished  # noqa: PLC0415 - for asyncio only
 
             here = asyncio._get_running_loop()  # noqa: SLF001 - get_running_loop raises instead
@@ -116,7 +117,7 @@ class Hooks:
                     for task in unfinished.unfinished_tasks()
                     if task.get_loop() not in elsewhere
                 )
-                # which tasks are recorded shows in their coroutines, so all are tried
+                # there is no list of recorded tasks: detaching tries all of them
                 self._detach.append(attaching.detach_tasks)
             for loop in elsewhere:
                 # another thread's loop is attached by that loop, between two of its callbacks
@@ -145,7 +146,7 @@ class Hooks:
         if self._tasks:
             self._replace(uvloop.Loop, "create_task", "create_task")
         if self._workers:
-            # its loops wait in compiled code
+            # its loops wait in compiled code, not in a selector
             _recorder.watch_events(sys.modules["uvloop.loop"].Loop)
         if self._errors:
             self._replace(uvloop.Loop, "call_exception_handler", "unhandled")
@@ -183,7 +184,7 @@ class Hooks:
         _recorder.configure_cancellation(self._cancellations)
 
     def _epoll_is_watched(self) -> bool:
-        """Return whether parking is seen where loops call the system."""
+        """Return whether the select module's epoll_wait is replaced; try it at the first call."""
         if self._watched is None:
             epoll = getattr(sys.modules.get("select"), "epoll", None)
             self._watched = epoll is not None and _recorder.watch_events(epoll)
@@ -208,26 +209,28 @@ class Hooks:
             _unhook_instance(hooked[1], "select")
 
 
-# neither looks at the object's __dict__: that alone makes all its attributes slower up to 3.12
+# Neither reads the object's __dict__: up to 3.12, that alone makes all its attributes slower, since
+# the interpreter then moves them from inline values into a dictionary.
 
 
 def _hook_instance(owner: Any, name: str) -> None:
     if not hasattr(type(owner), name):
-        # no loop or selector of the usual kind, such as a mock
+        # not a usual loop or selector, such as a mock
         return
     try:
         setattr(owner, name, _recorder.hook(name, getattr(owner, name)))
     except AttributeError:
-        # one with slots: it runs unwatched
+        # an object with slots: it works, but is not watched
         return
 
 
 def _unhook_instance(owner: Any, name: str) -> None:
     hook: Any = getattr(owner, name, None)
     if type(hook).__name__ != "Hook":
-        # never hooked, or the program has put its own there in the meantime
+        # never hooked, or the program has replaced the hook in the meantime
         return
     original = hook.__wrapped__
     delattr(owner, name)
+    # a bound method of the class is found again; a function that was set on the instance is not
     if getattr(owner, name, None) != original:
         setattr(owner, name, original)

@@ -15,16 +15,16 @@ __all__ = ["ImportWatch"]
 
 
 class ImportWatch:
-    """Calls a function once for each of some modules: now if it is imported, else when it is.
+    """Calls a function once for each of some modules: now, or once the module is imported.
 
-    It stands first among `sys.meta_path` and finds nothing itself: what the others find gets its
-    loader's `exec_module` replaced for one call.
+    It is the first entry of `sys.meta_path` but finds nothing itself: it replaces `exec_module` of
+    the loader that another finder returns, for one call.
     """
 
     def __init__(self, callbacks: Mapping[str, Callable[[ModuleType], None]]) -> None:
         self._waiting = {}
         for name, callback in callbacks.items():
-            # a module that is half imported will be executed to its end by whoever began it
+            # a module that is still being imported is here, too: its import continues afterwards
             if (module := sys.modules.get(name)) is not None:
                 callback(module)
             else:
@@ -40,7 +40,8 @@ class ImportWatch:
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return what the other finders find, so loaded that we hear of it."""
+        """Return the spec from another finder, with a loader that also calls the callback."""
+        # removed first: a finder below may import the module itself, which would come here again
         callback = self._waiting.pop(name, None)
         if callback is None:
             return None
@@ -64,5 +65,5 @@ def _call_after(loader: Any, callback: Callable[[ModuleType], None]) -> None:
     try:
         loader.exec_module = exec_module
     except AttributeError:
-        # a loader with slots: its module stays unwatched, and works
+        # a loader with slots: its module works, but is not watched
         return

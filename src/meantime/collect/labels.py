@@ -1,4 +1,4 @@
-"""Labels: what is said of the tasks made in a context, such as the request they serve."""
+"""Labels: fields of the tasks created in a context, such as the request they serve."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ _recorder.configure_labels(_label)
 
 @contextmanager
 def labelled(fields: Mapping[str, str]) -> Iterator[None]:
-    """Put fields on the running task, and on the tasks it makes inside, as tags.
+    """Tag the running task, and the tasks it creates inside the block, with these fields.
 
-    The tasks made inside keep them to their end. Where nothing is recorded this does nothing.
+    Tasks created inside keep them to their end. Without a recording, this has no effect.
     """
+    # encoded once per block rather than once per task: a hook copies the bytes into a record
     label = "\0".join(part.replace("\0", " ") for field in fields.items() for part in field)
     encoded = label.encode("utf-8", "replace")[:_MAX_BYTES]
     token = _label.set(encoded)

@@ -1,4 +1,4 @@
-"""Runs a command unchanged, with each Python in it recorded."""
+"""Passes the options of a recording through the environment to each Python of a command."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def environment(
         path: A directory that exists.
         options: What to record; its duration begins now, for all processes.
         follow: Whether processes that the command starts are recorded, too.
-        base: The environment as it would be.
+        base: The environment without a recording.
     """
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100,PTH120 - no pathlib inside the program
     settings: dict[str, object] = {
@@ -39,7 +39,7 @@ def environment(
         "until_ns": time.monotonic_ns() + options.duration_ns if options.duration_ns else 0,
     }
     changed = dict(base)
-    # lines, because a Python that is recorded must not import a parser for it
+    # lines rather than JSON, since a recorded Python must not import a parser
     changed[VARIABLE] = "\n".join(f"{name}={_escaped(value)}" for name, value in settings.items())
     bootstrap = os.path.join(package, "collect", "bootstrap")  # noqa: PTH118 - no pathlib inside the program
     before = base.get("PYTHONPATH")
@@ -53,10 +53,11 @@ def _escaped(value: object) -> str:
 
 
 def begin_here(settings: Mapping[str, str]) -> None:
-    """Begin to record this process, as `environment` has it."""
+    """Begin to record this process with the settings of `environment`."""
     if settings["follow"] == "0":
         _forget()
     duration_ns = 0
+    # an absolute monotonic time, which all processes share: the duration is one for the command
     if settings["until_ns"] != "0":
         duration_ns = int(settings["until_ns"]) - time.monotonic_ns()
         if duration_ns <= 0:
@@ -67,6 +68,7 @@ def begin_here(settings: Mapping[str, str]) -> None:
 
 def _forget() -> None:
     del os.environ[VARIABLE]
+    # the first entry is the bootstrap directory that `environment` added
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)[1:]
     if paths:
         os.environ["PYTHONPATH"] = os.pathsep.join(paths)

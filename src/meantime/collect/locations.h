@@ -1,8 +1,9 @@
 /* Code locations of the program, interned: where a task was spawned, where it waits.
 
-   A location is a line of code and a subject: of a spawn the coroutine's code, of a wait the
-   innermost coroutine's. Its text is a fact of the recording, written when it is first met. The
-   table holds references to the code objects, so that no address comes back as another's. */
+   A location is a line of code and a subject: the code of the spawned coroutine, or of the
+   innermost coroutine that waits. Its text is a fact of the recording, written at its first use.
+   The table owns references to the code objects, so that no address is reused while it is a key.
+   Everything here requires the GIL, which serves as the tables' lock. */
 
 #ifndef MEANTIME_LOCATIONS_H
 #define MEANTIME_LOCATIONS_H
@@ -28,14 +29,16 @@
 #define TOP_FRAME(thread) ((thread)->cframe->current_frame)
 #endif
 
-/* a trap is how a library suspends a task, whatever for */
-/* and a handle runs what a loop was asked to: who asked is not on the stack */
-/* and a queue that waits by an event waits as a queue */
-enum { CODE_LIBRARY = 1, CODE_TRAP = 2, CODE_HANDLE = 4, CODE_QUEUE = 8 };
+enum {
+    CODE_LIBRARY = 1, /* never reported as the program's own line */
+    CODE_TRAP = 2,    /* suspends tasks for all of trio's primitives: its name explains nothing */
+    CODE_HANDLE = 4,  /* runs a loop's callbacks: below it on the stack is only the loop */
+    CODE_QUEUE = 8,   /* waits by an event inside, but is reported as a queue */
+};
 
 typedef struct {
     PyObject *code, *subject;
-    int32_t lasti;
+    int32_t lasti; /* rather than the line, which needs a decoding of the line table */
     uint32_t leaf, id;
 } code_location;
 
@@ -144,7 +147,7 @@ static size_t append_object(char *text, size_t at, size_t size, PyObject *object
     Py_ssize_t length;
     const char *part = object ? PyUnicode_AsUTF8AndSize(object, &length) : NULL;
     if (part) return append(text, at, size, part, length);
-    /* a lone surrogate: a name of the file system, perhaps */
+    /* a lone surrogate, as in a file name that is not UTF-8 */
     PyErr_Clear();
     return append(text, at, size, "?", 1);
 }
@@ -153,13 +156,14 @@ static size_t append_number(char *text, size_t at, int number) {
     return at + (size_t)snprintf(text + at, 16, "%d", number);
 }
 
-/* Writes line, function and file, the subject's name, file and line, and the leaf, NUL between. */
+/* Writes line, function and file, the subject's name, file and line, and the leaf, separated by
+   NUL. Each text has a limit, so that long ones leave room for the others. */
 static void define_location(uint32_t id, PyObject *code, int lasti, PyObject *subject,
                          uint32_t leaf) {
     char text[MAX_TEXT - 16];
     size_t size = sizeof text - 64, at = 0;
     PyObject *type, *value, *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_Fetch(&type, &value, &traceback); /* the text may be made while an exception is set */
     memset(text, 0, sizeof text);
     if (code) {
         PyCodeObject *co = (PyCodeObject *)code;
@@ -216,7 +220,7 @@ static uint32_t location_id(PyObject *code, int lasti, PyObject *subject, uint32
     if (likely(p->id)) return p->id;
     *p = (code_location){code, subject, lasti, leaf, next_location++};
     locations_used++;
-    if (code) flags_of_code(code); /* takes the reference */
+    if (code) flags_of_code(code); /* owns the reference that keeps the key valid */
     if (subject && PyCode_Check(subject)) flags_of_code(subject);
     else Py_XINCREF(subject);
     uint32_t id = p->id;
@@ -228,12 +232,13 @@ static uint32_t location_id(PyObject *code, int lasti, PyObject *subject, uint32
 
 THREAD_LOCAL struct _PyInterpreterFrame *loop_frame = NULL; /* the frame that runs the loop */
 
-/* The first frame outside asyncio; of what a loop's callback spawns, the callback. */
+/* Returns the innermost frame outside the libraries. If there is none between here and the loop,
+   as when a callback of a library spawns, the innermost frame of all. */
 static uint32_t spawn_site(PyObject *subject) {
     struct _PyInterpreterFrame *frame = TOP_FRAME(PyThreadState_Get());
     struct _PyInterpreterFrame *first = NULL;
     for (; frame && frame != loop_frame; frame = frame->previous) {
-        if (_PyFrame_IsIncomplete(frame)) continue;
+        if (_PyFrame_IsIncomplete(frame)) continue; /* not at an instruction yet, or a shim */
         if (!first) first = frame;
         uint32_t flags = flags_of_code(FRAME_CODE(frame));
         if (!(flags & CODE_LIBRARY)) break;
@@ -245,11 +250,12 @@ static uint32_t spawn_site(PyObject *subject) {
     return location_id(FRAME_CODE(frame), _PyInterpreterFrame_LASTI(frame), subject, LEAF_SPAWN);
 }
 
-/* -- what a suspended coroutine waits for -- */
+/* -- the location and object that a suspended coroutine waits for -- */
 
 static getter coroutine_await = NULL;
 static PyTypeObject *task_type = NULL, *future_type = NULL;
 
+/* cr_await is found in the type's table, since its C function is static in the interpreter. */
 static void find_getters(void) {
     for (PyGetSetDef *g = PyCoro_Type.tp_getset; g && g->name; g++)
         if (!strcmp(g->name, "cr_await")) coroutine_await = g->get;
@@ -264,6 +270,7 @@ static uint32_t wait_location(PyObject *coroutine, PyObject *yielded) {
     int user_lasti = -1;
     if (!PyCoro_CheckExact(at)) return location_id(NULL, -1, (PyObject *)Py_TYPE(at), LEAF_OTHER);
     Py_INCREF(at);
+    /* from the task's coroutine inwards; the location is the innermost line outside libraries */
     for (;;) {
         struct _PyInterpreterFrame *frame = frame_of_coroutine(at);
         PyObject *code = FRAME_CODE(frame);
@@ -283,13 +290,13 @@ static uint32_t wait_location(PyObject *coroutine, PyObject *yielded) {
         Py_DECREF(at);
         at = next;
     }
-    /* what yields nothing goes on at once: such a checkpoint does not wait for the queue */
+    /* None is a checkpoint: the task is ready immediately, so it does not wait for the queue */
     if (queue_code && yielded != Py_None) inner_code = queue_code;
     uint32_t leaf = LEAF_OTHER;
     if (yielded == Py_None) leaf = LEAF_NONE;
     else if (task_type && Py_IS_TYPE(yielded, task_type)) leaf = LEAF_TASK;
     else if (future_type && PyObject_TypeCheck(yielded, future_type))
-        /* the future of a gather stands for the tasks that are gathered */
+        /* asyncio.gather returns its own future type, but waits for tasks */
         leaf = !Py_IS_TYPE(yielded, future_type) &&
                        !strcmp(Py_TYPE(yielded)->tp_name, "_GatheringFuture")
                    ? LEAF_TASK

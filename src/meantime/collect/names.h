@@ -1,7 +1,8 @@
-/* What threads are called, from where they can be asked to where that is written down.
+/* The names of threads, passed from where they can be read to the sampler.
 
-   A thread notes its name when it begins, with the GIL; the sampler, without it, looks the names up
-   of those it meets. Of threads that come and go unmet the oldest names are forgotten. */
+   Reading a name requires the GIL, which the sampler never acquires. So a thread notes its name
+   when it begins, and the sampler looks it up at the first sample. The oldest names are
+   overwritten. */
 
 #ifndef MEANTIME_NAMES_H
 #define MEANTIME_NAMES_H
@@ -28,7 +29,7 @@ static void note_name_of(uint32_t tid, const char *text, size_t length) {
     pthread_mutex_unlock(&names_mutex);
 }
 
-/* Returns how many names have been noted so far, including those that are forgotten. */
+/* Returns how many names have been noted so far, including those that are overwritten. */
 static uint32_t count_noted_names(void) {
     pthread_mutex_lock(&names_mutex);
     uint32_t noted = names_noted;
@@ -52,7 +53,7 @@ static thread_name noted_name(uint32_t tid) {
 }
 
 static void forget_names(void) {
-    pthread_mutex_init(&names_mutex, NULL); /* in a forked process another thread may have had it */
+    pthread_mutex_init(&names_mutex, NULL); /* at a fork, another thread may have held it */
     names_noted = 0;
 }
 

@@ -1,8 +1,8 @@
-/* The recording's own files, and the descriptors that are kept of them.
+/* The recording's own files, and the descriptors that stay open for them.
 
-   The program may close any descriptor, and the system then gives its number to a file or socket
-   of the program. So each kept descriptor is compared with the file it was opened for before it is
-   used, and opened again by name if it is another's now. */
+   The program may close any descriptor, as daemons do, and the system then reuses its number for a
+   file or socket of the program. So before a descriptor is used, device and inode are compared with
+   the file it was opened for, and the file is opened again by name if they differ. */
 
 #ifndef MEANTIME_OWN_FILES_H
 #define MEANTIME_OWN_FILES_H
@@ -31,16 +31,18 @@ typedef struct {
 static char recording_directory[PATH_MAX - 128]; /* absolute: the program may change its own */
 static own_file directory_file = {.fd = -1};
 
-/* Moves a descriptor out of the range from which the program's own ones come. */
+/* Moves a descriptor out of the range of the program's own. The system assigns the lowest free
+   number, which a program may rely on, and select() accepts none from 1024 on. */
 static int move_up(int fd) {
     struct rlimit limit = {0, 0};
     if (fd < 0 || getrlimit(RLIMIT_NOFILE, &limit) < 0) return fd;
     rlim_t least = HIGH_DESCRIPTOR;
+    /* under a low limit, such as the usual 1024: the highest quarter */
     if (limit.rlim_cur < 2 * HIGH_DESCRIPTOR) least = limit.rlim_cur - limit.rlim_cur / 4;
     if ((rlim_t)fd >= least) return fd;
     int error = errno, high = fcntl(fd, F_DUPFD_CLOEXEC, (int)least);
     errno = error;
-    if (high < 0) return fd; /* no number is free up there */
+    if (high < 0) return fd; /* no number is free in that range */
     close(fd);
     return high;
 }
@@ -51,7 +53,8 @@ static int is_ours(const own_file *f) {
            now.st_ino == f->inode;
 }
 
-/* Keeps a descriptor that was opened for `f`: the file that it is, or the one that it was. */
+/* Stores a descriptor that was opened for `f`. If `f` had a file before, it must be the same one:
+   its name may refer to another by now. */
 static int keep_file(own_file *f, int fd) {
     struct stat now;
     if (fd < 0) return -1;
@@ -65,13 +68,14 @@ static int keep_file(own_file *f, int fd) {
     return 0;
 }
 
-/* Closes a descriptor unless it is somebody else's by now. */
+/* Closes a descriptor unless the program has reused its number. */
 static void close_file(own_file *f) {
     if (is_ours(f)) close(f->fd);
     *f = NO_FILE;
 }
 
-/* -- names in the recording's directory; it stays reachable after chroot and loss of privileges -- */
+/* -- names in the recording's directory: a descriptor reaches it even after chroot, and after the
+   program has lost the privileges to traverse its path -- */
 
 static void open_directory(void) {
     close_file(&directory_file);
@@ -79,7 +83,8 @@ static void open_directory(void) {
         directory_file = NO_FILE;
 }
 
-/* Not opened again if the program closes it: several threads may need it at once. */
+/* Not opened again if the program closes it: `directory_file` has no lock, and several threads may
+   use it at the same time. */
 static int in_directory(void) { return is_ours(&directory_file) ? directory_file.fd : -1; }
 
 static void path_of(char *path, size_t size, const char *name) {
@@ -102,10 +107,10 @@ static void unlink_named(const char *name) {
     else unlink(path);
 }
 
-/* Makes sure that the descriptor of a file that was opened before is that file's. */
+/* Makes sure that the descriptor of a file still refers to it; opens the file again if not. */
 static int reach_file(own_file *f, const char *name, int flags) {
     if (likely(is_ours(f))) return 0;
-    f->fd = -1; /* somebody else's now: it must not be closed either */
+    f->fd = -1; /* it belongs to the program now, so it must not be closed */
     return keep_file(f, open_named(name, flags));
 }
 
@@ -125,8 +130,8 @@ static int write_all(int fd, const void *data, size_t size, size_t *written) {
     return 0;
 }
 
-/* Appends to a file of `size` bytes, or leaves it as it was: a torn record would hide those that
-   follow. */
+/* Appends to a file of `size` bytes, or leaves it unchanged: readers find records by the lengths of
+   those before, so a torn one would make all that follow unreadable. */
 static int append_to(own_file *f, off_t size, const void *data, size_t bytes) {
     size_t written;
     if (write_all(f->fd, data, bytes, &written) == 0) return 0;

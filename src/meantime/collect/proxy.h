@@ -1,7 +1,7 @@
 /* A task's root coroutine, wrapped: every step passes through and is recorded.
 
    The interpreter's tasks call only `am_send` and `throw` of their coroutine, so a type that has
-   both stands in for it. The methods are C functions: they leave no frame in a traceback. */
+   both can replace it. The methods are C functions, so they add no frame to a traceback. */
 
 #ifndef MEANTIME_PROXY_H
 #define MEANTIME_PROXY_H
@@ -19,8 +19,9 @@ typedef struct {
     PyObject *weak_references;
     PyObject *task;      /* borrowed: a task outlives the steps it makes */
     PyObject *last_name; /* borrowed, and only ever compared */
-    PyObject *label;     /* what its context said of it when it was made, or NULL */
-    uint32_t id, site, generation, epoch;
+    PyObject *label;     /* from the context in which it was created, or NULL */
+    uint32_t id, site;
+    uint32_t generation, epoch; /* of the stream and recording in which it was last announced */
     uint8_t finished, cancelled, stepped, of_trio;
 } proxy;
 
@@ -42,7 +43,7 @@ static int is_cancellation(PyObject *exception) {
 /* -- names -- */
 
 static int is_default_name(PyObject *name) {
-    if (!PyUnicode_Check(name)) return 1; /* a number that was not yet made into `Task-N` */
+    if (!PyUnicode_Check(name)) return 1; /* the number of a `Task-N` whose text was not needed */
     Py_ssize_t length;
     const char *text = PyUnicode_AsUTF8AndSize(name, &length);
     if (!text) {
@@ -64,6 +65,7 @@ static void put_name(proxy *p, PyObject *name) {
     else PyErr_Clear();
 }
 
+/* Reads the name at its offset in the task: get_name would create the text of a default name. */
 static void note_name(proxy *p) {
     if (!p->task || !name_offset || !PyObject_TypeCheck(p->task, task_type)) return;
     PyObject *name = *(PyObject **)((char *)p->task + name_offset);
@@ -82,7 +84,7 @@ static void put_label(proxy *p, uint64_t time_ns) {
     if (s->cursor == s->limit) turn(s);
 }
 
-/* Takes what the context of a new task says of all that is made in it. */
+/* Records the label in a new task's context, which all tasks created in it inherit. */
 static void take_label(proxy *p, PyObject *context, uint64_t time_ns) {
     PyObject *label = NULL;
     if (context) label = PyObject_GetItem(context, label_variable);
@@ -101,7 +103,9 @@ static void take_label(proxy *p, PyObject *context, uint64_t time_ns) {
 
 static __attribute__((noinline)) void announce(proxy *p, stream *s) {
     if (p->epoch != epoch) {
-        /* spawned before this recording, or before a fork */
+        /* A fork increases the epoch by 1 and keeps the locations, which the child's recording
+           inherits from its parent's. Stop and start increase it by 2, and location numbers of an
+           earlier recording are not defined in this one. */
         if (p->epoch + 1 != epoch || rec.parent_pid == 0) p->site = 0;
         p->epoch = epoch;
     }
@@ -126,6 +130,7 @@ static inline uint64_t begin_step(proxy *p, uint8_t kind) {
     return time_ns;
 }
 
+/* Timeouts and task groups take back a cancellation by uncancel(), which no hook sees. */
 static int still_cancelling(proxy *p) {
     if (!p->task || !task_type || !Py_IS_TYPE(p->task, task_type)) return 1;
     PyObject *count = PyObject_CallMethodNoArgs(p->task, text_cancelling);
@@ -141,6 +146,7 @@ static int still_cancelling(proxy *p) {
 
 static void finish(proxy *p, uint8_t kind) {
     PyObject *type, *value, *traceback;
+    /* the step's own exception is set while the name is read */
     PyErr_Fetch(&type, &value, &traceback);
     note_name(p);
     PyErr_Restore(type, value, traceback);
@@ -156,7 +162,8 @@ static void suspend(proxy *p, PyObject *yielded) {
     put(kind, p->id, location);
 }
 
-/* A task that ran when the recording began: the end of that step is not seen, but found out. */
+/* A task that was running when the recording began. That step does not pass through the proxy, so
+   the next hook on this thread checks whether it has ended. */
 THREAD_LOCAL proxy *unseen = NULL;
 THREAD_LOCAL PyObject *unseen_task = NULL;
 
@@ -167,7 +174,7 @@ static void forget_unseen(void) {
     Py_CLEAR(unseen_task);
 }
 
-/* Returns whether a method of the task that ran says yes. */
+/* Returns whether a method of the task that ran returns a true value. */
 static int unseen_was(const char *method) {
     PyObject *answer = PyObject_CallMethod(unseen_task, method, NULL);
     int yes = answer && answer != Py_None && PyObject_IsTrue(answer) == 1;
@@ -182,6 +189,7 @@ static __attribute__((noinline)) void end_unseen(void) {
         forget_unseen();
         return;
     }
+    /* In all versions, created and suspended are below executing, completed and cleared above. */
     int state = ((PyGenObject *)unseen->coroutine)->gi_frame_state;
     if (state == FRAME_EXECUTING) return;
     PyErr_Fetch(&type, &value, &traceback);
@@ -203,7 +211,7 @@ static PySendResult proxy_am_send(PyObject *self, PyObject *value, PyObject **re
     proxy *p = (proxy *)self;
     if (unlikely(!recording_on)) return PyIter_Send(p->coroutine, value, result);
     if (unlikely(unseen)) end_unseen();
-    uint32_t before = current_task;
+    uint32_t before = current_task; /* a step may run loops or eager tasks, so steps can nest */
     uint64_t begin_ns = begin_step(p, KIND_START);
     PySendResult sent = PyIter_Send(p->coroutine, value, result);
     if (likely(recording_on)) {
@@ -221,7 +229,7 @@ static PyObject *proxy_send(PyObject *self, PyObject *value) {
     PySendResult sent = proxy_am_send(self, value, &result);
     if (sent == PYGEN_NEXT) return result;
     if (sent == PYGEN_RETURN) {
-        /* set as an exception, a tuple or an exception would be unpacked */
+        /* PyErr_SetObject would unpack a result that is a tuple or an exception */
         PyObject *stop = PyObject_CallOneArg(PyExc_StopIteration, result);
         if (stop) PyErr_SetObject(PyExc_StopIteration, stop);
         Py_XDECREF(stop);
@@ -264,7 +272,7 @@ static PyObject *proxy_close(PyObject *self, PyObject *unused) {
     return result;
 }
 
-/* -- what else a coroutine is asked -- */
+/* -- the rest of a coroutine's interface -- */
 
 static PyObject *proxy_self(PyObject *self) { return Py_NewRef(self); }
 
@@ -272,7 +280,7 @@ static PyObject *proxy_repr(PyObject *self) { return PyObject_Repr(((proxy *)sel
 
 static PyObject *proxy_getattr(PyObject *self, PyObject *name) {
     proxy *p = (proxy *)self;
-    /* trio looks the method up when it schedules the task, and calls it when its turn has come */
+    /* trio looks up `send` when it schedules a task, and calls it later: this is the wake-up */
     if (p->of_trio && p->stepped && !p->finished && recording_on && name == text_send) {
         if (unlikely(unseen)) end_unseen();
         put(KIND_WAKE, p->id, current_task);
@@ -317,7 +325,7 @@ static PyMethodDef proxy_methods[] = {
 };
 
 static PyGetSetDef proxy_getset[] = {
-    /* so that isinstance(task.get_coro(), types.CoroutineType) is what it was */
+    /* so that isinstance(task.get_coro(), types.CoroutineType) has the same result */
     {"__class__", proxy_delegated, NULL, NULL, "__class__"},
     {"__name__", proxy_delegated, NULL, NULL, "__name__"},
     {"__qualname__", proxy_delegated, NULL, NULL, "__qualname__"},
@@ -378,19 +386,20 @@ static proxy *new_proxy(PyObject *coroutine) {
     return p;
 }
 
-/* What a coroutine is of: its code, or else its type. */
+/* Returns the subject of a coroutine's location: its code or, unless it is native, its type. */
 static PyObject *subject_of(PyObject *coroutine) {
     if (!PyCoro_CheckExact(coroutine)) return (PyObject *)Py_TYPE(coroutine);
+    /* borrowed; PyGen_GetCode is new in 3.12, where `gi_code` was removed */
 #if PY_VERSION_HEX >= 0x030C0000
     PyCodeObject *code = PyGen_GetCode((PyGenObject *)coroutine);
-    Py_DECREF(code); /* the coroutine holds it */
+    Py_DECREF(code); /* the coroutine owns another */
     return (PyObject *)code;
 #else
     return (PyObject *)((PyGenObject *)coroutine)->gi_code;
 #endif
 }
 
-/* Wraps a coroutine about to become a task's, in `context` or, if that is NULL, the current one. */
+/* Wraps the coroutine of a task to be created in `context` or, if that is NULL, the current one. */
 static proxy *wrap_coroutine(PyObject *coroutine, PyObject *context) {
     proxy *p = new_proxy(coroutine);
     if (!p) return NULL;
@@ -405,6 +414,8 @@ static proxy *wrap_coroutine(PyObject *coroutine, PyObject *context) {
     return p;
 }
 
+/* Task structures are private to _asyncio and differ between versions, so a member is found by its
+   value in an object that is known to refer to it. */
 static Py_ssize_t offset_of(PyObject *object, PyTypeObject *type, PyObject *member) {
     for (Py_ssize_t at = sizeof(PyObject); at + (Py_ssize_t)sizeof(void *) <= type->tp_basicsize;
          at += sizeof(void *))
@@ -412,7 +423,7 @@ static Py_ssize_t offset_of(PyObject *object, PyTypeObject *type, PyObject *memb
     return 0;
 }
 
-/* Learns once where a task of the interpreter's own has its coroutine and its name. */
+/* Finds once the offsets of coroutine and name in the interpreter's own tasks. */
 static void learn_offsets(PyObject *task, PyObject *coroutine) {
     if (!coroutine_offset) coroutine_offset = offset_of(task, task_type, coroutine);
     if (!name_offset) {
@@ -423,24 +434,24 @@ static void learn_offsets(PyObject *task, PyObject *coroutine) {
     }
 }
 
-/* Ties a new task to its wrapped coroutine. */
+/* Connects a new task with its wrapped coroutine. */
 static void bind_task(proxy *p, PyObject *task) {
     if (!task_type || !PyObject_TypeCheck(task, task_type)) return;
     learn_offsets(task, (PyObject *)p);
     p->task = task;
-    if (p->stepped) note_name(p); /* it began inside create_task: an eager one */
+    if (p->stepped) note_name(p); /* an eager task (3.12 and later) begins inside create_task */
     if (p->finished) p->task = NULL;
 }
 
-/* -- tasks that are there when a recording begins, and when it ends -- */
+/* -- tasks that exist when a recording begins or ends -- */
 
 static int frame_state(PyObject *coroutine) {
     return ((PyGenObject *)coroutine)->gi_frame_state;
 }
 
-/* Takes a task's coroutine into the recording, and says in which state the task is. `waiter` is
-   what it waits for, or None; `ready` says whether it only waits for its turn. Returns what is to
-   be the task's coroutine, or NULL without an error if it stays as it is. */
+/* Adds an existing task to the recording, and records its present state. `waiter` is the object
+   that it awaits, or None; `ready` is whether it is scheduled already. Returns the proxy that is to
+   become the task's coroutine, or NULL without an error if nothing is to change. */
 static PyObject *attach_coroutine(PyObject *coroutine, PyObject *task, PyObject *waiter, int ready) {
     proxy *p;
     int learns = task_type && PyObject_TypeCheck(task, task_type);
@@ -479,13 +490,13 @@ static PyObject *attach_coroutine(PyObject *coroutine, PyObject *task, PyObject 
     return (PyObject *)p;
 }
 
-/* Returns what was wrapped, if no step of it is going on; else NULL. */
+/* Returns the wrapped coroutine, or NULL if it is running: its step returns through the proxy. */
 static PyObject *detach_coroutine(PyObject *coroutine) {
     proxy *p = (proxy *)coroutine;
     if (!Py_IS_TYPE(coroutine, proxy_type) || !PyCoro_CheckExact(p->coroutine) ||
         frame_state(p->coroutine) == FRAME_EXECUTING)
         return NULL;
-    p->epoch = 0; /* the task does not end when the last reference to it goes */
+    p->epoch = 0; /* so that freeing the proxy does not record the task as dropped */
     return Py_NewRef(p->coroutine);
 }
 
@@ -500,7 +511,7 @@ static uint32_t number_of(PyObject *coroutine) {
     return Py_IS_TYPE(coroutine, proxy_type) ? ((proxy *)coroutine)->id : 0;
 }
 
-/* A task that has not run yet is spawned, not woken; one that ended is not woken any more. */
+/* The first schedule of a task belongs to its spawn, and one that ended cannot be woken. */
 static uint32_t id_to_wake(PyObject *coroutine) {
     proxy *p = (proxy *)coroutine;
     return Py_IS_TYPE(coroutine, proxy_type) && p->stepped && !p->finished ? p->id : 0;

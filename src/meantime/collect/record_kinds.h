@@ -1,13 +1,13 @@
 /* The numbers of the recording format that its writer and its readers share.
 
-   docs/reference/recording-format.md says what they mean. The recorder, the kernels and, through
-   these, the Python modules take them from here: a kind is defined nowhere else. */
+   docs/reference/recording-format.md describes them. The recorder and the kernels include this
+   file, and Python modules import the numbers from these: a kind is defined nowhere else. */
 
 #ifndef MEANTIME_RECORD_KINDS_H
 #define MEANTIME_RECORD_KINDS_H
 
-/* X(name, number); a record of a kind from RECORD_FIRST_PAYLOAD on carries `aux` bytes of payload,
-   padded to whole slots */
+/* X(name, number); a record of a kind from RECORD_FIRST_PAYLOAD on has `aux` bytes of payload,
+   padded to whole slots. Numbers are part of the file format: never reuse or change one. */
 #define RECORD_KINDS(X)  \
     X(SPAWN, 1)          \
     X(KNOWN, 2)          \
@@ -56,7 +56,8 @@
 #define RECORD_KIND_ENUM(name, number) KIND_##name = number,
 enum kind { RECORD_KINDS(RECORD_KIND_ENUM) };
 
-/* What the innermost coroutine of a location waits for; LEAF_SPAWN and LEAF_NAME are not waits. */
+/* The kind of object that a location's innermost coroutine awaits; LEAF_SPAWN and LEAF_NAME are not
+   waits. */
 #define LOCATION_LEAVES(X) \
     X(NONE, 0)          \
     X(FUTURE, 1)        \
@@ -88,7 +89,7 @@ enum policy { RECORD_POLICIES(RECORD_POLICY_ENUM) };
 #define RECORD_SIZE_ENUM(name, number) name = number,
 enum { RECORD_SIZES(RECORD_SIZE_ENUM) };
 
-/* The same as tables, from which the compiled modules make what Python sees. */
+/* The same numbers as tables, from which the compiled modules build dictionaries for Python. */
 typedef struct {
     const char *name;
     int number;

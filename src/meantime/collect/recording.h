@@ -1,10 +1,12 @@
-/* The recording as a whole: its beginning and end, and what becomes of it in a forked process. */
+/* The recording as a whole: its beginning, its end, and its state in a forked process. */
 
 #ifndef MEANTIME_RECORDING_H
 #define MEANTIME_RECORDING_H
 
 #include "ring.h"
 
+/* Acquires the mutexes in their usual order, so that the child gets consistent data. dump_mutex is
+   left out: fork would have to wait until another thread's dump is on disk. */
 static void before_fork(void) {
     pthread_mutex_lock(&rec_mutex);
     pthread_mutex_lock(&facts_mutex);
@@ -19,18 +21,19 @@ static void after_fork_in_parent(void) {
 }
 
 static void after_fork_in_child(void) {
+    /* the thread that held dump_mutex may not exist here, so it cannot be unlocked, only remade */
     pthread_mutex_init(&rec_mutex, NULL);
     pthread_mutex_init(&facts_mutex, NULL);
     pthread_mutex_init(&ring_mutex, NULL);
     pthread_mutex_init(&dump_mutex, NULL);
     last_dump_ns = 0;
     if (!recording_on && !rec.facts.inode) return;
-    epoch++;
+    epoch++; /* by exactly 1, from which `announce` in proxy.h recognises a fork */
     my_stream = NULL;
     current_task = 0;
     pthread_cond_init(&helper_wake, NULL);
     size_t size = TAIL_HEADER_BYTES + (size_t)rec.chunks * CHUNK_BYTES;
-    /* the parent goes on writing to these: the child must not */
+    /* the mappings are shared with the parent, which continues to write to them */
     for (stream *s = rec.streams, *next; s; s = next) {
         next = s->next;
         munmap(s->tail, size);
@@ -43,12 +46,13 @@ static void after_fork_in_child(void) {
     rec.oldest = rec.newest = NULL;
     rec.helper_running = 0;
     rec.lost_without_stream = rec.slots = 0;
+    /* acquire_stream creates the child's own files at its first event: most children only exec */
     close_file(&rec.facts);
     rec.parent_pid = rec.pid;
     rec.parent_incarnation = rec.incarnation;
 }
 
-/* Stops the helper; the mutex is not held. */
+/* Stops the helper. Called without rec_mutex, which the helper needs to end. */
 static void stop_helper(void) {
     if (!rec.helper_running) return;
     pthread_mutex_lock(&rec_mutex);
@@ -80,6 +84,7 @@ static int start_recording(const char *directory, int policy, uint32_t chunks, u
         errno = ENAMETOOLONG;
         return -1;
     }
+    /* Not at the end of the previous recording: a hook that was still running could count in it. */
     if (rec.shared) munmap(rec.shared, 4096);
     forget_ended_streams();
     memset(&rec, 0, sizeof rec);
@@ -90,7 +95,7 @@ static int start_recording(const char *directory, int policy, uint32_t chunks, u
     rec.chunks = chunks;
     rec.max_bytes = max_bytes;
     rec.ring_ns = ring_ns;
-    rec.segment_bytes = max_bytes / 8;
+    rec.segment_bytes = max_bytes / 8; /* rotation deletes a whole segment at a time */
     if (rec.segment_bytes > 64u << 20) rec.segment_bytes = 64u << 20;
     int fd = open_named("usage", O_CREAT | O_RDWR);
     if (fd < 0) return -1;
@@ -106,6 +111,7 @@ static int start_recording(const char *directory, int policy, uint32_t chunks, u
     }
     close(fd);
     rec.base_ns = (int64_t)clock_ns(CLOCK_MONOTONIC);
+    /* times are shifted left by 8 bits in a record */
     rec.deadline_ns = duration_ns ? (int64_t)duration_ns : INT64_MAX >> 8;
     epoch++;
     if (open_process() < 0) return -1;
@@ -113,7 +119,8 @@ static int start_recording(const char *directory, int policy, uint32_t chunks, u
     return 0;
 }
 
-/* Ends the recording: what the tails hold goes into segment files, and the tails go if it could. */
+/* Ends the recording: writes the tails' records into segment files, and deletes each tail whose
+   records could be written. */
 static void stop_recording(void) {
     char name[MAX_FILE_NAME];
     size_t size = TAIL_HEADER_BYTES + (size_t)rec.chunks * CHUNK_BYTES;
@@ -122,7 +129,7 @@ static void stop_recording(void) {
     stop_helper();
     stop_dumper();
     epoch++;
-    pthread_mutex_lock(&dump_mutex); /* a loop without the GIL may be writing its ring out */
+    pthread_mutex_lock(&dump_mutex); /* a loop without the GIL may be dumping its ring */
     pthread_mutex_lock(&rec_mutex);
     for (stream *s = rec.streams, *next; s; s = next) {
         int written = 1;
@@ -132,7 +139,7 @@ static void stop_recording(void) {
             report_lost(s);
             seq = s->tail->seq;
             s->chunk_slots[seq % rec.chunks] = chunk_used(s);
-            pthread_mutex_unlock(&rec_mutex);
+            pthread_mutex_unlock(&rec_mutex); /* write_slots acquires it */
             for (uint64_t q = s->tail->flushed; q <= seq && written; q++)
                 if (s->chunk_slots[q % rec.chunks])
                     written = write_slots(s, s->chunk[q % rec.chunks],
@@ -152,7 +159,8 @@ static void stop_recording(void) {
             tail_name(name, s->number);
             unlink_named(name);
         }
-        /* a hook of another thread may still be inside put_at: its write must land somewhere */
+        /* A hook of another thread may still be inside put_at: private memory at the same address
+           receives its write. It is unmapped when the next recording starts. */
         mmap(s->tail, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
              0);
         s->tail->chunks = rec.chunks;

@@ -1,6 +1,6 @@
-/* Rings, written out: a thread's newest records go from its tail into its segment file.
+/* Dumps of rings: a thread's newest records are copied from its tail into its segment file.
 
-   The thread whose ring it is goes on meanwhile, and another may be the one that writes. */
+   The owner of the ring continues to write records meanwhile, and any thread may dump it. */
 
 #ifndef MEANTIME_RING_H
 #define MEANTIME_RING_H
@@ -12,7 +12,7 @@
 enum dump_reason { DUMP_ASKED = 0, DUMP_SIGNAL = 1, DUMP_ERROR = 2, DUMP_BLOCKED = 3 };
 
 static pthread_mutex_t dump_mutex = PTHREAD_MUTEX_INITIALIZER; /* one dump at a time */
-THREAD_LOCAL uint64_t last_dump_ns = 0; /* CLOCK_MONOTONIC of this thread's, in whatever recording */
+THREAD_LOCAL uint64_t last_dump_ns = 0; /* CLOCK_MONOTONIC; across recordings */
 
 static struct {
     int running, signal;
@@ -27,13 +27,15 @@ typedef struct {
     uint64_t first_ns, last_ns;
 } chunk_content;
 
+/* Must exclude exactly the kinds that count as a stream's overhead: those of put_own, and those of
+   put_payload with `own`. */
 static int is_event(uint8_t kind) {
     return kind != KIND_THREAD_END && kind != KIND_FLUSH && kind != KIND_CLOCK &&
            kind != KIND_THREAD && kind != KIND_CALLED && kind != KIND_LOST &&
            kind != KIND_LOOP_KNOWN;
 }
 
-/* Says what is in a copy of a chunk from slot `begin` on. */
+/* Describes the records in a copy of a chunk from slot `begin` on. */
 static chunk_content content_of(const slot *chunk, uint32_t begin) {
     chunk_content c = {begin, 0, 0, 0};
     while (c.slots < CHUNK_SLOTS && chunk[c.slots].w0) {
@@ -47,8 +49,9 @@ static chunk_content content_of(const slot *chunk, uint32_t begin) {
     return c;
 }
 
-/* Takes what is new of chunk `q`, and from then on it counts as written out. Returns the slot where
-   that begins, or -1 if the chunk has been passed over meanwhile. */
+/* Copies chunk `q` and marks it as dumped. Returns the first slot that was not dumped before, or -1
+   if the chunk has been overwritten meanwhile. The owner needs ring_mutex to reuse a chunk, so the
+   copy has records of one chunk only; those that it appends meanwhile may be in it or not. */
 static int64_t take_chunk(stream *s, uint64_t q, slot *copy, chunk_content *content) {
     tail_header *t = s->tail;
     int64_t begin = -1;
@@ -65,7 +68,7 @@ static int64_t take_chunk(stream *s, uint64_t q, slot *copy, chunk_content *cont
     return begin;
 }
 
-/* Says in the segment file what the ring passed over since it was last written out. */
+/* Records in the segment file how many events the ring overwrote since the last dump. */
 static void write_gap(stream *s, uint64_t until_ns) {
     tail_header *t = s->tail;
     uint64_t passed = __atomic_load_n(&t->overwritten, __ATOMIC_RELAXED);
@@ -82,13 +85,14 @@ static void write_gap(stream *s, uint64_t until_ns) {
     t->dumped_ns = until_ns;
 }
 
-/* Passes over what is older than the ring is to keep, and returns the first chunk to write. */
+/* Returns the first chunk to dump; counts chunks that are older than ring_ns as overwritten. */
 static uint64_t first_to_dump(stream *s) {
     tail_header *t = s->tail;
     uint64_t now = now_ns(), oldest_ns = rec.ring_ns && rec.ring_ns < now ? now - rec.ring_ns : 0;
     pthread_mutex_lock(&ring_mutex);
     uint64_t first = t->seq + 1 >= rec.chunks ? t->seq + 1 - rec.chunks : 0;
     if (first < t->dumped_seq) first = t->dumped_seq;
+    /* a chunk is too old only if the next one also begins before the limit */
     while (first < t->seq && s->chunk[(first + 1) % rec.chunks]->w0 >> 8 <= oldest_ns) {
         uint64_t events = s->chunk_events[first % rec.chunks];
         if (first == t->dumped_seq) events -= s->dumped_events;
@@ -100,10 +104,10 @@ static uint64_t first_to_dump(stream *s) {
     return first;
 }
 
-/* Writes what the ring of a stream holds and has not been written before; what cannot be written is
-   passed over, and the result is -1. */
+/* Dumps the records of a stream's ring that are not in its segment file yet. Returns -1 if some
+   could not be written; these count as overwritten. */
 static int dump_stream(stream *s) {
-    static slot copy[CHUNK_SLOTS];
+    static slot copy[CHUNK_SLOTS]; /* too large for a program's stack; dump_mutex protects it */
     chunk_content content;
     int result = 0;
     uint64_t first = first_to_dump(s), last = __atomic_load_n(&s->tail->seq, __ATOMIC_ACQUIRE);
@@ -127,7 +131,8 @@ static int dump_stream(stream *s) {
 static void dump_all(void) {
     inside_stream++;
     pthread_mutex_lock(&dump_mutex);
-    /* streams are only ever added, at the front */
+    /* Streams are only added, at the front, so the list can be followed without the mutex, which
+       write_slots needs for rotation. */
     pthread_mutex_lock(&rec_mutex);
     stream *first = rec.streams;
     pthread_mutex_unlock(&rec_mutex);
@@ -136,7 +141,7 @@ static void dump_all(void) {
     inside_stream--;
 }
 
-/* Writes all rings out, from a thread of the program; how long that took is recorded. */
+/* Dumps all rings, from a thread of the program, and records for how long that stalled it. */
 static void dump_rings(enum dump_reason reason) {
     if (rec.policy != POLICY_RING) return;
     put(KIND_DUMP, current_task, reason);
@@ -149,7 +154,7 @@ static void dump_rings(enum dump_reason reason) {
     if (s->cursor == s->limit) turn(s);
 }
 
-/* -- a loop's states: kept, too, to be said again where what was said may be gone -- */
+/* -- a loop's states: also kept in variables, for report_thread to repeat them -- */
 
 static void begin_loop_run(uint32_t location) {
     loop_location = location;
@@ -174,16 +179,17 @@ static inline void unpark(uint32_t ready) {
 
 /* -- a loop that is blocked -- */
 
-static uint64_t blocked_limit_ns = 0; /* of a ring: a longer time without a poll is worth a dump */
+static uint64_t blocked_limit_ns = 0; /* a longer time without a poll dumps the rings; 0: never */
 THREAD_LOCAL uint64_t polled_ns = 0; /* when this thread's loop last looked for events, or began */
 
 static void check_blocked(uint64_t begin_ns) {
-    /* what has been written out since is not written again */
+    /* a dump that happened during this step has written it already */
     if (last_dump_ns < begin_ns && clock_ns(CLOCK_MONOTONIC) - begin_ns >= blocked_limit_ns)
         dump_rings(DUMP_BLOCKED);
 }
 
-/* Around each time that a loop looks for events, whether it waits for them or not. */
+/* These two enclose each poll of a loop, whether it waits or not. A `polled_ns` from before this
+   recording does not measure a blocked loop. */
 static inline void before_poll(void) {
     if (unlikely(blocked_limit_ns) && polled_ns >= (uint64_t)rec.base_ns) check_blocked(polled_ns);
 }
@@ -192,8 +198,10 @@ static inline void after_poll(void) {
     if (unlikely(blocked_limit_ns)) polled_ns = clock_ns(CLOCK_MONOTONIC);
 }
 
-/* -- a signal on which rings are written out even if no thread of the program can run -- */
+/* -- a signal that dumps rings even if the program is stuck in compiled code with the GIL -- */
 
+/* Dumping acquires mutexes and allocates, which a signal handler must not do: it only wakes a
+   thread by sem_post, which is async-signal-safe. */
 static void on_dump_signal(int number) {
     int error = errno;
     (void)number;
@@ -216,13 +224,14 @@ static int start_dumper_thread(void) {
     dumper.stop = 0;
     sem_init(&dumper.wanted, 0, 0);
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* the program's signals are not for this thread */
+    /* a thread inherits the mask: the program's handlers must never run on the dumper */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
     dumper.running = pthread_create(&dumper.thread, NULL, dump_when_wanted, NULL) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return dumper.running ? 0 : -1;
 }
 
-/* From here on the signal writes the rings out; not if the program does something with it. */
+/* Makes the signal dump the rings, unless the program handles or ignores it already. */
 static int dump_on_signal(int number) {
     struct sigaction ours = {.sa_handler = on_dump_signal, .sa_flags = SA_RESTART};
     if (sigaction(number, NULL, &dumper.before) < 0) return -1;

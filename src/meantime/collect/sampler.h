@@ -1,9 +1,10 @@
-/* The sampler: a thread that looks at every Python thread's frames, and never takes the GIL.
+/* The sampler: a thread that reads every Python thread's frames without the GIL.
 
-   It reads the interpreter's memory as another process would, by asking the kernel, so what has
-   been freed or changed meanwhile gives an error or a wrong value, and never a fault. What it read
-   is checked before it is believed. Where the fields lie is known from the headers of the minor
-   version that this was built for, and proven on the calling thread before the sampler starts. */
+   It reads the interpreter's memory as another process would, through a system call, so memory that
+   was freed or changed meanwhile causes an error or a wrong value, but never a fault. Everything it
+   reads is checked before it is used. The offsets of fields come from the headers of the minor
+   version that this was built for, and are checked on the calling thread before the sampler
+   starts. */
 
 #ifndef MEANTIME_SAMPLER_H
 #define MEANTIME_SAMPLER_H
@@ -31,15 +32,15 @@
 
 enum {
     MAX_DEPTH = 512,
-    MAX_STACKS = 1 << 18, /* rows kept at a time: what bounds the sampler's memory */
+    MAX_STACKS = 1 << 18, /* interned rows in memory, which bounds the sampler's size */
     MAX_NAME = 1000,
-    PAGE = 4096,
+    PAGE = 4096, /* the unit of the cache below, whatever the size of the system's pages */
     PAGES = 32,
     ATTEMPTS = 3,
-    BATCH = 256,
+    BATCH = 256, /* twice as many strings are read at once, and the kernel accepts 1024 ranges */
     STAT_PROCESSOR = 39, /* the field of /proc/PID/stat */
     NO_STACK = 0,
-    TORN_STACK = 0xFFFFFFFF,
+    TORN_STACK = 0xFFFFFFFF, /* could not be read consistently */
 };
 
 typedef struct {
@@ -58,10 +59,10 @@ typedef struct {
 typedef struct {
     uint32_t tid, stack, task, seen;
     uint64_t cpu_ns;
-    stream *of; /* the thread's stream, if it has one: which has its current task */
+    stream *of; /* the thread's stream, if it has one, which refers to its current task */
     int sampled;
     uint32_t named; /* the stream's generation in which its name was recorded */
-    uint32_t names_searched; /* how many names had been noted when its own was not among them */
+    uint32_t names_searched; /* the number of noted names when its own was last not found */
     thread_name name;
 } sampled_thread;
 
@@ -74,7 +75,7 @@ static struct {
     PyInterpreterState *interpreter;
     pid_t pid;
     own_file memory; /* /proc/self/mem, where process_vm_readv is refused */
-    uint32_t stale_tid; /* what a forked process's one thread was called before */
+    uint32_t stale_tid; /* the forked thread's id in the parent, which its state may still have */
     known_frame *frames;
     size_t frame_capacity, frame_count;
     known_stack *stacks;
@@ -82,7 +83,7 @@ static struct {
     uint32_t next_frame, next_stack, deeper_frame;
     sampled_thread *threads;
     size_t thread_capacity, thread_count;
-    uint32_t tick; /* 1 is the one before the first: it only looks at the clocks */
+    uint32_t tick; /* tick 1 only reads the CPU clocks, to which the first samples relate */
     struct {
         uintptr_t address;
         char bytes[PAGE];
@@ -97,7 +98,7 @@ static struct {
 /* how much of a code object is read: up to its names */
 #define CODE_BYTES (offsetof(PyCodeObject, co_qualname) + sizeof(PyObject *))
 
-/* -- reading memory that may not be there -- */
+/* -- reading memory that may be unmapped -- */
 
 static int read_by_file(struct iovec *to, const struct iovec *from, int count) {
     for (int i = 0; i < count; i++)
@@ -111,6 +112,7 @@ static int read_many(struct iovec *to, struct iovec *from, int count) {
     size_t size = 0;
     if (sampler.memory.fd >= 0) return read_by_file(to, from, count);
     for (int i = 0; i < count; i++) size += to[i].iov_len;
+    /* the kernel stops at the first unmapped range and returns a smaller size */
     return process_vm_readv(sampler.pid, to, (size_t)count, from, (size_t)count, 0) ==
                    (ssize_t)size
                ? 0
@@ -129,6 +131,7 @@ static int open_memory_file(void) {
     return read_memory(&copy, &probe, 1);
 }
 
+/* A container's seccomp filter may refuse process_vm_readv, even for the own process. */
 static int open_memory(void) {
     char probe = 1, copy = 0;
     sampler.pid = getpid();
@@ -136,13 +139,14 @@ static int open_memory(void) {
     return read_memory(&copy, &probe, 1) == 0 ? 0 : open_memory_file();
 }
 
-/* The program may have closed the descriptor, and have another file under its number. */
+/* The program may have closed the descriptor and reused its number. */
 static int reach_memory(void) {
     if (!sampler.memory.inode || is_ours(&sampler.memory)) return 0;
     return open_memory_file();
 }
 
-/* Frames lie close together: a page is read once for all that are on it. */
+/* Most frames are adjacent in the interpreter's data stack: one system call reads a page of them.
+   The cache is emptied for each stack, since the thread runs meanwhile. */
 static const char *page_of(uintptr_t address) {
     uintptr_t first = address & ~(uintptr_t)(PAGE - 1);
     for (int i = sampler.pages - 1; i >= 0; i--)
@@ -168,7 +172,7 @@ static int peek(void *to, const void *from, size_t size) {
     return 0;
 }
 
-/* -- what a frame is called -- */
+/* -- the names of frames -- */
 
 static size_t put_utf8(char *to, uint32_t c) {
     if (c < 0x80) {
@@ -180,7 +184,7 @@ static size_t put_utf8(char *to, uint32_t c) {
         to[1] = (char)(0x80 | (c & 63));
         return 2;
     }
-    if (c >= 0xD800 && c < 0xE000) {
+    if (c >= 0xD800 && c < 0xE000) { /* a lone surrogate, as in undecodable file names */
         to[0] = '?';
         return 1;
     }
@@ -197,7 +201,8 @@ static size_t put_utf8(char *to, uint32_t c) {
     return 4;
 }
 
-/* Writes the string at `text`, whose head has been read, as UTF-8; -1 if it cannot be read. */
+/* Writes the string at `text`, whose head has been read, as UTF-8; -1 if it cannot be read. The
+   layout is that of a compact string, which names in code objects always are. */
 static ssize_t read_text(char *to, const char *text, const PyASCIIObject *head) {
     static union {
         uint8_t one[MAX_NAME];
@@ -244,6 +249,7 @@ static int same_code(const known_frame *known, const PyCodeObject *head,
 }
 
 static known_frame *find_frame(const PyCodeObject *code) {
+    /* objects are aligned to 16 bytes, so the lowest bits carry no information */
     size_t mask = sampler.frame_capacity - 1, i = ((uintptr_t)code >> 4) * 0x9E3779B97F4A7C15u >> 20;
     while (sampler.frames[i & mask].address && sampler.frames[i & mask].address != code) i++;
     return &sampler.frames[i & mask];
@@ -262,8 +268,9 @@ static int grow_frames(void) {
     return 0;
 }
 
-/* Returns the number of what this code object is now; 0 if it is unknown. An address can come
-   back as another code object's, so what is known of it counts only while its names are the same. */
+/* Returns the number of this code object; 0 if it cannot be read. The address of a freed code
+   object can be reused, so an entry is valid only while names and line are the same: to own a
+   reference, the sampler would need the GIL. */
 static uint32_t frame_id(const PyCodeObject *code, const PyCodeObject *head,
                          const PyASCIIObject *file, const PyASCIIObject *name) {
     char file_text[MAX_NAME + 4], name_text[MAX_NAME + 4];
@@ -284,7 +291,7 @@ static uint32_t frame_id(const PyCodeObject *code, const PyCodeObject *head,
     return known->id;
 }
 
-/* Reads the names of `count` code objects that have not been looked at in this tick. */
+/* Reads the names of `count` code objects that have not been compared in this tick. */
 static int name_batch(const int *index, int count) {
     struct iovec to[2 * BATCH], from[2 * BATCH];
     for (int i = 0; i < count; i++) {
@@ -294,6 +301,7 @@ static int name_batch(const int *index, int count) {
     if (read_many(to, from, count) < 0) return -1;
     for (int i = 0; i < count; i++) {
         const PyCodeObject *head = &sampler.code_head[i];
+        /* in 3.13, a frame's f_executable can be another object than code */
         if (Py_TYPE(head) != &PyCode_Type || !head->co_filename || !head->co_qualname) return -1;
         to[2 * i] = (struct iovec){&sampler.text_head[2 * i], sizeof(PyASCIIObject)};
         from[2 * i] = (struct iovec){head->co_filename, sizeof(PyASCIIObject)};
@@ -311,9 +319,10 @@ static int name_batch(const int *index, int count) {
     return 0;
 }
 
-/* Finds the frames of the first `depth` code objects; -1 if one of them is none. */
+/* Finds the frames of the first `depth` code objects; -1 if one of them is not a code object. */
 static int name_frames(int depth) {
     int index[BATCH], count = 0;
+    /* room for all, so that the table is never more than half full and a search always ends */
     while ((sampler.frame_count + (size_t)depth) * 2 >= sampler.frame_capacity)
         if (grow_frames() < 0) return -1;
     for (int i = 0; i < depth; i++) {
@@ -347,7 +356,7 @@ static int grow_stacks(void) {
     known_stack *old = sampler.stacks;
     size_t capacity = sampler.stack_capacity;
     if (sampler.stack_count >= MAX_STACKS) {
-        /* begin again: the numbers go on, so what was defined keeps its meaning */
+        /* Start with an empty table. The numbering continues, so recorded numbers stay valid. */
         memset(sampler.stacks, 0, capacity * sizeof *sampler.stacks);
         sampler.stack_count = 0;
         return 0;
@@ -373,10 +382,10 @@ static uint32_t push(uint32_t parent, uint32_t frame) {
     return known->id;
 }
 
-/* Returns the number of the stack of the first `depth` frames, the first one on top. */
+/* Returns the number of the stack of the first `depth` frames, of which the first is innermost. */
 static uint32_t stack_id(int depth, int deeper) {
     uint32_t stack = NO_STACK;
-    /* room for all of it, so that no row goes while its children are made */
+    /* room for all of them, so that the table is not emptied between a row and its children */
     while ((sampler.stack_count + (size_t)depth + 1) * 2 >= sampler.stack_capacity)
         if (grow_stacks() < 0) return TORN_STACK;
     if (deeper) {
@@ -394,6 +403,7 @@ static int walk(const PyThreadState *state, int *deeper) {
     int depth = 0;
     *deeper = 0;
     sampler.pages = 0;
+    /* up to 3.12 the current frame is reached through a structure on the thread's C stack */
 #if PY_VERSION_HEX >= 0x030D0000
     at = state->current_frame;
 #else
@@ -401,7 +411,8 @@ static int walk(const PyThreadState *state, int *deeper) {
     if (!state->cframe || read_memory(&base, state->cframe, sizeof base) < 0) return -1;
     at = base.current_frame;
 #endif
-    /* shims do not count for the depth, so they are bounded, too */
+    /* Shim frames (3.12 and later, one per call from C) do not count for the depth. The bound on
+       steps also ends a cycle in torn data. */
     for (int steps = 0; at; steps++) {
         if (depth == MAX_DEPTH || steps == 2 * MAX_DEPTH) {
             *deeper = 1;
@@ -424,8 +435,8 @@ static int walk(const PyThreadState *state, int *deeper) {
     return depth;
 }
 
-/* Returns the stack of a thread. Its thread state is read again for each attempt, since a thread
-   that runs is somewhere else by then. */
+/* Returns the stack of a thread. Its thread state is read again for each attempt, since the thread
+   may run and change it meanwhile. */
 static uint32_t read_stack(const PyThreadState *address, PyThreadState *state) {
     for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
         int deeper, depth;
@@ -443,7 +454,7 @@ static sampled_thread *find_thread(uint32_t tid) {
     return &sampler.threads[i & mask];
 }
 
-/* Makes room, and forgets the threads that were not there at the last tick. */
+/* Makes room, and removes the threads that were not seen at the last tick. */
 static int tidy_threads(void) {
     sampled_thread *old = sampler.threads;
     size_t capacity = sampler.thread_capacity, alive = 0;
@@ -484,6 +495,7 @@ static uint32_t task_of_thread(sampled_thread *t) {
     uint32_t task = 0;
     if (!t->of) return 0;
     pthread_mutex_lock(&rec_mutex);
+    /* a stream is reused once its thread ended, and clears `task` under this mutex before that */
     if (t->of->tid == t->tid && t->of->task) task = *(volatile uint32_t *)t->of->task;
     else t->of = NULL;
     pthread_mutex_unlock(&rec_mutex);
@@ -492,7 +504,8 @@ static uint32_t task_of_thread(sampled_thread *t) {
 
 static int cpu_clock(uint32_t tid, uint64_t *cpu_ns) {
     struct timespec t;
-    /* the kernel's name for the clock of a thread: pthread_getcpuclockid wants a pthread_t */
+    /* The kernel's encoding of a thread's CPU clock: ~tid << 3 | CPUCLOCK_PERTHREAD_MASK (4) |
+       CPUCLOCK_SCHED (2). pthread_getcpuclockid needs a pthread_t, which is not known here. */
     clockid_t clock = (clockid_t)(~tid << 3 | 6);
     if (clock_gettime(clock, &t) < 0) return -1;
     *cpu_ns = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
@@ -503,12 +516,13 @@ static uint32_t at_most_32_bits(uint64_t value) {
     return value < UINT32_MAX ? (uint32_t)value : UINT32_MAX;
 }
 
-/* Says what a thread is called, again when what was said before may be taken away. */
+/* Records a thread's name, again for each generation of the sampler's own stream, since earlier
+   records may have been deleted. */
 static void put_thread_name(sampled_thread *t) {
     stream *s = stream_of_thread();
     if (!s || t->named == s->generation) return;
     if (!t->name.length) {
-        /* a thread can be met before it has noted its name: look again when there are new ones */
+        /* a thread can be sampled before it has noted its name: search again after new names */
         uint32_t noted = count_noted_names();
         if (t->names_searched == noted) return;
         t->names_searched = noted;
@@ -520,8 +534,8 @@ static void put_thread_name(sampled_thread *t) {
     if (s->cursor == s->limit) turn(s);
 }
 
-/* Says whether a thread would be on the processor that this one is on: it is running, as the
-   kernel calls what waits for a processor, too, and has been on this one last. */
+/* Returns whether a thread would run on the CPU that the sampler occupies: its state is R, which
+   includes threads that wait for a CPU, and it last ran on this one. */
 static int is_displaced(uint32_t tid) {
     char path[64], text[512];
     snprintf(path, sizeof path, "/proc/self/task/%u/stat", tid);
@@ -530,15 +544,15 @@ static int is_displaced(uint32_t tid) {
     ssize_t got = read(fd, text, sizeof text - 1);
     close(fd);
     text[got < 0 ? 0 : got] = 0;
-    const char *at = strrchr(text, ')'); /* a name may hold anything */
+    const char *at = strrchr(text, ')'); /* the name before it may contain any character */
     if (!at || at[1] != ' ' || at[2] != 'R') return 0;
     for (int field = 2; at && field < STAT_PROCESSOR; field++) at = strchr(at + 1, ' ');
     return at && atoi(at + 1) == sched_getcpu();
 }
 
-/* Says whether a thread is on a processor: its clock goes on while it is looked at. One that ran
-   most of the time would be, too, if this thread had not taken its processor; of others it is more
-   likely that they have just been woken, perhaps by the same tick of a timer. */
+/* Returns whether a thread is on a CPU: its clock advances between two reads. A thread that ran
+   most of the time would also be, if the sampler had not displaced it; others have more likely just
+   been woken, perhaps by the same timer interrupt. */
 static int is_running(const sampled_thread *t, uint64_t ran_ns, uint64_t since_ns) {
     uint64_t later_ns;
     if (!ran_ns || cpu_clock(t->tid, &later_ns) < 0) return 0;
@@ -548,6 +562,7 @@ static int is_running(const sampled_thread *t, uint64_t ran_ns, uint64_t since_n
 static void put_sample(uint32_t tid, uint32_t stack, uint32_t task, uint64_t cpu_ns,
                        int running) {
     put(KIND_SAMPLE, tid, stack);
+    /* a record has 32 bits for the time, about 4.3 s: a longer one needs several */
     do {
         uint32_t part = at_most_32_bits(cpu_ns);
         put(running ? KIND_ON_CPU : KIND_NOT_ON_CPU, task, part);
@@ -559,11 +574,11 @@ static void sample_thread(const PyThreadState *address, PyThreadState *state, ui
     uint32_t tid = (uint32_t)state->native_thread_id;
     uint64_t cpu_ns, ran_ns;
     if (tid && tid == sampler.stale_tid) tid = (uint32_t)sampler.pid;
-    /* one that is being made has no number yet, one that is gone no clock any more */
+    /* a thread that is starting has no id yet, and one that has ended no clock */
     if (!tid || cpu_clock(tid, &cpu_ns) < 0) return;
     sampled_thread *t = thread_of(tid);
-    if (!t || (t->sampled && t->seen == sampler.tick)) return; /* at an earlier attempt */
-    /* the number of a thread that ended may come round as another's */
+    if (!t || (t->sampled && t->seen == sampler.tick)) return; /* sampled in an earlier attempt */
+    /* the id of a thread that ended may be reused */
     if (t->seen + 1 != sampler.tick || cpu_ns < t->cpu_ns) {
         t->sampled = 0;
         t->named = 0;
@@ -572,7 +587,7 @@ static void sample_thread(const PyThreadState *address, PyThreadState *state, ui
     }
     if (t->sampled) ran_ns = cpu_ns - t->cpu_ns;
     else ran_ns = cpu_ns < since_ns ? cpu_ns : since_ns;
-    /* one that has not run since is where it was */
+    /* a thread that has not run since the last tick still has the same stack */
     int moved = !t->sampled || ran_ns || t->stack == TORN_STACK;
     t->cpu_ns = cpu_ns;
     t->sampled = 1;
@@ -598,6 +613,7 @@ static void sample_threads(uint64_t since_ns) {
         const PyThreadState *at, *before = NULL;
         int whole = read_memory(&at, &sampler.interpreter->threads.head, sizeof at) == 0;
         while (whole && at) {
+            /* links in both directions agree unless the list changed between two reads */
             whole = read_memory(&state, at, sizeof state) == 0 && state.prev == before &&
                     state.interp == sampler.interpreter;
             if (!whole) break;
@@ -607,12 +623,13 @@ static void sample_threads(uint64_t since_ns) {
         }
         if (whole) return;
     }
-    /* threads came and went faster than the list could be read to its end */
+    /* the list changed during each attempt, or memory could not be read */
     if (sampler.tick > 1) put_sample(0, TORN_STACK, 0, 0, 0);
 }
 
 /* -- the thread itself -- */
 
+/* Waits until an absolute time, so that ticks do not drift by the duration of the work. */
 static void wait_until(uint64_t time_ns) {
     time_ns += (uint64_t)rec.base_ns;
     struct timespec until = {(time_t)(time_ns / 1000000000u), (long)(time_ns % 1000000000u)};
@@ -661,7 +678,8 @@ static void forget_samples(void) {
     sampler.tick = 0;
 }
 
-/* Proves on the calling thread, which holds the GIL, that its frames are where they should be. */
+/* Checks on the calling thread, which has the GIL, that a sample would find its frame: a patched or
+   differently configured interpreter may have another layout than the headers. */
 static int prove_layout(void) {
     PyThreadState *own = PyThreadState_Get(), state;
     PyFrameObject *frame = PyEval_GetFrame();
@@ -669,6 +687,7 @@ static int prove_layout(void) {
     const PyThreadState *at;
     if (open_memory() < 0 || !frame) return -1;
     if (read_memory(&at, &sampler.interpreter->threads.head, sizeof at) < 0) return -1;
+    /* bounded, since an unexpected layout may make this a cycle */
     for (int i = 0; at && !found && i < 1 << 16; i++) {
         if (read_memory(&state, at, sizeof state) < 0) return -1;
         found = at == own;
@@ -698,13 +717,14 @@ static int start_sampler(uint64_t period_ns) {
     uint64_t payload[1] = {period_ns};
     write_fact(KIND_SAMPLER, 0, payload, sizeof payload);
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* the program's signals are not for this thread */
+    /* a thread inherits the mask: the program's handlers must never run on the sampler */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
     sampler.running = pthread_create(&sampler.thread, NULL, sample_always, NULL) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return sampler.running ? 0 : -1;
 }
 
-/* Ends the thread; it may be in the middle of a tick, for which it does not need the GIL. */
+/* Ends the thread. It never waits for the GIL, so the caller may join it while holding the GIL. */
 static void stop_sampler(void) {
     if (!sampler.running) return;
     pthread_mutex_lock(&sampler.mutex);
@@ -717,8 +737,8 @@ static void stop_sampler(void) {
     close_file(&sampler.memory);
 }
 
-/* In a forked process the thread is gone, in the middle of whatever it did: its tables are left
-   as they are, and new ones made. */
+/* A forked process has no sampler thread. The fork may have interrupted a change of its tables, so
+   these are abandoned rather than freed. */
 static int restart_sampler(void) {
     if (!sampler.running || !recording_on) return 0;
     sampler.running = 0;

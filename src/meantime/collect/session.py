@@ -11,7 +11,8 @@ from meantime.collect import _recorder
 from meantime.collect.hooks import Hooks
 from meantime.errors import MeantimeError, OutputError, UsageError
 
-# what a recorded program imports for this is in its sys.modules, so it is little: no typing, say
+# Whatever this module imports appears in the recorded program's sys.modules and delays its start,
+# so it imports little: typing, pathlib and json, for example, are avoided.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Options", "record", "recording_path", "start", "stop"]
 
 _POLICIES = {name.lower(): number for name, number in _recorder.POLICIES.items()}
+# `block` needs one chunk to fill while the other is flushed; with `drop`, 15 absorb a slow disk
 _CHUNKS = {"block": 2, "drop": 16}
 _CHUNK_BYTES, _MAX_CHUNKS = _recorder.SIZES["CHUNK_BYTES"], _recorder.SIZES["MAX_CHUNKS"]
 _MIN_SIZE_BYTES = 1_000_000
@@ -32,22 +34,21 @@ _NS_PER_S = 10**9
 
 
 class Options:
-    """What a recording records, and what it does when it cannot.
+    """The options of a recording.
 
     Args:
-        trace: What is recorded: `tasks`, `workers` (event loops and pool threads), `both`, `none`.
-        policy: What happens when records come faster than the disk takes them: `block` writes
-            before the program goes on, `drop` counts what it leaves out, `ring` keeps the newest
-            in memory and writes it when asked to.
-        max_bytes: How large the recording may grow before its oldest parts go; 0 is unlimited.
-        ring_bytes: How much a `ring` holds for each thread.
-        ring_ns: How much of that is written out when the time comes; 0 is all.
-        duration_ns: How long to record; 0 is until the end.
-        blocked_ns: How long a task may keep its loop from running before a `ring` is written out;
-            0 is forever.
+        trace: `tasks`, `workers` (event loops and pool threads), `both` or `none`.
+        policy: What happens when records are made faster than the disk accepts them: `block`
+            writes before the program continues, `drop` counts the records it omits, `ring` keeps
+            the newest in memory and writes them on request.
+        max_bytes: The size from which the oldest parts are deleted; 0 is unlimited.
+        ring_bytes: The size of a `ring`, per thread.
+        ring_ns: The newest part of a `ring` that a dump writes; 0 is all.
+        duration_ns: How long to record; 0 is until the program ends.
+        blocked_ns: How long a task may block its loop before a `ring` is dumped; 0 is forever.
         threads: Whether to record when threads wait for the GIL and for locks, which replaces the
             interpreter's entries for the platform's wait functions.
-        samples: How many times a second to take a sample of what each thread is doing; 0 is never.
+        samples: Samples of each thread's stack per second; 0 is none.
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class Options:
 
     @classmethod
     def parsed(cls, texts: Mapping[str, str]) -> Options:
-        """Return the options whose values are given as text, among whatever else."""
+        """Return the options from their texts; other keys are ignored."""
         options = cls()
         for name, default in options.values().items():
             value: object = texts[name]
@@ -91,7 +92,7 @@ class Options:
         return dict(vars(self))
 
     def check(self) -> None:
-        """Raise UsageError if they contradict each other."""
+        """Raise UsageError if an option is wrong or contradicts another."""
         if self.trace not in ("tasks", "workers", "both", "none"):
             raise UsageError(f"trace is {self.trace!r}, not tasks, workers, both or none")
         if self.policy not in _POLICIES:
@@ -121,12 +122,12 @@ class Options:
 
     @property
     def period_ns(self) -> int:
-        """How long it is from sample to sample; 0 if none are taken."""
+        """The time between two samples; 0 if there are none."""
         return round(_NS_PER_S / self.samples) if self.samples else 0
 
     @property
     def chunks(self) -> int:
-        """How many chunks a thread's tail has."""
+        """The number of chunks in a thread's tail."""
         if self.policy == "ring":
             return max(2, -(-self.ring_bytes // _CHUNK_BYTES))
         return _CHUNKS[self.policy]
@@ -172,14 +173,14 @@ def start(
 
 
 def begin(path: str, options: Options, *, fresh: bool) -> None:
-    """Record this process into `path`, a directory that is to be made if it is `fresh`."""
+    """Record this process into the directory `path`, which is created if it is `fresh`."""
     global _session  # noqa: PLW0603 - a process has one recording
     options.check()
     if _session is not None:
         return
     if not sys.platform.startswith("linux"):
         raise MeantimeError(f"recording is not possible on {sys.platform} yet: it needs Linux")
-    # not by sysconfig, which imports threading and others into the program
+    # sysconfig would answer this too, but imports threading and others into the program
     if "t" in sys.abiflags:
         raise MeantimeError("recording is not possible in a free-threaded Python yet")
     try:
@@ -215,11 +216,11 @@ def begin(path: str, options: Options, *, fresh: bool) -> None:
 
 
 def create(path: str, command: list[str] | None = None) -> None:
-    """Make the directory of a recording.
+    """Create the directory of a recording.
 
     Raises:
-        OutputError: If there is something at `path` already.
-        OSError: If it cannot be made.
+        OutputError: If `path` exists already.
+        OSError: If it cannot be created.
     """
     try:
         os.makedirs(path)  # noqa: PTH103 - no pathlib inside the program
@@ -251,7 +252,7 @@ def stop() -> str | None:
         return None
     path, hooks = _session
     _session = None
-    # what follows is ours, not the program's
+    # first, so that no sample shows the recorder's own work from here on
     _recorder.end_samples()
     hooks.remove()
     _recorder.stop()
@@ -260,12 +261,12 @@ def stop() -> str | None:
 
 
 def recording_path() -> str | None:
-    """Return where this process is being recorded into; None if it is not."""
+    """Return the directory into which this process is recorded; None if it is not."""
     return None if _session is None else _session[0]
 
 
 class record:  # noqa: N801 - used as a function: with meantime.record(...)
-    """Record what happens inside `with` or `async with`.
+    """Record the program inside `with` or `async with`.
 
         with meantime.record("app.mtr"):
             asyncio.run(main())
@@ -302,6 +303,7 @@ class record:  # noqa: N801 - used as a function: with meantime.record(...)
         self._ours = False
 
     def __enter__(self) -> Self:
+        # inside another recording, only the outermost block stops it
         self._ours = _session is None
         begin(self._path, self._options, fresh=True)
         return self
@@ -334,7 +336,7 @@ def _dump_signal() -> int:
 
 
 def _begin_samples(period_ns: int) -> None:
-    # the sampler cannot ask the threads that run already what they are called
+    # threads that run already have passed the hook that notes a thread's name
     _recorder.note_thread(os.getpid(), "MainThread")
     threading = sys.modules.get("threading")
     for thread in [] if threading is None else threading.enumerate():
@@ -365,6 +367,7 @@ def _write_process_facts(path: str) -> None:
 
 
 def _write_json(path: str, content: dict[str, object]) -> None:
+    # renamed when complete: a reader of a growing recording never finds half a file
     with open(path + ".new", "w", encoding="utf-8") as file:  # noqa: PTH123 - no pathlib here
         file.write(_json(content))
     os.rename(path + ".new", path)  # noqa: PTH104 - no pathlib here

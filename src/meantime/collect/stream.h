@@ -1,8 +1,11 @@
 /* The recording's writer: one stream of 16-byte records per running thread.
 
    docs/reference/recording-format.md specifies the files. A stream is a small MAP_SHARED tail of
-   chunks that the kernel keeps whatever becomes of the process, and segment files into which full
-   chunks are written. Nothing here touches Python, so hooks may call it without the GIL. */
+   chunks, whose pages survive even SIGKILL, and segment files into which full chunks are written.
+   Nothing here touches Python, so hooks may call it without the GIL.
+
+   While a recording runs, only the thread that owns a stream writes to it, without a lock. The
+   order of locks is dump_mutex (ring.h), rec_mutex, then facts_mutex or ring_mutex. */
 
 #ifndef MEANTIME_STREAM_H
 #define MEANTIME_STREAM_H
@@ -20,7 +23,7 @@
 #include "record_kinds.h"
 
 #ifdef __GLIBC__
-/* a call of __tls_get_addr per event costs as much as the event */
+/* otherwise an extension module calls __tls_get_addr per access, which costs as much as an event */
 #define THREAD_LOCAL static __thread __attribute__((tls_model("initial-exec")))
 #else
 #define THREAD_LOCAL static __thread
@@ -32,24 +35,26 @@ enum {
     MAX_THREAD_NAME = 64,
 };
 
+/* w0 is the time since base_ns << 8 | the kind, so times have 56 bits. A w0 of 0 marks the end of
+   what has been written to a chunk: every writer clears the next w0 before it stores its own. */
 typedef struct {
     uint64_t w0, w1;
 } slot;
 
-/* What another process reads of a tail; the fields and their offsets are the format. */
+/* The part of a tail that other processes read; field offsets are part of the file format. */
 typedef struct {
     char magic[8];
     uint32_t version, pid, incarnation, stream;
     int64_t base_ns;
     uint32_t chunk_bytes, chunks;
-    uint64_t seq;      /* the chunk now being filled; it lies at seq % chunks */
+    uint64_t seq;      /* the chunk now being filled; its index is seq % chunks */
     uint64_t flushed;  /* chunks below this one are in the segment files */
-    uint64_t lost;     /* events that could not be kept */
-    uint64_t overwritten; /* events that the ring has passed over */
-    uint64_t dumped_seq, dumped_slots; /* of a ring: what is in segment files too */
+    uint64_t lost;     /* events that were not recorded */
+    uint64_t overwritten; /* events of a ring that newer ones replaced */
+    uint64_t dumped_seq, dumped_slots; /* of a ring: the end of what was dumped */
     uint64_t policy;
-    uint64_t reported; /* of `overwritten`, those that the segment files report */
-    uint64_t dumped_ns; /* of a ring: until when the segment files go */
+    uint64_t reported; /* of `overwritten`, those in LOST records of the segment files */
+    uint64_t dumped_ns; /* of a ring: the last time in the segment files */
     uint64_t reserved[2];
     uint64_t written[MAX_CHUNKS]; /* by flushed % chunks: slots in the segment files by then */
 } tail_header;
@@ -60,7 +65,7 @@ typedef struct {
     int64_t base_ns;
     uint32_t segment, parent_pid, parent_incarnation, reserved;
     uint64_t slots_before; /* of this stream, in earlier segments */
-    int64_t realtime_ns;   /* CLOCK_REALTIME at base_ns + opened_ns */
+    int64_t realtime_ns;   /* CLOCK_REALTIME at base_ns */
 } file_header;
 
 _Static_assert(sizeof(slot) == SLOT_BYTES, "a record is a slot");
@@ -74,13 +79,13 @@ typedef struct stream {
     slot *chunk[MAX_CHUNKS];
     uint32_t chunk_events[MAX_CHUNKS];
     uint32_t chunk_slots[MAX_CHUNKS];
-    uint64_t chunk_reports[MAX_CHUNKS]; /* how many events a LOST record in the chunk speaks of */
+    uint64_t chunk_reports[MAX_CHUNKS]; /* the events that a LOST record in the chunk counts */
     tail_header *tail;
     own_file file;
     uint32_t number, segment;
     uint32_t tid, name_length;
     int tell_thread;
-    const uint32_t *task; /* the thread's current task, for as long as it has this stream */
+    const uint32_t *task; /* the owner's thread-local current_task, which the sampler reads */
     char thread_name[MAX_THREAD_NAME];
     uint64_t segment_bytes, in_file;
     uint64_t opened_ns; /* the time of the first record in its segment */
@@ -96,11 +101,11 @@ typedef struct closed_segment {
     uint64_t bytes, slots, from_ns, to_ns;
 } closed_segment;
 
-/* What the processes of a recording share: a page of its file `usage`, mapped. The counters of what
-   was lost stand here because a process that may open no file any more can still write to them. */
+/* Shared by the processes of a recording: a page of its file `usage`, mapped. It contains the
+   counters of lost events because a process that can no longer open files can still write them. */
 typedef struct {
     uint64_t bytes;          /* of segment files, where their size is limited */
-    uint64_t lost_events;    /* of threads for which no stream could be made */
+    uint64_t lost_events;    /* of threads for which no stream could be created */
     uint64_t lost_from_ns, lost_until_ns; /* CLOCK_MONOTONIC of the first and the last of them */
     uint64_t lost_facts;
     uint64_t failed_errno;   /* of the first file that could not be opened or written */
@@ -133,9 +138,9 @@ static uint32_t epoch = 1;
 static pthread_mutex_t rec_mutex = PTHREAD_MUTEX_INITIALIZER;
 /* innermost: the facts are written from threads with and without the GIL */
 static pthread_mutex_t facts_mutex = PTHREAD_MUTEX_INITIALIZER;
-/* between the thread whose ring it is and one that writes it out; held for microseconds */
+/* between the owner of a ring and a thread that dumps it; never held during a write to disk */
 static pthread_mutex_t ring_mutex = PTHREAD_MUTEX_INITIALIZER;
-static uint32_t forked_tid = 0; /* the thread that forked, by the number it had there */
+static uint32_t forked_tid = 0; /* the id in the parent of the thread that forked */
 static pthread_cond_t helper_wake = PTHREAD_COND_INITIALIZER;
 static pthread_key_t thread_key;
 static stream *spare_streams = NULL;
@@ -147,9 +152,9 @@ THREAD_LOCAL uint32_t my_epoch = 0;
 THREAD_LOCAL uint32_t my_tid = 0;
 THREAD_LOCAL uint32_t current_task = 0;
 THREAD_LOCAL uint32_t loop_epoch = 0; /* the epoch in which a loop began to run on the thread */
-THREAD_LOCAL uint32_t loop_location = 0; /* what kind of loop that is, if loops are recorded */
+THREAD_LOCAL uint32_t loop_location = 0; /* names its type, if loops are recorded */
 THREAD_LOCAL uint32_t loop_parked = 0;
-THREAD_LOCAL const char *own_thread = NULL; /* the name of a thread that is ours */
+THREAD_LOCAL const char *own_thread = NULL; /* the name of a thread of the recorder */
 THREAD_LOCAL int inside_stream = 0; /* a hook under our own waits must not write to the stream */
 
 /* Returns the name of the calling thread if it is known; set by the module. */
@@ -163,7 +168,7 @@ static inline uint64_t clock_ns(clockid_t clock) {
 
 static inline uint64_t now_ns(void) { return clock_ns(CLOCK_MONOTONIC) - (uint64_t)rec.base_ns; }
 
-/* Takes note of why a file could not be opened or written. */
+/* Records why a file could not be opened or written; the shared counter keeps the first reason. */
 static void note_failure(int error) {
     uint64_t none = 0;
     rec.failed_errno = error;
@@ -173,7 +178,7 @@ static void note_failure(int error) {
 
 static void turn(stream *s);
 
-/* -- the facts: definitions and other rare records, each written at once and never rotated -- */
+/* -- the facts: definitions and other rare records, written immediately and never rotated -- */
 
 static void facts_name(char *name) {
     snprintf(name, MAX_FILE_NAME, "%u.%u.facts", rec.pid, rec.incarnation);
@@ -190,6 +195,7 @@ static void write_fact(uint8_t kind, uint32_t id, const void *payload, uint32_t 
     memcpy(buffer + 1, payload, bytes);
     pthread_mutex_lock(&facts_mutex);
     facts_name(name);
+    /* the size is required although the file is in append mode: append_to truncates back to it */
     if (reach_file(&rec.facts, name, O_WRONLY | O_APPEND) < 0 ||
         append_to(&rec.facts, lseek(rec.facts.fd, 0, SEEK_END), buffer, size) < 0) {
         note_failure(errno);
@@ -209,13 +215,14 @@ static void fill_header(file_header *h, const char *magic, uint32_t number, uint
     h->base_ns = rec.base_ns;
     h->parent_pid = rec.parent_pid;
     h->parent_incarnation = rec.parent_incarnation;
+    /* read one directly after the other, since their difference relates the clocks */
     uint64_t before = clock_ns(CLOCK_MONOTONIC);
     uint64_t real = clock_ns(CLOCK_REALTIME);
     h->realtime_ns = (int64_t)(real - (before - (uint64_t)rec.base_ns));
 }
 
-/* Opens the facts of this process under the first number its pid has not used: a pid comes back
-   after exec, or when the system reuses it. */
+/* Creates the facts file under the first incarnation that is free for this pid: the same pid
+   occurs again after exec, or when the system reuses it. */
 static int open_process(void) {
     char name[MAX_FILE_NAME];
     file_header h;
@@ -265,7 +272,7 @@ static int open_segment(stream *s) {
     return 0;
 }
 
-/* Makes sure that the stream's descriptor is its segment's, with the next byte to write its last. */
+/* Makes sure that the descriptor refers to the stream's segment, positioned at its end. */
 static int reach_segment(stream *s) {
     char name[MAX_FILE_NAME];
     if (likely(is_ours(&s->file))) return 0;
@@ -274,7 +281,8 @@ static int reach_segment(stream *s) {
     return lseek(s->file.fd, (off_t)s->segment_bytes, SEEK_SET) < 0 ? -1 : 0;
 }
 
-/* Takes the oldest closed segments away until the recording fits; what went is a fact. */
+/* Deletes the oldest closed segments until the recording fits. The fact is written before the
+   file is deleted, so that a reader which misses the file always finds the reason. */
 static void shrink(void) {
     while (rec.oldest && __atomic_load_n(&rec.shared->bytes, __ATOMIC_RELAXED) > rec.max_bytes) {
         closed_segment *c = rec.oldest;
@@ -290,7 +298,8 @@ static void shrink(void) {
     }
 }
 
-/* From here on every task says who it is again: what it said before may be taken away. */
+/* Makes every task repeat its name and spawn location, because the records that contain them may
+   be deleted or overwritten from now on. */
 static void new_generation(stream *s) {
     s->tell_thread = 1;
     s->generation = __atomic_add_fetch(&generations, 1, __ATOMIC_RELAXED);
@@ -314,7 +323,8 @@ static void close_segment(stream *s) {
     s->segment++;
 }
 
-/* Appends slots to the stream's segment; -1 leaves the file as it was. */
+/* Appends slots to the stream's segment; after -1 the file is unchanged. Call it without rec_mutex,
+   which rotation acquires. */
 static int write_slots(stream *s, const slot *from, uint32_t slots) {
     size_t size = (size_t)slots * 16;
     if (!s->file.inode) {
@@ -331,6 +341,7 @@ static int write_slots(stream *s, const slot *from, uint32_t slots) {
         if (s->segment_bytes >= rec.segment_bytes ||
             __atomic_load_n(&rec.shared->bytes, __ATOMIC_RELAXED) > rec.max_bytes) {
             pthread_mutex_lock(&rec_mutex);
+            /* only closed segments can be deleted: without one, this one must become deletable */
             if (s->segment_bytes >= rec.segment_bytes || !rec.oldest) {
                 close_segment(s);
                 new_generation(s);
@@ -348,6 +359,7 @@ static void begin_chunk(stream *s) {
     uint64_t seq = s->tail->seq;
     uint32_t at = (uint32_t)(seq % rec.chunks);
     s->cursor = s->chunk[at];
+    /* the last slot is reserved for the w0 of 0 behind the last record */
     s->limit = s->chunk[at] + CHUNK_SLOTS - 1;
     s->overhead = 0;
     s->chunk_reports[at] = 0;
@@ -358,7 +370,8 @@ static uint32_t chunk_used(stream *s) {
     return (uint32_t)(s->cursor - s->chunk[s->tail->seq % rec.chunks]);
 }
 
-/* Counts the events of a chunk as lost, and again those that a lost record had reported. */
+/* Counts the events of a chunk as lost, and also those that a LOST record in it had reported, since
+   that report is lost with the chunk. */
 static void count_lost(stream *s, uint32_t at) {
     if (!s->unreported && !s->chunk_reports[at]) s->unreported_from = s->chunk[at]->w0 >> 8;
     s->unreported_to = now_ns();
@@ -383,6 +396,8 @@ static void put_payload(stream *s, uint64_t time_ns, uint8_t kind, uint32_t id,
     __atomic_store_n(&s->cursor, r + slots + 1, __ATOMIC_RELEASE);
 }
 
+/* Writes a record of the recorder itself. There is always room for one: whoever fills a chunk turns
+   to the next immediately, so callers outside `turn` must compare cursor and limit afterwards. */
 static void put_own(stream *s, uint64_t time_ns, uint8_t kind, uint64_t w1) {
     slot *r = s->cursor;
     r->w1 = w1;
@@ -392,17 +407,17 @@ static void put_own(stream *s, uint64_t time_ns, uint8_t kind, uint64_t w1) {
     __atomic_store_n(&s->cursor, r + 1, __ATOMIC_RELEASE);
 }
 
-/* Reports in the stream what could not be kept before this record. */
+/* Reports in the stream the events that were lost before this record. */
 static void report_lost(stream *s) {
     if (!s->unreported) return;
     uint64_t payload[4] = {s->unreported, s->unreported_from, s->unreported_to, 0};
     put_payload(s, now_ns(), KIND_LOST, s->number, payload, sizeof payload, 1);
     s->chunk_reports[s->tail->seq % rec.chunks] = s->unreported;
     s->unreported = 0;
-    s->tell_thread = 1; /* in which state the loop was may be among it */
+    s->tell_thread = 1; /* the last change of the loop's state may be among the lost events */
 }
 
-/* Reports whose stream it is, and in which state that thread's loop is, if it has one. */
+/* Records the thread that owns the stream, and the state of its event loop, if it has one. */
 static void report_thread(stream *s) {
     if (!s->tell_thread || !s->tid) return;
     s->tell_thread = 0;
@@ -418,12 +433,14 @@ static void flush_chunk(stream *s, uint64_t seq) {
         note_failure(errno);
         count_lost(s, at);
     }
+    /* stored before `flushed`: whoever reads the new `flushed` also finds the slot count with it */
     s->tail->written[(seq + 1) % rec.chunks] = s->in_file;
     __atomic_store_n(&s->tail->flushed, seq + 1, __ATOMIC_RELEASE);
 }
 
 static void advance(stream *s) {
     uint64_t seq = s->tail->seq + 1;
+    /* emptied before it is published: a reader must not take its old records for new ones */
     s->chunk[seq % rec.chunks]->w0 = 0;
     __atomic_store_n(&s->tail->seq, seq, __ATOMIC_RELEASE);
     begin_chunk(s);
@@ -438,6 +455,8 @@ static void *flush_in_background(void *unused) {
             uint64_t seq = s->tail->flushed;
             if (seq == __atomic_load_n(&s->tail->seq, __ATOMIC_ACQUIRE)) continue;
             found = 1;
+            /* Released, so that new threads need not wait for the disk. Streams are only freed
+               once this thread ended, so `s` stays valid; then the search begins again. */
             pthread_mutex_unlock(&rec_mutex);
             flush_chunk(s, seq);
             pthread_mutex_lock(&rec_mutex);
@@ -451,7 +470,8 @@ static void *flush_in_background(void *unused) {
 static void start_helper(void) {
     sigset_t all, before;
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* the program's signals are not for this thread */
+    /* a thread inherits the mask: the program's handlers must never run on the helper */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
     rec.helper_stop = 0;
     rec.helper_running = pthread_create(&rec.helper, NULL, flush_in_background, NULL) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -463,7 +483,7 @@ static void turn_blocking(stream *s, uint64_t seq) {
     advance(s);
     uint64_t end = now_ns();
     s->flush_ns += end - begin;
-    /* a loss goes back to before this stall, so it is recorded first */
+    /* records are in order of begin: a loss began before this stall */
     report_lost(s);
     put_own(s, now_ns(), KIND_FLUSH, end - begin);
 }
@@ -471,6 +491,7 @@ static void turn_blocking(stream *s, uint64_t seq) {
 static void turn_dropping(stream *s, uint64_t seq) {
     uint32_t at = (uint32_t)(seq % rec.chunks);
     if (seq + 1 - __atomic_load_n(&s->tail->flushed, __ATOMIC_ACQUIRE) >= rec.chunks) {
+        /* The newest chunk is dropped and refilled: the helper may be writing the oldest one. */
         count_lost(s, at);
         begin_chunk(s);
     } else {
@@ -484,12 +505,13 @@ static void turn_dropping(stream *s, uint64_t seq) {
 
 static void turn_ring(stream *s, uint64_t seq) {
     pthread_mutex_lock(&ring_mutex);
+    /* `passed` is the chunk that `advance` reuses; only what no dump has written counts as lost */
     if (seq + 1 >= rec.chunks) {
         uint64_t passed = seq + 1 - rec.chunks, events = s->chunk_events[passed % rec.chunks];
         if (passed == s->tail->dumped_seq) events -= s->dumped_events;
         if (passed >= s->tail->dumped_seq) s->tail->overwritten += events;
     }
-    /* a task says who it is again at least twice in the time the ring holds */
+    /* at least twice per ring, so that a ring contains the name of each task that runs in it */
     if (seq % ((rec.chunks + 3) / 4) == 0) new_generation(s);
     advance(s);
     pthread_mutex_unlock(&ring_mutex);
@@ -524,14 +546,14 @@ static int map_tail(stream *s) {
     tail_name(name, s->number);
     int fd = open_named(name, O_CREAT | O_TRUNC | O_RDWR);
     if (fd < 0) return -1;
-    /* without its blocks a full disk would be a SIGBUS in the program */
+    /* in a sparse file, a full disk would raise SIGBUS at a write to the mapping */
     int error = posix_fallocate(fd, 0, (off_t)size);
     void *map = MAP_FAILED;
     if (!error) {
         map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
         if (map == MAP_FAILED) error = errno;
     }
-    close(fd); /* with a thousand threads the program would miss it */
+    close(fd); /* the mapping needs none, and one per thread could exhaust the program's limit */
     if (map == MAP_FAILED) {
         unlink_named(name);
         errno = error;
@@ -553,10 +575,10 @@ static void write_tail_header(stream *s) {
     t->chunk_bytes = CHUNK_BYTES;
     t->chunks = rec.chunks;
     t->policy = (uint64_t)rec.policy;
-    memcpy(t->magic, "mtrtail1", 8);
+    memcpy(t->magic, "mtrtail1", 8); /* last: without it, the header is not complete */
 }
 
-/* Called with the mutex held. */
+/* Called with rec_mutex held. */
 static stream *new_stream(void) {
     stream *s = spare_streams;
     if (s) spare_streams = s->next;
@@ -580,7 +602,7 @@ static stream *new_stream(void) {
     return s;
 }
 
-/* Counts an event of a thread that has no stream; called with the mutex held. */
+/* Counts an event of a thread that has no stream; called with rec_mutex held. */
 static void count_without_stream(void) {
     uint64_t time_ns = clock_ns(CLOCK_MONOTONIC), none = 0;
     if (!rec.lost_without_stream++) rec.lost_from_ns = time_ns;
@@ -591,11 +613,13 @@ static void count_without_stream(void) {
     __atomic_fetch_add(&rec.shared->lost_events, 1, __ATOMIC_RELAXED);
 }
 
-/* Gives the calling thread a stream: one that an ended thread has left, or a new one. */
+/* Assigns a stream to the calling thread: that of an ended thread, or a new one. Reuse bounds the
+   number of files in a program that starts many short threads. */
 static __attribute__((noinline)) stream *acquire_stream(void) {
     int error = errno;
     stream *s = NULL;
-    /* a thread that comes after the end is not recorded either */
+    /* No stream for a thread that begins after the deadline, nor for a hook that is called by what
+       `turn` or this function does. */
     if (inside_stream || now_ns() >= (uint64_t)rec.deadline_ns) return NULL;
     inside_stream++;
     pthread_mutex_lock(&rec_mutex);
@@ -623,7 +647,7 @@ static __attribute__((noinline)) stream *acquire_stream(void) {
         }
         my_stream = s;
         my_epoch = epoch;
-        pthread_setspecific(thread_key, s);
+        pthread_setspecific(thread_key, s); /* calls release_stream when the thread ends */
         s->tell_thread = 1;
         report_thread(s);
         if (s->cursor == s->limit) turn(s);
@@ -633,11 +657,12 @@ static __attribute__((noinline)) stream *acquire_stream(void) {
     return s;
 }
 
-/* A thread of ours ended: what it has written stays, and the next thread goes on from there. */
+/* Destructor of thread_key: the stream keeps its records, and the next new thread continues it. */
 static void release_stream(void *value) {
     stream *s = value;
     if (my_epoch != epoch || my_stream != s || !recording_on) return;
     put_own(s, now_ns(), KIND_THREAD_END, my_tid);
+    /* under the mutex, because the sampler dereferences `task`, which ends with the thread */
     pthread_mutex_lock(&rec_mutex);
     s->tid = 0;
     s->task = NULL;
@@ -655,6 +680,9 @@ static inline stream *stream_of_thread(void) {
     return acquire_stream();
 }
 
+/* Writes an event without a payload: the path that every hook takes. The release store of w0 comes
+   last, so a reader of the mapped tail, or of what a killed process left of it, finds either a
+   whole record or the end. */
 static inline void put_at(stream *s, uint64_t time_ns, uint8_t kind, uint32_t id, uint32_t aux) {
     if (unlikely(time_ns >= (uint64_t)rec.deadline_ns)) return;
     slot *r = s->cursor;
@@ -665,7 +693,8 @@ static inline void put_at(stream *s, uint64_t time_ns, uint8_t kind, uint32_t id
     if (unlikely(s->cursor == s->limit)) turn(s);
 }
 
-/* The time is read after the stream was found: to give a thread its stream is a record, too. */
+/* The time is read after the stream was found: a thread's first call writes a THREAD record, which
+   must not be later than this one. */
 static inline void put(uint8_t kind, uint32_t id, uint32_t aux) {
     stream *s = stream_of_thread();
     if (likely(s)) put_at(s, now_ns(), kind, id, aux);

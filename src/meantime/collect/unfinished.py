@@ -13,9 +13,9 @@ _TASKS = (asyncio.Task, asyncio.tasks._PyTask)  # type: ignore[attr-defined] # n
 def unfinished_tasks() -> set[asyncio.Task[Any]]:
     """Return the tasks that have not ended.
 
-    `asyncio.all_tasks` returns those of one loop only, which must be given.
+    `asyncio.all_tasks` returns those of a single loop only.
     """
-    # one set up to 3.11, then those of tasks that began eagerly apart from all others
+    # `_all_tasks` up to 3.11; since 3.12 eager tasks are in a set of their own
     sets = [
         getattr(asyncio.tasks, name, ())
         for name in ("_all_tasks", "_scheduled_tasks", "_eager_tasks")
@@ -24,7 +24,7 @@ def unfinished_tasks() -> set[asyncio.Task[Any]]:
         try:
             found = {task for tasks in sets for task in list(tasks)}
         except RuntimeError:
-            # another thread made a task meanwhile
+            # another thread created a task meanwhile, which changed a set
             continue
-        # libraries register tasks of their own types, which may be anything
+        # libraries may register objects of other types, without the methods of a task
         return {task for task in found if isinstance(task, _TASKS) and not task.done()}

@@ -1,9 +1,11 @@
 /* Exact waits of threads: the C library's wait functions, replaced in the interpreter's own tables.
 
-   Each object that calls a shared function does so through an entry of its global offset table.
-   The entries of the interpreter for the few functions in which a thread waits for the GIL or for
-   a lock are made to point here, and those of what loops wait in (the `select` module, and uvloop) for
-   the one in which they do; no other object's are touched, and all are put back. */
+   Each object calls a shared function through an entry of its global offset table. This replaces
+   the interpreter's entries for the functions in which a thread waits for the GIL or for a lock,
+   and the entries of the `select` module and of uvloop for those in which a loop waits for events.
+   No other object is changed, and `remove_waits` restores all entries.
+
+   A replacement may run without the GIL, so it must not use Python's API. */
 
 #ifndef MEANTIME_WAITS_H
 #define MEANTIME_WAITS_H
@@ -34,7 +36,7 @@ typedef struct {
 static struct {
     void **slot;
     void *original;
-    int read_only;
+    int read_only; /* in RELRO: protect the page again after a change */
 } replaced[MAX_SLOTS];
 static int replaced_count = 0;
 
@@ -45,8 +47,9 @@ static int (*real_sem_clockwait)(sem_t *, clockid_t, const struct timespec *);
 static int (*real_epoll_wait)(int, struct epoll_event *, int, int);
 static int (*real_epoll_pwait)(int, struct epoll_event *, int, int, const sigset_t *);
 
-/* Where the stream stood after a wait for the GIL that timed out: if nothing has been written
-   since, the next wait is the same one going on. */
+/* The stream's cursor after a wait for the GIL that timed out. The interpreter waits in turns of
+   its switch interval (5 ms), so if nothing was written since, the next wait continues this one:
+   its RESUMED record is removed, and no new wait is recorded. */
 THREAD_LOCAL slot *resumed_at = NULL;
 
 static void begin_wait(uint8_t kind) {
@@ -62,12 +65,13 @@ static void begin_wait(uint8_t kind) {
 static void end_wait(int go_on) {
     put(KIND_RESUMED, 0, 0);
     resumed_at = NULL;
+    /* only if the RESUMED record is in the current chunk, from which it can still be removed */
     if (go_on && my_stream && my_stream->cursor > my_stream->chunk[my_stream->tail->seq % rec.chunks] + 1)
         resumed_at = my_stream->cursor;
 }
 
-/* Up to 3.13 the interpreter waits with a time only for the GIL, and without one only for the
-   thread it made give the GIL up. */
+/* Up to 3.13, take_gil waits on a condition with a timeout, and drop_gil without one, for another
+   thread to receive the GIL; nothing else in the interpreter uses conditions. */
 static int wait_for_gil(pthread_cond_t *c, pthread_mutex_t *m, const struct timespec *until) {
     if (!recording_on || inside_stream) return real_cond_timedwait(c, m, until);
     begin_wait(KIND_GIL_WAIT);
@@ -102,12 +106,12 @@ static int wait_for_lock_until(sem_t *s, clockid_t clock, const struct timespec 
     return result;
 }
 
-/* A loop's wait for events; other threads may have an epoll, too. */
+/* Only threads that run a loop: others may use epoll for their own purposes. */
 static inline int is_loop_polling(void) {
     return loop_epoch == epoch && recording_on && !inside_stream;
 }
 
-/* With the time 0 it only looks. */
+/* With a timeout of 0, epoll only polls and the loop does not park. */
 static inline void begin_poll(int timeout_ms) {
     before_poll();
     if (timeout_ms) park();
@@ -151,13 +155,15 @@ static const waited event_waits[] = {
     {NULL},
 };
 
-/* What is to be replaced in the object that holds an address, and where that is read-only. */
+/* The functions to replace in the object that contains an address, and its range that the loader
+   made read-only after relocation (RELRO). */
 typedef struct {
     const waited *functions;
     void *within;
     uintptr_t read_only_begin, read_only_end;
 } replacing;
 
+/* Other threads may call through the slot meanwhile, so it changes in one atomic store. */
 static int set_slot(void **slot, void *value, int read_only) {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     void *first = (void *)((uintptr_t)slot & ~(page - 1));
@@ -181,7 +187,7 @@ static void replace_slot(const replacing *r, void **slot, const char *name) {
     }
 }
 
-/* The dynamic section's pointers are absolute after loading, except in some objects. */
+/* glibc makes the dynamic section's pointers absolute, except where the section is read-only. */
 static void *address(const struct dl_phdr_info *object, ElfW(Addr) value) {
     return (void *)(value < object->dlpi_addr ? value + object->dlpi_addr : value);
 }
@@ -204,6 +210,7 @@ static void replace_in(const replacing *r, const struct dl_phdr_info *object,
     for (int t = 0; t < 2; t++)
         for (size_t i = 0; tables[t] && i < sizes[t] / sizeof(ElfW(Rela)); i++) {
             const ElfW(Rela) *entry = &tables[t][i];
+            /* this table also relocates data, whose slots are not entries for functions */
             if (t == 1 && ELF64_R_TYPE(entry->r_info) != RELOCATION_GLOBAL) continue;
             replace_slot(r, (void **)(object->dlpi_addr + entry->r_offset),
                          names + symbols[ELF64_R_SYM(entry->r_info)].st_name);
@@ -235,7 +242,8 @@ static int visit_object(struct dl_phdr_info *object, size_t size, void *data) {
     return 1;
 }
 
-/* An old C library has two of each; the one that new programs are linked with is meant. */
+/* On x86-64, glibc has two incompatible versions of each pthread_cond_ function, and dlsym may
+   return the old one. Programs are linked with the version named here. */
 static void *find_function(const char *name) {
     void *found = NULL;
     if (!strncmp(name, "pthread_cond_", 13)) found = dlvsym(RTLD_DEFAULT, name, "GLIBC_2.3.2");

@@ -1,9 +1,9 @@
-"""Begins to record a Python that `meantime record` has started, directly or not.
+"""Begins to record a Python that `meantime record` has started, directly or indirectly.
 
-Any Python that the command starts runs this, 2.7 as well as 3.x, so it is written in what all of
-them understand, and it imports nothing in one that is not recorded. It never fails: a process that
-cannot be recorded is noted in the recording, and runs on. Only where even that cannot be written,
-one line goes to standard error.
+Every Python that the command starts runs this, 2.7 as well as 3.x, so it uses only syntax that all
+of them have, and it imports nothing in one that is not recorded. It never fails: a process that
+cannot be recorded is noted in the recording and continues. Only if even the note cannot be written,
+one line is printed to standard error.
 """
 
 import os
@@ -16,6 +16,7 @@ def _begin(settings):  # type: ignore[no-untyped-def] # noqa: ANN001,ANN202 - Py
     implementation = getattr(sys, "implementation", None)
     if getattr(implementation, "cache_tag", None) != settings["cache_tag"]:
         return "meantime is installed for Python " + settings["python"]
+    # only while meantime is imported: the program's own imports must not find our packages
     sys.path.insert(0, settings["home"])
     try:
         from meantime.collect.launch import begin_here  # noqa: PLC0415 - see above
@@ -30,7 +31,7 @@ def _note(path, reason):  # type: ignore[no-untyped-def] # noqa: ANN001,ANN202 -
     python = ".".join([str(number) for number in sys.version_info[:3]])
     line = "\t".join([str(os.getpid()), python, " ".join(reason.split())])
     try:
-        # an append of so few bytes is one write, which no other process's comes between
+        # appending so few bytes is a single write, so lines of several processes do not mix
         with open(os.path.join(path, "unrecorded"), "a") as file:  # noqa: PTH118,PTH123 - see above
             file.write(line[:1000] + "\n")
     except (IOError, OSError):  # noqa: UP024 - Python 2 has both
@@ -43,18 +44,18 @@ def _settings(text):  # type: ignore[no-untyped-def] # noqa: ANN001,ANN202 - as 
 
 
 def _go_on():  # type: ignore[no-untyped-def] # noqa: ANN202 - as above
-    """Run the sitecustomize that this one stands before, if there is one."""
+    """Run the sitecustomize that this one hides, if there is one."""
     here = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100,PTH120 - see above
     sys.path[:] = [path for path in sys.path if os.path.abspath(path) != here]  # noqa: PTH100 - see above
     ours = sys.modules.pop("sitecustomize", None)
     try:
         __import__("sitecustomize")
     except ImportError as error:
-        # Python 2 does not say which module is missing but in the message
+        # Python 2 has the name of the missing module in the message only
         name = getattr(error, "name", None) or str(error).split(" ")[-1]
         if name != "sitecustomize":
             raise
-        # what has just been imported must still be there
+        # `site` is still importing this module, and expects to find it
         sys.modules["sitecustomize"] = ours  # type: ignore[assignment] # it was there
 
 
