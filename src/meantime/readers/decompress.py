@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Decompressor", "compression_of"]
 
-# A Zstandard block can expand 4 bytes to 128 KiB and its library has no output limit, so it is fed
-# pieces that expand to 128 MiB at worst. The other libraries have a limit.
+# A Zstandard block can expand 4 bytes to 128 KiB and its library has no output limit, so its input
+# is in pieces that expand to 128 MiB at worst. The other libraries have a limit.
 PIECE_BYTES = 1 << 12
 
 _MAGIC = {b"\x1f\x8b\x08": "gzip", b"\x28\xb5\x2f\xfd": "Zstandard", b"\xfd7zXZ\x00": "xz"}
@@ -57,7 +57,7 @@ class _Gzip:
         import zlib  # noqa: PLC0415 - needed for this compression only
 
         self.failure: type[Exception] = zlib.error
-        self._stream = zlib.decompressobj(wbits=31)
+        self._stream = zlib.decompressobj(wbits=31)  # 16 for gzip's header, 15 for the window
 
     @property
     def ended(self) -> bool:
@@ -73,6 +73,7 @@ class _Xz:
         import lzma  # noqa: PLC0415 - needed for this compression only
 
         self.failure: type[Exception] = lzma.LZMAError
+        # a dictionary's size comes from the file: memory is limited to 1 GiB
         self._stream = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=1 << 30)
 
     @property
@@ -142,6 +143,7 @@ class Decompressor:
                 self._input = self._read()
             at_end = not self._input
             self._output = self._feed(len(buffer))
+            # at the end, feeding nothing returns what the library still buffers
             if at_end and not self._output:
                 self.truncated = not self._member.ended
                 return 0
@@ -169,6 +171,7 @@ class Decompressor:
         self._input = rest
         while len(self._input) < MAGIC_BYTES and (more := self._read()):
             self._input += more
+        # an error rather than a truncation: what follows would be lost without notice
         if compression_of(self._input) != self._compression:
             raise InputError(self._name, f"the {self._compression} data are followed by other data")
         self._member = _MEMBERS[self._compression]()

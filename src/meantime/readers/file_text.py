@@ -28,12 +28,15 @@ class _File:
     def __init__(self, name: str, descriptor: int, size: int) -> None:
         self.size = size
         self._name = name
+        # duplicated, since the source closes its own, while arguments are read as long as the trace
+        # exists; a finalizer closes it, because nothing else determines when that ends
         self._descriptor = os.dup(descriptor)
         weakref.finalize(self, os.close, self._descriptor)
         self._modified_ns = os.fstat(descriptor).st_mtime_ns
 
     def read_into(self, buffer: memoryview, offset: int) -> None:
         """Fill a buffer with the bytes from an offset on."""
+        # preadv needs no file position, which the duplicate shares with the source
         read = 0
         while read < len(buffer):
             try:
@@ -61,7 +64,7 @@ class _File:
         status = os.fstat(self._descriptor)
         if status.st_size < self.size:
             raise self._cut(status.st_size)
-        # A longer file is probably still being written: what was read of it is unchanged.
+        # A longer file is probably still being written: the part that was read is unchanged.
         if status.st_size == self.size and status.st_mtime_ns != self._modified_ns:
             raise InputError(self._name, "the file was changed after it was read: read it again")
 
@@ -77,6 +80,8 @@ class FileText:
 
     def __init__(self, name: str, descriptor: int, size: int) -> None:
         self._file = _File(name, descriptor, size)
+        # `_file` is an object of its own so that this cache is not a cycle, which would delay the
+        # close of the descriptor
         self._cached = lru_cache(_CACHED_BLOCKS)(self._file.cached)
         self._size = size
         self._buffer = bytearray()
@@ -91,6 +96,7 @@ class FileText:
             InputError: If the file was changed since it was opened.
         """
         start, stop = part.start or 0, part.stop
+        # `indices` is slow, and nearly all slices are of arguments inside the file
         if stop is None or not 0 <= start < stop <= self._size:
             start, stop, _ = part.indices(self._size)
             if start >= stop:
@@ -101,6 +107,7 @@ class FileText:
             return self._cached(index)[offset:end]
         if end <= 2 * _CACHED_BYTES:
             return self._cached(index)[offset:] + self._cached(index + 1)[: end - _CACHED_BYTES]
+        # not cached: a long text would evict blocks that are still needed
         return self._file.part(start, stop)
 
     def block(self, offset: int, size: int) -> memoryview:

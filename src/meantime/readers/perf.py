@@ -42,7 +42,7 @@ __all__ = ["FORMAT", "read", "recognises"]
 FORMAT = "perf"
 
 BATCH_ROWS = 1 << 15
-# The number of samples from which relative times are detected.
+# Relative times are detected from this number of samples on: fewer may be out of order by chance.
 _ENOUGH = 8
 
 _HEADER = re.compile(
@@ -54,6 +54,7 @@ _HEADER = re.compile(
     rb"\d{1,10}\.\d{6}(?P<nanos>\d{3})?:(?P<rest>[ \t].*)?",
     re.DOTALL,
 )
+# printed with --fields that lack `time`; a comm has at most 15 bytes
 _TIMELESS = re.compile(rb"\S.{0,14}?[ \t]+-?\d+(?:/-?\d+)?(?:[ \t]+\[\d{3,}\])?[ \t]+\S+:[ \t]*")
 _FRAME = re.compile(rb"[ \t]*[0-9a-f]+[ \t]+\S.*")
 # The layout of trace-cmd and the kernel: NAME-TID (TGID) [CPU] flags time: event: fields.
@@ -82,6 +83,7 @@ def recognises(head: bytes, name: str) -> bool:
     Text without times and ftrace text are recognised too, to be rejected with a reason.
     """
     del name
+    # perf.data itself is binary
     if b"\0" in head[:4096]:
         return False
     if _is_ftrace(head):
@@ -144,6 +146,7 @@ class _Reading:
         """Yield a batch for each block of text, then the states from context switches."""
         trace, window = self._trace, self._window
         try:
+            # with events, a provider makes the states of the same sched_switch
             with_switches &= not self._with_events
             text = perf.PerfText(self._layout(), with_stacks, with_switches)
             first_ns, last_ns = 2**63 - 1, -1
@@ -237,6 +240,7 @@ class _Reading:
                 block, last, time_ns, period, thread, cpu, event, stack, tail
             )
             ranges = [] if tail is None else tail[:rows].tolist()
+            # copied, since the window reuses its block
             tails = [bytes(block[begin:end]) for begin, end in ranges]
         window.start += done
         if rows and not self._trace.records:
@@ -296,6 +300,7 @@ class _Reading:
 
 def _layout_of(header: re.Match[bytes]) -> int:
     layout = sum(flag for field, flag in _FLAGS.items() if header[field])
+    # Android's simpleperf writes the same layout, but two tabs after the time
     is_simpleperf = (header["rest"] or b"").startswith(b"\t\t")
     return layout | (perf.UNPADDED if is_simpleperf else 0)
 
@@ -348,6 +353,7 @@ def _clock(head: bytes) -> Clock:
     """Return the clock described by the comments at the head of a text."""
     host = re.search(rb"^# hostname *: *(\S+)", head, re.MULTILINE)
     kind = re.search(rb"^# clockid: *(\w+)", head, re.MULTILINE)
+    # written by `perf record -k`; the pair of times relates the clock to the wall clock
     wall = re.search(
         rb"^# reference time: .*?= (\d+)\.(\d{6,9}) \(TOD\) = (\d+)\.(\d{6,9})", head, re.MULTILINE
     )

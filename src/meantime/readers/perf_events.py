@@ -23,8 +23,11 @@ if TYPE_CHECKING:
 
 __all__ = ["events_of", "fields_of", "is_tracepoint"]
 
+# A value may contain spaces, such as a comm: it ends before the next `name=`. sched_switch has an
+# arrow between the two threads' fields.
 _EQUALS = re.compile(r"(?:(?<=\s)|^)([A-Za-z_]\w*)=(.*?)(?:\s+==>)?(?=\s+[A-Za-z_]\w*=|\s*$)")
 _COLON = re.compile(r"(?:(?<=, )|^)([A-Za-z_]\w*): (.*?)(?=, [A-Za-z_]\w*: |$)")
+# at most 18 digits, or 15 in hexadecimal, so that the number fits into 64 bits
 _INTEGER = re.compile(r"(-?\d{1,18})(?: \[\w+\])?")
 _HEXADECIMAL = re.compile(r"0x[0-9a-f]{1,15}")
 _ID = re.compile(r"-?[0-9]{1,18}")

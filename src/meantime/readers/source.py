@@ -24,7 +24,7 @@ __all__ = ["HEAD_BYTES", "Source", "open_source"]
 
 HEAD_BYTES = 1 << 16
 _PIECE_BYTES = 1 << 24
-# Traces are compressed to a tenth, at best to a hundredth; beyond this it is a zip bomb.
+# Traces compress to a tenth, at best to a hundredth of their size; more than this is a zip bomb.
 _MOST_EXPANDED = 300
 _EXPANDED_FREELY = 1 << 30
 STANDARD_INPUT = "standard input"
@@ -87,6 +87,7 @@ class Source:
         """Close the file; the results of `text` and `whole` stay valid."""
         if self._decompressor is not None:
             self._decompressor.close()
+        # closing standard input would close it for the whole process, such as a REPL's
         if self.name != STANDARD_INPUT:
             self._file.close()
 
@@ -153,7 +154,7 @@ class Source:
                 more than 1 GiB and 300 times what is stored.
         """
         assert not self._taken
-        # Files in /proc have a size of 0.
+        # a size of 0 may be wrong: that of files in /proc is
         if self.stored_bytes and self._decompressor is None:
             return self._whole_file(self.stored_bytes)
         pieces: list[memoryview] = []
@@ -192,6 +193,7 @@ class Source:
         size = 0
         while size < len(data) and (count := self.readinto(data[size:])):
             size += count
+        # the buffer of a short last piece would stay in memory with it
         if 2 * size < len(data):
             return memoryview(bytes(data[:size]))
         return data[:size]
@@ -220,7 +222,10 @@ class Source:
         return count
 
     def _read_stored(self) -> bytes:
-        """Return the next stored bytes, at least 8 unless the input ends; b"" at the end."""
+        """Return the next stored bytes, at least 8 unless the input ends; b"" at the end.
+
+        A pipe may deliver single bytes, but the magic of a compression must be complete.
+        """
         block = bytearray(HEAD_BYTES)
         size = 0
         while size < 8 and (count := self._fill_stored(memoryview(block)[size:])):
@@ -247,6 +252,7 @@ def open_source(path: str | os.PathLike[str]) -> Source:
             raise InputError(STANDARD_INPUT, "it is closed")
         return Source(STANDARD_INPUT, cast("_File", sys.stdin.buffer))
     try:
+        # unbuffered: blocks are large, and a buffer would copy each of them once more
         file = Path(path).open("rb", buffering=0)  # noqa: SIM115 - the source closes it
         status = os.fstat(file.fileno())
     except (OSError, ValueError) as error:

@@ -146,7 +146,7 @@ def _read_header(text: FileText | memoryview, trace: Trace) -> tuple[int, int, f
         return _read_auto_header(text, trace)
     if must_be_0:
         trace.anomalies.add("bad_metadata")
-    # the older versions have microseconds per tick
+    # versions 0 and 1 have microseconds per tick
     return _HEADER.size, version, unit if version == 3 else unit * 1000
 
 
@@ -196,6 +196,7 @@ def _columns(scanner: SpallScanner, text: FileText | memoryview, trace: Trace) -
 
 def _read_names(scanner: SpallScanner, trace: Trace) -> None:
     for raw in scanner.names:
+        # the scanner's mark of an address, since no UTF-8 text begins with 0xff
         if raw[:1] == b"\xff" and len(raw) == 9:
             trace.values.append(hex(int.from_bytes(raw[1:], "little")))
             continue

@@ -34,7 +34,7 @@ def state_changes(
         trace: Where threads are looked up.
         switches: Rows of time, CPU, leaving thread, letter of its state, coming thread, its name.
         names: What those names are.
-        value_of: Gives the code of a state's name.
+        value_of: Returns the code of a state's name.
     """
     time_ns, cpu, leaving, letter, coming, name = switches.T
     states = thread_states(time_ns, cpu, leaving, letter, coming)
@@ -53,7 +53,7 @@ def state_changes(
     return StateChanges(
         time_ns=states.time_ns,
         entity=entity_of[np.searchsorted(tids, states.tid)],
-        state=code_of[states.state],  # no state is the last
+        state=code_of[states.state],  # -1, no state, is the last item
         tag=tag.astype(np.int32),
     )
 

@@ -54,6 +54,8 @@ class Window:
             InputError: If a single record is larger than 1 GiB.
         """
         self._drop(self.start if self._marked is None else self._marked)
+        # at least half the block is refilled, so that moving the rest stays cheap; a larger record
+        # doubles it, which costs linear time in all
         if 2 * self.end > len(self.block):
             if self.end - self.start > MAX_RECORD_BYTES:
                 raise InputError(
@@ -118,6 +120,7 @@ def lines(source: Source, options: ReadOptions) -> Iterator[bytes]:
         while more:
             more = window.more()
             text = bytes(memoryview(window.block)[window.start : window.end])
+            # the last line is complete only at the end of the input
             end = text.rfind(b"\n") + 1 if more else len(text)
             window.start += end
             if end:

@@ -45,7 +45,8 @@ def recognises(head: bytes, name: str) -> bool:
     if text.startswith(b"["):
         inside = text[1:].lstrip()
         return not inside or inside.startswith((b"{", b"]", b","))
-    # the events may be behind any number of other keys
+    # The events may follow any number of other keys, so any object may be a trace. This reader is
+    # the last one asked.
     return text.startswith(b"{")
 
 
@@ -83,6 +84,7 @@ def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Bat
     spans = read_spans(scanner, trace, names, categories, entities, threads=threads)
     if spans is not None:
         yield spans
+    # metadata first: names and sort keys apply to entities whatever their position in the file
     records = Records(scanner.records(), names, categories, entities, trace)
     read_metadata(records)
     if program := program_of(trace.facts, trace.names.values()):
@@ -101,7 +103,9 @@ def _bounds(
     starts, ends = [], []
     if spans is not None:
         starts.append(int(spans.start_ns.min()))
+        # a span without a duration still makes its instant part of the range
         ends += [int(spans.end_ns.max()), int(spans.start_ns.max()) + 1]
+    # metadata may have no time, which is then stored as 0
     times = [records.time_ns[~records.is_phase("M")]]
     if samples is not None:
         times.append(samples.time_ns)

@@ -71,6 +71,7 @@ def _tracks(records: Records, rows: Rows) -> Int32s:
             everywhere = text.startswith("{") and '"global"' in text
             if text.startswith("{"):
                 text = text.rstrip("} ").rpartition(":")[2].strip(' "')
+            # the format makes ids unique within their scope or, without one, their category
             group = ids[scope] if scope >= 0 else ""
             if not group and category >= 0:
                 group = records.trace.categories[category]
@@ -88,6 +89,7 @@ def _spans(
     ends: np.ndarray[tuple[int], np.dtype[np.bool_]],
 ) -> Iterator[Batch]:
     """Yield the spans: begins and ends match within their track and name."""
+    # the matcher closes the latest begin per thread: a dense number per track and name replaces it
     pairs = np.stack([track, records.name[rows]]).astype(np.int64)
     _, inverse = np.unique(pairs[0] << 32 | pairs[1], return_inverse=True)
     key = inverse.astype(np.int32).reshape(-1)
@@ -108,6 +110,7 @@ def _spans(
             np.cumsum(begins, dtype=np.int32)[ends],
         ),
         last_ns=last_of_key,
+        # unlike spans of threads, records are sorted by time already
         backwards=np.zeros(len(last_of_key), np.bool_),
         anomalies=records.trace.anomalies,
     )

@@ -63,11 +63,13 @@ def read_counters(records: Records) -> Iterator[Batch]:
 
 
 def _number(value: object) -> int | float | None:
+    # some tracers write numbers as text; int() keeps integers above 2**53 exact
     if isinstance(value, str):
         try:
             value = float(value) if not value.lstrip("+-").isdecimal() else int(value)
         except ValueError:
             return None
+    # JSON's true is a Python int, but not a number of the trace
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     if isinstance(value, int) and -_LIMIT <= value < _LIMIT:

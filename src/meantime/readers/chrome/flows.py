@@ -53,9 +53,10 @@ def _links(
     leaves: npt.NDArray[np.bool_],
     arrives: npt.NDArray[np.bool_],
 ) -> Iterator[Batch]:
+    # stable, so that the rows of a flow stay in order of time
     grouped = np.argsort(key, kind="stable")
     rows, key, leaves, arrives = rows[grouped], key[grouped], leaves[grouped], arrives[grouped]
-    # the latest departure before each row, its own not counted
+    # the latest departure before each row, without its own; the group's key is compared below
     latest = np.maximum.accumulate(np.where(leaves, np.arange(len(rows)), -1))
     before = np.concatenate([[-1], latest[:-1]])
     linked = arrives & (before >= 0)

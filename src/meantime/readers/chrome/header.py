@@ -22,6 +22,7 @@ def read_header(top: list[tuple[bytes, int, int]], text: Sliceable, trace: Trace
     """Store these keys as facts, and those that are known as title and clock."""
     for key, offset, length in top:
         name = decode(key)
+        # read by `profiles`
         if name in {"samples", "stackFrames"}:
             continue
         raw = bytes(text[offset : offset + length])

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["read_profiles"]
 
-# ArithmeticError: what decimals raise for exponents that are too large
+# ArithmeticError: raised by decimals whose exponents are too large
 _MALFORMED = (ArithmeticError, AttributeError, KeyError, RecursionError, TypeError, ValueError)
 
 
@@ -54,6 +54,8 @@ def _read_v8(records: Records, stacks: StackTableBuilder, samples: SampleRows) -
         )
         try:
             _chunk(data, tree, nodes, deltas)
+            # V8 writes a Profile event with the start, then chunks under the same id, often from
+            # another thread: samples belong to the thread of the former
             if name != "ProfileChunk":
                 owner[:] = [thread, int(data.get("startTime", records.time_ns[row] // 1000))]
         except _MALFORMED:
@@ -101,6 +103,7 @@ def _read_legacy(
     except (ArithmeticError, RecursionError, ValueError):
         records.trace.anomalies.add("bad_profile")
         return
+    # samples of this kind have a tid but usually no pid
     known: dict[str, int] = {}
     owners = dict(zip(records.entities.tid, records.entities.pid, strict=True))
     for sample in values if isinstance(values, list) else []:
@@ -124,7 +127,7 @@ def _frame_stack(
     chain: list[str] = []
     while frame not in known:
         chain.append(frame)
-        known[frame] = NO_STACK  # ends a cycle
+        known[frame] = NO_STACK  # a cycle of parents ends here
         parent = frames[frame].get("parent")
         if parent is None:
             break

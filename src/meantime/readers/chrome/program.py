@@ -28,7 +28,7 @@ def program_of(facts: Mapping[str, str], names: Collection[str]) -> str | None:
         program = _versioned("Node.js", versions.get("node") if isinstance(versions, dict) else 0)
     elif "schemaVersion" in facts and "deviceProperties" in facts:
         program = "PyTorch"
-    elif "beginningOfTime" in facts:
+    elif "beginningOfTime" in facts:  # written by -ftime-trace
         program = "clang"
     elif isinstance(product := metadata.get("product-version"), str):
         program = product

@@ -29,7 +29,8 @@ __all__ = ["Records", "Rows", "read_records"]
 
 Rows: TypeAlias = "npt.NDArray[np.intp]"
 
-# `json.loads` creates a decoder per call if it is not strict
+# Not strict: tracers leave control characters in strings. `json.loads` would create such a decoder
+# at each call.
 _DECODER = json.JSONDecoder(strict=False)
 _SHOWN = "iIRCbneSTpFstfNODPMXB"
 

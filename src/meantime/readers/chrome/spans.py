@@ -42,6 +42,7 @@ def read_spans(
     columns = scanner.spans()
     marks = scanner.marks()
     mark_name = names.map(marks["name"])
+    # an end event need not repeat the name: -1 and the empty name match any span
     if "" in names.texts:
         mark_name = np.where(mark_name == names.texts.index(""), np.int32(-1), mark_name)
     name = name_or_empty(names, columns["name"])
@@ -92,7 +93,10 @@ def add_end_arguments(
 
 
 def _merged(begin: bytes, end: bytes) -> bytes:
-    """Join two JSON objects, of whose repeated keys the last counts; other values as a list."""
+    """Join two JSON objects, or two other values as a list.
+
+    A key of both is repeated rather than merged, which needs no parser: decoders use the last one.
+    """
     first, second = begin.strip(), end.strip()
     if not (first.startswith(b"{") and second.startswith(b"{")):
         return b"[%b,%b]" % (first, second)

@@ -51,6 +51,7 @@ def decode(raw: bytes) -> str:
             text = json.loads(f'"{text}"', strict=False)
         except ValueError:
             return text
+        # escapes can form lone surrogates, which no UTF-8 output can contain
         if not text.isascii():
             text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text
@@ -58,6 +59,7 @@ def decode(raw: bytes) -> str:
 
 def decode_all(raw: Sequence[bytes]) -> Strings:
     """Decode the strings of a scanner's table and merge equal ones."""
+    # different raw strings can be equal: `\u0061` and `a`
     texts = [decode(text) for text in raw]
     undecodable = sum("\ufffd" in text for text in texts)
     distinct: list[str] = []

@@ -1,4 +1,4 @@
-"""Where the time of a recording went, group by group: sums over its state changes, no history."""
+"""Sums of a recording's states per group, made from its state changes without a history."""
 
 from __future__ import annotations
 
@@ -20,15 +20,14 @@ _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 
 class Group(NamedTuple):
-    """What the tasks of one spawn site, or one loop or thread, did together.
+    """The activity of the tasks of one spawn site, or of one loop or thread.
 
     Attributes:
         name: The path without the task's number: `("Tasks", "handle (app.py:12)")`.
-        members: How many attributes there were.
-        now: How many are in each state, of those that are in one.
-        state_ns: Time in each state, summed, of the states that are over.
-        longest_ns: The longest time that one of them did one thing: of tasks a step, of loops a
-            step of a task or callbacks, of threads a run.
+        members: The number of entities so far.
+        now: The number of entities in each state.
+        state_ns: The sum of time in each state, without the present states.
+        longest_ns: The longest step of a task, block of a loop, or run of a thread.
     """
 
     name: tuple[str, ...]
@@ -39,7 +38,7 @@ class Group(NamedTuple):
 
 
 class Activity:
-    """Sums of a recording's state changes, batch by batch; what is added costs as much as it is."""
+    """Sums of a recording's state changes; the cost of a batch depends on its size only."""
 
     def __init__(self) -> None:
         self._groups: dict[tuple[str, ...], int] = {}
@@ -55,7 +54,7 @@ class Activity:
         self.changes = 0
 
     def group(self, name: tuple[str, ...]) -> int:
-        """Return the number of a group, which is made if there is none of that name."""
+        """Return the number of a group, which is created if it does not exist."""
         number = self._groups.setdefault(name, len(self._groups))
         if number >= len(self._members):
             rooms = max(16, 2 * number)
@@ -68,7 +67,7 @@ class Activity:
         return number
 
     def enter(self, groups: Int64s) -> None:
-        """Take note of the groups of the entities that come after those there were."""
+        """Add entities with these groups after the existing ones."""
         first, self._entities = self._entities, self._entities + len(groups)
         if self._entities > len(self._group_of):
             rooms = max(1024, 2 * self._entities)
@@ -80,7 +79,7 @@ class Activity:
         np.add.at(self._members, groups, 1)
 
     def keep(self, entities: Int64s) -> None:
-        """Go on with these entities alone, numbered in the order given."""
+        """Remove all but these entities, and renumber them in this order."""
         self._entities = len(entities)
         self._group_of = self._group_of[entities]
         self._since_ns = self._since_ns[entities]
@@ -88,7 +87,7 @@ class Activity:
 
     @property
     def entities(self) -> tuple[int, int]:
-        """How many entities there are, and how many of them are in a state."""
+        """The number of entities, and of those that are in a state."""
         return self._entities, int(self._now.sum())
 
     def group_of(self, entity: Int32s) -> Int32s:
@@ -104,7 +103,7 @@ class Activity:
         return any(name[0] == kind for name in self._groups)
 
     def least_longest_loop(self) -> int:
-        """Return the longest block of the loop whose longest is the shortest."""
+        """Return the smallest of the loops' longest blocks."""
         of_loops = self._longest[self._is_loop]
         return int(of_loops.min()) if len(of_loops) else int(self._longest.max(initial=0))
 
@@ -113,7 +112,7 @@ class Activity:
         self.changes += len(time_ns)
         order = np.argsort(entity, kind="stable")
         entity, time_ns, state = entity[order], time_ns[order], state[order].astype(np.int8)
-        # a task that runs on with another tag has not paused
+        # a change of the tag alone does not end a state
         changed = state != _before(entity, state, self._state)
         entity, time_ns, state = entity[changed], time_ns[changed], state[changed]
         if not len(entity):
@@ -125,7 +124,7 @@ class Activity:
         np.add.at(self._sums, (group[was], before[was]), duration_ns[was])
         np.subtract.at(self._now, (group[was], before[was]), 1)
         np.add.at(self._now, (group[there], state[there]), 1)
-        # what a loop did while it ran is counted from its blocks
+        # for loops, the longest time is that of a block, not of a run
         ran = (before == _RUNNING) & ~self._is_loop[group]
         self.note_longest(group[ran], duration_ns[ran])
         last = np.append(np.flatnonzero(np.diff(entity)), len(entity) - 1)
@@ -133,7 +132,7 @@ class Activity:
         self._state[entity[last]] = state[last]
 
     def note_longest(self, group: Int32s, duration_ns: Int64s) -> None:
-        """Take note of how long one thing was done."""
+        """Update the longest durations of groups."""
         np.maximum.at(self._longest, group, duration_ns)
 
     def groups(self) -> list[Group]:
@@ -154,7 +153,7 @@ class Activity:
 def _before(
     entity: Int32s, column: npt.NDArray[_Scalar], carried: npt.NDArray[_Scalar]
 ) -> npt.NDArray[_Scalar]:
-    """Return what each row's entity had before it; rows are sorted by entity."""
+    """Return the previous value of each row's entity; rows are sorted by entity."""
     before = np.roll(column, 1)
     first = np.flatnonzero(np.diff(entity, prepend=-1))
     before[first] = carried[entity[first]]

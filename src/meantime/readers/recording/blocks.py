@@ -1,4 +1,4 @@
-"""Times in which an event loop did one thing, and nothing else could run."""
+"""Blocks: times in which an event loop ran one step, and nothing else could run."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ NEVER_NS = 2**63 - 1
 
 
 class Block(NamedTuple):
-    """A time in which a loop did one thing: a step of a task, or callbacks.
+    """A time in which a loop ran one step of a task, or callbacks.
 
     Attributes:
-        begin_ns: From when, counted from the recording's origin.
-        end_ns: Until when.
+        begin_ns: Its begin, from the recording's origin.
+        end_ns: Its end.
         loop: The path of the loop; None if loops were not recorded.
-        task: The path of the task; None if it was none.
-        resumed: Where the task had waited before, as `app.py:12`; empty if it began.
-        paused: Where it waited next; empty if it ended.
-        tasks: Whether tasks were recorded, so that what is none was callbacks.
+        task: The path of the task; None for callbacks.
+        resumed: The line where the task waited before, as `app.py:12`; empty if it began.
+        paused: The line where it waited next; empty if it ended.
+        tasks: Whether tasks were recorded, so that a step without a task was callbacks.
     """
 
     begin_ns: int
@@ -32,11 +32,11 @@ class Block(NamedTuple):
 
     @property
     def duration_ns(self) -> int:
-        """How long it was."""
+        """Its duration."""
         return self.end_ns - self.begin_ns
 
     def where(self) -> str:
-        """Return what ran, and between which lines, as one phrase."""
+        """Return the task or callbacks, and the lines before and after, as one phrase."""
         if self.task is None:
             return "callbacks of the loop" if self.tasks else "a task, or callbacks of the loop"
         between = [line for line in (self.resumed, self.paused) if line]

@@ -26,12 +26,12 @@ _NAME, _THREAD, _CALLED = KINDS["NAME"], KINDS["THREAD"], KINDS["CALLED"]
 
 
 class Entities:
-    """Names the entities of a replay; each gets a path of the trace when it is met.
+    """Names the entities of a replay, and adds a path to the trace for each new one.
 
     Args:
-        trace: Whose paths, names and lanes are added to.
+        trace: The trace whose paths, names and lanes are extended.
         files: The recording.
-        replay: Whose entities they are.
+        replay: The replay with the entities.
     """
 
     def __init__(self, trace: Trace, files: RecordingFiles, replay: Replay) -> None:
@@ -59,7 +59,7 @@ class Entities:
                 self._called[process, number] = name
 
     def describe(self) -> None:
-        """Add paths and lanes for the entities that were met since the last time."""
+        """Add paths and lanes for the entities that are new since the last call."""
         trace, states = self._trace, self._replay.states
         what, owner, ident, location = states.entities_since(self._described).tolist()
         self._described = states.entity_count()
@@ -78,7 +78,7 @@ class Entities:
             else:
                 path = (group, self._thread(number, name))
                 self._paths[path] += 1
-                # another thread that has its number and its name
+                # another thread can have the same number and name, since numbers are reused
                 again = self._paths[path]
                 trace.paths.append(path if again == 1 else (group, f"{path[1]} #{again}"))
         for process, number, text in self._task_names:
@@ -87,7 +87,7 @@ class Entities:
         self._task_names.clear()
 
     def take_samples(self, sampling: Sampling) -> Iterator[Samples]:
-        """Yield the samples so far, of threads that get a path of their own."""
+        """Yield the samples since the last call; their threads have paths of their own."""
         states = self._replay.states
         for process, tid in sorted(sampling.threads() - self._sampled.keys()):
             if (process, 0) not in self._sampled:

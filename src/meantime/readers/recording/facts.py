@@ -32,12 +32,12 @@ _PERIOD = struct.Struct("<Q")
 
 
 class Loss(NamedTuple):
-    """Events of a stream that could not be kept: how many, and when.
+    """Lost events of a stream.
 
     Attributes:
-        events: How many.
-        from_ns: When the first was, in the time of the stream's records.
-        until_ns: When the last was.
+        events: Their number.
+        from_ns: The time of the first, as in the stream's records.
+        until_ns: The time of the last.
     """
 
     events: int
@@ -50,17 +50,17 @@ class Loss(NamedTuple):
         if len(data) < _LOSS.size:
             return None
         events, from_ns, until_ns = _LOSS.unpack_from(data)
-        # it describes what was before it
+        # a loss precedes its record: a later end is damaged
         until_ns = min(until_ns, time_ns)
         return cls(min(events, MAX_TIME_NS), min(from_ns, until_ns), until_ns)
 
 
 class Closed(NamedTuple):
-    """What a process counted until its recording ended.
+    """The counters of a process at the end of its recording.
 
     Attributes:
         lost: Events of its streams that were lost.
-        unwritten: Events of threads that got no stream.
+        unwritten: Events of threads without a stream.
         from_ns: CLOCK_MONOTONIC of the first of those.
         until_ns: CLOCK_MONOTONIC of the last.
         slots: Slots in all its segments.
@@ -75,19 +75,19 @@ class Closed(NamedTuple):
 
 @dataclass(slots=True)
 class Facts:
-    """What a process said of itself.
+    """The content of a process's file of facts.
 
     Attributes:
-        base_ns: The CLOCK_MONOTONIC time from which its times count.
+        base_ns: The CLOCK_MONOTONIC time that is time 0 of the process.
         realtime_ns: UTC at that time.
         parent: Process id and incarnation of the process it was forked from, or (0, 0).
         locations: By number.
-        rotated: Of each segment that was taken away its slots, from when, until when.
-        frames: What the sampler's frames are called, by number.
+        rotated: The slots, begin and end of each segment that rotation deleted.
+        frames: The names of the sampler's frames, by number.
         stacks: The sampler's stacks (parent, frame), by number.
-        period_ns: How long it is from sample to sample; 0 if none are taken.
-        closed: What it counted until its recording ended; None if it was killed.
-        truncated: How many of its records are cut off.
+        period_ns: The time between two samples; 0 if there are none.
+        closed: Its counters at the end; None if it was killed.
+        truncated: The number of its records that are cut off.
     """
 
     base_ns: int
@@ -117,13 +117,14 @@ class Facts:
             (period_ns,) = _PERIOD.unpack_from(data)
             self.period_ns = period_ns if period_ns <= _MAX_PERIOD_NS else 0
         elif kind == _CLOSED and len(data) >= _END_BYTES:
+            # older recorders wrote fewer counters: the missing ones are 0
             numbers = struct.unpack("<9Q", data[:_MAX_END_BYTES].ljust(_MAX_END_BYTES, b"\0"))
             lost, _, _, unwritten, _, from_ns, until_ns, slots, _ = numbers
             self.closed = Closed(lost - min(unwritten, lost), unwritten, from_ns, until_ns, slots)
 
 
 def read_facts(process: Process, anomalies: Anomalies) -> Facts | None:
-    """Return a process's facts; None if it was killed before its first file was begun."""
+    """Return a process's facts; None if it was killed before it wrote a file."""
     if process.base_ns is None:
         return None
     if (found := facts_words(process, anomalies)) is None:
@@ -138,7 +139,7 @@ def read_facts(process: Process, anomalies: Anomalies) -> Facts | None:
 
 
 def add_facts(facts: Facts, pieces: Sequence[Piece]) -> None:
-    """Take the records in pieces of a file of facts."""
+    """Add the records in pieces of a file of facts."""
     for item in merged([(pieces, 0)]):
         if isinstance(item, Oddities):
             facts.truncated += item.truncated

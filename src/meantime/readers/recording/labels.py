@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Labels"]
 
-_MAX_TAGS = 1 << 18
+_MAX_TAGS = 1 << 18  # labels with a request's id are all different, but memory must be bounded
 
 
 class Labels:
-    """The labels met so far; each pair of a code location and a label becomes a tag of the trace.
+    """The labels so far; each pair of a code location and a label becomes a tag of the trace.
 
     Args:
-        trace: Whose tags they become.
+        trace: The trace whose tags are extended.
     """
 
     def __init__(self, trace: Trace) -> None:
@@ -29,7 +29,7 @@ class Labels:
         self._tag: dict[tuple[int, int], int] = {}
 
     def number(self, data: bytes) -> int:
-        """Return the number of a label; an empty one is none, -1."""
+        """Return the number of a label; -1 if it is empty."""
         if not data:
             return -1
         known = self._number.get(data)

@@ -1,7 +1,6 @@
-"""What lies in the directory of a recording: its description, its processes and their files.
+"""Lists the directory of a recording: its description, its processes and their files.
 
-A recording that is still being written is listed as far as it goes, and so is a damaged one: what
-cannot be read is counted.
+A recording may still be written, or be damaged: unreadable files are counted and skipped.
 """
 
 from __future__ import annotations
@@ -46,10 +45,10 @@ _MAX_JSON_BYTES = 1 << 24
 
 
 class Unwritten(NamedTuple):
-    """What processes counted because they could write it nowhere.
+    """Counters of records that processes could not write anywhere.
 
     Attributes:
-        events: Events of threads that got no stream.
+        events: Events of threads without a stream.
         from_ns: CLOCK_MONOTONIC of the first of them.
         until_ns: CLOCK_MONOTONIC of the last.
         facts: Facts.
@@ -65,12 +64,12 @@ class Unwritten(NamedTuple):
 
 @dataclass(slots=True)
 class StreamFiles:
-    """One stream's files: what one thread after another wrote.
+    """The files of a stream, which one thread after another may have written.
 
     Attributes:
         number: The stream's number in its process.
         segments: Segment number to path.
-        tail: The crash-safe tail, if it is still there.
+        tail: The tail, if it still exists.
         packed: Its words, in a packed recording, which has no such files.
     """
 
@@ -86,14 +85,14 @@ class Process:
 
     Attributes:
         pid: The process id.
-        incarnation: Which user of that pid it was.
-        facts_path: Definitions and other rare records; None if it was lost.
-        facts: What it said of itself: `argv`, `python`.
+        incarnation: Its number among the processes that had this pid.
+        facts_path: Definitions and other rare records; None if the file is missing.
+        facts: Its description, with `argv` and `python`.
         streams: By number.
-        packed_facts: What the file at `facts_path` would hold, in a packed recording.
-        base_ns: The CLOCK_MONOTONIC time from which its times count, as most of its files have it;
-            None if none has.
-        has_tail: Whether a tail is still there, so that it runs, or was killed.
+        packed_facts: The content of its file of facts, in a packed recording.
+        base_ns: The CLOCK_MONOTONIC time that is time 0, according to most of its files; None if
+            there are none.
+        has_tail: Whether a tail still exists, so the process is running or was killed.
     """
 
     pid: int
@@ -111,12 +110,12 @@ class RecordingFiles:
     """A recording's directory.
 
     Attributes:
-        path: Where it lies.
+        path: Its path.
         description: The content of `recording.json`.
         processes: In order of pid and incarnation.
-        unwritten: What the processes could write nowhere.
-        unrecorded: As `unrecorded_in` returns them.
-        anomalies: What was wrong with the files.
+        unwritten: Counters of records that could not be written.
+        unrecorded: The result of `unrecorded_in`.
+        anomalies: Problems of the files.
     """
 
     path: Path
@@ -127,14 +126,14 @@ class RecordingFiles:
     anomalies: Anomalies
 
     def label(self, process: Process) -> str:
-        """Return what a process is called: its pid, and which of several that had it."""
+        """Return a process's pid, with its incarnation if several processes had that pid."""
         if sum(other.pid == process.pid for other in self.processes) == 1:
             return str(process.pid)
         return f"{process.pid}-{process.incarnation}"
 
 
 class _Listing:
-    """The files that are found in a directory, and what is wrong with them."""
+    """The files of a directory, and their problems."""
 
     def __init__(self) -> None:
         self.processes: dict[tuple[int, int], Process] = {}
@@ -157,7 +156,7 @@ class _Listing:
             return
         self.read += 1
         process = self.processes.setdefault(key, Process(*key))
-        # where two contradict each other, the facts count
+        # most_common prefers the first of equally frequent ones, which is to be that of the facts
         self.bases.setdefault(key, []).insert(0 if kind == "facts" else 1 << 30, base_ns)
         if kind == "facts":
             process.facts_path = entry
@@ -170,12 +169,12 @@ class _Listing:
             stream.segments[int(match[5])] = entry
 
     def _base_of(self, entry: Path, kind: str) -> int | None:
-        """Return from when a file's times count; None if its header is not one of such a file."""
+        """Return a file's base time; None if its header is not that of such a file."""
         try:
             with entry.open("rb") as file:
                 data = file.read(HEADER_BYTES)
         except FileNotFoundError:
-            # taken away since the directory was listed
+            # deleted by rotation since the directory was listed
             return None
         except OSError as error:
             raise InputError(str(entry), f"cannot be read: {error.strerror}") from error
@@ -184,7 +183,7 @@ class _Listing:
             return None
         magic, version, _, _, _, base_ns = HEADER.unpack(data)[:6]
         if kind == "tail" and not any(magic):
-            # it was being made when the process was killed
+            # the process was killed while it created the file: the magic is written last
             return None
         if magic == _MAGIC[kind] and version != VERSION:
             self.versions.add(version)
@@ -209,7 +208,7 @@ class _Listing:
 
 
 def open_recording(path: Path) -> RecordingFiles:
-    """Return what lies in a recording's directory.
+    """Return the content of a recording's directory.
 
     Raises:
         InputError: If it is not a recording, or one of a format that this version cannot read.
@@ -218,6 +217,7 @@ def open_recording(path: Path) -> RecordingFiles:
     entries = sorted(path.iterdir())
     found = [(entry, match) for entry in entries if (match := _NAME.fullmatch(entry.name))]
     for entry, match in found:
+        # opening a FIFO of such a name would block, and a link may lead out of the recording
         if stat.S_ISREG(entry.lstat().st_mode):
             listing.add(entry, match)
     if path / DESCRIPTION not in entries:
@@ -255,7 +255,7 @@ def open_recording(path: Path) -> RecordingFiles:
 
 
 def description_of(content: object, anomalies: Anomalies) -> dict[str, Any]:
-    """Return what is as it should be of a recording's description."""
+    """Return the valid fields of a recording's description."""
     if not isinstance(content, dict) or content.get("format") != "meantime recording":
         if content:
             anomalies.add("description_damaged")
@@ -269,14 +269,14 @@ def description_of(content: object, anomalies: Anomalies) -> dict[str, Any]:
 
 
 def agree_on_base(process: Process, bases_ns: list[int], anomalies: Anomalies) -> None:
-    """Decide from when a process's times count, and count the files that have it otherwise."""
+    """Choose the base time of most of a process's files, and count those with another one."""
     if bases_ns:
         ((process.base_ns, agreeing),) = Counter(bases_ns).most_common(1)
         anomalies.add("header_damaged", len(bases_ns) - agreeing)
 
 
 def unrecorded_in(path: Path) -> list[list[str]]:
-    """Return, of each process that could not be recorded, its pid, its Python's version and why."""
+    """Return pid, Python version and reason of each process that could not be recorded."""
     try:
         with (path / "unrecorded").open("rb") as file:
             text = file.read(_MAX_JSON_BYTES).decode("utf-8", "replace")

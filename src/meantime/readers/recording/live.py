@@ -1,4 +1,4 @@
-"""A recording that grows, read on from where it was read to: what is new is what it costs."""
+"""Follows a growing recording: each update reads only the records that are new."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ class _KnownStream:
 
 
 class LiveActivity:
-    """A recording's activity up to now.
+    """A recording's activity so far.
 
     Args:
         path: The recording's directory.
 
     Attributes:
         activity: The sums.
-        longest: The longest time in which a loop did one thing, if there was any.
+        longest: The longest block of a loop, if there was any.
         is_live: Whether a process was still being recorded, on this machine.
     """
 
@@ -78,21 +78,21 @@ class LiveActivity:
 
     @property
     def duration_ns(self) -> int:
-        """From the recording's begin to the last record that was read."""
+        """The time from the recording's begin to the last record that was read."""
         last_ns = max((stream.last_ns for stream in self._replay.streams), default=-1)
         return 0 if last_ns < 0 else last_ns + 1 - self._replay.origin_ns
 
     @property
     def lost(self) -> int:
-        """How many events could not be recorded."""
-        # a tail counts also what its stream did not come to record
+        """The number of events that could not be recorded."""
+        # a tail also counts losses that its stream has not reported yet
         streams = self._replay.streams
         lost = sum(max(stream.lost, stream.lost_by_tail) for stream in streams)
         return lost + self._unwritten.events
 
     @property
     def anomalies(self) -> Anomalies:
-        """What is wrong with the recording so far."""
+        """The problems of the recording so far."""
         found = Anomalies()
         found.update(self._file_anomalies)
         found.update(self._elided)
@@ -111,14 +111,14 @@ class LiveActivity:
 
     @property
     def is_sampled(self) -> bool:
-        """Whether there are samples in it."""
+        """Whether it contains samples."""
         return any(process.facts.period_ns for process in self._processes.values())
 
     def update(self) -> None:
-        """Read what has been written since the last time.
+        """Read the records that were written since the last call.
 
         Raises:
-            InputError: If it is not a recording, or a file of it is not what it should be.
+            InputError: If it is not a recording, or one of its files is damaged.
         """
         new: dict[int, Sequence[Piece]] = {}
         now_ns = time.monotonic_ns()
@@ -140,19 +140,19 @@ class LiveActivity:
         for process in running:
             known = self._processes.get((process.pid, process.incarnation))
             if known is not None:
-                # a loop that is blocked now writes nothing; what it had done by then has been read
+                # a loop that is blocked now writes no record: count its block until now
                 self._replay.end_blocks(known.number, now_ns)
         self._take()
         self._replay.lost.clear()
 
     def finish(self) -> None:
-        """End all states at the last record: no more will follow."""
+        """End all states at the last record, since no more will follow."""
         for number in range(len(self._replay.processes)):
             self._replay.finish(number)
         self._take()
 
     def _read_facts(self, process: Process) -> bool:
-        """Read on in a process's facts; return whether anything is known of it."""
+        """Read a process's new facts; return whether its base time is known."""
         key = process.pid, process.incarnation
         found = facts_words(process, self._elided)
         if key not in self._processes:
@@ -183,7 +183,7 @@ class LiveActivity:
             self._replay.streams.append(ReplayedStream(owner.number, owner.facts.base_ns))
         known = self._streams[key]
         stream = self._replay.streams[known.number]
-        # slots can have been written again: then times show which records are new
+        # slots can have been reused for other records: then times show which ones are new
         stream.skip_until_ns = -1
         if words.is_ring:
             stream.skip_until_ns = stream.last_ns
@@ -197,9 +197,9 @@ class LiveActivity:
         stream.lost_by_tail = words.lost_events
 
     def _has_lost(self, process: Process, words: StreamWords, stream: ReplayedStream) -> bool:
-        """Return whether events that were in a stream's tail can have been lost since then.
+        """Return whether events of a stream's tail may have been lost after they were read.
 
-        The events after them are then in their slots.
+        If so, later events have the same slot numbers.
         """
         if words.tail_slot is not None:
             return words.lost_events != stream.lost_by_tail
@@ -300,5 +300,5 @@ def _unread(
                 found.append(words[begin * 2 : begin * 2 + used])
                 read = first + begin + used // 2
             first += slots
-        first = max(first, end)  # also where a file is gone
+        first = max(first, end)  # keeps the numbering if a file is missing
     return found, read

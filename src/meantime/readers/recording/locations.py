@@ -1,4 +1,4 @@
-"""Code locations of a process: where its tasks were spawned, where they waited, and for what."""
+"""Code locations of a process, where its tasks were spawned or waited, with the wait's reason."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ _MAX_DIGITS = 9
 
 @dataclass(frozen=True, slots=True)
 class CodeLocation:
-    """A line of code, and whose it is.
+    """A line of code, and the coroutine it concerns.
 
     Attributes:
         line: Its number, 0 if unknown.
         function: The function's qualified name.
         file: The file's path as the code object has it.
-        subject: Of a spawn the coroutine's name, of a wait the innermost coroutine's.
-        subject_file: Where the subject is defined.
-        leaf: What the innermost coroutine waits for, as the format numbers it.
+        subject: The name of the spawned coroutine, or of the innermost one that waits.
+        subject_file: The file that defines the subject.
+        leaf: The kind of object that the innermost coroutine awaits, as numbered by the format.
     """
 
     line: int
@@ -46,7 +46,7 @@ class CodeLocation:
 
     @classmethod
     def parse(cls, text: str) -> CodeLocation:
-        """Return the location that a definition's text means; what is missing is left empty."""
+        """Return the location in a definition's text; missing parts stay empty."""
         line, function, file, subject, subject_file, _, leaf, *_ = [*text.split("\0"), *[""] * 7]
         return cls(
             _number(line),
@@ -64,13 +64,13 @@ class CodeLocation:
 
     @property
     def site(self) -> str:
-        """What tasks spawned there are, as `handle (app.py:12)`."""
+        """The name of tasks spawned there, as `handle (app.py:12)`."""
         name = self.subject or "unknown"
         return f"{name} ({self.location})" if self.location else name
 
     @property
     def reason(self) -> str:
-        """For what a task waits there; empty if that is not known."""
+        """The reason why a task waits there; empty if unknown."""
         return wait_reason(self.subject, self.subject_file, self.leaf)
 
     def fields(self) -> Mapping[str, Any]:
@@ -103,7 +103,7 @@ class CodeLocation:
 
 
 class DefinedLocations:
-    """The code locations of all processes; the index of one is its tag, also when more are added.
+    """The code locations of all processes; the index of each is its tag, which never changes.
 
     Attributes:
         all: In the order in which they were added.
@@ -117,7 +117,8 @@ class DefinedLocations:
         self._added: dict[int, int] = {}
 
     def add(self, process: int, locations: Mapping[int, CodeLocation]) -> None:
-        """Add the locations, by number, that a process has defined since the last time."""
+        """Add the locations, by number, that a process has defined since the last call."""
+        # dictionaries keep the order of insertion, so the new ones are at the end
         for number, location in islice(locations.items(), self._added.get(process, 0), None):
             self.all.append(location)
             self._waits.append(wait_state(location.reason))
@@ -126,7 +127,7 @@ class DefinedLocations:
         self._added[process] = len(locations)
 
     def columns(self) -> tuple[npt.NDArray[np.int8], Int32s, npt.NDArray[np.uint32]]:
-        """Return, of each, the state of a task that waits there, its process and its number."""
+        """Return columns: the state of a task that waits there, the process, and the number."""
         return (
             np.array(self._waits, np.int8),
             np.array(self._process, np.int32),

@@ -25,7 +25,7 @@ BLOCK_RECORDS = 1 << 17
 
 
 class Payload(NamedTuple):
-    """What a record carried: its row among the records, its stream, and the bytes."""
+    """A record's payload: its row among the records, its stream, and the bytes."""
 
     row: int
     stream: int
@@ -57,7 +57,7 @@ class Records(NamedTuple):
 
 
 class Oddities(NamedTuple):
-    """What was wrong with the records: pieces cut in a record, times that went backwards."""
+    """Problems of the records: pieces cut in a record, times that went backwards."""
 
     truncated: int
     time_backwards: int
@@ -85,7 +85,7 @@ class _Cursor:
         self.backwards = 0
 
     def fill(self) -> bool:
-        """Read the next block if the last was taken whole; return whether there is one."""
+        """Read the next block if all of the last was taken; return whether there is one."""
         while self.block is None or self.taken == len(self.block.time_ns):
             self.block = None
             self.taken = 0
@@ -143,7 +143,8 @@ def merged(
         ready = [(number, cursor) for number, cursor in enumerate(cursors) if cursor.fill()]
         if not ready:
             break
-        # the last record of a stream that may have more limits how far the others are merged
+        # A stream's further records are not earlier than its last one, so everything up to the
+        # earliest such record can be merged without reading more.
         until_ns = min((_last_ns(cursor) for _, cursor in ready if cursor.more), default=2**63 - 1)
         item = _take(ready, until_ns)
         going_on = frozenset(number for number, cursor in enumerate(cursors) if cursor.going_on)

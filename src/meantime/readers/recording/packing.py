@@ -1,7 +1,7 @@
-"""A recording in one compressed file: written from its directory, and read in its place.
+"""A recording in one compressed file, which can be read instead of its directory.
 
-The format is specified in docs/reference/recording-format.md. What is kept is what a reader makes
-of the directory's files: the words of each stream, each once, in blocks of whole records.
+The format is specified in docs/reference/recording-format.md. The file contains the words of each
+stream without duplicates, as a reader of the directory has them, in blocks of whole records.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ _SHIFT = np.uint64(8)
 
 
 def pack(path: Path) -> Iterator[bytes]:
-    """Yield the file that holds a recording, as far as it goes if it is still growing.
+    """Yield the bytes of the packed file of a recording, up to now if it is still growing.
 
     Raises:
-        InputError: If it is not a recording, or a file of it is not what it should be.
+        InputError: If it is not a recording, or one of its files is damaged.
     """
     files = open_recording(path)
     yield MAGIC
@@ -232,7 +232,7 @@ def _within(number: object, most: int) -> int:
 
 
 def _blocks(pieces: Iterable[Piece], offset: int) -> Iterator[tuple[bytes, list[int]]]:
-    """Yield blocks of whole records, and of each where it lies, its bytes and its words."""
+    """Yield blocks of whole records, each with its offset, its bytes and its words."""
     for piece in pieces:
         rest: Piece | None = piece
         while rest is not None:
@@ -240,7 +240,7 @@ def _blocks(pieces: Iterable[Piece], offset: int) -> Iterator[tuple[bytes, list[
             at = 0
             while at < len(words):
                 used = count(words[at : at + _BLOCK_WORDS], _BLOCK_RECORDS)[2]
-                # where a record is cut off, its beginning stays, to be counted by its reader
+                # of a record that is cut off, one slot is packed, for its reader to count
                 part = words[at : at + (used or 2)]
                 block = _compress(_encoded(part))
                 yield block, [offset, len(block), len(part)]
@@ -250,6 +250,8 @@ def _blocks(pieces: Iterable[Piece], offset: int) -> Iterator[tuple[bytes, list[
 
 def _encoded(words: _Words) -> bytes:
     """Return the bytes of slots, times as differences, all first bytes before all second ones."""
+    # bytes of the same rank in a slot resemble each other, so they compress better side by side;
+    # payload slots are encoded like records, which is reversible for any word
     first = words[0::2]
     time = first >> _SHIFT
     step = np.diff(time, prepend=np.uint64(0)) & _TIME
@@ -266,10 +268,10 @@ def _compress(content: bytes) -> bytes:
 
 
 def _decompress(content: memoryview, most: int) -> bytes:
-    """Return what a frame holds.
+    """Return the content of a frame.
 
     Raises:
-        ValueError: If it is damaged, or would hold more than `most` bytes.
+        ValueError: If it is damaged, or its content is larger than `most` bytes.
     """
     import zstandard  # noqa: PLC0415 - as above
 

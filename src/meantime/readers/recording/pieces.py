@@ -28,13 +28,13 @@ _READ_SLOTS = 1 << 17  # a record has fewer
 class FilePiece(NamedTuple):
     """Slots of a facts or segment file that are still to be read.
 
-    They are not mapped: what is cut off a mapped file ends the process that reads it with SIGBUS.
+    They are not mapped: access to a mapped file that was truncated would raise SIGBUS.
 
     Attributes:
         path: The file.
         begin: The first slot.
         end: The slot after the last that was there when the file was listed.
-        anomalies: Where slots are counted that are gone when they are read.
+        anomalies: Counts the slots that are missing when they are read.
     """
 
     path: Path
@@ -44,13 +44,13 @@ class FilePiece(NamedTuple):
 
     @property
     def slots(self) -> int:
-        """How many there are to be read."""
+        """The number of slots to read."""
         return self.end - self.begin
 
     def read(self) -> tuple[Words, FilePiece | None]:
-        """Return whole records, and what is left after them.
+        """Return whole records, and the rest of the piece after them.
 
-        Where a record is cut off by the end of the piece, its beginning is among the words.
+        If the end of the piece cuts off a record, its beginning is among the words.
         """
         slots = min(self.slots, _READ_SLOTS)
         try:
@@ -58,7 +58,7 @@ class FilePiece(NamedTuple):
                 file.seek(HEADER_BYTES + self.begin * SLOT_BYTES)
                 data = file.read(slots * SLOT_BYTES)
         except FileNotFoundError:
-            # taken away since the directory was listed, to keep a growing recording small
+            # deleted by rotation since the directory was listed
             data = b""
         words = np.frombuffer(data, np.uint64, len(data) // SLOT_BYTES * 2)
         if len(words) < slots * 2:
@@ -74,7 +74,7 @@ class FilePiece(NamedTuple):
 
 
 def taken(piece: Piece) -> tuple[Words, FilePiece | None]:
-    """Return words of a piece, and what is left of it."""
+    """Return words of a piece, and the rest of it."""
     if isinstance(piece, FilePiece):
         return piece.read()
     return (piece() if callable(piece) else piece), None
@@ -90,15 +90,15 @@ class StreamWords(NamedTuple):
     """A stream's words.
 
     Attributes:
-        pieces: In order; `taken` gives their words. A record does not go over the end of one.
-        base_ns: The CLOCK_MONOTONIC time from which its times count; None if nothing is there.
-        missing_slots: How many slots before the first piece are gone.
-        lost_events: Events that its writer could not keep, by the tail's count.
-        is_ring: Whether it is a ring in memory, which is overwritten in turn.
-        slots: How many slots there were in segments up to the last piece from one.
-        gaps: How many slots between the pieces are not there.
-        damaged: How many files, or parts of them, could not be read.
-        tail_slot: At which slot the tail's words begin; None if they are in segments by now.
+        pieces: In order; `taken` returns their words. No record crosses the end of one.
+        base_ns: The CLOCK_MONOTONIC time that is time 0; None if there are no words.
+        missing_slots: The number of missing slots before the first piece.
+        lost_events: Lost events as counted by the tail.
+        is_ring: Whether it is a ring in memory, whose new chunks overwrite the oldest.
+        slots: The number of slots written to segments, up to the end of the last one.
+        gaps: The number of missing slots between the pieces.
+        damaged: The number of files, or parts of them, that could not be read.
+        tail_slot: The slot at which the tail's words begin; None if they are in segments now.
     """
 
     pieces: list[Piece]

@@ -1,4 +1,4 @@
-"""The way of records to state changes, one for whole recordings and for those that grow."""
+"""Converts records to state changes, for complete and for growing recordings."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ReplayedProcess:
 
     Attributes:
         pid: The process id.
-        incarnation: Which user of that pid it was.
+        incarnation: Its number among the processes that had this pid.
         parent: Process id and incarnation of the process it was forked from, or (0, 0).
         locations: By number; more are added while it runs.
         last_ns: The CLOCK_MONOTONIC time of its last record.
@@ -52,12 +52,12 @@ class ReplayedStream:
 
     Attributes:
         process: Index of its process.
-        base_ns: The CLOCK_MONOTONIC time from which its times count.
-        lost_by_tail: Events that its writer could not keep, by the tail's count.
-        lost: Those by its own records, which its tail may count before they are written.
+        base_ns: The CLOCK_MONOTONIC time that is time 0 of its records.
+        lost_by_tail: Lost events as counted by its tail.
+        lost: Lost events as counted by its records, which may be written after the tail counts.
         last_ns: The CLOCK_MONOTONIC time of its last record.
         skip_until_ns: Up to when the records of the next `run` were replayed by an earlier one.
-        threads: What its threads are called, by thread id.
+        threads: The names of its threads, by thread id.
     """
 
     process: int
@@ -70,19 +70,19 @@ class ReplayedStream:
 
 
 class Replay:
-    """Passes records, in order of time, to what makes states of them.
+    """Passes records, in order of time, to the state machine.
 
     Args:
         labels: Numbers the labels of tasks; None leaves labels out.
 
     Attributes:
-        processes: Whose records are replayed; more can be appended before `define`.
-        streams: What they wrote; as above.
-        origin_ns: The CLOCK_MONOTONIC time from which the times of states count.
+        processes: The processes; more can be appended before `define`.
+        streams: Their streams; as above.
+        origin_ns: The CLOCK_MONOTONIC time that is time 0 of the states.
         locations: The code locations that the processes have defined.
-        states: What makes states of the records.
+        states: The state machine.
         lost: Ranges of time in which events were lost.
-        anomalies: What was wrong with the records.
+        anomalies: Problems of the records.
     """
 
     def __init__(self, labels: Labels | None = None) -> None:
@@ -107,7 +107,7 @@ class Replay:
     def run(self, pieces: Sequence[Sequence[Piece]]) -> Iterator[Records]:
         """Replay words of each stream; yield the records after each bounded number of them.
 
-        What is wrong with them is in `anomalies` at the end.
+        `anomalies` is complete once all are consumed.
         """
         bases_ns = [stream.base_ns for stream in self.streams]
         for item in merged(list(zip(pieces, bases_ns, strict=True))):
@@ -125,7 +125,7 @@ class Replay:
         self.states.finish(number, end_ns + 1 - self.origin_ns)
 
     def end_blocks(self, number: int, now_ns: int) -> None:
-        """Count what the loops of a process are doing as blocks that last until `now_ns`."""
+        """Count the present step of each loop of a process as a block until `now_ns`."""
         self.states.end_blocks(number, now_ns - self.origin_ns)
 
     def thread_of(self, stream: int, tid: int) -> str:
@@ -134,7 +134,8 @@ class Replay:
 
     def _feed(self, item: Records) -> None:
         self._note_times(item)
-        # these two change states between the records before and after them
+        # Losses and labels are not columns of the kernel: the records are fed in parts, with a call
+        # between those before and after each of them.
         between: list[Payload] = []
         for payload in item.payloads:
             kind = int(item.kind[payload.row])

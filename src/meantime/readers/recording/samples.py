@@ -1,11 +1,11 @@
-"""The samples of a recording: what its sampler saw of each thread, tick by tick.
+"""The samples of a recording: the stack of each thread at each tick of its sampler.
 
 A sample represents the time since the previous tick. The part in which the thread was not on a
 processor is a row of the event `off-cpu`. The rest is a row of the event `on-cpu` if the thread was
-running when it was sampled; otherwise its stack then is unknown, and that time is added to the next
-sample that sees it run, or has no stack if there is none. So the weights of both events together
-are the time that passed, and those of `on-cpu` the processor time. Time in which the sampler was
-delayed is lost, not counted as anything.
+running when it was sampled; otherwise the stack with which it ran is unknown, and its time is added
+to the next sample in which it is running, or has no stack if there is none. So the weights of both
+events add up to the time that passed, and those of `on-cpu` to the processor time. Time in which
+the sampler was delayed is reported as lost, and counted in neither.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ class SampledStacks:
         self._rows: list[Int32s] = []
 
     def add(self, frames: Mapping[int, str], stacks: Mapping[int, tuple[int, int]]) -> None:
-        """Take the next process's frames, by number, and stacks, by number (parent, frame)."""
+        """Add the next process's frames, by number, and stacks (parent, frame), by number."""
         row_of: dict[int, int] = {}
-        # a parent's number is lower than its children's
+        # the sampler numbers a parent before its children
         for number in sorted(stacks):
             parent, frame = stacks[number]
             below = row_of.get(parent, NO_STACK) if parent else NO_STACK
@@ -84,10 +84,10 @@ class _Seen(NamedTuple):
 
 
 class _Sampler:
-    """Reads what one sampler has written.
+    """Reads the records of one sampler.
 
     Args:
-        period_ns: How long it is from tick to tick.
+        period_ns: The time between two ticks.
     """
 
     def __init__(self, period_ns: int) -> None:
@@ -106,19 +106,19 @@ class _Sampler:
         The records are columns of time, kind and their two numbers.
         """
         records = np.hstack([self._held, records])
-        # the last sample may go on in the records that follow
+        # the last sample may have further records, for times of more than 32 bits
         samples = np.flatnonzero(records[1] == _SAMPLE)
         end = int(samples[-1]) if len(samples) else records.shape[1]
         self._held = records[:, end:]
         return self._seen(records[:, :end], process)
 
     def last(self, process: int) -> _Seen:
-        """Return the sample that `take` has held back."""
+        """Return the last sample, which `take` has not returned."""
         held, self._held = self._held, _NOTHING
         return self._seen(held, process)
 
     def unseen(self, process: int) -> _Seen:
-        """Return the time on a processor of which no sample has seen anything."""
+        """Return the processor time that no sample followed in which the thread was running."""
         rows = sorted((tid, ns) for tid, ns in self._unseen_ns.items() if ns and tid)
         tid, on_cpu_ns = np.array(rows, np.int64).reshape(-1, 2).T
         nothing = np.zeros(len(tid), np.int64)
@@ -130,10 +130,10 @@ class _Sampler:
         shares = np.flatnonzero((kind == _ON_CPU) | (kind == _NOT_ON_CPU))
         shares = shares[np.searchsorted(samples, shares) > 0]
         whose = np.searchsorted(samples, shares) - 1
-        # what was seen at the tick before was seen a little later than that tick
+        # the latest record before each one: threads are sampled a little after their tick
         before_ns = np.concatenate([[self._seen_ns], time_ns])[:-1]
         interval_ns = self._intervals(time_ns[ticks], ident[ticks], before_ns[ticks])
-        # it can also be stopped in the middle of a tick
+        # a long pause between two records of a tick: the sampler itself was stopped
         for row in np.flatnonzero((kind != _TICK) & (time_ns - before_ns > self._period_ns)):
             self.lost.append((int(before_ns[row]) + 1, int(time_ns[row])))
         if len(time_ns):
@@ -158,7 +158,7 @@ class _Sampler:
         return seen
 
     def _on_cpu(self, tid: Int64s, ran_ns: Int64s, running: npt.NDArray[np.bool_]) -> Int64s:
-        """Return for how long on a processor each sample stands: since its thread last ran."""
+        """Return the processor time that each sample represents: since the last that ran."""
         on_cpu_ns = np.zeros(len(tid), np.int64)
         for thread in np.unique(tid).tolist():
             own = np.flatnonzero(tid == thread)
@@ -169,7 +169,7 @@ class _Sampler:
         return on_cpu_ns
 
     def _intervals(self, tick_ns: Int64s, late_ns: Int64s, seen_ns: Int64s) -> Int64s:
-        """Return for how long each tick stands, first that of the tick before these."""
+        """Return the time that each tick represents, beginning with the tick before these."""
         if not len(tick_ns):
             return np.array([self._interval_ns], np.int64)
         longest_ns = late_ns + self._period_ns
@@ -188,9 +188,9 @@ class Sampling:
     """All samples of a recording.
 
     Args:
-        trace: What they belong to: its values, lost ranges and anomalies are added to.
-        owners: Of each stream, the process it belongs to.
-        periods_ns: Of each process, its sampler's period; 0 if it has none.
+        trace: The trace whose values, lost ranges and anomalies are extended.
+        owners: The process of each stream.
+        periods_ns: The period of each process's sampler; 0 if it has none.
         stacks: The processes' stacks.
     """
 
@@ -210,7 +210,7 @@ class Sampling:
         self._seen: list[_Seen] = []
 
     def feed(self, item: Records, time_ns: Int64s) -> None:
-        """Take what is sampled in these records, whose times from the trace's origin are given."""
+        """Read the samples among these records; `time_ns` counts from the trace's origin."""
         kinds = (item.kind >= _SAMPLE) & (item.kind <= _NOT_ON_CPU)
         if not kinds.any():
             return
@@ -225,7 +225,7 @@ class Sampling:
             self._seen.append(self._samplers[stream].take(records, process))
 
     def finish(self) -> None:
-        """Add the samples that were held back, and report what was not sampled."""
+        """Add the samplers' last samples, and report the times that were not sampled."""
         for stream, sampler in self._samplers.items():
             process = self._owners[stream]
             self._seen += [sampler.last(process), sampler.unseen(process)]
@@ -233,7 +233,7 @@ class Sampling:
             self._trace.anomalies.add("samples_skipped", sampler.skipped)
 
     def threads(self) -> set[tuple[int, int]]:
-        """Return the threads (process, number) of the samples that `take` is to return."""
+        """Return the threads (process, number) of the samples that `take` will return."""
         return {
             (seen.process, tid)
             for seen in self._seen
@@ -246,11 +246,11 @@ class Sampling:
         entity_of: Mapping[tuple[int, int], int],
         name_of: Callable[[int, int, int], str],
     ) -> list[Samples]:
-        """Return the samples so far, and forget them.
+        """Return the samples since the last call.
 
         Args:
             entity_of: The trace's entities of threads (process, number).
-            name_of: Of process, thread and task (0 for none), what the sample is called.
+            name_of: Returns a sample's name from its process, thread and task (0 for none).
         """
         seen, self._seen = self._seen, []
         return [self._batch(each, entity_of, name_of) for each in seen if len(each.tid)]

@@ -1,4 +1,4 @@
-"""The words of facts and streams, each once: of segments, and of the tail that follows them."""
+"""The words of facts and streams without duplicates: of segments, then of the tail."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ __all__ = ["facts_words", "stream_words"]
 
 
 def facts_words(process: Process, anomalies: Anomalies) -> tuple[Header, list[Piece]] | None:
-    """Return a process's facts: the file's header and its words; None if it was never begun.
+    """Return a process's facts: the file's header and its words; None if there is no file.
 
-    What is gone when the words are read is counted in `anomalies`.
+    Words that are missing when they are read are counted in `anomalies`.
     """
     if process.packed_facts is not None or process.facts_path is None:
         return process.packed_facts
@@ -30,13 +30,13 @@ def facts_words(process: Process, anomalies: Anomalies) -> tuple[Header, list[Pi
 
 
 def stream_words(stream: StreamFiles, anomalies: Anomalies) -> StreamWords:
-    """Return what is there of a stream, each record once.
+    """Return the words of a stream, each record once.
 
-    What is gone when the words are read is counted in `anomalies`.
+    Words that are missing when they are read are counted in `anomalies`.
     """
     if stream.packed is not None:
         return stream.packed
-    # the tail first: what is flushed meanwhile is then in both, never in neither
+    # The tail is read first, so a chunk that is flushed meanwhile is in both, never in neither.
     tail = None
     damaged = 0
     try:
@@ -44,7 +44,7 @@ def stream_words(stream: StreamFiles, anomalies: Anomalies) -> StreamWords:
             tail = read_tail(stream.tail)
             damaged += tail is None or tail.is_cut
     except FileNotFoundError:
-        # the recording has ended since the directory was listed: all is in segments now
+        # the recording has ended since the directory was listed: everything is in segments now
         assert stream.tail is not None
         stream.segments.update(segments_beside(stream.tail))
     found = _segments(stream, anomalies)
@@ -64,7 +64,7 @@ def stream_words(stream: StreamFiles, anomalies: Anomalies) -> StreamWords:
     damaged += found.damaged
     twice = 0
     if tail.written != UNWRITTEN:
-        # what was being written when the process was killed is in both the segments and the tail
+        # slots that were being flushed at the process's death are in both segments and tail
         twice = slots - tail.written
         if twice > _most_flushed(stream, tail) or tail.written > MAX_TIME_NS:
             damaged, twice = damaged + 1, 0
@@ -99,7 +99,7 @@ def _segments(stream: StreamFiles, anomalies: Anomalies) -> _Segments:
             header = read_header(stream.segments[number])
             piece = piece_of(stream.segments[number], anomalies)
         except FileNotFoundError:
-            # taken away since the directory was listed, to keep a growing recording small
+            # deleted by rotation since the directory was listed
             continue
         base_ns = header.base_ns
         before = header.slots_before
@@ -121,7 +121,7 @@ def _most_flushed(stream: StreamFiles, tail: Tail) -> int:
     try:
         chunks = chunks_flushed(stream.tail) - tail.flushed
     except FileNotFoundError:
-        # the recording has ended since: all of it
+        # the recording has ended since, which flushed everything
         return MAX_TIME_NS
-    # and one that is being written, or was when the process was killed
+    # plus one that is being written, or was when the process was killed
     return (chunks + 1) * (CHUNK_BYTES // SLOT_BYTES)

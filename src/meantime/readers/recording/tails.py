@@ -31,15 +31,15 @@ _ATTEMPTS = 8
 
 
 class Tail(NamedTuple):
-    """What a tail's file held when it was read.
+    """The content of a tail's file when it was read.
 
     Attributes:
         chunks: The words of each chunk, in order.
-        base_ns: The CLOCK_MONOTONIC time from which its times count.
+        base_ns: The CLOCK_MONOTONIC time that is time 0 of its records.
         flushed: How many chunks were in the stream's segments.
         written: Slots in the stream's segments by then; `UNWRITTEN` if it does not count them.
-        lost: Events that could not be kept.
-        is_ring: Whether chunks are overwritten in turn.
+        lost: Events that were not recorded.
+        is_ring: Whether new chunks overwrite the oldest.
         is_cut: Whether the end of the file is missing.
     """
 
@@ -53,7 +53,11 @@ class Tail(NamedTuple):
 
 
 def read_tail(path: Path) -> Tail | None:
-    """Return what a tail holds; None if its header is damaged."""
+    """Return the content of a tail; None if its header is damaged.
+
+    The process may write meanwhile. Its stores to a chunk end with a word that is not 0, so a copy
+    has whole records and then the end, unless the chunk was reused.
+    """
     for _ in range(_ATTEMPTS):
         with path.open("rb") as file:
             data = file.read(_TAIL_HEADER_BYTES + _MAX_CHUNKS * CHUNK_BYTES)
@@ -67,10 +71,10 @@ def read_tail(path: Path) -> Tail | None:
             return None
         ring = policy == _RING
         first = max(0, seq + 1 - chunks, dumped_seq) if ring else flushed
-        # a chunk that its writer came back to while it was copied must be copied again
+        # copy again if the writer has reused one of these chunks meanwhile
         if _seq_now(path) - first < chunks:
             break
-    # of one that has just been written, the next has not begun yet
+    # -1: the last chunk was flushed before the next one began
     if not -1 <= seq - first < chunks or max(lost, passed, reported) > MAX_TIME_NS:
         return None
     pieces: list[npt.NDArray[np.uint64]] = []
@@ -90,13 +94,13 @@ def read_tail(path: Path) -> Tail | None:
 
 
 def _gap(pieces: list[npt.NDArray[np.uint64]], events: int, from_ns: int) -> npt.NDArray[np.uint64]:
-    """Return the record of what a ring overwrote and did not report in a record of its own."""
+    """Return a LOST record for the events that a ring overwrote and has not reported itself."""
     until_ns = next((int(words[0]) >> 8 for words in pieces if len(words)), from_ns)
     return np.array([until_ns << 8 | _LOST, 32 << 32, events, from_ns, until_ns, 0], np.uint64)
 
 
 def chunks_flushed(path: Path) -> int:
-    """Return how many chunks of a tail are in segments by now."""
+    """Return how many chunks of a tail are in segments now."""
     return _number_at(path, _FLUSHED_BYTES)
 
 

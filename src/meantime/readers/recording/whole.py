@@ -38,13 +38,13 @@ _MAX_ANCHORS = 1000
 
 
 class Reading:
-    """One pass over a recording: the tables it needs, and the trace that it fills.
+    """One pass over a recording: its tables, and the trace that it fills.
 
     Args:
-        recording: The recording's directory, or one that was opened already.
+        recording: The recording's directory, or an opened recording.
         growing: Whether the recorded program may still run.
-        block_ns: Collect the times in which a loop did one thing for at least this long.
-        now_ns: Until when, on CLOCK_MONOTONIC, loops are busy that are so at the recording's end.
+        block_ns: Collect the blocks of loops that lasted at least this long.
+        now_ns: The CLOCK_MONOTONIC time until which loops that are busy at the end count as busy.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class Reading:
         self._add_unwritten()
 
     def _finish(self, processes: set[int]) -> None:
-        """End what the processes did that have no more records, in order of time."""
+        """End the states of processes that have no more records, in order of time."""
         replay = self._replay
         for number in sorted(processes, key=lambda number: replay.processes[number].last_ns):
             if not self._growing or self._is_replaced(number):
@@ -138,7 +138,7 @@ class Reading:
         return number + 1 < len(processes) and processes[number + 1].pid == processes[number].pid
 
     def _open_streams(self) -> list[list[Piece]]:
-        """Give the replay its processes and streams; return the words of each stream."""
+        """Add processes and streams to the replay; return the words of each stream."""
         pieces = []
         for number, process in enumerate(self._files.processes):
             facts = self._facts[number]
@@ -165,7 +165,7 @@ class Reading:
                     self._replay.streams.append(stream)
                     pieces.append(words.pieces)
             if facts is not None:
-                # a process that ended by itself has a last fact
+                # a process that ended normally has written CLOSED as its last fact
                 is_cut = facts.closed is None and bool(process.streams) and not process.has_tail
                 self.trace.anomalies.add("truncated", facts.truncated + is_cut)
                 if facts.closed is not None and facts.closed.slots > slots:
@@ -189,10 +189,10 @@ class Reading:
             self.trace.lost.append((from_ns + since_ns, until_ns + since_ns))
 
     def _count_lost(self) -> None:
-        """Count the events that were lost, which not all are in records."""
+        """Count the lost events, not all of which are in records."""
         counted: Counter[int] = Counter()
         for stream in self._replay.streams:
-            # a tail counts also what its stream did not come to record
+            # a tail also counts losses that its stream has not reported
             counted[stream.process] += max(stream.lost, stream.lost_by_tail)
         for number, facts in enumerate(self._facts):
             closed = None if facts is None else facts.closed
@@ -200,10 +200,11 @@ class Reading:
             self.trace.anomalies.add("records_lost", lost)
 
     def _add_unwritten(self) -> None:
-        """Count what processes could write nowhere, and add when that was."""
+        """Count the records that could not be written anywhere, and add their times."""
         closed = [facts.closed for facts in self._facts if facts and facts.closed]
         closed = [each for each in closed if each.unwritten]
         shared = self._files.unwritten
+        # both count the same events, but a process that was killed only in the shared page
         events = max(shared.events, sum(each.unwritten for each in closed))
         self.trace.anomalies.add("records_lost", events)
         self.trace.anomalies.add("definitions_lost", shared.facts)

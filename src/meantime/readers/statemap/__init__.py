@@ -23,6 +23,7 @@ FORMAT = "statemap"
 
 _TOKEN = re.compile(rb'"((?:[^"\\]|\\.)*)"(\s*:)?|[{}\[\]]')
 _KEYS = {*METADATA_KEYS, "time", "entity", "state", "tag", "event", "target", "description"}
+# `time`, `tag` or `title` alone could be of any JSON format: they need the file's name as well
 _DISTINCTIVE_KEYS = {"states", "entityKind", "state", "entity"}
 
 

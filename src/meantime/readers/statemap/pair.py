@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Pair"]
 
-MIN_BYTES = 1 << 16
+MIN_BYTES = 1 << 16  # less than this is scanned sooner than a thread is woken
 
 
 class Pair:
@@ -53,11 +53,13 @@ class Pair:
             try:
                 stop = self._scan_to(window, self._middle)
             finally:
+                # also after an error: the helper must not read a block that is being replaced
                 helping.result()
         if stop not in (Stop.DRAINED, Stop.CUT):
             return stop
         taken = self._scanner.absorb(self._helper) if stop == Stop.DRAINED else stop
         if taken == Stop.FULL:
+            # `_middle` stays set: the next call absorbs the rest once the batch is taken
             return taken
         if taken == Stop.DRAINED:
             window.start = self._helper.start

@@ -159,6 +159,8 @@ class Reader:
     def _look_ahead(self) -> tuple[State, ...]:
         """Return the states, which are defined after the first data."""
         path = self._window.source.path
+        # A file is opened a second time. A pipe cannot be, so everything up to the states stays in
+        # memory and is then scanned again.
         if path is not None:
             with open_source(path) as source:
                 return Reader(Window(source), self._options, ahead=True).find_states()
@@ -189,6 +191,7 @@ class Reader:
     def _take_odd(self, stop: int) -> None:
         """Handle the payload that the scanner stopped at: read metadata, refuse anything else."""
         window, scanner = self._window, self._scanner
+        # data of entities that are left out are not checked: register a new one, and scan again
         if stop == Stop.BAD_STATE and self._drops(scanner.asked):
             return
         try:
@@ -275,7 +278,7 @@ class Reader:
         pattern = _NEXT_PAYLOAD if inside else _ANY_PAYLOAD
         window.start += 1
         while not (match := pattern.search(window.block, window.start, window.end)):
-            # A closing bracket may be the last byte, or have only blanks after it.
+            # The pattern may begin in the last bytes: a closing bracket, and blanks after it.
             rest = window.block[window.start : window.end].rstrip(b" \t\r\n")
             window.start += max(len(rest) - 1, 0)
             if not window.more():
@@ -302,6 +305,7 @@ class Reader:
             self._event_codes.append(self._values.code(name))
         for state, tag in scanner.tags(len(trace.tags)):
             trace.tags.append({"state": state, "tag": tag})
+        # notes refer to the block by offset, so they are read before the window moves
         for kind, code, start, end in scanner.take_notes():
             payload, _ = _DECODER.raw_decode(self._window.block[start:end].decode())
             if kind == DEFINITION:
@@ -335,6 +339,7 @@ class Reader:
     def _paths_of(self, entity: Int32s) -> Int32s:
         if self._options.keep is None:
             return entity
+        # the last item is for index -1: an event without a target
         return np.array([*self._path_codes, -1], np.int32)[entity]
 
     def _finish(self) -> None:
@@ -344,6 +349,7 @@ class Reader:
         trace.clock = Clock(host=metadata.text("host"), utc_at_origin_ns=metadata.start_ns)
         if scanner.last_ns is not None:
             trace.bounds = (0, scanner.last_ns)
+            # the last datum, from which on events are too late, is only known at the end
             late = sum(np.count_nonzero(each >= scanner.last_ns) for each in self._late_points)
             trace.anomalies.add("event_after_end", int(late))
             trace.ends = {
@@ -360,6 +366,7 @@ class Reader:
 def _forget_replaced(time_ns: Int64s, entity: Int32s, value: npt.NDArray[np.float64]) -> None:
     """Set values to NaN that a later datum at the same time replaces; its state counts them."""
     rows = np.flatnonzero(~np.isnan(value))
+    # lexsort is stable, so of equal entity and time the last in the file is last here
     rows = rows[np.lexsort((time_ns[rows], entity[rows]))]
     before, after = rows[:-1], rows[1:]
     same = (time_ns[before] == time_ns[after]) & (entity[before] == entity[after])

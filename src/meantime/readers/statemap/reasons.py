@@ -71,6 +71,7 @@ def time_of(given: str | int) -> int:
     """Return a time given as text or number; from 10^20 on, only its magnitude is right."""
     if isinstance(given, int):
         return given
+    # int() is slow for very many digits, and Python rejects more than 4300
     digits = given.removeprefix("+").lstrip("0")
     return int(digits[:21] or "0")
 
