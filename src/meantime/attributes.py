@@ -84,7 +84,7 @@ def unicode_of(text: str) -> str:
 
 
 def entity_name(path: Path) -> str:
-    """Return the label of an entity: its name if the path has only one, else its text form.
+    """Return the label of an entity: its name if the path has only one, otherwise its text form.
 
     >>> entity_name(("/dev/vda",)), entity_name(("CPUs", "3"))
     ('/dev/vda', 'CPUs/3')
@@ -219,7 +219,7 @@ class Attributes:
         """Return the quarks of the children of one attribute, creating those missing."""
         if parent != ROOT:
             self._checked(parent)
-        # As `_child_or_new`, but without a call per name: for a million that takes half a second.
+        # `_child_or_new` without a call per name, which would take half a second for a million
         codes, quarks, top = self._name_codes, self._quarks, (parent + 1) << 32
         found = array("i")
         for name in names:
@@ -348,6 +348,7 @@ class Attributes:
         if count > 2 * len(self._order) + _RESORT:
             parent = np.array(self._parent, np.int32)
             self._order = np.argsort(parent, kind="stable").astype(np.int32)
+            # children of a quark are at [first[quark + 1], first[quark + 2]), since ROOT is -1
             bounds = np.arange(ROOT, count + 1, dtype=np.int32)
             self._first = np.searchsorted(parent[self._order], bounds).astype(np.int32)
             self._since = {}

@@ -97,6 +97,7 @@ def _remove_leftovers(cache: Path) -> None:
 
 def _path_of(trace: str | os.PathLike[str], provenance: dict[str, str]) -> Path:
     """Return the path for a trace and a provider, the same for all their versions."""
+    # without the trace's content: a new version of a trace replaces the history of the old one
     identity = f"{Path(trace).resolve()}\0{provenance.get('provider', '')}"
     key = hashlib.blake2b(identity.encode(errors="surrogateescape"), digest_size=8).hexdigest()
     return cache_directory() / f"{provenance['source'].split('.')[0]}-{key}.mth"
@@ -125,6 +126,7 @@ def _move_into_cache(folder: Path, path: Path) -> None:
         OutputError: If that fails.
     """
     try:
+        # a directory cannot be replaced by a rename, so the stale one is moved away first
         if path.exists():
             path.rename(folder / "old.mth")
         (folder / "new.mth").rename(path)

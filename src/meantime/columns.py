@@ -208,4 +208,5 @@ def exact_sum(column: Int64s) -> int:
     >>> exact_sum(np.array([2**62, 2**62, -1]))
     9223372036854775807
     """
+    # neither half can overflow with fewer than 2**31 rows
     return (int((column >> 32).sum()) << 32) + int((column & 0xFFFFFFFF).sum())

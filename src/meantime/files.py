@@ -21,11 +21,14 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
     Raises:
         OSError: If it cannot be written; the temporary file is removed then.
     """
+    # in the target's own directory, since a rename is atomic within a file system only; a symbolic
+    # link is resolved, so that it still refers to the result
     target = path.resolve()
     descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     try:
         with os.fdopen(descriptor, "wb") as file:
             yield file
+        # the mask can only be read by setting it
         umask = os.umask(0)
         os.umask(umask)
         os.chmod(name, 0o666 & ~umask)  # noqa: PTH101 - mkstemp makes it private; a result is not

@@ -73,7 +73,8 @@ def cli() -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and leave the process with its exit status."""
     if sys.stdout is None:  # closed by the parent process
-        sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY))  # writing to it fails
+        # opened for reading, so that writing fails: the exit status must not report a success
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY))
     try:
         with _one_line_warnings():
             status = cli.main(
@@ -81,6 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 prog_name="meantime",
                 standalone_mode=False,
             )
+        # here, where an error can still be reported, rather than by the interpreter at exit
         sys.stdout.flush()
     except click.UsageError as error:
         _complain(error.ctx.command_path if error.ctx else "meantime", _sentence(error))
@@ -98,7 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _abandon_output()
         status = 1
     except OSError as error:
-        # errors of input files are already MeantimeErrors, so only output is left
+        # errors of inputs are MeantimeErrors already, so this one comes from an output
         path = error.filename or "standard output"
         _complain("meantime", f"{path}: cannot be written: {error.strerror or 'it is closed'}")
         _abandon_output()

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["progress_bar"]
 
-PATIENCE_S = 0.5
+PATIENCE_S = 0.5  # shorter reads show no bar, and do not import rich
 
 
 @contextmanager

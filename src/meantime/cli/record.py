@@ -87,7 +87,7 @@ def command(*, words: tuple[str, ...], **given: Any) -> None:
     except OSError as error:
         shutil.rmtree(path)
         raise MeantimeError(f"{words[0]}: {error.strerror}") from error
-    # the command has ended: that the summary is not wanted changes nothing in its status
+    # an interrupt of the summary does not change the command's status
     with suppress(KeyboardInterrupt):
         if not given["quiet"]:
             from meantime.cli.summary import summary  # noqa: PLC0415 - as above

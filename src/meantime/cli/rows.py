@@ -24,7 +24,7 @@ __all__ = ["JSON_TEXT", "Form", "form_options", "show"]
 
 # On a terminal more rows would only scroll past.
 _SHOWN_ROWS = 1000
-# Columns of this name hold JSON already.
+# Columns of this name contain JSON already.
 JSON_TEXT = "tag"
 
 

@@ -14,7 +14,7 @@ _SET_ROWS = 2000
 
 
 class Column(NamedTuple):
-    """A heading, and whether the column holds numbers (set to the right)."""
+    """A heading, and whether the column contains numbers (aligned right)."""
 
     heading: str
     numeric: bool = False
@@ -67,11 +67,12 @@ def print_facts(facts: Sequence[tuple[str, str]]) -> None:
 
 
 def visible(text: str) -> str:
-    r"""Return the text with control characters written as escapes: a name may hold any.
+    r"""Return the text with control characters as escapes: a name may contain any.
 
     >>> visible("a\nb\x1b[2J")
     'a\\nb\\x1b[2J'
     """
+    # printed as it is, an escape sequence in a name would control the terminal
     return "".join(
         character if character.isprintable() else repr(character)[1:-1] for character in text
     )

@@ -76,7 +76,7 @@ def _table(file: str, following: LiveActivity, rows: int) -> Table:
 
     groups = sorted(
         following.activity.groups(),
-        # what is over comes last
+        # groups of which nothing is active now are last
         key=lambda group: (_ORDER.index(group.name[0]), not any(group.now.values())),
     )
     ended = "" if following.is_live else ", ended"

@@ -412,10 +412,10 @@ def attach(coroutine, task, waiter, ready: bool):
 
     Returns the proxy that is to become its coroutine, or None if nothing is to change.
     """
-    cdef PyObject *stands_in = attach_coroutine(
+    cdef PyObject *proxy = attach_coroutine(
         <PyObject *>coroutine, <PyObject *>task, <PyObject *>waiter, ready
     )
-    return _owned(stands_in)
+    return _owned(proxy)
 
 
 def detach(coroutine):
@@ -425,10 +425,10 @@ def detach(coroutine):
 
 def attach_trio(coroutine, task, ready: bool):
     """Do as `attach` for a task of trio."""
-    stands_in = attach(coroutine, task, None, ready)
-    if stands_in is not None:
-        set_of_trio(stands_in)
-    return stands_in
+    proxy = attach(coroutine, task, None, ready)
+    if proxy is not None:
+        set_of_trio(proxy)
+    return proxy
 
 
 def set_coroutine(task, coroutine):

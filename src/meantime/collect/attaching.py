@@ -37,8 +37,8 @@ def attach_tasks(tasks: Iterable[asyncio.Task[Any]]) -> None:
     for task in tasks:
         coroutine = task.get_coro()
         waiter = getattr(task, "_fut_waiter", None)
-        stands_in = _recorder.attach(coroutine, task, waiter, waiter is None or waiter.done())
-        _set(task, stands_in)
+        proxy = _recorder.attach(coroutine, task, waiter, waiter is None or waiter.done())
+        _set(task, proxy)
     if (loop := asyncio._get_running_loop()) is not None:  # noqa: SLF001 - as above
         # the current step began before its task was attached: nothing else may report its end
         loop.call_soon(_recorder.end_unseen)
@@ -58,12 +58,12 @@ def attach_trio_tasks(trio: Any) -> Callable[[], None] | None:
         return None
     for task in list(runner.tasks):
         send = task._next_send_fn  # noqa: SLF001 - the run queue is not public
-        stands_in = _recorder.attach_trio(task.coro, task, send is not None)
-        if stands_in is not None:
-            task.coro = stands_in
+        proxy = _recorder.attach_trio(task.coro, task, send is not None)
+        if proxy is not None:
+            task.coro = proxy
             if send is not None:
                 # scheduled with the coroutine's own method, send or throw: now with the proxy's
-                task._next_send_fn = getattr(stands_in, send.__name__)  # noqa: SLF001 - as above
+                task._next_send_fn = getattr(proxy, send.__name__)  # noqa: SLF001 - as above
 
     def detach() -> None:
         for task in list(runner.tasks):

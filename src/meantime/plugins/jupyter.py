@@ -62,6 +62,7 @@ class _Cell:
         from meantime.collect import session  # noqa: PLC0415 - as above
 
         path, self._path = self._path, None
+        # again, since the kernel may have started tasks while the cell ran
         self._kernel |= _tasks_of_kernel()
         session.stop()
         try:

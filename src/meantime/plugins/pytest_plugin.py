@@ -138,6 +138,7 @@ def _path_of(item: pytest.Item, folder: Path) -> Path:
     name = re.sub(r"[^\w.\[\]-]+", "-", item.nodeid.replace("::", "-"))
     if len(name) > _MAX_NAME:
         name = f"{name[:_MAX_NAME]}-{hashlib.sha256(item.nodeid.encode()).hexdigest()[:8]}"
+    # a file of an earlier run is replaced, but one of this run is another repetition of the test
     taken = item.config.stash[_taken]
     path, number = folder / f"{name}.mtr", 2
     while path in taken:

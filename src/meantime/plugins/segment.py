@@ -74,6 +74,7 @@ class Segment:
         """
         from meantime.readers.recording.whole import Reading  # noqa: PLC0415 - not for tests that only record
 
+        # growing: the recording of the test has not ended yet
         reading = Reading(self.path, growing=True, block_ns=at_least_ns, now_ns=end_ns)
         for _ in reading.trace.batches:
             pass
@@ -157,9 +158,10 @@ class PendingTasks:
         self._cancel_all: Callable[[Any], None] | None = None
 
     def watch(self) -> None:
-        """Take note of the tasks that are left when a loop is closed."""
+        """Collect the tasks that are left when a runner closes its loop."""
         self._before = unfinished_tasks()
         runners: Any = asyncio.runners
+        # asyncio.run cancels the remaining tasks before the test can be checked
         self._cancel_all = cancel_all = runners._cancel_all_tasks  # noqa: SLF001 - there is no public hook
 
         def note_and_cancel(loop: asyncio.AbstractEventLoop) -> None:

@@ -37,6 +37,7 @@ _SNIFFED_LINES = 20
 def recognises(head: bytes, name: str) -> bool:
     """Return whether an input begins with folded stacks: every line ends in a number."""
     lines = head.split(b"\n")
+    # the head may end inside a line, before the weight
     if len(lines) > 1 and len(head) >= HEAD_BYTES:
         lines = lines[:-1]
     lines = [line.rstrip(b"\r") for line in lines[:_SNIFFED_LINES] if line.strip()]
@@ -60,6 +61,7 @@ def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Bat
     trace.paths.append(thread_path(0, 0))
     stacks = StackTableBuilder()
     samples = SampleRows(trace.values)
+    # folded stacks have no times: the stacks follow one another, each for its weight
     at = 0
     for number, line in enumerate(lines(source, options), 1):
         if not line.strip():

@@ -39,7 +39,7 @@ _SNIFFED_LINES = 8
 _NESTED = {dict, list}
 
 _time_of, _line_of = itemgetter(0), itemgetter(6)
-# The part of `JSONDecoder.raw_decode` that is written in C.
+# The C part of `JSONDecoder.raw_decode`: called directly, it saves a Python call per line.
 _Fields: TypeAlias = tuple[int, str, dict[str, Any], "int | None", "int | None", "int | None"]
 _scan = make_scanner(json.JSONDecoder(strict=False))  # type: ignore[arg-type] # typeshed's stub
 
@@ -60,7 +60,7 @@ def recognises(head: bytes, name: str) -> bool:
             members = json.loads(line)
         except (ValueError, RecursionError):
             continue
-        # with a phase it is a Chrome event
+        # an event with a phase is Chrome's, one per line
         return isinstance(members, dict) and _is_event(members) and "ph" not in members
     return False
 
@@ -132,7 +132,8 @@ class _Reading:
             self._trace.anomalies.add(name, count)
 
     def _batch(self, waiting: list[Row]) -> Events:
-        # the sort is stable: events with one time stay in order of their lines
+        # The sort is stable, so events of equal time stay in the order of their lines. Most of the
+        # list is sorted already, which takes linear time.
         waiting.sort(key=_time_of)
         rows = waiting[:_BATCH_EVENTS]
         del waiting[:_BATCH_EVENTS]
@@ -143,6 +144,7 @@ class _Reading:
         return Events.of_rows(rows, self._trace.values, self._position(waiting))
 
     def _position(self, waiting: list[Row]) -> dict[str, Any]:
+        # lines from the earliest that is not delivered yet are read again when resuming
         if waiting:
             *_, line, offset = min(waiting, key=_line_of)
         else:
@@ -225,6 +227,7 @@ class _Reading:
 
 def _lines(text: bytes) -> Iterator[tuple[bytes, str | None]]:
     """Yield each line with its line feed, and decoded without; None where it is not UTF-8."""
+    # bytes.splitlines is fast, but also splits at carriage returns, which JSON allows as blanks
     stored = text.splitlines(keepends=True) if b"\r" not in text else _cut(text)
     try:
         decoded: list[str | None] = [*text.decode().split("\n")]

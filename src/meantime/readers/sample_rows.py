@@ -61,7 +61,7 @@ class SampleRows:
 
     def add_run(self, thread: int, time_ns: Int64s, stack: Sequence[int]) -> None:
         """Add a thread's samples of wall time, each weighted by the time until the next one."""
-        # deltas may be negative
+        # V8 writes samples out of order, with negative deltas between them
         in_time = np.argsort(time_ns, kind="stable")
         times = time_ns[in_time]
         weight = np.diff(times, append=times[-1:])

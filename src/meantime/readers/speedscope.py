@@ -39,7 +39,7 @@ _NS_PER_UNIT = {
     "seconds": 10**9,
 }
 _LIMIT = 2**62
-# ArithmeticError: what decimals raise for exponents that are too large
+# ArithmeticError: raised by decimals whose exponents are too large
 _MALFORMED = (ArithmeticError, AttributeError, IndexError, KeyError, TypeError, ValueError)
 
 
@@ -81,6 +81,7 @@ def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Bat
     samples = SampleRows(trace.values)
     for number, profile in enumerate(profiles):
         try:
+            # the path is only added once the profile was read: a malformed one leaves no thread
             thread = len(trace.paths)
             batch = _read_profile(profile, thread, frames, trace, stacks, samples)
         except _MALFORMED:
@@ -140,6 +141,7 @@ def _read_events(
     latest, backwards = -_LIMIT, False
     for event in profile["events"]:
         time_ns, frame = _ns(event["at"], scale), int(event["frame"])
+        # checked here, since it becomes a code of the trace's values without a look-up
         if not 0 <= frame < frames:
             raise IndexError(frame)
         backwards |= time_ns < latest

@@ -140,7 +140,7 @@ class _Reading:
         by_path: dict[int, list[tuple[int, int, int]]] = {}
         for row in rows:
             text = paths[row]
-            # a history has no intervals of length 0
+            # a history cannot contain intervals of length 0
             if starts[row] == ends[row]:
                 self._trace.anomalies.add("zero_length_state")
             elif starts[row] <= self._until_ns and (self._keep is None or self._keep(text)):
@@ -208,6 +208,7 @@ def _names(line: str) -> list[str]:
 def _integers(texts: Sequence[str]) -> tuple[Int64s, npt.NDArray[np.bool_]]:
     """Parse a column of integers; return it with 0 in the rows that are none, and these rows."""
     bad = np.zeros(len(texts), np.bool_)
+    # the whole column at once; value by value only to find those that are not integers
     try:
         return np.array(texts, np.int64), bad
     except (ValueError, OverflowError):
@@ -221,7 +222,7 @@ def _integers(texts: Sequence[str]) -> tuple[Int64s, npt.NDArray[np.bool_]]:
 
 
 def _times(texts: Sequence[str]) -> tuple[Int64s, npt.NDArray[np.bool_]]:
-    """Parse a column of times; return it and the rows whose time a history cannot hold."""
+    """Parse a column of times; return it and the rows whose time a history cannot contain."""
     times, bad = _integers(texts)
     bad |= (times == -_LIMIT - 1) | (times >= _LIMIT - 1)
     return times, bad
@@ -242,6 +243,7 @@ def _wanted(names: Sequence[str], source: str) -> dict[str, int]:
 
 def _csv(data: memoryview, name: str) -> dict[str, Sequence[str]]:
     """Return the columns of a CSV text by name; fields missing at the end of a row are empty."""
+    # utf-8-sig removes the byte order mark that Excel writes
     text = str(data, "utf-8-sig", "backslashreplace")
     rows = csv.reader(io.StringIO(text, newline=""))
     try:

@@ -34,6 +34,7 @@ class NodeTree:
         """
         for node in nodes:
             id_ = int(node["id"])
+            # .cpuprofile files and trace chunks nest the name, older versions do not
             call = node.get("callFrame") or node
             self._name[id_] = str(call.get("functionName") or "(anonymous)")
             if (parent := node.get("parent")) is not None:
@@ -46,7 +47,7 @@ class NodeTree:
         chain = []
         while node not in self._known and node in self._name:
             chain.append(node)
-            self._known[node] = NO_STACK  # ends a cycle
+            self._known[node] = NO_STACK  # a cycle of parents ends here
             node = self._parent.get(node, -1)
         stack = self._known.get(node, NO_STACK)
         for id_ in reversed(chain):
