@@ -15,7 +15,7 @@ cdef class Memory:
 
 
 cdef object column(void** data, Py_ssize_t rows, object dtype):
-    """Return an array that owns `data[0]`, shrunk to so many rows; `data[0]` becomes NULL."""
+    """Return an array that owns `data[0]`, shrunk to this many rows; `data[0]` becomes NULL."""
     cdef Memory memory
     cdef void* cut
     width = np.dtype(dtype)
@@ -24,6 +24,8 @@ cdef object column(void** data, Py_ssize_t rows, object dtype):
     memory = Memory()
     memory.size = rows * <Py_ssize_t>width.itemsize
     cut = realloc(data[0], memory.size)
+    # If shrinking fails, the larger block is still valid.
     memory.data = cut if cut != NULL else data[0]
+    # The scanner frees what it still refers to, and this no longer belongs to it.
     data[0] = NULL
     return np.frombuffer(memory, width)

@@ -22,9 +22,9 @@ def match(const int64_t[::1] start_ns, int64_t[::1] end_ns, const int32_t[::1] t
           int32_t[::1] mark_span, const int64_t[::1] last_ns):
     """Close begun spans (those flagged STRUCTURED) by the marks, in the order given.
 
-    Writes `end_ns`, `level` and the flag UNFINISHED of those spans, and into `mark_span` which span
+    Writes `end_ns`, `level` and the flag UNFINISHED of those spans, and to `mark_span` the span that
     each mark closed, -1 for none. Mark i comes after span `mark_position[i] - 1`. A mark's name of
-    -1 agrees with any.
+    -1 matches any.
 
     Returns:
         Four counts per thread, as int64: marks that closed nothing, spans left open, spans whose
@@ -33,6 +33,8 @@ def match(const int64_t[::1] start_ns, int64_t[::1] end_ns, const int32_t[::1] t
     cdef int64_t threads = last_ns.shape[0], spans = start_ns.shape[0], marks = mark_ns.shape[0]
     cdef int64_t i = 0, m, stop
     cdef int32_t t, top
+    # The open spans of each thread are a linked list from the innermost on, so that all threads
+    # together need one array, however deep each is.
     cdef int32_t[::1] tops = np.full(threads, -1, np.int32)
     cdef int32_t[::1] below = np.empty(spans if marks else 0, np.int32)
     stray_array = np.zeros(threads, np.int64)
@@ -104,7 +106,8 @@ cdef inline bint after(const Key* a, const Key* b) noexcept nogil:
 
 
 cdef void merge_sort(Key* keys, Key* spare, int64_t n) noexcept nogil:
-    """Stable; runs that are in order are kept, so nearly sorted input costs little."""
+    """Stable; runs that are in order stay where they are, so nearly sorted input costs little."""
+    # Not `qsort`: it is not stable, and spans that are equal must stay as they came.
     cdef int64_t i, j, k, middle, end, width
     cdef Key key
     cdef int64_t block = 16
@@ -149,9 +152,10 @@ cdef void merge_sort(Key* keys, Key* spare, int64_t n) noexcept nogil:
 
 cdef int sort_rows(int32_t* rows, int64_t n, const int64_t* start_ns, const int64_t* end_ns,
                    bint by_length, Key** keys, Key** spare, int64_t* size) noexcept nogil:
-    """Sort rows by start, and longest first if so asked; stable. Return 0 if out of memory."""
+    """Sort rows by start, and longest first if `by_length`; stable. Return 0 if out of memory."""
     cdef int64_t i
     cdef int32_t row, last
+    # Most writers emit spans in order; then neither the keys nor their memory are needed.
     for i in range(1, n):
         row = rows[i]
         last = rows[i - 1]
@@ -193,7 +197,8 @@ cdef void interleave(const int32_t* begun, int64_t n, const int32_t* complete, i
             b = complete[j]
             if start_ns[a] != start_ns[b]:
                 takes_begun = start_ns[a] < start_ns[b]
-            # the next begun one may come after the end of an empty one, and contain complete ones
+            # Of equal starts the longer one is outside. An empty begun one goes first in any case:
+            # the next begun one may come after it, and contain the complete ones.
             elif end_ns[a] == start_ns[a] or end_ns[a] > end_ns[b]:
                 takes_begun = True
             else:
@@ -290,9 +295,11 @@ def order(const int64_t[::1] start_ns, const int64_t[::1] end_ns, const int32_t[
 cdef int64_t NEVER = 0x7FFFFFFFFFFFFFFF
 
 
+# Any number of spans can overlap, so the first free lane is found by a tree and not by a search: node
+# i is the least of nodes 2i and 2i + 1, the root is 1, the leaves begin at `width`.
 cdef struct Lanes:
-    int32_t* top       # per lane the latest begun span, -1 if none
-    int64_t* free_at   # a tree of least values: when the outermost span of each lane ends
+    int32_t* top       # by lane, the latest begun span, -1 if none
+    int64_t* free_at   # the tree: when the outermost span of each lane ends
     int64_t width      # leaves, a power of two
     int32_t count
 
@@ -304,6 +311,8 @@ cdef bint lane_add(Lanes* lanes) noexcept nogil:
         if not (grow(<void**>&lanes.top, width * sizeof(int32_t))
                 and grow(<void**>&lanes.free_at, 2 * width * sizeof(int64_t))):
             return False
+        # Lane 0 and lanes that do not exist are never free. The old and the new leaves do not
+        # overlap, since the new ones begin at twice the index.
         for i in range(width):
             lanes.free_at[width + i] = lanes.free_at[lanes.width + i] if i < lanes.count else NEVER
         for i in range(width - 1, 0, -1):
@@ -343,8 +352,8 @@ def nest(const int64_t[::1] start_ns, const int64_t[::1] end_ns, const int32_t[:
     """Return depth, lane and parent of each span of a table in order, as int32.
 
     A parent is the latest begun open span that ends no earlier, -1 if there is none; a depth is the
-    parent's plus one. Whether an empty span is inside one that ends at its time, times do not show:
-    it is if both are structured and `level` says so.
+    parent's plus one. Times do not show whether an empty span is inside one that ends at its time:
+    it is if both are structured and its `level` is higher.
 
     A span's lane is that of its parent, unless that lane has an open span that began after the
     parent, which the new one then partly overlaps; then it is the first lane after lane 0 without
@@ -374,7 +383,8 @@ def nest(const int64_t[::1] start_ns, const int64_t[::1] end_ns, const int32_t[:
                 start = start_ns[i]
                 end = end_ns[i]
                 overlaps = False
-                # A span that ends earlier contains no later span that this one does not contain.
+                # Skipped spans never return: one that ends before this one contains no later span
+                # that this one does not contain. So the walk takes linear time in all.
                 while parent >= 0:
                     other_end = end_ns[parent]
                     if other_end > start:
@@ -387,6 +397,8 @@ def nest(const int64_t[::1] start_ns, const int64_t[::1] end_ns, const int32_t[:
                     parent = parent_of[parent]
                 parent_of[i] = parent
                 depth[i] = 0 if parent < 0 else depth[parent] + 1
+                # Until something overlaps, which most threads never have, all spans are in lane 0
+                # and `lane_array` is right as it is.
                 if overlaps and lanes.count == 0:
                     if not lane_add(&lanes):
                         failed = True
@@ -394,6 +406,8 @@ def nest(const int64_t[::1] start_ns, const int64_t[::1] end_ns, const int32_t[:
                     lanes.top[0] = <int32_t>(i - 1)
                 if lanes.count:
                     lane = 0 if parent < 0 else lane_of[parent]
+                    # Close what has ended in the parent's lane; what is then on top, if it is not
+                    # the parent itself, overlaps the new span.
                     top = lanes.top[lane]
                     while top >= 0 and top != parent and end_ns[top] <= start:
                         top = (parent_of[top] if parent_of[top] >= 0
@@ -479,7 +493,7 @@ def taken_parents(const int32_t[::1] parent, const uint8_t[::1] wanted):
     """
     cdef int64_t n = parent.shape[0], i, count = 0
     cdef int32_t above
-    # per row: its index among the wanted, or else that of the nearest wanted above it
+    # by row: its index among the wanted, or otherwise that of the nearest wanted one above it
     cdef int32_t[::1] nearest = np.empty(n, np.int32)
     found_array = np.empty(n, np.int32)
     cdef int32_t[::1] found = found_array

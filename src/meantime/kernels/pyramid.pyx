@@ -1,4 +1,4 @@
-"""Pyramids over the rows of segments: what whole blocks of rows come to, and sums made of it."""
+"""Pyramids over the rows of segments: the totals of whole blocks of rows, and sums made of them."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
@@ -38,24 +38,26 @@ cdef extern from "numbers.h":
 cdef enum:
     FLOAT = 3
     STORED = 3
-    # A block has 64 rows at least, and a cell is made of 64: of rows, or of cells of the level below.
+    # A block has at least 64 rows, and a cell sums up 64 rows, or 64 cells of the level below.
     SHIFT = 6
     VALUES = 64
-    # Codes of more bits are not looked at: their table would not stay in the cache.
+    # Segments with longer codes get no times: the table by code would not fit into the cache.
     CODE_BITS = 22
-    # The sums of a run have at most one in so many of its bytes.
+    # The sums of a run take at most a sixth of its rows' bytes. `build` allocates by this bound.
     SHARE = 6
+    # More than a run's entries in the index; those of a cell: some, low, high, sums, magnitude.
     RUN_BYTES = 24
     CELL_BYTES = 41
 
 
 cdef inline bint numeric(const Segment* s, Py_ssize_t run) noexcept nogil:
-    """Whether the values of a run are numbers; what has none yet may become anything later."""
+    """Whether the values of a run are numbers; of an attribute without values, not yet known."""
     return s.form != NULL and s.form[run] != 0
 
 
 cdef Py_ssize_t count_cells(Py_ssize_t rows) noexcept nogil:
-    """How many cells a run has: of each level the whole ones alone."""
+    """How many cells a run has; only whole cells count, on every level."""
+    # The last row lasts beyond the run, so it is in no cell. `_cells_fault` counts the same way.
     cdef Py_ssize_t level = (rows - 1) >> SHIFT, cells = 0
     while level > 0:
         cells += level
@@ -69,9 +71,9 @@ cdef Py_ssize_t time_blocks(
 ) noexcept nogil:
     """Sum the time per value up to where each block of 64 rows begins; return how many values.
 
-    None if there are too many, or if a row replaces the one before it. `index_of` holds by field
-    its index in `fields`, plus one; it is clean again afterwards. Sums are `VALUES` a block, of
-    which the first `known` are meant.
+    Returns 0 if there are too many values, or if a row replaces the one before it. `index_of` has
+    by field its index in `fields`, plus one, and is all zeros before and after. Each block has
+    `VALUES` sums, of which the first `known[block]` are used.
     """
     cdef Py_ssize_t row, begin = s.offsets[run], end = s.offsets[run + 1], values = 0, block = 0, i
     cdef uint64_t[64] ns
@@ -98,15 +100,18 @@ cdef Py_ssize_t time_blocks(
             values += 1
             index_of[field] = index = <uint8_t>values
         if after == time:
+            # `leap` in shares.pyx counts each row of a block as a change, but this one is not.
             whole = False
             break
         ns[index - 1] += <uint64_t>after - <uint64_t>time
+    # The loop ends before the last row, at which another block may begin.
     row = end - 1 - begin
     if whole and row & 63 == 0:
         known[block] = <uint8_t>values
         for i in range(values):
             sums[block * VALUES + i] = ns[i]
         block += 1
+    # The table can have 4 million entries: clear those that were used, not all for each run.
     for i in range(values):
         index_of[fields[i]] = 0
     return values if whole else 0
@@ -122,6 +127,7 @@ def build(Segments segments, Py_ssize_t index, const uint8_t[::1] kinds, int64_t
     cdef Py_ssize_t timed = 0, celled = 0, value_count = 0, time_count = 0, cell_count = 0
     cdef Py_ssize_t longest = 0, budget, changes = s.offsets[s.runs]
     cdef int step
+    # No value lasts longer than the segment, so its length decides the width of all sums.
     cdef bint short = <uint64_t>last_ns - <uint64_t>s.base_ns < <uint64_t>1 << 32
     cdef int time_bytes = 4 if short else 8
     cdef int row_bytes = s.width + (8 if s.payload != NULL else 0)
@@ -135,6 +141,7 @@ def build(Segments segments, Py_ssize_t index, const uint8_t[::1] kinds, int64_t
     value_offset_array, time_offset_array, cell_offset_array = (
         np.zeros(s.runs + 1, np.uint32) for _ in range(3)
     )
+    # Each run stays within its budget below, so all of them together fit into these arrays.
     most = changes * row_bytes // SHARE + 1
     values_array = np.empty(most // 4, np.uint32)
     times_array = np.empty(most // time_bytes, np.uint32 if short else np.uint64)
@@ -176,7 +183,7 @@ def build(Segments segments, Py_ssize_t index, const uint8_t[::1] kinds, int64_t
             if numeric(s, run) and count_cells(rows) * CELL_BYTES + RUN_BYTES <= budget:
                 cells = count_cells(rows)
                 celled_run[celled] = <int32_t>run
-                # The lowest level: of rows, each until the next.
+                # The lowest level sums up rows, each of which lasts until the next one.
                 after = row_time(s, begin)
                 for block in range((rows - 1) >> SHIFT):
                     numbers_clear(&numbers, kinds[s.quarks[run]] == FLOAT)
@@ -214,11 +221,13 @@ def build(Segments segments, Py_ssize_t index, const uint8_t[::1] kinds, int64_t
                 celled += 1
                 cell_offset[celled] = <uint32_t>cell_count
                 budget -= cells * CELL_BYTES + RUN_BYTES
+            # The code of a stored number is always 1, so its values cannot be distinguished.
             if index_of == NULL or (s.form != NULL and s.form[run] == STORED):
                 continue
             values = time_blocks(s, run, index_of, sums, known, fields)
             if values == 0:
                 continue
+            # Take fewer, longer blocks until the sums fit into what the cells left of the budget.
             step = SHIFT
             while step < 20 and (
                 ((rows - 1) >> step) * values * time_bytes + 4 * values + RUN_BYTES > budget
@@ -233,6 +242,7 @@ def build(Segments segments, Py_ssize_t index, const uint8_t[::1] kinds, int64_t
                 value[value_count + i] = fields[i]
             value_count += values
             for block in range(1, blocks + 1):
+                # No sums were made for block 0, so those of block b of 64 rows are at b - 1.
                 first = (block << (step - SHIFT)) - 1
                 for i in range(values):
                     if short:
@@ -269,7 +279,7 @@ cdef void take_rows(
     numbers_of* numbers, const Segment* s, Py_ssize_t run, Py_ssize_t low, Py_ssize_t high,
     int64_t* read,
 ) noexcept nogil:
-    """Take the states that begin at rows [low, high) of a run, none of which is its last."""
+    """Add the states that begin at rows [low, high) of a run, none of which is its last row."""
     cdef Py_ssize_t begin = s.offsets[run], row = low - begin, end = high - begin, entry = -1
     cdef Py_ssize_t first, level, rows = s.offsets[run + 1] - begin, cell
     cdef int shift
@@ -279,7 +289,7 @@ cdef void take_rows(
         entry = entry_of(s.celled_run, s.celled, run)
     while row < end:
         if entry >= 0 and row & 63 == 0 and row + 64 <= end:
-            # The highest level that has a cell which begins here and ends in time.
+            # The highest level that has a cell that begins here and does not end after `end`.
             shift = SHIFT
             first = s.cell_offset[entry]
             level = (rows - 1) >> SHIFT
@@ -329,6 +339,7 @@ def measure(Segments segments, int32_t quark, int kind, int64_t start, int64_t e
     cdef int64_t[2] sums
     numbers_clear(&numbers, kind == FLOAT)
     with nogil:
+        # `state` is always the one that still lasts: it is added once its end is found.
         segments.locate(quark, start, &state, &cursor)
         first = max(0, segments.segment_at(start))
         end_segment = segments.segment_at(end - 1)

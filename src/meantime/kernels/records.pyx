@@ -10,16 +10,17 @@ cdef uint64_t MAX_PAYLOAD_BYTES = 1 << 16  # more than any writer's
 
 
 def count(const uint64_t[::1] words, Py_ssize_t limit):
-    """Return (records, records with a payload, words they take), of at most `limit` records.
+    """Return (records, records with a payload, their length in words), of at most `limit` records.
 
-    A record whose payload is cut off, or larger than payloads can be, is not counted, nor is what
-    follows it or a word of 0.
+    A record whose payload is cut off, or larger than payloads can be, ends the count, as does a word
+    of 0.
     """
     cdef Py_ssize_t at = 0, end = words.shape[0] - 1, rows = 0, payloads = 0, size
     with nogil:
         while at < end and rows < limit and words[at]:
             size = 2
             if (words[at] & 255) >= RECORD_FIRST_PAYLOAD:
+                # Payloads are padded to whole records of 16 bytes.
                 size += 2 * (((words[at + 1] >> 32) + 15) // 16)
                 if at + size > end + 1 or words[at + 1] >> 32 > MAX_PAYLOAD_BYTES:
                     break
@@ -42,11 +43,14 @@ def decode(
 ):
     """Fill columns with as many records as they have rows, which `count` returned.
 
-    Of words that were overwritten since, what no longer fits is read as records of kind 0.
+    If the words were overwritten since, what no longer fits is read as records of kind 0.
 
     `aux` of a record with a payload is the payload's bytes; `payload_row` and `payload_word` are
-    the rows of the records that have one, and the words at which it begins. A time before `latest_ns`, or before the
-    record above it, becomes that time; returned is how many did.
+    the rows of the records that have one, and the words at which it begins. A time before
+    `latest_ns`, or before that of the record above it, becomes that time.
+
+    Returns:
+        How many times were changed.
     """
     cdef Py_ssize_t at = 0, row, rows = time_ns.shape[0], payload = 0, backwards = 0
     cdef Py_ssize_t last = words.shape[0] - 1, payloads = payload_row.shape[0]
@@ -54,6 +58,7 @@ def decode(
     cdef uint64_t first, second
     with nogil:
         for row in range(rows):
+            # The words may have changed since `count`, so each index is checked again.
             first = second = 0
             if at < last:
                 first = words[at]
@@ -85,7 +90,7 @@ def decode(
 def merge(int64_t[::1] time_ns, const int64_t[::1] offsets, int64_t[::1] order):
     """Fill `order` with the rows of several sorted runs in order of time; earlier runs win ties.
 
-    Run r is rows [offsets[r], offsets[r + 1]). A run that goes backwards is taken as it is.
+    Run r is rows [offsets[r], offsets[r + 1]). A run that goes backwards keeps its order.
     """
     cdef Py_ssize_t runs = offsets.shape[0] - 1, out = 0, best, run
     cdef int64_t[::1] head = np.array(offsets[:runs], np.int64)
@@ -94,7 +99,8 @@ def merge(int64_t[::1] time_ns, const int64_t[::1] offsets, int64_t[::1] order):
         while True:
             best = -1
             next_ns = 0x7FFFFFFFFFFFFFFF
-            # the run that comes first, and until when it stays first
+            # The run that comes first, and until when it stays first. This needs no heap: a whole
+            # stretch of that run is copied before the runs are compared again.
             for run in range(runs):
                 if head[run] == offsets[run + 1]:
                     continue

@@ -2,13 +2,15 @@
 #include <stdint.h>
 #include <string.h>
 
+/* Always 8 bytes, of which the mask keeps `width`: one unaligned load is faster than a switch. So 8
+ * bytes must follow the last row: `_READ_BEYOND` in history/segment.py. */
 static inline uint64_t load_row(const uint8_t *rows, int64_t row, int width, uint64_t mask) {
     uint64_t word;
     memcpy(&word, rows + row * width, 8);
     return word & mask;
 }
 
-/* Exactly `width` bytes: the rows after this one may already be written. */
+/* Exactly `width` bytes, since rows are written in order of arrival: the next may be there already. */
 static inline void store_row(uint8_t *rows, int64_t row, int width, uint64_t word) {
     uint8_t *to = rows + row * width;
     switch (width) {

@@ -14,6 +14,8 @@ FLOAT_INLINE = 2
 STORED = 3
 
 
+# What is sorted has its time beside it, so comparing does not read the columns at random rows. The
+# row breaks ties: `qsort` is not stable, and changes of one time must stay in order of arrival.
 cdef struct Placed:
     int64_t time
     int32_t row
@@ -32,6 +34,7 @@ cdef int put_in_order(
 ) except -1 nogil:
     cdef Py_ssize_t i = 1
     cdef Placed* placed
+    # Late changes are few: most attributes have none, and need neither memory nor sorting.
     while i < length and time[rows[i - 1]] <= time[rows[i]]:
         i += 1
     if i >= length:
@@ -53,10 +56,13 @@ def by_quark(
 ):
     """Write the rows quark by quark, those of one in order of time, then of arrival, to `order`.
 
-    `ends` has zeros, one more than there are quarks; when it returns, where each one's rows end.
+    `ends` is all zeros and has one item more than there are quarks; it receives the end of each
+    quark's rows in `order`.
     """
     cdef Py_ssize_t i, q, n = quark.shape[0], quarks = ends.shape[0] - 1
     cdef int32_t first
+    # A counting sort: quarks are dense, so it takes linear time. `_check_changes` or `put` has
+    # compared each quark with their number, so counts are not out of bounds.
     with nogil:
         for i in range(n):
             ends[quark[i] + 1] += 1
@@ -79,7 +85,7 @@ def measure(
     const uint8_t[::1] kind,
     int32_t[::1] counts,
 ):
-    """Count the changes per quark into `counts`, which has zeros.
+    """Count the changes per quark into `counts`, which is all zeros.
 
     Returns:
         The highest string code (-1: none), the highest tag plus one, whether a quark has numbers.
@@ -110,7 +116,7 @@ def measure_numbers(
     uint8_t[::1] fractional,
 ):
     """Find the range of the numbers of each quark; a quark with a float that no int32 equals is
-    marked `fractional` instead. `low` has INT64_MAX, `high` INT64_MIN and `fractional` zeros."""
+    marked `fractional` instead. All of `low` is INT64_MAX, `high` INT64_MIN, `fractional` zero."""
     cdef Py_ssize_t i
     cdef int32_t q
     cdef int64_t value
@@ -123,7 +129,7 @@ def measure_numbers(
             value = word[i]
             if kind[q] == 3:
                 x = bits_double(value)
-                # The bits of -0.0 alone are INT64_MIN: as an integer it would lose its sign.
+                # Only -0.0 has the bits of INT64_MIN; as an integer it would lose its sign.
                 if value == INT64_MIN or not -2147483648.0 <= x <= 2147483647.0 or x != floor(x):
                     fractional[q] = 1
                     continue
@@ -155,6 +161,9 @@ def fill(
     Without `payload`, payloads go into the rows. `form` has by quark how its values are written
     (None: all are codes). `origin` has by quark the lowest value of an inline run, and for a
     stored run what to add to a row to get its index in `numbers`.
+
+    Rows of a quark are written in the order in which its changes come, so these must be in order of
+    time: the sealer sorts the tail before, or merges late changes with `by_quark`.
     """
     cdef Py_ssize_t i
     cdef int32_t j, q
@@ -168,11 +177,13 @@ def fill(
             position[q] = j + 1
             if mixed and form[q] == 3:
                 numbers[j + origin[q]] = word[i]
+            # Null is 0, so all other values begin at 1; `set_value` in search.pxd is the inverse.
             if meta[i] & 1:
                 field = 0
             elif not mixed or form[q] == 0:
                 field = <uint64_t>(word[i] + 1)
             elif form[q] == 1:
+                # Unsigned, since the difference of two int64 can overflow one.
                 field = <uint64_t>word[i] - <uint64_t>origin[q] + 1
             elif form[q] == 2:
                 field = <uint64_t>(<int64_t>bits_double(word[i]) - origin[q] + 1)

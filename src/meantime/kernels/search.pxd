@@ -9,6 +9,9 @@ cdef extern from "rows.h":
     double bits_double(int64_t) noexcept nogil
 
 
+# The sections of a segment as pointers, which `Segments._kept` keeps valid. Nothing is checked here:
+# `head_fault` and `index_fault` check a segment from a file when it is opened, `rows_fault` before
+# its rows are used, and `pyramid_fault` its pyramid (history/validation.py).
 cdef struct Segment:
     int64_t base_ns
     Py_ssize_t runs
@@ -105,10 +108,11 @@ cdef inline void row_state(
 
 
 cdef inline Py_ssize_t find_run(const Segment* s, int32_t quark, Py_ssize_t near) noexcept nogil:
-    """The run of a quark, or -1; `near` is where it probably is."""
+    """The run of a quark, or -1; `near` is the run that the caller found last."""
     cdef Py_ssize_t low, length, half
     if s.dense:
         return quark if quark < s.runs else -1
+    # Callers go through ascending quarks, or through segments with about the same quarks.
     if near < s.runs and s.quarks[near] == quark:
         return near
     if near + 1 < s.runs and s.quarks[near + 1] == quark:
@@ -129,6 +133,7 @@ cdef inline Py_ssize_t first_after(
     const Segment* s, Py_ssize_t low, Py_ssize_t high, int64_t time
 ) noexcept nogil:
     """The first row of [low, high) whose time is after `time`, which is not before the segment."""
+    # Relative times are compared as stored: no addition per step, and no signs.
     cdef uint64_t relative = <uint64_t>time - <uint64_t>s.base_ns
     cdef Py_ssize_t length = high - low, half
     while length > 0:
@@ -145,8 +150,10 @@ cdef inline Py_ssize_t first_after(
 cdef class Segments:
     cdef Segment* _segments
     cdef Py_ssize_t _count, _room
+    # The arrays that the pointers in `_segments` point into.
     cdef list _kept
     cdef public int64_t start_ns, end_ns
+    # By quark, the first and the last segment in which it changes; -1 if it never does.
     cdef object _first_array, _last_array
     cdef int32_t[::1] _first, _last
 
@@ -164,6 +171,7 @@ cdef inline Py_ssize_t entry_of(
 ) noexcept nogil:
     """The index of a run among ascending runs; -1 if it is not one of them."""
     cdef Py_ssize_t low = 0, length = count, half
+    # If every run up to this one has an entry, the index of the entry is the run.
     if run < count and runs[run] == run:
         return run
     while length > 0:

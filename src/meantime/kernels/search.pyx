@@ -65,6 +65,7 @@ cdef class Segments:
         cdef Segment* s
         cdef Py_ssize_t room, run, runs = quarks.shape[0]
         cdef int32_t quark, here = <int32_t>self._count
+        # This may move the structs, so all segments are added before the first search.
         if self._count == self._room:
             room = 2 * self._room + 16
             s = <Segment*>realloc(self._segments, room * sizeof(Segment))
@@ -134,7 +135,8 @@ cdef class Segments:
             timed_run, step, value_offset, values, time_offset, times, celled_run, cell_offset,
             some, low, high, sums, magnitude,
         ))
-        # How many there are is set last: another thread may be searching.
+        # The counts are set last: another thread may be searching without the interpreter's lock,
+        # and reads none of the rest while they are 0.
         s.times32 = NULL
         s.times64 = NULL
         if timed_run.shape[0]:
@@ -197,9 +199,13 @@ cdef class Segments:
         if here < self._first[quark]:
             cursor.segment = self._first[quark] - 1
             return
+        # After the quark's last change no segment has to be searched, however many follow.
         back = here if here < self._last[quark] else self._last[quark]
         if back < here:
             cursor.segment = self._count
+        # Go back to the nearest segment with a run of the quark. Its carry has the state before it,
+        # so none before that is needed, and `_first` has a run, so the loop ends. Full segments,
+        # which have a run of every quark, keep this short.
         while True:
             s = &self._segments[back]
             run = find_run(s, quark, 0)
@@ -218,7 +224,7 @@ cdef class Segments:
             back -= 1
 
     cdef bint next_change(self, int32_t quark, Cursor* cursor, int64_t* time) noexcept nogil:
-        """Move to the next change and give its time; False where there is none."""
+        """Move to the next change and write its time; return False if there is none."""
         cdef Segment* s
         cdef Py_ssize_t run
         if cursor.segment >= self._count:
@@ -327,7 +333,7 @@ cdef class Segments:
         behind_array = np.empty(count, np.intp)
         cdef Py_ssize_t[::1] behind = behind_array
         with nogil:
-            # By time, the first one of a later segment.
+            # For each time, the index of the first time that belongs to a later segment.
             j = 0
             while j < count:
                 k = self.segment_at(times[j])
@@ -360,6 +366,8 @@ cdef class Segments:
                     s = &self._segments[cursor.segment]
                     row = cursor.row
                     high = s.offsets[run + 1]
+                    # Times ascend, so the row of the next is near: double the step until it is
+                    # passed, then bisect. That is fast for times close together and far apart.
                     while j < last:
                         low = row
                         step = 8
@@ -384,6 +392,8 @@ cdef class Segments:
         cdef int32_t quark
         cdef int64_t n
         cdef Segment* s
+        # One for the state at the start, then one per change. Rows that last no time count too, so
+        # this is an upper bound of what `gather` writes.
         counts[:] = 1
         with nogil:
             first = self.segment_at(start_ns)
@@ -411,7 +421,7 @@ cdef class Segments:
     def ends(
         self, Py_ssize_t segment, int64_t[::1] start, int64_t[::1] word, uint32_t[::1] meta
     ):
-        """Bring the state of each quark, by quark, to what it is after a segment."""
+        """Update the state of each quark, by quark, to the one after a segment."""
         cdef Segment* s = &self._segments[segment]
         cdef Py_ssize_t run
         cdef int32_t quark
@@ -463,9 +473,9 @@ cdef class Segments:
         """Write the intervals that meet [start_ns, end_ns), quark by quark, in order of time.
 
         Either `out_code` is given (strings; -1 is null) or `out_word` and `out_meta`; `out_tag`
-        goes with `out_code` and may be None. With a resolution above 0, only those that hold
-        start_ns plus a multiple of it, or the last instant. The arrays must be long enough
-        (`count`).
+        goes with `out_code` and may be None. With a resolution above 0, only the intervals that
+        contain start_ns plus a multiple of it, or the last instant. The arrays must have the
+        length that `count` returns.
 
         Returns:
             How many were written.
@@ -490,7 +500,8 @@ cdef class Segments:
                         found and coded and resolution_ns == 0
                         and self._segments[cursor.segment].payload == NULL
                     ):
-                        # The whole rest of a run of strings at once: the hot path.
+                        # All that is left of a run of strings at once. This is the hot path: the
+                        # code below does the same for one change, with a call and more branches.
                         s = &self._segments[cursor.segment]
                         row = cursor.row
                         last = s.offsets[cursor.run + 1]
@@ -509,6 +520,8 @@ cdef class Segments:
                                 n += 1
                                 if time >= end_ns:
                                     break
+                            # An interval is written when the next change ends it; one that is
+                            # replaced at once has no length, and is not written.
                             payload = packed & s.payload_mask
                             field = payload & s.code_mask
                             state.start = time

@@ -31,9 +31,10 @@ cdef extern from *:
     void prefetch(const void*) noexcept nogil
     uint64_t hash_factor
 
-# How the slots with time in a bin are known: by the bits of a word, which may be set for nothing; by
-# those of many, with bits above them for each word that is not zero, and again above these; or in a
-# list, which is to be sorted.
+# How the slots with time in a bin are recorded. WORD: as the bits of one word, some of which may be
+# set without time. BITS: as a bitmap with two levels of summaries, each with a bit per word that is
+# not zero below, so that a bin costs no more than its slots, however many strings there are. LIST: as
+# a list that is sorted in the end, since slots of numbers are in order of appearance.
 cdef enum Used:
     WORD = 0
     BITS = 1
@@ -42,16 +43,17 @@ cdef enum Used:
 cdef enum:
     STR = 1
     FLOAT = 3
-    # How far ahead rows are fetched.
+    # How far ahead rows are fetched. A prefetch beyond the rows does not fault.
     _AHEAD_BYTES = 1024
-    # So few slots are the bits of a word.
+    # Up to this many slots are the bits of one word.
     _FEW = 64
-    # How many different numbers there is room for at first.
+    # The initial capacity for different numbers; a power of two, as the table's mask requires.
     _WORDS = 64
 
 
 cdef struct Words:
-    # The different words of numbers, each with the slot that it is counted in; slot 0 is null.
+    # The different words of numbers, by slot; slot 0 is null. `table` is a hash table of slots with
+    # linear probing. It has twice as many buckets as `room`, so a probe always finds an empty one.
     int64_t* of
     int32_t* table
     uint64_t mask
@@ -60,7 +62,8 @@ cdef struct Words:
 
 
 cdef struct Work:
-    # A bin's time per slot and which slots have some, and where it goes when the bin is full.
+    # A bin's time per slot, which slots have some, and the columns that receive it at the bin's end.
+    # `at` is up to when time was added, `slot` the value since then, `stop` where the bin ends.
     int64_t* ns
     uint64_t few
     uint64_t* bits
@@ -91,11 +94,11 @@ cdef struct Work:
 
 
 cdef inline int64_t ordered(const Work* w, int32_t slot) noexcept nogil:
-    """What the slots of numbers are sorted by."""
+    """The key by which the slots of numbers are sorted."""
     cdef int64_t word
     word = w.words.of[slot]
     if w.floats and word < 0:
-        # The bits of negative doubles grow as these fall.
+        # The bits of a negative double, as an integer, ascend while the double descends.
         word ^= INT64_MAX
     return word
 
@@ -125,6 +128,7 @@ cdef void sift(
 cdef void sort_touched(Work* w) noexcept nogil:
     cdef Py_ssize_t i, j, count = w.touched_count
     cdef int32_t slot
+    # Insertion for the usual few values, otherwise a heap: `qsort` could not pass `w` on to `before`.
     if count <= 24:
         for i in range(1, count):
             slot = w.touched[i]
@@ -180,12 +184,13 @@ cdef struct Longest:
 cdef inline void take(
     Work* w, int32_t slot, Used used, Longest* longest
 ) noexcept nogil:
-    """Write a slot and its time, or see whether it has the most; null is seen to elsewhere."""
+    """Write a slot and its time, or compare it with the longest; `flush` handles null itself."""
     cdef int64_t ns = w.ns[slot]
     w.ns[slot] = 0
     if longest == NULL:
         emit(w, slot, ns)
     else:
+        # Of equals the first value wins. Only slots of a list, unsorted here, come out of order.
         if used == LIST and ns == longest.ns and ns and before(w, slot, longest.slot):
             longest.slot = slot
         longest.slot = slot if ns > longest.ns else longest.slot
@@ -193,7 +198,11 @@ cdef inline void take(
 
 
 cdef inline void emit_few(Work* w, uint64_t bits) noexcept nogil:
-    """Write the slots of these bits that have time: the hot path, so all is held in registers."""
+    """Write the slots of these bits that have time.
+
+    This is the hot path. All fields are copied to locals, which the compiler can keep in registers:
+    for all it can prove, a store through one of the pointers changes the fields of `w`.
+    """
     cdef int64_t* tally = w.ns
     cdef uint8_t* slot8 = w.slot8
     cdef int32_t* slot32 = w.slot32
@@ -207,7 +216,8 @@ cdef inline void emit_few(Work* w, uint64_t bits) noexcept nogil:
         bits &= bits - 1
         ns = tally[slot]
         tally[slot] = 0
-        # What has no time is written too, and then overwritten.
+        # A slot without time is written too, then overwritten: that costs less than a branch. So
+        # the columns have room for one row more than there can be.
         if slot8 != NULL:
             slot8[rows] = <uint8_t>slot
         else:
@@ -221,7 +231,7 @@ cdef inline void emit_few(Work* w, uint64_t bits) noexcept nogil:
 
 
 cdef inline void take_all(Work* w, Used used, Longest* longest) noexcept nogil:
-    """Take the slots with time, in order."""
+    """Process the slots with time, in order unless only the longest is needed."""
     cdef Py_ssize_t i
     cdef uint64_t bits = w.few, words, tops
     cdef int32_t word, top
@@ -259,11 +269,12 @@ cdef inline void take_all(Work* w, Used used, Longest* longest) noexcept nogil:
 
 
 cdef inline void flush(Work* w, Used used) noexcept nogil:
-    """Write the cell of the present bin."""
+    """Write the cell of the current bin."""
     cdef Py_ssize_t rows = w.rows
     cdef Longest longest
     cdef int64_t null = w.ns[0]
     if w.longest:
+        # Null comes first, but loses against any value that lasted as long.
         w.ns[0] = 0
         longest.slot = 0
         longest.ns = 0
@@ -287,6 +298,7 @@ cdef void advance(Work* w, int64_t time, Used used) noexcept nogil:
     flush(w, used)
     w.bin += 1
     w.at = w.stop
+    # In all bins but the first there was one value and no change: their cells need no tally.
     while w.bin < w.bins:
         edge = w.edges[w.bin + 1]
         if edge > time:
@@ -307,6 +319,8 @@ cdef inline uint64_t hashed(int64_t word) noexcept nogil:
 
 cdef bint grow(Work* w) noexcept nogil:
     """Make room for twice as many words."""
+    # Each pointer is replaced as soon as it has moved: if a later call fails, `__dealloc__` must not
+    # free what `realloc` already has.
     cdef Words* words = &w.words
     cdef int32_t room = 2 * words.room, slot
     cdef uint64_t bucket, mask = 2 * <uint64_t>room - 1
@@ -338,11 +352,12 @@ cdef bint grow(Work* w) noexcept nogil:
 
 
 cdef inline int32_t slot_of(Work* w, const State* state) noexcept nogil:
-    """The slot of a state's value: null, a code, or a word's, a new one if need be."""
+    """The slot of a state's value: 0 of null, one above a code, or that of a word, maybe a new one."""
     cdef Words* words = &w.words
     cdef uint64_t bucket
     if state.meta & 1:
         return 0
+    # `rows_fault` limits the codes of files to the strings that the history has.
     if words.of == NULL:
         return <int32_t>state.word + 1
     bucket = hashed(state.word) & words.mask
@@ -365,7 +380,12 @@ cdef inline void walk(
     Work* w, const Segment* s, Py_ssize_t run, Py_ssize_t low, Py_ssize_t high,
     Used used, bint inline_codes,
 ) noexcept nogil:
-    """Take the changes of rows [low, high) of a run."""
+    """Add the changes of rows [low, high) of a run.
+
+    `used` and `inline_codes` are constants in each call, so the compiler makes a loop for each
+    combination. Fields of `w` are locals within it, for the reason in `emit_few`, and are written
+    back before `advance`, which uses and changes them.
+    """
     cdef Py_ssize_t row
     cdef uint64_t packed, base = <uint64_t>s.base_ns, row_mask = s.row_mask
     cdef uint64_t code_mask = s.code_mask, few = w.few
@@ -381,6 +401,7 @@ cdef inline void walk(
             packed = load_row(rows, 0, 0, row_mask)
             rows += width
             time = <int64_t>(base + (packed >> payload_bits))
+            # Strings only: a code in a row is the string's plus one, as the slot is.
             next_slot = <int32_t>(packed & code_mask)
         else:
             row_state(s, run, row, &state)
@@ -402,7 +423,8 @@ cdef inline void walk(
             at = time
             slot = next_slot
             continue
-        # If no time has passed, this replaces the change before, which had no length.
+        # If no time has passed, this replaces the change before, which had no length. For one word
+        # the bit is set all the same, since a branch here costs more than skipping it later.
         if used == WORD:
             few |= <uint64_t>1 << slot
             tally[slot] += time - at
@@ -440,10 +462,11 @@ cdef void leap(
     Work* w, const Segment* s, Py_ssize_t run, Py_ssize_t entry, Py_ssize_t low, Py_ssize_t high,
     Used used,
 ) noexcept nogil:
-    """Do as `walk`, but take whole blocks of rows at once where they lie within a bin.
+    """Do as `walk`, but add whole blocks of rows at once where they are within a bin.
 
-    Block j begins at row j << step of the run; the pyramid has how long each value lasted from the
-    run's first row to where each block but the first begins.
+    Block j begins at row j << step of the run. For the start of each block but the first, the pyramid
+    has how long each value had lasted since the run's first row. So any number of blocks in a row is
+    one subtraction per value.
     """
     cdef Py_ssize_t begin = s.offsets[run], block, first, last, middle, end, row = low, index
     cdef int step = s.step[entry], i, values
@@ -454,14 +477,17 @@ cdef void leap(
     values = <int>(s.value_offset[entry + 1] - s.value_offset[entry])
     for i in range(values):
         state.meta = 0
+        # The row is only used for stored numbers, and their runs have no times (`pyramid_fault`).
         set_value(s, run, 0, fields[i], &state)
         slots[i] = slot_of(w, &state)
+    # The last block whose first row is before `high`.
     end = (high - 1 - begin) >> step
     while row < high and not w.failed:
         first = (row - begin + (<Py_ssize_t>1 << step) - 1) >> step
         if first >= end:
             walk_any(w, s, run, row, high, used)
             return
+        # Up to and with the first row of a block: `w.at` is then the time its sums count from.
         walk_any(w, s, run, row, begin + (first << step) + 1, used)
         row = begin + (first << step) + 1
         last = first
@@ -484,6 +510,7 @@ cdef void leap(
                 ns -= since_first(s, index - (last - first) * values)
             if ns:
                 add(w, slots[i], ns, used)
+        # Each row is a change, since runs in which one replaces another have no times.
         w.changes += <int32_t>((last - first) << step)
         row_state(s, run, begin + (last << step), &state)
         w.at = state.start
@@ -495,6 +522,7 @@ cdef inline bint worth(
     const Work* w, const Segment* s, Py_ssize_t low, Py_ssize_t high, int step
 ) noexcept nogil:
     """Whether a bin has several blocks of these rows."""
+    # Doubles are exact enough: either way the answer is the same, only the time it takes differs.
     cdef double bins, rows = <double>(high - low)
     if high - low <= <Py_ssize_t>2 << step:
         return False
@@ -517,6 +545,7 @@ cdef void lane(
     w.at = start
     w.bin = 0
     w.stop = w.edges[1]
+    # A change at the very start counts, but no state since the history began is not a change.
     w.changes = state.start == start and not (state.meta & 1 and start == segments.start_ns)
     if quark < segments._first.shape[0] and segments._first[quark] >= 0:
         first = max(first, segments._first[quark])
@@ -555,11 +584,11 @@ cdef class Tally:
     """Sums the time per value within each bin of each attribute, attribute after attribute.
 
     Rows go to `slot` (uint8 or int32) and `ns` (uint32 or int64), cell by cell; how many each cell
-    has, to `cell_rows`, and how many changes, to `cell_changes`. There is room for one row per
-    interval and one per cell. Those of a cell are in order of their values, null first. With
-    `longest` there is only the one with the most time; if several have it, the first of them that
-    is not null. Slot 0 is null; the others are the code of a string, of which there are `strings`,
-    plus one. With `numbers`, a slot is one above an index into `words`.
+    has, to `cell_rows`, and how many changes, to `cell_changes`. The caller provides room for one
+    row per interval, one per cell, and one more. Those of a cell are in order of their values, null
+    first. With `longest` there is only the one with the most time; if several have it, the first of
+    them that is not null. Slot 0 is null; the others are the code of a string, of which there are
+    `strings`, plus one. With `numbers`, a slot is one above an index into `words`.
 
     Attributes:
         rows: How many rows were written.
@@ -591,6 +620,7 @@ cdef class Tally:
         cdef int32_t[::1] slot32
         cdef uint32_t[::1] ns32
         cdef int64_t[::1] ns64
+        # `w` has pointers into these arrays, which therefore must live as long as it does.
         self._edges = edges
         self._slot = slot
         self._ns = ns
@@ -654,7 +684,7 @@ cdef class Tally:
         return words
 
     cdef void begin(self, uint8_t kind) noexcept nogil:
-        """Turn to the next attribute."""
+        """Start the next attribute."""
         self.w.floats = kind == FLOAT
         self.w.cell_rows = &self._cell_rows[self._lanes, 0]
         self.w.cell_changes = &self._cell_changes[self._lanes, 0]
@@ -663,7 +693,7 @@ cdef class Tally:
     def take_segments(
         self, Segments segments, const int32_t[::1] quarks, const uint8_t[::1] kinds
     ):
-        """Take the next attributes, whose values are of these types, from segments."""
+        """Add the next attributes, whose values are of these types, from segments."""
         cdef Py_ssize_t i, first, last
         with nogil:
             first = segments.segment_at(self.w.edges[0])
@@ -686,10 +716,10 @@ cdef class Tally:
         const int64_t[::1] end,
         const int32_t[::1] code,
     ):
-        """Take the next attributes, of strings, from their intervals.
+        """Add the next attributes, of strings, from their intervals.
 
-        They are attribute by attribute, in order of time, without holes. A code of -1 is null; one
-        that is null and begins at `birth` is what was before all changes.
+        They are attribute by attribute, in order of time, without holes. A code of -1 is null; a
+        null interval from `birth` on, where the history begins, is not a change.
         """
         cdef Py_ssize_t i, n = quark.shape[0]
         cdef int64_t begin = self.w.edges[0], stop = self.w.edges[self.w.bins]

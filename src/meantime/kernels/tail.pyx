@@ -1,4 +1,4 @@
-"""The open end of a history: changes not yet sealed, and what every attribute is in now.
+"""The open end of a history: changes not yet sealed, and the current state of every attribute.
 
 A change is (time, quark, word, meta): `word` is a string's code, an integer, or the bits of a
 double; bit 0 of `meta` is set if the value is null, the bits above are the tag plus one.
@@ -31,12 +31,14 @@ cdef enum Status:
     S_NO_TIME = 6
 
 
+# Rows that were replaced after they were logged, before they are logged again: `put` returns `FULL`
+# when there are as many, so that it never allocates.
 _REDO_ROWS = 4096
 
 
 cdef struct Now:
-    # The state that a quark is in, and the row of its change. All of it is in one struct, since
-    # with many quarks each further array is a wait for memory.
+    # A quark's current state, and the row of its change. All of it is in one struct, since with
+    # many quarks each further array is another cache miss.
     int64_t start
     int64_t word
     uint32_t meta
@@ -47,7 +49,8 @@ _NOW = np.dtype([("start", "i8"), ("word", "i8"), ("meta", "u4"), ("row", "i4")]
 
 
 cdef struct Open:
-    # The state of `put`: in a loop the compiler keeps it in registers.
+    # A copy of the fields of `Tail` that `put` uses, which the compiler can keep in registers
+    # throughout a loop; `open` makes it and `keep` writes it back.
     int64_t* time
     int32_t* quark
     int64_t* word
@@ -83,16 +86,19 @@ cdef inline Status put(
     cdef int64_t start
     cdef Now* now
     cdef Py_ssize_t row
+    # First, and for all columns, so that a change that did not fit can be put again as it is.
     if (
         o.rows >= o.capacity or o.late_rows == o.late_capacity
         or o.redo_rows == o.redo_capacity
     ):
         return S_FULL
+    # Unsigned, so that negative quarks are too large.
     if <uint32_t>quark >= <uint32_t>o.quarks:
         return S_NO_QUARK
     if not meta & 1 and o.kind[quark] != kind and o.kind[quark] != 0:
         return S_OTHER_TYPE
     # INT64_MIN is the start of an attribute that never changed, and INT64_MAX has no time after it.
+    # The addition moves both behind all other times, so one comparison finds them.
     if <uint64_t>time + (<uint64_t>1 << 63) - 1 > <uint64_t>INT64_MAX * 2 - 1:
         return S_NO_TIME
     now = &o.now[quark]
@@ -117,6 +123,8 @@ cdef inline Status put(
         if time == start:
             o.replaced += 1
     elif time == start and not o.forgetful:
+        # The change it replaces is still here: what is sealed ends at the boundary, between two
+        # instants. A forgetful tail drops changes without moving the boundary, so `row` is invalid.
         row = now.row
         o.word[row] = word
         o.meta[row] = meta
@@ -147,20 +155,21 @@ cdef inline Status put(
 
 
 cdef class Tail:
-    """Changes in order of arrival, and per quark the state it is in.
+    """Changes in order of arrival, and the current state of each quark.
 
     Attributes:
-        rows: How many changes are held.
+        rows: How many changes there are.
         ordered: Whether they are in order of time.
         boundary_ns: Where the sealed part ends: earlier changes are late.
-        logged_rows: How many of them were written down as they are; those of the first
-            `redo_rows` of `redo` were replaced since.
+        logged_rows: How many of them the log has; the first `redo_rows` items of `redo` are those
+            of them that were replaced since.
         late_rows: How many late changes wait in the `late_*` columns.
         replaced: How many states of no length were replaced by a later change of the same time.
         first_ns: The earliest change so far; INT64_MAX before any.
         latest_ns: The latest change so far; INT64_MIN before any.
         forgetful: Whether waiting changes may be dropped at any time: one that replaces
-            another is then held beside it.
+            another is then added, and does not overwrite it.
+        verbatim: Whether a change to the state that the quark is in already is kept.
     """
 
     cdef public object time_ns, quark, word, meta
@@ -217,7 +226,7 @@ cdef class Tail:
         self.capacity = capacity
 
     def reserve(self, Py_ssize_t quarks):
-        """Make the quarks below `quarks` known; a new one has been null since ever."""
+        """Grow the per-quark arrays to `quarks`; new quarks are null and never changed."""
         if quarks > len(self.kind):
             more = max(quarks, 2 * len(self.kind)) - len(self.kind)
             self.kind = np.append(self.kind, np.zeros(more, np.uint8))
@@ -250,7 +259,7 @@ cdef class Tail:
         return other
 
     def resume(self, kind, start_ns, word, meta):
-        """Know the quarks of these columns, and in which state each is."""
+        """Set the types and the current states of the first quarks."""
         quarks = len(start_ns)
         self.reserve(quarks)
         self.kind[:quarks] = kind[:quarks]
@@ -290,6 +299,7 @@ cdef class Tail:
         return o
 
     cdef void keep(self, const Open* o) noexcept nogil:
+        # `newest` is missing: `open` reads it from the last row, which `sort` and `drop` may change.
         self.rows = o.rows
         self.late_rows = o.late_rows
         self.redo_rows = o.redo_rows
@@ -305,7 +315,7 @@ cdef class Tail:
         const int64_t[::1] word,
         const uint32_t[::1] meta,
     ):
-        """Bring the state of each quark to what these late changes left it in, if none is newer."""
+        """Set the state of each quark to that after these late changes, unless it is newer."""
         cdef Py_ssize_t i
         cdef int32_t q
         with nogil:
@@ -325,15 +335,16 @@ cdef class Tail:
         return self._now[quark].word, self._now[quark].meta, self._kind[quark]
 
     def put_one(self, int64_t time, int32_t quark, int64_t word, uint32_t meta, uint8_t kind):
-        """Take one change; return its status."""
+        """Put one change; return its status."""
         cdef Open o = self.open()
         cdef Status status = put(&o, time, quark, word, meta, kind)
         self.keep(&o)
         return <int>status
 
     def amend(self, int32_t quark, int64_t word, uint32_t meta, uint8_t kind):
-        """Replace the present state of a quark that has changed before; return the status."""
+        """Replace the current state of a quark that has changed before; return the status."""
         cdef Open o = self.open()
+        # Asking for a replacement is not the oddity that is counted.
         cdef int64_t replaced = o.replaced
         cdef Status status
         if <uint32_t>quark >= <uint32_t>o.quarks:
@@ -352,7 +363,7 @@ cdef class Tail:
         const int32_t[::1] tag,
         Py_ssize_t first,
     ):
-        """Take changes to strings from row `first` on; -1 is null, or no tag (None: no tags).
+        """Put changes to strings from row `first` on; -1 is null, or no tag (None: no tags).
 
         `code_of` translates the codes of the column to those of the history.
 
@@ -390,7 +401,7 @@ cdef class Tail:
         const uint8_t[::1] kind,
         Py_ssize_t first,
     ):
-        """Take changes given as words; returns as `put_codes` does."""
+        """Put changes given as words; returns the same as `put_codes`."""
         cdef Py_ssize_t i = first, n = time.shape[0]
         cdef Status status = S_DONE
         cdef Open o
@@ -415,15 +426,18 @@ cdef class Tail:
         self._refer(0)
 
     def drop(self, Py_ssize_t rows, int64_t boundary_ns):
-        """Forget the first `rows` changes, which are sealed: what is before `boundary_ns`."""
+        """Drop the first `rows` changes, which are sealed: those before `boundary_ns`."""
         cdef Py_ssize_t left = self.rows - rows
         for column in (self.time_ns, self.quark, self.word, self.meta):
+            # The two parts of the column can overlap.
             column[:left] = column[rows:self.rows].copy()
         self.rows = left
         self.boundary_ns = boundary_ns
         self._refer(0)
 
     cdef _refer(self, Py_ssize_t first):
+        # After rows have moved, those of quarks without any are wrong, but never used: such a quark
+        # last changed before the boundary, so that a change at the same time is late.
         cdef Py_ssize_t i
         with nogil:
             for i in range(first, self.rows):

@@ -22,11 +22,11 @@ cdef inline bint right(
     const Limit* limit, const uint8_t* rows, const uint64_t* payload, Py_ssize_t count,
     uint64_t most_code, uint64_t lasts_ns, bint wide, bint tagged, bint long_times,
 ) noexcept nogil:
-    """Whether all rows of a run can be right; the hot path, so what is found is only summed up.
+    """Whether all rows of a run can be right; the hot path, so faults are only accumulated.
 
-    `wide`, `tagged` and `long_times` are constants of each call, which the compiler makes a loop
-    of its own for. Codes, tags and times below 2^63 are compared by a difference, which is
-    negative if one is too large or a time is before the one before it.
+    `wide`, `tagged` and `long_times` are constants in each call, so the compiler makes a loop for
+    each combination. Codes, tags and times below 2^63 are compared by a difference, which is
+    negative if one is too large or a time is earlier than the one before it.
     """
     cdef Py_ssize_t row
     cdef uint64_t packed, field, time, before = 0, bad = 0
@@ -50,6 +50,7 @@ cdef inline bint right(
         else:
             bad |= time - before
         before = time
+    # Times do not descend, so only the last one can be beyond the end of the segment.
     return not bad >> 63 and before <= lasts_ns
 
 
@@ -84,6 +85,7 @@ def segment_rows(
     for run in range(runs):
         first = offsets[run]
         count = offsets[run + 1] - first
+        # The combinations that occur; a check that is not needed is harmless, so four suffice.
         with nogil:
             if wide:
                 good = right(
@@ -129,7 +131,8 @@ def nested(
     cdef int64_t bad = -1
     for thread in range(threads):
         longest = max(longest, offsets[thread + 1] - offsets[thread])
-    # By lane, the latest begun span that is still open, or -1.
+    # By lane, the latest begun span that is still open, or -1. Every lane has a span, so there are
+    # at most as many as the thread has spans, which bounds this array and is checked below.
     cdef int32_t[::1] tops = np.empty(longest + 1, np.int32)
     with nogil:
         for thread in range(threads):
