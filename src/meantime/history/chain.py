@@ -35,6 +35,7 @@ class SegmentChain:
     """
 
     def __init__(self, segments: Sequence[Segment] = (), quarks: int = 0) -> None:
+        # A copy: the sealer appends to it, and the argument can be a loaded history's list.
         self.segments = list(segments)
         self.carry = _carry_after(self.segments, quarks)
         self._scratch = ScratchBuffer()
@@ -52,8 +53,10 @@ class SegmentChain:
     def seal(self, tail: Tail, rows: int, *, reuse: bool) -> Segment:
         """Return the segment of the first changes of a tail, which are ordered by time per quark.
 
-        The caller adds it to `segments`. With `reuse` its memory is used again for the next one.
+        The caller adds it to `segments`. With `reuse` the next segment overwrites its memory.
         """
+        # Searches go back to the nearest run of a quark, which is at the latest that of a full
+        # segment. So there must be some, but not so many that their index outweighs the changes.
         self.carry.reserve(tail.quarks)
         changed = int(np.count_nonzero(self.carry.start_ns != _INT64.min))
         full = not self.segments or self._changes_since_full > _CHANGES_PER_FULL_RUN * changed

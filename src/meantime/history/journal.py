@@ -69,7 +69,7 @@ class Journal:
 
     @position.setter
     def position(self, position: Any) -> None:
-        # A resumed build sets its first position again: that must not forget what to skip.
+        # A resumed build sets its first position again, which must not reset the counts to skip.
         if self._resumed and position == self._position:
             return
         self._position = position
@@ -107,7 +107,7 @@ class Journal:
         return self._provider_position is not None
 
     def close(self) -> None:
-        """Take no more actions, and refer to the builder no longer: both are freed at once."""
+        """Refuse further actions, and drop the reference to the builder: both are freed at once."""
         self._apply = _refuse_action
         self._provider_position = None
 
@@ -141,6 +141,8 @@ class Journal:
 
     def runs(self, times_ns: Int64s) -> Iterator[slice]:
         """Yield runs of a batch's rows, and apply scheduled changes before the row they precede."""
+        # A batch has the same effect as its rows put one by one, so it is cut before each row that
+        # scheduled changes precede.
         first, self._skip_rows = self._skip_rows, 0
         self._batch_row = first
         while self.scheduled:
@@ -187,6 +189,7 @@ class Journal:
             try:
                 self.perform(action, due_ns, quark, value)
             except OutputError:
+                # The disk, not the change: continuing would only fail again.
                 raise
             except (HistoryError, TypeError) as error:
                 self._failures.append((f"later({due_ns}, ..., action={action!r})", error))
@@ -214,6 +217,7 @@ class Journal:
 
     def raise_after(self, failure: HistoryError, operation: Callable[[], object]) -> NoReturn:
         """Raise a scheduled change's error once the operation that it preceded took effect."""
+        # Nested, so that it is not counted again, and applies no scheduled changes.
         self.nested = True
         try:
             operation()

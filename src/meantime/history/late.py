@@ -29,6 +29,7 @@ __all__ = ["LateChanges", "grouped", "pieces", "with_late"]
 
 # Late changes in memory, of 24 bytes each, before they go to a file: 64 MB.
 SPILL_ROWS = 2**26 // 24
+# Few enough that the number of a bin fits into uint16.
 _BINS = 2**12
 
 
@@ -47,6 +48,7 @@ class LateChanges:
 
     def collect(self, tail: Tail) -> None:
         """Move what a tail has set aside here."""
+        # Copied, since the tail reuses its columns.
         if tail.late_rows:
             columns = (tail.late_time_ns, tail.late_quark, tail.late_word, tail.late_meta)
             self.parts.append(Changes(*columns).part(0, tail.late_rows).copy())
@@ -84,10 +86,12 @@ def with_late(
     Each comes with its range [from_ns, to_ns); the first begins at `earliest_ns` if the segment
     does not begin before that. The list of late changes is emptied.
     """
+    # This only indexes the segments; each is loaded when its turn comes.
     searched = search_all(segments)
     edges_ns = [segment.head.base_ns for segment in segments[1:]] + [tail.boundary_ns]
     partitions = []
     while late:
+        # Popped and deleted, so that a part's memory or file is freed before the next is read.
         part = late.pop(0)
         group = np.searchsorted(edges_ns, part.time_ns, side="right").astype(np.uint16)
         partitions.append(partition(part, group, len(edges_ns) + 1, folder))
@@ -111,6 +115,8 @@ def spilled(changes: Changes, folder: Path) -> Changes:
         OSError: If it cannot be written.
     """
     rows = len(changes.time_ns)
+    # Mapping is safe here, unlike for segments: nothing else can cut a file that has no name. The
+    # maps outlive the descriptor.
     with tempfile.TemporaryFile(dir=folder) as file:
         for column in changes:
             column.tofile(file)
@@ -127,7 +133,7 @@ def spilled(changes: Changes, folder: Path) -> Changes:
 def partition(
     part: Changes, group: npt.NDArray[np.uint16], groups: int, folder: Path | None
 ) -> list[Changes]:
-    """Return the changes of each group in order of arrival; in a file if these are in one."""
+    """Return the changes of each group in order of arrival; in a file if `part` is in one."""
     order = np.argsort(group, kind="stable")
     sorted_part = part.taken(order)
     if folder is not None and isinstance(part.time_ns, np.memmap):
@@ -149,6 +155,8 @@ def pieces(
     if sum(len(part.time_ns) for part in parts) <= most or to_ns - from_ns <= 1:
         yield list(parts)
         return
+    # Bins are a power of two wide, so the bin of a time is one shift. A group that is still too
+    # large is a single bin, so each recursion has a range that is shorter by 2^11 at least.
     shift = max(0, (to_ns - from_ns).bit_length() - (_BINS.bit_length() - 1))
     bins = [_bins(part.time_ns, from_ns, shift) for part in parts]
     counts = np.zeros(_BINS + 1, np.int64)

@@ -25,13 +25,14 @@ __all__ = ["Arrays", "Pyramids", "build_pyramid"]
 
 Arrays: TypeAlias = "dict[str, npt.NDArray[Any]]"
 
-# A pyramid takes at most one in so many of its segment's bytes, or there is none.
+# A pyramid has at most a fifth of its segment's bytes. The kernel limits each run to a sixth of its
+# rows; headers and alignment come on top, and can be too much for small segments.
 _SEGMENT_BYTES = 5
 _LOG = logging.getLogger("meantime")
 
 
 def build_pyramid(segment: Segment, kinds: npt.NDArray[np.uint8]) -> Arrays | None:
-    """Return a segment's pyramid; None if it would be too large to pay.
+    """Return a segment's pyramid; None if it would be too large to be worth it.
 
     Args:
         segment: The segment.
@@ -52,7 +53,7 @@ class Pyramids:
         searched: What they are attached to.
         segments: Its segments.
         kinds: By quark, the type of its values.
-        stored: Returns the pyramid that is kept of a segment, by its index; None if none is.
+        stored: Returns the stored pyramid of a segment, by its index; None if there is none.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class Pyramids:
 
     def use(self) -> None:
         """Attach the stored pyramids."""
+        # Only once: a damaged one is reported once, and then built as if there were none.
         stored, self._stored = self._stored, None
         if stored is None:
             return

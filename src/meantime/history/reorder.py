@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Reorder"]
 
+# Releasing sorts all delayed changes, so it waits until there are this many.
 _HELD_ROWS = 2**16
 _NEVER = int(np.iinfo(np.int64).min)
 
@@ -27,8 +28,8 @@ class Reorder:
     """Delays changes until none that belongs before them can come.
 
     Attributes:
-        latest: Of each attribute the change of the latest time so far; the least integer is before
-            any. Its kind is the type of the attribute's values.
+        latest: By attribute, the change of the latest time so far; its time is the least integer
+            before any change. Its kind is the type of the attribute's values.
     """
 
     def __init__(self, late_by_ns: int) -> None:
@@ -58,6 +59,7 @@ class Reorder:
 
     def add(self, changes: TypedChanges) -> tuple[int, int]:
         """Add changes in any order; return how many, and the status of the next one."""
+        # All at once if no row is wrong, otherwise one by one up to the first that is.
         taken, status = len(changes.time_ns), DONE
         if taken and not self._note_all(changes):
             for row, change in enumerate(zip(*(c.tolist() for c in changes), strict=True)):
@@ -72,7 +74,7 @@ class Reorder:
         return taken, status
 
     def add_one(self, time_ns: int, quark: int, word: int, meta: int, kind: int) -> int:
-        """Take one change; return what is wrong with it."""
+        """Add one change; return its status, `DONE` if nothing is wrong with it."""
         status = self._note(time_ns, quark, word, meta, kind)
         if status == DONE:
             self._single.append((time_ns, quark, word, meta, kind))
@@ -80,7 +82,7 @@ class Reorder:
         return status
 
     def _note(self, time_ns: int, quark: int, word: int, meta: int, kind: int) -> int:
-        """Know a change as the latest if it is; return what is wrong with it."""
+        """Record a change as the latest if it is; return its status."""
         status = self.status_of(time_ns, quark, kind)
         if status != DONE:
             return status
@@ -92,7 +94,7 @@ class Reorder:
         return DONE
 
     def status_of(self, time_ns: int, quark: int, kind: int) -> int:
-        """Return what is wrong with a change."""
+        """Return the status of a change: `DONE`, or the fault in it."""
         if not 0 <= quark < self._quarks:
             return NO_QUARK
         if not BEFORE_ALL < time_ns < AFTER_ALL:
@@ -107,7 +109,7 @@ class Reorder:
         return DONE
 
     def _note_all(self, changes: TypedChanges) -> bool:
-        """Do as `_note` for all rows if nothing is wrong with any; return whether that is so."""
+        """Do as `_note` for all rows if none is faulty; return whether none is."""
         quarks = changes.quark
         if int(quarks.min()) < 0 or int(quarks.max()) >= self._quarks or not fits(changes.time_ns):
             return False
@@ -115,7 +117,8 @@ class Reorder:
         latest = self.latest
         times, rank = np.unique(time_ns, return_inverse=True)
         group = np.cumsum(_first_of_each(quark))
-        # The latest time so far in each group: that of the highest rank.
+        # A running maximum of times per group, in one pass over all groups: ranks are below
+        # len(times), so no group reaches into the next one's range of numbers.
         highest = np.maximum.accumulate(group * len(times) + rank) % len(times)
         reached_ns = np.maximum(times[highest], latest.time_ns[quark])
         if (time_ns < np.maximum(reached_ns, _NEVER + self._late_by_ns) - self._late_by_ns).any():
@@ -137,13 +140,13 @@ class Reorder:
         return True
 
     def start_ns(self, quark: int, start_ns: int, word: int, meta: int) -> int:
-        """Return since when an attribute has what it has now.
+        """Return since when an attribute has been in its current state.
 
         Args:
             quark: The attribute.
-            start_ns: Since when it had a value when the last change of it was released.
-            word: That value.
-            meta: Its tag, and whether it is none.
+            start_ns: Since when it was in its state when its last change was released.
+            word: The value of that state.
+            meta: Its tag, and whether it is null.
         """
         self._collect()
         mine = [held.rows(held.quark == quark) for held in self._held]
@@ -159,7 +162,7 @@ class Reorder:
         return start_ns
 
     def amend(self, quark: int, start_ns: int, word: int, meta: int, kind: int) -> int:
-        """Replace what an attribute has now, and has since `start_ns`; return what is wrong."""
+        """Replace the state that an attribute is in since `start_ns`; return the status."""
         status = self._note(int(self.latest.time_ns[quark]), quark, word, meta, kind)
         if status == DONE:
             self._collect()
@@ -192,7 +195,7 @@ class Reorder:
         if everything:
             safe = np.ones(self._rows, np.bool_)
         else:
-            # Others may be far ahead of an attribute: how late it is, is seen by its own changes.
+            # Each attribute is judged by its own latest change: others may be far ahead of it.
             latest_ns = self.latest.time_ns[held.quark]
             safe = (
                 held.time_ns <= np.maximum(latest_ns, _NEVER + self._late_by_ns) - self._late_by_ns
@@ -200,7 +203,7 @@ class Reorder:
         kept = held.rows(~safe)
         self._held = [kept]
         self._rows = len(kept.time_ns)
-        # What cannot go yet is not sorted again for each row that comes.
+        # Twice what is left, so that these rows are not sorted again for each row that comes.
         self._enough_rows = max(_HELD_ROWS, 2 * self._rows)
         return held.rows(safe)
 

@@ -75,7 +75,8 @@ class SealedSegments:
         Raises:
             InputError: If one is damaged.
         """
-        # those that begin in the range; the one in which it starts is among the sources
+        # Those that begin in the range. The one in which it starts has the state there only if the
+        # attribute changes in it or is carried, so `sources` decides about it.
         first = bisect_right(self._bases_ns, start_ns)
         needed = set(range(first, bisect_right(self._bases_ns, end_ns - 1)))
         if self._unloaded - needed:
@@ -84,6 +85,7 @@ class SealedSegments:
             needed.update(np.flatnonzero(used).tolist())
         for index in sorted(needed & self._unloaded):
             segment = self.segments[index]
+            # A mapped segment is never done: its file may be cut before the next query.
             segment.load()
             if segment.loaded:
                 self._unloaded.discard(index)

@@ -1,4 +1,4 @@
-"""From the open tail to segments: when they are sealed, and changes that come too late."""
+"""From the open tail to segments: when to seal them, and merging changes that come too late."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _INT64 = np.iinfo(np.int64)
 _SLACK_CHANGES = 2**17
 # With a sink, what waits is written to the log each time.
 _SLACK_CHANGES_LOGGED = 2**14
-# Of a sealer without segments: what waits there is only looked at when it is thrown away.
+# In a sealer without segments, changes wait only until the watcher has seen them.
 _FORGOTTEN_CHANGES = 2**12
 
 
@@ -50,10 +50,10 @@ class Sink(Protocol):
 class Sealer:
     """The changes that wait in the tail, and the segments made of those before.
 
-    Segments hold the changes in order of time, `segment_changes` each; one is never cut inside an
-    instant. A change before what is sealed is late: late changes wait, and `finish` seals again
-    all segments from the first they belong to. With `forget` there are no segments: changes are
-    dropped, and only the state that each attribute is in is kept, by the tail.
+    Segments contain the changes in order of time, `segment_changes` each; an instant is never split
+    between two. A change before the end of the last segment is late: late changes wait, and
+    `finish` seals again all segments from the first they belong to. With `forget` there are no
+    segments: changes are dropped, and the tail keeps only the current state of each attribute.
 
     Attributes:
         tail: The changes that wait.
@@ -86,6 +86,7 @@ class Sealer:
     def _full(self) -> int:
         """How many changes wait before a segment is sealed."""
         slack = _SLACK_CHANGES if self.sink is None else _SLACK_CHANGES_LOGGED
+        # Small segments do not wait for many times the changes that they contain.
         return self._segment_changes + min(slack, self._segment_changes)
 
     @property
@@ -120,10 +121,11 @@ class Sealer:
     def keep_in(self, sink: Sink) -> None:
         """Store segments, and log what waits, in a sink from now on."""
         self.sink = sink
+        # The slack, and with it the tail's capacity, depends on the sink.
         self.tail = self._new_tail()
 
     def restore(self, loaded: LoadedHistory) -> None:
-        """Continue after the segments that another sealer stored; what waited is put next."""
+        """Continue after the segments that another sealer stored; the caller puts the rest next."""
         self._chain = SegmentChain(loaded.segments, len(loaded.kinds))
         carry, tail = self._chain.carry, self.tail
         tail.resume(loaded.kinds, carry.start_ns, carry.word, carry.meta)
@@ -134,6 +136,8 @@ class Sealer:
         if len(loaded.late.time_ns):
             self._late.parts = [loaded.late]
             tail.recall(*loaded.late)
+        # Putting them must not seal a segment: the sink is detached meanwhile (`Store.resume`), so
+        # that the segment would not be stored.
         waiting = sum(len(entry.changes.time_ns) for entry in loaded.entries)
         if waiting >= tail.capacity:
             tail.grow(waiting + 1)
@@ -143,7 +147,8 @@ class Sealer:
         tail = self.tail
         tail.logged_rows, self._late.logged = tail.rows, len(self._late.parts)
         if loaded.capacity:
-            # When the next segment is sealed decides what is late.
+            # The next segment must be sealed when it would have been without the interruption:
+            # that decides which changes are late.
             if loaded.capacity > len(tail.time_ns):
                 tail.grow(loaded.capacity)
             tail.capacity = loaded.capacity
@@ -181,6 +186,8 @@ class Sealer:
         Args:
             whole: Whether a build could be resumed from what is stored now.
         """
+        # `FULL` means that one of three columns is: the late changes, those to be logged again, or
+        # the waiting ones.
         self._late.collect(self.tail)
         tail = self.tail
         if self.sink and not whole:
@@ -199,8 +206,8 @@ class Sealer:
     def waiting(self, *, new_log: bool) -> tuple[Changes, Changes]:
         """Return the changes in no segment, in order of arrival, and those that came late.
 
-        All of them, or those since the last call; the late ones are always those since. What
-        replaced a change that was returned before comes first.
+        With `new_log` all of them, otherwise those since the last call; of the late ones always
+        those since. Changes that replaced one that was returned before come first.
         """
         tail, late = self.tail, self._late
         late.collect(tail)
@@ -216,7 +223,7 @@ class Sealer:
         return waiting, new
 
     def forget(self) -> None:
-        """Drop the changes that wait; a sealer without segments has no use for them."""
+        """Drop the changes that wait, once the watcher has seen them."""
         tail = self.tail
         if self.watcher is not None:
             self.watcher(tail.time_ns[: tail.rows], tail.quark[: tail.rows])
@@ -240,6 +247,7 @@ class Sealer:
             self.forget()
             return
         tail.sort()
+        # Rows have moved, so the log's numbers of them are wrong; a new log follows in any case.
         tail.logged_rows = tail.redo_rows = 0
         rows = self._cut()
         if rows == tail.rows and not last:
@@ -251,6 +259,8 @@ class Sealer:
 
     def _cut(self) -> int:
         """Return how many of the tail's ordered changes are in the next segment."""
+        # A cut between two instants: all that is sealed is before the boundary, so the tail still
+        # has each change that a later one of the same time may replace.
         rows = self._segment_changes
         if self.tail.rows <= rows:
             return self.tail.rows
@@ -262,9 +272,9 @@ class Sealer:
         """Seal the first changes of the tail, of which those of each quark are in order of time."""
         tail = self.tail
         tail.logged_rows = tail.redo_rows = 0
-        # What a sink stores is read from there, so the next segment may use the same memory.
+        # A sink returns a segment that reads its file, so the next one may use the same memory.
         segment = self._chain.seal(tail, rows, reuse=self.sink is not None)
-        # A tail that had to grow is full as early as any.
+        # A tail that had to grow is not to wait for more changes than others from now on.
         tail.capacity = min(len(tail.time_ns), self._full)
         left = rows < tail.rows
         tail.drop(rows, int(tail.time_ns[rows]) if left else segment.head.last_ns + 1)
@@ -277,6 +287,7 @@ class Sealer:
         late = self._late.take()
         bases_ns = [segment.head.base_ns for segment in self.segments]
         earliest_ns = min(int(part.time_ns.min()) for part in late)
+        # Segments that end before the earliest late change stay as they are.
         kept = max(0, int(np.searchsorted(bases_ns, earliest_ns, side="right")) - 1)
         old, replaced = self.tail, self.replaced
         self._replaced = replaced
@@ -285,11 +296,15 @@ class Sealer:
             self.sink.rewind(kept)
         self._chain = SegmentChain(self.segments[:kept], old.quarks)
         carry = self._chain.carry
+        # Verbatim: changes to the same state were dropped when they first came. One that is still
+        # there replaced another one of its time, and is kept.
         self.tail = self._new_tail(verbatim=True)
         self.tail.resume(old.kind, carry.start_ns, carry.word, carry.meta)
         folder = self.sink.path if self.sink else None
         for parts, from_ns, to_ns in with_late(again, old, late, earliest_ns, folder):
             for piece in pieces(parts, from_ns, to_ns, self.tail.capacity, folder):
+                # By attribute is enough: sealing needs no order across attributes, and so
+                # `_seal_rows` is called without `sort`.
                 changes = grouped(piece, old.quarks)
                 self.put_words(TypedChanges(*changes, old.kind[changes.quark]))
                 self._replaced = replaced - self.tail.replaced  # each was counted when it came

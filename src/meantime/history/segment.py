@@ -28,9 +28,11 @@ __all__ = ["SEGMENT_CHANGES", "Carry", "Head", "ScratchBuffer", "Segment", "seal
 
 SEGMENT_CHANGES = 2**20
 
+# Numbers of a range of at most this many bits are in the rows, so that one attribute with a wide
+# range does not widen the rows of all others; longer codes of strings raise it at no cost.
 _INLINE_BITS = 16
 _INT64 = np.iinfo(np.int64)
-# A row is read as 8 bytes, the last one too.
+# `load_row` reads 8 bytes for each row, the last one too.
 _READ_BEYOND = 8
 
 
@@ -168,13 +170,13 @@ class Segment:
 
 
 class ScratchBuffer:
-    """Memory that is used again for each segment, since the system clears new memory first."""
+    """Memory that is reused for each segment: the system would clear new memory, page by page."""
 
     def __init__(self) -> None:
         self._bytes = np.zeros(0, np.uint8)
 
     def take(self, size_bytes: int) -> npt.NDArray[np.uint8]:
-        """Return so many zeros, aligned; what was returned before is overwritten."""
+        """Return so many zeros, aligned; they overwrite what was returned before."""
         if len(self._bytes) < size_bytes + ALIGNMENT:
             self._bytes = np.zeros(size_bytes + ALIGNMENT, np.uint8)
         else:
@@ -188,8 +190,8 @@ def seal(
 ) -> Segment:
     """Return the segment of the first `rows` changes of a tail, those of a quark in order of time.
 
-    `before` is the state where the segment begins, and is brought to where it ends. It is in
-    `scratch`, or in memory of its own.
+    `before` is the state where the segment begins; it is changed to that where the segment ends.
+    The segment is in `scratch`, or in memory of its own.
     """
     time_ns, quark = tail.time_ns[:rows], tail.quark[:rows]
     word, meta = tail.word[:rows], tail.meta[:rows]
@@ -211,6 +213,7 @@ def seal(
     )
     if numbers is not None:
         code_bits = max(code_bits, numbers.bits)
+    # Not the first and last: changes of late pieces are in order of attributes.
     base_ns, last_ns = int(time_ns.min()), int(time_ns.max())
     time_bits = (last_ns - base_ns).bit_length()
     payload_bits = code_bits + highest_tag.bit_length()
@@ -260,6 +263,7 @@ def seal(
         origin,
         to["numbers"] if numbers is not None else None,
     )
+    # Read back what was written, instead of finding the last change of each quark a second time.
     alone = Segments()
     segment.add_to(alone)
     alone.ends(0, before.start_ns, before.word, before.meta)
@@ -267,7 +271,7 @@ def seal(
 
 
 class _Numbers(NamedTuple):
-    """How the values of each quark are stored: in rows if they are few, otherwise apart."""
+    """How the values of each quark are stored: in rows if their range is small, otherwise apart."""
 
     form: npt.NDArray[np.uint8]
     origin: Int64s
@@ -300,8 +304,10 @@ class _Numbers(NamedTuple):
         stored = runs_form == kernel.STORED
         lengths = np.where(stored, np.diff(offsets.astype(np.int64)), 0)
         ends = np.cumsum(lengths)
+        # What to add to a row to get its index among the stored numbers; see `fill`.
         origin[quarks[stored]] = (ends - lengths - offsets[:-1])[stored]
         kept_inline = span[quarks][(runs_form != kernel.STORED) & (runs_form != kernel.CODE)]
+        # A stored number has code 1, to distinguish it from null.
         bits = 1 if stored.any() else 0
         if len(kept_inline):
             bits = max(bits, (int(kept_inline.max()) + 1).bit_length())

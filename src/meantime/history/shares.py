@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Shares", "shares"]
 
-# Each cell is stored in as few bytes as possible: most of the time is spent on new memory.
+# Each cell has as few bytes as possible: a query spends most of its time on pages of new memory.
 _SLOTS_OF_A_BYTE = 2**8
 _NS_OF_4_BYTES = 2**32
 _LONGEST_NS = 2**63 - 1
-# Pyramids pay from so many rows in a cell on.
+# From this many rows in a cell, pyramids are faster: 3 blocks of 64, as in `worth` of the kernel.
 _ROWS_OF_A_BLOCK = 192
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["SpanAttributes", "with_span_attributes"]
 
 _LOW = 0xFFFFFFFF
-# Few enough that the memory of one group serves the next.
+# Few enough that the allocator reuses the memory of one group for the next.
 _GROUP_ROWS = 2**16
 _LANE = LaneDeclaration(STACK_PATTERN, kind="stack", entity_kind="Depth", label="Threads")
 
@@ -73,10 +73,10 @@ class _Stacks:
         zero: Per thread of the table, the number of depth 0 of its lane 0.
         elsewhere: The rows of the table that are in other lanes.
         number_elsewhere: The number of the depth that each of those is in.
-        count: How many there are.
-        stored: How many attributes are none of these.
-        number: Per attribute from `stored` on, which it is; -1 for those that only contain others.
-        lasting: The quarks of those that ever have a state.
+        count: How many depths there are.
+        stored: How many attributes are not derived: the quarks of derived ones begin there.
+        number: By attribute from `stored` on, its number; -1 for those that only contain others.
+        lasting: The quarks of the depths that ever have a state.
         of_threads: Whether any are of a thread.
     """
 
@@ -111,6 +111,8 @@ class _Stacks:
         other_quarks, other_lasting, other = _add_other_lanes(spans, elsewhere, attributes)
         quark_of = np.concatenate([*quarks, other_quarks])
         lasting = np.concatenate([lasting, other_lasting])
+        # A trace can define states of an attribute at the path of a depth: those are kept, and the
+        # depth is not derived.
         ours = quark_of >= stored
         number = np.full(len(attributes) - stored, -1, np.int32)
         number[quark_of[ours] - stored] = np.flatnonzero(ours)
@@ -132,8 +134,9 @@ def _add_other_lanes(
     """Add the depths of other lanes than 0 that have spans.
 
     Returns:
-        Their quarks, whether each ever has a state, and which of them each row is in.
+        Their quarks, whether each ever has a state, and the index among them of each row's.
     """
+    # Two non-negative int32 as one int64, so that `unique` sorts one column.
     thread = np.searchsorted(spans.offsets, rows, side="right") - 1
     lanes, lane_of = np.unique(thread << 32 | spans.lane[rows], return_inverse=True)
     depths, depth_of = np.unique(lane_of << 32 | spans.depth[rows], return_inverse=True)
@@ -150,7 +153,7 @@ def _add_other_lanes(
 
 
 class SpanAttributes:
-    """Segments, and behind their attributes those derived from spans."""
+    """Segments, and after their attributes those derived from spans."""
 
     def __init__(self, stored: SegmentSource, stacks: _Stacks, spans: SpanTable) -> None:
         self._stored = stored
@@ -174,6 +177,8 @@ class SpanAttributes:
         return self._stored.size_bytes + (self._made.size_bytes if self._made else 0)
 
     def _intervals(self) -> StackIntervals:
+        # Built at the first use: many histories with spans are never queried by depth, and sorting
+        # takes time and memory.
         if self._made is None:
             stacks, spans = self._stacks, self._spans
             self._made = StackIntervals(
@@ -214,6 +219,8 @@ class SpanAttributes:
         meta: npt.NDArray[np.uint32],
     ) -> None:
         """Write the interval of each row's attribute that contains the row's time."""
+        # Rows are independent here, so two calls suffice; elsewhere results are in the order of the
+        # attributes, and each run of one source is a call.
         for ours in (False, True):
             rows = np.flatnonzero((quarks >= self._stacks.stored) == ours)
             if not len(rows):

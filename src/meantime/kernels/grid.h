@@ -20,8 +20,8 @@ static inline Grid grid_of(int64_t start, int64_t end, int64_t cells) {
 
 /* The cell that holds a time of the window. */
 static inline uint64_t grid_cell(const Grid *grid, int64_t time) {
-    /* The inverse of grid_edge: i <= passed * cells / length is passed >= i * length / cells, and an
-     * integer is at least a number exactly if it is at least the number rounded up. */
+    /* The inverse of grid_edge: i <= passed * cells / length means passed >= i * length / cells,
+     * and an integer is at least a number exactly if it is at least the number rounded up. */
     uint64_t passed = (uint64_t)time - (uint64_t)grid->start;
     if (grid->narrow) return passed * grid->cells / grid->length;
     return (uint64_t)((unsigned __int128)passed * grid->cells / grid->length);

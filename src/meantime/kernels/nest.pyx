@@ -22,9 +22,9 @@ def match(const int64_t[::1] start_ns, int64_t[::1] end_ns, const int32_t[::1] t
           int32_t[::1] mark_span, const int64_t[::1] last_ns):
     """Close begun spans (those flagged STRUCTURED) by the marks, in the order given.
 
-    Writes `end_ns`, `level` and the flag UNFINISHED of those spans, and to `mark_span` the span that
-    each mark closed, -1 for none. Mark i comes after span `mark_position[i] - 1`. A mark's name of
-    -1 matches any.
+    Writes `end_ns`, `level` and the flag UNFINISHED of those spans, and to `mark_span` the span
+    that each mark closed, -1 for none. Mark i comes after span `mark_position[i] - 1`. A mark's name
+    of -1 matches any.
 
     Returns:
         Four counts per thread, as int64: marks that closed nothing, spans left open, spans whose
@@ -295,8 +295,8 @@ def order(const int64_t[::1] start_ns, const int64_t[::1] end_ns, const int32_t[
 cdef int64_t NEVER = 0x7FFFFFFFFFFFFFFF
 
 
-# Any number of spans can overlap, so the first free lane is found by a tree and not by a search: node
-# i is the least of nodes 2i and 2i + 1, the root is 1, the leaves begin at `width`.
+# Any number of spans can overlap, so the first free lane is found by a tree and not by a search:
+# node i is the least of nodes 2i and 2i + 1, the root is 1, the leaves begin at `width`.
 cdef struct Lanes:
     int32_t* top       # by lane, the latest begun span, -1 if none
     int64_t* free_at   # the tree: when the outermost span of each lane ends

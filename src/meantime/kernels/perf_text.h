@@ -3,8 +3,8 @@
  *     header = [comm] [tid | pid/tid] [[cpu]] [misc] [date time] seconds.fraction: rest
  *     frame  = address [symbol[+0xoffset]] [(file)] [(inlined)]
  *
- * A comm may hold anything, also what looks like the rest of a header, so a header is read from its
- * time backwards, and a time has 6 or 9 decimals.
+ * A comm can contain anything, also text that looks like the rest of a header. So a header is read
+ * from its time backwards, and a time has 6 or 9 decimals.
  */
 #ifndef MEANTIME_PERF_TEXT_H
 #define MEANTIME_PERF_TEXT_H
@@ -13,13 +13,13 @@
 #include <string.h>
 
 enum {
-    PERF_IDS = 1,  /* one or two ids stand before what follows */
-    PERF_CPU = 2,  /* a CPU in brackets does */
-    PERF_MISC = 4, /* flags such as K or U do */
-    PERF_DATE = 8, /* a date and a time of day do */
-    PERF_UNPADDED = 16, /* microseconds stand without leading zeros, as Android's simpleperf has it */
-    PERF_NANOS = 32, /* times have nine decimals */
-    PERF_COMM_BYTES = 15,
+    PERF_IDS = 1,  /* headers have one or two ids */
+    PERF_CPU = 2,  /* a CPU in brackets */
+    PERF_MISC = 4, /* flags such as K or U */
+    PERF_DATE = 8, /* a date and a time of day */
+    PERF_UNPADDED = 16, /* microseconds without leading zeros, as Android's simpleperf prints them */
+    PERF_NANOS = 32, /* times with nine decimals */
+    PERF_COMM_BYTES = 15, /* TASK_COMM_LEN of Linux, without the final zero */
 };
 
 enum {
@@ -65,13 +65,15 @@ static inline const char *perf_back_digits(const char *begin, const char *at)
     return at;
 }
 
-/* Each of these returns where the field that ends at `at` begins; `at` itself if there is none. */
+/* Each of these returns where the field that ends at `at` begins; `at` itself if there is none. A
+ * field must have a blank before it: otherwise it is the end of a longer word of the comm. */
 
 static inline const char *perf_back_cpu(const char *begin, const char *at, int32_t *cpu)
 {
     if (at == begin || at[-1] != ']')
         return at;
     const char *digits = perf_back_digits(begin, at - 1);
+    /* perf pads to three digits; more than nine would overflow */
     if (at - 1 - digits < 3 || at - 1 - digits > 9 || digits == begin || digits[-1] != '[')
         return at;
     if (digits - 1 > begin && !perf_blank(digits[-2]))
@@ -147,6 +149,7 @@ static inline const char *perf_time(const char *begin, const char *dot, const ch
         fraction = fraction * 10 + (uint64_t)(*digit - '0');
     if (last - dot <= 7)
         fraction *= 1000;
+    /* the greatest number of seconds with which any fraction fits into 64 bits */
     header->time_ns = seconds > 9223372035 ? -1 : (int64_t)(seconds * 1000000000 + fraction);
     header->rest = last + 1;
     return first;
@@ -160,9 +163,10 @@ static inline int64_t perf_distance(int64_t time_ns, int64_t last_ns)
     return last_ns - time_ns < INT64_MAX / 16 ? 16 * (last_ns - time_ns) : INT64_MAX;
 }
 
-/* Reads a header of this layout. If several places could be its time, the one is taken that has the
- * layout's decimals and date, and then the one nearest to the last sample's. Returns 0 if the line
- * has no time, PERF_OTHER_FIELDS if the fields before its times are not those of the layout. */
+/* Reads a header of this layout. If several numbers could be its time, those that have the layout's
+ * decimals and date are preferred, and of them the one nearest to the last sample's time. Returns 0
+ * if the line has no time, PERF_OTHER_FIELDS if the fields before its times are not those of the
+ * layout. */
 static inline int perf_read_header(const char *line, const char *end, int layout, int64_t last_ns,
                                    perf_header *header)
 {
@@ -253,7 +257,7 @@ typedef struct {
     int64_t next; /* the thread that gets it */
     const char *next_comm;
     uint32_t next_bytes;
-    char state;   /* in which state the first one leaves, as its letter; + if it was preempted */
+    char state;   /* the letter of the state in which the first one leaves; + if it was preempted */
 } perf_switch;
 
 /* Reads backwards a number that ends at `at`, after `before`. Returns where `before` begins, or NULL
@@ -263,6 +267,7 @@ static inline const char *perf_back_number(const char *begin, const char *at, co
 {
     const char *digits = perf_back_digits(begin, at);
     size_t size = strlen(before);
+    /* 18 digits always fit into 64 bits */
     if (digits == at || at - digits > 18 || (size_t)(digits - begin) < size)
         return NULL;
     if (memcmp(digits - size, before, size))
@@ -273,10 +278,10 @@ static inline const char *perf_back_number(const char *begin, const char *at, co
     return digits - size;
 }
 
-/* Reads what sched:sched_switch says, from its end on as comms may hold anything:
+/* Reads the fields of sched:sched_switch, backwards since comms can contain anything:
  *     prev_comm=A prev_pid=1 prev_prio=120 prev_state=S ==> next_comm=B next_pid=2 next_prio=120
  *     A:1 [120] S ==> B:2 [120]
- * Returns 0 if that is not what stands there. */
+ * Returns 0 if the text is something else. */
 static inline int perf_read_switch(const char *at, const char *end, perf_switch *found)
 {
     static const char arrow[] = " ==> ", comm[] = "next_comm=";
@@ -293,7 +298,7 @@ static inline int perf_read_switch(const char *at, const char *end, perf_switch 
         last = perf_back_number(at, last, is_old ? ":" : " next_pid=", &found->next);
     if (!last)
         return 0;
-    /* The first arrow that has a state before it and the rest of the next comm behind it. */
+    /* The first arrow that has the fields of a switch before it: a comm can contain an arrow too. */
     for (const char *sign = at; sign + sizeof arrow - 1 <= last; sign++) {
         if (memcmp(sign, arrow, sizeof arrow - 1))
             continue;
@@ -351,6 +356,7 @@ static inline int perf_read_frame(const char *line, const char *end, perf_frame 
         end -= sizeof inlined - 1;
     const char *name = perf_skip(at, end), *file_end = end;
     if (end > name && end[-1] == ')') {
+        /* brackets are matched from the end: files and C++ symbols can contain some themselves */
         int depth = 0;
         const char *p = end;
         do {

@@ -12,8 +12,8 @@ cdef uint64_t MAX_PAYLOAD_BYTES = 1 << 16  # more than any writer's
 def count(const uint64_t[::1] words, Py_ssize_t limit):
     """Return (records, records with a payload, their length in words), of at most `limit` records.
 
-    A record whose payload is cut off, or larger than payloads can be, ends the count, as does a word
-    of 0.
+    A record whose payload is cut off, or larger than payloads can be, ends the count, as does a
+    word of 0.
     """
     cdef Py_ssize_t at = 0, end = words.shape[0] - 1, rows = 0, payloads = 0, size
     with nogil:

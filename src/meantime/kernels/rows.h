@@ -10,7 +10,7 @@ static inline uint64_t load_row(const uint8_t *rows, int64_t row, int width, uin
     return word & mask;
 }
 
-/* Exactly `width` bytes, since rows are written in order of arrival: the next may be there already. */
+/* Exactly `width` bytes: rows are written in order of arrival, so the next may be there already. */
 static inline void store_row(uint8_t *rows, int64_t row, int width, uint64_t word) {
     uint8_t *to = rows + row * width;
     switch (width) {

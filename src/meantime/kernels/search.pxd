@@ -9,9 +9,9 @@ cdef extern from "rows.h":
     double bits_double(int64_t) noexcept nogil
 
 
-# The sections of a segment as pointers, which `Segments._kept` keeps valid. Nothing is checked here:
-# `head_fault` and `index_fault` check a segment from a file when it is opened, `rows_fault` before
-# its rows are used, and `pyramid_fault` its pyramid (history/validation.py).
+# The sections of a segment as pointers, which `Segments._kept` keeps valid. Nothing is checked
+# here: `head_fault` and `index_fault` check a segment from a file when it is opened, `rows_fault`
+# before its rows are used, and `pyramid_fault` its pyramid (history/validation.py).
 cdef struct Segment:
     int64_t base_ns
     Py_ssize_t runs

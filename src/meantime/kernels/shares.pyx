@@ -33,8 +33,8 @@ cdef extern from *:
 
 # How the slots with time in a bin are recorded. WORD: as the bits of one word, some of which may be
 # set without time. BITS: as a bitmap with two levels of summaries, each with a bit per word that is
-# not zero below, so that a bin costs no more than its slots, however many strings there are. LIST: as
-# a list that is sorted in the end, since slots of numbers are in order of appearance.
+# not zero below, so that a bin costs no more than its slots, however many strings there are. LIST:
+# as a list that is sorted in the end, since slots of numbers are in order of appearance.
 cdef enum Used:
     WORD = 0
     BITS = 1
@@ -62,8 +62,9 @@ cdef struct Words:
 
 
 cdef struct Work:
-    # A bin's time per slot, which slots have some, and the columns that receive it at the bin's end.
-    # `at` is up to when time was added, `slot` the value since then, `stop` where the bin ends.
+    # A bin's time per slot, which slots have some, and the columns that receive it at the bin's
+    # end. `at` is up to when time was added, `slot` the value since then, `stop` where the bin
+    # ends.
     int64_t* ns
     uint64_t few
     uint64_t* bits
@@ -128,7 +129,8 @@ cdef void sift(
 cdef void sort_touched(Work* w) noexcept nogil:
     cdef Py_ssize_t i, j, count = w.touched_count
     cdef int32_t slot
-    # Insertion for the usual few values, otherwise a heap: `qsort` could not pass `w` on to `before`.
+    # Insertion for the usual few values, otherwise a heap: `qsort` could not pass `w` on to
+    # `before`.
     if count <= 24:
         for i in range(1, count):
             slot = w.touched[i]
@@ -319,8 +321,8 @@ cdef inline uint64_t hashed(int64_t word) noexcept nogil:
 
 cdef bint grow(Work* w) noexcept nogil:
     """Make room for twice as many words."""
-    # Each pointer is replaced as soon as it has moved: if a later call fails, `__dealloc__` must not
-    # free what `realloc` already has.
+    # Each pointer is replaced as soon as it has moved: if a later call fails, `__dealloc__` must
+    # not free what `realloc` already has.
     cdef Words* words = &w.words
     cdef int32_t room = 2 * words.room, slot
     cdef uint64_t bucket, mask = 2 * <uint64_t>room - 1
@@ -352,7 +354,7 @@ cdef bint grow(Work* w) noexcept nogil:
 
 
 cdef inline int32_t slot_of(Work* w, const State* state) noexcept nogil:
-    """The slot of a state's value: 0 of null, one above a code, or that of a word, maybe a new one."""
+    """The slot of a state's value: 0 if null, one above a code, or that of a word, maybe new."""
     cdef Words* words = &w.words
     cdef uint64_t bucket
     if state.meta & 1:
@@ -464,9 +466,9 @@ cdef void leap(
 ) noexcept nogil:
     """Do as `walk`, but add whole blocks of rows at once where they are within a bin.
 
-    Block j begins at row j << step of the run. For the start of each block but the first, the pyramid
-    has how long each value had lasted since the run's first row. So any number of blocks in a row is
-    one subtraction per value.
+    Block j begins at row j << step of the run. For the start of each block but the first, the
+    pyramid has how long each value had lasted since the run's first row. So any number of adjacent
+    blocks is one subtraction per value.
     """
     cdef Py_ssize_t begin = s.offsets[run], block, first, last, middle, end, row = low, index
     cdef int step = s.step[entry], i, values

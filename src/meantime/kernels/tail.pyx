@@ -299,7 +299,8 @@ cdef class Tail:
         return o
 
     cdef void keep(self, const Open* o) noexcept nogil:
-        # `newest` is missing: `open` reads it from the last row, which `sort` and `drop` may change.
+        # `newest` is missing: `open` reads it from the last row, which `sort` and `drop` may
+        # change.
         self.rows = o.rows
         self.late_rows = o.late_rows
         self.redo_rows = o.redo_rows

@@ -1,4 +1,4 @@
-"""One builder at a time: a lock on a directory, which the system releases with its holder."""
+"""One builder at a time: a lock on a directory, which the system releases when its owner ends."""
 
 from __future__ import annotations
 
@@ -48,6 +48,8 @@ class DirectoryLock:
         handle = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
             self._lock(handle, path)
+            # Between opening and locking, its owner may have removed the file: a lock on a file
+            # without a name would exclude nobody.
             there = self._file.stat()
             mine = os.fstat(handle)
             if (there.st_dev, there.st_ino) == (mine.st_dev, mine.st_ino):
@@ -82,6 +84,7 @@ class DirectoryLock:
     def release(self) -> None:
         """Unlock the directory, and remove the file."""
         if self._handle >= 0:
+            # Removed while it is locked, so that nobody else's file is.
             self._file.unlink(missing_ok=True)
             self.close()
 
@@ -97,7 +100,11 @@ class DirectoryLock:
 
 
 def _leave_in_child() -> None:
-    """Close the copies of locks that a forked child has: the parent keeps its own."""
+    """Close a forked child's copies of the locks.
+
+    `flock` locks belong to the open file, which parent and child share: a child that outlives its
+    parent would otherwise keep the directory locked.
+    """
     for lock in list(_HELD):
         lock.close()
         lock.forked()

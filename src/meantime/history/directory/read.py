@@ -40,9 +40,10 @@ FORMAT = "meantime history"
 VERSION = 1
 _SALVAGE = "`meantime check --salvage` recovers the intact part"
 _SEGMENT_NAME = re.compile(r"\d{6,}(-late)?\.seg")
-# A tail has room for so many changes, or for twice as many as it ever had.
+# A tail has room for at most this many changes, or for twice as many as it ever had: a larger
+# number in a file is damage, and would allocate that much.
 _CAPACITY = 2**22
-# What reading a record raises that is JSON, and not what it should be.
+# Raised by reading a record that is JSON but does not have the expected content.
 _WRONG = (AttributeError, IndexError, KeyError, TypeError, ValueError)
 _LOG = logging.getLogger("meantime")
 
@@ -56,7 +57,7 @@ class LoadedHistory:
         catalogue: Names, tags and metadata.
         segments: The segments; their rows are read when they are first used.
         ends: Where each line of the manifest ends; the first is not of a segment.
-        cursors: How much was written down after each line.
+        cursors: After each line, how much of names, tags and metadata had been written.
         kinds: By quark, the type of its values.
         boundary_ns: Where the sealed part ends.
         replaced: How many states of no length were replaced.
@@ -69,8 +70,8 @@ class LoadedHistory:
         late: The changes that came late.
         late_bytes: How much of their log counts.
         damaged: Logs, and where in them what counts ends because of damage.
-        missing: What is damaged or missing, where that was to be passed over.
-        version: Which version of the format it is of.
+        missing: What is damaged or missing, when salvaging.
+        version: The version of the format.
         limits: What codes in segments refer to.
     """
 
@@ -128,6 +129,7 @@ def read_directory(
 def _load(
     loaded: LoadedHistory, manifest: Path, opened: Mapping[int, StoredSegment], *, salvage: bool
 ) -> None:
+    # Compared in `_check_logs`: a builder may seal a segment, or finish, while this reads.
     before = _state(manifest)
     lines = read_lines(manifest, salvage=salvage)
     loaded.version = version = _version(manifest, lines.records)
@@ -182,6 +184,7 @@ def _add(
         segment = _open(segment_path, checksum, loaded, opened.get(checksum))
         if int(segment.sections["quarks"][-1]) >= len(kinds):
             raise InputError(str(segment_path), f"has attributes that are not there; {_SALVAGE}")
+        # Kernels search segments by bisection, so they must be in order and not overlap.
         if loaded.segments and segment.head.base_ns <= loaded.segments[-1].head.last_ns:
             raise InputError(
                 str(segment_path), f"begins before the segment before it ends; {_SALVAGE}"
@@ -239,7 +242,7 @@ def _limit(loaded: LoadedHistory) -> None:
     kinds = np.zeros(len(catalogue.attributes), np.uint8)
     kinds[: len(loaded.kinds)] = loaded.kinds
     loaded.kinds = kinds
-    # tags may be defined last, so their number is unknown before
+    # Tags may be defined last, so their number is not final before the history is closed.
     tags = 2**31 - 1 if loaded.closed is None else len(catalogue.tags)
     loaded.limits = Limits(loaded.kinds, len(catalogue.strings.names), tags)
     for segment in loaded.segments:
@@ -270,6 +273,7 @@ def _version(manifest: Path, records: list[dict[str, Any]]) -> int:
 def _open(
     path: Path, checksum: int, loaded: LoadedHistory, opened: StoredSegment | None
 ) -> StoredSegment:
+    # Following a growing history, the rows of its segments are read and checked only once.
     if opened is not None and opened.path == path:
         return opened
     segment = open_segment(path, loaded.segments[-1] if loaded.segments else None)
@@ -300,6 +304,7 @@ def _load_logs(loaded: LoadedHistory) -> None:
     late_log = loaded.path / "late.log"
     entries, late = list(read_blocks(log)), list(read_blocks(late_log))
     late_end = late[-1].end if late else 0
+    # An entry counts only if all late changes that came before it can be read.
     try:
         kept = list(
             takewhile(lambda entry: number_in(entry.record, "late_bytes") <= late_end, entries)
@@ -338,7 +343,7 @@ def _load_late(loaded: LoadedHistory, log: Path, entries: list[Entry]) -> None:
         _check_changes(loaded.late, loaded.limits)
     except ValueError as error:
         raise InputError(str(log), f"is invalid: {error}; {_SALVAGE}") from None
-    # They are put among the rows of segments, which have to be right for that.
+    # They are merged with the rows of segments by compiled code, so these must be checked before.
     for segment in loaded.segments:
         segment.load()
 
@@ -393,7 +398,7 @@ def _check_logs(loaded: LoadedHistory, before: tuple[int, int]) -> None:
     path = loaded.path
     log = path / f"tail-{len(loaded.segments):06d}.log"
     if log.exists():
-        # What a log begins with is on the disk before the log has its name.
+        # A log gets its name after its first entry is synced, so one without entries is damaged.
         if loaded.segments and not loaded.damaged:
             loaded.damaged.append((log, 0))
         return

@@ -51,6 +51,7 @@ def _resume(
     writer: DirectoryWriter, contents: Contents, journal: Journal, *, reorder_ns: int
 ) -> None:
     path = writer.path
+    # Before reading: a builder that still runs could change what is read.
     writer.lock()
     if reorder_ns:
         raise HistoryError(f"{path}: the changes delayed by reorder_ns are lost: rebuild it")
@@ -62,10 +63,13 @@ def _resume(
             f"{path}: is of version {loaded.version} of the format, and would continue in"
             f" {VERSION}: rebuild it"
         )
+    # The first entry of a log comes with its segment, and has the position and the journal. Without
+    # it, operations that took effect would be repeated.
     if loaded.segments and not loaded.entries:
         raise InputError(
             str(path), "the log of what came after the last segment is lost: rebuild it"
         )
+    # In this order: a sink replaces the tail, and `restore` fills it.
     contents.store.keep_in(writer)
     contents.restore(loaded)
     journal.restore(loaded.position, loaded.done, loaded.scheduled)

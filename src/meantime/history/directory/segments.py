@@ -83,7 +83,7 @@ class StoredSegment(Segment):
             file.close()
             rows = np.frombuffer(self._mapped, np.uint8, offset=HEADER_BYTES + len(index))
         else:
-            # the system provides this memory when it is first written to
+            # Not filled: the system provides this memory only when it is first written to.
             rows = np.empty(head.size_bytes() - len(index), np.uint8)
         super().__init__(head, index, rows)
         self.path = path
@@ -104,6 +104,7 @@ class StoredSegment(Segment):
         Raises:
             InputError: If they are damaged or impossible, or the file was cut.
         """
+        # Two threads that query at once must not both read into the same rows.
         with self._lock:
             offset = HEADER_BYTES + len(self.index)
             if self._mapped is not None and self._mapped.size() < len(self._mapped):
@@ -166,6 +167,8 @@ def open_segment(path: Path, before: StoredSegment | None = None) -> StoredSegme
         wrong = f"is {file.size_bytes} bytes long and should be {size_bytes}"
         raise file.error(wrong, file.size_bytes)
     segment = StoredSegment(path, file, head, (checksum, rows_crc), before)
+    # First the checksum, then the content: a matching checksum does not make numbers valid, and
+    # kernels do not check them again.
     if zlib.crc32(segment.index.data) != index_crc:
         raise file.error("the index is damaged", HEADER_BYTES)
     if (fault := index_fault(segment)) is not None:

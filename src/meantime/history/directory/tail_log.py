@@ -20,12 +20,13 @@ __all__ = ["Entry", "blocks", "damage_in", "read_blocks"]
 
 _MAGIC = b"MTLG"
 _HEADER = Struct("<4sIII")
+# A time and a word of 8 bytes, an attribute and a meta of 4.
 _ROW_BYTES = 24
 _BLOCK_ROWS = 2**16 // _ROW_BYTES
 
 
 class Entry(NamedTuple):
-    """What was logged at one time: a record, the changes before it, and where it ends."""
+    """What one call logged: a record, the changes before it, and the offset where it ends."""
 
     record: dict[str, Any]
     changes: Changes
@@ -33,7 +34,10 @@ class Entry(NamedTuple):
 
 
 def blocks(record: dict[str, Any], changes: Changes) -> Iterator[bytes]:
-    """Yield changes as blocks of up to 64 KiB; the last one has the record."""
+    """Yield changes as blocks of up to 64 KiB; the last one has the record.
+
+    So an entry that was cut anywhere has no record, and none of its changes count.
+    """
     rows = len(changes.time_ns)
     for first in range(0, max(rows, 1), _BLOCK_ROWS):
         last = first + _BLOCK_ROWS >= rows
@@ -64,7 +68,7 @@ def read_blocks(path: Path, size_bytes: int | None = None) -> Iterator[Entry]:
             if magic != _MAGIC:
                 return
             length = text_bytes + rows * _ROW_BYTES
-            # a damaged length may be more memory than there is
+            # A damaged length may be more memory than there is, so it is compared with the file.
             body = file.read(length) if length <= there - file.tell() else b""
             if len(body) != length or zlib.crc32(body) != crc:
                 return
@@ -88,6 +92,8 @@ def damage_in(path: Path, position: int) -> int | None:
     with path.open("rb") as file:
         file.seek(position)
         data = file.read()
+    # A block that is cut at the end of the file was being written. It is damage if an intact block
+    # follows, if all its bytes are there, or if its header is not one that is written.
     begin = 0
     while (end := _block_end(data, begin)) is not None:
         begin = end

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DirectoryWriter", "is_empty"]
 
+# How old a log may be: readers of a growing history see no newer changes, and a crash loses them.
 _LOG_EVERY_S = 0.2
 
 
@@ -155,6 +156,7 @@ class DirectoryWriter:
         self._cursor = loaded.cursors[-1]
         self._logged = self._cursor
         self._late_bytes = loaded.late_bytes
+        # New lines are appended, so what is behind those that count must go first.
         with self._writing(self.path):
             os.truncate(self.path / "manifest", loaded.ends[-1])
             if (self.path / "late.log").exists():
@@ -166,6 +168,8 @@ class DirectoryWriter:
             return self._sealed(segment, sealer)
 
     def _sealed(self, segment: Segment, sealer: Sealer) -> Segment:
+        # Segments that replace others have names of their own: until the new manifest has its name,
+        # the old one refers to the old files.
         name = f"{len(self.segments):06d}{'-late' if self._rewritten else ''}.seg"
         path = self.path / "segments" / name
         header = segment_header(segment)
@@ -176,7 +180,8 @@ class DirectoryWriter:
         new, self._cursor = self._since(self._cursor)
         self.segments.append(stored)
         if not self._rewritten:
-            # The new log is whole before the line that makes the old one stale.
+            # A crash after this line leaves both logs: the manifest decides which one counts, and
+            # the new one is complete before the line that makes the old one obsolete.
             self.log(sealer, new_log=True)
         self._append(
             {
@@ -195,6 +200,7 @@ class DirectoryWriter:
         """Write a segment's pyramid without fsync: it can be rebuilt."""
         arrays = build_pyramid(segment, self._contents.kinds())
         path = pyramid_path(stored.path)
+        # One of a segment that an interrupted build wrote under this name would not match.
         path.unlink(missing_ok=True)
         if arrays is not None:
             with self._writing(path):
@@ -228,6 +234,8 @@ class DirectoryWriter:
             self._log(sealer, new_log=new_log)
 
     def _log(self, sealer: Sealer, *, new_log: bool) -> None:
+        # Late changes first, the entry that counts them last: after a crash in between, the end of
+        # late.log is beyond `late_bytes`, and is ignored.
         waiting, late = sealer.waiting(new_log=new_log)
         record, self._logged = self._since(self._cursor if new_log else self._logged)
         path = self._log_path(len(self.segments))
@@ -252,7 +260,7 @@ class DirectoryWriter:
         self._next_log_s = time.monotonic() + _LOG_EVERY_S
 
     def tick(self, sealer: Sealer) -> None:
-        """Log new changes if the last log is old enough."""
+        """Log new changes if the last entry is old enough; called between operations."""
         self.check()
         sealer.seal_full()
         if time.monotonic() >= self._next_log_s or sealer.needs_new_log:
@@ -291,6 +299,9 @@ class DirectoryWriter:
             "replaced": self._contents.store.sealer.replaced,
             "tables": described,
         }
+        # In this order: the tables are there before the line that refers to them, and the logs
+        # until after the line that makes them obsolete. Only the line, or the rename, finishes the
+        # history.
         with self._all_or_nothing(), self._writing(self.path):
             if packed:
                 self._replace("tables", packed)
@@ -310,7 +321,10 @@ class DirectoryWriter:
             _sync(self.path)
 
     def _replace(self, name: str, *parts: Any) -> None:
-        """Write a file under a temporary name, fsync it, and rename it."""
+        """Write a file under a temporary name, fsync it, and rename it.
+
+        The directory is synced too: a rename is durable only then.
+        """
         path = self.path / name
         temporary = path.with_name(path.name + ".tmp")
         try:
