@@ -61,6 +61,7 @@ static const char *nested_end(const char *p, const char *end) {
     unsigned opens = (unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(folded, open));
     unsigned closes = (unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(folded, close));
     unsigned strings;
+    /* An escape can hide a quote, and can reach into the next block: byte by byte. */
     if (UNLIKELY(slashes)) {
       int i = 0;
       while (i < 16) {
@@ -77,6 +78,7 @@ static const char *nested_end(const char *p, const char *end) {
       p += i;
       continue;
     }
+    /* Prefix xor: each bit becomes the parity of the quotes up to it, set inside strings. */
     strings = quotes ^ (quotes << 1);
     strings ^= strings << 2;
     strings ^= strings << 4;
@@ -86,6 +88,7 @@ static const char *nested_end(const char *p, const char *end) {
     opens &= ~strings;
     closes &= ~strings;
     inside = strings >> 15;
+    /* Fewer closing brackets than are open cannot end the value, so their order does not matter. */
     if (__builtin_popcount(closes) < depth) {
       depth += __builtin_popcount(opens) - __builtin_popcount(closes);
     } else {
@@ -141,12 +144,16 @@ static const char *value_end(const char *p, const char *end) {
 static const uint64_t POWERS[10] = {1,      10,      100,      1000,      10000,
                                     100000, 1000000, 10000000, 100000000, 1000000000};
 
+/* How many of 8 bytes, from the first on, are digits: those whose high half is 3 and whose low half
+ * is below 10, so that adding 6 does not carry. */
 static inline int leading_digits(uint64_t word) {
   uint64_t t = word ^ 0x3030303030303030ULL;
   uint64_t other = ((t + 0x0606060606060606ULL) | t) & 0xF0F0F0F0F0F0F0F0ULL;
   return other ? __builtin_ctzll(other) >> 3 : 8;
 }
 
+/* The number of 8 digits in three multiplications: pairs, then fours, then all eight. Callers shift
+ * in bytes of 0, which count as leading zeros. */
 static inline uint64_t eight_digits(uint64_t word) {
   word = (word & 0x0F0F0F0F0F0F0F0FULL) * 2561 >> 8;
   word = (word & 0x00FF00FF00FF00FFULL) * 6553601 >> 16;
@@ -228,6 +235,7 @@ static inline int decimal(const char *p, const char *end, const char *limit, Dec
   const char *begin = p;
   uint64_t word, value;
   int count;
+  /* The fast path reads two words of digits, a dot, and a word of the fraction, without a check. */
   if (UNLIKELY(limit - p < 32)) return decimal_slow(p, end, out);
   word = load8(p);
   count = leading_digits(word);
@@ -239,6 +247,7 @@ static inline int decimal(const char *p, const char *end, const char *limit, Dec
     value = eight_digits(word);
     word = load8(p + 8);
     count = leading_digits(word);
+    /* Up to 15 digits of microseconds cannot overflow below. */
     if (UNLIKELY(count == 8)) return decimal_slow(begin, end, out);
     if (count) value = value * POWERS[count] + eight_digits(word << ((8 - count) * 8));
     p += 8 + count;
@@ -537,6 +546,7 @@ typedef struct {
 
 enum { EVENT_OK, EVENT_CUT, EVENT_ERROR, EVENT_MEMORY };
 
+/* Longer keys are not read, even with each letter escaped: the longest, flow_out, has 48 bytes. */
 enum { MOST_KEY = 64 };
 
 /* A key or phase with escapes, of which only those of ASCII matter; returns its length. */
@@ -614,6 +624,7 @@ static int event_read(Chrome *s, const char **at, ChromeEvent *e) {
       kind = 't';
       text = p;
       value_stop = text_end = token_end(p, end);
+      /* at the end of the block, a number may continue in the next one */
       if (value_stop >= end) return EVENT_CUT;
       if (value_stop == p) {
         fail(s, p, FAULT_VALUE_OF_EVENT);
@@ -695,6 +706,8 @@ static int event_read(Chrome *s, const char **at, ChromeEvent *e) {
         break;
     }
     if (UNLIKELY(code == -2)) return EVENT_MEMORY;
+    /* Last, since keys with escapes are rare: an escape has six bytes, and no key that is read
+     * contains a backslash, so an escaped key has matched nothing so far. */
     if (UNLIKELY(length > 5 && length <= MOST_KEY && key != unescaped &&
                  memchr(key, '\\', (size_t)length))) {
       length = plain_text(key, length, unescaped);
@@ -813,6 +826,8 @@ static int event_keep(Chrome *s, const ChromeEvent *e) {
     s->mark_ns[n] = time_ns;
     s->mark_thread[n] = code;
     s->mark_name[n] = e->name;
+    /* Spans and marks are separate columns; this keeps their order in the file, which `match` in
+     * nest.pyx needs. MOST_ROWS limits spans to 32 bits. */
     s->mark_position[n] = (int32_t)s->spans;
     s->mark_args_length[n] = args_size(e);
     s->mark_args_offset[n] = s->mark_args_length[n] ? offset_of(s, e->args) : 0;
@@ -840,6 +855,7 @@ static int events_read(Chrome *s) {
     }
     begin = s->p;
     if (*begin == '{') {
+      /* An event that is cut is read again in the next block, and must not be counted twice. */
       int64_t bad_ids = s->odd[ODD_BAD_ID];
       result = event_read(s, &s->p, &e);
       if (LIKELY(result == EVENT_OK)) {

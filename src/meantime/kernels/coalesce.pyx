@@ -23,7 +23,8 @@ cdef enum:
 # exact loss where states alternate faster than can be seen, the other where they do not.
 cdef double LINEAR = 0.15
 
-# What no pixel shows goes first, and of it that which would be seen least if zoomed.
+# What no pixel shows is merged first, in the order in which it would be seen least when zoomed. So
+# the factor is small, but not 0.
 cdef double UNSEEN = 1e-9
 
 
@@ -123,13 +124,16 @@ cdef inline double _loss(
 
 cdef inline int64_t _key(double loss) noexcept nogil:
     """An integer that orders as the number does, which is not negative."""
+    # As integers, the bits of doubles that are not negative ascend with them. Heaps of integers
+    # also serve `merge_shortest`, and edges from integers need no special case for ties.
     cdef int64_t key
     memcpy(&key, &loss, sizeof(key))
     return key
 
 
 cdef inline void _join(Node* a, const Node* b, Time* times) noexcept nogil:
-    """Let `a` end with `b` and hold the times of both."""
+    """Let `a` end with `b` and contain the times of both."""
+    # Both lists ascend by state, so one pass merges them, without memory: links are moved.
     cdef int32_t* link = &a.times
     cdef int32_t j = b.times, after
     while j >= 0:
@@ -176,11 +180,15 @@ cdef void _merge(
             _pop(heap)
             continue
         if node.loss > node.key:
-            # it grew since it was put here, as most do; this moves it once for all times it grew
+            # It grew since it was pushed, as most do. An entry that is too small surfaces too
+            # early, never too late, so it can stay until then, and moves once however often it
+            # grew.
             node.key = entry.key = node.loss
             _sink(heap, 0, entry)
             continue
         gone = &nodes[node.right]
+        # A merge can make the next one cheaper, but edges must go in the order of merging: so an
+        # edge is worth the most that any merge so far has cost.
         if node.loss > dearest:
             dearest = node.loss
         worth[first + node.right] = dearest
@@ -243,7 +251,7 @@ def worth(
                 first = i
     cdef Node* nodes = <Node*>malloc((longest + 1) * sizeof(Node))
     cdef Time* times = <Time*>malloc((times_longest + 1) * sizeof(Time))
-    # one for each edge at first, and at most two more for each merge
+    # The most entries there can be: one for each edge at first, and two more for each merge.
     heap.entries = <Entry*>malloc((3 * longest + 1) * sizeof(Entry))
     heap.count = 0
     if not nodes or not times or not heap.entries:
@@ -295,6 +303,7 @@ cdef void _weigh(Rectangle* held, Heap* heap, Py_ssize_t* waiting, int32_t at) n
         it.weight += held[it.left].end - held[it.left].start
     if it.right >= 0:
         it.weight += held[it.right].end - held[it.right].start
+    # Entries of older versions stay in the heap, and are skipped when they surface.
     it.version += 1
     if not it.waiting:
         it.waiting = True
@@ -327,7 +336,8 @@ def merge_shortest(
     cdef Entry entry
     cdef Heap heap
     cdef Rectangle* held = <Rectangle*>malloc((count + 1) * sizeof(Rectangle))
-    # one for each when it comes and one for its left neighbour; at most three for each merge
+    # The heap never grows: a rectangle that arrives pushes itself and its left neighbour, each
+    # merge at most three, and there are fewer merges than rectangles.
     heap.entries = <Entry*>malloc((5 * count + 1) * sizeof(Entry))
     heap.count = 0
     if not held or not heap.entries:

@@ -130,7 +130,7 @@ static inline int32_t intern_find(const intern_table *table, const intern_text *
             return -1;
         if (slot->first == text->first && slot->second == text->second && slot->size == text->size
             && slot->context == context
-            && (text->size <= 16
+            && (text->size <= 16 /* then first and second are the whole string */
                 || memcmp(table->bytes + table->offsets[slot->code], text->at, text->size) == 0))
             return slot->code;
     }
@@ -157,6 +157,7 @@ static inline void intern_place(intern_table *table, const intern_slot *slot)
 /* Doubles the capacity; 0 if there is no memory. */
 static inline int intern_grow(intern_table *table)
 {
+    /* Half of the slots stay empty, so probing ends. */
     int64_t room = table->room ? 2 * (int64_t)table->room : 256;
     uint64_t slots = 2 * (uint64_t)room;
     intern_table larger = *table;

@@ -23,8 +23,8 @@ def match(const int64_t[::1] start_ns, int64_t[::1] end_ns, const int32_t[::1] t
     """Close begun spans (those flagged STRUCTURED) by the marks, in the order given.
 
     Writes `end_ns`, `level` and the flag UNFINISHED of those spans, and to `mark_span` the span
-    that each mark closed, -1 for none. Mark i comes after span `mark_position[i] - 1`. A mark's name
-    of -1 matches any.
+    that each mark closed, -1 for none. Mark i comes after span `mark_position[i] - 1`. A mark's
+    name of -1 matches any.
 
     Returns:
         Four counts per thread, as int64: marks that closed nothing, spans left open, spans whose

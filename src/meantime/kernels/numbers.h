@@ -4,10 +4,10 @@
 #include <string.h>
 
 typedef struct {
-    int floats;      /* words are the bits of doubles, else integers */
+    int floats;      /* words are the bits of doubles, otherwise integers */
     int some;        /* there is a number that is not NaN */
     int64_t low, high;
-    __int128 total;  /* of integers */
+    __int128 total;  /* of integers; 2^63 times fewer than 2^64 ns fits */
     double sum, rest, magnitude; /* of doubles: sum + rest, and the sum without signs */
 } numbers_of;
 
@@ -38,7 +38,8 @@ static inline void numbers_range(numbers_of *of, int64_t low, int64_t high) {
     }
 }
 
-/* What rounding takes off the sum is kept in the rest. */
+/* What rounding loses is added up in the rest (Knuth's two-sum), so that the result hardly depends
+ * on how the rows were cut into cells. */
 static inline void numbers_add(numbers_of *of, double value) {
     double sum = of->sum + value;
     double taken = sum - of->sum;

@@ -17,7 +17,7 @@ enum {
     PERF_CPU = 2,  /* a CPU in brackets */
     PERF_MISC = 4, /* flags such as K or U */
     PERF_DATE = 8, /* a date and a time of day */
-    PERF_UNPADDED = 16, /* microseconds without leading zeros, as Android's simpleperf prints them */
+    PERF_UNPADDED = 16, /* microseconds without leading zeros, as Android's simpleperf has */
     PERF_NANOS = 32, /* times with nine decimals */
     PERF_COMM_BYTES = 15, /* TASK_COMM_LEN of Linux, without the final zero */
 };
@@ -298,7 +298,7 @@ static inline int perf_read_switch(const char *at, const char *end, perf_switch 
         last = perf_back_number(at, last, is_old ? ":" : " next_pid=", &found->next);
     if (!last)
         return 0;
-    /* The first arrow that has the fields of a switch before it: a comm can contain an arrow too. */
+    /* The first arrow with the fields of a switch before it: a comm can contain an arrow too. */
     for (const char *sign = at; sign + sizeof arrow - 1 <= last; sign++) {
         if (memcmp(sign, arrow, sizeof arrow - 1))
             continue;

@@ -53,13 +53,13 @@ class Visible(NamedTuple):
 class Columns(NamedTuple):
     """Rectangles, row after row, in order of time.
 
-    What one holds stands in two ragged columns, its times per state and per tag, ascending.
+    The times per state and per tag of each are in two ragged columns, in ascending order of these.
 
     Attributes:
         row: int32.
         start: int64.
         end: int64.
-        marks: uint8: `MERGED` if it stands for several intervals, `OPEN` if its last one was.
+        marks: uint8: `MERGED` if it combines several intervals, `OPEN` if its last one was open.
         state_offsets: int64, rectangles + 1: the times of rectangle i are those from [i] to [i + 1].
         state_index: int32.
         state_ns: int64.
@@ -81,7 +81,7 @@ class Columns(NamedTuple):
 
 
 class Tallies(NamedTuple):
-    """Room to add times up in: a zero for each state and tag, and a place to note those held.
+    """Memory to add times up in: a zero for each state and tag, and a list of those with time.
 
     Attributes:
         state_ns: int64.
@@ -151,11 +151,11 @@ def clip(
     int64_t last_ns,
     into,
 ):
-    """Write what can be seen of intervals, neighbours with the same state and tag joined.
+    """Write the visible parts of intervals, neighbours with the same state and tag joined.
 
     An interval begins at `begin_ns` at the earliest. One that ends after `cut_ns` is open there: it
-    ends at `last_ns` at the latest. Code -1 means no state. `into` is `Visible` with as many rows as there
-    are intervals.
+    ends at `last_ns` at the latest. Code -1 means no state. `into` is `Visible` with as many rows
+    as there are intervals.
 
     Returns:
         How many rows were written; or, if a code has no state yet, -1.
@@ -220,10 +220,10 @@ def pack(
     Py_ssize_t count,
     columns,
 ):
-    """Put what `clip` wrote behind `count` rectangles: one each, or one for neighbours in a cell.
+    """Append what `clip` wrote to `count` rectangles: one each, or one for neighbours in a cell.
 
-    With level -1 each interval becomes a rectangle; else neighbours that lie in one cell of that
-    level become one. The columns must have room.
+    With level -1 each interval becomes a rectangle; otherwise neighbours in one cell of that level
+    become one. The columns must have room.
 
     Returns:
         How many rectangles there are now.
@@ -311,7 +311,10 @@ def levels(
     int64_t window_end,
     int64_t[::1] pairs,
 ):
-    """Add to `pairs[n]` how many neighbours first lie in one cell at level n."""
+    """Add to `pairs[n]` how many pairs of neighbours are in one cell from level n on.
+
+    So the caller finds the level that leaves few enough rectangles without trying each.
+    """
     cdef const int32_t[::1] row = columns.row
     cdef const int64_t[::1] start = columns.start
     cdef const int64_t[::1] end = columns.end
@@ -322,6 +325,7 @@ def levels(
     with nogil:
         for i in range(1, count):
             if row[i] == row[i - 1] and start[i] == end[i - 1]:
+                # A cell of level n is 2^n small ones: two are in one once their high bits agree.
                 differ = grid_cell(&grid, start[i - 1]) ^ grid_cell(&grid, end[i] - 1)
                 level = 0
                 while differ:
@@ -338,7 +342,7 @@ def cells(
     int level,
     int64_t[::1] first,
 ):
-    """Write the first rectangle of each run that lies in one cell, and return how many runs."""
+    """Write the first rectangle of each run that is in one cell, and return how many runs."""
     cdef const int32_t[::1] row = columns.row
     cdef const int64_t[::1] start = columns.start
     cdef const int64_t[::1] end = columns.end
@@ -365,7 +369,7 @@ def gather(
 ):
     """Make one rectangle of those from each `first` up to the next, in place; return how many.
 
-    Times per state and per tag are added up: what comes out holds exactly what went in.
+    Times per state and per tag are added up, exactly.
     """
     cdef int32_t[::1] row = columns.row
     cdef int64_t[::1] start = columns.start
@@ -394,7 +398,8 @@ def gather(
         for n in range(runs):
             i = first[n]
             j = first[n + 1] if n + 1 < runs else count
-            # offsets are overwritten behind the reader, never before it
+            # Offsets are overwritten behind the reader, never before it, since no run has more
+            # times than its rectangles had: so this needs no second set of columns.
             state_from = state_until
             tag_from = tag_until
             state_until = state_offsets[j]
@@ -425,9 +430,9 @@ def blend(
 ):
     """Write the colour of each rectangle, red, green and blue from 0 to 255.
 
-    That of its one state; else from that of its longest state (of equals, the last) on, each other
-    state in ascending order mixes in its own by its share of the rectangle's length. `colors` holds
-    red, green and blue of each state from 0 to 1, as encoded in sRGB.
+    With one state it is the state's. Otherwise it begins as that of the longest state (of equals,
+    the last), and each other state, in ascending order, mixes in its own by its share of the
+    rectangle's length. `colors` are red, green and blue of each state from 0 to 1, encoded as sRGB.
     """
     cdef Py_ssize_t i, k, channel, longest
     cdef double mixed[3]

@@ -1,9 +1,9 @@
 """Statemap JSON to columns.
 
-Two ways read a payload. `parse` is the law: it takes any JSON and checks all of it. Since a tracer
-prints its payloads with one of a few formats, those are learned; `_match` reads what has one of them
-without looking at its structure again. Whatever fits no format, brings a new name, or is wrong,
-goes to `parse`.
+Payloads are read in two ways. `parse` is the reference: it accepts any JSON and checks all of it.
+Since a tracer prints its payloads with one of a few formats, those are learned; `_match` reads a
+payload that has one of them without looking at its structure again. A payload that fits no format,
+has a new name, or is wrong, goes to `parse`.
 """
 
 from libc.math cimport NAN, isnan
@@ -164,6 +164,8 @@ cdef inline const char *_match(
     record.targeted = False
     record.named = False
     while True:
+        # A node and what follows it read ahead without a check; near the end of the block, `parse`
+        # reads instead.
         if UNLIKELY(end - at < JSON_AHEAD):
             return NULL
         node = shape_next(node, at)
@@ -180,6 +182,7 @@ cdef inline const char *_match(
             record.shape = node.meaning
             return at
         elif reads == READ_STATE:
+            # As JSON has it: no leading zeros, and few enough digits for 32 bits.
             state = <uint32_t> (at[0] - 48)
             if UNLIKELY(state > 9):
                 return NULL
@@ -242,7 +245,8 @@ cdef int32_t _add_entity(Scan *scan, const intern_text *text, bint dropped) noex
         return -1
     code = intern_add(&scan.entities.table, text, 0)
     if code >= 0:
-        # No time exceeds that of a dropped entity, so its data are never taken on the fast path.
+        # No time exceeds that of a dropped entity, so one comparison on the fast path finds both
+        # dropped entities and times that descend.
         scan.prior_ns[code] = INT64_MAX if dropped else -1
         scan.dropped[code] = dropped
     return code
@@ -421,7 +425,10 @@ cdef bint _ignore(Scan *scan, const Record *record) noexcept nogil:
 
 
 cdef inline bint _commit_usual(Scan *scan, Record *record) noexcept nogil:
-    """Apply a matched payload, if it is a change without new names."""
+    """Apply a matched payload if all its names are known; otherwise change nothing.
+
+    Names that are known were checked when they were new, so this does not check them again.
+    """
     cdef int64_t time_ns = <int64_t> record.time_ns
     cdef int64_t prior_ns
     cdef int32_t entity, state, tag = -1
@@ -528,6 +535,7 @@ cdef bint _share(Names *names, intern_table *others) noexcept nogil:
 
 cdef int _share_all(Scan *scan, Scan *other) noexcept nogil:
     """Add the other's names, and check that none of its times is before those read here."""
+    # The check comes before any row is taken, so that the caller can read the input again instead.
     cdef int64_t row
     cdef int32_t code = scan.entities.table.count
     while code + other.entities.table.count > scan.prior_room:
@@ -696,8 +704,8 @@ cdef class Scanner:
     def scan(self, const uint8_t[::1] block, int64_t start, int64_t end):
         """Read the payloads in [start, end) of a block as far as possible; return a `Stop`.
 
-        After any but `DRAINED`, scanning can go on at `start`, or at `end` to pass over a payload.
-        The Python objects that strings become are made later, when names are asked for.
+        After any but `DRAINED`, scanning can continue at `start`, or at `end` to skip a payload.
+        Strings become Python objects only when their names are requested.
         """
         cdef const char *base = <const char *> &block[0]
         cdef int stop
@@ -843,6 +851,7 @@ cdef tuple _columns(list used, room, dtypes):
     New memory comes in pages that the kernel clears first, which takes a fifth of the scanning.
     """
     for columns in used:
+        # Views keep a reference to their base, so no array of such a batch is in use anywhere.
         if all([Py_REFCNT(column) == 2 for column in columns]):  # the tuple's, and the loop's own
             return columns
     columns = tuple([np.empty(room, dtype) for dtype in dtypes])

@@ -12,6 +12,8 @@
 #include <stdint.h>
 #include <string.h>
 
+/* Limits, so that input without a common format costs little: a full trie learns nothing more, and
+ * records that do not fit into it are parsed. */
 #define SHAPE_LITERAL_BYTES 32
 #define SHAPE_CHILDREN 8
 #define SHAPE_NODES 512
@@ -48,7 +50,7 @@ static inline int shape_fits(const shape_node *node, const char *at)
     return differs == 0;
 }
 
-/* The node below `node` whose literal stands at `at`, or NULL; looks ahead. */
+/* The node below `node` whose literal is at `at`, or NULL; reads ahead. */
 static inline const shape_node *shape_next(const shape_node *node, const char *at)
 {
     const shape_node *const *child = node->child;

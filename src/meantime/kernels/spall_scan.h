@@ -92,6 +92,7 @@ static int spall_init(Spall *s, int64_t total, int format, double unit, uint64_t
   s->total = total;
   s->format = format;
   s->unit = unit;
+  /* then ticks become nanoseconds by an integer product, exact at any size */
   s->whole = unit >= 1 && unit < 2147483648.0 && unit == (double)(int64_t)unit;
   s->thread_capacity = 256;
   s->threads = malloc((size_t)s->thread_capacity * sizeof(SpallThread));
@@ -170,6 +171,7 @@ static int32_t spall_thread(Spall *s, uint32_t pid, uint32_t tid) {
 
 /* Ticks as a double to the nearest nanosecond; the thread's latest time if it is out of range. */
 static inline int64_t time_of_double(Spall *s, double ticks, const SpallThread *thread) {
+  /* A long double product is exact enough but slow, so it is used only where a double is not. */
   double near = ticks * s->unit + 0.5;
   long double ns;
   if (LIKELY(near >= 0.5 && near < 0x1p45)) {
@@ -292,6 +294,7 @@ static int spall_stream(Spall *s) {
       name_length = (uint8_t)ids[16];
       if (one) args_length = (uint8_t)ids[17];
       if (left < begin_size + name_length + args_length) return cut_at(s, p);
+      /* most records are of the same thread as the one before */
       key = load8(ids);
       if (key != last_key || code < 0) {
         code = spall_thread(s, load4(ids), load4(ids + 4));
@@ -466,6 +469,7 @@ static int spall_auto_buffer(Spall *s, const char *p, const char *stop, int32_t 
       time_width = 1 << ((head >> 4) & 3);
       size = 1 + time_width + address_width + caller_width;
       if (left < size) return unreadable(s, p, SPALL_CUT);
+      /* times are sums of differences, addresses are xor-ed with those of the record before */
       ticks += load_width(p + 1, time_width);
       address ^= load_width(p + 1 + time_width, address_width);
       caller ^= load_width(p + 1 + time_width + address_width, caller_width);
@@ -518,6 +522,7 @@ static int spall_buffers(Spall *s) {
     body = header + 20;
     cut = size > s->end - body;
     if (cut && !s->last) return SPALL_MORE;
+    /* only the last buffer of the text: what there is of it is read */
     stop = cut ? s->end : body + size;
     code = spall_thread(s, automatic ? 0 : load4(header + 8), load4(header + 4));
     if (code < 0) return SPALL_MEMORY;

@@ -13,7 +13,7 @@ from meantime.kernels.record_kinds cimport (
     KIND_WAIT, KIND_WAKE,
 )
 
-# no state; all other states are numbers that whoever makes a TaskStates gives for record kinds
+# No state; all other states are numbers from the `state_of` of a `TaskStates`.
 cdef enum:
     S_NONE = -1
 
@@ -74,12 +74,14 @@ ctypedef struct TableRow:
     uint32_t key
     int32_t value
 
-# from the numbers in a file, which can be any, to those of what was made for them
+# From numbers in a file, which are arbitrary, to indexes of the tasks, items or locations that have
+# them.
 ctypedef struct Table:
     TableRow *rows
     Py_ssize_t used, mask
 
-# values of a table: there is none, or one was looked for everywhere in vain
+# Values of a table: no entry, or a location that no ancestor defines either. The second is kept, so
+# that the ancestors are searched, and the location counted, once.
 cdef enum:
     NOWHERE = -1, MISSING = -2
 
@@ -99,7 +101,9 @@ cdef int ensure(Rows *rows, Py_ssize_t more) noexcept nogil:
 
 
 cdef inline TableRow *row_of(const Table *table, uint32_t key) noexcept nogil:
-    # numbers that follow each other lie beside each other; those that meet go different ways
+    # Writers count up, so the low bits are the hash: consecutive numbers are adjacent in memory and
+    # do not collide. Numbers that do probe with different steps; an odd step visits all of a power
+    # of two.
     cdef uint32_t step = ((key * <uint32_t>0x9E3779B1) >> 7) | 1
     cdef Py_ssize_t at = key & table.mask
     while table.rows[at].value != NOWHERE and table.rows[at].key != key:
@@ -121,6 +125,7 @@ cdef int put(Table *table, uint32_t key, int32_t value) noexcept nogil:
         larger.rows = <TableRow *>malloc((larger.mask + 1) * sizeof(TableRow))
         if not larger.rows:
             return -1
+        # All bits set make each value NOWHERE, -1.
         memset(larger.rows, 255, (larger.mask + 1) * sizeof(TableRow))
         if table.rows:
             for i in range(capacity):
@@ -138,11 +143,11 @@ cdef int put(Table *table, uint32_t key, int32_t value) noexcept nogil:
 cdef class TaskStates:
     """Turns records, in order of time, into state changes and flows.
 
-    Which state follows from which kind of record is given; what is here is which task, loop or
-    thread a record is about, and what it changes. What runs has one state, whatever it is.
+    The caller defines the state that follows each kind of record; this class determines the task,
+    loop or thread that a record is about, and what it changes. Running is one state for all.
 
     Args:
-        state_of: Of each kind of record, the state that it begins.
+        state_of: By kind of record, the state that it begins.
         outcome_ns: How long a task that has ended is in the state of its end.
         result_lead_ns: How long before the end of an item its result can wake a task.
     """
@@ -192,13 +197,13 @@ cdef class TaskStates:
         const int32_t[::1] location_process,
         const uint32_t[::1] location_number,
     ):
-        """Add streams, processes and locations to those there are, which come first again.
+        """Add streams, processes and locations; the columns begin with those added before.
 
         Args:
-            stream_process: Of each stream, the process it belongs to.
-            parents: Of each process, the one it was forked from, whose locations it uses too; or -1.
-            waits: Of each location, the state of a task that waits there. A location's index is its tag.
-            location_process: Of each location, the process that defined it.
+            stream_process: By stream, the process it belongs to.
+            parents: By process, the one it was forked from, whose locations it uses too; or -1.
+            waits: By location, the state of a task that waits there. A location's index is its tag.
+            location_process: By location, the process that defined it.
             location_number: The number that it has there.
         """
         cdef Py_ssize_t i, processes = parents.shape[0]
@@ -279,7 +284,8 @@ cdef class TaskStates:
         cdef Entity *e = <Entity *>self.entities.data + entity
         if ensure(&self.changes, 1) < 0:
             return -1
-        # a loss or a stall is known only at its end, when another thread may have changed it
+        # A loss or a stall is recorded at its end, and then begins in the past, where another
+        # thread may have changed the entity. A history requires ascending times per attribute.
         if time_ns < e.latest_ns:
             time_ns = e.latest_ns
         e.latest_ns = time_ns
@@ -351,6 +357,7 @@ cdef class TaskStates:
 
     cdef int32_t inherited_tag(self, int32_t process, uint32_t location) noexcept nogil:
         cdef int32_t at = process, found = NOWHERE
+        # Bounded, since a damaged recording can make processes their own ancestors.
         cdef Py_ssize_t steps
         for steps in range(self.process_count):
             at = self.parents[at]
@@ -360,7 +367,7 @@ cdef class TaskStates:
         if found < 0:
             found = MISSING
             self.undefined_locations += 1
-        # kept in its own table, to be found at once from now on
+        # Added to the process's own table, so that it is found at once from now on.
         put(&self.location_tables[process], location, found)
         return found
 
@@ -411,11 +418,11 @@ cdef class TaskStates:
         return self.change(time_ns, entity, state, tag)
 
     cdef int stall(self, int64_t time_ns, int32_t stream, int64_t duration_ns) noexcept nogil:
-        # the thread wrote its records, and that is none of the program's doing
+        # The thread wrote its records: time that the recorder took, not the program.
         cdef Stream *s = &self.streams[stream]
         cdef int64_t since_ns = s.latest_ns
         cdef int what, failed = 0
-        # a damaged record may give any duration, which is then longer than the thread is known
+        # A damaged record may have any duration, so it begins no earlier than the latest record.
         if duration_ns >= 0 and time_ns >= INT64_MIN + duration_ns:
             since_ns = max(time_ns - duration_ns, since_ns)
         for what in range(E_LOOP, E_THREAD + 1):
@@ -472,7 +479,7 @@ cdef class TaskStates:
         cdef int32_t tag = self.tag(s.process, aux) if kind != KIND_WAKE else -1
         cdef Task *t
         if kind == KIND_WAIT or kind == KIND_CANCELLING or kind == KIND_WAKE:
-            # they do not define the task: without its beginning, wait for its next step
+            # These do not define a task: one whose beginning is lost appears with its next step.
             number = self.known_task(s.process, ident)
             if number < 0:
                 return 0
@@ -596,7 +603,8 @@ cdef class TaskStates:
         if kind == KIND_PARK or kind == KIND_UNPARK or kind == KIND_LOOP_END:
             return self.thread_change(stream, E_LOOP, time_ns, self.state_of[kind], -1)
         if kind == KIND_LOOP_KNOWN:
-            # what a loop was doing is known already, but where a loss or the beginning hides it
+            # Repeated for readers that start late: it is new only after a loss, or at the
+            # beginning.
             if s.entity[E_LOOP] >= 0 and s.state[E_LOOP] != self.lost_state:
                 return 0
             tag = self.tag(s.process, ident)
@@ -630,7 +638,7 @@ cdef class TaskStates:
         const uint32_t[::1] aux,
         const int64_t[::1] order,
     ):
-        """Take records in the order given; what they mean is then there to `take`."""
+        """Process records in the order given; the `take_` methods return the results."""
         cdef Py_ssize_t i, row, rows = order.shape[0]
         cdef int failed = 0
         with nogil:
@@ -671,7 +679,7 @@ cdef class TaskStates:
                 last.label = label
 
     def finish(self, Py_ssize_t process, int64_t time_ns):
-        """End all states of a process: it ended, or no more is known of it."""
+        """End all states of a process, because it ended or its recording does."""
         cdef Py_ssize_t i
         cdef int failed = 0
         cdef Task *t
@@ -728,7 +736,7 @@ cdef class TaskStates:
         return columns
 
     def watch_blocks(self, int64_t at_least_ns):
-        """Collect from now on each time in which a loop did one thing for so long."""
+        """Collect from now on each time in which a loop did one thing for at least this long."""
         self.block_ns = at_least_ns
 
     def end_blocks(self, Py_ssize_t process, int64_t time_ns):
@@ -752,8 +760,9 @@ cdef class TaskStates:
     def take_blocks(self):
         """Return (begin_ns, end_ns, loop, task, resumed, paused) of those, and forget them.
 
-        Loops and tasks are entities, -1 where the loop is not recorded or it was no task; `resumed` and `paused` are the tags of the locations
-        where the task had waited, and waited next, or -1.
+        Loops and tasks are entities; -1 is a loop that is not recorded, or time outside of tasks.
+        `resumed` and `paused` are the tags of the locations where the task had waited, and waited
+        next, or -1.
         """
         cdef Py_ssize_t i, rows = self.blocks.used
         times = np.empty((2, rows), np.int64)
@@ -785,8 +794,8 @@ cdef class TaskStates:
     def forget_ended(self):
         """Forget the tasks that have ended, and renumber the entities that are left.
 
-        What there was to take must have been taken. Returns the old numbers of the entities that
-        stay, in the order of the new ones.
+        All results must have been taken before, since they refer to entities by their old numbers.
+        Returns the old numbers of the entities that stay, in the order of the new ones.
         """
         cdef Py_ssize_t i, j, kept = 0, entities = 0
         cdef Task *tasks = <Task *>self.tasks.data
@@ -831,7 +840,7 @@ cdef class TaskStates:
         return staying
 
     cdef renumber(self, Table *table, const int32_t[::1] new_number):
-        # rebuilt from the remaining entries, so that it is not larger than they need
+        # Rebuilt from the remaining entries: probing allows no removal, and the table shrinks.
         cdef Table kept
         cdef Py_ssize_t i
         memset(&kept, 0, sizeof(Table))
