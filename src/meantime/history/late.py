@@ -156,7 +156,7 @@ def pieces(
         yield list(parts)
         return
     # Bins are a power of two wide, so the bin of a time is one shift. A group that is still too
-    # large is a single bin, so each recursion has a range that is shorter by 2^11 at least.
+    # large is a single bin, so the range of each recursion is far shorter, and it ends.
     shift = max(0, (to_ns - from_ns).bit_length() - (_BINS.bit_length() - 1))
     bins = [_bins(part.time_ns, from_ns, shift) for part in parts]
     counts = np.zeros(_BINS + 1, np.int64)

@@ -142,8 +142,8 @@ class ProviderRunner:
         at = "" if event is None else f" (at the event {event.name!r}, {event.time_ns} ns)"
         if isinstance(error, ProviderError):
             return error
-        place = ""
+        location = ""
         if not isinstance(error, MeantimeError):
             last = traceback.extract_tb(error.__traceback__)[-1]
-            place = f"{Path(last.filename).name}:{last.lineno}: {type(error).__name__}: "
-        return ProviderError(f"{self._provider.name}: {place}{error}{at}")
+            location = f"{Path(last.filename).name}:{last.lineno}: {type(error).__name__}: "
+        return ProviderError(f"{self._provider.name}: {location}{error}{at}")

@@ -124,8 +124,8 @@ cdef inline double _loss(
 
 cdef inline int64_t _key(double loss) noexcept nogil:
     """An integer that orders as the number does, which is not negative."""
-    # As integers, the bits of doubles that are not negative ascend with them. Heaps of integers
-    # also serve `merge_shortest`, and edges from integers need no special case for ties.
+    # As integers, the bits of doubles that are not negative ascend with them; so one kind of heap
+    # serves both functions here.
     cdef int64_t key
     memcpy(&key, &loss, sizeof(key))
     return key
@@ -336,8 +336,8 @@ def merge_shortest(
     cdef Entry entry
     cdef Heap heap
     cdef Rectangle* held = <Rectangle*>malloc((count + 1) * sizeof(Rectangle))
-    # The heap never grows: a rectangle that arrives pushes itself and its left neighbour, each
-    # merge at most three, and there are fewer merges than rectangles.
+    # The most entries there can be: a rectangle that arrives pushes itself and its left neighbour,
+    # each merge three, and there are fewer merges than rectangles.
     heap.entries = <Entry*>malloc((5 * count + 1) * sizeof(Entry))
     heap.count = 0
     if not held or not heap.entries:

@@ -603,8 +603,7 @@ cdef class TaskStates:
         if kind == KIND_PARK or kind == KIND_UNPARK or kind == KIND_LOOP_END:
             return self.thread_change(stream, E_LOOP, time_ns, self.state_of[kind], -1)
         if kind == KIND_LOOP_KNOWN:
-            # Repeated for readers that start late: it is new only after a loss, or at the
-            # beginning.
+            # A repetition, which matters only after a loss, or if the beginning is missing.
             if s.entity[E_LOOP] >= 0 and s.state[E_LOOP] != self.lost_state:
                 return 0
             tag = self.tag(s.process, ident)
