@@ -133,7 +133,7 @@ class History:
 
     @property
     def metadata(self) -> TraceMetadata:
-        """All that the trace says about itself and its attributes, which are numbered by quark."""
+        """The metadata of the trace and of its attributes, which are numbered by quark."""
         return self._now().metadata
 
     @property

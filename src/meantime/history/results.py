@@ -64,7 +64,7 @@ class Intervals(Tabular):
         quark: int32.
         start_ns: int64; of the first interval of each quark it may be before the requested range.
         end_ns: int64; of the last interval of each quark it may be after it.
-        value: `Coded` if all requested attributes have strings or nothing, else `Mixed`.
+        value: `Coded` if all requested attributes have strings or nothing, otherwise `Mixed`.
         tag: int32, index into `History.tags`; -1 if there is none.
         range_ns: The requested range, clipped to the history.
         ongoing_end_ns: Where ongoing intervals end; None when the history is built.

@@ -28,7 +28,8 @@ _TAG_BITS = 31  # a tag plus one is above the null bit in 32 bits
 _ROWS = 2**31 - 1
 # A double stored in a row equals an int32.
 _INLINE_FLOATS = 2**31
-# Blocks of a pyramid have 64 rows or more, and as many different values at most.
+# Blocks of a pyramid have at least 64 rows, and runs with times at most 64 different values, which
+# `leap` in kernels/shares.pyx has arrays for.
 _BLOCK_STEP, _LONGEST_STEP = 6, 31
 _BLOCK_ROWS = 2**_BLOCK_STEP
 
@@ -143,7 +144,8 @@ def pyramid_fault(
 ) -> str | None:
     """Return which part of a pyramid does not fit its segment; None if all do.
 
-    What blocks of rows come to is not worked out again: `meantime check` does that.
+    The totals of blocks are not recomputed, which takes as long as building them: wrong ones give
+    wrong answers but no invalid access, and `meantime check` compares them.
     """
     head, sections = segment.head, segment.sections
     lengths = np.diff(sections["offsets"].astype(np.int64))

@@ -326,7 +326,7 @@ def merge_shortest(
     more wait, the one that weighs least, with its neighbours, is merged with the shorter of these;
     one without neighbours stops waiting until it has one. Rectangles are given in order of start,
     those of one start in the order of their rows' first appearance, which decides between equal
-    weights. Those `still_open` at the end are never merged. `last_of_row` holds -1 for each row.
+    weights. Those `still_open` at the end are never merged. `last_of_row` is all -1.
 
     Returns:
         Whether each rectangle is the first of a group, uint8.

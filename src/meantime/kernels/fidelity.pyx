@@ -1,4 +1,4 @@
-"""How far a picture of merged rectangles is from that of the intervals they stand for."""
+"""How far a picture of merged rectangles is from that of the intervals that they replace."""
 
 from libc.math cimport fabs, floor
 from libc.stdint cimport int32_t, int64_t
@@ -19,9 +19,9 @@ def pixel_error(
 ):
     """Return how wrong the shares of states are in all pixels together, in pixels.
 
-    The intervals from each `first` up to the next are shown as one rectangle, which says of every
-    part of it what is true of the whole. In each pixel of each row the absolute difference between
-    the shares that are and those that show is added up over the states; 2 is a pixel all wrong.
+    The intervals from each `first` up to the next are shown as one rectangle, every part of which
+    shows the shares of the whole. In each pixel of each row, the absolute difference between the
+    true shares and those shown is added up over the states; 2 is a pixel that is all wrong.
     """
     cdef Py_ssize_t n, i, j, k, groups = first.shape[0], present, pending = 0
     cdef double scale = pixels / (<double>window_end - <double>window_start), total = 0

@@ -18,7 +18,7 @@ static inline Grid grid_of(int64_t start, int64_t end, int64_t cells) {
     return grid;
 }
 
-/* The cell that holds a time of the window. */
+/* The cell that contains a time of the window. */
 static inline uint64_t grid_cell(const Grid *grid, int64_t time) {
     /* The inverse of grid_edge: i <= passed * cells / length means passed >= i * length / cells,
      * and an integer is at least a number exactly if it is at least the number rounded up. */

@@ -49,7 +49,7 @@ cdef extern from *:
 cdef struct Fold:
     uint64_t period
     uint64_t rows
-    uint64_t width  # of every cell, where rows divides period; else 0
+    uint64_t width  # of every cell, where rows divides period; otherwise 0
     bint narrow  # offset * rows fits the fast division
     divisor by_period
     divisor by_width
@@ -129,7 +129,7 @@ def count(
 ):
     """Add 1 to the total of each time's cell, up to the first time that `totals` has no cell for.
 
-    `totals` holds whole columns from `base` on. Returns how many times were counted.
+    `totals` has whole columns from `base` on. Returns how many times were counted.
     """
     cdef Py_ssize_t i = 0, n = times.shape[0]
     cdef uint64_t time, span
@@ -164,7 +164,7 @@ def cover(
     """Add intervals to `changes`, of which `settle` makes the time per cell.
 
     Column 0 is by how much the number of intervals that cover whole cells changes at this cell,
-    column 1 the ns by which this cell differs from that. `changes` holds whole columns from `base`
+    column 1 the ns by which this cell differs from that. `changes` has whole columns from `base`
     on; the last must not be reached. Returns how many intervals were added: up to the first that
     there are no cells for, or that ends before it starts.
     """

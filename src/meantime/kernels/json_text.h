@@ -445,7 +445,7 @@ static inline int json_unsigned(const char *at, const char *end, uint64_t *numbe
     return 1;
 }
 
-/* Converts a checked number whose digits and power of ten a double holds exactly, so that one
+/* Converts a checked number whose digits and power of ten a double represents exactly, so that one
  * operation rounds rightly; 0 if it is another. */
 static inline int json_exact_double(const char *at, const char *end, double *number)
 {

@@ -294,7 +294,7 @@ cdef class PerfText:
         return thread >= 0 and (counted.event == NULL or event >= 0)
 
     cdef bint add_switch(self, const perf_header *header, const char *at, const char *end) noexcept nogil:
-        """Keep what a switch says, if it can be read."""
+        """Add the fields of a switch, if they can be read."""
         cdef perf_switch found
         cdef Py_ssize_t room
         cdef int64_t *grown
@@ -328,7 +328,7 @@ cdef class PerfText:
             self.after_frames = True
             return True
         if not perf_read_frame(line, end, &frame):
-            # What stands among frames is theirs: source lines, registers.
+            # Other lines among frames belong to them: source lines, registers.
             self.open_unknown += not (indented or self.after_frames)
             return True
         self.after_frames = True

@@ -6,7 +6,7 @@ from libc.stdint cimport int64_t, uint64_t
 cdef inline bint sampled(
     int64_t start, int64_t end, int64_t start_ns, int64_t end_ns, int64_t resolution_ns
 ) noexcept nogil:
-    """Whether an interval holds the last instant of a range or a multiple of a step into it."""
+    """Whether an interval contains the last instant of a range or a multiple of a step into it."""
     cdef uint64_t into, step = <uint64_t>resolution_ns
     if end >= end_ns or start <= start_ns:
         return True

@@ -1,10 +1,10 @@
-"""The spans of a table as intervals: of each depth of a thread's lane, those that last.
+"""The spans of a table as intervals: for each depth of a thread's lane, those that last.
 
-An attribute here is a depth of a lane. Its spans do not overlap, and those without a length hold no
-state, so that with the time between them they tile the history.
+An attribute here is a depth of a lane. Its spans do not overlap, and those without a length are no
+states, so that with the time between them they tile the history.
 
-Lane 0 of a thread has all depths from 0 to its deepest. Of other lanes, which few spans are in,
-only those depths are attributes that have spans; the rows of these spans are given with them.
+In lane 0 of a thread, all depths from 0 to the deepest are attributes. In other lanes, which have
+few spans, only the depths with spans are; the rows of these spans are given with them.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t

@@ -2,10 +2,10 @@
 
 A row is drawn as horizontal strokes, one path for each fill: `M12 0h3m4 0h1` covers [12, 15) and
 [19, 20). Coordinates are whole units of the strip (a thousand to a pixel), so nothing here is a
-float. The paths lie on each other in order: the fill that covers most of the row is at the bottom,
-and each reaches up to a pixel below its neighbours that lie higher, so that no background shines
-through an edge in the middle of a pixel. Whoever draws it then mixes two colours in a pixel as it
-should be, but not three; so a pixel that holds more is one rectangle of their average.
+float. The paths are drawn in order: the fill that covers most of the row is at the bottom, and each
+extends up to a pixel below its neighbours that are drawn later, so that no background shines
+through an edge in the middle of a pixel. A renderer then mixes two colours in a pixel correctly,
+but not three; so a pixel with more is one rectangle of their average.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -17,7 +17,7 @@ UNITS_PER_PX = 1000
 cdef enum:
     PIXEL = 1000
     THIN = 500  # a lone rectangle is drawn half a pixel wide, or it could not be seen
-    ROOM = 4000  # but only next to something this wide, or a crowd of them would be a lie
+    ROOM = 4000  # but only next to something this wide, or a crowd would look like more than it is
     PATH_BYTES = 64  # <path stroke="#rrggbb" d="M1234567 0h1234567"/>
 
 cdef struct Fill:
@@ -424,9 +424,9 @@ def records(
 
     Each row is its number of rectangles, then the rectangles. A rectangle is the gap since the one
     before it (or the window's start); its length; its states; its tags. States are `2 * state`
-    when one state fills it, else `2 * count + 1`, then a state and a time for each, then three
-    bytes of colour. Tags are 0 for none, 1 and a tag when one fills it, else `count + 1`, then a
-    tag and a time for each.
+    if it has one state, otherwise `2 * count + 1`, then a state and a time for each, then three
+    bytes of colour. Tags are 0 for none, 1 and a tag if one fills it, otherwise `count + 1`, then
+    a tag and a time for each.
     """
     cdef int64_t rows = row_offsets.shape[0] - 1
     cdef int64_t row, i, j, before, count, used = 0, room = 1 << 16, need

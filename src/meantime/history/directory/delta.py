@@ -109,7 +109,7 @@ def apply_delta(
 def _pair(
     record: dict[str, Any], name: str, first: type[_First], second: type[_Second]
 ) -> tuple[list[_First], list[_Second]]:
-    """Return two lists of one length that a record holds side by side; none if it has none."""
+    """Return two lists of the same length from a record; empty ones if it has none."""
     if name not in record:
         return [], []
     pair = items_in(record, name, list)

@@ -119,7 +119,7 @@ def number_in(record: dict[str, Any], name: str, least: int = 0, most: int = 2**
 
 
 def items_in(record: dict[str, Any], name: str, kind: type[_Item]) -> list[_Item]:
-    """Return a list that a record holds, whose items are all of a type; none if it is missing.
+    """Return a list from a record, whose items are all of a type; an empty one if it is missing.
 
     Raises:
         ValueError: If it is something else.
