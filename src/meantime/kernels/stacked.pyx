@@ -1,7 +1,7 @@
 """The spans of a table as intervals: for each depth of a thread's lane, those that last.
 
-An attribute here is a depth of a lane. Its spans do not overlap, and those without a length are no
-states, so that with the time between them they tile the history.
+An attribute here is a depth of a lane. Its spans do not overlap, and those without a length are
+left out, so that with the time between them they tile the history.
 
 In lane 0 of a thread, all depths from 0 to the deepest are attributes. In other lanes, which have
 few spans, only the depths with spans are; the rows of these spans are given with them.
