@@ -298,6 +298,7 @@ def drop(name: str) -> Callable[[list[Record]], object]:
         (lambda records: records[1].update(segment=5), "segment is 5"),
         (lambda records: records[1].update(checksum=-1), "checksum is -1"),
         (lambda records: records[1].update(boundary_ns=2**63), "boundary_ns is 92233720368547758"),
+        (lambda records: records[1].update(boundary_ns=0), "boundary_ns is 0, before the segment"),
         (lambda records: records[1].update(replaced="3"), "replaced is '3'"),
         (drop("checksum"), "checksum is None"),
         (lambda records: records[1]["attributes"][0].__setitem__(0, 0), "comes before its parent"),

@@ -26,7 +26,7 @@ _SIZES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
     context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False},
 )
 @click.option("--threads", is_flag=True, help="Record waits of threads for the GIL and locks.")
-@once("-o", "--output", metavar="NAME.mtr", help="Where to record.  [COMMAND.mtr]")
+@once("-o", "--output", metavar="NAME.mtr", help="Directory to record into.  [COMMAND.mtr]")
 @once(
     "--trace",
     type=click.Choice(["tasks", "workers", "both", "none"]),
@@ -34,21 +34,25 @@ _SIZES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
     show_default=True,
     help="What to record: tasks, workers (event loops and pool threads), both or none.",
 )
-@once("--samples", type=float, metavar="HZ", help="Sample each thread so many times a second.")
+@once("--samples", type=float, metavar="HZ", help="Samples of each thread per second.")
 @once(
     "--policy",
     type=click.Choice(["block", "drop", "ring"]),
     default="block",
     show_default=True,
-    help="When the disk is too slow: block the program, drop and count; or keep a ring of the"
-    " newest in memory.",
+    help="If the disk is too slow, block the program, or drop and count events; ring keeps the"
+    " newest events in memory.",
 )
-@once("--max-size", metavar="SIZE", help="Take the oldest away beyond this, as in 2G.")
-@once("--ring-size", metavar="SIZE", default="4M", help="How much a ring holds a thread.  [4M]")
-@once("--ring-time", metavar="TIME", help="Write only so much of a ring out.  [all]")
-@once("--blocked", metavar="TIME", help="Write a ring out when a task blocks its loop so long.")
+@once(
+    "--max-size",
+    metavar="SIZE",
+    help="Delete the oldest data once the recording exceeds this size, such as 2G.",
+)
+@once("--ring-size", metavar="SIZE", default="4M", help="Size of the ring of a thread.  [4M]")
+@once("--ring-time", metavar="TIME", help="Time before a dump that is written.  [all]")
+@once("--blocked", metavar="TIME", help="Write the ring when a task blocks its loop this long.")
 @once("--for", "duration", metavar="TIME", help="Stop recording after this time.")
-@click.option("--no-follow", is_flag=True, help="Leave out what the command itself starts.")
+@click.option("--no-follow", is_flag=True, help="Do not record processes that the command starts.")
 @click.option("-q", "--quiet", is_flag=True, help="Print no summary at the end.")
 @click.argument("words", metavar="COMMAND...", nargs=-1, required=True)
 def command(*, words: tuple[str, ...], **given: Any) -> None:

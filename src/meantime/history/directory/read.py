@@ -189,6 +189,9 @@ def _add(
             raise InputError(
                 str(segment_path), f"begins before the segment before it ends; {_SALVAGE}"
             )
+        # A logged change at the time of a sealed one would replace it in the tail, which lacks it.
+        if boundary_ns <= segment.head.last_ns:
+            raise ValueError(f"boundary_ns is {boundary_ns}, before the segment ends")
         loaded.segments.append(segment)
         loaded.boundary_ns, loaded.replaced = boundary_ns, replaced
     else:
