@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from meantime.attribute_paths import THREADS, thread_path
 from meantime.providers.sched import thread_states
 from meantime.trace import LaneDeclaration, StateChanges
 
@@ -61,13 +62,13 @@ def state_changes(
 def _entities(trace: Trace, tids: Sequence[int], called: Mapping[int, str]) -> list[int]:
     """Return the entity of each thread."""
     known = {
-        path[-1]: entity for entity, path in enumerate(trace.paths) if path[-2:-1] == ("Threads",)
+        path[-1]: entity for entity, path in enumerate(trace.paths) if path[-2:-1] == (THREADS,)
     }
     entities = []
     for tid in tids:
         if str(tid) not in known:
             known[str(tid)] = len(trace.paths)
-            trace.paths.append(("Threads", str(tid)))
+            trace.paths.append(thread_path(tid))
             if tid in called:
                 trace.names[known[str(tid)]] = called[tid]
         entities.append(known[str(tid)])

@@ -10,7 +10,7 @@ import numpy as np
 
 from meantime.attribute_paths import is_idle_task, process_id, process_path
 from meantime.attributes import entity_name
-from meantime.columns import named
+from meantime.columns import Interner, named
 from meantime.errors import UsageError
 from meantime.query.offsets.cells import CellsBuilder
 from meantime.query.offsets.map import OffsetMap, Source
@@ -188,13 +188,10 @@ class _Gathering:
         self._choice = choice
         self._window = window
         self._source = source
-        self._keys: dict[str, int] = {}
+        self.names: list[str] = []
+        self._key = Interner(self.names).code
         self._asleep: set[str] = set()
         self._awake: set[str] = set()
-
-    @property
-    def names(self) -> list[str]:
-        return list(self._keys)
 
     def idle(self) -> tuple[str, ...]:
         """Return the names under which there is nothing but the idle task, thread 0."""
@@ -289,9 +286,6 @@ class _Gathering:
         return UsageError(
             f"cannot group {kind} by {self._choice.by!r}; choose one of: {', '.join(possible)}"
         )
-
-    def _key(self, name: str) -> int:
-        return self._keys.setdefault(name, len(self._keys))
 
     def _coded(self, codes: Int32s | Int64s, names: Sequence[str]) -> Int64s:
         """Return keys for codes of strings; -1 is what has none."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
+from meantime.columns import Interner
 from meantime.providers.tasks import STATES
 
 if TYPE_CHECKING:
@@ -41,7 +42,8 @@ class Activity:
     """Sums of a recording's state changes; the cost of a batch depends on its size only."""
 
     def __init__(self) -> None:
-        self._groups: dict[tuple[str, ...], int] = {}
+        self._groups: list[tuple[str, ...]] = []
+        self._number = Interner(self._groups).code
         self._entities = 0
         self._group_of = np.empty(0, np.int32)
         self._since_ns = np.empty(0, np.int64)
@@ -55,7 +57,7 @@ class Activity:
 
     def group(self, name: tuple[str, ...]) -> int:
         """Return the number of a group, which is created if it does not exist."""
-        number = self._groups.setdefault(name, len(self._groups))
+        number = self._number(name)
         if number >= len(self._members):
             rooms = max(16, 2 * number)
             self._members = _grown(self._members, rooms)
@@ -96,7 +98,7 @@ class Activity:
 
     def name_of(self, entity: int) -> tuple[str, ...]:
         """Return the name of an entity's group."""
-        return list(self._groups)[int(self._group_of[entity])]
+        return self._groups[int(self._group_of[entity])]
 
     def has(self, kind: str) -> bool:
         """Return whether there is a group of a kind, such as `Tasks`."""
@@ -145,7 +147,7 @@ class Activity:
                 _named(self._sums[number]),
                 int(self._longest[number]),
             )
-            for name, number in self._groups.items()
+            for number, name in enumerate(self._groups)
         ]
         return sorted(found, key=lambda each: (-each.state_ns.get("running", 0), each.name))
 

@@ -6,6 +6,7 @@ from collections import Counter
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
+from meantime.attribute_paths import process_path, thread_path
 from meantime.kernels.record_kinds import KINDS
 from meantime.kernels.tasks import PROCESS, SAMPLED
 from meantime.providers.tasks import GROUPS, lane_of
@@ -65,9 +66,8 @@ class Entities:
         self._described = states.entity_count()
         for kind, number, name, tag in zip(what, owner, ident, location, strict=True):
             if kind in (PROCESS, SAMPLED):
-                whole = ("Processes", self._process_labels[number])
-                own = () if kind == PROCESS else ("Threads", str(name))
-                trace.paths.append((*whole, *own))
+                pid = self._process_labels[number]
+                trace.paths.append(process_path(pid) if kind == PROCESS else thread_path(name, pid))
                 continue
             group = GROUPS[kind]
             if group not in self._lanes:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from meantime.columns import Interner
 from meantime.query.stacks import check_expansion_limit
 from meantime.query.threads import thread_of
 from meantime.views.export.rest import count_rest
@@ -36,12 +37,13 @@ def write(history: History, lost: Counter[str], *, version: int) -> Iterator[byt
     """Yield the file."""
     del version
     count_rest(history, lost, *_NOT_HELD)
-    frames: dict[str, int] = {}
+    names: list[str] = []
+    frames = Interner(names)
     profiles = [
         *_evented(history, frames, lost),
         *_sampled(history, frames),
     ]
-    yield _document(history.title or "meantime", frames, profiles)
+    yield _document(history.title or "meantime", names, profiles)
 
 
 def write_tree(tree: CallTree, *, title: str, unit: str) -> Iterator[bytes]:
@@ -52,14 +54,15 @@ def write_tree(tree: CallTree, *, title: str, unit: str) -> Iterator[bytes]:
     """
     check_expansion_limit(tree)
     rows = [row for row, own in enumerate(tree.own.tolist()) if own > 0]
-    frames: dict[str, int] = {}
-    samples = [_frames(tree.stacks.frames_of(row), frames) for row in rows]
+    names: list[str] = []
+    frames = Interner(names)
+    samples = [frames.codes(tree.stacks.frames_of(row)).tolist() for row in rows]
     weights = [int(tree.own[row]) for row in rows]
     profile = _profile(title, "nanoseconds" if unit == "ns" else "none", 0, samples, weights)
-    yield _document(title, frames, [profile])
+    yield _document(title, names, [profile])
 
 
-def _document(name: str, frames: dict[str, int], profiles: list[dict[str, Any]]) -> bytes:
+def _document(name: str, frames: Sequence[str], profiles: list[dict[str, Any]]) -> bytes:
     document = {
         "$schema": _SCHEMA,
         "name": name,
@@ -68,11 +71,6 @@ def _document(name: str, frames: dict[str, int], profiles: list[dict[str, Any]])
         "profiles": profiles,
     }
     return json.dumps(document).encode() + b"\n"
-
-
-def _frames(stack: Sequence[str], frames: dict[str, int]) -> list[int]:
-    """Return the indices of a stack's frames, adding those that are new."""
-    return [frames.setdefault(name, len(frames)) for name in stack]
 
 
 def _profile(
@@ -90,10 +88,10 @@ def _profile(
 
 
 def _evented(
-    history: History, frames: dict[str, int], lost: Counter[str]
+    history: History, frames: Interner[str], lost: Counter[str]
 ) -> Iterator[dict[str, Any]]:
     spans = history.spans()
-    codes = np.array([frames.setdefault(name, len(frames)) for name in spans.name.names], np.int64)
+    codes = frames.codes(spans.name.names)
     name = codes[spans.name.codes] if len(spans) else codes
     for thread, quark in enumerate(spans.threads.tolist()):
         for lane, rows in lanes(spans, thread):
@@ -114,13 +112,15 @@ def _evented(
             }
 
 
-def _sampled(history: History, frames: dict[str, int]) -> Iterator[dict[str, Any]]:
+def _sampled(history: History, frames: Interner[str]) -> Iterator[dict[str, Any]]:
     samples = history.samples()
     for quark in np.unique(samples.thread).tolist():
         part = samples.select([quark])
         for code in np.unique(part.event.codes).tolist():
             rows = np.flatnonzero(part.event.codes == code)
-            stacks = [_frames(part.stacks.frames_of(int(part.stack[row])), frames) for row in rows]
+            stacks = [
+                frames.codes(part.stacks.frames_of(int(part.stack[row]))).tolist() for row in rows
+            ]
             yield _profile(
                 _called(history, quark),
                 _UNITS.get(part.event.names[code], "none"),

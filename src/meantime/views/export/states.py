@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from meantime.columns import Coded, named
+from meantime.columns import Coded, Interner, named
 from meantime.history.spans import SpanTable
 from meantime.query.statistics import state_quarks
 from meantime.trace import ArgumentText
@@ -58,13 +58,14 @@ class _WithSpans:
 
 def _spans(history: History, quarks: Int32s) -> SpanTable:
     begin_ns, finish_ns = history.bounds
-    names: dict[str, int] = {}
+    names: list[str] = []
+    code_of_name = Interner(names)
     text = ArgumentText()
     tag_offsets, tag_lengths = _tag_arguments(history, text)
     parts = []
     for batch in history.interval_batches(quarks):
         column = named(batch.value)
-        of_code = np.array([names.setdefault(name, len(names)) for name in column.names], np.int32)
+        of_code = code_of_name.codes(column.names)
         kept = (column.codes >= 0) & (batch.start_ns <= finish_ns) & (batch.end_ns > begin_ns)
         # the interval that the last change begins has no length within the bounds
         parts.append(
@@ -86,7 +87,7 @@ def _spans(history: History, quarks: Int32s) -> SpanTable:
         offsets=np.append(np.searchsorted(quark, threads), rows).astype(np.int64),
         start_ns=start_ns,
         end_ns=end_ns,
-        name=Coded(name, list(names)),
+        name=Coded(name, names),
         category=Coded(np.full(rows, -1, np.int32), []),
         depth=np.zeros(rows, np.int32),
         lane=np.zeros(rows, np.int32),
