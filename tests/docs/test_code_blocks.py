@@ -42,7 +42,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize("code", blocks("python"))
 def test_python_runs(code: str, folder: Path) -> None:
     if "to_pandas()" in code:
-        pytest.importorskip("pandas")
+        pytest.importorskip("pandas", reason="the extra [test] is not installed")
     exec(compile(code, str(folder), "exec"), {"__name__": "document"})  # noqa: S102 - our own documents
 
 

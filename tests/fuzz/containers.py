@@ -159,7 +159,7 @@ def _mutated_manifest(data: bytes, random: Random) -> bytes:
     number = random.randrange(len(lines))
     record = None
     if random.random() < 0.5:
-        # one member of one line as something else: most random damage is no JSON any more
+        # one member of one line as something else: random damage is rarely valid JSON
         with suppress(ValueError, RecursionError):  # a second damage may meet what the first left
             record = json.loads(lines[number])
     if record is None:

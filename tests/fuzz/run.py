@@ -245,7 +245,7 @@ def _smaller(outcome: Outcome, limits: Limits) -> Trial:
     until_s = time.monotonic() + _SMALLER_S
     for name in sorted(trial.files, key=lambda file: -len(trial.files[file])):
         if trial.format.name == "mth":
-            break  # what is left out is told by a checksum or a length
+            break  # a checksum or a length shows what is missing
         size = max(1, len(trial.files[name]) // 2)
         while size and time.monotonic() < until_s:
             place = 0

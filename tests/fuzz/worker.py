@@ -258,7 +258,7 @@ def _work(batch: list[Trial], folder: Path, limits: Limits, writing: int) -> Non
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
     warnings.simplefilter("error")  # NumPy warns where a number does not fit: a wrong figure
     ignored: list[str] = []
-    sys.unraisablehook = lambda told: ignored.append(repr(told.exc_value))
+    sys.unraisablehook = lambda error: ignored.append(repr(error.exc_value))
     gc.freeze()
 
     def say(**said: object) -> None:

@@ -161,7 +161,7 @@ def questions(path: Path) -> None:
 
 def refused(path: Path, capsys: pytest.CaptureFixture[str]) -> str:
     """Return what `check` says; all questions and commands say something too."""
-    with pytest.raises(InputError) as told:
+    with pytest.raises(InputError) as report:
         check(path)
     with pytest.raises(InputError):
         questions(path)
@@ -172,7 +172,7 @@ def refused(path: Path, capsys: pytest.CaptureFixture[str]) -> str:
         lines = capsys.readouterr().err.splitlines()
         assert len(lines) == 1
         assert lines[0].startswith(f"meantime: {path}")
-    return str(told.value).removeprefix(f"{path}/")
+    return str(report.value).removeprefix(f"{path}/")
 
 
 def put(section: str, row: int, number: int) -> Callable[[Sections], None]:
@@ -223,10 +223,10 @@ def test_a_segment_that_cannot_be_is_refused_by_all(
 ) -> None:
     damage_segment(path, change)
 
-    told = refused(path, capsys)
+    report = refused(path, capsys)
 
-    assert told.startswith("segments/000000.seg: ")
-    assert what in told
+    assert report.startswith("segments/000000.seg: ")
+    assert what in report
 
 
 @pytest.mark.parametrize(
@@ -329,10 +329,10 @@ def test_a_manifest_that_cannot_be_is_refused_by_all(
 ) -> None:
     manifest(path, change)
 
-    told = refused(path, capsys)
+    report = refused(path, capsys)
 
-    assert told.startswith("manifest: byte ")
-    assert what in told
+    assert report.startswith("manifest: byte ")
+    assert what in report
 
 
 @pytest.mark.parametrize("text", [b"[]", b"3", b"[" * 10_000, b"{", b"\xff"])
@@ -407,9 +407,9 @@ def test_a_table_that_cannot_be_is_refused_by_all(
 ) -> None:
     column(path, name, row, number)
 
-    told = refused(path, capsys)
+    report = refused(path, capsys)
 
-    assert told.startswith("tables: is invalid: ")
+    assert report.startswith("tables: is invalid: ")
 
 
 @pytest.mark.parametrize("kind", ["|O", "<f8", "<i2", "nonsense", "<M8[ns]"])

@@ -83,7 +83,7 @@ def test_a_slice_of_intervals_is_intervals(history: History) -> None:
 
 
 def test_tables_for_other_tools_have_paths(history: History) -> None:
-    pytest.importorskip("pyarrow")
+    pytest.importorskip("pyarrow", reason="the extra [arrow] is not installed")
     paths = ["Threads/14", "Threads/14", "Threads/16", "Threads/16"]
     table = history.intervals("Threads/*").to_arrow()
 
@@ -106,8 +106,8 @@ def test_a_notebook_shows_the_first_rows_of_a_table(history: History) -> None:
 
 
 def test_statistics_and_sql_are_methods(history: History) -> None:
-    pytest.importorskip("pyarrow")
-    pytest.importorskip("duckdb")
+    pytest.importorskip("pyarrow", reason="the extra [arrow] is not installed")
+    pytest.importorskip("duckdb", reason="the extra [sql] is not installed")
     spans = history_from_spans({"main": [("f", 0, 9), ("g", 2, 5)]})
 
     by_entity = history_from_picture("a  xxy\nb  yyy").stats("entity", start_ns=1).to_arrow()
