@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from meantime.collect.session import record as record
     from meantime.collect.session import start as start
     from meantime.collect.session import stop as stop
-    from meantime.drawing.flame import flame as flame
-    from meantime.drawing.heatmap import heatmap as heatmap
     from meantime.errors import MeantimeError as MeantimeError
     from meantime.history import History as History
     from meantime.history import HistoryBuilder as HistoryBuilder
@@ -25,7 +23,9 @@ if TYPE_CHECKING:
     from meantime.providers import StateProvider as StateProvider
     from meantime.trace import LaneDeclaration as LaneDeclaration
     from meantime.trace import State as State
-    from meantime.views.statemap import statemap as statemap
+    from meantime.view_functions.flame import flame as flame
+    from meantime.view_functions.heatmap import heatmap as heatmap
+    from meantime.view_functions.statemap import statemap as statemap
 
 __version__ = "0.1.0"
 __all__ = [
@@ -63,12 +63,12 @@ _HOMES = {
     "State": ("meantime.trace", "State"),
     "StateProvider": ("meantime.providers", "StateProvider"),
     "build": ("meantime.history_from_trace", "build"),
-    "flame": ("meantime.drawing.flame", "flame"),
-    "heatmap": ("meantime.drawing.heatmap", "heatmap"),
+    "flame": ("meantime.view_functions.flame", "flame"),
+    "heatmap": ("meantime.view_functions.heatmap", "heatmap"),
     "open": ("meantime.history_from_path", "open_history"),
     "record": ("meantime.collect.session", "record"),
     "start": ("meantime.collect.session", "start"),
-    "statemap": ("meantime.views.statemap", "statemap"),
+    "statemap": ("meantime.view_functions.statemap", "statemap"),
     "stop": ("meantime.collect.session", "stop"),
 }
 

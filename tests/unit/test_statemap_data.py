@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import meantime
 from meantime.clocks import Clock
-from meantime.errors import MeantimeError, UsageError
+from meantime.errors import InputError, MeantimeError, UsageError
 from meantime.history import HistoryBuilder
 from meantime.testing import history_from_picture
 from meantime.trace import State
@@ -240,3 +240,23 @@ def test_the_same_history_gives_the_same_bytes(tmp_path: Path) -> None:
 def test_a_statemap_is_saved_as_what_its_name_says() -> None:
     with pytest.raises(UsageError, match=r"written as \.svg or \.json"):
         meantime.statemap(history_from_picture("a x")).save("a.png")
+
+
+def test_a_statemap_is_drawn_from_paths_in_the_times_of_the_first(tmp_path: Path) -> None:
+    first, second = tmp_path / "a.statemap", tmp_path / "b.statemap"
+    header = '{"start": [100, 0], "title": "T", "states": {"x": {"value": 0}, "y": {"value": 1}}}'
+    rows = '{"entity": "e", "time": "0", "state": 0}\n{"entity": "e", "time": "3000", "state": 1}'
+    last = '{"entity": "e", "time": "5000", "state": 0}\n'
+    first.write_text(f"{header}\n{rows}\n{last}")
+    second.write_text(f"{header}\n{rows}\n{last}")
+    drawn = meantime.statemap([first, second], start="1us", end="@100.000004", offsets={1: "1us"})
+    upper, lower = drawn.data.panels
+    assert (upper.start_ns, upper.end_ns, upper.offset_ns) == (1000, 4000, 0)
+    assert (lower.start_ns, lower.end_ns, lower.offset_ns) == (0, 3000, 1000)
+    with pytest.raises(UsageError, match="keys of offsets"):
+        meantime.statemap([first], offsets={1: 0})
+    with pytest.raises(UsageError, match="needs a source"):
+        meantime.statemap([])
+    (tmp_path / "stacks.folded").write_text("a;b 3\n")
+    with pytest.raises(InputError, match=r"stacks\.folded: "):
+        meantime.statemap(tmp_path / "stacks.folded")

@@ -67,7 +67,7 @@ def command(
     band = None if offset is None else _band(offset)
     import_numpy()
     from meantime.cli.output import write  # noqa: PLC0415 - only once the command line is sound
-    from meantime.drawing.flame import flame  # noqa: PLC0415 - NumPy is not for --help
+    from meantime.view_functions.flame import flame  # noqa: PLC0415 - NumPy is not for --help
 
     other: Any = compared_to
     if compared_to is not None:

@@ -164,7 +164,7 @@ def command(
     for mode in _MODES:
         options[mode] = _names(mode, options[mode])
     import_numpy()
-    from meantime.drawing.heatmap import heatmap  # noqa: PLC0415 - NumPy is not for --help
+    from meantime.view_functions.heatmap import heatmap  # noqa: PLC0415 - NumPy is not for --help
 
     view = heatmap(
         inputs,

@@ -74,7 +74,7 @@ class _Cell:
 
     def _show(self, path: str) -> None:
         from meantime.history_from_path import open_history  # noqa: PLC0415 - as above
-        from meantime.views.statemap import statemap  # noqa: PLC0415 - as above
+        from meantime.view_functions.statemap import statemap  # noqa: PLC0415 - as above
 
         history = open_history(path)
         hidden = [

@@ -2,7 +2,7 @@
 
 from meantime.views.statemap.assembly import HistoryProblem, build, check_states, count
 from meantime.views.statemap.options import DEFAULT_COALESCE, StatemapOptions
-from meantime.views.statemap.view import StatemapView, statemap
+from meantime.views.statemap.view import StatemapView
 
 __all__ = [
     "DEFAULT_COALESCE",
@@ -12,5 +12,4 @@ __all__ = [
     "build",
     "check_states",
     "count",
-    "statemap",
 ]

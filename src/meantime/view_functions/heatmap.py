@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,7 +10,6 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
-from meantime.drawing.inputs import history_of, label_of, silent, texts, title_of
 from meantime.errors import InputError, UsageError
 from meantime.query.offsets import Choice, Fold
 from meantime.query.offsets.combine import (
@@ -24,18 +22,26 @@ from meantime.query.offsets.combine import (
 from meantime.query.offsets.sources import HistorySource, SampleSource
 from meantime.readers import open_without_stacks
 from meantime.units import duration_ns
+from meantime.view_functions.sources import (
+    history_of,
+    label_of,
+    listed,
+    silent,
+    texts,
+    title_of,
+)
 from meantime.views.heatmap.figure import Look
 from meantime.views.heatmap.selection import Selection, check
 from meantime.views.heatmap.view import HeatmapView
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from meantime.drawing.inputs import Progress, Source
     from meantime.query.offsets import OffsetMap, Value
     from meantime.query.offsets.combine import Mapped, Reference
     from meantime.query.offsets.sources import MapSource
     from meantime.units import Time
+    from meantime.view_functions.sources import Progress, Source
 
 __all__ = ["heatmap"]
 
@@ -105,7 +111,7 @@ def heatmap(
         hues: Hues in degrees, for the palette `cloud-analytics`.
         scale: The value of the strongest colour; `"auto"` is the largest value that is drawn,
             `"lock"` the largest of the whole map.
-        title: The title of the drawing.
+        title: The title of the picture.
         names: The names of the inputs, in order.
         offsets: By index of an input, a time to add to its times, regardless of its clock.
         assume_aligned: Treat unrelated clocks as synchronised.
@@ -117,7 +123,7 @@ def heatmap(
         InputError: If an input cannot be read, or has nothing that matches the arguments.
         UsageError: If an argument is wrong, or does not apply to the inputs.
     """
-    given = _listed(inputs)
+    given = listed(inputs)
     if not given:
         raise UsageError("a heat map needs an input: a history or a path")
     if names is not None and len(names) != len(given):
@@ -247,12 +253,6 @@ def _added(tasks: Sequence[_Task], jobs: int) -> OffsetMap:
     else:
         parts = [task.further(reference) for task in others]
     return combined(first.path, first.query, reference, [mapped, *parts])
-
-
-def _listed(inputs: Source | Sequence[Source]) -> list[Source]:
-    if isinstance(inputs, Sequence) and not isinstance(inputs, str):
-        return list(inputs)
-    return [inputs]
 
 
 def _title(given: Sequence[Source]) -> str:

@@ -1,14 +1,15 @@
-"""The inputs of a drawing: histories, or paths of files that are opened."""
+"""The sources of a view: histories, or paths of files that are opened."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
 
     from meantime.history.history import History
@@ -17,13 +18,20 @@ if TYPE_CHECKING:
     # Called with a path; yields a function that is called with the bytes read and the total.
     Progress: TypeAlias = Callable[[str], AbstractContextManager[Callable[[int, int], None] | None]]
 
-__all__ = ["history_of", "label_of", "silent", "texts", "title_of"]
+__all__ = ["history_of", "label_of", "listed", "silent", "texts", "title_of"]
 
 
 def silent(path: str) -> AbstractContextManager[None]:
     """Report no progress."""
     del path
     return nullcontext()
+
+
+def listed(sources: Source | Sequence[Source]) -> list[Source]:
+    """Return one source, or several, as a list."""
+    if isinstance(sources, Sequence) and not isinstance(sources, str):
+        return list(sources)
+    return [sources]
 
 
 def history_of(source: Source, progress: Progress, *, lenient: bool) -> History:
@@ -50,7 +58,7 @@ def label_of(source: Source) -> str:
 
 
 def title_of(source: Source) -> str:
-    """Return the default title of a drawing of a source."""
+    """Return the default title of a view of a source."""
     label = label_of(source)
     if isinstance(source, str | os.PathLike):
         return "standard input" if label == "-" else Path(label).name

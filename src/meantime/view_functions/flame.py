@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from meantime.drawing.inputs import history_of, label_of, silent, texts, title_of
 from meantime.errors import InputError, UsageError
 from meantime.query.offsets.band import samples_in_band, samples_of_event
 from meantime.query.parts import part_of
@@ -12,16 +11,17 @@ from meantime.query.stacks import difference, gone, sample_tree
 from meantime.query.threads import thread_quarks
 from meantime.query.trees import call_tree, sample_unit
 from meantime.units import duration_ns
+from meantime.view_functions.sources import history_of, label_of, silent, texts, title_of
 from meantime.views.flame.view import FlameView
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from meantime.drawing.inputs import Progress, Source
     from meantime.history.history import History
     from meantime.query.parts import Part
     from meantime.query.stacks import CallTree
     from meantime.units import Time
+    from meantime.view_functions.sources import Progress, Source
 
 __all__ = ["flame"]
 
@@ -63,7 +63,7 @@ def flame(
         period: The period of `offset`; one second unless given.
         event: Only samples of this event.
         chart: Draw the spans of each thread over time.
-        title: The title of the drawing.
+        title: The title of the picture.
         lenient: Skip and count records of a file that cannot be read.
         progress: Returns for a path a context manager that yields a progress callback.
 

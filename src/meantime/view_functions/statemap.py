@@ -1,0 +1,101 @@
+"""The statemap of one source, or of several, one above the other."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from meantime.errors import InputError, UsageError
+from meantime.units import duration_ns, since_origin
+from meantime.view_functions.sources import history_of, label_of, listed, silent
+from meantime.views.statemap import (
+    DEFAULT_COALESCE,
+    HistoryProblem,
+    StatemapOptions,
+    StatemapView,
+    build,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from meantime.units import Time
+    from meantime.view_functions.sources import Progress, Source
+
+__all__ = ["statemap"]
+
+
+def statemap(
+    sources: Source | Sequence[Source],
+    *,
+    start: Time | None = None,
+    end: Time | None = None,
+    coalesce: int = DEFAULT_COALESCE,
+    sort_by: str | None = None,
+    stack_sort_by: str | None = None,
+    filter: str | None = None,  # noqa: A002 - the command's name for it
+    ignore_tags: bool = False,
+    state_height_px: int = 10,
+    offsets: Mapping[int, Time] | None = None,
+    lenient: bool = False,
+    progress: Progress | None = None,
+) -> StatemapView:
+    """Return the statemap of a history, or of several, one above the other.
+
+    Times are nanoseconds, or texts such as `"1.5s"` and `"2026-07-01T09:00Z"`.
+
+    >>> from meantime.testing import history_from_picture
+    >>> statemap(history_from_picture("disk0  aab."))
+    <Statemap: 1 rows, 2 rectangles, 4ns>
+
+    Args:
+        sources: A history or a path, or several of them.
+        start: The beginning of the range, in the times of the first source.
+        end: The end of the range; as in the original statemap, 0 is the end of the data.
+        coalesce: The most rectangles of a map, as far as each run of states without a gap in a row
+            can be one.
+        sort_by: The state whose total time sorts the rows, most first; `entity` (unless a state is
+            called that) and None sort them by name.
+        stack_sort_by: The state whose total time sorts the maps; None keeps their order.
+        filter: Rows to show: an entity's name, or a regular expression that is found in names.
+        ignore_tags: Leave out the tags; states that differ in nothing else are one.
+        state_height_px: The height of a row.
+        offsets: By index of a source but the first, a time to add to its times, regardless of its
+            clock.
+        lenient: Skip and count records of a file that cannot be read.
+        progress: Returns for a path a context manager that yields a progress callback.
+
+    Raises:
+        InputError: If a file cannot be read, or the history of a path has no states.
+        MeantimeError: If a history has no states, or a state to sort by or a color does not exist.
+        UsageError: If an argument is invalid.
+    """
+    given = listed(sources)
+    if not given:
+        raise UsageError("a statemap needs a source: a history or a path")
+    offsets_ns = {index: duration_ns(offset) for index, offset in (offsets or {}).items()}
+    if not offsets_ns.keys() <= set(range(len(given))):
+        raise UsageError(f"the keys of offsets are indices of sources: 1 to {len(given) - 1}")
+    options = StatemapOptions(
+        coalesce=coalesce,
+        sort_by=sort_by,
+        stack_sort_by=stack_sort_by,
+        filter=filter,
+        ignore_tags=ignore_tags,
+        state_height_px=state_height_px,
+        offsets_ns=offsets_ns,
+    )
+    histories = [history_of(source, progress or silent, lenient=lenient) for source in given]
+    clock = histories[0].clock
+    options = replace(
+        options,
+        begin_ns=None if start is None else since_origin(start, clock),
+        end_ns=None if end is None else since_origin(end, clock),
+    )
+    try:
+        return StatemapView(build(histories, options))
+    except HistoryProblem as problem:
+        source = given[problem.history]
+        if source is histories[problem.history]:
+            raise
+        raise InputError(label_of(source), str(problem)) from None
