@@ -117,7 +117,7 @@ def test_a_pyramid_changes_no_answer(
 
 
 @pytest.mark.parametrize("of_floats", [False, True])
-def test_every_level_says_what_its_rows_say(of_floats: bool) -> None:  # noqa: FBT001 - a parameter
+def test_every_level_agrees_with_its_rows(of_floats: bool) -> None:  # noqa: FBT001 - a parameter
     random = np.random.default_rng(5)
     builder = HistoryBuilder()
     quark = builder.quark("a")
@@ -189,7 +189,7 @@ def test_without_a_number_but_nan_the_greatest_is_nan() -> None:
     assert math.isnan(fast.average(quark, 0, 401))
 
 
-def test_pyramids_are_made_when_as_much_was_read_as_they_cost() -> None:
+def test_pyramids_are_built_after_as_many_rows_were_read_as_building_costs() -> None:
     builder = HistoryBuilder()
     quark = builder.quark("a")
     builder.modify_many(range(5000), [quark] * 5000, list(range(5000)))
@@ -202,3 +202,20 @@ def test_pyramids_are_made_when_as_much_was_read_as_they_cost() -> None:
 
     assert averages == {4999 / 2}
     assert history.size_bytes > before
+
+
+def test_a_pyramid_that_other_threads_may_be_reading_is_not_replaced() -> None:
+    builder = built(1, "near", 2000, values=12)
+    history = builder.close()
+    sealed = sealed_of(history)
+    assert sealed.pyramids is not None
+    sealed.pyramids.read(2**60)
+    size_bytes = sealed.searched.size_bytes
+    kinds = np.array([1, 1, 2, 2, 3, 3], np.uint8)
+
+    for index, segment in enumerate(sealed.segments):
+        arrays = build_pyramid(segment, kinds)
+        if arrays is not None:
+            sealed.searched.attach(index, **arrays)
+
+    assert sealed.searched.size_bytes == size_bytes

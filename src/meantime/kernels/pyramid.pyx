@@ -14,6 +14,7 @@ from meantime.kernels.search cimport (
     entry_of,
     find_run,
     first_after,
+    published_count,
     row_payload,
     row_state,
     row_time,
@@ -282,11 +283,12 @@ cdef void take_rows(
     """Add the states that begin at rows [low, high) of a run, none of which is its last row."""
     cdef Py_ssize_t begin = s.offsets[run], row = low - begin, end = high - begin, entry = -1
     cdef Py_ssize_t first, level, rows = s.offsets[run + 1] - begin, cell
+    cdef Py_ssize_t celled = published_count(&s.celled)
     cdef int shift
     cdef State state
     cdef int64_t after
-    if s.celled and end - row >= 64:
-        entry = entry_of(s.celled_run, s.celled, run)
+    if celled and end - row >= 64:
+        entry = entry_of(s.celled_run, celled, run)
     while row < end:
         if entry >= 0 and row & 63 == 0 and row + 64 <= end:
             # The highest level that has a cell that begins here and does not end after `end`.

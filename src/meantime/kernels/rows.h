@@ -1,4 +1,5 @@
 /* One packed row of a segment: `width` bytes, little-endian, the relative time above the payload. */
+#include <Python.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -23,6 +24,15 @@ static inline void store_row(uint8_t *rows, int64_t row, int width, uint64_t wor
     case 2: memcpy(to, &word, 2); return;
     default: to[0] = (uint8_t)word; return;
     }
+}
+
+/* A count that one thread publishes after what it counts, while others read without the GIL. */
+static inline void publish_count(Py_ssize_t *count, Py_ssize_t value) {
+    __atomic_store_n(count, value, __ATOMIC_RELEASE);
+}
+
+static inline Py_ssize_t published_count(const Py_ssize_t *count) {
+    return __atomic_load_n(count, __ATOMIC_ACQUIRE);
 }
 
 static inline int64_t double_bits(double value) {

@@ -7,6 +7,8 @@ cdef extern from "rows.h":
     uint64_t load_row(const uint8_t*, int64_t, int, uint64_t) noexcept nogil
     int64_t double_bits(double) noexcept nogil
     double bits_double(int64_t) noexcept nogil
+    void publish_count(Py_ssize_t*, Py_ssize_t) noexcept nogil
+    Py_ssize_t published_count(const Py_ssize_t*) noexcept nogil
 
 
 # The sections of a segment as pointers, which `Segments._kept` keeps valid. Nothing is checked
@@ -33,7 +35,8 @@ cdef struct Segment:
     const uint8_t* rows
     const uint64_t* payload
     const int64_t* numbers
-    # The pyramid over the rows; none until it is attached. See `pyramid.pyx`.
+    # The pyramid over the rows; none until it is attached. See `pyramid.pyx`. Read `timed` and
+    # `celled` with `published_count`: another thread may be attaching it.
     Py_ssize_t timed
     const int32_t* timed_run
     const uint8_t* step

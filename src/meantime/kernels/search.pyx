@@ -127,16 +127,21 @@ cdef class Segments:
         const int64_t[::1] sums,
         const double[::1] magnitude,
     ):
-        """Use a segment's pyramid from now on; the arrays are kept, not copied."""
+        """Use a segment's pyramid from now on; the arrays are kept, not copied.
+
+        A segment that has a pyramid keeps it: other threads may be reading it.
+        """
         cdef Segment* s = &self._segments[segment]
         cdef const uint32_t[::1] times32
         cdef const uint64_t[::1] times64
+        if s.timed or s.celled:
+            return
         self._kept.append((
             timed_run, step, value_offset, values, time_offset, times, celled_run, cell_offset,
             some, low, high, sums, magnitude,
         ))
-        # The counts are set last: another thread may be searching without the interpreter's lock,
-        # and reads none of the rest while they are 0.
+        # The counts are published last: another thread may be searching without the interpreter's
+        # lock, and reads none of the rest while they are 0.
         s.times32 = NULL
         s.times64 = NULL
         if timed_run.shape[0]:
@@ -159,8 +164,8 @@ cdef class Segments:
             s.high = &high[0]
             s.sums = &sums[0]
             s.magnitude = &magnitude[0]
-        s.timed = timed_run.shape[0]
-        s.celled = celled_run.shape[0]
+        publish_count(&s.timed, timed_run.shape[0])
+        publish_count(&s.celled, celled_run.shape[0])
 
     cdef _grow(self, Py_ssize_t quarks):
         more = max(quarks, 2 * len(self._first_array)) - len(self._first_array)

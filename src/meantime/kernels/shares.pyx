@@ -16,6 +16,7 @@ from meantime.kernels.search cimport (
     find_run,
     first_after,
     load_row,
+    published_count,
     row_state,
     row_time,
     set_value,
@@ -540,7 +541,7 @@ cdef void lane(
     cdef State state
     cdef Cursor cursor
     cdef Segment* s
-    cdef Py_ssize_t k, run, low, high, entry, near = 0, end_segment = last
+    cdef Py_ssize_t k, run, low, high, entry, timed, near = 0, end_segment = last
     cdef int64_t start = w.edges[0], end = w.edges[w.bins]
     segments.locate(quark, start, &state, &cursor)
     w.slot = slot_of(w, &state)
@@ -568,8 +569,9 @@ cdef void lane(
             low = first_after(s, low, high, start)
         if k == end_segment:
             high = first_after(s, low, high, end - 1)
-        if s.timed:
-            entry = entry_of(s.timed_run, s.timed, run)
+        timed = published_count(&s.timed)
+        if timed:
+            entry = entry_of(s.timed_run, timed, run)
             if entry >= 0 and high > low and worth(w, s, low, high, s.step[entry]):
                 leap(w, s, run, entry, low, high, used)
                 if w.failed:
