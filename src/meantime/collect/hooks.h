@@ -106,7 +106,7 @@ static PyType_Spec hook_spec = {
     hook_slots,
 };
 
-/* -- Thread._bootstrap_inner(self), of a class: the first Python function that a thread runs -- */
+/* Thread._bootstrap_inner(self), of a class: the first Python function that a thread runs */
 
 static size_t (*name_of)(PyObject *thread, char *buffer, size_t size) = NULL;
 static int names_for_samples = 0, names_for_streams = 0;
@@ -161,7 +161,7 @@ static PyObject *new_hook(hook_call call, PyObject *wrapped) {
     return (PyObject *)h;
 }
 
-/* -- create_task(self, coro, ...), of a class -- */
+/* create_task(self, coro, ...), of a class */
 
 static PyObject *is_coroutine = NULL; /* asyncio.iscoroutine */
 
@@ -205,7 +205,7 @@ static PyObject *call_create_task(hook *h, PyObject *const *args, size_t nargsf,
     return task;
 }
 
-/* -- call_soon(callback, ...), of a loop: a task's step among the callbacks is a wake-up -- */
+/* call_soon(callback, ...), of a loop: a task's step among the callbacks is a wake-up */
 
 static PyTypeObject *step_type = NULL;
 static PyCFunction wakeup_function = NULL;
@@ -251,7 +251,7 @@ static PyObject *call_call_soon(hook *h, PyObject *const *args, size_t nargsf, P
     return PyObject_Vectorcall(h->wrapped, args, nargsf, names);
 }
 
-/* -- select(timeout), of a loop's selector -- */
+/* select(timeout), of a loop's selector */
 
 static int waits(PyObject *timeout) {
     if (timeout == Py_None) return 1;
@@ -275,7 +275,7 @@ static PyObject *call_select(hook *h, PyObject *const *args, size_t nargsf, PyOb
     return poll_events(h, args, nargsf, names, may_wait);
 }
 
-/* -- run_forever(self), of a class -- */
+/* run_forever(self), of a class */
 
 static void (*loop_begins)(PyObject *loop) = NULL;
 static void (*loop_ends)(PyObject *loop) = NULL;
@@ -302,7 +302,7 @@ static PyObject *call_run_forever(hook *h, PyObject *const *args, size_t nargsf,
     return result;
 }
 
-/* -- trio: Runner.spawn_impl(self, async_fn, args, nursery, ...), of a class -- */
+/* trio: Runner.spawn_impl(self, async_fn, args, nursery, ...), of a class */
 
 static void (*trio_begins)(PyObject *runner) = NULL;
 
@@ -347,14 +347,14 @@ static PyObject *call_trio_close(hook *h, PyObject *const *args, size_t nargsf, 
     return result;
 }
 
-/* -- excepthook(...), call_exception_handler(self, context): an exception was not handled -- */
+/* excepthook(...), call_exception_handler(self, context): an exception was not handled */
 
 static PyObject *call_unhandled(hook *h, PyObject *const *args, size_t nargsf, PyObject *names) {
     dump_rings(DUMP_ERROR);
     return PyObject_Vectorcall(h->wrapped, args, nargsf, names);
 }
 
-/* -- _WorkItem.__init__(self, future, fn, ...) and .run(self), of a class -- */
+/* _WorkItem.__init__(self, future, fn, ...) and .run(self), of a class */
 
 static void (*item_submitted)(PyObject *item) = NULL;
 static uint32_t (*item_begins)(PyObject *item) = NULL;

@@ -228,7 +228,7 @@ static uint32_t location_id(PyObject *code, int lasti, PyObject *subject, uint32
     return id;
 }
 
-/* -- where a task is spawned -- */
+/* Where a task is spawned */
 
 THREAD_LOCAL struct _PyInterpreterFrame *loop_frame = NULL; /* the frame that runs the loop */
 
@@ -250,7 +250,7 @@ static uint32_t spawn_site(PyObject *subject) {
     return location_id(FRAME_CODE(frame), _PyInterpreterFrame_LASTI(frame), subject, LEAF_SPAWN);
 }
 
-/* -- the location and object that a suspended coroutine waits for -- */
+/* The location and object that a suspended coroutine waits for */
 
 static getter coroutine_await = NULL;
 static PyTypeObject *task_type = NULL, *future_type = NULL;

@@ -74,8 +74,8 @@ static void close_file(own_file *f) {
     *f = NO_FILE;
 }
 
-/* -- names in the recording's directory: a descriptor reaches it even after chroot, and after the
-   program has lost the privileges to traverse its path -- */
+/* Names in the recording's directory: a descriptor reaches it even after chroot, and after the
+   program has lost the privileges to traverse its path */
 
 static void open_directory(void) {
     close_file(&directory_file);
@@ -114,7 +114,7 @@ static int reach_file(own_file *f, const char *name, int flags) {
     return keep_file(f, open_named(name, flags));
 }
 
-/* -- writing -- */
+/* Writing */
 
 static int write_all(int fd, const void *data, size_t size, size_t *written) {
     const char *next = data;

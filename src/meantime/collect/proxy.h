@@ -40,7 +40,7 @@ static int is_cancellation(PyObject *exception) {
     return 0;
 }
 
-/* -- names -- */
+/* Names */
 
 static int is_default_name(PyObject *name) {
     if (!PyUnicode_Check(name)) return 1; /* the number of a `Task-N` whose text was not needed */
@@ -72,7 +72,7 @@ static void note_name(proxy *p) {
     if (name && name != p->last_name) put_name(p, name);
 }
 
-/* -- labels -- */
+/* Labels */
 
 static PyObject *label_variable = NULL; /* a context variable of bytes */
 
@@ -99,7 +99,7 @@ static void take_label(proxy *p, PyObject *context, uint64_t time_ns) {
     }
 }
 
-/* -- steps -- */
+/* Steps */
 
 static __attribute__((noinline)) void announce(proxy *p, stream *s) {
     if (p->epoch != epoch) {
@@ -272,7 +272,7 @@ static PyObject *proxy_close(PyObject *self, PyObject *unused) {
     return result;
 }
 
-/* -- the rest of a coroutine's interface -- */
+/* The rest of a coroutine's interface */
 
 static PyObject *proxy_self(PyObject *self) { return Py_NewRef(self); }
 
@@ -443,7 +443,7 @@ static void bind_task(proxy *p, PyObject *task) {
     if (p->finished) p->task = NULL;
 }
 
-/* -- tasks that exist when a recording begins or ends -- */
+/* Tasks that exist when a recording begins or ends */
 
 static int frame_state(PyObject *coroutine) {
     return ((PyGenObject *)coroutine)->gi_frame_state;

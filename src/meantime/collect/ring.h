@@ -154,7 +154,7 @@ static void dump_rings(enum dump_reason reason) {
     if (s->cursor == s->limit) turn(s);
 }
 
-/* -- a loop's states: also kept in variables, for report_thread to repeat them -- */
+/* A loop's states: also kept in variables, for report_thread to repeat them */
 
 static void begin_loop_run(uint32_t location) {
     loop_location = location;
@@ -177,7 +177,7 @@ static inline void unpark(uint32_t ready) {
     put(KIND_UNPARK, ready, 0);
 }
 
-/* -- a loop that is blocked -- */
+/* A loop that is blocked */
 
 static uint64_t blocked_limit_ns = 0; /* a longer time without a poll dumps the rings; 0: never */
 THREAD_LOCAL uint64_t polled_ns = 0; /* when this thread's loop last looked for events, or began */
@@ -198,7 +198,7 @@ static inline void after_poll(void) {
     if (unlikely(blocked_limit_ns)) polled_ns = clock_ns(CLOCK_MONOTONIC);
 }
 
-/* -- a signal that dumps rings even if the program is stuck in compiled code with the GIL -- */
+/* A signal that dumps rings even if the program is stuck in compiled code with the GIL */
 
 /* Dumping acquires mutexes and allocates, which a signal handler must not do: it only wakes a
    thread by sem_post, which is async-signal-safe. */

@@ -98,7 +98,7 @@ static struct {
 /* how much of a code object is read: up to its names */
 #define CODE_BYTES (offsetof(PyCodeObject, co_qualname) + sizeof(PyObject *))
 
-/* -- reading memory that may be unmapped -- */
+/* Reading memory that may be unmapped */
 
 static int read_by_file(struct iovec *to, const struct iovec *from, int count) {
     for (int i = 0; i < count; i++)
@@ -172,7 +172,7 @@ static int peek(void *to, const void *from, size_t size) {
     return 0;
 }
 
-/* -- the names of frames -- */
+/* The names of frames */
 
 static size_t put_utf8(char *to, uint32_t c) {
     if (c < 0x80) {
@@ -340,7 +340,7 @@ static int name_frames(int depth) {
     return count ? name_batch(index, count) : 0;
 }
 
-/* -- stacks, interned -- */
+/* Stacks, interned */
 
 static known_stack *find_stack(uint32_t parent, uint32_t frame) {
     size_t mask = sampler.stack_capacity - 1;
@@ -396,7 +396,7 @@ static uint32_t stack_id(int depth, int deeper) {
     return stack;
 }
 
-/* -- threads -- */
+/* Threads */
 
 static int walk(const PyThreadState *state, int *deeper) {
     struct _PyInterpreterFrame frame, *at;
@@ -627,7 +627,7 @@ static void sample_threads(uint64_t since_ns) {
     if (sampler.tick > 1) put_sample(0, TORN_STACK, 0, 0, 0);
 }
 
-/* -- the thread itself -- */
+/* The thread itself */
 
 /* Waits until an absolute time, so that ticks do not drift by the duration of the work. */
 static void wait_until(uint64_t time_ns) {

@@ -178,7 +178,7 @@ static void note_failure(int error) {
 
 static void turn(stream *s);
 
-/* -- the facts: definitions and other rare records, written immediately and never rotated -- */
+/* The facts: definitions and other rare records, written immediately and never rotated */
 
 static void facts_name(char *name) {
     snprintf(name, MAX_FILE_NAME, "%u.%u.facts", rec.pid, rec.incarnation);
@@ -247,7 +247,7 @@ static int open_process(void) {
     return 0;
 }
 
-/* -- segments -- */
+/* Segments */
 
 static void segment_name(char *name, uint32_t number, uint32_t segment) {
     snprintf(name, MAX_FILE_NAME, "%u.%u.%u.%u.ev", rec.pid, rec.incarnation, number, segment);
@@ -353,7 +353,7 @@ static int write_slots(stream *s, const slot *from, uint32_t slots) {
     return 0;
 }
 
-/* -- chunks -- */
+/* Chunks */
 
 static void begin_chunk(stream *s) {
     uint64_t seq = s->tail->seq;
@@ -534,7 +534,7 @@ static __attribute__((noinline)) void turn(stream *s) {
     errno = error;
 }
 
-/* -- streams -- */
+/* Streams */
 
 static void tail_name(char *name, uint32_t number) {
     snprintf(name, MAX_FILE_NAME, "%u.%u.%u.tail", rec.pid, rec.incarnation, number);

@@ -17,7 +17,7 @@
 #include <emmintrin.h>
 #endif
 
-/* ---- JSON text ---- */
+/* JSON text */
 
 static inline int is_space(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
 
@@ -139,7 +139,7 @@ static const char *value_end(const char *p, const char *end) {
   return token_end(p, end);
 }
 
-/* ---- numbers ---- */
+/* Numbers */
 
 static const uint64_t POWERS[10] = {1,      10,      100,      1000,      10000,
                                     100000, 1000000, 10000000, 100000000, 1000000000};
@@ -277,7 +277,7 @@ static inline int decimal(const char *p, const char *end, const char *limit, Dec
 /* Nearest nanosecond, halves up: monotone, so what was nested stays nested. */
 static inline int64_t nearest(Decimal time) { return time.ns + (time.billionths >= 500000000); }
 
-/* ---- the scanner ---- */
+/* The scanner */
 
 enum { RECORD_FLOW_IN = 1, RECORD_FLOW_OUT = 2 };
 

@@ -125,7 +125,7 @@ static inline int json_is_digit(char c)
     return (unsigned char)(c - '0') < 10;
 }
 
-/* ---- strings ---- */
+/* Strings */
 
 /* Checks one character of more than one byte: shortest form, no surrogates, up to U+10FFFF. */
 static inline const char *json_utf8(const char *at, const char *end, json_fault *fault)
@@ -302,7 +302,7 @@ static inline size_t json_unescape(const char *at, size_t size, char *out)
     return (size_t)(out - start);
 }
 
-/* ---- numbers ---- */
+/* Numbers */
 
 /* Whether a checked number exceeds the largest double. */
 static inline int json_is_huge(const char *at, const char *end)
@@ -480,7 +480,7 @@ static inline int json_exact_double(const char *at, const char *end, double *num
     return 1;
 }
 
-/* ---- any value ---- */
+/* Any value */
 
 static inline const char *json_word(
     const char *at, const char *end, const char *word, json_fault *fault)
