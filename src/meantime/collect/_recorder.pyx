@@ -94,7 +94,7 @@ cdef extern from "hooks.h":
     PyObject *call_select(void *, PyObject **, size_t, PyObject *)
     PyObject *call_run_forever(void *, PyObject **, size_t, PyObject *)
     size_t (*name_of)(PyObject *, char *, size_t) noexcept
-    void tell_name(PyObject *)
+    void report_name(PyObject *)
     bint names_for_samples, names_for_streams
     void note_thread_name(PyObject *)
     void note_name_of(uint32_t, const char *, size_t)
@@ -505,7 +505,7 @@ cdef size_t _name_of_thread(char *buffer, size_t size) noexcept:
 
 
 cdef void _loop_begins(PyObject *loop) noexcept:
-    tell_name(NULL)
+    report_name(NULL)
     if _watch_workers:
         begin_loop_run(_location_of_name(type(<object>loop).__name__))
     _on_loop_begin(<object>loop)
@@ -573,7 +573,7 @@ cdef uint32_t _item_begins(PyObject *pointer) noexcept:
 cdef void _trio_begins(PyObject *runner) noexcept:
     global loop_epoch
     loop_epoch = epoch
-    tell_name(NULL)
+    report_name(NULL)
     if _watch_workers:
         begin_loop_run(_location_of_name("trio"))
 

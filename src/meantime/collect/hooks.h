@@ -113,13 +113,13 @@ static int names_for_samples = 0, names_for_streams = 0;
 
 /* A thread whose first record was a wait for the GIL has a stream without a name, since reading it
    needs the GIL. */
-static void tell_name(PyObject *thread) {
+static void report_name(PyObject *thread) {
     stream *s = stream_of_thread();
     if (!s || s->name_length) return;
     s->name_length = (uint32_t)(thread ? name_of(thread, s->thread_name, MAX_THREAD_NAME)
                                        : name_of_thread(s->thread_name, MAX_THREAD_NAME));
     if (!s->name_length) return;
-    s->tell_thread = 1;
+    s->thread_unreported = 1;
     report_thread(s);
     if (s->cursor == s->limit) turn(s);
 }
@@ -136,7 +136,7 @@ static PyObject *call_thread_begin(hook *h, PyObject *const *args, size_t nargsf
     if (PyVectorcall_NARGS(nargsf)) {
         /* noted in memory rather than in a stream, which would be a file for each thread */
         if (names_for_samples) note_thread_name(args[0]);
-        if (names_for_streams) tell_name(args[0]);
+        if (names_for_streams) report_name(args[0]);
     }
     return PyObject_Vectorcall(h->wrapped, args, nargsf, names);
 }

@@ -63,7 +63,7 @@ class Hooks:
         self._detach: list[Callable[[], None]] = []
         self._removed = False
         if tasks or workers:
-            self._take_over()
+            self._attach_running()
 
     def remove(self) -> None:
         """Restore everything that was replaced."""
@@ -100,7 +100,7 @@ class Hooks:
         if self._errors:
             self._replace(loop_class, "call_exception_handler", "unhandled")
 
-    def _take_over(self) -> None:
+    def _attach_running(self) -> None:
         """Attach to the loops that run already, and to their tasks."""
         asyncio = sys.modules.get("asyncio")
         if asyncio is not None and hasattr(asyncio, "run"):
@@ -122,7 +122,7 @@ class Hooks:
             for loop in elsewhere:
                 # another thread's loop is attached by that loop, between two of its callbacks
                 try:
-                    loop.call_soon_threadsafe(self._take_over_loop, loop)
+                    loop.call_soon_threadsafe(self._attach_loop, loop)
                 except Exception:  # noqa: BLE001,S112 - closed in the meantime, or of an odd kind
                     continue
         if self._tasks and (trio := sys.modules.get("trio")) is not None:
@@ -131,7 +131,7 @@ class Hooks:
             if (detach := attaching.attach_trio_tasks(trio)) is not None:
                 self._detach.append(detach)
 
-    def _take_over_loop(self, loop: Any) -> None:
+    def _attach_loop(self, loop: Any) -> None:
         if self._removed:
             return
         from meantime.collect import attaching  # noqa: PLC0415 - for asyncio only

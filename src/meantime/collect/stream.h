@@ -84,7 +84,7 @@ typedef struct stream {
     own_file file;
     uint32_t number, segment;
     uint32_t tid, name_length;
-    int tell_thread;
+    int thread_unreported;
     const uint32_t *task; /* the owner's thread-local current_task, which the sampler reads */
     char thread_name[MAX_THREAD_NAME];
     uint64_t segment_bytes, in_file;
@@ -301,7 +301,7 @@ static void shrink(void) {
 /* Makes every task repeat its name and spawn location, because the records that contain them may
    be deleted or overwritten from now on. */
 static void new_generation(stream *s) {
-    s->tell_thread = 1;
+    s->thread_unreported = 1;
     s->generation = __atomic_add_fetch(&generations, 1, __ATOMIC_RELAXED);
 }
 
@@ -414,13 +414,13 @@ static void report_lost(stream *s) {
     put_payload(s, now_ns(), KIND_LOST, s->number, payload, sizeof payload, 1);
     s->chunk_reports[s->tail->seq % rec.chunks] = s->unreported;
     s->unreported = 0;
-    s->tell_thread = 1; /* the last change of the loop's state may be among the lost events */
+    s->thread_unreported = 1; /* the last change of the loop's state may be among the lost events */
 }
 
 /* Records the thread that owns the stream, and the state of its event loop, if it has one. */
 static void report_thread(stream *s) {
-    if (!s->tell_thread || !s->tid) return;
-    s->tell_thread = 0;
+    if (!s->thread_unreported || !s->tid) return;
+    s->thread_unreported = 0;
     put_payload(s, now_ns(), KIND_THREAD, s->tid, s->thread_name, s->name_length, 1);
     if (loop_location && loop_epoch == epoch)
         put_own(s, now_ns(), KIND_LOOP_KNOWN, loop_location | (uint64_t)loop_parked << 32);
@@ -648,7 +648,7 @@ static __attribute__((noinline)) stream *acquire_stream(void) {
         my_stream = s;
         my_epoch = epoch;
         pthread_setspecific(thread_key, s); /* calls release_stream when the thread ends */
-        s->tell_thread = 1;
+        s->thread_unreported = 1;
         report_thread(s);
         if (s->cursor == s->limit) turn(s);
     }

@@ -43,7 +43,7 @@ def _settings(text):  # type: ignore[no-untyped-def] # noqa: ANN001,ANN202 - as 
     return {name: value.replace("%n", "\n").replace("%p", "%") for name, _, value in pairs}
 
 
-def _go_on():  # type: ignore[no-untyped-def] # noqa: ANN202 - as above
+def _run_hidden_sitecustomize():  # type: ignore[no-untyped-def] # noqa: ANN202 - as above
     """Run the sitecustomize that this one hides, if there is one."""
     here = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100,PTH120 - see above
     sys.path[:] = [path for path in sys.path if os.path.abspath(path) != here]  # noqa: PTH100 - see above
@@ -67,4 +67,4 @@ if os.environ.get(_VARIABLE):
         _reason = str(_error) or type(_error).__name__
     if _reason:
         _note(_found["path"], _reason)  # type: ignore[no-untyped-call] # as above
-_go_on()  # type: ignore[no-untyped-call] # as above
+_run_hidden_sitecustomize()  # type: ignore[no-untyped-call] # as above
