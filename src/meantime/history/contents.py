@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from meantime.columns import Int32s, Int64s
     from meantime.history.catalogue import Catalogue
     from meantime.history.changes import TypedChanges
-    from meantime.history.directory.read import LoadedHistory
+    from meantime.history.directory.loaded import LoadedHistory
     from meantime.history.segment_source import SegmentSource
 
 __all__ = ["Contents"]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from meantime.columns import Int32s, Int64s
-    from meantime.history.directory.read import LoadedHistory
+    from meantime.history.directory.loaded import LoadedHistory
     from meantime.history.segment import Segment
 
 __all__ = ["Sealer", "Sink", "chunks"]

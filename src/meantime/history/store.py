@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from meantime.columns import Int32s, Int64s, Value
-    from meantime.history.directory.read import LoadedHistory
+    from meantime.history.directory.loaded import LoadedHistory
     from meantime.history.sealed import SealedSegments
     from meantime.history.sealer import Sink
 

@@ -15,7 +15,7 @@ from meantime.history.sealed import search_all
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from meantime.history.directory.read import LoadedHistory
+    from meantime.history.directory.loaded import LoadedHistory
 
 __all__ = ["check", "save"]
 

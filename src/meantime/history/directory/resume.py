@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from meantime.errors import HistoryClosedError, HistoryError, InputError
-from meantime.history.directory.read import VERSION, read_directory
+from meantime.history.directory.loaded import VERSION
+from meantime.history.directory.read import read_directory
 from meantime.history.directory.write import DirectoryWriter
 
 if TYPE_CHECKING:

@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING, Any
 
 from meantime.errors import HistoryError, OutputError
 from meantime.history.directory.delta import Cursor, metadata_delta
+from meantime.history.directory.loaded import VERSION
 from meantime.history.directory.lock import LOCK_NAME, DirectoryLock
 from meantime.history.directory.manifest import checksummed_line
 from meantime.history.directory.pyramids import pack_pyramid, pyramid_path
-from meantime.history.directory.read import FORMAT, VERSION
+from meantime.history.directory.read import FORMAT
 from meantime.history.directory.segments import open_segment, segment_header
 from meantime.history.directory.tables import pack
 from meantime.history.directory.tail_log import blocks
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from meantime.history.contents import Contents
-    from meantime.history.directory.read import LoadedHistory
+    from meantime.history.directory.loaded import LoadedHistory
     from meantime.history.directory.segments import StoredSegment
     from meantime.history.journal import Journal
     from meantime.history.sealer import Sealer

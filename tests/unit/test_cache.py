@@ -13,7 +13,7 @@ import meantime
 from meantime.cache import READING_RULES, cache_directory
 from meantime.cli import cli
 from meantime.errors import InputError, UsageError
-from meantime.history.directory import read as loading
+from meantime.history.directory.loaded import VERSION
 from meantime.provenance import fingerprint
 
 if TYPE_CHECKING:
@@ -125,13 +125,13 @@ def test_it_is_made_anew_when_the_format_is_another(
     trace: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as later:
-        later.setattr(loading, "VERSION", loading.VERSION + 1)
-        later.setattr("meantime.history.directory.write.VERSION", loading.VERSION)
+        for module in ("read", "write"):
+            later.setattr(f"meantime.history.directory.{module}.VERSION", VERSION + 1)
         opened(trace)
 
     [said] = opened(trace)[1]
 
-    assert f"is of version {loading.VERSION + 1}; this meantime reads up to" in said
+    assert f"is of version {VERSION + 1}; this meantime reads up to" in said
     assert opened(trace)[1] == []
     assert len(list(cache.iterdir())) == 1
 
