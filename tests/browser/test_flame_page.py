@@ -23,7 +23,7 @@ def flame() -> bytes:
     return render(graph(span_tree(history_from_spans(SPANS).spans()), title="a&b", unit="ns"))
 
 
-def test_a_search_tells_how_many_were_found_and_their_share(open_page: Open) -> None:
+def test_a_search_shows_the_number_of_matches_and_their_share(open_page: Open) -> None:
     page = open_page(flame())
 
     page.locator("input").fill("^(re|wr)")
@@ -46,7 +46,7 @@ def test_a_click_zooms_to_a_box_and_escape_resets(open_page: Open) -> None:
     assert page.locator(".reset").is_disabled()
 
 
-def test_a_box_under_the_pointer_says_its_whole_name(open_page: Open) -> None:
+def test_a_box_under_the_pointer_shows_its_whole_name(open_page: Open) -> None:
     page = open_page(flame())
     area = page.locator("canvas").bounding_box()
     assert area is not None
@@ -57,7 +57,7 @@ def test_a_box_under_the_pointer_says_its_whole_name(open_page: Open) -> None:
     assert page.locator(".tooltip p").first.text_content() == "100 ns (100.00 %), itself 0 ns"
 
 
-def test_a_chart_tells_the_time_and_goes_on_telling_it_when_zoomed(open_page: Open) -> None:
+def test_a_chart_has_a_time_axis_that_follows_the_zoom(open_page: Open) -> None:
     history = history_from_spans({"main": [("all", 10**9, 3 * 10**9), ("a", 10**9, 10**9 + 10)]})
     page = open_page(render(chart(history, title="t", start_ns=10**9, end_ns=3 * 10**9)))
     labels = page.locator(".axis span")

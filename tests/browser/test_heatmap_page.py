@@ -59,7 +59,7 @@ def test_the_legend_lists_the_names_and_selects_them(page: Page) -> None:
     assert page.locator('.name[aria-selected="true"]').count() == 0
 
 
-def test_a_click_says_what_is_in_the_cell(page: Page) -> None:
+def test_a_click_shows_the_content_of_the_cell(page: Page) -> None:
     box = page.locator("canvas.map").bounding_box()
     assert box
     plot = (box["width"] - 76, box["height"] - 38)
@@ -127,7 +127,7 @@ def test_a_period_that_the_cells_do_not_make_is_refused_in_words(page: Page) -> 
     assert page.locator(".wrong").inner_text() == "the period must be a multiple of the cell, 20ms"
 
 
-def test_a_selection_says_the_command_that_draws_its_stacks(page: Page) -> None:
+def test_a_selection_offers_the_command_that_draws_its_stacks(page: Page) -> None:
     box = page.locator("canvas.map").bounding_box()
     assert box
     plot = (box["width"] - 76, box["height"] - 38)

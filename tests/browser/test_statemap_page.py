@@ -175,7 +175,7 @@ def tagged() -> StatemapPanel:
 # What stands there
 
 
-def test_the_page_takes_the_place_of_the_picture(open_page: Open) -> None:
+def test_the_page_replaces_the_picture(open_page: Open) -> None:
     page = open_page(render(statemap(simple())))
 
     assert page.title() == "Statemap of I/O activity"
@@ -185,7 +185,7 @@ def test_the_page_takes_the_place_of_the_picture(open_page: Open) -> None:
     assert page.locator("footer").text_content() == "3 rectangles of 3 intervals"
 
 
-def test_the_map_has_the_states_colours_in_their_places(open_page: Open) -> None:
+def test_the_map_has_the_colours_of_the_states_at_their_times(open_page: Open) -> None:
     page = open_page(render(statemap(simple())))
 
     assert [pixel(page, x, 0, 2) for x in (0.01, 0.49, 0.51, 0.74)] == [GREEN] * 2 + [YELLOW] * 2
@@ -223,7 +223,7 @@ def test_a_pixel_is_the_average_of_what_it_covers(open_page: Open) -> None:
     assert np.abs(plain[visible] - seen[visible]).max() <= 3
 
 
-def test_hovering_tells_entity_description_state_start_length_and_tags(open_page: Open) -> None:
+def test_hovering_shows_entity_description_state_start_length_and_tags(open_page: Open) -> None:
     page = open_page(render(statemap(simple())))
     tip = page.locator(".tooltip")
 
@@ -237,7 +237,7 @@ def test_hovering_tells_entity_description_state_start_length_and_tags(open_page
     assert re.search(r"no state at 7\.\d+ s", nothing)
 
 
-def test_hovering_a_mixed_rectangle_tells_all_shares_exactly(open_page: Open) -> None:
+def test_hovering_a_merged_rectangle_shows_all_exact_shares(open_page: Open) -> None:
     page = open_page(render(statemap(tagged())))
 
     page.mouse.move(*spot(page, 0.7, 0, 2))
@@ -409,7 +409,7 @@ def test_arrows_and_buttons_move_by_50_pixels(open_page: Open) -> None:
     assert again.start_ns == pytest.approx(2 * S, abs=4)
 
 
-def test_double_click_and_z_zoom_to_what_is_chosen(open_page: Open) -> None:
+def test_double_click_and_z_zoom_to_the_selection(open_page: Open) -> None:
     page = open_page(render(statemap(simple())))
 
     by_mouse = after(page, lambda: page.mouse.dblclick(*spot(page, 0.6, 0, 2)))
@@ -573,7 +573,7 @@ def test_a_name_can_be_clicked_to_select_its_row(open_page: Open) -> None:
 # Shares and tags
 
 
-def test_shares_are_those_of_what_is_in_view(open_page: Open) -> None:
+def test_shares_are_of_the_visible_range(open_page: Open) -> None:
     page = open_page(render(statemap(simple())), "#t=3000000000..5000000000")
 
     assert [row[1:3] for row in table(page, ".legend")] == [
@@ -903,7 +903,7 @@ def test_stacked_maps_share_a_legend_when_their_states_are_the_same(open_page: O
     assert [row[1] for row in table(page, ".legend:nth-of-type(1)")] == ["37.50 %", "62.50 %"]
 
 
-def test_what_is_chosen_in_one_map_stays_in_it(open_page: Open) -> None:
+def test_a_selection_in_one_map_does_not_affect_others(open_page: Open) -> None:
     tag = [{"state": 0, "tag": "t", "k": "v"}]
     rows: dict[str, list[Drawn]] = {"r": [(0, 10, {0: 10}, {0: 10})]}
     first = panel_of(rows, states=["a"], end_ns=10, tags=tag, title="one", entity_kind="A")

@@ -129,7 +129,7 @@ def test_a_signal_to_us_and_to_the_group_as_timeout_sends_it_reaches_it_once(
         assert _line(process) == "counts {2: 1, 18: 1}"
 
 
-def test_signals_go_on_after_one_that_the_group_had(tmp_path: Path) -> None:
+def test_signals_are_forwarded_after_one_that_the_group_had(tmp_path: Path) -> None:
     with _counting(tmp_path, signal.SIGINT, signal.SIGUSR2) as process:
         _line(process)
         for send in (os.killpg, os.kill, os.killpg, os.kill, os.kill):
@@ -179,7 +179,7 @@ def test_a_key_of_the_terminal_reaches_it_once(
     assert os.waitstatus_to_exitcode(os.waitpid(terminal.pid, 0)[1]) == 7
 
 
-def test_when_the_terminal_goes_the_program_is_told(tmp_path: Path) -> None:
+def test_the_program_receives_the_terminals_hangup(tmp_path: Path) -> None:
     # the system tells the session's leader alone, and that is us
     code = (
         "import os, signal\n"
@@ -216,7 +216,7 @@ def test_an_interrupt_that_it_does_not_handle_ends_both_alike(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("number", [signal.SIGTSTP, signal.SIGSTOP, signal.SIGTTIN])
-def test_we_stop_when_it_stops_and_go_on_with_it(tmp_path: Path, number: signal.Signals) -> None:
+def test_we_stop_and_continue_with_the_program(tmp_path: Path, number: signal.Signals) -> None:
     with _counting(tmp_path, signal.SIGCONT) as process:
         program = int(_line(process).split()[1])
         os.kill(program, number)
@@ -314,7 +314,7 @@ def test_signals_that_python_ignores_are_not_ignored_in_other_programs(
     assert [bool(mask >> number - 1 & 1) for number in numbers] == [ignored, ignored]
 
 
-def test_nothing_else_has_changed_for_it(tmp_path: Path) -> None:
+def test_nothing_else_differs_for_the_program(tmp_path: Path) -> None:
     code = (
         "import os, signal\n"
         "print({n: str(signal.getsignal(n)) for n in signal.valid_signals()})\n"
@@ -472,7 +472,7 @@ def test_a_python_of_another_kind_is_noted_in_the_recording(tmp_path: Path) -> N
     )
 
 
-def test_where_nothing_can_be_noted_one_line_says_so(tmp_path: Path) -> None:
+def test_one_line_reports_that_nothing_can_be_written(tmp_path: Path) -> None:
     done = _bootstrapped(tmp_path, lambda text: text.replace("run.mtr", "gone.mtr"))
 
     assert done.stdout == "ran\n"

@@ -153,7 +153,7 @@ def test_an_application_does_the_same_with_it(
     assert seen == expected
 
 
-def test_a_label_is_said_again_after_a_rotation(tmp_path: Path) -> None:
+def test_a_label_is_repeated_after_a_rotation(tmp_path: Path) -> None:
     from meantime.collect import _recorder  # noqa: PLC0415 - only this test writes records itself
 
     async def app(_scope: Any, _receive: Any, _send: Any) -> None:

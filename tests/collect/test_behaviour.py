@@ -164,7 +164,7 @@ def test_system_exit_goes_through(tmp_path: Path) -> None:
     assert raised.value.code == 3
 
 
-def test_a_task_that_outlives_its_recording_goes_on(tmp_path: Path) -> None:
+def test_a_task_that_outlives_its_recording_continues(tmp_path: Path) -> None:
     async def main() -> int:
         async def count() -> int:
             for _ in range(5):

@@ -241,7 +241,7 @@ def _cut(path: Path) -> None:
 
 @pytest.mark.parametrize("damage", [_empty, _cut, Path.unlink])
 @pytest.mark.parametrize("what", ["recording.json", "*.*.json"])
-def test_what_is_only_information_can_be_missing(
+def test_files_of_information_can_be_missing(
     tmp_path: Path, what: str, damage: Callable[[Path], None]
 ) -> None:
     with meantime.record(tmp_path / "run.mtr"):

@@ -56,7 +56,7 @@ def _told(live: LiveActivity) -> list[Group]:
     [{}, {"max_bytes": 1_000_000}, {"policy": "drop"}, {"policy": "ring", "ring_bytes": 200_000}],
     ids=["block", "limited", "drop", "ring"],
 )
-def test_reading_on_tells_what_reading_at_once_tells(
+def test_reading_in_steps_gives_the_same_as_reading_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], many: int
 ) -> None:
     monkeypatch.setattr(module, "_MANY", many)
@@ -287,7 +287,7 @@ def _lost(path: Path) -> int:
     return live.lost
 
 
-def test_it_is_told_whether_a_recording_goes_on(tmp_path: Path) -> None:
+def test_it_reports_whether_a_recording_is_live(tmp_path: Path) -> None:
     with meantime.record(tmp_path / "run.mtr"):
         _recorder.emit(5)
         live = LiveActivity(tmp_path / "run.mtr")

@@ -122,7 +122,7 @@ def record_killed(path: Path) -> None:
 
 
 @pytest.mark.parametrize("record", [record_all, record_with_losses, record_rotating, record_killed])
-def test_it_says_what_the_directory_says(tmp_path: Path, record: Any) -> None:
+def test_it_gives_the_same_as_the_directory(tmp_path: Path, record: Any) -> None:
     record(tmp_path / "run.mtr")
 
     file = packed(tmp_path / "run.mtr")
@@ -186,7 +186,7 @@ def test_every_command_takes_it(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.parametrize("kept", [8, 20, 0.5, -1])
-def test_one_that_is_cut_off_is_said_to_be(
+def test_a_cut_one_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], kept: float
 ) -> None:
     record_all(tmp_path / "run.mtr")
@@ -197,7 +197,7 @@ def test_one_that_is_cut_off_is_said_to_be(
     assert "cut.mtrz: " in capsys.readouterr().err
 
 
-def test_one_whose_directory_is_damaged_is_said_to_be(
+def test_one_with_a_damaged_directory_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     record_all(tmp_path / "run.mtr")
@@ -246,9 +246,7 @@ def test_a_directory_that_claims_too_much_is_not_unpacked(
     assert "whose directory is damaged" in capsys.readouterr().err
 
 
-def test_what_is_no_recording_is_not_packed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_only_a_recording_can_be_packed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").write_text("x")
 

@@ -175,7 +175,7 @@ def test_a_busy_loop_is_running_although_its_beginning_is_gone(
     assert first_run_ns <= first_step_ns + 1_000_000_000
 
 
-def test_the_summary_says_which_process_was_not_recorded(tmp_path: Path) -> None:
+def test_the_summary_names_the_process_that_was_not_recorded(tmp_path: Path) -> None:
     done = _record(
         tmp_path,
         "import subprocess\n"

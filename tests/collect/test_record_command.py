@@ -117,7 +117,7 @@ def test_what_it_starts_is_recorded_too(tmp_path: Path, code: str) -> None:
     assert _processes(tmp_path / "run.mtr") >= 2
 
 
-def test_what_it_starts_is_left_alone_when_asked(tmp_path: Path) -> None:
+def test_child_processes_are_not_recorded_on_request(tmp_path: Path) -> None:
     code = (
         "import os, subprocess, sys\n"
         "assert 'MEANTIME_RECORDING' not in os.environ\n"
@@ -145,7 +145,7 @@ def test_the_users_own_sitecustomize_runs(tmp_path: Path, monkeypatch: pytest.Mo
     assert done.stdout.strip() == f"True {tmp_path / 'site' / 'sitecustomize.py'}"
 
 
-def test_the_summary_says_where_the_time_went(tmp_path: Path) -> None:
+def test_the_summary_shows_where_the_time_went(tmp_path: Path) -> None:
     done = _meantime(
         "record",
         "-o",
@@ -185,7 +185,7 @@ def test_the_summary_names_the_longest_step_and_its_lines(tmp_path: Path) -> Non
     ]
 
 
-def test_the_summary_of_a_recording_of_nothing_says_so(tmp_path: Path) -> None:
+def test_the_summary_of_an_empty_recording_reports_that(tmp_path: Path) -> None:
     done = _meantime(
         *("record", "-o", "run.mtr", "--trace", "none", "--", sys.executable, "-c", WORK),
         cwd=tmp_path,
@@ -210,14 +210,14 @@ def test_a_recording_that_was_damaged_leaves_the_commands_status(tmp_path: Path)
     )
 
 
-def test_a_command_without_python_is_told_of(tmp_path: Path) -> None:
+def test_a_command_without_python_is_reported(tmp_path: Path) -> None:
     done = _meantime("record", "-o", "run.mtr", "--", "true", cwd=tmp_path)
 
     assert done.returncode == 0
     assert "nothing was recorded" in done.stderr
 
 
-def test_isolated_python_is_told_of(tmp_path: Path) -> None:
+def test_isolated_python_is_reported(tmp_path: Path) -> None:
     done = _meantime("record", "-o", "r.mtr", "--", sys.executable, "-I", "-c", "", cwd=tmp_path)
 
     assert "-I, -E or -S" in done.stderr

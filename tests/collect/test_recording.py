@@ -157,7 +157,7 @@ def test_streams_wait_to_read_and_to_write(tmp_path: Path) -> None:
     assert any(".take (streams.py:" in path[1] for path in recorded.changes)
 
 
-def test_the_ends_of_tasks_are_told_apart(tmp_path: Path) -> None:
+def test_the_ends_of_tasks_are_distinguished(tmp_path: Path) -> None:
     async def main() -> None:
         async def complete() -> None:
             await asyncio.sleep(0)
@@ -275,7 +275,7 @@ def test_a_blocked_loop_shows_in_what_was_runnable(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("trace", ["tasks", "workers", "both", "none"])
-def test_only_what_is_asked_for_is_recorded(tmp_path: Path, trace: str) -> None:
+def test_only_the_requested_kinds_are_recorded(tmp_path: Path, trace: str) -> None:
     with meantime.record(tmp_path / "run.mtr", trace=trace):  # type: ignore[arg-type] # one of them, by parametrize
         asyncio.run(asyncio.sleep(0.001))
 
@@ -313,9 +313,7 @@ def test_no_event_is_lost_when_the_program_dies(
 
 
 @pytest.mark.parametrize("policy", ["block", "drop"])
-def test_a_full_disk_costs_what_it_is_said_to_cost_and_not_the_program(
-    tmp_path: Path, policy: str
-) -> None:
+def test_a_full_disk_loses_counted_records_and_not_the_program(tmp_path: Path, policy: str) -> None:
     done = _run_script(
         "import resource\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
@@ -383,7 +381,7 @@ def test_a_recording_with_a_limit_keeps_the_newest(tmp_path: Path) -> None:
     assert gone >= 400_000 - len(events)
 
 
-def test_a_task_says_who_it_is_again_after_its_beginning_went(tmp_path: Path) -> None:
+def test_a_task_repeats_its_identity_after_its_beginning_was_deleted(tmp_path: Path) -> None:
     async def main() -> None:
         async def long() -> None:
             for _ in range(4):
@@ -400,7 +398,7 @@ def test_a_task_says_who_it_is_again_after_its_beginning_went(tmp_path: Path) ->
     assert ["long (test_recording.py" in name for name in names] == [True]
 
 
-def test_the_time_that_writing_took_is_no_time_of_the_loop(tmp_path: Path) -> None:
+def test_the_time_of_writing_is_not_counted_for_the_loop(tmp_path: Path) -> None:
     async def main() -> None:
         _recorder.emit_many(WAKE, 100_000)
 
@@ -441,7 +439,7 @@ def test_what_went_is_a_gap_from_the_beginning_on(tmp_path: Path) -> None:
     assert gone[-1][1] <= first.start_ns
 
 
-def test_a_ring_is_written_out_when_asked_and_says_what_it_passed_over(tmp_path: Path) -> None:
+def test_a_ring_is_dumped_on_request_and_counts_what_it_overwrote(tmp_path: Path) -> None:
     with meantime.record(tmp_path / "run.mtr", policy="ring", ring_bytes=200_000):
         _recorder.emit_many(WAIT, 100_000)
         _recorder.dump()
@@ -495,7 +493,7 @@ def test_a_fork_writes_its_own_files(tmp_path: Path) -> None:
     assert sorted(_all_events(tmp_path / "run.mtr", WAKE)) == sorted([*range(5_000)] * 2)
 
 
-def test_a_forked_child_knows_the_places_of_its_parent(tmp_path: Path) -> None:
+def test_a_forked_child_has_the_locations_of_its_parent(tmp_path: Path) -> None:
     done = _run_script(
         "import asyncio\n"
         "async def work(): await asyncio.sleep(0)\n"
@@ -535,7 +533,7 @@ def test_a_recording_is_readable_while_it_grows(tmp_path: Path) -> None:
     assert (before, after) == (10_000, 10_010)
 
 
-def test_a_thread_that_comes_after_the_end_is_not_told_of(tmp_path: Path) -> None:
+def test_a_thread_that_starts_after_the_end_is_not_reported(tmp_path: Path) -> None:
     with meantime.record(tmp_path / "run.mtr", duration_ns=1):
         thread = threading.Thread(target=_recorder.emit, args=(WAIT, 1))
         thread.start()

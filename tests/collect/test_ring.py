@@ -88,7 +88,7 @@ def test_after_the_recording_the_signal_does_what_it_did(tmp_path: Path) -> None
     assert done.returncode == -signal.SIGUSR2
 
 
-def test_a_forked_process_writes_its_own_out_upon_a_signal(tmp_path: Path) -> None:
+def test_a_forked_process_dumps_its_own_ring_on_a_signal(tmp_path: Path) -> None:
     done = _run_script(
         "import glob, time\n"
         "meantime.start(sys.argv[1], policy='ring')\n"

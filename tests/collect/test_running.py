@@ -195,7 +195,7 @@ def test_a_loop_with_another_selector_is_parked_too(
     assert read(tmp_path / "run.mtr").times("Loops")["parked"] > 25_000_000
 
 
-def test_an_epoll_of_a_thread_without_a_loop_is_no_loops(tmp_path: Path) -> None:
+def test_an_epoll_of_a_thread_without_a_loop_is_not_a_loops(tmp_path: Path) -> None:
     def poll() -> None:
         with select.epoll() as epoll:
             epoll.poll(0.001)
@@ -276,7 +276,7 @@ def test_after_a_recording_tasks_have_their_own_coroutines(tmp_path: Path) -> No
     assert asyncio.run(main()) == [True] * 3
 
 
-def test_a_task_goes_on_from_one_recording_to_the_next(tmp_path: Path) -> None:
+def test_a_task_continues_from_one_recording_to_the_next(tmp_path: Path) -> None:
     async def long() -> None:
         for _ in range(3):
             await asyncio.sleep(0.001)

@@ -93,7 +93,7 @@ def wait_for(path: Path, *texts: str) -> None:
                 missing = {text for text in missing if text not in content}
 
 
-def test_what_runs_is_told_from_what_waits_also_inside_c(tmp_path: Path) -> None:
+def test_running_and_waiting_are_distinguished_also_inside_c(tmp_path: Path) -> None:
     with meantime.record(tmp_path / "run.mtr", samples=HZ, trace="none"):
         for _ in range(4):
             spin(20_000_000)

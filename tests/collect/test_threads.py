@@ -46,7 +46,7 @@ def test_threads_that_compute_wait_for_each_other(tmp_path: Path) -> None:
     assert waited["a"] + waited["b"] > 40_000_000
 
 
-def test_a_wait_for_a_lock_is_as_long_as_it_is_held(tmp_path: Path) -> None:
+def test_a_wait_for_a_lock_lasts_until_its_release(tmp_path: Path) -> None:
     lock, wanted = threading.Lock(), threading.Event()
 
     def want() -> None:
@@ -75,7 +75,7 @@ def test_a_wait_for_a_lock_is_as_long_as_it_is_held(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("threads", [True, False])
-def test_threads_are_recorded_only_when_asked(tmp_path: Path, threads: bool) -> None:  # noqa: FBT001 - a parameter of the test
+def test_threads_are_recorded_only_on_request(tmp_path: Path, threads: bool) -> None:  # noqa: FBT001 - a parameter of the test
     with meantime.record(tmp_path / "run.mtr", threads=threads):
         thread = threading.Thread(target=_spin, args=(20_000_000,))
         thread.start()
@@ -97,7 +97,7 @@ def test_after_a_recording_no_thread_is_watched(tmp_path: Path) -> None:
     assert path[1].startswith("MainThread")
 
 
-def test_the_main_thread_has_its_name_though_it_began_before_it_could_be_asked(
+def test_the_main_thread_has_its_name_although_it_started_earlier(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "run.mtr"

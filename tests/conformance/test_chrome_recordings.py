@@ -178,7 +178,7 @@ def test_a_large_recorded_trace_has_all_its_events(recordings: Path) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(NOT_TRACES))
-def test_what_only_lies_beside_the_traces_is_refused(recordings: Path, name: str) -> None:
+def test_files_beside_the_traces_are_rejected(recordings: Path, name: str) -> None:
     with pytest.raises(InputError, match=NOT_TRACES[name]):
         build(open_trace(recordings / "chrome-json" / name))
 

@@ -115,9 +115,7 @@ RECORDED = [
 
 
 @pytest.mark.parametrize("name", RECORDED)
-def test_chrome_json_holds_all_of_a_recorded_trace(
-    samples: Path, tmp_path: Path, name: str
-) -> None:
+def test_chrome_json_has_all_of_a_recorded_trace(samples: Path, tmp_path: Path, name: str) -> None:
     history = build(open_trace(samples / "chrome" / name))
 
     copy, lost = again(history, "chrome", tmp_path)
@@ -133,7 +131,7 @@ def test_chrome_json_holds_all_of_a_recorded_trace(
     ["big_trace.json.gz", "simultaneous-anonymous-calls.json",
      "main_thread_has_unclosed_slices.json.gz"],
 )  # fmt: skip
-def test_spall_holds_the_spans_of_threads(
+def test_spall_has_the_spans_of_threads(
     samples: Path, tmp_path: Path, name: str, target: str
 ) -> None:
     history = build(open_trace(samples / "chrome" / name))
@@ -302,7 +300,7 @@ def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[object, str]:
     return stopped.value.code, capsys.readouterr().err
 
 
-def test_the_command_chooses_by_suffix_and_says_what_is_lost(
+def test_the_command_chooses_by_suffix_and_reports_losses(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     source, out = tmp_path / "x.json", tmp_path / "x.folded"
@@ -318,7 +316,7 @@ def test_the_command_chooses_by_suffix_and_says_what_is_lost(
     ]
 
 
-def test_a_history_on_disk_holds_the_whole_trace(
+def test_a_history_on_disk_has_the_whole_trace(
     capsys: pytest.CaptureFixture[str], samples: Path, tmp_path: Path
 ) -> None:
     for name in ("nestable_async.json", "multi-thread-with-samples.json", "triton_example.json.gz"):
@@ -490,7 +488,7 @@ def test_begun_spans_stay_in_order_among_complete_ones(tmp_path: Path) -> None:
     assert lost == {}
 
 
-def test_where_an_unfinished_span_ended_is_said_if_nothing_else_tells(tmp_path: Path) -> None:
+def test_the_assumed_end_of_an_unfinished_span_is_reported(tmp_path: Path) -> None:
     marks = (("E", "a", 12), ("B", "b", 10), ("E", "b", 2), ("B", "a", 8), ("B", "b", 3))
     events = [{"ph": phase, "name": name, "ts": ts} for phase, name, ts in marks]
     (tmp_path / "x.json").write_text(json.dumps(events))

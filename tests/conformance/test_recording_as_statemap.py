@@ -84,7 +84,7 @@ def test_tasks_are_spawned_running_waiting_and_completed(recorded: Path) -> None
     assert {each[-1] for each in states.values()} == {"completed"}
 
 
-def test_each_state_of_a_task_says_where_it_was_spawned(recorded: Path) -> None:
+def test_each_state_of_a_task_has_its_spawn_location(recorded: Path) -> None:
     payloads = converted(recorded, "tasks")
 
     defined = {

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize(
     "name", ["threads-v1.spall.gz", "threads-v3.spall.gz", "threads-v1-long.spall.zst"]
 )
-def test_a_recording_says_what_the_program_counted(recordings: Path, name: str) -> None:
+def test_a_recording_agrees_with_the_programs_own_counts(recordings: Path, name: str) -> None:
     folder = recordings / "spall" / "recorded"
     truth = json.loads((folder / f"{name.partition('.')[0]}.gt.json").read_text())
 

@@ -150,7 +150,7 @@ def test_with_as_many_rectangles_neither_picture_is_worse_than_the_originals(
 
 @settings(max_examples=150, deadline=None)
 @given(payloads(), st.integers(1, 60))
-def test_what_is_merged_adds_up_to_what_it_stands_for(
+def test_merged_rectangles_add_up_to_their_states(
     folder: Path, held: list[Payload], coalesce: int
 ) -> None:
     history = opened(folder, held)
@@ -178,7 +178,7 @@ def test_what_is_merged_adds_up_to_what_it_stands_for(
 
 @settings(max_examples=150, deadline=None)
 @given(payloads(), st.integers(1, 60))
-def test_merging_what_is_short_is_what_the_original_does(held: list[Payload], target: int) -> None:
+def test_short_states_are_merged_like_in_the_original(held: list[Payload], target: int) -> None:
     datum_at = {(one["entity"], one["time"]): place for place, one in enumerate(held)}
     single = sorted(
         (one.start_ns, entity.number, one.end_ns, datum_at.get((name, str(one.end_ns)), len(held)))
@@ -212,7 +212,7 @@ def _total(parts: list[dict[str, Any]], what: str) -> Counter[str]:
     return total
 
 
-def test_long_and_short_states_are_told_apart_better_than_by_the_original(folder: Path) -> None:
+def test_long_and_short_states_are_distinguished_better_than_by_the_original(folder: Path) -> None:
     rng = np.random.default_rng(1)
     held: list[Payload] = []
     for entity in range(8):

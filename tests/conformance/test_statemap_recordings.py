@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_recorded_files_hold_what_is_known_of_them(recordings: Path) -> None:
+def test_recorded_files_have_their_known_content(recordings: Path) -> None:
     truth = json.loads((recordings / "ground-truth.json").read_text())
     for name in ("block.statemap", "cpu-idle.statemap.gz", "pg-threads.statemap.gz"):
         facts = truth[f"statemap/recorded/{name}"]

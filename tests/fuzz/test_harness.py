@@ -49,7 +49,7 @@ for outcome in tries(trials, Limits(seconds=0.5, bytes=100 << 20)):
 """
 
 
-def test_every_end_of_an_input_is_that_inputs_and_the_rest_go_on() -> None:
+def test_each_failure_is_of_its_input_and_the_rest_continue() -> None:
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM.format(here=str(HERE))],
         capture_output=True,

@@ -61,7 +61,7 @@ def test_only_the_recorder_is_optional(root: Path, monkeypatch: pytest.MonkeyPat
         (("abiflags", "t"), "free-threaded Python 3."),
     ],
 )
-def test_where_it_is_not_supported_all_else_is_compiled(
+def test_everything_else_is_compiled_where_the_recorder_is_not_supported(
     root: Path,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
@@ -136,7 +136,7 @@ except MeantimeError as error:
     ],
     ids=["command", "function"],
 )
-def test_recording_says_why_it_is_not_possible(
+def test_recording_reports_why_it_is_not_possible(
     tmp_path: Path, error: str, said: str, code: str
 ) -> None:
     done = subprocess.run(
@@ -153,7 +153,7 @@ def test_recording_says_why_it_is_not_possible(
     assert not list(tmp_path.iterdir())
 
 
-def test_all_else_works_without_the_recorder(root: Path) -> None:
+def test_everything_else_works_without_the_recorder(root: Path) -> None:
     code = HIDDEN.format(error="ModuleNotFoundError('none')") + (
         "from meantime.cli import main\n"
         "sys.argv = ['meantime', 'info', 'examples/postgres.statemap.gz']\nmain()"

@@ -101,7 +101,7 @@ def test_a_cell_that_fails_is_shown_too(notebook: _Notebook) -> None:
     assert session.recording_path() is None
 
 
-def test_a_cell_without_tasks_says_so(
+def test_a_cell_without_tasks_is_reported(
     notebook: _Notebook, capsys: pytest.CaptureFixture[str]
 ) -> None:
     notebook.run("%%statemap\n1 + 1")
@@ -111,7 +111,7 @@ def test_a_cell_without_tasks_says_so(
 
 
 @pytest.mark.parametrize("arguments", ["-x", "-o", "name.mtr"])
-def test_wrong_arguments_are_told_and_the_cell_does_not_run(
+def test_wrong_arguments_are_reported_and_the_cell_does_not_run(
     notebook: _Notebook, capsys: pytest.CaptureFixture[str], arguments: str
 ) -> None:
     notebook.run(f"%%statemap {arguments}\nprint('ran')")
@@ -121,7 +121,7 @@ def test_wrong_arguments_are_told_and_the_cell_does_not_run(
     assert "ran\n" not in output.out
 
 
-def test_a_name_that_is_taken_is_told(
+def test_an_existing_name_is_reported(
     notebook: _Notebook, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "kept.mtr").mkdir()

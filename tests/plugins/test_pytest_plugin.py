@@ -150,7 +150,7 @@ def _outcomes(output: str, word: str) -> set[str]:
     return set(re.findall(rf"^{word} test_app.py::(\w+)", output, re.MULTILINE))
 
 
-def test_what_a_test_asks_for_is_asserted(tmp_path: Path) -> None:
+def test_a_test_that_uses_a_fixture_is_checked(tmp_path: Path) -> None:
     output = _pytest(tmp_path)
 
     assert _outcomes(output, "PASSED") == PASS, output
@@ -182,7 +182,7 @@ def test_a_run_that_is_recorded_as_a_whole_is_asserted_test_by_test(tmp_path: Pa
     assert _outcomes(output, "FAILED") == set(FAIL), output
 
 
-def test_where_nothing_can_be_recorded_only_those_who_ask_for_it_are_skipped(
+def test_without_a_recorder_only_tests_that_use_a_fixture_are_skipped(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "conftest.py").write_text("import sys\nsys.platform = 'other'\n")
@@ -217,7 +217,7 @@ def test_pytest_finds_the_plugin(root: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["numpy", "asyncio", "meantime.collect"])
-def test_the_plugin_loads_nothing_that_is_not_asked_for(name: str) -> None:
+def test_the_plugin_imports_nothing_that_is_not_used(name: str) -> None:
     # pytest itself may load some of them: what counts is what the plugin adds
     code = (
         "import pytest, sys; before = set(sys.modules); import meantime.plugins.pytest_plugin; "

@@ -24,7 +24,7 @@ THREADS = st.dictionaries(st.sampled_from(["one", "two"]), SPANS, min_size=1)
     length=st.integers(1, 30),
     whole=st.booleans(),
 )
-def test_statistics_are_what_their_definition_says(
+def test_statistics_agree_with_their_definition(
     *, threads: dict[str, list[tuple[str, int, int]]], start_ns: int, length: int, whole: bool
 ) -> None:
     history = history_from_spans(threads)

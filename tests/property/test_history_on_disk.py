@@ -101,7 +101,7 @@ def contents(path: Path) -> dict[str, bytes]:
 
 @given(changes(quarks=QUARKS, tags=TAGS), st.sampled_from([1, 2, 5, 1000]))
 @settings(max_examples=25, deadline=None)
-def test_what_is_on_disk_answers_as_what_is_in_memory(
+def test_a_history_on_disk_answers_like_one_in_memory(
     script: list[Change], segment_changes: int
 ) -> None:
     memory = builder_at(None, segment_changes)
@@ -121,7 +121,7 @@ def test_what_is_on_disk_answers_as_what_is_in_memory(
 
 @given(changes(quarks=QUARKS, tags=TAGS), st.sampled_from([1, 2, 5]), st.data())
 @settings(max_examples=25, deadline=None)
-def test_a_build_that_was_killed_goes_on_to_the_same_bytes(
+def test_a_killed_build_is_resumed_to_the_same_bytes(
     script: list[Change], segment_changes: int, data: st.DataObject
 ) -> None:
     with tempfile.TemporaryDirectory() as name:

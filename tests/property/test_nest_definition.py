@@ -139,7 +139,7 @@ def nest_one(thread: list[Span]) -> list[Nested]:
 
 
 @given(threads())
-def test_nesting_is_what_its_definition_says(thread: list[Span]) -> None:
+def test_nesting_agrees_with_its_definition(thread: list[Span]) -> None:
     thread = [thread[row] for row in in_order(thread)]
 
     assert nest_one(thread) == nested(thread)
@@ -264,7 +264,7 @@ def test_the_order_is_by_thread_and_then_that_of_its_definition(
 
 
 @given(threads(), st.data())
-def test_what_is_taken_out_of_a_table_is_inside_the_nearest_of_its_parents_taken(
+def test_selected_spans_are_inside_the_nearest_selected_parent(
     thread: list[Span], data: st.DataObject
 ) -> None:
     thread = [thread[row] for row in in_order(thread)]

@@ -63,7 +63,7 @@ def column(values: list[int]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
 
 
 @given(folds(), st.integers(-(2**60), 2**60))
-def test_a_time_lies_between_the_edges_of_its_cell(fold: Fold, time_ns: int) -> None:
+def test_a_time_is_between_the_edges_of_its_cell(fold: Fold, time_ns: int) -> None:
     where = fold.cell(time_ns)
 
     assert fold.edge_ns(*where) <= time_ns < fold.edge_ns(where[0], where[1] + 1)

@@ -166,7 +166,7 @@ def test_what_cancels_out_is_added_exactly() -> None:
     assert plain.average(quark, 0, len(values)) == 300 / len(values)
 
 
-def test_an_average_is_there_although_the_sum_is_no_double() -> None:
+def test_an_average_exists_although_the_sum_is_not_a_double() -> None:
     builder = HistoryBuilder()
     quark = builder.quark("a")
     builder.modify(0, quark, 1.5e308)

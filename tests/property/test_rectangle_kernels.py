@@ -170,7 +170,9 @@ def test_coarser_cells_make_the_same_rectangles_from_those_of_finer_ones(
 
 
 @given(intervals(), st.data())
-def test_gathered_rectangles_hold_what_went_in(held: list[Interval], data: st.DataObject) -> None:
+def test_gathered_rectangles_have_everything_that_was_put_in(
+    held: list[Interval], data: st.DataObject
+) -> None:
     count, columns = packed(held, window_of(held), -1)
     assert plain(count, columns) == [group([one]) for one in held]
     starts = [

@@ -155,7 +155,7 @@ def check_ranges(history: History, expected: dict[str, list[Any]], data: st.Data
         assert counted == lasted
 
 
-def test_nothing_is_made_before_it_is_asked_for(tmp_path: Path) -> None:
+def test_nothing_is_computed_before_it_is_used(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text('[{"ph":"X","name":"a","ts":0,"dur":1,"tid":1}]')
     history = build(open_trace(tmp_path / "x.json"))
     before = history.size_bytes

@@ -662,7 +662,7 @@ options = st.fixed_dictionaries(
 
 @settings(max_examples=150, deadline=None)
 @given(files(), options)
-def test_the_reader_tells_what_the_definition_tells(data: bytes, how: dict[str, Any]) -> None:
+def test_the_reader_agrees_with_the_definition(data: bytes, how: dict[str, Any]) -> None:
     told = check(data, **how)
 
     event(told.refused[1] if told.refused else "read")
@@ -676,7 +676,7 @@ def test_the_reader_tells_what_the_definition_tells(data: bytes, how: dict[str, 
         optional={"until_ns": st.sampled_from([5, 1000, 10**10])},
     ),
 )
-def test_two_threads_tell_what_one_tells(data: bytes, how: dict[str, Any]) -> None:
+def test_two_threads_give_the_same_as_one(data: bytes, how: dict[str, Any]) -> None:
     told = check(data, paired=True, **how)
 
     event(told.refused[1] if told.refused else "read")

@@ -177,7 +177,7 @@ times = st.integers(0, 2**62)
         max_size=4,
     )
 )
-def test_records_hold_every_number(
+def test_records_keep_every_number(
     drawn: list[list[tuple[int, int, list[tuple[int, int]], list[tuple[int, int]]]]],
 ) -> None:
     expected: list[int] = []

@@ -45,7 +45,7 @@ def near(draw: st.DrawFn, bits: int) -> int:
 
 @settings(max_examples=400)
 @given(data=st.data())
-def test_rows_are_right_as_the_definition_says(data: st.DataObject) -> None:
+def test_rows_agree_with_the_definition(data: st.DataObject) -> None:
     width = data.draw(st.integers(1, 8))
     code_bits = data.draw(st.integers(0, 32))
     payload_bits = code_bits + data.draw(st.sampled_from([0, 0, 1, 7, 31]))

@@ -61,7 +61,7 @@ def test_every_path_is_found_under_its_own_quark(attributes: Attributes) -> None
         assert attributes.quarks(list(path)).tolist() == [quark]
 
 
-def test_names_are_told_apart_by_their_elements_not_by_their_text(attributes: Attributes) -> None:
+def test_names_differ_by_their_elements_not_their_text(attributes: Attributes) -> None:
     assert attributes.quark("a/b", "c\\") != attributes.quark("a", "b/c\\")
     assert attributes.find("a", "b", "c\\") is None
 
@@ -108,7 +108,7 @@ def test_children_come_in_order_of_creation_and_descendants_in_pre_order(
     assert len(attributes.children(0)) == 3
 
 
-def test_a_missing_path_tells_the_nearest_names(attributes: Attributes) -> None:
+def test_a_missing_path_is_reported_with_the_nearest_names(attributes: Attributes) -> None:
     with pytest.raises(AttributeNotFound, match=r"'CPUs/1/State'.* 'Status'") as caught:
         attributes.quark("CPUs", "1", "State")
     assert isinstance(caught.value, KeyError)
@@ -136,7 +136,7 @@ def test_an_empty_path_makes_no_attribute(attributes: Attributes) -> None:
 
 
 @pytest.mark.parametrize("text", ["a//b", "/", "a/", "a*b", "***", "a\\"])
-def test_a_text_that_is_no_pattern_is_refused(text: str) -> None:
+def test_a_text_that_is_not_a_pattern_is_rejected(text: str) -> None:
     with pytest.raises(UsageError):
         parse_pattern(text)
 

@@ -150,7 +150,7 @@ def test_a_put_off_push_and_pop_work_on_the_stack(builder: HistoryBuilder) -> No
     assert picture(builder.close(4)).split() == ["s", ".11.", "s/1", ".aa."]
 
 
-def test_late_changes_are_sorted_into_place_as_far_as_was_said() -> None:
+def test_late_changes_are_sorted_in_within_the_given_delay() -> None:
     builder = HistoryBuilder(reorder_ns=5)
     quark = builder.quark("a")
     for time_ns, value in ((3, "c"), (1, "a"), (2, "b")):
@@ -161,7 +161,7 @@ def test_late_changes_are_sorted_into_place_as_far_as_was_said() -> None:
     assert picture(builder.close()).split()[1] == ".abcdefg"
 
 
-def test_changes_later_than_was_said_are_an_error() -> None:
+def test_changes_later_than_the_given_delay_are_an_error() -> None:
     builder = HistoryBuilder(reorder_ns=5)
     quark = builder.quark("a")
     rows = 2**16
@@ -205,7 +205,7 @@ def test_a_pool_gives_children_again(
         pool.recycle(3, 99)
 
 
-def test_the_present_is_told_while_building(builder: HistoryBuilder) -> None:
+def test_the_current_state_can_be_queried_while_building(builder: HistoryBuilder) -> None:
     quark = builder.quark("a")
     assert (builder.ongoing(quark), builder.ongoing_start(quark)) == (None, 0)
     builder.modify(-4, builder.quark("b"), 1)
@@ -218,7 +218,7 @@ def test_the_present_is_told_while_building(builder: HistoryBuilder) -> None:
         builder.update_ongoing(7, "x")
 
 
-def test_a_history_can_be_asked_while_it_is_built(builder: HistoryBuilder) -> None:
+def test_a_history_can_be_queried_while_it_is_built(builder: HistoryBuilder) -> None:
     builder.contents.store = Store(builder.contents.refuse, segment_changes=2)
     history = builder.history
     one, other = builder.quark("one"), builder.quark("other")
@@ -316,7 +316,7 @@ def test_over_an_instant_a_number_is_what_it_is_then(builder: HistoryBuilder) ->
         history.sample([quark], [2**70])
 
 
-def test_a_declaration_or_definition_said_again_is_one(builder: HistoryBuilder) -> None:
+def test_a_repeated_declaration_or_definition_is_one(builder: HistoryBuilder) -> None:
     builder.modify(1, builder.quark("a"), "x", builder.tag({"pid": 1}))
     for _ in range(2):
         builder.lanes("*", entity_kind="Disk")
@@ -329,7 +329,7 @@ def test_a_declaration_or_definition_said_again_is_one(builder: HistoryBuilder) 
     assert list(history.tags) == [{"pid": 1}, {}]
 
 
-def test_a_code_that_stands_for_no_string_is_refused() -> None:
+def test_a_code_without_a_string_is_rejected() -> None:
     builder = HistoryBuilder()
     quark = builder.quark("a")
 
@@ -358,14 +358,14 @@ def test_an_increment_may_be_a_number_of_numpy_but_no_bool(builder: HistoryBuild
         builder.increment(2, quark, True)
 
 
-def test_a_time_that_is_no_integer_is_refused(builder: HistoryBuilder) -> None:
+def test_a_time_that_is_not_an_integer_is_rejected(builder: HistoryBuilder) -> None:
     builder.modify(1, builder.quark("a"), "x")
 
     with pytest.raises(TypeError):
         builder.history.state(0, 1.5)  # type: ignore[arg-type]
 
 
-def test_what_is_wrong_with_a_change_is_said_at_once_also_where_late_ones_may_come() -> None:
+def test_an_invalid_change_is_reported_at_once_even_if_late_ones_are_accepted() -> None:
     builder = HistoryBuilder(reorder_ns=5)
     quark = builder.quark("a")
     builder.modify(10, quark, 1)
@@ -380,7 +380,7 @@ def test_what_is_wrong_with_a_change_is_said_at_once_also_where_late_ones_may_co
     assert [i.value for i in builder.close().intervals([quark])] == [None, 2, 1, 4]
 
 
-def test_what_goes_on_is_known_also_of_changes_that_are_held_back() -> None:
+def test_the_ongoing_state_includes_delayed_changes() -> None:
     builder = HistoryBuilder(reorder_ns=5)
     count, stack = builder.quark("a"), builder.quark("s")
     for time_ns in (1, 3):
@@ -449,7 +449,9 @@ def test_changes_in_columns_are_done_though_one_put_off_fails(
     assert history.state(s, 10).start_ns == 9
 
 
-def test_closing_says_what_was_put_off_in_vain_and_then_closes(builder: HistoryBuilder) -> None:
+def test_closing_reports_scheduled_changes_that_failed_and_then_closes(
+    builder: HistoryBuilder,
+) -> None:
     q, r = builder.quark("q"), builder.quark("r")
     builder.later(3, q, 1)
     builder.later(4, r, 1)
@@ -463,7 +465,7 @@ def test_closing_says_what_was_put_off_in_vain_and_then_closes(builder: HistoryB
     assert builder.close(9).state(r, 5).value == 1
 
 
-def test_what_is_known_to_fail_cannot_be_put_off(builder: HistoryBuilder) -> None:
+def test_a_change_that_would_fail_cannot_be_scheduled(builder: HistoryBuilder) -> None:
     q, n = builder.quark("q"), builder.quark("n")
     builder.modify(5, q, "a")
     builder.modify(5, n, 1)

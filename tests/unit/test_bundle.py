@@ -46,7 +46,7 @@ def test_no_script_was_changed_by_hand() -> None:
             assert sha256((STATIC / name).read_bytes()).hexdigest() == digest, f"{name}: {MEND}"
 
 
-def test_a_script_can_stand_in_a_file_of_its_own() -> None:
+def test_a_script_can_be_in_a_separate_file() -> None:
     for name in noted():
         if name != "sources":
             script = (STATIC / name).read_bytes()

@@ -80,14 +80,14 @@ def test_without_the_cache_nothing_is_kept(trace: Path, cache: Path) -> None:
     assert not cache.exists()
 
 
-def test_it_is_made_anew_when_the_trace_is_another(trace: Path) -> None:
+def test_it_is_rebuilt_when_the_trace_changes(trace: Path) -> None:
     opened(trace)
     trace.write_text(trace.read_text().replace("b", "c"))
 
     assert opened(trace) == (["a", "c"], [f"{trace}: rebuilding: the trace has changed"])
 
 
-def test_it_is_made_anew_when_the_provider_s_version_is_another(trace: Path) -> None:
+def test_it_is_rebuilt_when_the_providers_version_changes(trace: Path) -> None:
     opened(trace)
     Names.version = 2
 
@@ -95,7 +95,7 @@ def test_it_is_made_anew_when_the_provider_s_version_is_another(trace: Path) -> 
     assert opened(trace)[1] == []
 
 
-def test_it_is_made_anew_when_a_class_of_that_name_has_other_code(trace: Path) -> None:
+def test_it_is_rebuilt_when_the_code_of_the_class_changes(trace: Path) -> None:
     opened(trace)
 
     def other() -> type[meantime.StateProvider]:
@@ -111,7 +111,7 @@ def test_it_is_made_anew_when_a_class_of_that_name_has_other_code(trace: Path) -
     )
 
 
-def test_it_is_made_anew_when_the_declaration_was_edited(trace: Path, toml: Path) -> None:
+def test_it_is_rebuilt_when_the_declaration_was_edited(trace: Path, toml: Path) -> None:
     assert opened(trace, toml) == opened(trace, toml) == (["a", "b"], [])
     toml.write_text(PROVIDER.replace("{name}", "{name}!"))
 
@@ -121,7 +121,7 @@ def test_it_is_made_anew_when_the_declaration_was_edited(trace: Path, toml: Path
     )
 
 
-def test_it_is_made_anew_when_the_format_is_another(
+def test_it_is_rebuilt_when_the_format_version_differs(
     trace: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as later:
@@ -173,7 +173,7 @@ def test_a_history_that_a_user_built_is_not_stale_by_other_rules(
     assert again.provenance == meantime.open(path).provenance == built.provenance
 
 
-def test_one_that_is_damaged_is_made_anew(trace: Path, cache: Path) -> None:
+def test_a_damaged_one_is_rebuilt(trace: Path, cache: Path) -> None:
     opened(trace)
     [kept] = cache.iterdir()
     (kept / "manifest").write_bytes(b"x\n")
@@ -197,9 +197,7 @@ def test_two_providers_and_two_traces_do_not_displace_each_other(
     assert len(list(cache.iterdir())) == 4
 
 
-def test_a_cache_that_cannot_be_written_is_told_and_done_without(
-    trace: Path, tmp_path: Path
-) -> None:
+def test_an_unwritable_cache_is_reported_and_not_used(trace: Path, tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("a file")
 
     values, [said] = opened(trace)

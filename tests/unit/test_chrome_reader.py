@@ -181,7 +181,7 @@ def test_threads_of_equal_numbers_in_two_processes_are_two(read: Callable[..., H
     assert rows(history) == [("a", 0, 2000, 0), ("a", 1000, 5000, 0)]
 
 
-def test_what_was_not_ended_goes_on_until_its_threads_last_event(
+def test_an_unfinished_span_lasts_until_its_threads_last_event(
     read: Callable[..., History],
 ) -> None:
     history = read(json.dumps([begin(0), begin(1, "b"), end(2), x("c", 3, 4), x("d", 9, 9, tid=3)]))
@@ -394,7 +394,7 @@ def test_only_flows_that_arrive_nowhere_lack_an_end(read: Callable[..., History]
     assert dict(history.anomalies) == {"flow_without_begin": 1, "flow_without_end": 2}
 
 
-def test_the_order_of_the_file_holds_if_that_of_time_is_no_better(
+def test_the_order_of_the_file_is_used_unless_that_of_time_is_better(
     read: Callable[..., History],
 ) -> None:
     history = read(
@@ -445,7 +445,7 @@ def test_a_backslash_may_be_the_last_byte(read: Callable[..., History], length: 
         assert dict(history.anomalies) == {"truncated": 1}
 
 
-def test_lenient_reading_goes_on_behind_brackets_that_never_close(
+def test_lenient_reading_continues_after_brackets_that_never_close(
     read: Callable[..., History],
 ) -> None:
     good = '{"ph":"X","name":"a","ts":0,"dur":1}'
@@ -583,14 +583,16 @@ def test_the_header_is_kept(read: Callable[..., History]) -> None:
         (f"[{ONE},\n/* no */]", "an event, a comma or the closing bracket is missing"),
     ],
 )
-def test_what_is_no_trace_is_refused_with_its_place(
+def test_a_file_that_is_not_a_trace_is_rejected_with_the_offset(
     read: Callable[..., History], text: str, message: str
 ) -> None:
     with pytest.raises(InputError, match=message):
         read(text)
 
 
-def test_lenient_reading_skips_and_counts_what_is_no_event(read: Callable[..., History]) -> None:
+def test_lenient_reading_skips_and_counts_lines_that_are_not_events(
+    read: Callable[..., History],
+) -> None:
     history = read(f"[{{ph:1}},{ONE},\n/* no */]", lenient=True)
 
     assert rows(history) == A
@@ -676,7 +678,7 @@ def test_long_and_deep_keys_beside_the_events_are_kept(read: Callable[..., Histo
     assert history.facts == {"long": long, "deep": deep}
 
 
-def test_facts_of_several_processes_are_told_apart(read: Callable[..., History]) -> None:
+def test_facts_of_several_processes_are_distinguished(read: Callable[..., History]) -> None:
     events = [
         {"ph": "M", "name": "num_cpus", "pid": 1, "args": {"number": 8}},
         {"ph": "M", "name": "num_cpus", "pid": 2, "args": {"number": 8}},
@@ -725,7 +727,7 @@ def test_what_instants_carry_is_kept(read: Callable[..., History]) -> None:
         ({"metadata": [1]}, "t", None),
     ],
 )
-def test_the_program_is_told_where_it_shows(
+def test_the_program_is_shown_where_it_is_known(
     read: Callable[..., History], top: dict[str, object], thread: str, program: str | None
 ) -> None:
     name = {"ph": "M", "name": "thread_name", "pid": 1, "tid": 1, "args": {"name": thread}}
@@ -735,7 +737,7 @@ def test_the_program_is_told_where_it_shows(
     assert history.facts.get("program") == program
 
 
-def test_when_and_where_a_trace_was_taken_is_known_if_it_says_so(
+def test_when_and_where_a_trace_was_taken_is_read_from_it(
     read: Callable[..., History],
 ) -> None:
     clock = read('{"beginningOfTime":1700000000000001,"host_name":"h","traceEvents":[]}').clock

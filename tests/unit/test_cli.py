@@ -47,7 +47,7 @@ def test_a_command_that_succeeds_exits_with_0(capsys: pytest.CaptureFixture[str]
     assert run(capsys, "probe", "-d", "-3", "a") == (0, "-3 ('a',)\n", "")
 
 
-def test_what_is_wrong_in_a_file_exits_with_1_and_one_line(
+def test_an_invalid_file_exits_with_1_and_one_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert run(capsys, "probe", "bad") == (1, "", "meantime: x.statemap:3: no such thing\n")
@@ -79,7 +79,7 @@ def test_an_interrupt_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert (status, out, err.strip()) == (1, "", "meantime: interrupted")
 
 
-def test_the_list_of_commands_says_what_each_commands_help_says(
+def test_the_list_of_commands_agrees_with_the_help_of_each(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.undo()
@@ -134,14 +134,14 @@ def test_output_that_goes_nowhere_is_one_line_and_1(
     )
 
 
-def test_without_a_command_it_says_which_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_command_the_commands_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, err = run(capsys)
 
     assert (status, err) == (0, "")
     assert "\nCommands:\n" in out
 
 
-def test_a_directory_that_is_no_trace_is_said_to_be_one(
+def test_a_directory_that_is_not_a_trace_is_reported(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     status, _, err = run(capsys, "info", str(tmp_path))

@@ -48,7 +48,7 @@ def lines(text: str) -> list[Any]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def test_info_tells_the_facts(capsys: pytest.CaptureFixture[str], trace: str) -> None:
+def test_info_prints_the_facts(capsys: pytest.CaptureFixture[str], trace: str) -> None:
     facts = json.loads(run(capsys, "info", trace, "--json"))
 
     assert facts == {
@@ -104,7 +104,9 @@ def test_stats_by_entity_name_the_entity(capsys: pytest.CaptureFixture[str], tra
     assert "sd/1" in run(capsys, "stats", trace, "--by", "entity")
 
 
-def test_dump_says_what_the_file_says(capsys: pytest.CaptureFixture[str], trace: str) -> None:
+def test_dump_prints_the_content_of_the_file(
+    capsys: pytest.CaptureFixture[str], trace: str
+) -> None:
     assert lines(run(capsys, "dump", trace)) == [
         {"time_ns": 10, "entity": "sd/1", "state": "idle", "tag": None},
         {"time_ns": 30, "entity": "sd/1", "state": "busy", "tag": "read"},
@@ -113,7 +115,7 @@ def test_dump_says_what_the_file_says(capsys: pytest.CaptureFixture[str], trace:
     ]
 
 
-def test_dump_of_what_is_held(capsys: pytest.CaptureFixture[str], trace: str) -> None:
+def test_dump_of_each_kind(capsys: pytest.CaptureFixture[str], trace: str) -> None:
     intervals = lines(run(capsys, "dump", trace, "--kind", "intervals"))
 
     assert [row for row in intervals if row["path"] == "sd\\/1"] == [
@@ -132,7 +134,7 @@ def test_dump_of_what_is_held(capsys: pytest.CaptureFixture[str], trace: str) ->
     ]
 
 
-def test_standard_input_is_a_file_like_any_other(
+def test_standard_input_is_read_like_a_file(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, trace: str
 ) -> None:
     with open(trace, "rb") as file:  # noqa: PTH123 - a descriptor, as the shell gives it

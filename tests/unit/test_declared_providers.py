@@ -63,7 +63,9 @@ def states(history: History, *path: str) -> list[Any]:
         ('{ path = "a", set = "{f}" }', [{"f": True}, {"f": None}, {"f": False}], "a t.f"),
     ],
 )  # fmt: skip
-def test_a_change_does_what_it_says(change: str, fields: list[dict[str, Any]], shown: str) -> None:
+def test_each_kind_of_change_has_its_effect(
+    change: str, fields: list[dict[str, Any]], shown: str
+) -> None:
     lines = picture(of_change(change, *fields)).split("\n")
 
     expected = [line.split() for line in shown.split("\n")]
@@ -191,7 +193,7 @@ FIELDS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize(("condition", "expected"), CONDITIONS.items())
-def test_a_condition_holds_where_it_says(condition: str, expected: Any) -> None:
+def test_each_condition_is_true_where_it_should_be(condition: str, expected: Any) -> None:
     if expected == "all":
         expected = FIELDS
     if expected == "all but {} and None":
@@ -206,7 +208,7 @@ def test_a_condition_holds_where_it_says(condition: str, expected: Any) -> None:
     assert sorted(map(repr, found)) == sorted(repr(f) for f in expected if f in asked)
 
 
-def test_else_is_done_where_the_condition_does_not_hold() -> None:
+def test_else_applies_where_the_condition_is_false() -> None:
     branch = """{ if = { field = "f", gt = 1 }, then = [{ path = "a", set = "more" }],
         else = [{ path = "a", set = "less" }] }""".replace("\n", " ")
 
@@ -235,7 +237,7 @@ def test_events_are_meant_by_name_by_several_and_by_wildcard() -> None:
     assert states(history, "cpu") == [7]
 
 
-def test_what_is_missing_leaves_the_change_out_and_is_counted() -> None:
+def test_a_change_with_a_missing_value_is_skipped_and_counted() -> None:
     change = """{ path = "a/{f}", set = "x" }, { path = "b", set = "{f}" },
       { path = "c", increment = "{f}" }, { path = ["d", { query = "none" }], set = "x" },
       { path = "e", set = "x", at_ns = -5 }, { path = "e", set = "x", after_ns = "{f}" }"""
@@ -304,7 +306,7 @@ BAD = {
 
 
 @pytest.mark.parametrize(("toml", "complaint"), BAD.items())
-def test_what_is_wrong_is_told_with_its_line(toml: str, complaint: str) -> None:
+def test_an_error_is_reported_with_its_line(toml: str, complaint: str) -> None:
     if toml.startswith("CHANGE "):
         toml = '[[on]]\nevent = "e"\nchange = [\n\n' + toml.removeprefix("CHANGE ") + "]"
 
@@ -319,7 +321,7 @@ def test_text_and_numbers_are_not_compared() -> None:
         of_change(change, {"f": "x"})
 
 
-def test_a_file_that_is_no_text_is_refused() -> None:
+def test_a_file_that_is_not_text_is_rejected() -> None:
     with pytest.raises(ProviderError, match=r"x\.toml: byte 0: is not UTF-8"):
         declare(b"\xff", "x.toml")
 

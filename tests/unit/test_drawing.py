@@ -127,7 +127,7 @@ def test_ranges_and_histories_are_compared() -> None:
     assert repr(between) == "<Flame graph 'history': 2 stacks compared, in samples>"
 
 
-def test_a_picture_says_what_it_can_be_saved_as(tmp_path: Path) -> None:
+def test_an_unknown_suffix_is_rejected_with_the_possible_ones(tmp_path: Path) -> None:
     spans = history_from_spans({"main": [("f", 0, 9)]})
 
     with pytest.raises(UsageError, match=r"a heat map is written as .svg, .html, .png or .json"):

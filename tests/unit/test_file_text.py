@@ -96,7 +96,7 @@ def test_compressed_files_are_in_memory(path: Path) -> None:
     assert bytes(text) == TEXT
 
 
-def test_arguments_are_read_when_they_are_asked_for(tmp_path: Path) -> None:
+def test_arguments_are_read_when_they_are_used(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     path.write_text('[{"ph":"X","ts":1,"dur":1,"name":"a","args":{"k":1}}]')
     spans = build(open_trace(path)).spans()

@@ -101,7 +101,7 @@ def samples(
     )
 
 
-def test_perfs_clocks_tell_the_interval_of_their_samples() -> None:
+def test_perfs_clock_events_give_the_interval_of_their_samples() -> None:
     times = np.arange(100, dtype=np.int64) * S
 
     assert sampling_interval_ns(samples(times, event="cpu-clock:ppp", weight=10_101_010)) == (
@@ -128,7 +128,7 @@ def test_events_that_happen_are_not_sampled() -> None:
     )
 
 
-def test_where_something_was_lost_is_no_gap() -> None:
+def test_a_lost_range_is_not_a_gap() -> None:
     builder = CellsBuilder(Fold(0, S, 10))
     builder.add_times(np.array([0, 1, 4, 7, 8]) * S + 1)
     source = Source("x", ((0, 9 * S),), lost=((2 * S, 3 * S),))

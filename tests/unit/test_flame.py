@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 SPANS = {"main": [("a", 0, 10), ("b", 2, 5), ("c", 6, 10), ("b", 8, 9)], "other": [("d", 4, 6)]}
 
 
-def test_the_boxes_of_a_graph_lie_within_their_callers_and_add_up() -> None:
+def test_the_boxes_of_a_graph_are_within_their_callers_and_add_up() -> None:
     tree = span_tree(history_from_spans(SPANS).spans())
 
     flame = graph(tree, title="t", unit="ns")
@@ -57,7 +57,7 @@ def test_a_chart_shows_each_threads_spans_clipped_to_the_range() -> None:
     assert (flame.width, flame.origin_ns) == (6, 3)
 
 
-def test_lanes_of_a_chart_stand_below_each_other_under_names_of_their_own() -> None:
+def test_lanes_of_a_chart_are_stacked_under_their_own_names() -> None:
     history = history_from_spans({"t": [("a", 0, 10), ("b", 1, 2), ("c", 5, 15), ("d", 11, 12)]})
 
     flame = chart(history, title="t", start_ns=0, end_ns=15)
@@ -73,7 +73,7 @@ def test_lanes_of_a_chart_stand_below_each_other_under_names_of_their_own() -> N
 OVERLAPPING = {"main": [("P", 0, 100), ("a", 10, 30), ("b", 20, 50), ("b1", 25, 45)]}
 
 
-def test_an_overlapping_callee_is_no_root_of_a_graph() -> None:
+def test_an_overlapping_callee_is_not_a_root_of_a_graph() -> None:
     flame = graph(span_tree(history_from_spans(OVERLAPPING).spans()), title="t", unit="ns")
 
     names = [flame.frames[frame] for frame in flame.frame]
@@ -156,7 +156,7 @@ def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[object, str]:
     return stopped.value.code, capsys.readouterr().err
 
 
-def test_the_suffix_chooses_what_is_written(
+def test_the_suffix_selects_the_format(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, trace: str
 ) -> None:
     for name in ("out.svg", "out.json", "out.txt", "chart.svg"):
@@ -204,7 +204,7 @@ def trees() -> Difference:
     return difference(*(sample_tree(history_from_samples(s).samples()) for s in (FIRST, SECOND)))
 
 
-def test_a_comparison_tells_what_each_box_took_in_either_range() -> None:
+def test_a_comparison_shows_each_box_in_both_ranges() -> None:
     flame = compared(trees(), title="t", unit="samples")
 
     assert flame.before is not None
@@ -217,7 +217,7 @@ def test_a_comparison_tells_what_each_box_took_in_either_range() -> None:
     assert (flame.before_width, flame.width) == (4, 12)
 
 
-def test_what_grew_is_red_what_shrank_is_blue_and_the_counts_are_said() -> None:
+def test_growth_is_red_decline_is_blue_and_the_counts_are_shown() -> None:
     text = render(compared(trees(), title="t", unit="samples")).decode()
 
     assert f'fill="{change_color(5 / 8)}"' in text

@@ -37,7 +37,7 @@ def test_every_public_name_is_there_and_sorted() -> None:
         _ = meantime.nothing  # type: ignore[attr-defined] # the mistake under test
 
 
-def test_an_input_error_names_the_place() -> None:
+def test_an_input_error_names_the_location() -> None:
     assert str(errors.InputError("a.json", "cut", line=4, offset=99)) == "a.json:4: cut"
     assert str(errors.InputError("a.spall", "cut", offset=99)) == "a.spall: byte 99: cut"
     assert str(errors.InputError("a.json", "cut")) == "a.json: cut"
@@ -86,7 +86,7 @@ def test_a_coded_column_gives_back_its_values() -> None:
     assert repr(Coded.of(values)) == "Coded(4 rows of 2 strings)"
 
 
-def test_an_interner_keeps_the_codes_of_what_is_in_the_table() -> None:
+def test_an_interner_keeps_the_codes_of_its_table() -> None:
     table = ["a", "b", "a"]
 
     interner = Interner(table)

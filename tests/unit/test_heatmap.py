@@ -90,7 +90,7 @@ def test_the_json_has_every_cell_by_column_then_row(tmp_path: Path) -> None:
     assert (found["period_ns"], found["rows"], found["value"]) == (S, 50, "count")
 
 
-def test_the_json_holds_what_is_selected(tmp_path: Path) -> None:
+def test_the_json_has_the_selection(tmp_path: Path) -> None:
     path = perf(tmp_path, ("a", 4.5), ("b", 4.5), ("c", 4.52))
 
     alone = document(path, "--isolate", "b")
@@ -408,7 +408,7 @@ def test_a_flame_graph_of_a_band_has_what_ran_at_those_offsets(tmp_path: Path, r
     assert sum(int(line.rpartition(" ")[2]) for line in out.read_text().splitlines()) > 0
 
 
-def test_a_band_holds_the_samples_at_its_offsets_and_no_others(tmp_path: Path) -> None:
+def test_a_band_has_exactly_the_samples_at_its_offsets(tmp_path: Path) -> None:
     path = perf(tmp_path, ("a", 1.25), ("b", 1.249999), ("c", 7.279999), ("d", 7.28))
     samples = meantime.open(path).samples()
 
@@ -443,7 +443,7 @@ def test_a_mistake_in_an_input_read_beside_others_gets_its_line(
     assert not (tmp_path / "out.svg").exists()
 
 
-def test_times_are_in_utc_where_the_clock_tells_it(
+def test_times_are_in_utc_where_the_clock_is_known(
     tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     path = tmp_path / "perf.txt"
@@ -475,7 +475,7 @@ def test_thousands_of_names_are_drawn_in_little_memory() -> None:
     assert "2,976 more names are drawn but not listed." in figure.notes
 
 
-def test_the_note_says_how_many_samples_a_cell_can_have(root: Path) -> None:
+def test_the_note_has_the_number_of_samples_a_cell_can_have(root: Path) -> None:
     history = meantime.open(root / "examples" / "jobs.perf.gz")
     found = offset_map(history, Fold(0, S, 50), Choice(by="name"), source="vm")
 
@@ -486,7 +486,7 @@ def test_the_note_says_how_many_samples_a_cell_can_have(root: Path) -> None:
     ]
 
 
-def test_findings_are_told_and_the_map_is_drawn(
+def test_findings_are_printed_and_the_map_is_drawn(
     tmp_path: Path, root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     status = run(root / "examples" / "jobs.perf.gz", "--find", "-o", tmp_path / "out.svg")

@@ -23,7 +23,7 @@ def norms(method: str, *maps: list[float]) -> list[list[float]]:
     return [scale.norm(each).tolist() for each in arrays]
 
 
-def test_rank_is_the_part_of_cells_that_hold_no_more() -> None:
+def test_rank_is_the_share_of_cells_that_are_not_greater() -> None:
     assert norms("rank", [1, 1, 1, 1, 1, 1, 1, 2, 3, 9]) == [[0.7] * 7 + [0.8, 0.9, 1.0]]
 
 
@@ -146,7 +146,7 @@ def test_hues_out_of_the_circle_or_for_another_palette_are_refused() -> None:
         palette("even", scale, hues=[1])
 
 
-def test_cloud_analytics_hues_go_to_maps_by_their_place() -> None:
+def test_cloud_analytics_hues_go_to_maps_by_their_index() -> None:
     one = Cells(np.array([0]), np.array([3]))
     found = OffsetMap(Fold(0, 10, 2), "count", one, {"a": one, "b": one})
 

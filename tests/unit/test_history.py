@@ -98,7 +98,7 @@ def test_the_first_value_fixes_the_type(first: str | float, second: str | float)
 
 
 @pytest.mark.parametrize("value", [True, [], b"a", 2**63, -(2**63) - 1])
-def test_what_is_no_value_is_refused(value: object) -> None:
+def test_an_invalid_value_is_rejected(value: object) -> None:
     builder = HistoryBuilder()
     quark = builder.quark("a")
 

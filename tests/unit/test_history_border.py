@@ -67,7 +67,7 @@ def spans(start_ns: int, end_ns: int, name: int = 0, category: int = -1) -> Span
     ],
 )
 @pytest.mark.parametrize("command", [["info"], ["stats"], ["statemap", "-n"]])
-def test_a_table_with_a_time_no_history_holds_is_one_clear_line(
+def test_a_table_with_an_impossible_time_is_one_clear_line(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     command: list[str],
@@ -100,7 +100,7 @@ def test_a_table_with_a_time_no_history_holds_is_one_clear_line(
         (Samples(times(LEAST), codes(1), codes(-1), times(1), codes(0)), "b: the time"),
     ],
 )
-def test_a_time_no_history_holds_is_refused_in_every_batch(batch: Batch, place: str) -> None:
+def test_an_impossible_time_is_rejected_in_every_batch(batch: Batch, place: str) -> None:
     with pytest.raises(InputError, match=rf"^x.trace: {place}.*: {RANGE}$"):
         build(trace(batch))
 
@@ -141,7 +141,7 @@ def test_codes_of_tables_that_are_filled_last_are_checked_last() -> None:
         ({"ends": {0: LEAST}}, "an end"),
     ],
 )
-def test_facts_with_times_no_history_holds_are_refused(facts: dict[str, Any], what: str) -> None:
+def test_facts_with_impossible_times_are_rejected(facts: dict[str, Any], what: str) -> None:
     with pytest.raises(
         InputError, match=rf"^x.trace: {what}, from .* to .* ns: {RANGE}, in order$"
     ):
@@ -232,7 +232,7 @@ OF_ONE_QUARK: list[Query] = [
 
 
 @pytest.mark.parametrize("query", OF_ONE_TIME)
-def test_a_query_refuses_a_time_that_is_no_integer(history: History, query: Query) -> None:
+def test_a_query_rejects_a_time_that_is_not_an_integer(history: History, query: Query) -> None:
     for bad, name in ((float(EPOCH), "float"), (np.float64(EPOCH), "float64")):
         with pytest.raises(TypeError, match=rf"^a time is an integer, and this is {name}: "):
             query(history, bad)
@@ -271,7 +271,7 @@ def test_a_query_refuses_quarks_that_are_no_integers(history: History, query: Qu
 
 
 @pytest.mark.parametrize("query", OF_ONE_QUARK)
-def test_a_query_refuses_a_quark_that_is_no_integer(history: History, query: Query) -> None:
+def test_a_query_rejects_a_quark_that_is_not_an_integer(history: History, query: Query) -> None:
     with pytest.raises(TypeError, match=r"^a quark is an integer, and th.* float"):
         query(history, 0.0)
     with pytest.raises(QuarkError):
@@ -316,7 +316,7 @@ def test_a_bin_too_wide_to_be_summed_up_is_refused() -> None:
     assert history.shares([1], bins=2).ns.tolist() == [2**63 - 1, 2**63 - 1]
 
 
-def test_averages_hold_what_products_and_ranges_do_not() -> None:
+def test_averages_exist_where_products_and_ranges_overflow() -> None:
     builder = HistoryBuilder()
     quark = builder.quark("a")
     for second, number in enumerate((1e300, 2e300)):

@@ -70,7 +70,7 @@ def test_a_wrong_number_of_words_is_a_wrong_command_line(path: Path) -> None:
     assert isinstance(meantime("query", path, "state", "load").exception, UsageError)
 
 
-def test_an_answer_is_written_in_the_form_asked_for(path: Path, tmp_path: Path) -> None:
+def test_an_answer_is_written_in_the_requested_form(path: Path, tmp_path: Path) -> None:
     pyarrow = pytest.importorskip("pyarrow", reason="the extra [arrow] is not installed")
     question = ("query", path, "intervals", "**", "--from", "2ns")
     arrow, parquet = tmp_path / "x.arrow", tmp_path / "x.parquet"
@@ -129,7 +129,7 @@ def test_a_pattern_that_means_nothing_is_an_error_and_one_state_is_of_one(path: 
     assert isinstance(several, UsageError)
 
 
-def test_sql_asks_the_tables_of_a_history(path: Path) -> None:
+def test_sql_queries_the_tables_of_a_history(path: Path) -> None:
     pytest.importorskip("duckdb", reason="the extra [sql] is not installed")
     totals = (
         "select value, sum(end_ns - start_ns) ns from intervals join attributes using (quark)"
@@ -175,7 +175,7 @@ def test_a_build_needs_a_name_for_what_it_makes(
     assert capsys.readouterr().err == "meantime build: Missing option '-o' / '--output'.\n"
 
 
-def test_an_unfinished_build_is_done_again_and_says_so(root: Path, tmp_path: Path) -> None:
+def test_an_unfinished_build_is_repeated_with_a_message(root: Path, tmp_path: Path) -> None:
     trace, path = root / "examples" / "postgres.statemap.gz", tmp_path / "pg.mth"
     HistoryBuilder(path).flush()
 
@@ -185,7 +185,7 @@ def test_an_unfinished_build_is_done_again_and_says_so(root: Path, tmp_path: Pat
     assert "rebuilding" in again.stderr
 
 
-def test_what_is_damaged_is_named_and_the_rest_is_saved(path: Path, tmp_path: Path) -> None:
+def test_damage_is_named_and_the_rest_is_saved(path: Path, tmp_path: Path) -> None:
     told = picture(open_history(path))
     segment = path / "segments" / "000000.seg"
     segment.write_bytes(segment.read_bytes()[:-9] + b"\xff" * 9)

@@ -139,7 +139,7 @@ def test_a_directory_that_exists_is_not_written_over(path: Path) -> None:
         HistoryBuilder(built(path.with_name("y.mth")))
 
 
-def test_a_failed_block_leaves_a_history_that_can_go_on(path: Path) -> None:
+def test_a_failed_block_leaves_a_history_that_can_be_resumed(path: Path) -> None:
     with contextlib.suppress(ZeroDivisionError), HistoryBuilder(path) as builder:
         builder.modify(1, builder.quark("a"), "x")
         builder.modify(2, builder.quark("a"), 1 // 0)
@@ -154,21 +154,23 @@ def test_a_failed_block_leaves_a_history_that_can_go_on(path: Path) -> None:
     assert picture(growing).split() == ["a", ".xxy"]
 
 
-def test_a_finished_history_does_not_go_on(path: Path) -> None:
+def test_a_finished_history_cannot_be_resumed(path: Path) -> None:
     built(path)
 
     with pytest.raises(HistoryClosedError, match="closed"):
         HistoryBuilder(path, resume=True)
 
 
-def test_what_was_held_back_cannot_go_on(path: Path) -> None:
+def test_a_build_with_delayed_changes_cannot_be_resumed(path: Path) -> None:
     HistoryBuilder(path, reorder_ns=5).flush()
 
     with pytest.raises(HistoryError, match="reorder_ns"):
         HistoryBuilder(path, resume=True, reorder_ns=5)
 
 
-def test_a_lost_log_cannot_go_on(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_history_without_its_log_cannot_be_resumed(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("meantime.history.store.Store.__init__.__defaults__", (2,))
     builder = HistoryBuilder(path)
     for time_ns in range(9):
@@ -228,7 +230,7 @@ def test_an_older_version_is_read_through_a_step_for_each_version(
         open_history(old)
 
 
-def test_an_unfinished_history_of_an_older_version_does_not_go_on(
+def test_an_unfinished_history_of_an_older_version_cannot_be_resumed(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old = older(path, closed=False)
@@ -251,7 +253,7 @@ def test_a_file_from_the_future_is_refused_with_both_versions(path: Path) -> Non
 
 
 @pytest.mark.parametrize("text", ["", "{}\n", "00000000 {}\n"])
-def test_what_is_no_manifest_is_refused(path: Path, text: str) -> None:
+def test_a_file_that_is_not_a_manifest_is_rejected(path: Path, text: str) -> None:
     path.mkdir()
     with pytest.raises(InputError, match="no manifest"):
         open_history(path)
@@ -269,7 +271,7 @@ def test_a_line_end_that_became_another_byte_is_damage_and_no_killed_build(path:
         open_history(path)
 
 
-def test_a_missing_segment_is_named_and_what_is_before_it_can_be_saved(path: Path) -> None:
+def test_a_missing_segment_is_named_and_those_before_it_can_be_saved(path: Path) -> None:
     built(path)
     (path / "segments" / "000000.seg").unlink()
 
@@ -292,14 +294,14 @@ def test_a_full_disk_is_one_clear_error(path: Path, monkeypatch: pytest.MonkeyPa
     assert not list(path.rglob("*.tmp"))
 
 
-def test_an_unwritable_place_is_one_clear_error(tmp_path: Path) -> None:
+def test_an_unwritable_path_is_one_clear_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
     with pytest.raises(OutputError, match="file"):
         HistoryBuilder(tmp_path / "file" / "x.mth")
 
 
-def test_a_tag_that_is_no_json_is_refused_on_disk(
+def test_a_tag_that_is_not_json_is_rejected_on_disk(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(directory, "_LOG_EVERY_S", 0)
@@ -404,7 +406,7 @@ def test_a_pyramid_that_is_cut_or_gone_or_another_s_changes_no_answer(
     assert check(counter) == (1, 20_000)
 
 
-def test_a_pyramid_that_says_something_else_is_found(counter: Path) -> None:
+def test_a_pyramid_with_other_content_is_found(counter: Path) -> None:
     pyramid = counter / "pyramid" / "000000.pyr"
     checksum = int.from_bytes(pyramid.read_bytes()[8:12], "little")
     arrays = {name: array.copy() for name, array in open_pyramid(pyramid, checksum).items()}
@@ -431,7 +433,7 @@ def unfinished(path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_a_manifest_that_was_cut_is_no_killed_build(counter: Path) -> None:
+def test_a_cut_manifest_is_not_taken_for_a_killed_build(counter: Path) -> None:
     manifest = counter / "manifest"
     whole = manifest.read_bytes()
 
@@ -488,7 +490,7 @@ def test_a_last_block_that_is_there_and_wrong_is_damage(unfinished: Path, behind
         check(unfinished)
 
 
-def test_a_last_block_that_was_not_finished_is_no_damage(unfinished: Path) -> None:
+def test_an_unfinished_last_block_is_not_damage(unfinished: Path) -> None:
     log = unfinished / "tail-000002.log"
     whole = log.read_bytes()
 

@@ -122,7 +122,7 @@ def test_zero_has_one_sign(path: Path) -> None:
             assert str(history.state(quark, 0).value) == "0.0"
 
 
-def test_lone_surrogates_become_what_text_can_hold(path: Path) -> None:
+def test_lone_surrogates_are_replaced(path: Path) -> None:
     builder = HistoryBuilder(path)
     quark = builder.quark("a\ud800")
     assert builder.quark("a\ud800") == builder.quark("a\ufffd") == quark
@@ -172,7 +172,7 @@ def test_no_pattern_means_the_root() -> None:
 
 
 @pytest.mark.parametrize("replaced", [False, True])
-def test_a_history_that_was_removed_or_replaced_goes_on_answering(
+def test_a_removed_or_replaced_history_still_answers(
     path: Path,
     replaced: bool,  # noqa: FBT001 - a parameter of the test
     monkeypatch: pytest.MonkeyPatch,
@@ -231,7 +231,7 @@ def test_a_history_on_disk_pickles_as_its_path(path: Path) -> None:
         pickle.dumps(history)
 
 
-def test_a_history_in_memory_says_that_it_does_not_pickle() -> None:
+def test_a_history_in_memory_refuses_to_be_pickled() -> None:
     builder = HistoryBuilder()
     for history in (builder.history, history_from_spans({"main": [("a", 0, 10)]})):
         with pytest.raises(HistoryError, match=r"^a history in memory cannot be pickled; "):

@@ -336,7 +336,7 @@ def test_a_manifest_that_cannot_be_is_refused_by_all(
 
 
 @pytest.mark.parametrize("text", [b"[]", b"3", b"[" * 10_000, b"{", b"\xff"])
-def test_a_line_that_is_no_record_is_refused(
+def test_a_line_that_is_not_a_record_is_rejected(
     path: Path, text: bytes, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with (path / "manifest").open("ab") as file:
@@ -499,7 +499,7 @@ def test_a_query_checks_the_segments_that_its_answer_comes_from(
     assert asked(segments[0], busy, middle) == "x"
 
 
-def test_what_an_unfinished_history_goes_on_from_is_checked(
+def test_what_a_build_resumes_from_is_checked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("meantime.history.store.Store.__init__.__defaults__", (4,))
@@ -580,9 +580,7 @@ def test_a_log_that_cannot_be_is_refused(
 
 
 @pytest.mark.parametrize("sizes", [(2**32 - 1, 0), (0, 2**32 - 1)])
-def test_a_block_longer_than_its_log_is_not_asked_for(
-    tmp_path: Path, sizes: tuple[int, int]
-) -> None:
+def test_a_block_longer_than_its_log_is_not_read(tmp_path: Path, sizes: tuple[int, int]) -> None:
     path = tmp_path / "x.mth"
     builder = HistoryBuilder(path)
     builder.modify(1, builder.quark("a"), "x")

@@ -49,7 +49,7 @@ def feed(builder: HistoryBuilder, first: int, last: int) -> None:
         builder.modify(time_ns, quark, time_ns)
 
 
-def test_after_a_failed_write_nothing_goes_on_as_if_all_was_there(
+def test_after_a_failed_write_every_operation_fails(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("meantime.history.store.Store.__init__.__defaults__", (8,))
@@ -162,7 +162,7 @@ def test_an_interrupted_write_is_a_failed_one(path: Path) -> None:
         builder.close()
 
 
-def test_a_place_that_cannot_be_made_holds_nothing_to_go_on_with() -> None:
+def test_a_directory_that_cannot_be_created_has_nothing_to_resume() -> None:
     with pytest.raises(OutputError, match=r"^/proc/x\.mth: No such file or directory$"):
         HistoryBuilder("/proc/x.mth")
 
@@ -218,7 +218,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def test_a_killed_builder_holds_nothing(path: Path) -> None:
+def test_a_killed_builder_leaves_no_lock(path: Path) -> None:
     subprocess.run([sys.executable, "-c", _KILLED, str(path)], check=False, capture_output=True)
     assert (path / "lock").exists()
 
@@ -228,7 +228,7 @@ def test_a_killed_builder_holds_nothing(path: Path) -> None:
     assert not (path / "lock").exists()
 
 
-def test_a_child_of_a_killed_builder_holds_nothing(path: Path) -> None:
+def test_a_child_of_a_killed_builder_has_no_lock(path: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", _KILLED, str(path), "fork"],
         stdout=subprocess.DEVNULL,

@@ -43,7 +43,7 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "a.jsonl"
 
 
-def test_members_are_time_name_places_and_fields(file: Path) -> None:
+def test_members_are_time_name_ids_and_fields(file: Path) -> None:
     _, events = opened(
         file,
         '{"name": "read", "time_ns": -5, "cpu": 1, "pid": 2, "tid": 3, "bytes": 7, "ok": true,'
@@ -61,7 +61,7 @@ def test_ts_is_a_time_too_and_a_field_beside_time_ns(file: Path) -> None:
     assert events == [Event(7, "a"), Event(8, "b", {"ts": 1})]
 
 
-def test_places_that_are_no_numbers_are_fields(file: Path) -> None:
+def test_ids_that_are_not_numbers_are_fields(file: Path) -> None:
     _, [event] = opened(file, '{"ts": 1, "name": "a", "cpu": "x", "pid": -1, "tid": true}')
 
     assert (event.cpu, event.pid, event.tid) == (None, None, None)
@@ -177,7 +177,7 @@ def test_an_event_far_too_late_is_an_error_or_is_counted(
     bad=st.sets(st.integers(1, 40)),
     data=st.data(),
 )
-def test_a_reading_goes_on_where_another_stopped(
+def test_a_reading_continues_where_another_stopped(
     tmp_path_factory: pytest.TempPathFactory,
     times: list[int],
     sizes: tuple[int, int],

@@ -33,7 +33,7 @@ TIMES = st.lists(st.integers(-(2**63), 2**63 - 2) | st.integers(0, 40), max_size
 
 
 @given(st.lists(TIMES, min_size=1, max_size=3), st.integers(1, 7))
-def test_pieces_tile_the_range_and_hold_few_unless_it_is_one_instant(
+def test_pieces_tile_the_range_and_are_small_unless_it_is_one_instant(
     parts: list[list[int]], most: int
 ) -> None:
     every = [time_ns for part in parts for time_ns in part]
@@ -75,7 +75,7 @@ def built(path: Path | None, attributes: int) -> History:
     return builder.close()
 
 
-def test_late_changes_beyond_what_memory_may_hold_wait_in_a_file(
+def test_late_changes_beyond_the_memory_limit_wait_in_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spills = []

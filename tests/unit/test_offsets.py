@@ -41,7 +41,7 @@ def test_rows_that_do_not_divide_the_period_differ_by_a_nanosecond() -> None:
     assert fold.cell(333_333_334) == (0, 1)
 
 
-def test_a_run_of_three_seconds_goes_on_in_the_bottom_of_the_next_columns() -> None:
+def test_a_run_of_three_seconds_continues_at_the_bottom_of_the_next_columns() -> None:
     builder = CellsBuilder(Fold(0, S, 2))
     builder.add_intervals(ns(0.75), ns(3.25))
 
@@ -86,7 +86,7 @@ def test_times_two_centuries_apart_are_refused() -> None:
         CellsBuilder(SECONDS).add_times(np.array([0, 2**62 + S]))
 
 
-def test_more_overlap_than_64_bits_hold_is_refused() -> None:
+def test_more_overlap_than_fits_64_bits_is_rejected() -> None:
     builder = CellsBuilder(Fold(0, 2**60, 1))
     builder.add_intervals(np.zeros(9, np.int64), np.full(9, 2**61))
 

@@ -63,6 +63,6 @@ def test_a_device_is_written_as_it_is() -> None:
     assert Path("/dev/null").is_char_device()
 
 
-def test_an_unwritable_place_is_said_with_its_name(tmp_path: Path) -> None:
+def test_an_unwritable_path_is_reported_with_its_name(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match=r"missing/out\.svg: cannot be written: No such file"):
         write(str(tmp_path / "missing" / "out.svg"), [b""])

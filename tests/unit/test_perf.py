@@ -128,7 +128,7 @@ def test_the_time_nearest_to_the_others_is_the_time(tmp_path: Path) -> None:
         ("java 7 1.000005: 1 x: ", "a 1 1.000003: 8 1.000009: 1 x: ", 1_000_009_000),
     ],
 )
-def test_a_comm_that_looks_like_a_header_is_told_by_how_the_others_are(
+def test_a_comm_that_looks_like_a_header_is_recognised_by_the_other_lines(
     tmp_path: Path, others: str, hostile: str, time_ns: int
 ) -> None:
     found = rows(read(tmp_path, f"{others}\n\n{hostile}\n\n"))
@@ -192,7 +192,7 @@ def test_frames_without_indentation_belong_to_the_sample_before(tmp_path: Path) 
     assert samples.stacks.frames_of(int(samples.stack[0])) == ["main", "leaf"]
 
 
-def test_records_are_not_samples_and_lost_ones_are_told(tmp_path: Path) -> None:
+def test_records_are_not_samples_and_lost_ones_are_counted(tmp_path: Path) -> None:
     text = (
         "swapper 0 [000] 0.000000: PERF_RECORD_FORK(1:1):(0:0)\n"
         "a 7 [000] 1.000000: x: \n\n"
@@ -213,7 +213,7 @@ def test_samples_out_of_order_are_all_there(tmp_path: Path) -> None:
     assert [row[0] // 10**9 for row in rows(read(tmp_path, text))] == [1, 2, 3]
 
 
-def test_comments_stand_at_the_head_and_name_the_clock(tmp_path: Path) -> None:
+def test_comments_at_the_head_name_the_clock(tmp_path: Path) -> None:
     text = (
         "# ========\n# captured on    : Sat Sep  4 10:27:47 2021\n# hostname : web1\n"
         "# clockid: monotonic (1)\n"
@@ -271,7 +271,7 @@ def test_a_block_may_end_anywhere(
     assert parts.anomalies.keys() == []
 
 
-def test_a_compressed_text_that_was_cut_says_so(tmp_path: Path) -> None:
+def test_a_cut_compressed_text_is_reported(tmp_path: Path) -> None:
     packed = gzip.compress(b"".join(b"a 7 %d.000000: x: \n\n" % i for i in range(1, 5000)))
 
     history = read(tmp_path, packed[: len(packed) // 2])
@@ -378,9 +378,7 @@ def test_switches_are_read_in_their_older_form(tmp_path: Path) -> None:
         "] ==> ]",
     ],
 )
-def test_a_switch_that_says_something_else_is_a_sample_all_the_same(
-    tmp_path: Path, payload: str
-) -> None:
+def test_a_switch_with_other_fields_is_still_a_sample(tmp_path: Path, payload: str) -> None:
     history = read(tmp_path, f"a 7 [000] 1.000000: sched:sched_switch: {payload}\n")
 
     assert len(history.samples()) == 1
@@ -402,7 +400,7 @@ def events(tmp_path: Path, text: str) -> list[Event]:
     return [event for batch in batches if isinstance(batch, Events) for event in batch]
 
 
-def test_tracepoints_are_told_as_events_to_whoever_asks(tmp_path: Path) -> None:
+def test_tracepoints_are_events_on_request(tmp_path: Path) -> None:
     text = (
         "a 3/7 [001] 2.000000: sched:sched_waking: comm=b c pid=8 prio=120 target_cpu=001\n"
         "a 3/7 [000] 1.000000: 10101010 cpu-clock:ppp:  7f41 main (/usr/bin/x)\n"
@@ -468,7 +466,7 @@ def test_more_samples_than_a_batch_has_rows_for_are_all_read(tmp_path: Path, sho
     assert times == {1_000_000_000: 1, 1_000_005_000: shorter}
 
 
-def test_a_scan_stops_where_its_columns_are_full_and_goes_on_there() -> None:
+def test_a_scan_stops_when_its_columns_are_full_and_continues_there() -> None:
     text = b"a 7 1.000000: x: \n\t1 f (x)\n\nb 8 2.000000: y: \nc 9 3.000000: z: \n"
     reader = perf.PerfText(perf.IDS, True, False)
     time_ns, period, tail = np.empty(1, np.int64), np.empty(1, np.int64), np.empty((1, 2), np.int64)
@@ -564,7 +562,7 @@ def test_an_event_whose_fields_differ_is_counted_once_in_blocks_of_any_size() ->
         assert reader.unread_headers == 1
 
 
-def test_a_record_that_goes_on_in_the_next_block_is_still_one() -> None:
+def test_a_record_that_continues_in_the_next_block_is_one() -> None:
     text = b"a 7 1.000000: PERF_RECORD_X 1\n... more of it\na 7 1.000000: x: \n"
     for end in range(len(text)):
         reader = perf.PerfText(perf.IDS, True, False)

@@ -94,7 +94,7 @@ def test_a_sampled_profile_is_samples_one_after_the_other(read: Callable[..., Hi
         ("main;a 5\nmain;b five\n", "unknown format"),
     ],
 )
-def test_what_is_no_profile_is_refused(
+def test_a_file_that_is_not_a_profile_is_rejected(
     read: Callable[..., History], text: str, message: str | None
 ) -> None:
     if message is None:
@@ -273,7 +273,7 @@ def test_folded_stacks_in_a_file_that_is_cut_are_counted(tmp_path: Path) -> None
         speedscope(evented(("O", 0, 0))).replace('"frame": 0', '"frame": 1E+999999999'),
     ],
 )
-def test_a_number_that_no_integer_should_hold_is_refused_at_once(
+def test_a_number_with_too_many_digits_is_rejected_at_once(
     text: str, read: Callable[..., History]
 ) -> None:
     with pytest.raises(

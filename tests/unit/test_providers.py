@@ -108,7 +108,7 @@ def test_a_provider_that_takes_columns_is_given_columns() -> None:
     assert picture(history).split() == ["a", "ooooooooooo", "b", "...oooooooo"]
 
 
-def test_what_is_put_off_comes_before_the_event_of_its_time_in_the_order_asked_for() -> None:
+def test_scheduled_changes_precede_the_event_of_their_time_in_order() -> None:
     seen = []
 
     class Later(meantime.StateProvider):
@@ -231,7 +231,7 @@ def test_no_events_are_an_empty_history() -> None:
     assert len(meantime.build([], Files).attributes) == 0
 
 
-def test_what_fails_in_a_provider_is_told_with_its_place_and_event() -> None:
+def test_a_failure_in_a_provider_is_reported_with_its_line_and_event() -> None:
     with pytest.raises(
         ProviderError,
         match=r"Files: test_providers.py:\d+: KeyError: 9 \(at the event 'read', 1 ns",
@@ -260,14 +260,14 @@ class Names(meantime.StateProvider):
 """
 
 
-def test_a_python_file_holds_a_provider(tmp_path: Path) -> None:
+def test_a_python_file_can_have_a_provider(tmp_path: Path) -> None:
     file = tmp_path / "names.py"
     file.write_text(PYTHON)
 
     assert picture(meantime.build(EVENTS, file)).split() == ["name", "oororcccccc"]
 
 
-def test_an_edited_python_file_is_read_anew_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
+def test_an_edited_python_file_is_read_again_and_no_files_are_left(tmp_path: Path) -> None:
     file = tmp_path / "names.py"
     shown = []
     for name in ("one", "two"):
@@ -361,7 +361,7 @@ def contents(path: Path) -> dict[str, bytes]:
 @pytest.mark.usefixtures("every_change_is_logged")
 @pytest.mark.parametrize("batch_events", [4, 1000])
 @pytest.mark.parametrize("segment_changes", [3, 1000])
-def test_a_build_that_was_killed_goes_on_to_the_same_bytes(
+def test_a_killed_build_is_resumed_to_the_same_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, segment_changes: int, batch_events: int
 ) -> None:
     monkeypatch.setattr(Store.__init__, "__defaults__", (segment_changes,))
@@ -400,7 +400,7 @@ class Forgetful(Stopped):
         (lambda _: setattr(Forgetful, "version", 9), "provider version changed from 1 to 9"),
     ],
 )
-def test_a_build_that_cannot_go_on_begins_anew_and_says_why(
+def test_a_build_that_cannot_be_resumed_starts_over_and_reports_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Any, reason: str
 ) -> None:
     monkeypatch.setattr(Forgetful, "version", 1)
@@ -424,7 +424,7 @@ def test_a_build_that_cannot_go_on_begins_anew_and_says_why(
     ("names", "segment_changes"),
     [(("postgres.statemap.gz", None), 8000), (("files.jsonl", "files.toml"), 40)],
 )
-def test_a_build_goes_on_from_wherever_it_was_killed(
+def test_a_build_is_resumed_wherever_it_was_killed(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     root: Path,
@@ -505,7 +505,7 @@ def test_a_trace_that_cannot_be_read_leaves_nothing(tmp_path: Path) -> None:
     ("last", "said"),
     [(4, "resuming the unfinished build"), (9, "rebuilding: its input has no position to resume")],
 )
-def test_an_input_without_positions_goes_on_in_its_first_batch_alone(
+def test_an_input_without_positions_is_resumed_in_its_first_batch_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, last: int, said: str
 ) -> None:
     monkeypatch.setattr(jsonl, "_BATCH_EVENTS", 6)
@@ -558,7 +558,7 @@ def test_a_history_is_not_built_of_a_history(tmp_path: Path) -> None:
     assert not (tmp_path / "no").exists()
 
 
-def test_what_is_there_is_not_built_over(tmp_path: Path) -> None:
+def test_an_existing_output_is_not_overwritten(tmp_path: Path) -> None:
     trace, path = write(tmp_path / "x.jsonl", EVENTS), tmp_path / "x.mth"
     meantime.build(trace, Files, path)
 

@@ -49,7 +49,7 @@ def test_a_plain_file_is_read_as_it_is(tmp_path: Path) -> None:
 
 
 @compressed
-def test_compressed_data_are_recognised_by_what_they_hold(
+def test_compressed_data_are_recognised_by_their_content(
     compress: Callable[[bytes], bytes], tmp_path: Path
 ) -> None:
     stored = compress(TEXT)
@@ -98,7 +98,7 @@ def test_damaged_data_are_refused_in_one_line(compress: Callable[[bytes], bytes]
 
 
 @compressed
-def test_something_else_after_compressed_data_is_refused(
+def test_other_data_after_compressed_data_are_rejected(
     compress: Callable[[bytes], bytes],
 ) -> None:
     source = Source("x", io.BytesIO(compress(TEXT) + b"{}"))
@@ -213,7 +213,7 @@ def test_a_dash_is_standard_input_and_stays_open(monkeypatch: pytest.MonkeyPatch
     assert not stdin.closed
 
 
-def test_what_cannot_be_opened_is_said_in_one_line(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_opened_is_reported_in_one_line(tmp_path: Path) -> None:
     for path, reason in {
         tmp_path / "none": "there is no such file",
         tmp_path: "it is a directory; give a file in it",
@@ -225,7 +225,7 @@ def test_what_cannot_be_opened_is_said_in_one_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_file_that_may_not_be_read_is_said_so(tmp_path: Path) -> None:
+def test_a_file_without_read_permission_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "secret"
     path.touch(mode=0)
 

@@ -193,14 +193,14 @@ def test_instants_are_points(read: Callable[..., History]) -> None:
         (header(3) + buffer3(begin3(1), b"\x55"), "byte 64: unknown record type 85"),
     ],
 )
-def test_what_is_no_spall_trace_is_refused_with_its_byte(
+def test_a_file_that_is_not_a_spall_trace_is_rejected_with_its_byte(
     read: Callable[..., History], data: bytes, message: str
 ) -> None:
     with pytest.raises(InputError, match=message):
         read(data)
 
 
-def test_lenient_reading_keeps_what_stands_before_and_other_buffers(
+def test_lenient_reading_keeps_what_precedes_and_other_buffers(
     read: Callable[..., History],
 ) -> None:
     stream = read(header(1) + begin1(1) + end1(2) + b"\x55", lenient=True)
@@ -236,12 +236,12 @@ def test_what_instants_carry_is_kept(read: Callable[..., History]) -> None:
         ]
 
 
-def test_a_wrong_magic_is_said_of_a_file_called_spall(read: Callable[..., History]) -> None:
+def test_a_wrong_magic_is_reported_for_a_file_called_spall(read: Callable[..., History]) -> None:
     with pytest.raises(InputError, match=r"byte 0: a \.spall trace begins with 0xbadf00d"):
         read(header(1, magic=MAGIC + 1) + begin1(1))
 
 
-def test_what_stands_behind_the_end_of_a_stream_is_counted(read: Callable[..., History]) -> None:
+def test_data_after_the_end_of_a_stream_are_counted(read: Callable[..., History]) -> None:
     spans = header(1) + begin1(1) + end1(2)
 
     found = [dict(read(spans + tail).anomalies) for tail in (b"\2", b"\2" + begin1(3))]

@@ -447,7 +447,7 @@ def test_overlapping_operations_and_objects_are_rows_of_a_statemap(tmp_path: Pat
     ]
 
 
-def test_a_trace_of_counters_alone_says_that_it_has_no_spans(
+def test_a_trace_of_only_counters_is_reported_to_have_no_spans(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     path = tmp_path / "counters.json"
@@ -520,7 +520,7 @@ def test_samples_beside_async_operations_are_a_flame_graph_and_folded_stacks(
     assert "not in the result: 1 async spans" in capsys.readouterr().err
 
 
-def test_numbers_that_no_float_holds_leave_every_line_json(
+def test_numbers_beyond_floats_leave_every_line_json(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     path = tmp_path / "large.json"

@@ -18,7 +18,7 @@ def test_spans_are_nested_by_their_times_whatever_their_order() -> None:
     assert spans.self_ns.tolist() == [7, 2, 1]
 
 
-def test_what_partly_overlaps_stands_in_a_lane_of_its_own_and_is_counted() -> None:
+def test_partly_overlapping_spans_have_their_own_lane_and_are_counted() -> None:
     history = history_from_spans({"main": [("a", 0, 10), ("b", 5, 15), ("c", 11, 12)]})
 
     spans = history.spans()
@@ -28,7 +28,7 @@ def test_what_partly_overlaps_stands_in_a_lane_of_its_own_and_is_counted() -> No
     assert dict(history.anomalies) == {"overlapping_span": 1}
 
 
-def test_an_overlapping_span_stays_inside_the_span_that_holds_it() -> None:
+def test_an_overlapping_span_stays_inside_the_span_that_contains_it() -> None:
     history = history_from_spans(
         {"main": [("P", 0, 100), ("a", 10, 30), ("b", 20, 50), ("b1", 25, 45)]}
     )
@@ -110,7 +110,7 @@ def test_touching_and_empty_spans_of_one_name_stay_apart() -> None:
     assert spans.depth.tolist() == [0, 0, 0]
 
 
-def test_a_selection_keeps_what_is_around_and_its_parents() -> None:
+def test_a_selection_keeps_enclosing_spans_and_parents() -> None:
     history = history_from_spans(
         {"one": [("a", 0, 10), ("b", 1, 2), ("c", 4, 9), ("d", 5, 6)], "two": [("e", 5, 7)]}
     )
@@ -132,13 +132,13 @@ def test_threads_are_in_the_order_of_their_numbers() -> None:
     assert names == ["z", "9", "10"]
 
 
-def test_the_history_holds_the_range_of_its_spans() -> None:
+def test_the_history_covers_the_range_of_its_spans() -> None:
     history = history_from_spans({"main": [("a", -5, 3), ("b", 7, 7)]})
 
     assert (history.start_ns, history.end_ns, history.bounds) == (-5, 8, (-5, 8))
 
 
-def test_arguments_are_read_where_they_stand() -> None:
+def test_arguments_are_read_from_the_file() -> None:
     batch = Spans(
         start_ns=np.array([5, 0]),
         end_ns=np.array([6, 9]),

@@ -38,7 +38,7 @@ def test_durations_that_do_not_fit_together_are_refused() -> None:
         span_statistics(history)
 
 
-def test_times_outside_the_range_are_cut_off_also_from_what_is_inside() -> None:
+def test_times_outside_the_range_are_cut_off_from_children_too() -> None:
     history = history_from_spans({"t": [("a", 0, 10), ("b", 2, 8)]})
 
     found = span_statistics(history, start_ns=5, end_ns=9)

@@ -231,7 +231,7 @@ def test_short_options_are_bundled_and_the_old_spellings_work(
     assert status == 0
 
 
-def test_what_is_odd_is_said_and_strict_refuses_it(
+def test_anomalies_are_reported_and_strict_rejects_them(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     path = tmp_path / "cut.statemap"
@@ -312,7 +312,7 @@ def test_what_comes_after_the_end_need_not_make_sense(
     assert '"state" is 7' in reason
 
 
-def test_options_that_contradict_each_other_are_told_of_before_files(
+def test_contradicting_options_are_reported_before_files(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     status, _, err = run(capsys, "-b2", "-e1", "no such file")

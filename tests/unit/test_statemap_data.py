@@ -71,7 +71,7 @@ def test_a_run_that_begins_with_zero_sorts_like_a_fraction() -> None:
 @pytest.mark.parametrize(
     "text", ["", "#12345", "#1234567", "#12345é", "Red", "rgb(0,0,0)", "#ggg000"]
 )
-def test_what_is_no_color_is_none(text: str) -> None:
+def test_an_invalid_color_is_none(text: str) -> None:
     assert parse(text) is None
 
 
@@ -166,12 +166,12 @@ def test_an_offset_given_by_hand_overrides_the_clocks() -> None:
         (StatemapOptions(begin_ns=-(2**62), end_ns=2**62), "longer than 292 years"),
     ],
 )
-def test_what_cannot_be_asked_for_is_a_usage_error(options: StatemapOptions, message: str) -> None:
+def test_an_impossible_option_is_a_usage_error(options: StatemapOptions, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         build([history((0, "x", "a"))], options)
 
 
-def test_a_filter_that_is_no_regular_expression_is_refused_before_anything_is_read() -> None:
+def test_a_filter_that_is_not_a_regular_expression_is_rejected_before_reading() -> None:
     with pytest.raises(UsageError, match=r"the filter '\(' is not a regular expression"):
         StatemapOptions(filter="(")
 
@@ -190,12 +190,12 @@ def test_intervals_behind_the_window_are_not_clipped_if_they_have_no_length() ->
     assert (after(9), after(8), after(10)) == (0, 1, 0)
 
 
-def test_a_window_behind_all_data_says_where_they_end() -> None:
+def test_a_window_after_all_data_is_rejected_with_the_end_of_the_data() -> None:
     with pytest.raises(MeantimeError, match="the begin offset, 1us, is after the last datum"):
         build([history((0, "x", "a"))], StatemapOptions(begin_ns=1000))
 
 
-def test_what_lies_outside_the_window_and_the_filter_is_counted() -> None:
+def test_what_is_outside_the_window_or_filter_is_counted() -> None:
     drawn = history_from_picture("a xyxyxy\nb ..xxxx")
 
     panel = build([drawn], StatemapOptions(begin_ns=2, end_ns=4, filter="a")).panels[0]
@@ -214,7 +214,7 @@ def test_more_rows_than_rectangles_are_wanted_keep_one_each() -> None:
     assert shown.rectangles == 20_000
 
 
-def test_the_json_document_holds_hostile_names() -> None:
+def test_the_json_document_can_have_hostile_names() -> None:
     name = '</script>"\n\0'
     builder = HistoryBuilder()
     quark = builder.quark(name)
@@ -237,7 +237,7 @@ def test_the_same_history_gives_the_same_bytes(tmp_path: Path) -> None:
         assert one == two
 
 
-def test_a_statemap_is_saved_as_what_its_name_says() -> None:
+def test_a_statemap_is_saved_in_the_format_of_its_suffix() -> None:
     with pytest.raises(UsageError, match=r"written as \.svg or \.json"):
         meantime.statemap(history_from_picture("a x")).save("a.png")
 

@@ -93,7 +93,7 @@ def test_a_cut_inside_a_payload_is_noticed() -> None:
     assert len(trace.tags[1]["data"]) == 100
 
 
-def test_what_is_odd_in_the_second_half_is_said_as_ever() -> None:
+def test_anomalies_in_the_second_half_are_reported_as_usual() -> None:
     lines = [datum(i, i) for i in range(100)]
     lines[80] = b'{"host": "h"}\n'
     lines[90] = b'{"time": "1", "entity": "a", "state": 7}\n'

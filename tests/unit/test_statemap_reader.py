@@ -129,7 +129,7 @@ def test_names_are_equal_when_what_they_mean_is_equal() -> None:
 
 
 @pytest.mark.parametrize("size", [7, 8, 9, 15, 16, 17, 23, 24, 25, 40])
-def test_names_of_any_length_are_told_apart(size: int) -> None:
+def test_names_of_any_length_are_distinguished(size: int) -> None:
     names = ["x" * size, "x" * (size - 1) + "y", "y" + "x" * (size - 1), "x" * (size + 1)]
     lines = [
         f'{{"time": "{i}", "entity": "{names[i % 4]}", "state": 1, "tag": "{names[-i % 4]}"}}\n'
@@ -330,7 +330,7 @@ def test_the_first_bad_payload_is_refused_with_its_line_and_cause(
     assert refusal(text) == f"x:4: illegal datum: {reason}"
 
 
-def test_the_place_of_broken_json_is_named_by_line_and_column() -> None:
+def test_broken_json_is_reported_with_line_and_column() -> None:
     start = "x:2: illegal datum: invalid JSON: "
 
     assert refusal(META + '{"time": "5",\n "\u00e9": x}') == (
@@ -383,7 +383,7 @@ def test_a_truncated_last_payload_is_counted() -> None:
         assert dict(trace.anomalies) == {"truncated": 1}
 
 
-def test_lenient_reading_counts_what_is_bad_and_goes_on() -> None:
+def test_lenient_reading_counts_bad_records_and_continues() -> None:
     trace, rows = read(
         META
         + '{"time": "5", "entity": "a", "state": 9}\n'
@@ -403,7 +403,7 @@ def test_lenient_reading_counts_what_is_bad_and_goes_on() -> None:
     assert dict(trace.anomalies) == {"bad_record": 6, "skipped_bytes": 40 + 3 + 27 + 1}
 
 
-def test_lenient_reading_goes_on_within_a_line() -> None:
+def test_lenient_reading_continues_within_a_line() -> None:
     data = [f'{{"time": "{time}", "entity": "a", "state": {time % 2}}}' for time in range(1000)]
     data[10] = data[10].replace("entity", "entity\x01")
     data[500] = data[500].replace('"entity"', "entity")
@@ -448,14 +448,14 @@ def test_events_at_the_end_and_after_it_are_counted() -> None:
         ),
     ],
 )
-def test_missing_metadata_are_said_with_their_cause(metadata: str, reason: str) -> None:
+def test_missing_metadata_are_reported_with_their_cause(metadata: str, reason: str) -> None:
     with pytest.raises(InputError) as caught:
         read(metadata, lenient=True)
 
     assert caught.value.reason == reason
 
 
-def test_an_input_cut_inside_its_metadata_is_said_to_be_truncated() -> None:
+def test_an_input_cut_inside_its_metadata_is_reported_as_truncated() -> None:
     with pytest.raises(InputError) as caught:
         read('["1","a",0,null]{"start": [1, 2]}{"states": {"on": {"val')
 
@@ -464,7 +464,7 @@ def test_an_input_cut_inside_its_metadata_is_said_to_be_truncated() -> None:
     )
 
 
-def test_what_is_after_the_window_is_left_out_unchecked_but_sets_the_end() -> None:
+def test_data_after_the_window_are_skipped_unchecked_but_set_the_end() -> None:
     trace, rows = read(
         META
         + '["5","a",1,"t"]["11","b",9,"u"]["10","a",0,null]["12","a",1,null]'
@@ -479,7 +479,7 @@ def test_what_is_after_the_window_is_left_out_unchecked_but_sets_the_end() -> No
 
 
 @pytest.mark.parametrize("field", ["entity", "state", "tag"])
-def test_what_is_left_out_is_still_checked_to_be_json(field: str) -> None:
+def test_skipped_data_are_still_checked_to_be_json(field: str) -> None:
     datum = '{"time": "%d", "entity": "a", "state": "on", "tag": "t"}\n'
     bad = json.loads(datum % 50) | {field: "a?b"}
     text = META + datum % 1 * 9 + json.dumps(bad).replace("?", "\x01") + "\n" + datum % 60 * 9
@@ -512,7 +512,7 @@ def test_an_entity_is_kept_or_left_out_by_name() -> None:
     assert sorted(asked) == ["a", "b", "c", "d", "e"]
 
 
-def test_progress_tells_bytes_of_bytes(tmp_path: Path) -> None:
+def test_progress_reports_bytes_read_and_total(tmp_path: Path) -> None:
     path = tmp_path / "x.statemap"
     path.write_text(META + '["1","a",1,null]\n' * 200_000)
     seen: list[tuple[int, int]] = []
@@ -617,14 +617,14 @@ def test_a_statemap_is_recognised_by_its_keys(head: str, name: str, known: bool)
     assert statemap.recognises(head.encode(), name) is known
 
 
-def test_what_is_not_known_is_refused_with_what_is() -> None:
+def test_an_unknown_format_is_rejected_with_the_known_ones() -> None:
     with pytest.raises(InputError, match=r"^x: unknown format; meantime reads: .*\bstatemap\b"):
         recognise(Source("x", io.BytesIO(b"\x7fELF")))
     with pytest.raises(InputError, match=r"^x: the input is empty$"):
         recognise(Source("x", io.BytesIO()))
 
 
-def test_a_trace_comes_through_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trace_is_read_from_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     stdin = io.TextIOWrapper(io.BytesIO(gzip.compress((META + '["1","a",1,null]').encode())))
     monkeypatch.setattr(sys, "stdin", stdin)
 
@@ -640,7 +640,7 @@ def test_a_trace_comes_through_standard_input(monkeypatch: pytest.MonkeyPatch) -
         ('{"time": 0, "entity": "a", "state": -0}', "state"),
     ],
 )
-def test_minus_0_is_no_whole_number(datum: str, key: str) -> None:
+def test_minus_0_is_not_a_whole_number(datum: str, key: str) -> None:
     wanted = {"time": "not a whole number of nanoseconds", "state": "not the number of a state"}
 
     assert refusal(META + datum).endswith(f'illegal datum: "{key}" is -0.0, {wanted[key]}')

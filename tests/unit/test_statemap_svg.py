@@ -132,7 +132,7 @@ def test_stacked_panels_share_a_legend_and_say_when_they_are_not_aligned() -> No
     assert "three  ·  its trace starts 1.5 μs before the first" in found
 
 
-def test_the_footer_says_what_was_merged_clipped_filtered_and_odd() -> None:
+def test_the_footer_counts_what_was_merged_clipped_filtered_and_odd() -> None:
     anomalies = Anomalies()
     anomalies.add("truncated", 2)
     drawn = replace(
@@ -151,7 +151,7 @@ def test_the_footer_says_what_was_merged_clipped_filtered_and_odd() -> None:
     assert found[3].startswith("2 truncated: ")
 
 
-def test_events_are_drawn_up_to_a_number_that_can_be_told_apart() -> None:
+def test_events_are_drawn_up_to_a_number_that_can_be_distinguished() -> None:
     happened = [(1, 0, 0, 1), (2, 1, 0, -1)]
     few = panel({"a": "aaaa", "b": "aaaa"}, events=events(happened, ["wakeup"]))
     many = replace(few, events=events(happened * 1001, ["wakeup"]))
@@ -170,7 +170,7 @@ def test_an_empty_panel_and_empty_rows_are_drawn() -> None:
 
 
 @pytest.mark.parametrize("state_height_px", [0, 1, 10, 40])
-def test_rows_have_the_height_that_was_asked_for(state_height_px: int) -> None:
+def test_rows_have_the_requested_height(state_height_px: int) -> None:
     file = render(statemap(panel({"a": "ab", "b": "ba"}), state_height_px=state_height_px))
 
     (height,) = set(re.findall(rb'fill="none" stroke-width="([\d.]+)"', file))

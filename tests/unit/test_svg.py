@@ -47,7 +47,7 @@ def test_any_text_is_well_formed(name: str) -> None:
 
 
 @given(st.text(st.characters(codec=None, categories=None)))
-def test_json_holds_any_text_and_no_markup(name: str) -> None:
+def test_json_can_have_any_text_but_no_markup(name: str) -> None:
     text = json_text([name])
 
     assert json.loads(text) == [name]
@@ -79,7 +79,7 @@ def test_ticks_are_round_inside_and_few(start_ns: int, end_ns: int) -> None:
 
 
 @given(st.integers(-(2**63), 2**63 - 1))
-def test_an_exact_time_holds_every_nanosecond(time_ns: int) -> None:
+def test_an_exact_time_keeps_every_nanosecond(time_ns: int) -> None:
     number, unit = exact(time_ns).split()
 
     whole, _, fraction = number.partition(".")

@@ -39,7 +39,7 @@ def test_events_are_samples_named_and_weighed(tmp_path: Path) -> None:
     assert history.bounds == (10, 31)
 
 
-def test_columns_may_stand_in_any_order_and_among_others(tmp_path: Path) -> None:
+def test_columns_may_be_in_any_order_and_among_others(tmp_path: Path) -> None:
     samples = read(tmp_path, "\ufeffhost,name,time_ns\nh,a,7\n").samples()
 
     assert (samples.time_ns.tolist(), samples.weight.tolist()) == ([7], [1])
@@ -90,7 +90,7 @@ def test_intervals_are_states_and_between_them_is_none(tmp_path: Path) -> None:
         ("start_ns,end_ns,path,value\n0,5,a/*,b\n", "row 1: 'a/\\*' is not a path"),
     ],
 )
-def test_bad_rows_are_refused_with_their_place(tmp_path: Path, text: str, message: str) -> None:
+def test_bad_rows_are_rejected_with_their_line(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         read(tmp_path, text)
 
@@ -102,7 +102,7 @@ def test_bad_rows_are_counted_if_that_is_wanted(tmp_path: Path) -> None:
     assert history.anomalies["bad_record"] == 1
 
 
-def test_parquet_says_the_same_as_csv(tmp_path: Path) -> None:
+def test_parquet_gives_the_same_as_csv(tmp_path: Path) -> None:
     pa = pytest.importorskip("pyarrow", reason="the extra [arrow] is not installed")
     parquet = import_module("pyarrow.parquet")
     path = tmp_path / "events.parquet"

@@ -98,7 +98,7 @@ def test_pandas_and_polars_take_results(mixed: History) -> None:
             assert list(taken()["value"]) == ["on"]
 
 
-def test_without_pyarrow_the_message_says_what_to_install(
+def test_without_pyarrow_the_message_names_what_to_install(
     mixed: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)

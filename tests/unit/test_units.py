@@ -36,7 +36,7 @@ def test_a_duration_is_exact_and_cut_towards_zero(text: str, expected: int) -> N
 @pytest.mark.parametrize(
     "text", ["", "s", "1 s", "nan", "1x", "0x10", "1_000", "1msec", "--1", "1S"]
 )
-def test_what_is_not_a_duration_is_refused_with_the_units(text: str) -> None:
+def test_an_invalid_duration_is_rejected_with_the_units(text: str) -> None:
     with pytest.raises(UsageError, match="ns, us, ms"):
         parse_duration(text)
 

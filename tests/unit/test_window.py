@@ -28,7 +28,7 @@ def test_what_was_read_is_dropped() -> None:
 
 
 @pytest.mark.parametrize("marked", [0, 10, 1_000])
-def test_what_is_behind_a_mark_is_kept_however_far_one_reads(marked: int) -> None:
+def test_data_after_a_mark_are_kept_however_far_one_reads(marked: int) -> None:
     read = window()
     read.more()
     while read.offset(read.start) < marked:
