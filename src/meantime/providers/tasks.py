@@ -95,7 +95,7 @@ _FLOW_KINDS[[KINDS[kind] for kind in _FLOW_OF]] = np.arange(len(_FLOW_OF))
 # the first path element of entities, by the kernel's number for their kind
 GROUPS = {TASK: "Tasks", LOOP: "Loops", WORKER: "Workers", THREAD: "Threads"}
 
-# green runs, blue waits for time or for others, red and orange are late
+# green: running; blue and pale: waiting; red and orange: late
 _COLORS = {
     "spawned": "#b9c2cf",
     "runnable": "#e8a33d",

@@ -7,7 +7,8 @@ from meantime.providers.tasks import STATES
 
 __all__ = ["wait_reason", "wait_state"]
 
-# the innermost coroutine: end of its file's path, beginning of its name, what it waits for
+# the innermost coroutine: end of its file's path, beginning of its name, what it waits for;
+# the first match applies, so within a file special names precede the empty one
 _REASONS = (
     ("asyncio/tasks.py", "sleep", "sleep"),
     ("asyncio/tasks.py", "", "tasks"),

@@ -40,7 +40,7 @@ def changes(node: Node, values: Values) -> Change:
     """Return all changes of an array as one."""
     parts = [_change(part, values) for part in node.items()]
     if not parts:
-        node.fail("there is no change in it")
+        node.fail("it has no changes")
     if len(parts) == 1:
         return parts[0]
 
@@ -61,7 +61,7 @@ def _change(node: Node, values: Values) -> Change:
     if "recycle" in node:
         change = _recycle(node.table("recycle", "if"), values)
     else:
-        change = _kept(node, values)
+        change = _of_attribute(node, values)
     when = node.get("if")
     if when is None:
         return _counted(change)
@@ -116,7 +116,7 @@ def _needed(value: Any) -> Any:
     return value
 
 
-def _kept(node: Node, values: Values) -> Change:
+def _of_attribute(node: Node, values: Values) -> Change:
     node.table("path", *_VALUED, *_BARE, *_WHEN, "as", "if")
     names = values.path(node.needed("path", "which attribute it changes"))
     kind = node.one_of((*_VALUED, *_BARE), "a change")
@@ -164,6 +164,7 @@ def _state(value: Any) -> Any:
 
 
 def _now(kind: str, quark_of: Callable[[Event, HistoryBuilder], int], value: Value) -> Change:
+    # Each computes its value first: a change that lacks one must not create the attribute.
     def set_(event: Event, state: HistoryBuilder) -> None:
         changed = _state(value(event, state))
         state.modify(event.time_ns, quark_of(event, state), changed)
@@ -215,6 +216,7 @@ def _later(
 
     def later(event: Event, state: HistoryBuilder) -> None:
         given = _needed(time(event, state))
+        # a field of text, such as one of perf's, may have the number as its digits
         if isinstance(given, str):
             given = _whole(given)
         if not isinstance(given, int) or isinstance(given, bool):

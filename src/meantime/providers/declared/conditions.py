@@ -62,6 +62,7 @@ def _test(node: Node, values: Values) -> Condition:
     if test == "in":
         choices = [_constant(choice) for choice in right.items()]
         return lambda event, state: any(_equal(left(event, state), choice) for choice in choices)
+    # only here a value can be true or false: `values.value` rejects them, as states have none
     if isinstance(right.value, bool):
         if test not in ("eq", "ne"):
             right.fail("true and false are neither greater nor less")
@@ -86,8 +87,8 @@ def _ordered(node: Node, test: str, left: Value, right: Value) -> Condition:
             return False
         if isinstance(mine, str) is not isinstance(other, str):
             raise ProviderError(
-                f"{node.where}: {mine!r} and {other!r} cannot be compared: bring one to the other's"
-                f' type with as = "int" (at the event {event.name!r}, {event.time_ns} ns)'
+                f"{node.where}: {mine!r} and {other!r} cannot be compared: convert one to the type"
+                f' of the other with as = "int" (at the event {event.name!r}, {event.time_ns} ns)'
             )
         return bool(ordered(mine, other))
 

@@ -193,7 +193,7 @@ def _state(node: Node, row: int) -> State:
     color = node.get("color")
     if color is not None and not _COLOR.fullmatch(color.text()):
         color.fail(f"{color.value!r} is not a color: write it as #rrggbb")
-    name = node.needed("name", "what the state is called")
+    name = node.needed("name", "the name of the state")
     return State(name.text(), row, None if color is None else color.value)
 
 

@@ -21,6 +21,7 @@ __all__ = ["Incomplete", "Names", "Quarks", "Value", "Values", "text_of"]
 Value: TypeAlias = "Callable[[Event, HistoryBuilder], Any]"
 Names: TypeAlias = "Callable[[Event, HistoryBuilder], tuple[str, ...]]"
 
+# an escaped brace, a field in braces, other text, or a lone brace
 _PIECE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[^{}]+|[{}]")
 _ELEMENT = re.compile(r"(?:[^/\\]|\\.)*", re.DOTALL)
 
@@ -238,7 +239,7 @@ class Values:
 
     def _named(self, node: Node, name: str) -> Value:
         if not name:
-            node.fail("{} names no field")
+            node.fail("{} is empty: write the name of a field in it")
         if name in self.definitions:
             return self.definitions[name]
         if name in self.undefined:
@@ -291,7 +292,7 @@ class Values:
         if name not in self.pools:
             node["pool"].fail(f"there is no table [pools.{name}]")
         return self.pools[name], self.value(
-            node.needed("key", "who takes an attribute of the pool")
+            node.needed("key", "what an attribute of the pool is assigned to")
         )
 
 
