@@ -725,7 +725,7 @@ def test_a_click_on_a_value_recolours_by_its_share_until_it_is_undone(open_page:
     after(page, page.get_by_role("button", name="Light up a").click)
     after(page, page.get_by_role("button", name="By file").click)
     value = page.locator(".values button", has_text="one")
-    accent = "#0b63ce"
+    accent = "#3b50d4"
 
     address = after(page, value.click)
     wholly, partly, never = pixel(page, 0.2, 0, 2), pixel(page, 0.7, 0, 2), pixel(page, 0.2, 1, 2)
@@ -1022,10 +1022,34 @@ def test_the_theme_is_the_systems_until_it_is_changed(open_page: Open) -> None:
     light = page.evaluate(ground)
     page.get_by_role("button", name="Switch between light and dark").click()
 
-    assert dark == "rgb(18, 20, 23)"
+    assert dark == "rgb(15, 16, 19)"
     assert light == "rgb(255, 255, 255)"
     assert page.evaluate(ground) == dark
     assert pixel(page, 0.1, 0, 2) == GREEN
+
+
+def test_long_names_lose_their_common_prefix_and_then_their_middle(open_page: Open) -> None:
+    common = "0 · env#native-main#platform-runtime-manager-of-workers-and-timers#"
+    names = [f"{common}{name}" for name in ("first", "second", "x" * 90 + "-last")]
+    page = open_page(render(statemap(panel(dict.fromkeys(names, "aaaa")))))
+
+    first, second, last = page.locator(".label").all_text_contents()
+
+    assert (first, second) == ("…first", "…second")
+    assert re.fullmatch("…x+…x+-last", last)
+    assert page.locator(".label").first.get_attribute("title") == f"Entity {names[0]}"
+
+
+def test_a_phone_lays_the_page_out_in_its_own_width(open_page: Open) -> None:
+    page = open_page(
+        render(statemap(simple())),
+        viewport={"width": 390, "height": 844},
+        is_mobile=True,
+        has_touch=True,
+    )
+
+    assert page.evaluate("innerWidth") == 390
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
 
 
 def test_the_help_lists_the_keys(open_page: Open) -> None:

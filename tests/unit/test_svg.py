@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meantime.views.axis import exact, ticks
-from meantime.views.svg import cut_to, element, escape, json_text, shown, width_px
+from meantime.views.svg import common_prefix, cut_to, element, escape, json_text, shown, width_px
 
 HOSTILE = (
     "Vec<u8>",
@@ -53,6 +53,21 @@ def test_json_can_have_any_text_but_no_markup(name: str) -> None:
     assert json.loads(text) == [name]
     assert not set(text) & set("<>&")
     assert text.isascii()
+
+
+@pytest.mark.parametrize(
+    ("names", "prefix"),
+    [
+        ([], ""),
+        (["only/one"], ""),
+        (["env#main#read", "env#main#run", "env#main#write"], "env#main#"),
+        (["worker-1", "worker-12"], "worker-"),
+        (["same/name", "same/name"], "same/"),
+        (["a/b", "c/b"], ""),
+    ],
+)
+def test_the_common_prefix_ends_with_a_separator(names: list[str], prefix: str) -> None:
+    assert common_prefix(names) == len(prefix)
 
 
 def test_a_name_that_is_too_long_keeps_both_ends() -> None:

@@ -4,6 +4,7 @@ import { button, h, shown } from "./dom";
 import { icon } from "./icon";
 import type { Key } from "./keys";
 import look from "./page.css?inline";
+import tokens from "./tokens.css?inline";
 
 /**
  * Puts a page in the place of the SVG that is the document, once `build` has made its body; if
@@ -12,7 +13,14 @@ import look from "./page.css?inline";
 export function openPage(title: string, style: string, build: (body: HTMLElement) => void): void {
   const picture = document.documentElement;
   const body = h("body");
-  const head = h("head", {}, h("title", {}, shown(title)), h("style", {}, look + style));
+  const viewport = { name: "viewport", content: "width=device-width, initial-scale=1" };
+  const head = h(
+    "head",
+    {},
+    h("meta", { attributes: viewport }),
+    h("title", {}, shown(title)),
+    h("style", {}, tokens + look + style),
+  );
   const page = h("html", { attributes: { lang: "en" } }, head, body);
   picture.replaceWith(page);
   try {
@@ -63,7 +71,7 @@ export class Theme {
   }
 }
 
-/** The value of a colour of the look, such as `--paper`. */
+/** The value of a colour of the look, such as `--bg`. */
 export function themeColor(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }

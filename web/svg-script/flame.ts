@@ -4,7 +4,7 @@ import { readBlock, readHead } from "../shared/blocks";
 import { button, h, shown } from "../shared/dom";
 import { listen } from "../shared/keys";
 import { Theme, openPage, themeColor } from "../shared/page";
-import { ticks } from "../shared/time";
+import { ticks } from "../shared/format";
 import { Tooltip } from "../shared/tooltip";
 import style from "./flame/flame.css?inline";
 
@@ -136,7 +136,7 @@ function page(body: HTMLElement): void {
     context.font = "11px system-ui, sans-serif";
     context.textBaseline = "middle";
     const scale = width / (to - from);
-    const ink = themeColor("--ink");
+    const ink = themeColor("--text");
     const times = marks(width);
     axis.replaceChildren(
       ...times.map(({ x, label }) => h("span", { style: `left:${x.toFixed(1)}px` }, label)),

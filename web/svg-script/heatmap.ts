@@ -4,7 +4,7 @@ import { button, h, name, shown } from "../shared/dom";
 import { icon } from "../shared/icon";
 import { type Key, listen } from "../shared/keys";
 import { Help, Theme, openPage } from "../shared/page";
-import { exact } from "../shared/time";
+import { exact } from "../shared/format";
 import { Tooltip } from "../shared/tooltip";
 import style from "./heatmap/heatmap.css?inline";
 import { type Mode, Model, parsed, plain } from "./heatmap/model";

@@ -2,7 +2,7 @@
 
 import { listen, type Key } from "../shared/keys";
 import { Help, Theme, openPage } from "../shared/page";
-import { UNIT_NS } from "../shared/time";
+import { UNIT_NS } from "../shared/format";
 import { Tooltip } from "../shared/tooltip";
 import { Frame } from "./statemap/frame";
 import { type Model, readModel } from "./statemap/model";

@@ -18,29 +18,29 @@ if TYPE_CHECKING:
 
 __all__ = ["FONT", "MARGIN_PX", "Page", "header", "lines"]
 
-FONT = "system-ui,-apple-system,'Segoe UI',Roboto,'Noto Sans',Cantarell,Ubuntu,sans-serif"
+FONT = "system-ui,-apple-system,'Segoe UI',Roboto,'Noto Sans',sans-serif"
 MARGIN_PX = 24
 
 # Elements without a colour of their own have one of these classes. The dark half is in a media
 # query, which converters ignore.
 _LIGHT = {
     "paper": "fill:#fff",
-    "ink": "fill:#1b1f24",
-    "muted": "fill:#5f6671",
-    "none": "fill:#f1f2f4",
-    "line": "fill:none;stroke:#d5d9de",
-    "frame": "fill:none;stroke:#9aa1ab",
-    "hatch": "fill:none;stroke:#e2e4e8",
+    "ink": "fill:#191b20",
+    "muted": "fill:#565b67",
+    "none": "fill:#fff",
+    "line": "fill:none;stroke:#e2e3e8",
+    "frame": "fill:none;stroke:#cfd1d9",
+    "hatch": "fill:none;stroke:#d4d4d4",
     "swatch": "stroke:#0003",
 }
 _DARK = {
-    "paper": "fill:#121417",
-    "ink": "fill:#e8eaed",
-    "muted": "fill:#a0a7b1",
-    "none": "fill:#1d2025",
-    "line": "fill:none;stroke:#33383f",
-    "frame": "fill:none;stroke:#59606a",
-    "hatch": "fill:none;stroke:#2a2e35",
+    "paper": "fill:#0f1013",
+    "ink": "fill:#e7e8ec",
+    "muted": "fill:#a6abb7",
+    "none": "fill:#0f1013",
+    "line": "fill:none;stroke:#282a31",
+    "frame": "fill:none;stroke:#3a3d46",
+    "hatch": "fill:none;stroke:#35363a",
     "swatch": "stroke:#fff4",
 }
 
@@ -101,7 +101,8 @@ class Page:
     def html(self) -> bytes:
         """Return the page as an HTML file."""
         return (
-            b'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>'
+            b'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+            b'<meta name="viewport" content="width=device-width, initial-scale=1"><title>'
             + escape(self.title).encode()
             + b"</title><style>body{margin:0}</style></head><body>\n"
             + self.document()
@@ -115,7 +116,8 @@ def _style() -> str:
 
     # the root's background fills a window that is larger than the picture
     light, dark = (f":root{{background:{looks['paper'][5:]}}}" for looks in (_LIGHT, _DARK))
-    return f"{light}{rules(_LIGHT)}@media (prefers-color-scheme:dark){{{dark}{rules(_DARK)}}}"
+    night = f"{dark}{rules(_DARK)}"
+    return f"{light}{rules(_LIGHT)}@media screen and (prefers-color-scheme:dark){{{night}}}"
 
 
 def _pieces(block: bytes) -> Iterable[bytes]:

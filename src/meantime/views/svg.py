@@ -11,9 +11,9 @@ import unicodedata
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-__all__ = ["cut_to", "element", "escape", "json_text", "px", "shown", "width_px"]
+__all__ = ["common_prefix", "cut_to", "element", "escape", "json_text", "px", "shown", "width_px"]
 
 _UNFIT = re.compile(
     "[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]"
@@ -111,6 +111,26 @@ def _char_ems(char: str) -> float:
     if unicodedata.east_asian_width(char) in "WF":
         return 1.1
     return 0.34 if char in _NARROW else 0.7
+
+
+def common_prefix(names: Sequence[str]) -> int:
+    """Return the length of what all names begin with, up to a character that separates parts.
+
+    It is 0 for fewer than two names.
+
+    >>> common_prefix(["/srv/main/a", "/srv/master/b"]), common_prefix(["cpu1", "cpu2"])
+    (5, 0)
+    """
+    if len(names) < 2:
+        return 0
+    # what the extremes in order have in common, all between them have too
+    prefix = 0
+    for index, (low, high) in enumerate(zip(min(names), max(names), strict=False), 1):
+        if low != high:
+            break
+        if not low.isalnum():
+            prefix = index
+    return prefix
 
 
 def cut_to(text: str, room_px: float, font_px: float) -> str:

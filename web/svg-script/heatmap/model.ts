@@ -1,7 +1,7 @@
 /** What the page holds: the cells of each name, how time is cut, and which columns are shown. */
 
 import { readBlock, readHead } from "../../shared/blocks";
-import { exact, utc } from "../../shared/time";
+import { exact, utc } from "../../shared/format";
 import { type Cells, joined, lowerBound, moved, readCells } from "./cells";
 
 interface Shade {

@@ -1,7 +1,7 @@
 /** Beside the map: the names, which are the legend, and what lies in the box. */
 
 import { button, h, name, shown } from "../../shared/dom";
-import { exact, short } from "../../shared/time";
+import { exact, short } from "../../shared/format";
 import { plain } from "./model";
 import type { Session } from "./session";
 

@@ -2,7 +2,7 @@
 
 import { h } from "../../shared/dom";
 import { themeColor } from "../../shared/page";
-import { ticks, wallTicks } from "../../shared/time";
+import { ticks, wallTicks } from "../../shared/format";
 import type { Tooltip } from "../../shared/tooltip";
 import { Painter, TILE_COLUMNS } from "./paint";
 import type { Session } from "./session";
@@ -87,7 +87,7 @@ export class Stage {
     pen.beginPath();
     pen.rect(LEFT, top, width, height);
     pen.clip();
-    this.hatch(pen, themeColor("--none"));
+    this.hatch(pen, themeColor("--bg"));
     const px = width / session.span;
     // Rows finer than the screen would else be left out.
     pen.imageSmoothingEnabled = model.rows > height * ratio;
@@ -167,7 +167,7 @@ export class Stage {
     const { width, height, top } = this.plot;
     pen.font = getComputedStyle(this.element).font;
     pen.fillStyle = themeColor("--muted");
-    pen.strokeStyle = themeColor("--edge");
+    pen.strokeStyle = themeColor("--line2");
     pen.lineWidth = 1;
     pen.strokeRect(LEFT - 0.5, top - 0.5, width + 1, height + 1);
     pen.textAlign = "right";

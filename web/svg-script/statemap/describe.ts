@@ -1,7 +1,7 @@
 /** One rectangle in words: for the tooltip and for what is selected. */
 
 import { h, name, shown } from "../../shared/dom";
-import { exact, short, utc } from "../../shared/time";
+import { exact, short, utc } from "../../shared/format";
 import { type Model, length, rectangleAt } from "./model";
 import type { Row } from "./rows";
 import { textOf } from "./tags";

@@ -2,7 +2,7 @@
 
 import { button, h, name, shown } from "../../shared/dom";
 import { icon } from "../../shared/icon";
-import { exact, short, utc } from "../../shared/time";
+import { exact, short, utc } from "../../shared/format";
 import { BY_NAME } from "./rows";
 import type { Session } from "./session";
 import type { Side } from "./side";

@@ -2,7 +2,7 @@
 
 import { button, h, name } from "../../shared/dom";
 import { icon } from "../../shared/icon";
-import { exact, short, utc } from "../../shared/time";
+import { exact, short, utc } from "../../shared/format";
 import { describe, percent } from "./describe";
 import { type Panel, mainState } from "./model";
 import type { Session } from "./session";

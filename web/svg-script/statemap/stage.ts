@@ -2,11 +2,12 @@
 
 import { h, name, shown } from "../../shared/dom";
 import { listen } from "../../shared/gestures";
-import { exact, short, ticks } from "../../shared/time";
+import { exact, short, ticks } from "../../shared/format";
 import { themeColor } from "../../shared/page";
 import { colorsOf } from "./colors";
 import { drawEvents, nearestEvent } from "./events";
 import { describe } from "./describe";
+import { Labels } from "./labels";
 import { rectangleAt, rgb } from "./model";
 import { Picture } from "./picture";
 import type { Row } from "./rows";
@@ -16,6 +17,8 @@ import type { Tooltip } from "../../shared/tooltip";
 const TICK_PX = 110;
 const LABEL_PX = 13;
 const MOST_LABEL_SHARE = 0.28;
+const MOST_LABEL_PX = 238;
+const LABEL_GAP_PX = 10;
 const PAN_PX = 50;
 const NARROW_SHARE = 0.6;
 
@@ -47,7 +50,8 @@ export class Stage {
   private hovered: Row | null = null;
   private drawn: [number, number] | null = null;
   private frame = 0;
-  private labelsPx = 40;
+  private readonly names: Labels;
+  private gutterPx = 0;
 
   constructor(
     private readonly session: Session,
@@ -64,11 +68,8 @@ export class Stage {
       this.footer,
     );
     this.canvas.setAttribute("aria-label", `Statemap: ${session.model.title}`);
-    session.onChange((change) => {
-      if (change === "rows") this.labelsPx = this.widestLabel();
-      this.redraw();
-    });
-    this.labelsPx = this.widestLabel();
+    session.onChange(() => this.redraw());
+    this.names = new Labels(session.model);
     this.listen();
   }
 
@@ -94,8 +95,9 @@ export class Stage {
     const { session } = this;
     const { rows, view } = session;
     // a whole number, so that a pixel of the canvas is one of the screen
-    const gutter = Math.ceil(Math.min(this.labelsPx, this.element.clientWidth * MOST_LABEL_SHARE)) + 10;
-    this.element.style.setProperty("--gutter", `${gutter}px`);
+    const most = Math.min(MOST_LABEL_PX, this.element.clientWidth * MOST_LABEL_SHARE);
+    this.gutterPx = Math.ceil(Math.min(this.names.widthPx, most)) + LABEL_GAP_PX;
+    this.element.style.setProperty("--gutter", `${this.gutterPx}px`);
     const around = this.axis.parentElement!.offsetHeight + this.footer.offsetHeight + 2;
     const room = narrow.matches ? NARROW_SHARE * innerHeight : this.element.clientHeight - around;
     rows.fit(Math.max(60, room));
@@ -117,8 +119,8 @@ export class Stage {
       this.canvas.width = width;
       this.canvas.height = Math.round(height * scale);
     }
-    this.picture.draw(this.canvas, rows, view, this.currentColors(), themeColor("--paper"));
-    drawEvents(this.canvas, session, themeColor("--ink"), themeColor("--paper"));
+    this.picture.draw(this.canvas, rows, view, this.currentColors(), themeColor("--bg"));
+    drawEvents(this.canvas, session, themeColor("--text"), themeColor("--bg"));
     this.drawAxis();
     this.drawLabels();
     this.drawMarks();
@@ -132,23 +134,6 @@ export class Stage {
       this.colorsFor = wanted;
     }
     return this.colors;
-  }
-
-  private widestLabel(): number {
-    const context = this.canvas.getContext("2d")!;
-    context.font = "600 12px system-ui, sans-serif";
-    let widest = 12;
-    let measured = 0;
-    for (const panel of this.session.model.panels) {
-      const every = Math.ceil(panel.entities.length / 500);
-      for (let row = 0; row < panel.entities.length; row += every) {
-        const text = panel.entities[row]!;
-        if (text.length * 14 < widest) continue;
-        widest = Math.max(widest, context.measureText(shown(text.slice(0, 60))).width);
-        if (++measured > 500) break;
-      }
-    }
-    return Math.min(240, widest);
   }
 
   private drawAxis(): void {
@@ -185,6 +170,8 @@ export class Stage {
         (!(Math.round((placed.y + rows.scrollPx) / rows.heightPx) % every) &&
           special.every(({ y }) => Math.abs(y - placed.y) >= LABEL_PX - 2)),
     );
+    // names are measured at 12 pixels
+    const room = ((this.gutterPx - LABEL_GAP_PX + 2) * 12) / size;
     const made = shownRows.map((placed) => {
       const { panel, row, y } = placed;
       const selected = isRow(session.row, placed) ? " selected" : "";
@@ -196,7 +183,7 @@ export class Stage {
           style: `top:${Math.max(size / 2, y + rows.heightPx / 2)}px`,
           title: `${shown(panel.kind)} ${shown(panel.entities[row]!)}`,
         },
-        name(panel.entities[row]!),
+        h("bdi", {}, this.names.text(panel, row, room)),
       );
       label.dataset.row = `${panel.index}:${row}`;
       return label;

@@ -12,7 +12,7 @@ from meantime.views.axis import ticks
 from meantime.views.page import MARGIN_PX, Page, header, lines
 from meantime.views.statemap import captions, packed
 from meantime.views.statemap.strips import BAND_PX, strips
-from meantime.views.svg import cut_to, element, px, width_px
+from meantime.views.svg import common_prefix, cut_to, element, px, width_px
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -185,6 +185,10 @@ def _labels(panel: StatemapPanel, layout: _Layout, top: float) -> str:
     every = layout.label_every(layout.row_px, layout.label_px)
     middle = top + layout.row_px / 2 + layout.label_px * 0.36
     style = {"class": "ink", "font-size": layout.label_px, "text-anchor": "end"}
+    names = panel.entities
+    # names that are too long lose what all begin with before they lose their middle
+    long = any(width_px(name, layout.label_px) > _MOST_LABEL_PX for name in names[::every])
+    prefix = common_prefix(names) if long else 0
     return element(
         "g",
         style,
@@ -192,7 +196,11 @@ def _labels(panel: StatemapPanel, layout: _Layout, top: float) -> str:
             element(
                 "text",
                 {"x": layout.left_px - 6, "y": middle + row * layout.row_px},
-                text=cut_to(panel.entities[row], _MOST_LABEL_PX, layout.label_px),
+                text=cut_to(
+                    f"…{names[row][prefix:]}" if prefix else names[row],
+                    _MOST_LABEL_PX,
+                    layout.label_px,
+                ),
             )
             for row in range(0, len(panel.entities), every)
         ),

@@ -30,6 +30,32 @@ export function exact(ns: bigint): string {
   return `${digits ? text.replace(/\.?0+$/, "") : text} ${unit}`;
 }
 
+const NARROW = "\u202f"; // a space at which no line breaks
+
+/** With so many significant digits: `1.41 ms`. */
+export function duration(ns: bigint, digits = 3): string {
+  const [scale, unit] = unitOf(ns);
+  if (ns === 0n || scale === 1n) return `${ns}${NARROW}ns`;
+  const whole = (abs(ns) / scale).toString().length;
+  const decimals = Math.max(0, digits - whole);
+  const power = 10n ** BigInt(decimals);
+  const rounded = (abs(ns) * power + scale / 2n) / scale;
+  // 999.6 μs has one digit more than asked for once it is rounded
+  if (rounded >= 1000n * power && unit !== "s") return duration(ns < 0n ? -scale * 1000n : scale * 1000n, digits);
+  const text = decimal(ns < 0n ? -rounded : rounded, power, decimals);
+  return `${text}${NARROW}${unit}`;
+}
+
+/** A share of 1 with one decimal: `12.3 %`, `< 0.1 %`. */
+export function share(part: number): string {
+  return part > 0 && part < 0.0005 ? `< 0.1${NARROW}%` : `${(part * 100).toFixed(1)}${NARROW}%`;
+}
+
+/** A count in groups of three digits: `1 234 567`. */
+export function grouped(count: number): string {
+  return count.toLocaleString("en").replaceAll(",", NARROW);
+}
+
 /** With three decimals, rounded: `1.408 ms`. */
 export function short(ns: bigint): string {
   const [scale, unit] = unitOf(ns);

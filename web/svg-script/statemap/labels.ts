@@ -1,0 +1,49 @@
+/** The names of rows as labels: how wide they are, and what is shown of one that is too long. */
+
+import { shown } from "../../shared/dom";
+import { commonPrefix, elide, measureIn } from "../../shared/fit";
+import type { Model, Panel } from "./model";
+
+const MOST_MEASURED = 500;
+const MOST_LETTERS = 200;
+/** This part of all names fits whole; a few that are far longer do not widen the column. */
+const WHOLE = 0.95;
+
+export class Labels {
+  /** The width that most names need, at 12 pixels. */
+  readonly widthPx: number;
+  private readonly measure = measureIn('12px system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", sans-serif');
+  private readonly prefixes: number[];
+  private readonly known = new Map<string, string>();
+  private roomPx = 0;
+
+  constructor(model: Model) {
+    const widths: number[] = [];
+    for (const { entities } of model.panels) {
+      const every = Math.ceil(entities.length / MOST_MEASURED);
+      for (let row = 0; row < entities.length; row += every) {
+        widths.push(this.measure(shown(entities[row]!.slice(0, MOST_LETTERS))));
+      }
+    }
+    widths.sort((a, b) => a - b);
+    this.widthPx = Math.max(12, widths[Math.ceil(widths.length * WHOLE) - 1] ?? 0);
+    this.prefixes = model.panels.map(({ entities }) => commonPrefix(entities));
+  }
+
+  /** What fits of a row's name at 12 pixels; without what all names begin with if most do not fit. */
+  text(panel: Panel, row: number, roomPx: number): string {
+    if (roomPx !== this.roomPx) {
+      this.known.clear();
+      this.roomPx = roomPx;
+    }
+    const key = `${panel.index}:${row}`;
+    let label = this.known.get(key);
+    if (label === undefined) {
+      const whole = shown(panel.entities[row]!);
+      const prefix = this.widthPx > roomPx ? this.prefixes[panel.index]! : 0;
+      label = elide(prefix ? `…${whole.slice(prefix)}` : whole, roomPx, this.measure);
+      this.known.set(key, label);
+    }
+    return label;
+  }
+}
