@@ -27,6 +27,9 @@ for (const page of pages) {
       },
     },
   });
+  // "]]>" would end the CDATA section in which an SVG has the script
+  const built = join(out, page.replace(/\.ts$/, ".js"));
+  writeFileSync(built, readFileSync(built, "utf8").replaceAll("]]>", "]] >"));
 }
 
 // The same files in the same order as tests/unit/test_bundle.py.

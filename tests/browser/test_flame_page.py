@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from meantime.query.stacks import span_tree
@@ -29,32 +30,115 @@ def test_a_search_shows_the_number_of_matches_and_their_share(open_page: Open) -
     page.locator("input").fill("^(re|wr)")
 
     assert page.locator("h1").text_content() == "a&b"
-    assert page.locator(".found").text_content() == "2 found, 100.00 %"
+    assert page.locator(".found").text_content() == "2 found, 100.0\u202f%"
 
 
-def test_a_click_zooms_to_a_box_and_escape_resets(open_page: Open) -> None:
-    page = open_page(flame())
-    area = page.locator("canvas").bounding_box()
+def box(page: Page, x: float, row: int) -> tuple[float, float]:
+    """Return a point in a row of three, at a fraction of the width."""
+    area = page.locator(".flame-graph").bounding_box()
     assert area is not None
+    return area["x"] + area["width"] * x, area["y"] + 25 * row + 9
 
-    page.mouse.click(area["x"] + area["width"] * 0.9, area["y"] + 27)
+
+def test_a_double_click_zooms_to_a_box_and_escape_resets(open_page: Open) -> None:
+    page = open_page(flame())
+
+    page.mouse.dblclick(*box(page, 0.9, 1))
     zoomed = page.locator(".place").text_content()
     page.keyboard.press("Escape")
+    page.keyboard.press("Escape")
 
-    assert zoomed == "25 ns of 100 ns"
+    assert zoomed == "25.0\u202f% in view"
     assert page.locator(".place").text_content() == ""
     assert page.locator(".reset").is_disabled()
 
 
+def test_a_click_selects_a_box_and_shows_what_it_took(open_page: Open) -> None:
+    page = open_page(flame())
+
+    page.mouse.click(*box(page, 0.9, 1))
+
+    assert page.locator(".foot p").all_text_contents() == [
+        "write",
+        "25\u202fns (25.0\u202f%)",
+        "itself 25\u202fns",
+        "1 times",
+    ]
+    assert page.locator(".place").text_content() == ""
+
+
 def test_a_box_under_the_pointer_shows_its_whole_name(open_page: Open) -> None:
     page = open_page(flame())
-    area = page.locator("canvas").bounding_box()
-    assert area is not None
 
-    page.mouse.move(area["x"] + 40, area["y"] + 9)
+    page.mouse.move(*box(page, 0.02, 0))
 
     assert page.locator(".tooltip strong").text_content() == "serve <all>"
-    assert page.locator(".tooltip p").first.text_content() == "100 ns (100.00 %), itself 0 ns"
+    assert page.locator(".tooltip p").all_text_contents()[:2] == [
+        "100\u202fns (100.0\u202f%)",
+        "itself 0\u202fns",
+    ]
+
+
+def test_enter_goes_from_match_to_match_the_widest_first(open_page: Open) -> None:
+    page = open_page(flame())
+    page.locator("input").fill("re|wr")
+
+    selected = []
+    for key in ("Enter", "Enter", "Enter", "Shift+Enter"):
+        page.keyboard.press(key)
+        selected.append(page.locator(".foot strong").text_content())
+
+    assert selected == ["read", "write", "read", "write"]
+    assert page.locator(".found").text_content() == "2 of 2 found, 100.0\u202f%"
+
+
+def test_callers_and_callees_of_a_function(open_page: Open) -> None:
+    page = open_page(flame())
+
+    page.locator(".both").click()
+    page.get_by_role("row").filter(has_text="serve").click()
+
+    names = page.locator(".function-table td:last-child")
+    assert names.all_text_contents() == ["read", "write", "serve <all>"]
+    assert page.locator(".halves h2").all_text_contents() == [
+        "Callers of serve <all>, the direct ones below it",
+        "What serve <all> calls",
+    ]
+
+
+def test_the_address_has_what_is_shown(open_page: Open) -> None:
+    page = open_page(flame())
+    page.locator("input").fill("write")
+    page.keyboard.press("Enter")
+    page.wait_for_function("location.hash.includes('box')")
+    address = page.evaluate("location.hash")
+
+    again = open_page(flame(), address)
+
+    assert again.locator("input").evaluate("input => input.value") == "write"
+    assert again.locator(".foot strong").text_content() == "write"
+
+
+def test_a_name_has_the_colour_of_the_static_picture(open_page: Open) -> None:
+    names = ["serve", "Grüße 🙂", "f (/srv/app.py:3)", "g (/usr/lib/python3.11/json.py:9)"]
+    history = history_from_spans(
+        {"t": [(name, 10 * i, 10 * i + 10) for i, name in enumerate(names)]}
+    )
+    file = render(graph(span_tree(history.spans()), title="t", unit="ns"))
+    static = re.findall(r'fill="(#[0-9a-f]{6})"', file.decode())
+    page = open_page(file)
+
+    drawn = page.evaluate("""() => {
+        const canvas = document.querySelector(".flame-graph canvas");
+        const { data } = canvas.getContext("2d").getImageData(0, 3, canvas.width, 1);
+        return [0, 1, 2, 3].map((box) => {
+            const at = 4 * Math.round((canvas.width * (box + 0.9)) / 4);
+            const hex = (part) => part.toString(16).padStart(2, "0");
+            return "#" + [...data.slice(at, at + 3)].map(hex).join("");
+        });
+    }""")
+
+    assert len(set(static) & set(drawn)) == 4
 
 
 def test_a_chart_has_a_time_axis_that_follows_the_zoom(open_page: Open) -> None:

@@ -1,11 +1,19 @@
-/** The script of a flame graph's or chart's page: zoom, search, and what a box says. */
+/** The script of a flame graph's page: zoom, search, callers and callees, and facts of a function. */
 
 import { readBlock, readHead } from "../shared/blocks";
+import type { CallTree } from "../shared/call-tree";
 import { button, h, shown } from "../shared/dom";
+import { FlameGraph } from "../shared/flame-graph";
+import graphStyle from "../shared/flame-graph.css?inline";
+import { duration, grouped, share } from "../shared/format";
+import { icon } from "../shared/icon";
+import type { Key } from "../shared/keys";
 import { listen } from "../shared/keys";
-import { Theme, openPage, themeColor } from "../shared/page";
-import { ticks } from "../shared/format";
+import { Help, Theme, openPage } from "../shared/page";
+import { Sandwich } from "../shared/sandwich";
+import { SearchField } from "../shared/search-field";
 import { Tooltip } from "../shared/tooltip";
+import { readAddress, writeAddress } from "../shared/url-state";
 import style from "./flame/flame.css?inline";
 
 interface Head {
@@ -13,308 +21,165 @@ interface Head {
   subtitle: string;
   notes: string[];
   unit: string;
-  width: number;
-  chart: boolean;
-  /** Of a chart, the time of its left edge, in nanoseconds. */
-  origin: string;
   frames: string[];
-  colors: string[];
-  /** Of a comparison, each box's colour and what is said of it. */
-  changes: [string, string][];
-  panels: [string, number, number, number][];
+  /** Whether it compares two trees. */
+  compared: boolean;
 }
 
-const ROW_PX = 18;
-const TITLE_PX = 24;
-const GAP_PX = 10;
-const LABEL_PX = 30;
-const DRAG_PX = 4;
-const TICK_PX = 120;
-const FOUND = "#b14cf0";
-
+const head = readHead<Head>();
 const doubles = (name: string) => new Float64Array(readBlock(name).buffer);
 const integers = (name: string) => new Int32Array(readBlock(name).buffer);
 
-const head = readHead<Head>();
-const start = doubles("start");
-const length = doubles("length");
-const own = doubles("own");
-const count = doubles("count");
-const row = integers("row");
-const frame = integers("frame");
+const tree: CallTree = {
+  names: head.frames,
+  parent: integers("parent"),
+  name: integers("frame"),
+  value: doubles("total"),
+  own: doubles("own"),
+  count: doubles("count"),
+  before: head.compared ? doubles("before") : undefined,
+};
 
 function amount(value: number): string {
-  if (head.unit !== "ns") return `${value.toLocaleString("en")} ${head.unit}`;
-  for (const [unit, scale] of [["s", 1e9], ["ms", 1e6], ["us", 1e3]] as const) {
-    if (value >= scale) return `${Number((value / scale).toFixed(3))} ${unit}`;
-  }
-  return `${value} ns`;
-}
-
-/** Whether a name is looked for: a regular expression if it is one, else plain text. */
-function matcher(text: string): ((name: string) => boolean) | null {
-  if (!text) return null;
-  try {
-    const pattern = new RegExp(text, "i");
-    return (name) => pattern.test(name);
-  } catch {
-    const plain = text.toLowerCase();
-    return (name) => name.toLowerCase().includes(plain);
-  }
+  return head.unit === "ns" ? duration(BigInt(Math.round(value)), 4) : `${grouped(value)} ${head.unit}`;
 }
 
 function page(body: HTMLElement): void {
   const tooltip = new Tooltip(body);
-  const canvas = h("canvas", { attributes: { tabindex: "0", "aria-label": head.subtitle } });
-  const search = h("input", {
-    attributes: { type: "search", placeholder: "Search names", "aria-label": "Search names" },
-  });
-  const found = h("output", { class: "found" });
   const place = h("output", { class: "place" });
-  const axis = h("div", { class: "axis", attributes: { "aria-hidden": "true" } });
-  let redraw = () => {};
-  const theme = new Theme(() => redraw());
-  const reset = button("Reset zoom", "Reset zoom", () => fit(0, head.width), { class: "reset" });
-  const look = button("Light / dark", "Switch between light and dark", () => theme.toggle());
-  body.append(
-    h("header", {}, h("h1", {}, shown(head.title)), h("p", {}, head.subtitle)),
-    h("nav", {}, search, found, place, reset, look, head.chart ? axis : null),
-    canvas,
-    h("footer", {}, ...head.notes.map((note) => h("p", {}, note))),
+  const foot = h("footer", { class: "foot" });
+  const main = h("main");
+  let chosen: string | null = null;
+  let sandwiched = false;
+  let started = false;
+
+  const graph = new FlameGraph(tooltip, {
+    amount,
+    selected: (node) => {
+      if (node !== null) chosen = tree.names[tree.name[node]!]!;
+      describe(node);
+      remember();
+    },
+    zoomed: (node) => {
+      place.textContent = node === null ? "" : `${share(tree.value[node]! / whole())} in view`;
+      reset.disabled = node === null;
+      remember();
+    },
+  });
+  const sandwich = new Sandwich(tooltip, amount, (name) => {
+    chosen = name;
+    remember();
+  });
+  const search = new SearchField(
+    {
+      searched: (text) => {
+        const found = graph.search(text);
+        remember();
+        return found ? `${grouped(found.count)} found, ${share(found.share)}` : "";
+      },
+      next: (step) => graph.next(step),
+    },
+    "Search functions",
   );
+  const reset = button("Reset zoom", "Show all (0)", () => graph.zoom(null), { class: "reset" });
+  const both = button("Callers and callees", "Callers and callees of a function (C)", () => toggle(), { class: "both" });
+  const theme = new Theme(() => {
+    graph.recolor();
+    sandwich.recolor();
+  });
+  const look = button(icon("theme"), "Light or dark (T)", () => theme.toggle());
+  const help = button(icon("help"), "Keys (?)", () => keyHelp.toggle());
 
-  let from = 0;
-  let to = head.width || 1;
-  let wanted: boolean[] | null = null;
-  let hovered = -1;
-
-  const tops: number[] = [];
-  let bottom = 0;
-  for (const [title, , , rows] of head.panels) {
-    bottom += title ? TITLE_PX : 0;
-    tops.push(bottom);
-    bottom += rows * ROW_PX + GAP_PX;
-  }
-  const spacer = h("div", { class: "spacer", style: `height:${bottom}px` });
-  canvas.replaceWith(spacer);
-  spacer.append(canvas);
-
-  function fit(left: number, right: number): void {
-    from = left;
-    to = right > left ? right : left + 1;
-    place.textContent = from === 0 && to === head.width ? "" : `${amount(to - from)} of ${amount(head.width)}`;
-    reset.disabled = from === 0 && to === head.width;
-    draw();
+  function whole(): number {
+    let sum = 0;
+    for (let node = 0; node < tree.parent.length; node++) if (tree.parent[node]! < 0) sum += tree.value[node]!;
+    return sum || 1;
   }
 
-  /** Where round times are, in pixels, and what they are called. */
-  function marks(width: number): { x: number; label: string }[] {
-    if (!head.chart) return [];
-    const origin = BigInt(head.origin);
-    const ends = [origin + BigInt(Math.ceil(from)), origin + BigInt(Math.floor(to))] as const;
-    const { base, marks } = ticks(...ends, Math.max(2, Math.floor(width / TICK_PX)));
-    axis.title = base && `times add to ${base}`;
-    return marks.map((mark, place) => ({
-      x: ((Number(mark.ns - origin) - from) / (to - from)) * width,
-      label: base && place === 0 ? `${base} ${mark.label}` : mark.label,
-    }));
-  }
-
-  function draw(): void {
-    const context = canvas.getContext("2d");
-    if (!context) return;
-    const area = spacer.getBoundingClientRect();
-    const width = area.width;
-    const top = Math.max(0, -area.top);
-    const high = Math.max(0, Math.min(innerHeight, bottom - top));
-    const ratio = devicePixelRatio || 1;
-    canvas.width = Math.round(width * ratio);
-    canvas.height = Math.round(high * ratio);
-    canvas.style.top = `${top}px`;
-    canvas.style.height = `${high}px`;
-    context.setTransform(ratio, 0, 0, ratio, 0, -top * ratio);
-    context.font = "11px system-ui, sans-serif";
-    context.textBaseline = "middle";
-    const scale = width / (to - from);
-    const ink = themeColor("--text");
-    const times = marks(width);
-    axis.replaceChildren(
-      ...times.map(({ x, label }) => h("span", { style: `left:${x.toFixed(1)}px` }, label)),
+  function describe(node: number | null): void {
+    const [name, ...facts] = node === null ? [null] : graph.facts(node);
+    foot.replaceChildren(
+      ...(name === null
+        ? head.notes.map((note) => h("p", {}, note))
+        : [h("p", {}, h("strong", {}, name)), ...facts.map((fact) => h("p", {}, fact))]),
     );
-    context.fillStyle = themeColor("--line");
-    for (const { x } of times) context.fillRect(Math.round(x), top, 1, high);
-    head.panels.forEach(([title, first, last, rows], panel) => {
-      const base = tops[panel]!;
-      if (base > top + high || base + rows * ROW_PX < top) return;
-      if (title) {
-        context.fillStyle = ink;
-        context.fillText(shown(title), 2, base - TITLE_PX / 2);
-      }
-      // per row how far it is drawn: boxes narrower than a pixel share one
-      const edge = new Float64Array(rows).fill(-1);
-      for (let box = first; box < last; box++) {
-        const y = base + row[box]! * ROW_PX;
-        if (y > top + high || y + ROW_PX < top) continue;
-        const left = (start[box]! - from) * scale;
-        const right = left + length[box]! * scale;
-        if (right < 0 || left > width) continue;
-        const end = Math.max(right, left + 0.5);
-        if (end - left < 1 && end <= edge[row[box]!]!) continue;
-        const x = Math.max(0, left);
-        const wide = Math.max(1, Math.min(width, end) - x);
-        edge[row[box]!] = x + wide;
-        const hit = wanted?.[frame[box]!] ?? false;
-        context.globalAlpha = wanted && !hit ? 0.35 : 1;
-        context.fillStyle = hit ? FOUND : (head.changes[box]?.[0] ?? head.colors[frame[box]!]!);
-        context.fillRect(x, y, wide > 2 ? wide - 0.6 : wide, ROW_PX - 1);
-        if (box === hovered) {
-          context.strokeStyle = ink;
-          context.strokeRect(x + 0.5, y + 0.5, wide - 1, ROW_PX - 2);
-        }
-        if (wide >= LABEL_PX) {
-          context.fillStyle = hit ? "#fff" : "#1b1f24";
-          context.fillText(cut(context, shown(head.frames[frame[box]!]!), wide - 6), x + 3, y + ROW_PX / 2);
-        }
-      }
-      context.globalAlpha = 1;
+  }
+
+  function toggle(on = !sandwiched): void {
+    sandwiched = on;
+    both.setAttribute("aria-pressed", String(on));
+    main.replaceChildren(on ? sandwich.element : graph.element);
+    if (on) sandwich.show(tree, chosen);
+    tooltip.hide();
+    remember();
+  }
+
+  function remember(): void {
+    if (!started) return;
+    const node = graph.selection;
+    writeAddress({
+      q: search.text,
+      view: sandwiched ? "callers" : null,
+      function: sandwiched ? chosen : null,
+      box: node === null ? null : String(node),
     });
   }
 
-  function cut(context: CanvasRenderingContext2D, text: string, room: number): string {
-    const most = Math.max(1, Math.floor(room / 3));
-    let kept = text.length > most ? text.slice(0, most) : text;
-    if (context.measureText(kept).width <= room && kept === text) return kept;
-    while (kept.length > 1 && context.measureText(`${kept}…`).width > room) kept = kept.slice(0, -1);
-    return kept.length > 1 ? `${kept}…` : "";
-  }
-
-  function boxAt(event: MouseEvent): number {
-    const area = spacer.getBoundingClientRect();
-    const at = from + ((event.clientX - area.left) / area.width) * (to - from);
-    const y = event.clientY - area.top;
-    const slack = (to - from) / area.width / 2;
-    for (let panel = 0; panel < tops.length; panel++) {
-      const [, first, last, rows] = head.panels[panel]!;
-      const line = Math.floor((y - tops[panel]!) / ROW_PX);
-      if (line < 0 || line >= rows) continue;
-      for (let box = last - 1; box >= first; box--) {
-        if (row[box] === line && start[box]! - slack <= at && at < start[box]! + length[box]! + slack) return box;
-      }
-    }
-    return -1;
-  }
-
-  function lookFor(text: string): void {
-    const matches = matcher(text);
-    wanted = matches && head.frames.map(matches);
-    found.textContent = wanted ? tally(wanted) : "";
-    draw();
-  }
-
-  /** How much of the whole the boxes found take; one inside another counts once. */
-  function tally(hits: boolean[]): string {
-    let boxes = 0;
-    let sum = 0;
-    for (const [, first, last] of head.panels) {
-      const parts: [number, number][] = [];
-      for (let box = first; box < last; box++) {
-        if (!hits[frame[box]!]) continue;
-        boxes++;
-        parts.push([start[box]!, start[box]! + length[box]!]);
-      }
-      parts.sort((a, b) => a[0] - b[0]);
-      let covered = -Infinity;
-      for (const [left, right] of parts) {
-        sum += Math.max(0, right - Math.max(left, covered));
-        covered = Math.max(covered, right);
-      }
-    }
-    const share = head.chart ? "" : `, ${((100 * sum) / (head.width || 1)).toFixed(2)} %`;
-    return `${boxes.toLocaleString("en")} found${share}`;
-  }
-
-  search.addEventListener("input", () => lookFor(search.value));
-  addEventListener("resize", draw);
-  addEventListener("scroll", draw, { passive: true });
-
-  let pressed: { x: number; from: number; to: number; moved: boolean } | null = null;
-  canvas.addEventListener("pointerdown", (event) => {
-    pressed = { x: event.clientX, from, to, moved: false };
-    canvas.setPointerCapture(event.pointerId);
-  });
-  canvas.addEventListener("pointermove", (event) => {
-    if (pressed) {
-      const by = event.clientX - pressed.x;
-      pressed.moved ||= Math.abs(by) > DRAG_PX;
-      if (pressed.moved) {
-        const shift = (by / spacer.clientWidth) * (pressed.to - pressed.from);
-        tooltip.hide();
-        fit(pressed.from - shift, pressed.to - shift);
-      }
-      return;
-    }
-    const box = boxAt(event);
-    if (box !== hovered) {
-      hovered = box;
-      draw();
-    }
-    if (box < 0) {
-      tooltip.hide();
-      return;
-    }
-    const share = ((100 * length[box]!) / (head.width || 1)).toFixed(2);
-    tooltip.show(event.clientX, event.clientY, [
-      h("strong", {}, shown(head.frames[frame[box]!]!)),
-      h("p", {}, head.changes[box]?.[1] ?? `${amount(length[box]!)} (${share} %), itself ${amount(own[box]!)}`),
-      h("p", {}, head.chart ? `from ${amount(start[box]!)}` : `${count[box]!.toLocaleString("en")} times`),
-    ]);
-  });
-  canvas.addEventListener("pointerup", (event) => {
-    const clicked = pressed && !pressed.moved;
-    pressed = null;
-    if (!clicked) return;
-    const box = boxAt(event);
-    if (box >= 0) fit(start[box]!, start[box]! + length[box]!);
-  });
-  canvas.addEventListener("pointerleave", () => {
-    tooltip.hide();
-    hovered = -1;
-    draw();
-  });
-  canvas.addEventListener(
-    "wheel",
-    (event) => {
-      if (!event.ctrlKey && !event.metaKey && !event.shiftKey) return;
-      event.preventDefault();
-      const area = spacer.getBoundingClientRect();
-      const at = from + ((event.clientX - area.left) / area.width) * (to - from);
-      const factor = Math.exp((event.deltaY || event.deltaX) * 0.002);
-      zoom(factor, at);
+  const keys: Key[] = [
+    { keys: ["/"], help: "search", action: () => search.focus() },
+    { keys: ["n"], help: "next match", action: () => search.go(1) },
+    { keys: ["p"], help: "previous match", action: () => search.go(-1) },
+    { keys: ["f"], help: "zoom to the selected box", action: () => graph.zoom(graph.selection) },
+    { keys: ["0", "r"], label: "0", help: "show all", action: () => graph.zoom(null) },
+    {
+      keys: ["Escape"],
+      help: "clear the selection, then show all",
+      action: () => (graph.selection === null ? graph.zoom(null) : graph.select(null)),
     },
-    { passive: false },
+    { keys: ["w", "+", "="], label: "W", help: "zoom in", action: () => graph.scale(0.8) },
+    { keys: ["s", "-"], label: "S", help: "zoom out", action: () => graph.scale(1.25) },
+    { keys: ["a"], label: "A", help: "to the left", action: () => graph.pan(-0.2) },
+    { keys: ["d"], label: "D", help: "to the right", action: () => graph.pan(0.2) },
+    { keys: ["c"], label: "C", help: "callers and callees", action: () => toggle() },
+    { keys: ["t"], label: "T", help: "light or dark", action: () => theme.toggle() },
+    { keys: ["?"], help: "this list", action: () => keyHelp.toggle() },
+  ];
+  body.append(
+    h(
+      "header",
+      { class: "top" },
+      h("h1", {}, shown(head.title)),
+      h("p", {}, head.subtitle),
+      h("nav", {}, search.element, place, reset, both, look, help),
+    ),
+    main,
+    foot,
   );
-
-  function zoom(factor: number, at = (from + to) / 2): void {
-    const left = Math.max(0, at - (at - from) * factor);
-    const right = Math.min(head.width, at + (to - at) * factor);
-    if (right - left >= 1e-6) fit(left, right);
-  }
-
-  function pan(part: number): void {
-    const by = Math.max(-from, Math.min(head.width - to, (to - from) * part));
-    fit(from + by, to + by);
-  }
-
-  listen([
-    { keys: ["/", "f"], help: "search", action: () => search.focus() },
-    { keys: ["Escape", "r", "0"], help: "reset zoom", action: () => fit(0, head.width) },
-    { keys: ["+", "=", "w"], help: "zoom in", action: () => zoom(0.8) },
-    { keys: ["-", "s"], help: "zoom out", action: () => zoom(1.25) },
-    { keys: ["ArrowLeft", "a"], help: "to the left", action: () => pan(-0.2) },
-    { keys: ["ArrowRight", "d"], help: "to the right", action: () => pan(0.2) },
+  const keyHelp = new Help(body, keys, [
+    { what: "wheel", help: "zoom at the pointer" },
+    { what: "Shift + wheel", help: "scroll" },
+    { what: "drag", help: "move" },
+    { what: "click", help: "select" },
+    { what: "double click", help: "zoom to a box" },
+    { what: "arrow keys", help: "to the next box" },
+    { what: "Enter", help: "zoom to the selected box" },
   ]);
-  redraw = draw;
-  fit(0, head.width);
+  listen(keys);
+  main.append(graph.element);
+  graph.show(tree);
+  describe(null);
+  reset.disabled = true;
+
+  const address = readAddress();
+  search.text = address.get("q") ?? "";
+  chosen = address.get("function");
+  const node = Number(address.get("box") ?? NaN);
+  if (Number.isInteger(node) && node >= 0 && node < tree.parent.length && tree.value[node]! > 0) {
+    graph.select(node);
+    graph.zoom(node);
+  }
+  if (address.get("view") === "callers") toggle(true);
+  started = true;
 }
 
-openPage(head.title, style, page);
+openPage(head.title, graphStyle + style, page);

@@ -47,6 +47,7 @@ class Flame:
         own: int64, the part of its width that no box below it covers.
         count: int64, its number of calls or samples.
         row: int32, its row, counted from the top of its panel.
+        parent: int32, the box of its caller; -1 without one.
         frame: int32, index into `frames`.
         frames: The names.
         panels: From top to bottom.
@@ -65,6 +66,7 @@ class Flame:
     own: Int64s
     count: Int64s
     row: Int32s
+    parent: Int32s
     frame: Int32s
     frames: Sequence[str]
     panels: tuple[Panel, ...]
@@ -111,6 +113,7 @@ def graph(tree: CallTree, *, title: str, unit: str) -> Flame:
         own=tree.own[rows],
         count=tree.count[rows],
         row=row[rows],
+        parent=_renumbered(parent, rows),
         frame=tree.stacks.frame[rows],
         frames=tree.stacks.frames,
         panels=(Panel("", 0, len(rows), int(row[rows].max(initial=-1)) + 1),),
@@ -185,6 +188,7 @@ def chart(
         own=nest.self_time(begin, begin + length, spans.parent)[drawn],
         count=np.ones(len(drawn), np.int64),
         row=row[drawn],
+        parent=_renumbered(spans.parent, drawn),
         frame=spans.name.codes[drawn],
         frames=spans.name.names,
         panels=tuple(panels),
@@ -204,6 +208,14 @@ def _widest(length: Int64s) -> Int64s:
     """Return the indices of the widest, as many as are drawn, in order."""
     if len(length) <= MOST_BOXES:
         return np.arange(len(length))
-    chosen = np.argpartition(-length, MOST_BOXES)[:MOST_BOXES]
+    # stable, so that a caller is chosen before a callee of the same width
+    chosen = np.argsort(-length, kind="stable")[:MOST_BOXES]
     # in order again: boxes are grouped by panel, each after the box above it
     return np.sort(chosen)
+
+
+def _renumbered(parent: Int32s, kept: Int64s) -> Int32s:
+    """Return the parents of the kept rows as indices into these; -1 if a parent is not kept."""
+    index = np.full(len(parent) + 1, -1, np.int32)
+    index[kept] = np.arange(len(kept), dtype=np.int32)
+    return index[parent[kept]]

@@ -7,23 +7,23 @@ a chart are drawn as lines.
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
-from zlib import crc32
 
 import numpy as np
 
 from meantime.units import format_ns
 from meantime.views.axis import ticks
+from meantime.views.name_colors import NameColors
 from meantime.views.page import MARGIN_PX, Page, header, lines
 from meantime.views.svg import cut_to, element, px
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
+    from meantime.columns import Int32s
     from meantime.views.flame.data import Flame, Panel
 
-__all__ = ["amount", "change_color", "color", "page", "render"]
+__all__ = ["amount", "change_color", "page", "render"]
 
 _WIDTH_PX = 1280
 _TOP_PX = 72
@@ -56,7 +56,7 @@ def page(flame: Flame) -> Page:
     picture = [
         header(flame.title, _subtitle(flame)).encode(),
         "".join(_axis(flame, height)).encode(),
-        "".join(_boxes(flame, tops)).encode(),
+        "".join(_boxes(flame, tops, NameColors(names))).encode(),
         lines(notes, height + 4).encode(),
     ]
     return Page(
@@ -64,51 +64,68 @@ def page(flame: Flame) -> Page:
         width_px=_WIDTH_PX,
         height_px=height + 16 * len(notes) + 16,
         picture=picture,
-        script="flame",
-        head={
-            "title": flame.title,
-            "subtitle": _subtitle(flame),
-            "notes": notes,
-            "unit": flame.unit,
-            "width": flame.width,
-            "chart": flame.is_chart,
-            "origin": str(flame.origin_ns),
-            "frames": names,
-            "colors": [color(name) for name in names],
-            "panels": [list(panel_fields(panel)) for panel in flame.panels],
-            "changes": _changes(flame),
-        },
-        blocks={
-            "start": flame.start.astype("<f8").tobytes(),
-            "length": flame.length.astype("<f8").tobytes(),
-            "own": flame.own.astype("<f8").tobytes(),
-            "count": flame.count.astype("<f8").tobytes(),
-            "row": flame.row.astype("<i4").tobytes(),
-            "frame": new_index[flame.frame].astype("<i4").tobytes(),
-        },
+        script="chart" if flame.is_chart else "flame",
+        head=_chart_head(flame, names, notes) if flame.is_chart else _head(flame, names, notes),
+        blocks=_chart_blocks(flame, new_index) if flame.is_chart else _blocks(flame, new_index),
     )
+
+
+def _head(flame: Flame, names: Sequence[str], notes: Sequence[str]) -> dict[str, object]:
+    return {
+        "title": flame.title,
+        "subtitle": _subtitle(flame),
+        "notes": notes,
+        "unit": flame.unit,
+        "frames": names,
+        "compared": flame.before is not None,
+    }
+
+
+def _blocks(flame: Flame, new_index: Int32s) -> dict[str, bytes]:
+    blocks = {
+        "parent": flame.parent.astype("<i4").tobytes(),
+        "frame": new_index[flame.frame].astype("<i4").tobytes(),
+        "total": flame.length.astype("<f8").tobytes(),
+        "own": flame.own.astype("<f8").tobytes(),
+        "count": flame.count.astype("<f8").tobytes(),
+    }
+    if flame.before is not None:
+        blocks["before"] = flame.before.astype("<f8").tobytes()
+    return blocks
+
+
+def _chart_head(flame: Flame, names: Sequence[str], notes: Sequence[str]) -> dict[str, object]:
+    colors = NameColors(names)
+    return {
+        "title": flame.title,
+        "subtitle": _subtitle(flame),
+        "notes": notes,
+        "unit": flame.unit,
+        "width": flame.width,
+        "chart": True,
+        "origin": str(flame.origin_ns),
+        "frames": names,
+        "colors": [str(colors[name]) for name in names],
+        "panels": [list(panel_fields(panel)) for panel in flame.panels],
+        "changes": [],
+    }
+
+
+def _chart_blocks(flame: Flame, new_index: Int32s) -> dict[str, bytes]:
+    return {
+        "start": flame.start.astype("<f8").tobytes(),
+        "length": flame.length.astype("<f8").tobytes(),
+        "own": flame.own.astype("<f8").tobytes(),
+        "count": flame.count.astype("<f8").tobytes(),
+        "row": flame.row.astype("<i4").tobytes(),
+        "frame": new_index[flame.frame].astype("<i4").tobytes(),
+    }
 
 
 def panel_fields(panel: object) -> Iterator[object]:
     """Yield the fields of a panel in their order."""
     for name in ("title", "first", "last", "rows"):
         yield getattr(panel, name)
-
-
-def color(name: str) -> str:
-    """Return the colour of a name, the same in every picture: warm, light enough for dark text.
-
-    >>> color("main"), color("main") == color("main")
-    ('#daab82', True)
-    """
-    code = crc32(name.encode("utf-8", "replace"))
-    hue, light = code % 46 + 6, 64 + code // 46 % 14
-    # hues of 6 to 51 degrees: red is the largest part, blue the smallest
-    high = light / 100 + 0.25 * (1 - light / 100) * 2
-    low = light / 100 - 0.2
-    middle = low + (high - low) * hue / 60
-    red, green, blue = (round(min(1.0, part) * 255) for part in (high, middle, low))
-    return f"#{red:02x}{green:02x}{blue:02x}"
 
 
 def change_color(change: float) -> str:
@@ -139,15 +156,6 @@ def _change(flame: Flame, box: int) -> str:
         f"{amount(flame, after)}, against {amount(flame, before)}{only}"
         f" ({grown * 100:+.2f} points of share)"
     )
-
-
-def _changes(flame: Flame) -> list[list[str]]:
-    """Return the colour and the tooltip of each box; none without a comparison."""
-    if flame.before is None:
-        return []
-    return [
-        [change_color(_shares(flame, box)[2]), _change(flame, box)] for box in range(len(flame))
-    ]
 
 
 def amount(flame: Flame, value: int) -> str:
@@ -208,11 +216,10 @@ def _axis(flame: Flame, height: float) -> Iterator[str]:
         )
 
 
-def _boxes(flame: Flame, tops: list[float]) -> Iterator[str]:
+def _boxes(flame: Flame, tops: list[float], colors: NameColors) -> Iterator[str]:
     room_px = _WIDTH_PX - 2 * MARGIN_PX
     scale = room_px / max(1, flame.width)
     wide = flame.length * scale >= _LEAST_PX
-    drawn: Counter[str] = Counter()
     for panel, top in zip(flame.panels, tops, strict=True):
         if panel.title and top < _MOST_HEIGHT_PX:
             yield element(
@@ -228,8 +235,9 @@ def _boxes(flame: Flame, tops: list[float]) -> Iterator[str]:
                 continue
             name = flame.frames[flame.frame[box]]
             x, width = MARGIN_PX + int(flame.start[box]) * scale, int(flame.length[box]) * scale
-            drawn[name] += 1
-            fill = color(name) if flame.before is None else change_color(_shares(flame, box)[2])
+            fill = (
+                str(colors[name]) if flame.before is None else change_color(_shares(flame, box)[2])
+            )
             label = ""
             if width >= _LABEL_PX:
                 label = element(

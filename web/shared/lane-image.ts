@@ -1,0 +1,78 @@
+/** The image of all lanes: lanes write pixels, and each frame is put on the canvas at once. */
+
+export interface View {
+  /** The range in view. */
+  from: number;
+  to: number;
+}
+
+export class LaneImage {
+  readonly canvas: HTMLCanvasElement;
+  readonly context: CanvasRenderingContext2D;
+  /** In device pixels. */
+  width = 0;
+  height = 0;
+  ratio = 1;
+  pixels = new Uint32Array(0);
+  /** A row of pixels, for lanes that draw one and repeat it. */
+  line = new Uint32Array(0);
+  private image: ImageData | null = null;
+
+  constructor(canvas: HTMLCanvasElement) {
+    this.canvas = canvas;
+    this.context = canvas.getContext("2d", { alpha: false })!;
+  }
+
+  /** Begins a frame of a size in CSS pixels, filled with a colour. */
+  begin(cssWidth: number, cssHeight: number, background: number): void {
+    this.ratio = devicePixelRatio || 1;
+    const width = Math.max(1, Math.round(cssWidth * this.ratio));
+    const height = Math.max(1, Math.round(cssHeight * this.ratio));
+    if (width !== this.width || height !== this.height || !this.image) {
+      this.width = this.canvas.width = width;
+      this.height = this.canvas.height = height;
+      this.image = new ImageData(width, height);
+      this.pixels = new Uint32Array(this.image.data.buffer);
+      this.line = new Uint32Array(width);
+    }
+    this.pixels.fill(background);
+  }
+
+  /** Copies `line` to so many rows of pixels, from `top` on. */
+  repeat(top: number, rows: number): void {
+    const low = Math.max(0, top);
+    const high = Math.min(this.height, top + rows);
+    for (let y = low; y < high; y++) this.pixels.set(this.line, y * this.width);
+  }
+
+  fill(left: number, top: number, width: number, height: number, color: number): void {
+    const x0 = Math.max(0, left);
+    const x1 = Math.min(this.width, left + width);
+    if (x0 >= x1) return;
+    for (let y = Math.max(0, top); y < Math.min(this.height, top + height); y++) {
+      this.pixels.fill(color, y * this.width + x0, y * this.width + x1);
+    }
+  }
+
+  /** Puts the pixels on the canvas; what is drawn on the context then lies above them. */
+  put(): void {
+    this.context.setTransform(1, 0, 0, 1, 0, 0);
+    this.context.putImageData(this.image!, 0, 0);
+    this.context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
+  }
+}
+
+/** A colour moved towards another by a fraction. */
+export function mixed(from: number, to: number, part: number): number {
+  const r = (from & 255) + ((to & 255) - (from & 255)) * part;
+  const g = ((from >>> 8) & 255) + (((to >>> 8) & 255) - ((from >>> 8) & 255)) * part;
+  const b = ((from >>> 16) & 255) + (((to >>> 16) & 255) - ((from >>> 16) & 255)) * part;
+  return ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0;
+}
+
+/** The pixel of a colour such as `#0f1013` or `#fff`. */
+export function pixelOf(hex: string): number {
+  const digits = hex.length === 4 ? hex.replace(/[^#]/g, "$&$&") : hex;
+  const code = Number.parseInt(digits.slice(1), 16);
+  return ((255 << 24) | ((code & 255) << 16) | (code & 0xff00) | (code >> 16)) >>> 0;
+}

@@ -1,0 +1,85 @@
+/**
+ * The colours of names: a name has the same hue in every picture and theme. Code of one's own is
+ * loud and coloured by its name, code of libraries is quiet and coloured by its module. The same
+ * rule as views/name_colors.py.
+ */
+
+/** Without the hues of running and blocked states. */
+const HUES = [46, 66, 88, 110, 132, 190, 208, 228, 250, 272, 294, 316, 340];
+
+/** FNV-1a of a text's UTF-16 code units, with its bits mixed. */
+export function hash(text: string): number {
+  let code = 2166136261;
+  for (let i = 0; i < text.length; i++) {
+    code ^= text.charCodeAt(i);
+    code = Math.imul(code, 16777619);
+  }
+  code ^= code >>> 15;
+  code = Math.imul(code, 2246822519);
+  code ^= code >>> 13;
+  return code >>> 0;
+}
+
+const LIBRARY =
+  /site-packages|dist-packages|[/\\]lib(?:64)?[/\\]|\bpython3?\.\d+[/\\]|<frozen |<built-in|<string>|node_modules|\bnode:|\[kernel|\bvmlinux\b|\.so\b|\.dll\b|\/usr\/|rustlib/;
+const FILE = /\(([^()]*[./\\<][^()]*?)(?::\d+)?\)\s*$/;
+const LEADING_FILE = /^([\w./-]+\.\w+)(?::\d+)?[(:]/;
+
+/** The file that a name mentions, or an empty text. */
+function fileOf(name: string): string {
+  return FILE.exec(name)?.[1] ?? LEADING_FILE.exec(name)?.[1] ?? "";
+}
+
+/** The module of a name: its file, or what is before `::`, `:`, `.` or a parenthesis. */
+export function moduleOf(name: string): string {
+  return fileOf(name) || (/^([\w ]+?)(?:::|:|\.|\()/.exec(name)?.[1] ?? name);
+}
+
+/** Which names are of libraries; null if these names do not show it. */
+export function libraries(names: readonly string[]): boolean[] | null {
+  const quiet = names.map((name) => LIBRARY.test(fileOf(name)));
+  const own = names.some((name, index) => !quiet[index] && /[/\\]/.test(fileOf(name)));
+  return own && quiet.includes(true) ? quiet : null;
+}
+
+/** An OKLCH colour as red, green and blue, 0 to 255. */
+export function oklch(lightness: number, chroma: number, hue: number): [number, number, number] {
+  const a = chroma * Math.cos((hue * Math.PI) / 180);
+  const b = chroma * Math.sin((hue * Math.PI) / 180);
+  const l = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3;
+  const m = (lightness - 0.1055613458 * a - 0.0638541728 * b) ** 3;
+  const s = (lightness - 0.0894841775 * a - 1.291485548 * b) ** 3;
+  const encode = (part: number) => {
+    const light = Math.max(0, Math.min(1, part));
+    return Math.round(255 * (light <= 0.0031308 ? 12.92 * light : 1.055 * light ** (1 / 2.4) - 0.055));
+  };
+  return [
+    encode(4.0767416621 * l - 3.3077115913 * m + 0.2309699292 * s),
+    encode(-1.2684380046 * l + 2.6097574011 * m - 0.3413193965 * s),
+    encode(-0.0041960863 * l - 0.7034186147 * m + 1.707614701 * s),
+  ];
+}
+
+/** A colour as a pixel of image data has it: the red byte first in memory. */
+export function packed([red, green, blue]: readonly [number, number, number]): number {
+  return ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0;
+}
+
+export function css(color: number): string {
+  return `#${[color, color >>> 8, color >>> 16].map((part) => (part & 255).toString(16).padStart(2, "0")).join("")}`;
+}
+
+/** The packed colour of each name, for boxes with labels. */
+export function nameColors(names: readonly string[], dark: boolean): Uint32Array {
+  const quiet = libraries(names);
+  return Uint32Array.from(names, (name, index) => {
+    const code = hash(name);
+    const isLibrary = quiet?.[index] ?? false;
+    const byName = quiet !== null && !isLibrary;
+    const hue = HUES[(byName ? code : hash(moduleOf(name))) % HUES.length]! + ((code >>> 7) % 3) * 6 - 6;
+    const step = (code >>> 11) % 3;
+    const chroma = isLibrary ? 0.028 : dark ? 0.1 : 0.105;
+    const lightness = dark ? (isLibrary ? 0.33 : 0.44) + step * 0.03 : (isLibrary ? 0.9 : 0.8) - step * 0.025;
+    return packed(oklch(lightness, chroma, hue));
+  });
+}

@@ -1,0 +1,67 @@
+/** The field that searches names: how many were found, and the next and the previous one. */
+
+import { button, h } from "./dom";
+import { icon } from "./icon";
+
+export interface Searched {
+  /** What the field shows beside itself; empty without a search. */
+  searched(text: string): string;
+  /** Goes to the next match or with -1 to the previous; its rank, from 1, or 0 without one. */
+  next(step: 1 | -1): number;
+}
+
+export class SearchField {
+  readonly element: HTMLElement;
+  private readonly input: HTMLInputElement;
+  private readonly found = h("output", { class: "found" });
+  private readonly buttons: HTMLButtonElement[];
+  private count = "";
+
+  constructor(
+    private readonly searched: Searched,
+    placeholder: string,
+  ) {
+    this.input = h("input", {
+      attributes: { type: "search", placeholder, "aria-label": placeholder, spellcheck: "false" },
+      on: { input: () => this.look() },
+    });
+    this.input.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter") return;
+      event.preventDefault();
+      this.go(event.shiftKey ? -1 : 1);
+    });
+    this.buttons = [
+      button(icon("up"), "Previous match (P)", () => this.go(-1), { class: "bare" }),
+      button(icon("down"), "Next match (N)", () => this.go(1), { class: "bare" }),
+    ];
+    this.element = h("div", { class: "search", attributes: { role: "search" } }, this.input, this.found, ...this.buttons);
+    this.look();
+  }
+
+  get text(): string {
+    return this.input.value;
+  }
+
+  set text(text: string) {
+    if (text === this.input.value) return;
+    this.input.value = text;
+    this.look();
+  }
+
+  focus(): void {
+    this.input.focus();
+    this.input.select();
+  }
+
+  /** Searches again, in what is shown now. */
+  look(): void {
+    this.count = this.searched.searched(this.text);
+    this.found.textContent = this.count;
+    for (const each of this.buttons) each.hidden = !this.text;
+  }
+
+  go(step: 1 | -1): void {
+    const rank = this.searched.next(step);
+    if (rank) this.found.textContent = `${rank.toLocaleString("en")} of ${this.count}`;
+  }
+}

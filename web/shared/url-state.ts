@@ -1,0 +1,25 @@
+/** The part of the address after `#`: what a page shows, so that a link shows the same. */
+
+const REST_MS = 200;
+
+/** What the address asks for. */
+export function readAddress(): URLSearchParams {
+  return new URLSearchParams(location.hash.slice(1));
+}
+
+let timer = 0;
+
+/** Writes what the page shows into the address, once it has not changed for a moment. */
+export function writeAddress(entries: Record<string, string | null | undefined>): void {
+  clearTimeout(timer);
+  timer = setTimeout(() => {
+    const parts = new URLSearchParams();
+    for (const [name, value] of Object.entries(entries)) if (value) parts.set(name, value);
+    const text = parts.toString();
+    try {
+      history.replaceState(null, "", text ? `#${text}` : location.pathname + location.search);
+    } catch {
+      // a page inside another one has no address of its own
+    }
+  }, REST_MS);
+}
