@@ -17,7 +17,8 @@ import measure
 import numpy as np
 
 from meantime.query.offsets import CellsBuilder, Fold, OffsetMap, Source
-from meantime.views.heatmap.figure import Look, draw
+from meantime.views.heatmap.figure import draw
+from meantime.views.heatmap.look import Look
 from meantime.views.heatmap.selection import Selection
 from meantime.views.heatmap.svg import figure_page
 

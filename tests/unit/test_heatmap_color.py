@@ -8,7 +8,8 @@ import pytest
 from meantime.errors import UsageError
 from meantime.query.offsets import Cells, Fold, OffsetMap
 from meantime.views.heatmap.color import Scale, cloud_colors, mix
-from meantime.views.heatmap.figure import Look, draw
+from meantime.views.heatmap.figure import draw
+from meantime.views.heatmap.look import Look
 from meantime.views.heatmap.palette import PALETTES, palette
 from meantime.views.heatmap.selection import Selection
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 def norms(method: str, *maps: list[float]) -> list[list[float]]:
     arrays = [np.array(each) for each in maps]
     assert method in {"rank", "linear"}
-    scale = Scale.of("rank" if method == "rank" else "linear", arrays)
+    scale = Scale.of("rank" if method == "rank" else "linear", arrays, ties="upper")
     return [scale.norm(each).tolist() for each in arrays]
 
 
@@ -33,6 +34,22 @@ def test_rank_gives_a_flat_map_the_strongest_colour() -> None:
 
 def test_rank_counts_the_cells_of_all_maps_and_not_the_empty_ones() -> None:
     assert norms("rank", [1, 0, 2], [3, 3, 0]) == [[0.25, 0, 0.5], [1, 1, 0]]
+
+
+def test_ties_have_the_middle_of_their_ranks() -> None:
+    values = [20] * 18 + [80] * 2
+    norm = Scale.of("rank", [np.array(values)]).norm(np.array([0, 20, 80]))
+
+    assert norm.tolist() == [0, 0.45, 0.95]
+
+
+def test_a_load_of_four_times_the_common_one_is_seen_at_a_glance() -> None:
+    scale = Scale.of("rank", [np.array([20] * 57 + [80] * 3)])
+    for dark in (False, True):
+        common, high = palette("even", scale).colors(scale.norm(np.array([20, 80])), 0, dark=dark)
+
+        # of 100 from black to white
+        assert abs(lightness(common) - lightness(high)) > 20
 
 
 def test_linear_is_in_proportion_to_the_largest_of_all_maps() -> None:
@@ -49,7 +66,7 @@ def test_nothing_at_all_is_nothing() -> None:
 
 def test_a_locked_scale_gives_a_value_beyond_it_the_strongest_colour() -> None:
     for method in ("rank", "linear"):
-        scale = Scale.of(method, [np.array([1, 2])])
+        scale = Scale.of(method, [np.array([1, 2])], ties="upper")
 
         assert scale.norm(np.array([5])).tolist() == [1]
 
@@ -80,7 +97,33 @@ def test_two_maps_in_a_cell_mix_by_strength_and_cut_the_fraction_off() -> None:
     colors = [cloud_colors(parts[0][1], 21), cloud_colors(parts[1][1], 112)]
 
     # (242, 171, 133) * 2/3 + (195, 242, 188) / 3 = (226.3, 194.7, 151.3)
-    assert mix(parts, colors, 2, (255, 255, 255)).tolist() == [[226, 194, 151], [255, 255, 255]]
+    white = np.full((2, 3), 255, np.uint8)
+    assert mix(parts, colors, white).tolist() == [[226, 194, 151], [255, 255, 255]]
+
+
+def test_a_selected_name_covers_the_rest_and_is_seen_where_it_has_little() -> None:
+    busy = Cells(np.arange(8), np.array([90, 91, 92, 93, 94, 95, 96, 97]))
+    rare = Cells(np.array([3]), np.array([1]))
+    total = Cells(np.arange(8), busy.value + (np.arange(8) == 3))
+    found = OffsetMap(Fold(0, 8, 8), "count", total, {"busy": busy, "rare": rare})
+    for dark in (False, True):
+        image = draw(found, Selection(("rare",)), Look(), title="").colors(dark=dark)
+        selected, rest = (image[::-1][row, 0].astype(int) for row in (3, 4))
+
+        # away from grey, while the rest is grey
+        assert np.ptp(selected) > 90
+        assert np.ptp(rest) < 25
+
+
+def test_every_name_has_a_hue_when_all_are_drawn() -> None:
+    one = Cells(np.array([0]), np.array([3]))
+    by = {str(number): one for number in range(9)}
+    found = OffsetMap(Fold(0, 10, 2), "count", one, by)
+    figure = draw(found, Selection(mode="decompose"), Look(), title="")
+    strongest = figure.palette.ramp(figure.layers[0].index)[-1].astype(int)
+
+    assert np.ptp(strongest) > 60
+    assert "The 9 names share 6 colours." in figure.notes
 
 
 def test_flamescope_goes_through_orange_at_half() -> None:

@@ -30,7 +30,7 @@ from meantime.view_functions.sources import (
     texts,
     title_of,
 )
-from meantime.views.heatmap.figure import Look
+from meantime.views.heatmap.look import Look
 from meantime.views.heatmap.selection import Selection, check
 from meantime.views.heatmap.view import HeatmapView
 

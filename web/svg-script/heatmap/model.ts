@@ -35,8 +35,8 @@ interface Head {
   runs: [number, number][];
   recorded: Range[];
   lost: Range[];
-  /** Whether colours go to maps by their place among those drawn. */
-  by_place: boolean;
+  /** Whether the rules of Cloud Analytics apply, as `Palette.is_cloud` in palette.py. */
+  cloud: boolean;
   palette: { light: Shade; dark: Shade };
   notes: string[];
   findings: string[];

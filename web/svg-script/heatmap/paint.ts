@@ -19,16 +19,23 @@ interface Scale {
   at(strength: number): number;
 }
 
-/** What one colour is for: cells that are not zero, or all of them. */
+const NONE: Scale = { norm: () => 0, at: () => 0 };
+
+/** The cells of one colour: those that are not zero, or all of them. */
 interface Layer {
   index: number;
   cells: Cells | Float64Array;
+  /** Whether it is everything that is not selected. */
+  isRest: boolean;
 }
+
+/** As LEAST_STRENGTH in look.py: selected names stay visible where they have little. */
+const LEAST_STRENGTH = 0.4;
 
 export class Painter {
   private group = 0;
   private layers: Layer[] = [];
-  private scale: Scale = { norm: () => 0, at: () => 0 };
+  private scales: { rest: Scale; selected: Scale } = { rest: NONE, selected: NONE };
   private known = new Uint8Array();
   private tiles = new Map<number, HTMLCanvasElement>();
   private readonly totals = new Map<number, Float64Array>();
@@ -68,15 +75,19 @@ export class Painter {
   /** Returns values and their colours, from the least to the most, of what is selected first. */
   key(group: number): { value: number; color: string }[] {
     if (group !== this.group) this.prepare(group);
-    const { norm, at } = this.scale;
-    const layer = this.layers.find(({ index }) => index > 0) ?? this.layers[0];
+    const layer = this.layers.find(({ isRest }) => !isRest) ?? this.layers[0];
     if (!layer || !valuesOf(layer.cells).length) return [];
+    const { norm, at } = this.scaleOf(layer);
     const ramp = this.ramp(layer);
     const values = new Set(KEY.map(at));
     return [...values].map((value) => {
       const from = 3 * Math.round(norm(value) * 255);
       return { value, color: `rgb(${ramp.slice(from, from + 3).join(" ")})` };
     });
+  }
+
+  private scaleOf({ isRest }: Layer): Scale {
+    return isRest ? this.scales.rest : this.scales.selected;
   }
 
   private ramp({ index }: Layer): Uint8Array {
@@ -92,14 +103,20 @@ export class Painter {
     this.group = group;
     this.tiles = new Map();
     this.layers = this.drawn(group);
-    const measured = (session.lock ? [this.total(group)] : this.layers.map(({ cells }) => cells)).map(valuesOf);
-    this.scale = session.method === "linear" ? proportion(measured) : rank(measured);
+    const { cloud } = session.model.head;
+    const values = (layers: Layer[]) => (session.lock ? [this.total(group)] : layers.map(({ cells }) => valuesOf(cells)));
+    const scale = (maps: Cells["values"][], least: number) =>
+      session.method === "linear" ? proportion(maps, least) : rank(maps, least, cloud);
+    const rest = scale(values(this.layers), 0);
+    const named = this.layers.filter(({ isRest }) => !isRest);
+    const isOver = !cloud && named.length > 0 && named.length < this.layers.length;
+    this.scales = { rest, selected: isOver ? scale(values(named), LEAST_STRENGTH) : rest };
     this.known = recorded(session.model, group, this.count(group));
   }
 
   private drawn(group: number): Layer[] {
     const { session } = this;
-    const own = [...session.colored].map(([name, index]) => ({ index, cells: this.of(name, group) }));
+    const own = [...session.colored].map(([name, index]) => ({ index, cells: this.of(name, group), isRest: false }));
     if (session.mode === "decompose" || (session.mode === "isolate" && own.length)) return own;
     const away = new Set([...session.hidden, ...session.selected]);
     const rest = away.size ? this.total(group).slice() : this.total(group);
@@ -107,7 +124,7 @@ export class Painter {
       const { numbers, values } = this.of(name, group);
       for (let i = 0; i < numbers.length; i++) rest[numbers[i]!]! -= values[i]!;
     }
-    const left = { index: 0, cells: rest };
+    const left = { index: 0, cells: rest, isRest: true };
     return session.mode === "exclude" ? [left] : [left, ...own];
   }
 
@@ -142,18 +159,26 @@ export class Painter {
 
   private painted(number: number): HTMLCanvasElement {
     const { layers, known } = this;
-    const { norm } = this.scale;
-    const { rows } = this.session.model;
+    const { rows, head } = this.session.model;
     const colors = this.colors();
     const first = number * TILE_COLUMNS;
     const width = Math.max(1, Math.min(TILE_COLUMNS, this.count(this.group) - first));
     const [from, to] = [first * rows, (first + width) * rows];
     const strength = new Float32Array(width * rows);
     const mixed = new Float32Array(width * rows * 3);
+    const isCovered = new Uint8Array(width * rows);
     for (const layer of layers) {
       const ramp = this.ramp(layer);
+      const { norm } = this.scaleOf(layer);
+      const covers = !layer.isRest && !head.cloud;
       const put = (at: number, value: number) => {
         const part = norm(value);
+        if (covers && !isCovered[at]) {
+          // selected names are mixed with each other, and drawn over the rest
+          isCovered[at] = 1;
+          strength[at] = 0;
+          mixed.fill(0, 3 * at, 3 * at + 3);
+        }
         const step = 3 * Math.round(part * 255);
         strength[at]! += part;
         mixed[3 * at]! += ramp[step]! * part;
@@ -192,10 +217,10 @@ function valuesOf(cells: Cells | Float64Array): Cells["values"] {
   return cells instanceof Float64Array ? cells : cells.values;
 }
 
-function proportion(maps: Cells["values"][]): Scale {
+function proportion(maps: Cells["values"][], least: number): Scale {
   let largest = 1;
   for (const values of maps) for (let i = 0; i < values.length; i++) if (values[i]! > largest) largest = values[i]!;
-  return { norm: (value) => Math.min(1, value / largest), at: (strength) => Math.max(1, Math.round(strength * largest)) };
+  return { norm: (value) => least + (1 - least) * Math.min(1, value / largest), at: (strength) => Math.max(1, Math.round(strength * largest)) };
 }
 
 const word = new Float32Array(1);
@@ -207,8 +232,8 @@ function step(value: number): number {
   return bits[0]! >>> 12;
 }
 
-/** The part of all cells that hold no more. */
-function rank(maps: Cells["values"][]): Scale {
+/** The rank of a value among all cells: the middle of those of equal values, or the upper end. */
+function rank(maps: Cells["values"][], least: number, isUpper: boolean): Scale {
   const counts = new Uint32Array(2 ** 19);
   let count = 0;
   for (const values of maps) {
@@ -220,7 +245,13 @@ function rank(maps: Cells["values"][]): Scale {
   }
   for (let i = 1; i < counts.length; i++) counts[i]! += counts[i - 1]!;
   return {
-    norm: (value) => (count ? Math.max(1, counts[step(value)]!) / count : 0),
+    norm: (value) => {
+      if (!count) return 0;
+      const at = step(value);
+      const upper = counts[at]!;
+      const position = isUpper ? Math.max(1, upper) : Math.max(0.5, (upper + (at ? counts[at - 1]! : 0)) / 2);
+      return least + ((1 - least) * position) / count;
+    },
     at: (strength) => {
       const wanted = Math.max(1, Math.ceil(strength * count));
       let low = 0;

@@ -43,11 +43,12 @@ export class Session {
 
   /** The names that have a colour, by their number in the palette. */
   get colored(): Map<number, number> {
+    const { cloud } = this.model.head;
+    const first = cloud && (this.mode === "isolate" || this.mode === "decompose") ? 0 : 1;
     if (this.mode === "decompose") {
       const shown = this.model.names.map((_, at) => at).filter((at) => !this.hidden.has(at));
-      return new Map(shown.map((at, index) => [at, index]));
+      return new Map(shown.map((at, index) => [at, index + first]));
     }
-    const first = this.mode === "isolate" && this.model.head.by_place ? 0 : 1;
     return new Map(this.selected.map((at, index) => [at, index + first]));
   }
 

@@ -1,7 +1,7 @@
 """The strength of a cell's colour, and the colours of Joyent's Cloud Analytics, bit for bit.
 
-Strength follows the rank of a value, or its proportion to the largest, among all cells that are
-drawn together.
+Strength follows the rank of a value, or its proportion to the largest, among cells that are drawn
+together.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ if TYPE_CHECKING:
 
     from meantime.columns import Int64s
 
-__all__ = ["Colors", "Method", "Norm", "Scale", "cloud_colors", "cloud_hue", "mix"]
+__all__ = ["Colors", "Method", "Norm", "Scale", "Ties", "cloud_colors", "cloud_hue", "mix"]
 
 Norm: TypeAlias = npt.NDArray[np.float64]
 Colors: TypeAlias = npt.NDArray[np.uint8]
 Method: TypeAlias = Literal["rank", "linear"]
+Ties: TypeAlias = Literal["middle", "upper"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,23 +31,36 @@ class Scale:
 
     >>> scale = Scale.of("rank", [np.array([1, 1, 1, 5])])
     >>> scale.norm(np.array([0, 1, 5])).tolist()
-    [0.0, 0.75, 1.0]
+    [0.0, 0.375, 0.875]
     >>> Scale.of("linear", [np.array([1, 1, 1, 5])]).norm(np.array([0, 1, 5])).tolist()
     [0.0, 0.2, 1.0]
 
     Attributes:
         method: By rank among the cells that are not zero, or in proportion to the largest.
         values: All values that are not zero, sorted.
+        ties: The rank of equal values: the middle of theirs, or the highest as in Cloud Analytics.
+            Counts have few distinct values, so the highest makes the most frequent one almost as
+            strong as the largest.
+        least: The strength of the weakest value that is not zero.
     """
 
     method: Method
     values: npt.NDArray[np.float64 | np.int64]
+    ties: Ties = "middle"
+    least: float = 0.0
 
     @classmethod
-    def of(cls, method: Method, maps: Sequence[npt.NDArray[np.float64 | np.int64]]) -> Scale:
+    def of(
+        cls,
+        method: Method,
+        maps: Sequence[npt.NDArray[np.float64 | np.int64]],
+        *,
+        ties: Ties = "middle",
+        least: float = 0.0,
+    ) -> Scale:
         """Return the scale of these maps drawn together."""
         values = np.concatenate([np.zeros(0), *[np.ravel(each) for each in maps]])
-        return cls(method, np.sort(values[values > 0]))
+        return cls(method, np.sort(values[values > 0]), ties, least)
 
     @property
     def largest(self) -> float:
@@ -54,15 +68,19 @@ class Scale:
         return max(1.0, float(self.values[-1])) if len(self.values) else 1.0
 
     def norm(self, values: npt.NDArray[np.float64 | np.int64]) -> Norm:
-        """Return how strong each value is, from 0 for 0 to 1; ties share the higher rank."""
+        """Return how strong each value is, from 0 for 0 to 1."""
         if self.method == "linear":
-            proportion: Norm = np.minimum(values / self.largest, 1.0)
-            return proportion
-        if not len(self.values):
+            strength: Norm = np.minimum(values / self.largest, 1.0)
+        elif not len(self.values):
             return np.zeros(np.shape(values))
-        # By rank, as in Cloud Analytics, a few extreme cells do not make all others pale.
-        rank = np.searchsorted(self.values, values, side="right") / len(self.values)
-        return np.where(values > 0, np.maximum(rank, 1 / len(self.values)), 0.0)
+        else:
+            # By rank, a few extreme cells do not make all others pale.
+            count = len(self.values)
+            rank = np.searchsorted(self.values, values, side="right") / count
+            if self.ties == "middle":
+                rank = (rank + np.searchsorted(self.values, values, side="left") / count) / 2
+            strength = np.maximum(rank, 1 / count if self.ties == "upper" else 0.5 / count)
+        return np.where(values > 0, self.least + (1 - self.least) * strength, 0.0)
 
 
 def cloud_hue(index: int) -> int:
@@ -103,27 +121,24 @@ def cloud_colors(norm: Norm, hue: float) -> Colors:
 def mix(
     parts: Sequence[tuple[Int64s, Norm]],
     colors: Sequence[Colors],
-    cells: int,
-    empty: tuple[int, int, int],
+    ground: Colors,
 ) -> Colors:
     """Return the colours of cells that several maps share, averaged by strength.
 
     >>> red, blue = np.array([[200, 0, 0]], np.uint8), np.array([[0, 0, 100]], np.uint8)
     >>> parts = [(np.array([0]), np.array([0.75])), (np.array([0]), np.array([0.25]))]
-    >>> mix(parts, [red, blue], 2, (255, 255, 255)).tolist()
+    >>> mix(parts, [red, blue], np.full((2, 3), 255, np.uint8)).tolist()
     [[150, 0, 25], [255, 255, 255]]
 
     Args:
         parts: For each map, the indices of its busy cells, and their strengths.
         colors: For each map, the colours of these cells.
-        cells: The number of cells.
-        empty: The colour of cells that are empty in all maps.
+        ground: The colours below, of the cells that are empty in all these maps.
     """
-    total = np.zeros(cells)
+    total = np.zeros(len(ground))
     for at, norm in parts:
         total[at] += norm
-    mixed = np.zeros((cells, 3))
+    mixed = np.zeros((len(ground), 3))
     for (at, norm), color in zip(parts, colors, strict=True):
         mixed[at] += color * (norm / total[at])[:, None]
-    mixed[total == 0] = empty
-    return mixed.astype(np.uint8)
+    return np.where(total[:, None] > 0, mixed, ground).astype(np.uint8)

@@ -9,7 +9,6 @@ import numpy as np
 
 from meantime.units import format_ns
 from meantime.views.axis import Tick, ticks, wall_ticks
-from meantime.views.heatmap.color import Scale
 from meantime.views.heatmap.grid import Grid, paint
 from meantime.views.heatmap.legend import LISTED, entries, keys
 from meantime.views.heatmap.palette import palette
@@ -21,12 +20,13 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from meantime.query.offsets import OffsetMap
-    from meantime.views.heatmap.color import Colors, Method
+    from meantime.views.heatmap.color import Colors
     from meantime.views.heatmap.legend import Entry, Key
+    from meantime.views.heatmap.look import Look, Scales
     from meantime.views.heatmap.palette import Palette
     from meantime.views.heatmap.selection import Layer, Selection
 
-__all__ = ["Figure", "Look", "draw", "facts"]
+__all__ = ["Figure", "draw", "facts"]
 
 LEFT_PX, TOP_PX, RIGHT_PX = 78, 72, 24
 _PLOT_PX = (1080, 450)
@@ -34,25 +34,6 @@ _COLUMN_PX = 16
 _MOST_ROWS_PX = 2000
 # The approximate width of a letter of an axis label, including space between labels.
 _LETTER_PX = 7
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """How a map is coloured.
-
-    Attributes:
-        method: Whether colour follows the rank of a value or the value.
-        palette: One of `palette.PALETTES`.
-        hues: Hues that replace Cloud Analytics' own.
-        lock: Whether the whole map determines the scale, whatever is selected.
-        largest: The value of the strongest colour; None uses the largest value.
-    """
-
-    method: Method = "rank"
-    palette: str = "even"
-    hues: tuple[float, ...] = ()
-    lock: bool = False
-    largest: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +46,7 @@ class Figure:
         plot_px: The width and height of the cells.
         grid: The columns that are drawn.
         layers: The maps drawn.
-        scale: The scale of their values.
+        scales: The scales of their values.
         palette: Their colours.
         unrecorded: Which cells were not recorded at all, columns x rows.
         lost: Which cells overlap ranges in which events were lost.
@@ -81,7 +62,7 @@ class Figure:
     plot_px: tuple[int, int]
     grid: Grid
     layers: Sequence[Layer]
-    scale: Scale
+    scales: Scales
     palette: Palette
     unrecorded: npt.NDArray[np.bool_]
     lost: npt.NDArray[np.bool_]
@@ -99,7 +80,7 @@ class Figure:
 
     def colors(self, *, dark: bool = False) -> Colors:
         """Return the colours of the cells: an image, rows from the top x columns x 3."""
-        image = paint(self.grid, self.layers, self.scale, self.palette, dark=dark)
+        image = paint(self.grid, self.layers, self.scales, self.palette, dark=dark)
         return np.ascontiguousarray(image.transpose(1, 0, 2)[::-1])
 
 
@@ -115,8 +96,12 @@ def draw(found: OffsetMap, selection: Selection, look: Look, *, title: str) -> F
     row_px = max(1, _PLOT_PX[1] // found.fold.rows)
     width = min(_PLOT_PX[0], max(grid.width * column_px, 240))
     height = min(_MOST_ROWS_PX, found.fold.rows * row_px)
-    scale = _scale(found, drawn, grid, look)
-    colors = palette(look.palette, scale, maps=len(drawn), hues=look.hues)
+    scales = look.scales(
+        drawn,
+        [grid.busy(layer.cells)[1] for layer in drawn],
+        grid.busy(found.total)[1] if look.lock else None,
+    )
+    colors = palette(look.palette, scales.rest, maps=len(drawn), hues=look.hues)
     drawn = numbered(drawn, colors)
     return Figure(
         title=title,
@@ -124,7 +109,7 @@ def draw(found: OffsetMap, selection: Selection, look: Look, *, title: str) -> F
         plot_px=(width, height),
         grid=grid,
         layers=drawn,
-        scale=scale,
+        scales=scales,
         palette=colors,
         unrecorded=~grid.within(found.recorded, wholly=False),
         lost=grid.within(found.lost, wholly=False),
@@ -135,16 +120,9 @@ def draw(found: OffsetMap, selection: Selection, look: Look, *, title: str) -> F
             for tick in ticks(0, found.fold.period_ns, 6)[1]
         ],
         entries=entries(found, drawn, colors),
-        key=keys(found, scale, colors, drawn),
-        notes=_notes(found, selection, drawn, grid),
+        key=keys(found, scales, colors, drawn),
+        notes=_notes(found, selection, drawn, grid, colors),
     )
-
-
-def _scale(found: OffsetMap, drawn: Sequence[Layer], grid: Grid, look: Look) -> Scale:
-    if look.largest is not None:
-        return Scale("linear", np.array([look.largest]))
-    cells = [found.total] if look.lock else [layer.cells for layer in drawn]
-    return Scale.of(look.method, [grid.busy(each)[1] for each in cells])
 
 
 def _subtitle(found: OffsetMap, look: Look) -> str:
@@ -200,7 +178,13 @@ def _labelled(start_ns: int, end_ns: int, width_px: float, utc_ns: int | None) -
     return marks
 
 
-def _notes(found: OffsetMap, selection: Selection, drawn: Sequence[Layer], grid: Grid) -> list[str]:
+def _notes(
+    found: OffsetMap,
+    selection: Selection,
+    drawn: Sequence[Layer],
+    grid: Grid,
+    colors: Palette,
+) -> list[str]:
     notes = []
     if grid.group > 1:
         notes.append(f"Each column drawn is {grid.group} columns added up.")
@@ -211,6 +195,9 @@ def _notes(found: OffsetMap, selection: Selection, drawn: Sequence[Layer], grid:
     hidden = sum(int(found.by[name].value.sum()) for name in selection.hidden if name in found.by)
     if hidden:
         notes.append(f"{hidden:,} of the idle task hidden (show with --idle).")
+    named = sum(layer.name is not None for layer in drawn)
+    if colors.hues is not None and named > colors.hues:
+        notes.append(f"The {named:,} names share {colors.hues} colours.")
     more = len(drawn) - LISTED
     if more > 0:
         notes.append(f"{more:,} more names are drawn but not listed.")

@@ -17,11 +17,12 @@ if TYPE_CHECKING:
     from meantime.columns import Int64s
     from meantime.query.offsets import Cells, Fold, OffsetMap
     from meantime.query.offsets.ranges import Range
-    from meantime.views.heatmap.color import Colors, Scale
+    from meantime.views.heatmap.color import Colors
+    from meantime.views.heatmap.look import Scales
     from meantime.views.heatmap.palette import Palette
     from meantime.views.heatmap.selection import Layer
 
-__all__ = ["Grid", "paint"]
+__all__ = ["Grid", "colored", "paint"]
 
 # A stretch of empty columns longer than this is drawn as a break, if the picture would otherwise
 # be mostly empty.
@@ -123,18 +124,51 @@ class Grid:
 
 
 def paint(
-    grid: Grid, layers: Sequence[Layer], scale: Scale, palette: Palette, *, dark: bool
+    grid: Grid, layers: Sequence[Layer], scales: Scales, palette: Palette, *, dark: bool
 ) -> Colors:
     """Return the colours of the cells drawn, uint8, columns x rows x 3."""
-    if len(layers) == 1:
-        norm = scale.norm(grid.values(layers[0].cells))
-        return palette.colors(norm, layers[0].index, dark=dark)
     rows = grid.fold.rows
+    busy = [grid.busy(layer.cells) for layer in layers]
+    return colored(layers, busy, grid.width * rows, scales, palette, dark=dark).reshape(
+        grid.width, rows, 3
+    )
+
+
+def colored(
+    layers: Sequence[Layer],
+    busy: Sequence[tuple[Int64s, Int64s]],
+    cells: int,
+    scales: Scales,
+    palette: Palette,
+    *,
+    dark: bool,
+) -> Colors:
+    """Return the colours of cells, uint8, cells x 3.
+
+    Selected names are drawn over the rest, and mixed by strength with each other; by Cloud
+    Analytics' rules they are also mixed with the rest.
+
+    Args:
+        layers: The maps.
+        busy: For each map, the indices of its busy cells, and their values.
+        cells: The number of cells.
+        scales: The scales of the values.
+        palette: The colours.
+        dark: Whether they are drawn on a dark page.
+    """
     # With thousands of maps most are busy in few cells only: mix these, not whole grids.
-    parts = [(at, scale.norm(values)) for at, values in map(grid.busy, (la.cells for la in layers))]
+    parts = [
+        (at, scales.of(layer).norm(values))
+        for layer, (at, values) in zip(layers, busy, strict=True)
+    ]
     colors = [
         palette.colors(norm, layer.index, dark=dark)
         for (_, norm), layer in zip(parts, layers, strict=True)
     ]
-    empty = palette.empty(dark=dark)
-    return mix(parts, colors, grid.width * rows, empty).reshape(grid.width, rows, 3)
+    image = np.tile(np.array(palette.empty(dark=dark), np.uint8), (cells, 1))
+    over = [palette.is_cloud or layer.name is not None for layer in layers]
+    for is_over in (False, True):
+        chosen = [index for index, each in enumerate(over) if each is is_over]
+        if chosen:
+            image = mix([parts[i] for i in chosen], [colors[i] for i in chosen], image)
+    return image

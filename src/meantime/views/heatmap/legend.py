@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from meantime.query.offsets import OffsetMap
-    from meantime.views.heatmap.color import Scale
+    from meantime.views.heatmap.look import Scales
     from meantime.views.heatmap.palette import Palette
     from meantime.views.heatmap.selection import Layer
 
@@ -56,8 +56,10 @@ def entries(found: OffsetMap, drawn: Sequence[Layer], colors: Palette) -> list[E
     return listed[:LISTED]
 
 
-def keys(found: OffsetMap, scale: Scale, colors: Palette, drawn: Sequence[Layer]) -> list[Key]:
+def keys(found: OffsetMap, scales: Scales, colors: Palette, drawn: Sequence[Layer]) -> list[Key]:
     """Return values from the least to the most, and the colours of the map selected first."""
+    layer = next((layer for layer in drawn if layer.name is not None), drawn[0])
+    scale = scales.of(layer)
     if not len(scale.values):
         return []
     at = np.array([0.02, 0.2, 0.4, 0.6, 0.8, 1])
@@ -66,9 +68,8 @@ def keys(found: OffsetMap, scale: Scale, colors: Palette, drawn: Sequence[Layer]
         values = np.unique(np.rint(scale.values[np.maximum(ranks, 0)]))
     else:
         values = np.unique(np.maximum(1, np.rint(at * scale.largest)))
-    index = next((layer.index for layer in drawn if layer.name is not None), drawn[0].index)
     norm = scale.norm(values)
-    light, dark = (colors.colors(norm, index, dark=dark).tolist() for dark in (False, True))
+    light, dark = (colors.colors(norm, layer.index, dark=dark).tolist() for dark in (False, True))
     return [
         Key(tuple(day), tuple(night), _amount(found, int(value)))
         for day, night, value in zip(light, dark, values.tolist(), strict=True)

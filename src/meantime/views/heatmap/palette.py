@@ -1,8 +1,8 @@
 """The palettes: ours, Cloud Analytics' and FlameScope's.
 
 Ours have even steps of lightness, because people order colours by lightness, and can still do so
-if they distinguish fewer hues. A single map ranges from pale yellow to dark violet; of several maps
-each has its own hue.
+if they distinguish fewer hues. A single map ranges from pale yellow to dark violet, on a dark page
+from dark violet to pale yellow; of several maps each has its own hue.
 """
 
 from __future__ import annotations
@@ -31,6 +31,20 @@ PALETTES = ("even", "cloud-analytics", "flamescope", "flamescope-enhanced")
 # what is not selected.
 _HUES = ((250, 0.03), (40, 0.19), (255, 0.17), (165, 0.13), (335, 0.18), (85, 0.14), (205, 0.12))
 
+# Lightness, chroma and hue of the ramp of a single map. An empty cell has the first colour, and the
+# least value one that can be distinguished from it.
+_LIGHT = (
+    (0.975, 0.90, 0.78, 0.62, 0.46, 0.30),
+    (0.012, 0.08, 0.14, 0.18, 0.16, 0.09),
+    (95, 90, 65, 35, 10, -30),
+)
+_DARK = (
+    (0.20, 0.32, 0.45, 0.60, 0.76, 0.93),
+    (0.02, 0.09, 0.15, 0.17, 0.15, 0.10),
+    (280, 300, 340, 385, 420, 460),
+)
+_LEAST = 0.12
+
 _FLAMESCOPE = ("ffffff", "ff5032", "e50914")
 _FLAMESCOPE_ENHANCED = ("ffffff", "6aaaff", "faa0b5", "ff5032", "e50914")
 
@@ -43,8 +57,16 @@ class Palette(Protocol):
         """The name on the command line."""
 
     @property
-    def by_position(self) -> bool:
-        """Whether a map's colour follows from its position among all maps that are drawn."""
+    def is_cloud(self) -> bool:
+        """Whether the rules of Cloud Analytics apply.
+
+        Then a map's colour follows from its position among all maps that are drawn, and selected
+        names are mixed with the rest instead of drawn over it.
+        """
+
+    @property
+    def hues(self) -> int | None:
+        """How many names have different colours; None without such a number."""
 
     def empty(self, *, dark: bool = False) -> tuple[int, int, int]:
         """Return the colour of a cell that was recorded and is empty."""
@@ -60,12 +82,16 @@ class Palette(Protocol):
 class _Ramps:
     """A palette of ramps; further maps reuse them from the second on."""
 
-    by_position: ClassVar = False
+    is_cloud: ClassVar = False
     name: str
     light: tuple[Colors, ...]
     dark: tuple[Colors, ...]
     light_empty: tuple[int, int, int] = (255, 255, 255)
     dark_empty: tuple[int, int, int] = (255, 255, 255)
+
+    @property
+    def hues(self) -> int | None:
+        return len(self.light) - 1 or None
 
     def empty(self, *, dark: bool = False) -> tuple[int, int, int]:
         return self.dark_empty if dark else self.light_empty
@@ -85,9 +111,10 @@ class _Ramps:
 class _Cloud:
     """Cloud Analytics' palette: white, and one hue for each map."""
 
-    by_position: ClassVar = True
+    is_cloud: ClassVar = True
+    hues: ClassVar = None
     name: str
-    hues: tuple[float, ...]
+    degrees: tuple[float, ...]
 
     def empty(self, *, dark: bool = False) -> tuple[int, int, int]:
         del dark
@@ -98,7 +125,9 @@ class _Cloud:
 
     def colors(self, norm: Norm, index: int, *, dark: bool = False) -> Colors:
         del dark
-        return cloud_colors(norm, self.hues[index] if index < len(self.hues) else cloud_hue(index))
+        return cloud_colors(
+            norm, self.degrees[index] if index < len(self.degrees) else cloud_hue(index)
+        )
 
 
 def palette(name: str, scale: Scale, *, maps: int = 1, hues: Sequence[float] = ()) -> Palette:
@@ -133,20 +162,32 @@ def palette(name: str, scale: Scale, *, maps: int = 1, hues: Sequence[float] = (
 
 @lru_cache
 def _even(*, several: bool) -> _Ramps:
-    light = [_ramp((0.955, 0.27), (0.05, 0.15, 0.21, 0.2, 0.16, 0.1), (100, 80, 45, 20, 0, -40))]
-    dark = [_ramp((0.28, 0.96), (0.1, 0.16, 0.2, 0.2, 0.16, 0.08), (-70, -25, 15, 40, 75, 105))]
+    light, dark = [_ramp(*_LIGHT, least=_LEAST)], [_ramp(*_DARK, least=_LEAST)]
+    empty = [
+        (int(red), int(green), int(blue))
+        for red, green, blue in (_ramp(*_LIGHT)[0], _ramp(*_DARK)[0])
+    ]
     if several:
         light = [_ramp((0.93, 0.42), (chroma / 3, chroma), (hue, hue)) for hue, chroma in _HUES]
         dark = [_ramp((0.3, 0.85), (chroma / 3, chroma), (hue, hue)) for hue, chroma in _HUES]
         # What is not selected has less contrast than what is.
         light[0] = _ramp((0.955, 0.7), (0.008, 0.02), (250, 250))
         dark[0] = _ramp((0.24, 0.5), (0.01, 0.02), (250, 250))
-    return _Ramps("even", tuple(light), tuple(dark), (255, 255, 255), (24, 27, 31))
+    return _Ramps("even", tuple(light), tuple(dark), *empty)
 
 
-def _ramp(lightness: Sequence[float], chroma: Sequence[float], hue: Sequence[float]) -> Colors:
-    """Return a ramp through OKLCH colours, with less chroma where sRGB has no such colour."""
-    at = np.linspace(0, 1, STEPS)
+def _ramp(
+    lightness: Sequence[float],
+    chroma: Sequence[float],
+    hue: Sequence[float],
+    *,
+    least: float = 0.0,
+) -> Colors:
+    """Return a ramp through OKLCH colours, with less chroma where sRGB has no such colour.
+
+    It begins at `least`, as a part of the way through the colours.
+    """
+    at = np.linspace(least, 1, STEPS)
 
     def between(values: Sequence[float]) -> Norm:
         return np.interp(at, np.linspace(0, 1, len(values)), values)

@@ -60,7 +60,7 @@ def layers(found: OffsetMap, selection: Selection) -> list[Layer]:
     hidden = [found.by[name] for name in selection.hidden if name in found.by]
     if selection.mode == "decompose":
         names = [name for name in sorted(found.by) if name not in selection.hidden]
-        return [Layer(name, index, found.by[name]) for index, name in enumerate(names)]
+        return [Layer(name, index + 1, found.by[name]) for index, name in enumerate(names)]
     chosen = [found.by[name] for name in selection.names]
     selected = [
         Layer(name, index + 1, cells)
@@ -74,7 +74,7 @@ def layers(found: OffsetMap, selection: Selection) -> list[Layer]:
 
 def numbered(drawn: Sequence[Layer], palette: Palette) -> list[Layer]:
     """Return the maps with their indices in a palette."""
-    if not palette.by_position:
+    if not palette.is_cloud:
         return list(drawn)
     return [replace(layer, index=rank) for rank, layer in enumerate(drawn)]
 

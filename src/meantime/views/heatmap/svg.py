@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     from meantime.columns import Int64s
     from meantime.query.offsets import OffsetMap
-    from meantime.views.heatmap.figure import Figure, Look
+    from meantime.views.heatmap.figure import Figure
+    from meantime.views.heatmap.look import Look
     from meantime.views.heatmap.selection import Selection
 
 __all__ = ["figure_page"]
@@ -163,8 +164,8 @@ def _outline(mask: npt.NDArray[np.bool_], step_px: float, row_px: float, height:
 
 def _head(figure: Figure, found: OffsetMap, selection: Selection, look: Look) -> dict[str, Any]:
     first, last = found.columns
-    several = palette(look.palette, figure.scale, maps=2, hues=look.hues)
-    alone = palette(look.palette, figure.scale, hues=look.hues)
+    several = palette(look.palette, figure.scales.rest, maps=2, hues=look.hues)
+    alone = palette(look.palette, figure.scales.rest, hues=look.hues)
     return {
         "title": figure.title,
         "subtitle": figure.subtitle,
@@ -185,8 +186,7 @@ def _head(figure: Figure, found: OffsetMap, selection: Selection, look: Look) ->
         "runs": [[begin - first, count] for begin, count in figure.grid.runs],
         "recorded": _ranges(found, found.recorded),
         "lost": _ranges(found, found.lost),
-        # the script reads `by_position` by this name
-        "by_place": several.by_position,
+        "cloud": look.is_cloud,
         "palette": {
             shade: {
                 "empty": list(several.empty(dark=dark)),

@@ -8,8 +8,7 @@ import numpy as np
 
 from meantime.units import format_ns
 from meantime.views.axis import Tick, ticks, wall_ticks
-from meantime.views.heatmap.color import Scale, mix
-from meantime.views.heatmap.grid import Grid
+from meantime.views.heatmap.grid import Grid, colored
 from meantime.views.heatmap.palette import palette
 from meantime.views.heatmap.selection import layers, numbered
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from meantime.columns import Int64s
     from meantime.query.offsets import OffsetMap
     from meantime.views.heatmap.color import Colors
-    from meantime.views.heatmap.figure import Look
+    from meantime.views.heatmap.look import Look
     from meantime.views.heatmap.selection import Selection
 
 __all__ = ["terminal"]
@@ -47,22 +46,18 @@ def terminal(
         at = np.flatnonzero(cells)
         totals.append(int(cells.sum()))
         parts.append((at, cells[at]))
-    scale = Scale.of(look.method, [values for _, values in parts])
-    norms = [(at, scale.norm(values)) for at, values in parts]
+    scales = look.scales(drawn, [values for _, values in parts])
     recorded = _fewer(grid.within(found.recorded, wholly=False).astype(np.int64), rows) > 0
     labels = _labels(found.fold.period_ns, rows, 2 if color else 1)
     if color:
-        colors = palette(look.palette, scale, maps=len(drawn), hues=look.hues)
-        painted = [
-            colors.colors(norm, layer.index, dark=True)
-            for (_, norm), layer in zip(norms, numbered(drawn, colors), strict=True)
-        ]
-        mixed = mix(norms, painted, recorded.size, colors.empty(dark=True))
+        colors = palette(look.palette, scales.rest, maps=len(drawn), hues=look.hues)
+        mixed = colored(numbered(drawn, colors), parts, recorded.size, scales, colors, dark=True)
         mixed[~recorded.ravel() & (mixed == colors.empty(dark=True)).all(axis=1)] = _UNRECORDED
         yield from _blocks(mixed.reshape(*recorded.shape, 3), labels)
     else:
         strongest = np.zeros((grid.width, rows))
-        for at, norm in norms:
+        for layer, (at, values) in zip(drawn, parts, strict=True):
+            norm = scales.of(layer).norm(values)
             strongest.flat[at] = np.maximum(strongest.flat[at], norm)
         yield from _shades(strongest, recorded, labels)
     yield (" " * _LABEL + _times(grid, width - _LABEL, found.utc_at_zero_ns) + "\n").encode()

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from meantime.query.offsets import Finding, OffsetMap
-    from meantime.views.heatmap.figure import Figure, Look
+    from meantime.views.heatmap.figure import Figure
+    from meantime.views.heatmap.look import Look
     from meantime.views.heatmap.selection import Selection
 
 __all__ = ["HeatmapView"]
