@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from meantime.query.offsets.periods import Sight, period_of
+from meantime.query.offsets.periods import PeriodSearch, Sight
 from meantime.query.offsets.ranges import clipped, union
 from meantime.units import format_ns
 
@@ -71,10 +71,11 @@ def find(found: OffsetMap) -> list[Finding]:
         most=max(2**16, min(2**20, _MOST_SIGHT // max(1, len(names)))),
         intervals_ns=[each.interval_ns for each in found.sources if each.interval_ns],
     )
+    search = PeriodSearch(sight)
     findings: list[Finding] = []
     for name, numbers in busy.items():
         if len(numbers) >= _FEWEST_CELLS:
-            findings += _periods(name, numbers, sight)
+            findings += _periods(name, numbers, search)
             findings += _stripes(found, name, numbers, cells, first % rows)
     findings += _gaps(found)
     findings += _fillers(busy, cells)
@@ -101,8 +102,8 @@ def _inside(numbers: Int64s, first: int, cells: int) -> Int64s:
     return numbers[low:high] - first
 
 
-def _periods(name: str, numbers: Int64s, sight: Sight) -> list[Finding]:
-    period = period_of(numbers, sight)
+def _periods(name: str, numbers: Int64s, search: PeriodSearch) -> list[Finding]:
+    period = search.period_of(numbers)
     if period is None:
         return []
     ns = round(period.ns)

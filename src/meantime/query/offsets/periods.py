@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from meantime.query.offsets.spectrum import HARMONICS, Spectrum
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import TypeAlias
@@ -22,9 +24,8 @@ if TYPE_CHECKING:
 
     Float64s: TypeAlias = npt.NDArray[np.float64]
 
-__all__ = ["Period", "Sight", "period_of"]
+__all__ = ["Period", "PeriodSearch", "Sight"]
 
-_HARMONICS = 16
 # Noise has a power of about 1 per harmonic, 16 in total.
 _POWER = 80.0
 _CLEAR = 6.0
@@ -104,26 +105,40 @@ class Sight(NamedTuple):
         return found
 
 
-def period_of(numbers: Int64s, sight: Sight) -> Period | None:
-    """Return the period of a name that is busy in these cells of the map, if it has a clear one."""
-    busy = np.unique(numbers // sight.joined)
+class PeriodSearch:
+    """The search for the periods of names: what depends on the sight alone is computed once."""
+
+    def __init__(self, sight: Sight) -> None:
+        self._sight = sight
+        self._spectrum = Spectrum(sight.cells)
+        self._masked = sight.masked(1 / self._spectrum.frequency)
+
+    def period_of(self, numbers: Int64s) -> Period | None:
+        """Return the period of a name that is busy in these cells, if it has a clear one.
+
+        Args:
+            numbers: The busy cells of the map, ascending.
+        """
+        sight, spectrum = self._sight, self._spectrum
+        busy = numbers // sight.joined
+        busy = busy[np.diff(busy, prepend=-1) > 0]
+        if len(busy) < 2 or len(busy) == sight.cells or not len(spectrum.frequency):
+            return None
+        summed = spectrum.power(busy)
+        summed[self._masked] = 0
+        best = _longest(summed, spectrum)
+        score, frequency = float(summed[best]), float(spectrum.frequency[best])
+        around = summed[spectrum.between(frequency / 2, 4 * frequency)]
+        if score < max(_POWER, _CLEAR * float(np.median(around))):
+            return None
+        return _exact(busy, 1 / frequency, float(spectrum.step[best]), score, sight)
+
+
+def _exact(busy: Int64s, period: float, step: float, score: float, sight: Sight) -> Period | None:
+    """Return the period near one of the grid, if it is genuine."""
     cells = sight.cells
-    if len(busy) < 2 or len(busy) == cells:
-        return None
-    # a power of two for the FFT, padded so that it resolves the highest harmonic
-    length = 1 << min((_HARMONICS * cells - 1).bit_length(), max(22, (2 * cells).bit_length()))
-    lowest, summed = _harmonic_power(busy, cells, length)
-    if not len(summed):
-        return None
-    summed[sight.masked(length / np.arange(lowest, lowest + len(summed)))] = 0
-    best = _longest(summed, lowest)
-    score = float(summed[best])
-    frequency = lowest + best
-    around = summed[max(0, frequency // 2 - lowest) : 4 * frequency - lowest]
-    if score < max(_POWER, _CLEAR * float(np.median(around))):
-        return None
     positions = (busy + 0.5).astype(np.float64)
-    period = _refined(positions, length / frequency, length)
+    period = _refined(positions, period, step)
     while (shorter := _divided(positions, period)) is not None:
         period = shorter
     while (longer := _multiplied(positions, period, sight)) is not None:
@@ -137,39 +152,22 @@ def period_of(numbers: Int64s, sight: Sight) -> Period | None:
     return Period(period * sight.cell_ns, error * sight.cell_ns, score)
 
 
-def _harmonic_power(busy: Int64s, cells: int, length: int) -> tuple[int, Float64s]:
-    """Return the lowest frequency, and for each the power with its harmonics (Z^2 statistic)."""
-    signal = np.full(cells, -len(busy) / cells)
-    signal[busy] += 1
-    # the sum of squares of the signal: normalised by it, noise has a mean power of 1
-    spread = len(busy) * (1 - len(busy) / cells)
-    power = np.abs(np.fft.rfft(signal, length)) ** 2 / spread
-    # From five periods in the recording to two cells a period.
-    lowest, highest = 5 * length // cells, length // 2
-    frequency = np.arange(lowest, highest)
-    summed = np.zeros(len(frequency))
-    for harmonic in range(1, _HARMONICS + 1):
-        at = frequency[: max(0, (len(power) - 1) // harmonic + 1 - lowest)] * harmonic
-        summed[: len(at)] += power[at]
-    return lowest, summed
-
-
-def _longest(summed: Float64s, lowest: int) -> int:
+def _longest(summed: Float64s, spectrum: Spectrum) -> int:
     """Return the index of the most power; of multiples of its period that tie, the longest."""
     best = int(np.argmax(summed))
     for times in range(10, 1, -1):
-        middle = round((lowest + best) / times) - lowest
-        if middle >= 0:
+        middle = int(np.searchsorted(spectrum.frequency, spectrum.frequency[best] / times))
+        if middle > 0:
             near = summed[max(0, middle - 2) : middle + 3]
             if near.max() >= 0.9 * summed[best]:
                 return max(0, middle - 2) + int(np.argmax(near))
     return best
 
 
-def _refined(positions: Float64s, period: float, length: int) -> float:
+def _refined(positions: Float64s, period: float, step: float) -> float:
     """Return the period near this one, in cells, at which the harmonics have most power."""
-    # an eighth of the distance of neighbouring frequencies of the FFT, as a period
-    step = period * period / length / 8
+    # an eighth of the distance of neighbouring frequencies, as a period
+    step = period * period * step / 8
     for _ in range(2):
         tried = period + step * np.arange(-10, 11)
         period, step = max(tried.tolist(), key=lambda each: _strength(positions, each)), step / 10
@@ -195,14 +193,14 @@ def _multiplied(positions: Float64s, period: float, sight: Sight) -> float | Non
         if 4 * times * period <= sight.cells and _are_unlike(positions, period, times):
             # Sampling hits runs of a sample or two in every such cycle or in none.
             runs = len(np.unique(np.floor(positions / period)))
-            short = period <= 2 * _HARMONICS and len(positions) <= 1.5 * runs
+            short = period <= 2 * HARMONICS and len(positions) <= 1.5 * runs
             if short and sight.meets(times * period):
                 continue
             return times * period
     return None
 
 
-def _strength(positions: Float64s, period: float, harmonics: int = _HARMONICS) -> float:
+def _strength(positions: Float64s, period: float, harmonics: int = HARMONICS) -> float:
     turn = np.exp(2j * np.pi / period * positions)
     power, strength = np.ones(len(positions), np.complex128), 0.0
     for _ in range(min(harmonics, int(period // 2))):
