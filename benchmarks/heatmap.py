@@ -15,8 +15,8 @@ from measure import best_cpu_s, header, run
 from meantime.query.offsets import CellsBuilder, Fold, OffsetMap, Source
 from meantime.readers import open_trace
 from meantime.views.heatmap.figure import draw
-from meantime.views.heatmap.look import Look
 from meantime.views.heatmap.image import figure_png
+from meantime.views.heatmap.look import Look
 from meantime.views.heatmap.selection import Selection
 
 S = 10**9

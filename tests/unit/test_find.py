@@ -154,3 +154,101 @@ def test_one_thread_that_keeps_time_is_not_taken_for_sampling() -> None:
     thread = (np.arange(200) == 7).astype(np.int32)
 
     assert sampling_interval_ns(samples(times, event="x", weight=1, thread=thread)) is None
+
+
+def threads(count: int, *stopped_s: tuple[float, float]) -> dict[str, Int64s]:
+    edges = [0.0, *(edge for stop in stopped_s for edge in stop), float(LENGTH_S)]
+    running = (np.array(edges).reshape(-1, 2) * S).astype(np.int64)
+    return {f"work{number}": running for number in range(count)}
+
+
+def sentences(found: OffsetMap) -> list[str]:
+    return [each.sentence for each in find(found)]
+
+
+def test_a_stop_of_everything_is_found_with_its_edges() -> None:
+    stalls = [(13.2, 13.6), (40.7, 41.3), (77.34, 77.6), (99.1, 101.5)]
+
+    assert sorted(sentences(mapped(INTERVALS[99], 50, **threads(3, *stalls)))) == [
+        "nothing happened for 2.4s from 99.1s",
+        "nothing happened for 260ms from 77.34s",
+        "nothing happened for 400ms from 13.2s",
+        "nothing happened for 600ms from 40.7s",
+    ]
+
+
+def test_names_that_stop_together_are_one_finding() -> None:
+    jobs = {**threads(3, (40.7, 41.3)), "other": np.array([[0, LENGTH_S * S]])}
+
+    assert sentences(mapped(INTERVALS[99], 50, **jobs)) == [
+        "work0, work1 and work2 stopped for 600ms from 40.7s"
+    ]
+
+
+def test_stops_that_come_again_and_again_are_one_period() -> None:
+    stops = [(second + 0.6, second + 0.8) for second in range(2, 198, 4)]
+
+    assert sentences(mapped(INTERVALS[99], 50, **threads(3, *stops))) == [
+        "everything stops every 4s"
+    ]
+
+
+def test_names_that_run_together_are_one_period() -> None:
+    jobs = {name: runs(5, begin, 0.3) for name, begin in (("a", 0.3), ("b", 0.35), ("c", 2.8))}
+
+    periods = [each.sentence for each in find(mapped(INTERVALS[99], 50, **jobs))]
+    assert sorted(periods) == ["a and b run every 5s", "c runs every 5s"]
+
+
+def test_a_burst_shorter_than_a_column_is_found_with_the_name_that_made_it() -> None:
+    builder = CellsBuilder(Fold(0, S, 50))
+    always = sampled(INTERVALS[99], np.array([[0, LENGTH_S * S]]))
+    burst = sampled(INTERVALS[99], np.array([[13_200, 13_600], [40_700, 41_300]]) * 10**6)
+    for key, times in ((0, np.repeat(always, 3)), (1, np.repeat(burst, 8))):
+        builder.add_times(times, keys=np.full(len(times), key))
+    source = Source("x", ((0, LENGTH_S * S),), interval_ns=INTERVALS[99])
+    found = find(OffsetMap.of(builder, "count", names=["always", "burst"], sources=[source]))
+
+    spans = {each.span_ns for each in found if each.kind == "burst" and each.name == "burst"}
+    edges = np.array(sorted(span for span in spans if span)) / 10**6
+    # to a cell
+    assert np.abs(edges - [[13_200, 13_600], [40_700, 41_300]]).max() <= 20
+    assert all("times the usual load for" in each.sentence for each in found)
+
+
+def test_a_burst_of_a_periodic_name_is_its_period() -> None:
+    jobs = {f"job{number}": runs(20, 3, 0.5) for number in range(8)}
+
+    kinds = {each.kind for each in find(mapped(INTERVALS[99], 50, **threads(2), **jobs))}
+
+    assert "burst" not in kinds
+
+
+def test_what_comes_and_goes_by_chance_neither_stops_nor_bursts() -> None:
+    random = np.random.default_rng(3)
+    alarms = 0
+    for _ in range(20):
+        jobs = {"steady": np.array([[0, LENGTH_S * S]])}
+        for number in range(9):
+            rate, length_s = 10 ** random.uniform(-1.5, 0.7), 10 ** random.uniform(-2.3, -0.3)
+            waits = random.exponential(1 / rate, 400) + random.exponential(length_s, 400)
+            starts = np.cumsum(waits)
+            lengths = random.exponential(length_s, 400)
+            ends = np.minimum(starts + lengths, np.append(starts[1:], np.inf))
+            jobs[f"snow{number}"] = (np.stack([starts, ends], 1) * S).astype(np.int64)
+        alarms += len(find(mapped(INTERVALS[99], 50, **jobs)))
+
+    assert alarms <= 1
+
+
+def test_empty_columns_are_gaps_only_where_they_are_unusual() -> None:
+    times = np.append(np.cumsum(np.resize([1, 2, 3, 4, 5], 60)), [200, 201]) * S + 1
+    builder = CellsBuilder(Fold(0, S, 10))
+    builder.add_times(times)
+    source = Source("x", ((0, int(times[-1]) + 1),))
+
+    found = find(OffsetMap.of(builder, "count", sources=[source]))
+
+    assert [each.sentence for each in found if each.kind == "gap"] == [
+        "nothing happened for 19s from 181s"
+    ]

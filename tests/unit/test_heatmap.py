@@ -26,8 +26,8 @@ from meantime.testing import history_from_picture
 from meantime.trace import Samples
 from meantime.views.heatmap.document import document as document_of
 from meantime.views.heatmap.figure import draw
-from meantime.views.heatmap.look import Look
 from meantime.views.heatmap.grid import Grid
+from meantime.views.heatmap.look import Look
 from meantime.views.heatmap.selection import Selection, layers
 from meantime.views.heatmap.svg import leb128
 

@@ -134,7 +134,7 @@ _SEVERAL = ("assume_aligned", "jobs")
 @click.option(
     "--find",
     is_flag=True,
-    help="Report periods, stripes, gaps, and what ran in the gaps; draw only with -o.",
+    help="Report periods, stripes, gaps, bursts, and what ran in the gaps; draw only with -o.",
 )
 @click.option("--lenient", is_flag=True, help="Skip and count what cannot be read.")
 @click.option("--strict", is_flag=True, help="Fail if the input has any anomaly.")
@@ -266,10 +266,10 @@ def _offsets(texts: Sequence[str], inputs: Sequence[str]) -> dict[int, str]:
 
 def _print_findings(findings: Sequence[Finding]) -> None:
     if not findings:
-        click.echo("no periods, stripes or gaps found")
+        click.echo("no periods, stripes, gaps or bursts found")
         return
     print_table(
-        "Periods, stripes and gaps",
+        "Periods, stripes, gaps and bursts",
         [Column("kind"), Column("finding")],
         [[finding.kind, finding.sentence] for finding in findings],
     )

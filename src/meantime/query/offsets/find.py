@@ -1,20 +1,22 @@
-"""Findings in a map: periods, stripes, gaps, and what ran in the gaps of something else.
+"""Findings in a map: periods, stripes, gaps, bursts, and what ran in the gaps of something else.
 
-Findings depend on which cells are busy, not on their values: how many samples a cell gets depends
-on the alignment of the sampling interval and the rows, and would look like a period itself. For the
-same reason there is no search for periods below two cells.
+Only bursts depend on values, all others on which cells are busy: how many samples a cell gets
+depends on the alignment of the sampling interval and the rows, and would look like a period itself.
+For the same reason there is no search for periods below two cells.
 """
 
 from __future__ import annotations
 
-import itertools
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.query.offsets.periods import PeriodSearch, Sight
-from meantime.query.offsets.ranges import clipped, union
+from meantime.query.offsets.cells import merge_cells
+from meantime.query.offsets.disturbances import burst_findings, gap_findings
+from meantime.query.offsets.finding import Finding
+from meantime.query.offsets.periods import Sight
+from meantime.query.offsets.ranges import union
+from meantime.query.offsets.repeats import has_lines, repeats
 from meantime.units import format_ns
 
 if TYPE_CHECKING:
@@ -23,36 +25,13 @@ if TYPE_CHECKING:
     from meantime.columns import Int64s
     from meantime.query.offsets.map import OffsetMap
 
-__all__ = ["Finding", "find"]
+__all__ = ["find"]
 
 _FEWEST_CELLS = 12
 _MOST_NAMES = 40
 _MOST_CELLS = 2**25
 # This limits the transforms of all names to a second or two.
-_MOST_SIGHT = 2**21
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """A finding in a map.
-
-    Attributes:
-        kind: `period`, `stripe`, `gap`, or `filler` (what ran in a gap).
-        name: The name that it is about; empty for all together.
-        sentence: The finding in words.
-        period_ns: The period, if the kind is `period`.
-        span_ns: Start and end: of a stripe within each column, of a gap in time.
-        other: The name whose gaps `name` fills.
-        score: How clear it is; comparable within a kind.
-    """
-
-    kind: Literal["period", "stripe", "gap", "filler"]
-    name: str
-    sentence: str
-    period_ns: int | None = None
-    span_ns: tuple[int, int] | None = None
-    other: str | None = None
-    score: float = 0.0
+_MOST_SIGHT = 2**20
 
 
 def find(found: OffsetMap) -> list[Finding]:
@@ -63,23 +42,31 @@ def find(found: OffsetMap) -> list[Finding]:
     first, cells = _extent(found)
     if cells < 2 * rows:
         return []
-    names = sorted(found.by, key=lambda name: -len(found.by[name].number))[:_MOST_NAMES]
-    busy = {name: _inside(found.by[name].number, first, cells) for name in names}
+    ranked = sorted(found.by, key=lambda name: -len(found.by[name].number))[:_MOST_NAMES]
+    busy = {name: _inside(found.by[name].number, first, cells) for name in ranked}
+    # The idle task runs when nothing else does: it is not part of the load.
+    total = merge_cells([each for name, each in found.by.items() if name not in found.idle])
+    if not found.by:
+        total = found.total
+    whole = _inside(total.number, first, cells)
     sight = Sight.of(
         cells,
         found.fold.period_ns / rows,
-        most=max(2**16, min(2**20, _MOST_SIGHT // max(1, len(names)))),
+        most=max(2**16, min(2**20, _MOST_SIGHT // max(1, len(busy)))),
         intervals_ns=[each.interval_ns for each in found.sources if each.interval_ns],
     )
-    search = PeriodSearch(sight)
-    findings: list[Finding] = []
+    repeated = repeats({**busy, "": whole} if len(busy) > 1 else busy, cells, sight)
+    findings = [each.finding() for each in repeated]
+    periods = {name: each for each in repeated for name in each.names}
     for name, numbers in busy.items():
-        if len(numbers) >= _FEWEST_CELLS:
-            findings += _periods(name, numbers, search)
+        is_lines = name in periods and has_lines(periods[name].period, found.fold)
+        if len(numbers) >= _FEWEST_CELLS and not is_lines:
             findings += _stripes(found, name, numbers, cells, first % rows)
-    findings += _gaps(found)
+    stopping = {name for name, each in periods.items() if each.stops}
+    findings += gap_findings(found, busy, whole, first, stopping)
+    findings += burst_findings(found, total, first, cells, set(periods) - stopping)
     findings += _fillers(busy, cells)
-    order = ("period", "stripe", "gap", "filler")
+    order = ("period", "stripe", "gap", "burst", "filler")
     return sorted(findings, key=lambda each: (order.index(each.kind), -each.score))
 
 
@@ -102,36 +89,6 @@ def _inside(numbers: Int64s, first: int, cells: int) -> Int64s:
     return numbers[low:high] - first
 
 
-def _periods(name: str, numbers: Int64s, search: PeriodSearch) -> list[Finding]:
-    period = search.period_of(numbers)
-    if period is None:
-        return []
-    ns = round(period.ns)
-    return [
-        Finding(
-            "period",
-            name,
-            f"{name} runs every {format_ns(_rounded(ns, period.error_ns))}",
-            period_ns=ns,
-            score=period.score,
-        )
-    ]
-
-
-def _rounded(ns: int, error_ns: float) -> int:
-    """Return the roundest time within the error.
-
-    >>> _rounded(1_099_700_000, 400_000), _rounded(2_582_400_000, 900_000)
-    (1100000000, 2580000000)
-    """
-    for exponent in range(len(str(ns)), -1, -1):
-        digit: int = 10**exponent
-        found = (ns + digit // 2) // digit * digit
-        if found and abs(found - ns) <= 3 * error_ns:
-            return found
-    return ns
-
-
 def _stripes(found: OffsetMap, name: str, numbers: Int64s, cells: int, shift: int) -> list[Finding]:
     """Find runs of rows in which a name is busy in most columns, and seldom elsewhere."""
     rows = found.fold.rows
@@ -152,30 +109,6 @@ def _stripes(found: OffsetMap, name: str, numbers: Int64s, cells: int, shift: in
         findings.append(
             Finding("stripe", name, text, span_ns=(int(begin_ns), int(end_ns)), score=part)
         )
-    return findings
-
-
-def _gaps(found: OffsetMap) -> list[Finding]:
-    """Find columns that were recorded completely, without events and without losses."""
-    rows = found.fold.rows
-    busy = np.unique(found.total.number // rows)
-    findings = []
-    for start_ns, end_ns in found.recorded:
-        first = -(-(start_ns - found.fold.origin_ns) // found.fold.period_ns)
-        last = found.fold.column(end_ns) - 1
-        inside = busy[(busy >= first) & (busy <= last)]
-        edges = np.concatenate([[first - 1], inside, [last + 1]])
-        for before, after in itertools.pairwise(edges):
-            if after - before > 1:
-                span = (found.fold.edge_ns(int(before) + 1), found.fold.edge_ns(int(after)))
-                if clipped(found.lost, *span):
-                    continue
-                text = (
-                    f"nothing happened for {format_ns(span[1] - span[0])} from {format_ns(span[0])}"
-                )
-                findings.append(
-                    Finding("gap", "", text, span_ns=span, score=float(after - before - 1))
-                )
     return findings
 
 

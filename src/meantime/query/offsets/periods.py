@@ -16,13 +16,11 @@ from meantime.query.offsets.spectrum import HARMONICS, Spectrum
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import TypeAlias
 
     import numpy.typing as npt
 
     from meantime.columns import Int64s
-
-    Float64s: TypeAlias = npt.NDArray[np.float64]
+    from meantime.query.offsets.spectrum import Float64s
 
 __all__ = ["Period", "PeriodSearch", "Sight"]
 
@@ -32,15 +30,24 @@ _CLEAR = 6.0
 _FEWEST_CYCLES = 5
 _MASKED_MULTIPLES = 10
 _STEPS = (2, 3, 5, 7)
+_PHASE_CYCLES = 20
 # From this F value on, counts of cycles differ by more than chance.
 _TELLING = 8.0
 
 
 class Period(NamedTuple):
-    """A period in ns, its error, and how clear it is."""
+    """A period.
+
+    Attributes:
+        ns: Its length.
+        error_ns: The error of the length.
+        phase_ns: The middle of the runs within the first cycles, from the first cell.
+        score: How clear it is.
+    """
 
     ns: float
     error_ns: float
+    phase_ns: float
     score: float
 
 
@@ -149,7 +156,10 @@ def _exact(busy: Int64s, period: float, step: float, score: float, sight: Sight)
     period, error = _fitted(positions, period)
     if not _is_sound(positions, period, sight):
         return None
-    return Period(period * sight.cell_ns, error * sight.cell_ns, score)
+    # of the first cycles: an error of the period would add up over many
+    begin = positions[positions < positions[0] + _PHASE_CYCLES * period]
+    phase = _start(begin, period) + period / 2
+    return Period(period * sight.cell_ns, error * sight.cell_ns, phase * sight.cell_ns, score)
 
 
 def _longest(summed: Float64s, spectrum: Spectrum) -> int:

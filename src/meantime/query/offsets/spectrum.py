@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy.typing as npt
-
     from meantime.columns import Int64s
 
-    Float64s = npt.NDArray[np.float64]
+__all__ = ["HARMONICS", "Float64s", "Spectrum"]
 
-__all__ = ["HARMONICS", "Spectrum"]
+Float64s: TypeAlias = npt.NDArray[np.float64]
 
 HARMONICS = 16
 # Per cell of the signal: the frequencies of its transform are closer than the signal resolves.
@@ -48,7 +47,8 @@ class Spectrum:
         while top > lowest:
             low = max(lowest, top / 2 if harmonics < HARMONICS else lowest)
             step = 1 / (harmonics * cells)
-            octave = np.arange(np.ceil(low / step), np.ceil(top / step)) * step
+            numbers = np.arange(int(np.ceil(low / step)), int(np.ceil(top / step)))
+            octave = numbers.astype(np.float64) * step
             octaves.insert(0, octave)
             steps.insert(0, np.full(len(octave), step))
             top, harmonics = low, min(HARMONICS, 2 * harmonics)

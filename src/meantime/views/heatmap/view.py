@@ -67,7 +67,7 @@ class HeatmapView(Picture):
 
     @cached_property
     def findings(self) -> list[Finding]:
-        """Periods, stripes, gaps, and what ran in the gaps."""
+        """Periods, stripes, gaps, bursts, and what ran in the gaps."""
         return find(self.data)
 
     @cached_property
