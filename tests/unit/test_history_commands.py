@@ -100,9 +100,9 @@ def test_a_long_table_has_every_row_aligned(tmp_path: Path) -> None:
 
     table = meantime("query", path, "tree").stdout.splitlines()
 
-    assert table[:3] == ["tree", "", "  quark   path"]
-    assert table[3:5] == ["      0   disks", "      1   disks/0"]
-    assert len(table) == 3 + 3001
+    assert table[:4] == ["tree", "", "  quark  path", "  " + "-" * 17]
+    assert table[4:6] == ["      0  disks", "      1  disks/0"]
+    assert len(table) == 4 + 3001 + 1
 
 
 def test_a_number_that_is_not_finite_is_text_in_json(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from meantime.cli.options import given, once, reject
 from meantime.cli.output import write
 from meantime.cli.progress import progress_bar
 from meantime.cli.tables import Column, print_table
+from meantime.cli.terminal import is_styled
 from meantime.errors import UsageError
 
 if TYPE_CHECKING:
@@ -185,7 +186,7 @@ def command(
         return
     if form == "terminal":
         width, _ = get_terminal_size()
-        chunks: Iterable[bytes] = view.terminal(width, color=sys.stdout.isatty())
+        chunks: Iterable[bytes] = view.terminal(width, color=is_styled(sys.stdout))
     else:
         chunks = view.render(form)
     write(output or "-", chunks)
@@ -270,6 +271,6 @@ def _print_findings(findings: Sequence[Finding]) -> None:
         return
     print_table(
         "Periods, stripes, gaps and bursts",
-        [Column("kind"), Column("finding")],
+        [Column("kind"), Column("finding", prose=True)],
         [[finding.kind, finding.sentence] for finding in findings],
     )

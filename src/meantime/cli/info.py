@@ -103,6 +103,7 @@ def _print(facts: dict[str, Any], history: History) -> None:
                 ]
                 for state in facts["states"]
             ],
+            drop=("color", "value"),
         )
 
 
@@ -145,10 +146,10 @@ def _counted(facts: dict[str, Any]) -> str | None:
 def _print_threads(processes: list[dict[str, Any]]) -> None:
     rows = [
         [
-            str(process["pid"]),
             process["name"] or "",
-            str(thread["tid"]),
+            str(process["pid"]),
             thread["name"] or "",
+            str(thread["tid"]),
             f"{thread['spans']:,}",
             f"{thread['samples']:,}",
             f"{thread['depth']:,}",
@@ -159,15 +160,16 @@ def _print_threads(processes: list[dict[str, Any]]) -> None:
     print_table(
         "Threads",
         [
-            Column("pid", numeric=True),
             Column("process"),
-            Column("tid", numeric=True),
+            Column("pid", numeric=True),
             Column("thread"),
+            Column("tid", numeric=True),
             Column("spans", numeric=True),
             Column("samples", numeric=True),
             Column("depth", numeric=True),
         ],
         rows[:_MOST_THREADS],
+        drop=("depth", "samples", "pid"),
     )
     if len(rows) > _MOST_THREADS:
         click.echo(f"{len(rows) - _MOST_THREADS:,} more threads; --json has all of them")

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
+# Left out in this order on a terminal that is too narrow.
+_DROP = ("mean", "median", "p90", "p99", "count", "longest", "share")
+
 
 @click.command(
     "stats",
@@ -160,6 +163,7 @@ def _print(statistics: StateStatistics) -> None:
             ]
             for row in statistics.rows
         ],
+        drop=_DROP,
     )
     if statistics.transitions:
         print_table(

@@ -35,16 +35,23 @@ __all__ = [
 
 _LONGEST = 10
 _BINS = 20
-_BAR = 40
+_BAR = 24
+_MOST_INDENT = 40
 _MOST_TEXT = 100
+# Left out in this order on a terminal that is too narrow.
+_DROP_COMPARED = ("count before", "count", "change total", "before self")
 
 
 class Table(NamedTuple):
-    """A table to print: columns by name; names of times end in `_ns`."""
+    """A table to print: columns by name; names of times end in `_ns`.
+
+    `drop` lists columns that a narrow terminal leaves out, by their headings, which lack the unit.
+    """
 
     title: str
     columns: Sequence[str]
     rows: Sequence[Sequence[Any]]
+    drop: Sequence[str] = ()
 
 
 def tree_of(part: Part, *, whole: bool) -> tuple[CallTree, str]:
@@ -97,6 +104,7 @@ def compared(part: Part, other: Part, *, whole: bool) -> tuple[dict[str, Any], T
             ]
             for row in rows
         ],
+        _DROP_COMPARED,
     )
 
 
@@ -107,12 +115,12 @@ def longest(part: Part, spans: SpanTable, name: str) -> tuple[dict[str, Any], Ta
     spans_found = [span_fields(part.history, spans, row) for row in rows]
     return {"longest": name, "rows": spans_found}, Table(
         f"The longest of {name}",
-        ["start_ns", "duration_ns", "thread", "arguments"],
+        ["thread", "start_ns", "duration_ns", "arguments"],
         [
             [
+                thread_title(thread_of(part.history, int(threads[row]))),
                 fields["start_ns"],
                 fields["end_ns"] - fields["start_ns"],
-                thread_title(thread_of(part.history, int(threads[row]))),
                 "" if fields["args"] is None else json.dumps(fields["args"])[:_MOST_TEXT],
             ]
             for row, fields in zip(rows, spans_found, strict=True)
@@ -156,9 +164,14 @@ def all_calls(tree: CallTree, unit: str) -> tuple[dict[str, Any], Table]:
         )
     return {"tree": True, "unit": unit, "rows": rows}, Table(
         "Who called whom",
-        [total, own, "count", "name"],
+        ["name", total, own, "count"],
         [
-            [row[total], row[own], row["count"], "  " * min(row["depth"], _BAR) + row["name"]]
+            [
+                "  " * min(row["depth"], _MOST_INDENT) + row["name"],
+                row[total],
+                row[own],
+                row["count"],
+            ]
             for row in rows
         ],
     )

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import sys
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING
 
 import click
 
 from meantime.cli.options import once, reject
+from meantime.cli.tables import Column, table_lines, visible
+from meantime.cli.terminal import can_redraw, is_styled, width_of
 from meantime.errors import UsageError
 from meantime.units import format_ns, parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from rich.table import Table
 
     from meantime.readers.recording.activity import Group
     from meantime.readers.recording.live import LiveActivity
@@ -27,6 +28,8 @@ __all__ = ["command"]
 _NS_PER_S = 10**9
 _ORDER = ("Loops", "Workers", "Threads", "Tasks")
 _COLUMNS = ("running", "runnable")
+_ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
+_HOME, _CLEAR_LINE, _CLEAR = "\x1b[H", "\x1b[K", "\x1b[J"
 
 
 @click.command("top", epilog="Example:  meantime top app.mtr")
@@ -48,52 +51,56 @@ def command(*, file: str, every: str, rows: int, single: bool) -> None:
         raise UsageError(
             f"{file}: not a recording; name the directory that `meantime record` writes"
         )
-    from rich.console import Console  # noqa: PLC0415 - not for --help
+    from meantime.readers.recording.live import LiveActivity  # noqa: PLC0415 - not for --help
 
-    from meantime.readers.recording.live import LiveActivity  # noqa: PLC0415 - as above
-
-    console = Console()
     following = LiveActivity(Path(file))
     following.update()
-    if single or not sys.stdout.isatty():
-        console.print(_table(file, following, rows))
+    if single or not can_redraw(sys.stdout):
+        sys.stdout.writelines(f"{line}\n" for line in _lines(file, following, rows))
         return
-    from rich.live import Live  # noqa: PLC0415 - not for --help
-
-    table = _table(file, following, rows)
-    with (
-        Live(table, console=console, screen=True, auto_refresh=False) as live,
-        suppress(KeyboardInterrupt),
-    ):
+    with _second_screen(), suppress(KeyboardInterrupt):
         while True:
+            lines = [*_lines(file, following, rows)][: get_terminal_size().lines - 1]
+            sys.stdout.write(_HOME + "".join(f"{line}{_CLEAR_LINE}\n" for line in lines) + _CLEAR)
+            sys.stdout.flush()
             time.sleep(every_ns / _NS_PER_S)
             following.update()
-            live.update(_table(file, following, rows), refresh=True)
 
 
-def _table(file: str, following: LiveActivity, rows: int) -> Table:
-    from rich.table import Table  # noqa: PLC0415 - not for --help
+@contextmanager
+def _second_screen() -> Iterator[None]:
+    """Use the terminal's second screen; what was there before is back at the end."""
+    sys.stdout.write(_ENTER)
+    try:
+        yield
+    finally:
+        sys.stdout.write(_LEAVE)
+        sys.stdout.flush()
 
+
+def _lines(file: str, following: LiveActivity, rows: int) -> Iterator[str]:
     groups = sorted(
         following.activity.groups(),
         # groups of which nothing is active now are last
         key=lambda group: (_ORDER.index(group.name[0]), not any(group.now.values())),
     )
     ended = "" if following.is_live else ", ended"
-    table = Table(
-        title="\n".join([f"{file}: {format_ns(following.duration_ns)}{ended}", *_said(following)]),
-        caption=f"{len(groups) - rows:,} more: see --rows" if len(groups) > rows else None,
-        box=None,
-        title_justify="left",
-        caption_justify="left",
+    yield visible(f"{file}: {format_ns(following.duration_ns)}{ended}")
+    yield from map(visible, _said(following))
+    numbers = ("all", "now", "running", "runnable", "waiting", "longest")
+    yield from table_lines(
+        [
+            Column("group"),
+            *(Column(name, numeric=True) for name in numbers),
+            Column("in or for"),
+        ],
+        [_cells(group) for group in groups[:rows]],
+        width=width_of(sys.stdout),
+        drop=("all", "runnable", "running", "longest"),
+        styled=is_styled(sys.stdout),
     )
-    table.add_column("group", overflow="fold")
-    for name in ("all", "now", "running", "runnable", "waiting", "longest\nblock"):
-        table.add_column(name, justify="right")
-    table.add_column("in or for", overflow="fold")
-    for group in groups[:rows]:
-        table.add_row(*_cells(group))
-    return table
+    if len(groups) > rows:
+        yield f"{len(groups) - rows:,} more: see --rows"
 
 
 def _said(following: LiveActivity) -> Iterator[str]:
