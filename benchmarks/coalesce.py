@@ -13,6 +13,7 @@ from measure import best_cpu_s, header
 
 from meantime.kernels.rectangles import Visible
 from meantime.views.statemap.merging import merge
+from meantime.views.statemap.options import Budget
 from meantime.views.statemap.rectangle_buffer import RectangleBuffer, part
 
 STATES = 8
@@ -50,7 +51,7 @@ def made(intervals: int, rows: int) -> Visible:
 
 def merged(visible: Visible, rows: int, wanted: int) -> RectangleBuffer:
     """Return the rectangles that are left of the intervals."""
-    buffer = RectangleBuffer((0, END_NS), wanted=wanted, tags=0)
+    buffer = RectangleBuffer((0, END_NS), budget=Budget(wanted, wanted), tags=0)
     total = len(visible.row)
     for first in range(0, total, BATCH):
         last = min(first + BATCH, total)

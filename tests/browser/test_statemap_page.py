@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64decode
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import parse_qs, urlsplit
@@ -18,7 +19,7 @@ from meantime import HistoryBuilder
 from meantime.kernels import text as kernel
 from meantime.query.statistics import state_statistics
 from meantime.testing.statemaps import events, panel, panel_of, statemap
-from meantime.views.statemap import StatemapOptions, build
+from meantime.views.statemap import Commands, StatemapOptions, build
 from meantime.views.statemap.svg import render
 
 if TYPE_CHECKING:
@@ -640,6 +641,36 @@ def test_times_are_exact_where_nothing_merged_is_cut(open_page: Open) -> None:
         assert "≈" not in share + time
         assert nanoseconds(time) == pytest.approx(truth[name.strip()], rel=1e-3)
     assert page.locator(".estimates").count() == 0
+
+
+def test_merged_rectangles_in_view_come_with_the_command_for_full_detail(open_page: Open) -> None:
+    merged = build([merged_history()], StatemapOptions(coalesce=8))
+    commands = Commands("meantime statemap -i 'a b'", "meantime stats 'a b'")
+
+    page = open_page(render(replace(merged, commands=commands)), "#t=400001..402000")
+    bar = page.locator(".statusbar")
+    text = bar.text_content() or ""
+    command = bar.locator("code").text_content()
+    page.mouse.click(*spot(page, 0.5, 0, 2))
+    at_rest(page)
+
+    assert text.startswith("1 merged rectangle; full detail:")
+    assert command == "meantime statemap -i 'a b' -b 400001ns -d 1999ns -o detail.svg"
+    assert not bar.is_visible()
+
+
+def test_a_page_without_merged_rectangles_names_the_command_of_its_figures(
+    open_page: Open,
+) -> None:
+    whole = build([merged_history()])
+    commands = Commands("meantime statemap x", "meantime stats x")
+
+    page = open_page(render(replace(whole, commands=commands)), "#t=400000..402000")
+    command = page.locator(".statusbar code").text_content()
+    page.get_by_role("searchbox").fill("long")
+    page.wait_for_function("document.querySelector('.statusbar').hidden", polling=10)
+
+    assert command == "meantime stats x --from 400us --to 402us"
 
 
 def test_shares_of_a_chosen_range_and_of_a_chosen_row(open_page: Open) -> None:

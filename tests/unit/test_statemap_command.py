@@ -35,6 +35,27 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[Any, str, 
     return stopped.value.code, out, err
 
 
+def test_the_page_has_commands_for_its_inputs_and_options(
+    capsys: pytest.CaptureFixture[str], trace: str, tmp_path: Path
+) -> None:
+    out = tmp_path / "out.svg"
+    options = ["-b", "12", "-c", "9", "--lenient", "-s", "a", "-o", str(out)]
+
+    one = run(capsys, *options, trace)[0], head(out)["commands"]
+    two = run(capsys, *options, trace, trace)[0], head(out)["commands"]
+
+    draw = f"meantime statemap -s a --lenient {trace}"
+    assert one == (0, {"draw": draw, "figures": f"meantime stats --lenient {trace}"})
+    assert two == (0, {"draw": f"{draw} {trace}", "figures": None})
+
+
+def head(page: Path) -> dict[str, Any]:
+    """Return what the script of a page reads as JSON."""
+    text = page.read_text().partition('<metadata data-block="head">')[2]
+    found: dict[str, Any] = json.loads(text.partition("</metadata>")[0])
+    return found
+
+
 def window(capsys: pytest.CaptureFixture[str], tmp_path: Path, *arguments: str) -> tuple[int, int]:
     status, _, err = run(capsys, *arguments, "-o", str(tmp_path / "out.json"))
     assert status == 0, err

@@ -18,6 +18,7 @@ from meantime.trace import State
 from meantime.views.palette import choose, parse
 from meantime.views.statemap import StatemapOptions, build, count, document
 from meantime.views.statemap.data import Clipped
+from meantime.views.statemap.options import Budget
 from meantime.views.statemap.rows import natural_key, natural_order
 
 if TYPE_CHECKING:
@@ -212,6 +213,42 @@ def test_more_rows_than_rectangles_are_wanted_keep_one_each() -> None:
     (shown,) = count([builder.close(30_000)], StatemapOptions(coalesce=100))
 
     assert shown.rectangles == 20_000
+
+
+def test_by_default_nothing_is_merged() -> None:
+    builder = HistoryBuilder()
+    builder.modify_many(range(60_000), [builder.quark("a")] * 60_000, ["on", "off"] * 30_000)
+    drawn = builder.close(60_000)
+
+    assert count([drawn])[0].rectangles == 60_000
+    assert build([drawn]).panels[0].coalesced == 0
+
+
+@pytest.mark.parametrize(
+    ("coalesce", "maps", "budget"),
+    [
+        (None, 1, Budget(5_000_000, 1_500_000)),
+        (None, 3, Budget(1_666_666, 500_000)),
+        (7, 3, Budget(7, 7)),
+    ],
+)
+def test_all_maps_share_the_default_budget(coalesce: int | None, maps: int, budget: Budget) -> None:
+    assert StatemapOptions(coalesce=coalesce).budget(maps) == budget
+
+
+@pytest.mark.parametrize(("intervals", "rectangles"), [(1000, 1000), (1001, 200)])
+def test_beyond_the_budget_intervals_are_merged(
+    monkeypatch: pytest.MonkeyPatch, intervals: int, rectangles: int
+) -> None:
+    monkeypatch.setattr(StatemapOptions, "budget", lambda *_: Budget(1000, 200))
+    builder = HistoryBuilder()
+    values = [f"{number % 3}" for number in range(intervals)]
+    builder.modify_many(range(intervals), [builder.quark("a")] * intervals, values)
+
+    (panel,) = build([builder.close(intervals)]).panels
+
+    assert len(panel.rectangles) == rectangles
+    assert (panel.coalesced > 0) == (rectangles < intervals)
 
 
 def test_the_json_document_can_have_hostile_names() -> None:

@@ -4,6 +4,7 @@ import { listen, type Key } from "../shared/keys";
 import { Help, Theme, openPage } from "../shared/page";
 import { UNIT_NS } from "../shared/format";
 import { Tooltip } from "../shared/tooltip";
+import { Command } from "./statemap/command";
 import { Frame } from "./statemap/frame";
 import { type Model, readModel } from "./statemap/model";
 import { moves } from "./statemap/moves";
@@ -23,8 +24,9 @@ function start(model: Model, body: HTMLElement): void {
   const theme = new Theme(() => redraw());
   const stage = new Stage(session, tooltip, () => theme.dark);
   redraw = () => stage.redraw();
+  const command = new Command(session);
   const does = moves(session, stage);
-  const side = new Side(session, does);
+  const side = new Side(session, does, command);
 
   const zoom = (factor: number) => {
     session.view.zoom(factor, session.anchor);
@@ -91,7 +93,7 @@ function start(model: Model, body: HTMLElement): void {
     { what: "click a state", help: "highlight its occurrences and list its tags" },
     { what: "click a tag's value", help: "colour its occurrences" },
   ]);
-  const frame = new Frame(session, stage, side, {
+  const frame = new Frame(session, stage, side, command, {
     zoomIn: () => zoom(1 / ZOOM),
     zoomOut: () => zoom(ZOOM),
     pan: (by) => stage.pan(by),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
+from click.core import ParameterSource
 
 from meantime.cli.inputs import import_numpy, load, refuse_anomalies
 from meantime.cli.options import once, provider_option, reject
@@ -23,9 +25,13 @@ if TYPE_CHECKING:
 
     from meantime.anomalies import Anomalies
     from meantime.history import History
-    from meantime.views.statemap import StatemapOptions
+    from meantime.views.statemap import Commands, StatemapOptions
 
 __all__ = ["command"]
+
+_WINDOW = {"begin", "end", "duration", "from_", "to"}
+_NOT_IN_COMMANDS = {"files", "output", "coalesce", "dry_run", "strict", *_WINDOW}
+_IN_STATS = {"provider", "lenient"}
 
 _EXAMPLES = """\b
 Examples:
@@ -49,8 +55,8 @@ Examples:
     "-c",
     "--coalesce",
     metavar="N",
-    default="25000",
-    help="Maximum number of rectangles in each map; totals stay exact.  [25000]",
+    help="Merge short states until each map has at most N rectangles; totals stay exact."
+    "  [no merging up to 5 million intervals]",
 )
 @once("-s", "--sortby", metavar="STATE", help="Sort rows by time in this state.  [entity]")
 @once("-S", "--stacksortby", metavar="STATE", help="Sort stacked maps by time in this state.")
@@ -84,7 +90,7 @@ def command(
     begin: str | None,
     end: str | None,
     duration: str | None,
-    coalesce: str,
+    coalesce: str | None,
     sortby: str | None,
     stacksortby: str | None,
     ignore_tags: bool,
@@ -108,7 +114,7 @@ def command(
     if not files:
         raise UsageError("must specify a data file")
     asked = parse_window(_one_of("begin", begin, from_), _one_of("end", end, to), duration)
-    limit = _whole_number("coalesce factor", coalesce)
+    limit = None if coalesce is None else _whole_number("coalesce factor", coalesce)
     height_px = _whole_number("state height", state_height)
     by_hand = _offsets(offsets, files)
     if dry_run:
@@ -219,7 +225,7 @@ def _drawn(
     if target is None:
         found = [(each.rectangles, each.anomalies) for each in count(histories, options)]
     else:
-        drawn = build(histories, options)
+        drawn = replace(build(histories, options), commands=_commands(files, options))
         found = [(0, Anomalies()) for _ in files]
         for panel in drawn.panels:
             rectangles, anomalies = found[panel.history]
@@ -231,6 +237,27 @@ def _drawn(
     if target is not None:
         write(target.path, [(document if target.kind == "json" else svg).render(drawn)])
     return found
+
+
+def _commands(files: Sequence[str], options: StatemapOptions) -> Commands | None:
+    """Return the commands that the page completes with a window; None for standard input."""
+    from meantime.views.statemap import Commands  # noqa: PLC0415 - NumPy is not for --help
+
+    if "-" in files:
+        return None
+    context = click.get_current_context()
+    draw, figures = ["meantime", "statemap"], ["meantime", "stats"]
+    for option in context.command.params:
+        from_user = context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
+        if not from_user or option.name in _NOT_IN_COMMANDS:
+            continue
+        value = context.params[option.name or ""]
+        for each in value if isinstance(value, tuple) else (value,):
+            words = [option.opts[0]] if each is True else [option.opts[0], each]
+            draw += words
+            figures += words if option.name in _IN_STATS else ()
+    same = len(files) == 1 and options.filter is None
+    return Commands(shlex.join([*draw, *files]), shlex.join([*figures, *files]) if same else None)
 
 
 class Target(NamedTuple):

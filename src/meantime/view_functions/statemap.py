@@ -9,7 +9,6 @@ from meantime.errors import InputError, UsageError
 from meantime.units import duration_ns, since_origin
 from meantime.view_functions.sources import history_of, label_of, listed, silent
 from meantime.views.statemap import (
-    DEFAULT_COALESCE,
     HistoryProblem,
     StatemapOptions,
     StatemapView,
@@ -30,7 +29,7 @@ def statemap(
     *,
     start: Time | None = None,
     end: Time | None = None,
-    coalesce: int = DEFAULT_COALESCE,
+    coalesce: int | None = None,
     sort_by: str | None = None,
     stack_sort_by: str | None = None,
     filter: str | None = None,  # noqa: A002 - the command's name for it
@@ -53,7 +52,7 @@ def statemap(
         start: The beginning of the range, in the times of the first source.
         end: The end of the range; as in the original statemap, 0 is the end of the data.
         coalesce: The most rectangles of a map, as far as each run of states without a gap in a row
-            can be one.
+            can be one. With None nothing is merged up to 5 million intervals in all maps.
         sort_by: The state whose total time sorts the rows, most first; `entity` (unless a state is
             called that) and None sort them by name.
         stack_sort_by: The state whose total time sorts the maps; None keeps their order.

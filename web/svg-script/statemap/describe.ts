@@ -2,7 +2,7 @@
 
 import { h, name, shown } from "../../shared/dom";
 import { exact, short, utc } from "../../shared/format";
-import { type Model, length, rectangleAt } from "./model";
+import { type Model, isMerged, length, rectangleAt } from "./model";
 import type { Row } from "./rows";
 import { textOf } from "./tags";
 
@@ -35,7 +35,7 @@ export function describe(model: Model, { panel, row }: Row, ns: bigint, event: H
   }
   made.push(states({ panel, row }, i), times(model, { panel, row }, i));
   made.push(...tagFields({ panel, row }, i));
-  if (panel.stateAt[i + 1]! - panel.stateAt[i]! > 1) {
+  if (isMerged(panel, i)) {
     made.push(h("div", { class: "muted" }, "coalesced from several intervals"));
   }
   return made;

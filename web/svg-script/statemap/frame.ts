@@ -3,6 +3,7 @@
 import { button, h, name, shown } from "../../shared/dom";
 import { icon } from "../../shared/icon";
 import { exact, short, utc } from "../../shared/format";
+import type { Command } from "./command";
 import { BY_NAME } from "./rows";
 import type { Session } from "./session";
 import type { Side } from "./side";
@@ -36,6 +37,7 @@ export class Frame {
     private readonly session: Session,
     stage: Stage,
     side: Side,
+    command: Command,
     tools: Tools,
   ) {
     const { model } = session;
@@ -93,6 +95,7 @@ export class Frame {
       { class: "page" },
       header,
       h("main", {}, h("div", { class: "map" }, toolbar, stage.element), side.element),
+      command.element,
     );
     this.input.addEventListener("input", () => {
       session.filter = this.input.value;

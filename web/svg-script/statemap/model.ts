@@ -36,6 +36,8 @@ export interface Panel {
   /** The rows in the order of their names; null if they already are. */
   byName: number[] | null;
   descriptions: Record<string, string>;
+  /** How many there are in the window, before some are merged. */
+  intervals: number;
   /** Row r has rectangles [rows[r], rows[r + 1]). */
   rows: Uint32Array;
   starts: Times;
@@ -63,11 +65,18 @@ interface PanelHead {
   entities: string[];
   byName: number[] | null;
   descriptions: Record<string, string>;
+  intervals: number;
   rectangles: number;
   stateEntries: number;
   tagEntries: number;
   events: number;
   eventNames: string[];
+}
+
+/** Command lines without their window. */
+export interface Commands {
+  draw: string;
+  figures: string | null;
 }
 
 interface Head {
@@ -76,6 +85,7 @@ interface Head {
   footer: string[];
   sort: string | null;
   rowHeight: number;
+  commands: Commands | null;
   panels: PanelHead[];
 }
 
@@ -220,6 +230,14 @@ export function mainState(panel: Panel, rectangle: number): number {
     if (panel.stateNs.number(i) > panel.stateNs.number(main)) main = i;
   }
   return panel.state[main]!;
+}
+
+/** Whether a rectangle stands for several intervals, whose order is not known. */
+export function isMerged(panel: Panel, rectangle: number): boolean {
+  return (
+    panel.stateAt[rectangle + 1]! - panel.stateAt[rectangle]! > 1 ||
+    panel.tagAt[rectangle + 1]! - panel.tagAt[rectangle]! > 1
+  );
 }
 
 /** The part of a rectangle's length, 0 to 1, that is spent in a state. */

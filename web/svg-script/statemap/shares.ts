@@ -5,7 +5,7 @@
  */
 
 import { Sums, firstAbove, halves } from "../../shared/times";
-import { type Panel, length, rectangleAt } from "./model";
+import { type Panel, isMerged, length, rectangleAt } from "./model";
 
 export interface Totals {
   states: Sums;
@@ -13,6 +13,8 @@ export interface Totals {
   /** By state and by tag, how many nanoseconds the sum can be wrong by; 0 if it is exact. */
   stateErrors: Float64Array;
   tagErrors: Float64Array;
+  /** How many rectangles of the range stand for several intervals. */
+  merged: number;
 }
 
 /** How wrong an estimate can be of what lies in a part of a rectangle, given what the whole holds. */
@@ -31,6 +33,7 @@ export function totals(panel: Panel, rows: Int32Array, start: bigint, end: bigin
   const tags = new Sums(panel.tags.length);
   const stateErrors = new Float64Array(panel.states.length);
   const tagErrors = new Float64Array(panel.tags.length);
+  let merged = 0;
   const [hi, lo] = halves(start);
   const span = Number(end - start);
   const { starts, ends, state, stateNs, stateAt, tag, tagNs, tagAt } = panel;
@@ -40,6 +43,7 @@ export function totals(panel: Panel, rows: Int32Array, start: bigint, end: bigin
       const left = starts.since(i, hi, lo);
       if (left >= span) break;
       const right = ends.since(i, hi, lo);
+      if (isMerged(panel, i)) merged++;
       if (left >= 0 && right <= span) {
         for (let at = stateAt[i]!; at < stateAt[i + 1]!; at++) {
           states.addHalves(state[at]!, stateNs.hi[at]!, stateNs.lo[at]!);
@@ -64,7 +68,7 @@ export function totals(panel: Panel, rows: Int32Array, start: bigint, end: bigin
       }
     }
   }
-  return { states, tags, stateErrors, tagErrors };
+  return { states, tags, stateErrors, tagErrors, merged };
 }
 
 export interface Counts {

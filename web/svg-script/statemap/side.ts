@@ -4,6 +4,7 @@ import { button, h, name } from "../../shared/dom";
 import { icon } from "../../shared/icon";
 import { exact, short, utc } from "../../shared/format";
 import { describe, percent } from "./describe";
+import type { Command } from "./command";
 import { type Panel, mainState } from "./model";
 import type { Session } from "./session";
 import { type Counts, type Totals, counts, totals } from "./shares";
@@ -25,10 +26,12 @@ export class Side {
   private readonly states = h("section", { class: "states-section" });
   private readonly tags = h("section", { class: "tags-section" });
   private timer = 0;
+  private merged = 0;
 
   constructor(
     private readonly session: Session,
     private readonly moves: Moves,
+    private readonly command: Command,
   ) {
     this.element = h("aside", { class: "side" }, this.selection, this.states, this.tags);
     session.onChange((change) => {
@@ -40,12 +43,14 @@ export class Side {
   }
 
   update(): void {
+    this.merged = 0;
     const legends = [...new Set(this.session.model.panels.map(({ legend }) => legend))];
     this.drawSelection();
     this.states.replaceChildren(
       ...legends.flatMap((legend) => this.legend(legend)),
     );
     this.drawTags();
+    this.command.update(this.merged);
   }
 
   private scopeText(): Node {
@@ -129,6 +134,7 @@ export class Side {
     const { start, end } = session.range;
     const scopes = panels.map((panel) => session.scope(panel));
     const sums = panels.map((panel, k) => totals(panel, scopes[k]!, start, end));
+    this.merged += sums.reduce((sum, { merged }) => sum + merged, 0);
     const counted =
       mark === null ? [] : panels.map((panel) => counts(panel, session.rows.order(panel), mark));
     const rowCount = scopes.reduce((sum, scope) => sum + scope.length, 0);
@@ -304,7 +310,7 @@ function estimates(): HTMLElement {
     "p",
     { class: "estimates muted" },
     "≈ estimated: an edge of the range, or the mark, lies within merged rectangles, whose states " +
-      "are known in total but not in order. Draw the range with -b and -e for exact figures.",
+      "are known in total but not in order. The command below the map gives full detail.",
   );
 }
 

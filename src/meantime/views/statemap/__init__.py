@@ -1,11 +1,12 @@
 """The statemap: entities on the Y axis, time on the X axis, states in colour."""
 
 from meantime.views.statemap.assembly import HistoryProblem, build, check_states, count
-from meantime.views.statemap.options import DEFAULT_COALESCE, StatemapOptions
+from meantime.views.statemap.data import Commands
+from meantime.views.statemap.options import StatemapOptions
 from meantime.views.statemap.view import StatemapView
 
 __all__ = [
-    "DEFAULT_COALESCE",
+    "Commands",
     "HistoryProblem",
     "StatemapOptions",
     "StatemapView",

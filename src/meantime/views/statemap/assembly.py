@@ -147,14 +147,13 @@ def _anomalies(of_one: list[PanelSource]) -> Anomalies:
 def _draw(
     histories: Sequence[History], made: list[list[PanelSource]], options: StatemapOptions
 ) -> list[_Map]:
+    budget = options.budget(sum(map(len, made)))
     return [
         _Map(
             number,
             source,
             alignment,
-            draw(
-                source, alignment.window, coalesce=options.coalesce, ignore_tags=options.ignore_tags
-            ),
+            draw(source, alignment.window, budget=budget, ignore_tags=options.ignore_tags),
         )
         for number, alignment in enumerate(_alignments(histories, options))
         for source in made[number]

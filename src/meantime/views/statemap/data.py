@@ -7,7 +7,7 @@ draws or writes it needs no history.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from meantime.anomalies import Anomalies
     from meantime.columns import Int32s, Int64s
 
-__all__ = ["Clipped", "Events", "Rectangles", "StateRow", "Statemap", "StatemapPanel"]
+__all__ = ["Clipped", "Commands", "Events", "Rectangles", "StateRow", "Statemap", "StatemapPanel"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +145,18 @@ class StatemapPanel:
     history: int = 0
 
 
+class Commands(NamedTuple):
+    """Command lines for the page, which adds a window to them.
+
+    Attributes:
+        draw: Draws the same inputs with the same options.
+        figures: Prints the same figures; None if no command does.
+    """
+
+    draw: str
+    figures: str | None
+
+
 @dataclass(frozen=True, slots=True)
 class Statemap:
     """Panels from top to bottom, one above the other on one time axis, and how rows are sorted.
@@ -153,8 +165,10 @@ class Statemap:
         panels: At least one; each window is the first one's, in the panel's own time.
         sort_state: The state whose total time the rows are sorted by; None is by name.
         state_height_px: The height of a row, before the page makes more room for labels.
+        commands: Commands to show in the page; None if the inputs are not files.
     """
 
     panels: tuple[StatemapPanel, ...]
     sort_state: str | None
     state_height_px: int
+    commands: Commands | None = None

@@ -56,7 +56,7 @@ def merge(buffer: RectangleBuffer, wanted: int, *, appearance: Int32s) -> None:
     worth = coalesce.worth(buffer.count, buffer.columns, *buffer.window_ns)
     kept = _dearest(worth, wanted)
     runs = np.count_nonzero(worth == _NEVER)
-    if buffer.level < 0 and buffer.count <= _MOST_COMPARED and wanted > runs:
+    if not buffer.is_merged and buffer.count <= _MOST_COMPARED and wanted > runs:
         kept = _Comparison(buffer, worth).best(kept, wanted, appearance)
     buffer.gather(np.flatnonzero(kept))
 

@@ -30,6 +30,7 @@ def head(statemap: Statemap) -> dict[str, Any]:
         "footer": captions.footer(statemap),
         "sort": statemap.sort_state,
         "rowHeight": statemap.state_height_px,
+        "commands": statemap.commands and statemap.commands._asdict(),
         "panels": [_panel_head(panel, statemap.sort_state is None) for panel in statemap.panels],
     }
 
@@ -47,6 +48,7 @@ def _panel_head(panel: StatemapPanel, given_by_name: bool) -> dict[str, Any]:  #
         "entities": list(panel.entities),
         "byName": None if given_by_name else natural_order(panel.entities),
         "descriptions": panel.descriptions,
+        "intervals": panel.intervals,
         "rectangles": len(rectangles),
         "stateEntries": len(rectangles.state_index),
         "tagEntries": len(rectangles.tag_index),

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from meantime.columns import Int32s, Int64s
     from meantime.history import Intervals
     from meantime.kernels.rectangles import Columns, Visible
+    from meantime.views.statemap.options import Budget
     from meantime.views.statemap.panel_source import PanelSource
     from meantime.views.statemap.window import Window
 
@@ -65,11 +66,11 @@ class Drawing:
         return np.argsort(-self.total_ns(source, state), kind="stable")
 
 
-def draw(source: PanelSource, window: Window, *, coalesce: int, ignore_tags: bool) -> Drawing:
-    """Return the drawing of a source in a window, with at most `coalesce` rectangles."""
+def draw(source: PanelSource, window: Window, *, budget: Budget, ignore_tags: bool) -> Drawing:
+    """Return the drawing of a source in a window, with as many rectangles as the budget allows."""
     history, rows = source.history, len(source.names)
     tags = 0 if ignore_tags else len(history.tags)
-    buffer = RectangleBuffer((window.start_ns, window.end_ns), wanted=coalesce, tags=tags)
+    buffer = RectangleBuffer((window.start_ns, window.end_ns), budget=budget, tags=tags)
     row_of_quark = np.full(len(history.attributes), -1, np.int32)
     row_of_quark[source.quarks] = np.arange(rows, dtype=np.int32)
     columns = empty_columns(0)
@@ -85,7 +86,8 @@ def draw(source: PanelSource, window: Window, *, coalesce: int, ignore_tags: boo
     # quarks are numbered in the order in which their attributes were created
     appearance = np.empty(rows, np.int32)
     appearance[np.argsort(source.quarks)] = np.arange(rows, dtype=np.int32)
-    merge(buffer, coalesce, appearance=appearance)
+    if buffer.is_merged or buffer.count > budget.lossless:
+        merge(buffer, budget.merged, appearance=appearance)
     return Drawing(buffer.cut(), buffer.intervals, _clipped(source, window))
 
 

@@ -16,6 +16,7 @@ from meantime.kernels.rectangles import Columns, Tallies, Visible
 
 if TYPE_CHECKING:
     from meantime.columns import Int64s
+    from meantime.views.statemap.options import Budget
 
 __all__ = ["RectangleBuffer", "empty_columns", "part"]
 
@@ -69,7 +70,7 @@ class RectangleBuffer:
 
     Args:
         window_ns: Start and end of the map.
-        wanted: The number of rectangles wanted in the end.
+        budget: The number of rectangles allowed in the end.
         tags: How many tags there are.
 
     Attributes:
@@ -79,18 +80,23 @@ class RectangleBuffer:
         level: The grid whose cells hold one rectangle; -1 while each interval is one.
     """
 
-    def __init__(self, window_ns: tuple[int, int], *, wanted: int, tags: int) -> None:
+    def __init__(self, window_ns: tuple[int, int], *, budget: Budget, tags: int) -> None:
         self.window_ns = window_ns
         self.columns = _no_rectangles()
         self.count = 0
         self.intervals = 0
         self.level = -1
-        self._wanted = wanted
-        self._most = 2 * wanted + _MOST_TO_SPARE
+        self._wanted = budget.merged
+        self._most = max(budget.lossless, 2 * budget.merged + _MOST_TO_SPARE)
         no_states = np.zeros(1, np.int64), np.empty(1, np.int32)
         self._tallies = Tallies(
             *no_states, np.zeros(max(1, tags), np.int64), np.empty(max(1, tags), np.int32)
         )
+
+    @property
+    def is_merged(self) -> bool:
+        """Whether a rectangle may represent more than one interval."""
+        return self.level >= 0
 
     def add(self, visible: Visible, *, states: int, done_ratio: float) -> None:
         """Add intervals; `done_ratio` is the estimated part of all that were added with these."""
