@@ -1,55 +1,77 @@
-"""The code in the documents runs as it stands there."""
+"""The code in the documents runs, in the order of the pages."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import subprocess
 import sys
 import tomllib
+import traceback
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-ADD_A_FORMAT = ROOT / "docs" / "how-to" / "add-a-format.md"
-# its blocks are modules that import each other
-DOCUMENTS = [
-    ROOT / "README.md",
-    *(path for path in sorted((ROOT / "docs").rglob("*.md")) if path != ADD_A_FORMAT),
-]
+ADD_A_FORMAT = (
+    ROOT / "docs" / "how-to" / "add-a-format.md"
+)  # its blocks are modules that import each other
 SETS_UP = re.compile(r"\b(pip|npm|apt-get|venv|setup\.py)\b")
 
 
-def blocks(language: str) -> list[object]:
-    return [
-        pytest.param(match[1], id=f"{document.stem}-{number}")
-        for document in DOCUMENTS
-        for number, match in enumerate(
-            re.finditer(rf"(?ms)^```{language}\n(.*?)^```$", document.read_text())
-        )
-        if not SETS_UP.search(match[1])
-    ]
+class Block(NamedTuple):
+    """A block of code of a document."""
+
+    document: str
+    number: int
+    language: str
+    code: str
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "examples").symlink_to(ROOT / "examples")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+def reading_order() -> list[Path]:
+    """Return the documents: the README, then the pages in the order of the index."""
+    docs = ROOT / "docs"
+    listed = re.findall(r"^([a-z][\w/-]*)$", (docs / "index.md").read_text(), re.MULTILINE)
+    pages = [docs / "index.md", *(docs / f"{name}.md" for name in listed)]
+    return [ROOT / "README.md", *(page for page in pages if page != ADD_A_FORMAT)]
 
 
-@pytest.mark.parametrize("code", blocks("python"))
-def test_python_runs(code: str, folder: Path) -> None:
-    if "to_pandas()" in code:
-        pytest.importorskip("pandas", reason="the extra [test] is not installed")
-    exec(compile(code, str(folder), "exec"), {"__name__": "document"})  # noqa: S102 - our own documents
+BLOCKS = [
+    Block(document.relative_to(ROOT).as_posix(), number, match[1], match[2])
+    for document in reading_order()
+    for number, match in enumerate(
+        re.finditer(r"(?ms)^```(python|sh)\n(.*?)^```$", document.read_text()), 1
+    )
+    if not SETS_UP.search(match[2])
+]
 
 
-@pytest.mark.parametrize("code", blocks("sh"))
-def test_commands_run(code: str, folder: Path) -> None:
-    program = f'set -e\nmeantime() {{ "{sys.executable}" -m meantime "$@"; }}\n{code}'
+@pytest.fixture(scope="module")
+def failures(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, int], str]:
+    """Run all blocks in one folder, as a reader does who follows every page; return what failed."""
+    folder = tmp_path_factory.mktemp("reader")
+    (folder / "examples").symlink_to(ROOT / "examples")
+    failed = {}
+    with contextlib.chdir(folder):
+        for block in BLOCKS:
+            error = in_python(block) if block.language == "python" else in_shell(block, folder)
+            if error is not None:
+                failed[block.document, block.number] = error
+    return failed
 
+
+def in_python(block: Block) -> str | None:
+    try:
+        exec(compile(block.code, block.document, "exec"), {"__name__": "document"})  # noqa: S102 - our own documents
+    except Exception:  # noqa: BLE001 - reported by the test of this block
+        return traceback.format_exc()
+    return None
+
+
+def in_shell(block: Block, folder: Path) -> str | None:
+    program = f'set -e\nmeantime() {{ "{sys.executable}" -m meantime "$@"; }}\n{block.code}'
     done = subprocess.run(
         ["bash", "-c", program],  # noqa: S607 - whichever bash the machine has
         cwd=folder,
@@ -63,13 +85,19 @@ def test_commands_run(code: str, folder: Path) -> None:
         text=True,
         check=False,
     )
+    return done.stderr or f"exit status {done.returncode}" if done.returncode else None
 
-    assert done.returncode == 0, done.stderr
+
+@pytest.mark.parametrize(
+    "block", [pytest.param(block, id=f"{block.document}-{block.number}") for block in BLOCKS]
+)
+def test_every_block_of_code_runs(block: Block, failures: dict[tuple[str, int], str]) -> None:
+    assert failures.get((block.document, block.number)) is None
 
 
 @pytest.mark.parametrize("name", ["files.py", "files.toml"])
 def test_the_providers_shown_are_the_examples(name: str) -> None:
-    shown = (ROOT / "docs" / "bytes-read-and-written.md").read_text()
+    shown = (ROOT / "docs" / "tutorials" / "derive-states-from-events.md").read_text()
     example = (ROOT / "examples" / name).read_text()
 
     assert example[example.index("\n\n") :].strip().split("\n\n\n")[-1] in shown

@@ -78,8 +78,8 @@ def test_a_difference_has_the_stacks_of_both() -> None:
     } == {"a": 2, "a/b": -3, "a/c": 5}
 
 
-def test_annotations_that_overlap_calls_stay_inside_their_callers(samples: Path) -> None:
-    history = build(open_trace(samples / "chrome" / "torch-cpu.json.gz"))
+def test_annotations_that_overlap_calls_stay_inside_their_callers(root: Path) -> None:
+    history = build(open_trace(root / "examples" / "training.json.gz"))
 
     statistics = span_statistics(history)
     tree = span_tree(history.spans())

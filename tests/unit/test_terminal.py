@@ -28,7 +28,7 @@ WIDTHS = (60, 80, 100, 200)
 NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?(?:ns|us|ms|s|%)?")
 POSTGRES = "examples/postgres.statemap.gz"
 SPANS = "tests/samples/chrome/chromium-devtools.json.gz"
-TORCH = "tests/samples/chrome/torch-cpu.json.gz"
+TORCH = "examples/training.json.gz"
 COMMANDS = {
     "stats": ["stats", POSTGRES],
     "stats by entity": ["stats", POSTGRES, "--by", "entity"],
