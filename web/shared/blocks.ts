@@ -64,7 +64,7 @@ export class Varints {
     return this.lo;
   }
 
-  byte(): number {
-    return this.bytes[this.at++]!;
+  skip(bytes: number): void {
+    this.at += bytes;
   }
 }

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+import math
 import re
 from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
+from meantime.views.state_classes import class_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["RGB", "choose", "parse"]
+__all__ = ["RGB", "at_night", "choose", "parse"]
 
 _HEX = re.compile("#[0-9a-fA-F]{6}")
 _NAMED_HEX = re.compile("([a-z]+)(#[0-9a-f]{6})")
@@ -53,8 +57,11 @@ _SAFE = [
     *("#332288", "#117733", "#882255", "#999933", "#44aa99", "#aa4499"),
 ]
 _LIGHTER, _DARKER = 0.45, -0.35
-# Colours whose channels differ by less than this in total are hard to distinguish.
-_ALIKE = 40
+_SHADES = (0.0, 0.35, -0.3, 0.6, -0.5)
+# Colours that are nearer to each other in OKLab (100 is black to white) are hard to distinguish.
+_ALIKE = 8.0
+# The quiet classes of states are nearer than that to each other.
+_ALIKE_CLASSES = 5.0
 
 
 class RGB(NamedTuple):
@@ -74,7 +81,32 @@ class RGB(NamedTuple):
 
     def is_like(self, other: RGB) -> bool:
         """Return whether two colours are hard to distinguish side by side."""
-        return sum(abs(a - b) for a, b in zip(self, other, strict=True)) < _ALIKE
+        return self.distance(other) < _ALIKE
+
+    def distance(self, other: RGB) -> float:
+        """Return how different two colours look: 100 is the distance of black and white.
+
+        >>> round(RGB(0, 0, 0).distance(RGB(255, 255, 255)))
+        100
+        """
+        return 100 * math.dist(_oklab(self), _oklab(other))
+
+
+@functools.cache
+def _oklab(color: RGB) -> tuple[float, float, float]:
+    """Return lightness, green to red, and blue to yellow, after Ottosson's OKLab."""
+    red, green, blue = (
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
+        for part in (value / 255 for value in color)
+    )
+    long = math.cbrt(0.4122214708 * red + 0.5363325363 * green + 0.0514459929 * blue)
+    medium = math.cbrt(0.2119034982 * red + 0.6806995451 * green + 0.1073969566 * blue)
+    short = math.cbrt(0.0883024619 * red + 0.2817188376 * green + 0.6299787005 * blue)
+    return (
+        0.2104542553 * long + 0.7936177850 * medium - 0.0040720468 * short,
+        1.9779984951 * long - 2.4285922050 * medium + 0.4505937099 * short,
+        0.0259040371 * long + 0.7827717662 * medium - 0.8086757660 * short,
+    )
 
 
 def parse(text: str) -> RGB | None:
@@ -99,19 +131,29 @@ def _named() -> dict[str, str]:
 def choose(names: Iterable[str], taken: Iterable[RGB] = ()) -> dict[str, RGB]:
     """Return a colour for each name, distinct as long as there are enough, unlike those taken.
 
-    A hash of the name selects a colour from those that are left, and names are processed in sorted
-    order: the order in which they are passed makes no difference.
+    A name that identifies a class of states has the colour of that class, or a shade of it. For the
+    others a hash of the name selects a colour from those that are left. Names are processed in
+    sorted order: the order in which they are passed makes no difference.
 
     >>> {name: str(color) for name, color in choose(["idle", "busy"]).items()}
-    {'busy': '#f0e442', 'idle': '#cc79a7'}
+    {'idle': '#ebedf1', 'busy': '#f0e442'}
     """
+    wanted = sorted(set(names))
+    avoided = list(taken)
+    chosen: dict[str, RGB] = {}
+    for name in sorted(wanted, key=_is_typical, reverse=True):
+        for color in _class_shades(name):
+            if all(color.distance(other) >= _ALIKE_CLASSES for other in avoided):
+                chosen[name] = color
+                avoided.append(color)
+                break
     safe = [color for color in map(parse, _SAFE) if color]
     free = safe + [color.shaded(part) for part in (_LIGHTER, _DARKER) for color in safe]
-    avoided = list(taken)
     free = [color for color in free if not any(map(color.is_like, avoided))] or free
-    chosen: dict[str, RGB] = {}
     left = list(free)
-    for name in sorted(set(names)):
+    for name in wanted:
+        if name in chosen:
+            continue
         if not left:
             left = list(free)
         code = crc32(name.encode("utf-8", "surrogatepass"))
@@ -120,3 +162,29 @@ def choose(names: Iterable[str], taken: Iterable[RGB] = ()) -> dict[str, RGB]:
         chosen[name] = front[code % len(front)]
         left.remove(chosen[name])
     return chosen
+
+
+def at_night(name: str, color: RGB) -> RGB | None:
+    """Return what `choose` would choose on dark ground; None if it chose no colour of a class.
+
+    >>> str(at_night("running", RGB(0x1D, 0x87, 0x59)))
+    '#42be90'
+    """
+    by_day = _class_shades(name)
+    known = class_of(name)
+    if known is None or color not in by_day:
+        return None
+    night = parse(known.dark)
+    # away from the ground by day is away from it at night
+    return night and night.shaded(-_SHADES[by_day.index(color)])
+
+
+def _class_shades(name: str) -> list[RGB]:
+    known = class_of(name)
+    color = known and parse(known.light)
+    return [color.shaded(part) for part in _SHADES] if color else []
+
+
+def _is_typical(name: str) -> bool:
+    known = class_of(name)
+    return known is not None and known.name in name.lower()

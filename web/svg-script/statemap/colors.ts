@@ -1,32 +1,81 @@
-/** The pixels of rectangles: their own colours, or what is lit against what is not. */
+/** The colours of rectangles: of their states, or of what is lit against what is not. */
 
+import type { Paint } from "../../shared/staterow";
 import { type Panel, rgb, shareOf, taggedShare } from "./model";
 import type { Session } from "./session";
 import { byValue } from "./tags";
 
-/** Returns each panel's pixel by rectangle. */
-export function colorsOf(session: Session, dark: boolean, accent: number): Uint32Array[] {
+const OPAQUE = 0xff000000;
+/** States from this rank on are quiet: a share that is too small to be drawn is not missed. */
+const QUIET_RANK = 9;
+const LEAST_QUIET_RANK = 11;
+
+export interface Colors {
+  paint: Paint;
+  /** The average of a rectangle, for rows that are too flat to be stacked. */
+  colorOf(rectangle: number): number;
+}
+
+/** The colour of a state of a panel, as a pixel without its alpha. */
+export function stateRgb(panel: Panel, state: number, dark: boolean): number {
+  const { color, dark: night } = panel.states[state]!;
+  return rgb(dark && night !== null ? night : color);
+}
+
+/** Returns each panel's colours. */
+export function colorsOf(session: Session, dark: boolean, accent: number): Colors[] {
   return session.model.panels.map((panel) => {
     const { lit, property, value } = session;
-    if (!lit) return panel.fill;
-    if (!session.isLit(panel)) return panel.fill.map(() => dim(0, dark));
+    const own = panel.states.map((_, state) => stateRgb(panel, state, dark));
+    if (!lit) return byState(panel, own);
+    if (!session.isLit(panel)) return byState(panel, own.map(() => dim(0, dark)));
     if (property !== null && value !== null) {
       const tags = new Set(byValue(panel, lit.state, property).get(value) ?? []);
       return litUp(panel, accent, dim(accent, dark), (i) => taggedShare(panel, i, tags));
     }
-    const own = panel.states[lit.state]!.rgb;
-    const color = isGrey(own) ? accent : own;
+    const color = isGrey(own[lit.state]!) ? accent : own[lit.state]!;
     return litUp(panel, color, dim(color, dark), (i) => shareOf(panel, i, lit.state));
   });
 }
 
-function litUp(
-  panel: Panel,
-  color: number,
-  ground: number,
-  share: (rectangle: number) => number,
-): Uint32Array {
-  return panel.fill.map((_, i) => mix(ground, color, share(i)));
+/** All states in their own colours, what is active at the bottom. */
+function byState(panel: Panel, colors: number[]): Colors {
+  const order = colors.map((_, state) => state);
+  order.sort((a, b) => panel.states[a]!.rank - panel.states[b]!.rank || a - b);
+  const layers = new Uint32Array(colors.length);
+  order.forEach((state, layer) => (layers[state] = layer));
+  const ranks = order.map((state) => panel.states[state]!.rank);
+  const paint: Paint = {
+    pixels: Uint32Array.from(order, (state) => (colors[state]! | OPAQUE) >>> 0),
+    noticed: ranks.map((rank) => rank < QUIET_RANK || rank >= LEAST_QUIET_RANK),
+    layers,
+    part: null,
+  };
+  const colorOf = (i: number) => {
+    const first = panel.stateAt[i]!;
+    const last = panel.stateAt[i + 1]!;
+    if (last - first === 1) return colors[panel.state[first]!]!;
+    let sum = 0;
+    let color = 0;
+    for (let at = first; at < last; at++) {
+      const ns = panel.stateNs.number(at);
+      sum += ns;
+      color = mix(color, colors[panel.state[at]!]!, ns / sum);
+    }
+    return color;
+  };
+  return { paint, colorOf };
+}
+
+/** A colour where something is, on a ground where it is not. */
+function litUp(panel: Panel, color: number, ground: number, part: (rectangle: number) => number): Colors {
+  const paint: Paint = {
+    pixels: Uint32Array.of((color | OPAQUE) >>> 0, (ground | OPAQUE) >>> 0),
+    noticed: [true, false],
+    layers: new Uint32Array(panel.states.length),
+    part,
+  };
+  return { paint, colorOf: (i) => mix(ground, color, part(i)) };
 }
 
 /** A quiet grey that a colour stands out from. */

@@ -2,7 +2,7 @@
 
 import { h, name, shown } from "../../shared/dom";
 import { exact, short, utc } from "../../shared/format";
-import { type Model, isMerged, length, rectangleAt } from "./model";
+import { type Model, cssColor, isMerged, length, rectangleAt } from "./model";
 import type { Row } from "./rows";
 import { textOf } from "./tags";
 
@@ -50,7 +50,7 @@ function states({ panel }: Row, i: number): Node {
   const whole = length(panel, i);
   const table = h("table", { class: "states" });
   for (const { state, ns } of held.slice(0, MOST_STATES)) {
-    const swatch = h("span", { class: "swatch", style: `background:${state.color}` });
+    const swatch = h("span", { class: "swatch", style: `background:${cssColor(state)}` });
     const row = h("tr", {}, h("td", {}, swatch, name(state.name)));
     if (held.length > 1) {
       row.append(

@@ -7,8 +7,10 @@ export interface State {
   name: string;
   value: number;
   color: string;
-  /** Red, green and blue as bytes, red lowest: a pixel without its alpha. */
-  rgb: number;
+  /** Its colour on dark ground; null for the same. */
+  dark: string | null;
+  /** How far from the bottom of a stack it is drawn. */
+  rank: number;
 }
 
 export type Tag = Record<string, unknown>;
@@ -49,7 +51,6 @@ export interface Panel {
   tagAt: Uint32Array;
   tag: Uint32Array;
   tagNs: Times;
-  fill: Uint32Array;
   events: Events;
   eventNames: string[];
 }
@@ -60,7 +61,7 @@ interface PanelHead {
   origin: string | null;
   start: string;
   end: string;
-  states: [name: string, value: number, color: string][];
+  states: [name: string, value: number, color: string, dark: string | null, rank: number][];
   tags: Tag[];
   entities: string[];
   byName: number[] | null;
@@ -116,7 +117,7 @@ export function readModel(): Model {
 }
 
 function decode(head: PanelHead, index: number): Panel {
-  const states = head.states.map(([name, value, color]) => ({ name, value, color, rgb: rgb(color) }));
+  const states = head.states.map(([name, value, color, dark, rank]) => ({ name, value, color, dark, rank }));
   const count = head.rectangles;
   const panel: Panel = {
     ...head,
@@ -134,7 +135,6 @@ function decode(head: PanelHead, index: number): Panel {
     tagAt: new Uint32Array(count + 1),
     tag: new Uint32Array(head.tagEntries),
     tagNs: new Times(head.tagEntries),
-    fill: new Uint32Array(count),
     events: events(readBlock(`e${index}`), head.events),
   };
   decodeRectangles(panel, new Varints(readBlock(`p${index}`)));
@@ -174,12 +174,11 @@ function decodeRectangles(panel: Panel, read: Varints): void {
           stateNs.hi[states] = read.hi;
           stateNs.lo[states++] = read.lo;
         }
-        panel.fill[at] = read.byte() | (read.byte() << 8) | (read.byte() << 16);
+        read.skip(3); // the average colour, which only the static picture needs
       } else {
         state[states] = code >>> 1;
         stateNs.hi[states] = lengthHi;
         stateNs.lo[states++] = lengthLo;
-        panel.fill[at] = panel.states[code >>> 1]!.rgb;
       }
       panel.stateAt[at + 1] = states;
       const tagged = read.small();
@@ -214,6 +213,11 @@ function events(block: Uint8Array, count: number): Events {
 export function rgb(color: string): number {
   const value = parseInt(color.slice(1), 16);
   return (value >>> 16) | (value & 0xff00) | ((value & 0xff) << 16);
+}
+
+/** A state's colour in a style: that of the page's theme. */
+export function cssColor({ color, dark }: State): string {
+  return dark === null ? color : `light-dark(${color},${dark})`;
 }
 
 /** The rectangle of a row at a time, or -1 where the row has no state. */

@@ -1,195 +1,49 @@
-/**
- * The map itself, drawn from the columns. Each pixel is the exact average of what it covers: the
- * rectangles of a row come in order of time, so one running pixel is enough, and no pixel is
- * visited twice. A row is one line of an image; the image is then stretched to the rows' height.
- */
+/** The map itself: rows of states, stacked where they are high enough. */
 
-import { firstAbove, halves } from "../../shared/times";
-import { GRAINS, type Viewport } from "../../shared/viewport";
-import type { Panel } from "./model";
+import { StateRow } from "../../shared/staterow";
+import type { Viewport } from "../../shared/viewport";
+import type { Colors } from "./colors";
+import { drawFlat } from "./flat";
 import type { Rows } from "./rows";
 
-const THIN = 0.5; // as in kernels/text.pyx: a lone thin rectangle is half a pixel wide
-const ROOM = 4;
+/** In flatter rows nobody can see how a column is divided. */
+const STACKED_PX = 6;
+const GAP_FROM_PX = 7;
+/** More layers than this would need more memory than the picture has pixels. */
+const MOST_LAYERS = 1000;
 const OPAQUE = 0xff000000;
 
 export class Picture {
-  private readonly lines = document.createElementNS(
-    "http://www.w3.org/1999/xhtml",
-    "canvas",
-  ) as HTMLCanvasElement;
+  private readonly stateRow = new StateRow();
   private image: ImageData | null = null;
 
-  /** Draws the rows that are in view; `colors` are each panel's pixels by rectangle. */
-  draw(
-    canvas: HTMLCanvasElement,
-    rows: Rows,
-    view: Viewport,
-    colors: Uint32Array[],
-    ground: string,
-  ): void {
-    const context = canvas.getContext("2d")!;
+  /** Draws the rows that are in view; `colors` are those of each panel, `ground` is between rows. */
+  draw(canvas: HTMLCanvasElement, rows: Rows, view: Viewport, colors: Colors[], ground: number): void {
     const { width, height } = canvas;
-    const scale = window.devicePixelRatio;
-    const visible = rows.visible();
-    context.clearRect(0, 0, width, height);
-    if (!width || !visible.length) return;
-    if (this.image?.width !== width || this.image.height < visible.length) {
-      this.lines.width = width;
-      this.lines.height = Math.max(visible.length, this.lines.height);
-      this.image = new ImageData(width, this.lines.height);
-    }
-    const pixels = new Uint32Array(this.image.data.buffer);
-    pixels.fill(0, 0, width * visible.length);
-    visible.forEach(({ panel, row }, line) => {
-      drawLine(pixels, line * width, width, scale, panel, row, view, colors[panel.index]!);
-    });
-    this.lines.getContext("2d")!.putImageData(this.image, 0, 0, 0, 0, width, visible.length);
-    context.imageSmoothingEnabled = false;
-    const tall = Math.max(1, Math.round(rows.heightPx * scale));
-    const gap = rows.heightPx >= 7 ? 1 : 0;
-    visible.forEach(({ y }, line) => {
+    if (!width || !height) return;
+    const scale = devicePixelRatio;
+    if (this.image?.width !== width || this.image.height !== height) this.image = new ImageData(width, height);
+    const target = { pixels: new Uint32Array(this.image.data.buffer), width, height };
+    target.pixels.fill(0);
+    const gap = rows.heightPx >= GAP_FROM_PX ? 1 : 0;
+    const tall = Math.max(1, Math.round(rows.heightPx * scale)) - gap;
+    for (const { panel, row, y } of rows.visible()) {
       const top = Math.round(y * scale);
-      context.drawImage(this.lines, 0, line, width, 1, 0, top, width, tall);
-      if (gap) {
-        context.fillStyle = ground;
-        context.fillRect(0, top + tall - gap, width, gap);
+      const below = top + tall;
+      if (gap && below < height) target.pixels.fill((ground | OPAQUE) >>> 0, below * width, (below + 1) * width);
+      const { paint, colorOf } = colors[panel.index]!;
+      if (rows.heightPx >= STACKED_PX && paint.pixels.length <= MOST_LAYERS) {
+        this.stateRow.draw(target, top, tall, panel, row, view, paint);
+        continue;
       }
-    });
+      const first = Math.max(0, top);
+      const last = Math.min(height, top + tall);
+      if (first >= last) continue;
+      drawFlat(target.pixels, first * width, width, scale, panel, row, view, colorOf);
+      for (let line = first + 1; line < last; line++) {
+        target.pixels.copyWithin(line * width, first * width, (first + 1) * width);
+      }
+    }
+    canvas.getContext("2d")!.putImageData(this.image, 0, 0);
   }
-}
-
-function drawLine(
-  pixels: Uint32Array,
-  base: number,
-  width: number,
-  scale: number,
-  panel: Panel,
-  row: number,
-  view: Viewport,
-  colors: Uint32Array,
-): void {
-  const { starts, ends } = panel;
-  const last = panel.rows[row + 1]!;
-  const [hi, lo] = halves(view.startNs);
-  const within = Number(view.start % GRAINS) / Number(GRAINS);
-  const pxPerNs = width / (Number(view.span) / Number(GRAINS));
-  const thin = THIN * scale;
-  const room = ROOM * scale;
-
-  let first = firstAbove(ends, panel.rows[row]!, last, view.startNs);
-  if (first > panel.rows[row]!) first--; // a thin one may lend its neighbour's edge to the view
-  let at = -1; // the pixel being mixed
-  let covered = 0;
-  let red = 0;
-  let green = 0;
-  let blue = 0;
-
-  // to the left of the row's first rectangle is the window's start, as in the kernel
-  const from = view.ratio(0n) * width;
-  const to = view.ratio(view.widthNs) * width;
-  const hasBefore = first > panel.rows[row]!;
-  let lastLeft = hasBefore ? (starts.since(first - 1, hi, lo) - within) * pxPerNs : from;
-  let lastRight = hasBefore ? (ends.since(first - 1, hi, lo) - within) * pxPerNs : from;
-  let lent = 0; // by how much the rectangle before reaches into this one
-  let nextLeft = first < last ? (starts.since(first, hi, lo) - within) * pxPerNs : 0;
-  let nextRight = first < last ? (ends.since(first, hi, lo) - within) * pxPerNs : 0;
-  for (let i = first; i < last && nextLeft < width + room; i++) {
-    const ownLeft = nextLeft;
-    const ownRight = nextRight;
-    if (i + 1 < last) {
-      nextLeft = (starts.since(i + 1, hi, lo) - within) * pxPerNs;
-      nextRight = (ends.since(i + 1, hi, lo) - within) * pxPerNs;
-    } else {
-      nextLeft = nextRight = to;
-    }
-    let left = ownLeft + lent;
-    let right = ownRight;
-    lent = 0;
-    const grow = thin - (ownRight - ownLeft);
-    if (grow > 0) {
-      const touchesLast =
-        i > panel.rows[row]! && starts.lo[i] === ends.lo[i - 1] && starts.hi[i] === ends.hi[i - 1];
-      const before = touchesLast ? lastRight - lastLeft : ownLeft - lastRight;
-      const touchesNext =
-        i + 1 < last && starts.lo[i + 1] === ends.lo[i] && starts.hi[i + 1] === ends.hi[i];
-      const after = touchesNext ? nextRight - nextLeft : nextLeft - ownRight;
-      const both = before >= room && after >= room;
-      if (before >= room) left -= both ? grow / 2 : grow;
-      if (after >= room) {
-        right += both ? grow / 2 : grow;
-        if (touchesNext) lent = right - ownRight;
-      }
-    } else if (i + 1 < last && starts.lo[i + 1] === ends.lo[i] && starts.hi[i + 1] === ends.hi[i]) {
-      // the next may be thin and lone, and then takes some of this one's end
-      const need = thin - (nextRight - nextLeft);
-      if (need > 0 && ownRight - ownLeft >= room) {
-        const beyond = beyondNext(panel, i + 1, last, hi, lo, pxPerNs, to - nextRight);
-        right -= beyond >= room ? need / 2 : need;
-      }
-    }
-    lastLeft = ownLeft;
-    lastRight = ownRight;
-
-    if (left < 0) left = 0;
-    if (right > width) right = width;
-    if (right <= left) continue;
-    const color = colors[i]!;
-    let pixel = Math.floor(left);
-    if (pixel !== at) {
-      if (covered > 0) pixels[base + at] = mix(red, green, blue, covered);
-      at = pixel;
-      covered = red = green = blue = 0;
-    }
-    if (right >= pixel + 1) {
-      const part = pixel + 1 - left;
-      if (part === 1) pixels[base + pixel] = color | OPAQUE;
-      else {
-        red += (color & 255) * part;
-        green += ((color >>> 8) & 255) * part;
-        blue += ((color >>> 16) & 255) * part;
-        pixels[base + pixel] = mix(red, green, blue, covered + part);
-      }
-      const whole = Math.floor(right);
-      if (whole > pixel + 1) pixels.fill(color | OPAQUE, base + pixel + 1, base + whole);
-      at = whole;
-      covered = red = green = blue = 0;
-      left = pixel = whole;
-      if (right === whole) continue;
-    }
-    const part = right - left;
-    covered += part;
-    red += (color & 255) * part;
-    green += ((color >>> 8) & 255) * part;
-    blue += ((color >>> 16) & 255) * part;
-  }
-  if (covered > 0 && at < width) pixels[base + at] = mix(red, green, blue, covered);
-}
-
-/** The room that a thin rectangle has on its far side. */
-function beyondNext(
-  panel: Panel,
-  thin: number,
-  last: number,
-  hi: number,
-  lo: number,
-  pxPerNs: number,
-  toEnd: number,
-): number {
-  if (thin + 1 >= last) return toEnd;
-  const end = panel.ends.since(thin, hi, lo);
-  const gap = (panel.starts.since(thin + 1, hi, lo) - end) * pxPerNs;
-  if (gap > 0) return gap;
-  return (panel.ends.since(thin + 1, hi, lo) - end) * pxPerNs;
-}
-
-function mix(red: number, green: number, blue: number, covered: number): number {
-  const alpha = covered >= 0.999 ? 255 : Math.round(covered * 255);
-  return (
-    (Math.round(red / covered) |
-      (Math.round(green / covered) << 8) |
-      (Math.round(blue / covered) << 16) |
-      (alpha << 24)) >>>
-    0
-  );
 }

@@ -26,10 +26,8 @@ interface Section {
 }
 
 const HEADING_PX = 26;
-const ROOMY_PX = 28;
-/** A few rows share so much before they are as high as that. */
-const FEW_PX = 200;
-const FEW_ROW_PX = 56;
+/** Rows fill the height there is, up to this. */
+const ROOMY_PX = 120;
 const TIGHT_PX = 2;
 
 export class Rows {
@@ -122,11 +120,9 @@ export class Rows {
     const room = this.viewPx - headings * this.model.panels.length;
     const fitting = Math.floor((room * devicePixelRatio) / Math.max(1, this.shownCount)) / devicePixelRatio;
     const asked = this.model.rowHeight;
-    const few = Math.floor(FEW_PX / Math.max(1, this.shownCount));
-    const roomy = Math.max(ROOMY_PX, Math.min(FEW_ROW_PX, few));
     if (this.chosenPx !== null) this.heightPx = this.chosenPx;
-    else if (asked === 0) this.heightPx = Math.min(roomy, Math.max(1, fitting));
-    else if (fitting >= asked) this.heightPx = Math.min(fitting, Math.max(asked, roomy));
+    else if (asked === 0) this.heightPx = Math.min(ROOMY_PX, Math.max(1, fitting));
+    else if (fitting >= asked) this.heightPx = Math.min(fitting, Math.max(asked, ROOMY_PX));
     else this.heightPx = Math.max(fitting, Math.min(asked, TIGHT_PX));
     let top = 0;
     for (const section of this.sections) {

@@ -5,7 +5,7 @@ import { icon } from "../../shared/icon";
 import { exact, short, utc } from "../../shared/format";
 import { describe, percent } from "./describe";
 import type { Command } from "./command";
-import { type Panel, mainState } from "./model";
+import { type Panel, cssColor, mainState } from "./model";
 import type { Session } from "./session";
 import { type Counts, type Totals, counts, totals } from "./shares";
 import { byValue, propertiesOf } from "./tags";
@@ -161,7 +161,7 @@ export class Side {
       const share = span ? Number(ns) / span : 0;
       const isLit = lit?.legend === legend && lit.state === index;
       const toggle = button(
-        h("span", { class: "swatch", style: `background:${state.color}` }),
+        h("span", { class: "swatch", style: `background:${cssColor(state)}` }),
         `Light up ${state.name}`,
         () => session.light(isLit ? null : { legend, state: index }),
         { class: "bare state", attributes: { "aria-pressed": `${isLit}` } },
@@ -171,7 +171,7 @@ export class Side {
         "tr",
         { class: isLit ? "lit" : "" },
         h("td", {}, toggle),
-        bar(share, state.color, timeError(error)),
+        bar(share, cssColor(state), timeError(error)),
         figure(ns || error ? short(ns) : "–", "number muted", timeError(error)),
       );
       if (mark !== null) {

@@ -4,7 +4,7 @@ import { h, name, shown } from "../../shared/dom";
 import { listen } from "../../shared/gestures";
 import { exact, short, ticks } from "../../shared/format";
 import { themeColor } from "../../shared/page";
-import { colorsOf } from "./colors";
+import { type Colors, colorsOf } from "./colors";
 import { drawEvents, nearestEvent } from "./events";
 import { describe } from "./describe";
 import { Labels } from "./labels";
@@ -45,7 +45,7 @@ export class Stage {
   private readonly position = h("div", { class: "position" });
   private readonly footer: HTMLElement;
   private readonly picture = new Picture();
-  private colors: Uint32Array[] = [];
+  private colors: Colors[] = [];
   private colorsFor = "";
   private hovered: Row | null = null;
   private drawn: [number, number] | null = null;
@@ -119,14 +119,14 @@ export class Stage {
       this.canvas.width = width;
       this.canvas.height = Math.round(height * scale);
     }
-    this.picture.draw(this.canvas, rows, view, this.currentColors(), themeColor("--bg"));
+    this.picture.draw(this.canvas, rows, view, this.currentColors(), rgb(themeColor("--bg")));
     drawEvents(this.canvas, session, themeColor("--text"), themeColor("--bg"));
     this.drawAxis();
     this.drawLabels();
     this.drawMarks();
   }
 
-  private currentColors(): Uint32Array[] {
+  private currentColors(): Colors[] {
     const { lit, property, value } = this.session;
     const wanted = JSON.stringify([lit, property, value, this.isDark()]);
     if (wanted !== this.colorsFor) {

@@ -18,7 +18,7 @@ function statesOf(panel: Panel): Int32Array {
 }
 
 function seen(panel: Panel, states: Int32Array): void {
-  for (let i = 0; i < panel.fill.length; i++) {
+  for (let i = 0; i < panel.stateAt.length - 1; i++) {
     for (let at = panel.tagAt[i]!; at < panel.tagAt[i + 1]!; at++) {
       if (states[panel.tag[at]!] === -1) states[panel.tag[at]!] = mainState(panel, i);
     }

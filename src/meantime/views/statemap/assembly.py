@@ -10,7 +10,7 @@ from meantime.anomalies import Anomalies
 from meantime.clocks import align
 from meantime.columns import exact_sum
 from meantime.errors import MeantimeError, UsageError
-from meantime.views.palette import choose, parse
+from meantime.views.palette import at_night, choose, parse
 from meantime.views.statemap.data import Statemap, StatemapPanel, StateRow
 from meantime.views.statemap.events import events, without_row
 from meantime.views.statemap.options import StatemapOptions
@@ -237,9 +237,7 @@ def _panel(
 ) -> StatemapPanel:
     number, source, (window, offset_ns, aligned), drawing = one
     history = source.history
-    states = [
-        StateRow(state.name, state.value, _color(state, colors)) for state in source.table.states
-    ]
+    states = [_state_row(state, colors) for state in source.table.states]
     order = drawing.order(source, sort_state)
     descriptions = map(history.descriptions.get, source.quarks[order].tolist())
     return StatemapPanel(
@@ -265,6 +263,8 @@ def _panel(
     )
 
 
-def _color(state: State, colors: Mapping[str, RGB]) -> str:
+def _state_row(state: State, colors: Mapping[str, RGB]) -> StateRow:
     own = None if state.color is None else parse(state.color)
-    return str(own or colors[state.name])
+    color = own or colors[state.name]
+    dark = None if own else at_night(state.name, color)
+    return StateRow(state.name, state.value, str(color), dark and str(dark))

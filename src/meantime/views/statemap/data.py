@@ -23,11 +23,19 @@ __all__ = ["Clipped", "Commands", "Events", "Rectangles", "StateRow", "Statemap"
 
 @dataclass(frozen=True, slots=True)
 class StateRow:
-    """One line of a legend: a state, and its colour on this page."""
+    """One line of a legend: a state, and its colour on this page.
+
+    Attributes:
+        name: The state's name.
+        value: Its number in the trace.
+        color: Its colour on light ground, and everywhere if `dark` is None.
+        dark: Its colour on dark ground.
+    """
 
     name: str
     value: int
     color: str
+    dark: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

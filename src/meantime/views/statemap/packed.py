@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from meantime.kernels import text as kernel
+from meantime.views.state_classes import rank
 from meantime.views.statemap import captions
 from meantime.views.statemap.rows import natural_order
 
@@ -43,7 +44,10 @@ def _panel_head(panel: StatemapPanel, given_by_name: bool) -> dict[str, Any]:  #
         "origin": None if panel.origin_ns is None else str(panel.origin_ns),
         "start": str(panel.start_ns),
         "end": str(panel.end_ns),
-        "states": [[state.name, state.value, state.color] for state in panel.states],
+        "states": [
+            [state.name, state.value, state.color, state.dark, rank(state.name)]
+            for state in panel.states
+        ],
         "tags": [_exact(tag) for tag in panel.tags],
         "entities": list(panel.entities),
         "byName": None if given_by_name else natural_order(panel.entities),
