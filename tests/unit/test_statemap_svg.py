@@ -66,6 +66,27 @@ def test_a_row_has_one_path_for_each_colour() -> None:
     assert [path.attrib["stroke"] for path in row.iter(f"{SVG}path")] == ["#2e8b57", "#ffd700"]
 
 
+def test_columns_that_mix_states_are_an_image_in_the_colours_of_the_legend() -> None:
+    drawn = panel({"one": "abc" * 2000, "two": "a" * 6000})
+
+    (image,) = parsed(render(statemap(drawn))).iter(f"{SVG}image")
+
+    file = b64decode(image.attrib["href"].removeprefix("data:image/png;base64,"))
+    colors = b"".join(bytes.fromhex(state.color[1:]) for state in drawn.states)
+    length = int.from_bytes(file[file.index(b"PLTE") - 4 : file.index(b"PLTE")], "big")
+    palette = file[file.index(b"PLTE") + 4 :][:length]
+    assert palette == bytes(3) + colors
+    assert image.attrib["height"] == "20"
+
+
+def test_flat_rows_are_not_stacked() -> None:
+    rows = {"one": "abc" * 2000}
+
+    flat = render(statemap(panel(rows), state_height_px=5))
+
+    assert not list(parsed(flat).iter(f"{SVG}image"))
+
+
 def test_the_same_statemap_gives_the_same_bytes() -> None:
     first, second = (
         render(statemap(panel({f"row{n}": "ab.ba" * 20 for n in range(30)}))) for _ in range(2)

@@ -1,11 +1,17 @@
-"""Minimal PNG files: eight bits each of red, green, blue and alpha."""
+"""Minimal PNG files: eight bits each of red, green, blue and alpha, or of a colour's index."""
 
 from __future__ import annotations
 
 import struct
 import zlib
+from typing import TYPE_CHECKING
 
-__all__ = ["png"]
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["indexed_png", "png"]
+
+_INDEXED, _RGBA = 3, 6
 
 # Filters of a row: none, and Up, by which a row of zeros repeats the row above it.
 _SAME = b"\0"
@@ -23,11 +29,28 @@ def png(pixels: bytes, *, width: int, tall: int = 1) -> bytes:
     lines = b"".join(
         _SAME + pixels[start : start + stride] + repeats for start in range(0, len(pixels), stride)
     )
-    height = tall * len(pixels) // stride
+    return _file(width, tall * len(pixels) // stride, _RGBA, b"", lines)
+
+
+def indexed_png(pixels: bytes, *, width: int, colors: Iterable[bytes]) -> bytes:
+    r"""Return a PNG of rows from the top: 0 is transparent, n is the n-th colour.
+
+    >>> indexed_png(b"\0\1", width=2, colors=[b"\xff\0\0"])[:8]
+    b'\x89PNG\r\n\x1a\n'
+    """
+    palette = _chunk(b"PLTE", b"\0\0\0" + b"".join(colors)) + _chunk(b"tRNS", b"\0")
+    lines = b"".join(
+        _SAME + pixels[start : start + width] for start in range(0, len(pixels), width)
+    )
+    return _file(width, len(pixels) // width, _INDEXED, palette, lines)
+
+
+def _file(width: int, height: int, kind: int, palette: bytes, lines: bytes) -> bytes:
     return b"".join(
         (
             b"\x89PNG\r\n\x1a\n",
-            _chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 6, 0, 0, 0)),
+            _chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, kind, 0, 0, 0)),
+            palette,
             _chunk(b"IDAT", zlib.compress(lines, 1)),
             _chunk(b"IEND", b""),
         )

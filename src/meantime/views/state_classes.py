@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-__all__ = ["CLASSES", "StateClass", "class_of", "rank"]
+__all__ = ["CLASSES", "StateClass", "class_of", "is_quiet", "rank"]
 
 
 class StateClass(NamedTuple):
@@ -82,3 +82,12 @@ def rank(name: str) -> int:
     if index is None:
         return _QUIET
     return index if index < _QUIET else index + 1
+
+
+def is_quiet(name: str) -> bool:
+    """Return whether a share of this state that is too small to be drawn is not missed.
+
+    >>> [is_quiet(name) for name in ("running", "main", "sleeping", "idle")]
+    [False, False, True, True]
+    """
+    return rank(name) in (_QUIET + 1, _QUIET + 2)

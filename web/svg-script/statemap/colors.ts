@@ -6,9 +6,6 @@ import type { Session } from "./session";
 import { byValue } from "./tags";
 
 const OPAQUE = 0xff000000;
-/** States from this rank on are quiet: a share that is too small to be drawn is not missed. */
-const QUIET_RANK = 9;
-const LEAST_QUIET_RANK = 11;
 
 export interface Colors {
   paint: Paint;
@@ -44,10 +41,9 @@ function byState(panel: Panel, colors: number[]): Colors {
   order.sort((a, b) => panel.states[a]!.rank - panel.states[b]!.rank || a - b);
   const layers = new Uint32Array(colors.length);
   order.forEach((state, layer) => (layers[state] = layer));
-  const ranks = order.map((state) => panel.states[state]!.rank);
   const paint: Paint = {
     pixels: Uint32Array.from(order, (state) => (colors[state]! | OPAQUE) >>> 0),
-    noticed: ranks.map((rank) => rank < QUIET_RANK || rank >= LEAST_QUIET_RANK),
+    noticed: order.map((state) => !panel.states[state]!.quiet),
     layers,
     part: null,
   };

@@ -11,6 +11,8 @@ export interface State {
   dark: string | null;
   /** How far from the bottom of a stack it is drawn. */
   rank: number;
+  /** Whether a share that is too small to be drawn is not missed. */
+  quiet: boolean;
 }
 
 export type Tag = Record<string, unknown>;
@@ -61,7 +63,7 @@ interface PanelHead {
   origin: string | null;
   start: string;
   end: string;
-  states: [name: string, value: number, color: string, dark: string | null, rank: number][];
+  states: State[];
   tags: Tag[];
   entities: string[];
   byName: number[] | null;
@@ -117,14 +119,12 @@ export function readModel(): Model {
 }
 
 function decode(head: PanelHead, index: number): Panel {
-  const states = head.states.map(([name, value, color, dark, rank]) => ({ name, value, color, dark, rank }));
   const count = head.rectangles;
   const panel: Panel = {
     ...head,
     index,
     origin: head.origin === null ? null : BigInt(head.origin),
     start: BigInt(head.start),
-    states,
     legend: index,
     rows: new Uint32Array(head.entities.length + 1),
     starts: new Times(count),

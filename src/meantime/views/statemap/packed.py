@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from meantime.kernels import text as kernel
-from meantime.views.state_classes import rank
+from meantime.views.state_classes import is_quiet, rank
 from meantime.views.statemap import captions
 from meantime.views.statemap.rows import natural_order
 
@@ -45,7 +45,14 @@ def _panel_head(panel: StatemapPanel, given_by_name: bool) -> dict[str, Any]:  #
         "start": str(panel.start_ns),
         "end": str(panel.end_ns),
         "states": [
-            [state.name, state.value, state.color, state.dark, rank(state.name)]
+            {
+                "name": state.name,
+                "value": state.value,
+                "color": state.color,
+                "dark": state.dark,
+                "rank": rank(state.name),
+                "quiet": is_quiet(state.name),
+            }
             for state in panel.states
         ],
         "tags": [_exact(tag) for tag in panel.tags],

@@ -1,8 +1,8 @@
 """The rows of a picture: a group for each, and in it a path for each colour.
 
-If nearly every rectangle is a blend with a colour of its own, that would be an element for each
-rectangle, which browsers need seconds to parse. Such a panel is one image instead, with the same
-colours at the same positions.
+Where columns of pixels mix states, the rows are one image instead that stacks their shares. So are
+rows that are too flat for that, if nearly every rectangle is a blend with a colour of its own: an
+element for each would need seconds to parse.
 """
 
 from __future__ import annotations
@@ -13,15 +13,12 @@ from typing import TYPE_CHECKING
 from meantime.kernels.text import UNITS_PER_PX, pixels, strokes
 from meantime.views.png import png
 from meantime.views.statemap.bands import bands
+from meantime.views.statemap.stacked_rows import can_stack, stacked_png
 from meantime.views.svg import escape, px
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import numpy as np
-    import numpy.typing as npt
-
-    from meantime.columns import Int64s
     from meantime.views.statemap.data import StatemapPanel
 
 __all__ = ["BAND_PX", "strips"]
@@ -45,6 +42,13 @@ def strips(
         row_px: The height of a row, a whole number unless rows are banded.
         banded: How many rows share a band of `BAND_PX`; 1 for a strip each.
     """
+    origin = f"translate({left_px} {px(top_px)})"
+    if banded == 1 and can_stack(panel, width_px=width_px, row_px=row_px):
+        yield f'\n<g transform="{origin}">'.encode()
+        image = stacked_png(panel, width_px=width_px, row_px=int(row_px))
+        yield _image(image, width_px, int(row_px) * len(panel.entities))
+        yield b"</g>\n"
+        return
     units = width_px * UNITS_PER_PX
     end_ns = max(panel.end_ns, panel.start_ns + 1)  # a window may be empty
     if banded == 1:
@@ -66,10 +70,10 @@ def strips(
             ground=_GROUND,
         )
     rows = strokes(*drawn, *window, units, _MOST_PATHS)
-    origin = f"translate({left_px} {px(top_px)})"
     if rows is None:
         yield f'\n<g transform="{origin}">'.encode()
-        yield from _image(drawn, window, width_px, int(row_px))
+        image = png(pixels(*drawn, *window, units, width_px), width=width_px, tall=int(row_px))
+        yield _image(image, width_px, int(row_px) * (len(drawn[0]) - 1))
     else:
         yield (
             f'\n<g transform="{origin} scale({1 / UNITS_PER_PX} 1)" fill="none"'
@@ -85,17 +89,8 @@ def strips(
     yield b"</g>\n"
 
 
-def _image(
-    drawn: tuple[Int64s, Int64s, Int64s, npt.NDArray[np.uint8]],
-    window: tuple[int, int],
-    width_px: int,
-    row_px: int,
-) -> Iterator[bytes]:
-    image = pixels(*drawn, *window, width_px * UNITS_PER_PX, width_px)
-    height = row_px * (len(drawn[0]) - 1)
-    yield (
-        f'<image width="{width_px}" height="{height}" preserveAspectRatio="none"'
-        ' href="data:image/png;base64,'
-    ).encode()
-    yield b64encode(png(image, width=width_px, tall=row_px))
-    yield b'"/>'
+def _image(file: bytes, width_px: int, height_px: int) -> bytes:
+    size = f'width="{width_px}" height="{height_px}" preserveAspectRatio="none"'
+    style = "image-rendering:pixelated"
+    href = b64encode(file).decode()
+    return f'<image {size} style="{style}" href="data:image/png;base64,{href}"/>'.encode()
