@@ -7,10 +7,12 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from meantime.cli import main
+from meantime.errors import UsageError
 from meantime.history.ingest import build
 from meantime.query.stacks import difference, gone, sample_tree, span_tree
 from meantime.readers import open_trace
 from meantime.testing import history_from_samples, history_from_spans
+from meantime.view_functions.flame import flame
 from meantime.views.flame.data import chart, compared, graph
 from meantime.views.flame.svg import change_color, panel_fields, render
 
@@ -293,3 +295,52 @@ def test_spans_narrower_than_a_pixel_are_lines_of_a_charts_picture() -> None:
     [line] = [part for part in text.split("<path ") if "v17" in part]
     assert line.count("v17") == 2
     assert line.startswith('d="M24.5 ')
+
+
+def perf_text(tmp_path: Path) -> Path:
+    path = tmp_path / "jobs.txt"
+    stacks = [("tick", 7, 1.2, "work"), ("tock", 8, 1.3, "work"), ("idle", 9, 2.25, "")]
+    lines = [
+        f"{name} {tid} [000] {time:.6f}: 10 cpu-clock: \n"
+        + (f"\t1 {frame} (/a)\n\t2 main (/a)\n" if frame else "")
+        for name, tid, time, frame in stacks
+    ]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_stacks_of_samples_begin_with_the_name_of_the_program(tmp_path: Path) -> None:
+    path, out = perf_text(tmp_path), tmp_path / "out.folded"
+    with pytest.raises(SystemExit):
+        main(["flame", str(path), "-o", str(out)])
+    named = sorted(out.read_text().splitlines())
+    with pytest.raises(SystemExit):
+        main(["flame", str(path), "--no-names", "-o", str(out)])
+
+    # a sample without a stack is a box of its own
+    assert named == ["idle 10", "tick;main;work 10", "tock;main;work 10"]
+    assert out.read_text() == "main;work 20\n"
+
+
+def test_the_subtitle_says_what_was_selected(tmp_path: Path) -> None:
+    view = flame(
+        perf_text(tmp_path),
+        start="1s",
+        end="2s",
+        threads="t*ck",
+        offset=("200ms", "400ms"),
+        event="cpu-clock",
+    )
+    page = b"".join(view.render("svg")).decode()
+
+    assert (
+        "flame graph · 20ns · 6 boxes · 1s to 2s · offsets 200ms to 400ms of every 1s"
+        " · thread t*ck · event cpu-clock" in page
+    )
+
+
+def test_names_cannot_be_left_out_of_spans() -> None:
+    history = history_from_spans({"main": [("a", 0, 9)]})
+
+    with pytest.raises(UsageError, match="no-names applies to samples"):
+        flame(history, names=False)

@@ -349,6 +349,39 @@ def test_the_terminal_gets_text(root: Path, capfdbinary: pytest.CaptureFixture[b
 
 
 @pytest.mark.parametrize(
+    ("variables", "is_terminal", "is_colored"),
+    [
+        ({}, True, True),
+        ({}, False, False),
+        ({"NO_COLOR": "1"}, True, False),
+        ({"TERM": "dumb"}, True, False),
+        ({"FORCE_COLOR": "1"}, False, True),
+        ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, False, False),
+    ],
+)
+def test_colours_go_to_terminals_that_want_them(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    variables: dict[str, str],
+    is_terminal: bool,  # noqa: FBT001 - a parameter of the test
+    is_colored: bool,  # noqa: FBT001 - a parameter of the test
+) -> None:
+    for name in ("NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in {"TERM": "xterm", **variables}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: is_terminal)
+    path = perf(tmp_path, ("a", 1.5), ("a", 2.5))
+    written = bytearray()
+    monkeypatch.setattr(
+        "meantime.cli.heatmap.write", lambda _, chunks: written.extend(b"".join(chunks))
+    )
+    run(path)
+
+    assert (b"\x1b[" in written) == is_colored
+
+
+@pytest.mark.parametrize(
     ("options", "status", "message"),
     [
         (["--rows", "0"], 2, "into 0 rows"),

@@ -44,6 +44,14 @@ _FORMATS = ("svg", "html", "json", "txt", "folded")
 @once("--offset", metavar="FROM..TO", help="Count only samples at these offsets in every period.")
 @once("--period", metavar="TIME", help="Period of --offset.  [1s]")
 @once("--event", metavar="NAME", help="Count only samples of this event.")
+@click.option(
+    "--no-names",
+    "names",
+    is_flag=True,
+    default=True,
+    flag_value=False,
+    help="Merge the stacks of samples of all threads and processes.",
+)
 @click.option("--chart", is_flag=True, help="Draw the spans of each thread over time.")
 @click.option("--lenient", is_flag=True, help="Skip and count what cannot be read.")
 def command(

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from meantime.errors import InputError, UsageError
 from meantime.query.offsets.band import samples_in_band, samples_of_event
 from meantime.query.parts import part_of
+from meantime.query.roots import sample_names, with_roots
 from meantime.query.stacks import difference, gone, sample_tree
 from meantime.query.threads import thread_quarks
 from meantime.query.trees import call_tree, sample_unit
-from meantime.units import duration_ns
+from meantime.units import duration_ns, format_ns
 from meantime.view_functions.sources import history_of, label_of, silent, texts, title_of
 from meantime.views.flame.view import FlameView
 
@@ -38,6 +40,7 @@ def flame(
     offset: tuple[Time, Time] | None = None,
     period: Time | None = None,
     event: str | None = None,
+    names: bool = True,
     chart: bool = False,
     title: str | None = None,
     lenient: bool = False,
@@ -62,6 +65,7 @@ def flame(
         offset: Only samples between these two offsets of every period.
         period: The period of `offset`; one second unless given.
         event: Only samples of this event.
+        names: Begin the stacks of samples with the name of the thread or process.
         chart: Draw the spans of each thread over time.
         title: The title of the picture.
         lenient: Skip and count records of a file that cannot be read.
@@ -79,43 +83,109 @@ def flame(
             "chart": chart,
             "elided": elided,
             "event": event is not None,
+            "no-names": not names,
             "offset": offset is not None,
             "period": period is not None,
             "whole": whole,
         }
     )
     progress = progress or silent
-    patterns = texts(threads)
     label = label_of(source)
-    band_ns = None if offset is None else (duration_ns(offset[0]), duration_ns(offset[1]))
-    period_ns = duration_ns("1s" if period is None else period)
     history = history_of(source, progress, lenient=lenient)
     _check_contents(history, label, whole=whole, chart=chart)
-    part = part_of(history, start, end, patterns)
+    counting = _Counting(
+        label,
+        texts(threads),
+        None if offset is None else (duration_ns(offset[0]), duration_ns(offset[1])),
+        duration_ns("1s" if period is None else period),
+        event,
+        names,
+        whole,
+    )
+    part = part_of(history, start, end, counting.patterns)
     title = title or history.title or title_of(source)
     if chart:
         return _chart(part, title)
-
-    def counted(part: Part) -> tuple[CallTree, str]:
-        if band_ns is not None or event is not None:
-            return _sampled(label, part, band_ns, period_ns, event)
-        start_ns, end_ns = part.start_ns, part.end_ns
-        return call_tree(part.history, part.threads, start_ns=start_ns, end_ns=end_ns, whole=whole)
-
-    tree, unit = counted(part)
+    tree, unit = counting.tree(part)
+    chosen = counting.chosen(part if start is not None or end is not None else None)
     if against is None:
-        return FlameView(tree, title=title, unit=unit)
+        return FlameView(tree, title=title, unit=unit, chosen=chosen)
     if isinstance(against, tuple):
-        other = part_of(history, *against, patterns)
+        other = part_of(history, *against, counting.patterns)
+        chosen.append(f"against {_range(other)}")
     else:
-        other = part_of(history_of(against, progress, lenient=lenient), None, None, patterns)
-    before, unit_before = counted(other)
+        compared = history_of(against, progress, lenient=lenient)
+        other = part_of(compared, None, None, counting.patterns)
+        chosen.append(f"against {title_of(against)}")
+    before, unit_before = counting.tree(other)
     if unit != unit_before and len(tree) and len(before):
         raise UsageError(f"cannot compare {unit} with {unit_before}; choose an event")
     both = difference(before, tree)
     if elided:
-        return FlameView(gone(both), title=f"{title}: gone", unit=unit)
-    return FlameView(both, title=title, unit=unit)
+        return FlameView(gone(both), title=f"{title}: gone", unit=unit, chosen=chosen)
+    return FlameView(both, title=title, unit=unit, chosen=chosen)
+
+
+@dataclass(frozen=True, slots=True)
+class _Counting:
+    """What of a part is counted, and how.
+
+    Attributes:
+        label: The name of the input in errors.
+        patterns: The threads; none selects all.
+        band_ns: The offsets of samples in each period.
+        period_ns: The period.
+        event: The event of samples.
+        names: Whether stacks of samples begin with the name of the thread or process.
+        whole: Whether spans that cross the range's edges count whole.
+    """
+
+    label: str
+    patterns: tuple[str, ...]
+    band_ns: tuple[int, int] | None
+    period_ns: int
+    event: str | None
+    names: bool
+    whole: bool
+
+    def chosen(self, part: Part | None) -> list[str]:
+        """Return what is selected, in words; with a part, its range too."""
+        chosen = [] if part is None else [_range(part)]
+        if self.band_ns is not None:
+            low, high = map(format_ns, self.band_ns)
+            chosen.append(f"offsets {low} to {high} of every {format_ns(self.period_ns)}")
+        if self.patterns:
+            noun = "thread" if len(self.patterns) == 1 else "threads"
+            chosen.append(f"{noun} {', '.join(self.patterns)}")
+        return chosen if self.event is None else [*chosen, f"event {self.event}"]
+
+    def tree(self, part: Part) -> tuple[CallTree, str]:
+        """Return the call tree of a part, and the unit of its weights.
+
+        Raises:
+            InputError: If an event or offsets are selected, and no sample is left.
+            UsageError: If names are left out, and there are spans.
+        """
+        history, start_ns, end_ns, threads = part
+        is_selected = self.band_ns is not None or self.event is not None
+        if not is_selected and len(thread_quarks(history)):
+            if not self.names:
+                raise UsageError("no-names applies to samples, and these are spans")
+            return call_tree(history, threads, start_ns=start_ns, end_ns=end_ns, whole=self.whole)
+        samples = history.samples(threads, start_ns=start_ns, end_ns=end_ns)
+        if self.event is not None:
+            samples = samples_of_event(samples, self.event)
+        if self.band_ns is not None:
+            samples = samples_in_band(samples, self.band_ns, self.period_ns)
+        if not len(samples) and is_selected:
+            raise InputError(self.label, "no samples match these options")
+        if self.names:
+            samples = with_roots(samples, sample_names(history, samples))
+        return sample_tree(samples), sample_unit(samples)
+
+
+def _range(part: Part) -> str:
+    return f"{format_ns(part.start_ns)} to {format_ns(part.end_ns)}"
 
 
 def _check(given: Mapping[str, bool]) -> None:
@@ -130,11 +200,11 @@ def _check(given: Mapping[str, bool]) -> None:
         raise UsageError("against compares flame graphs; leave out chart")
     if given["period"] and not given["offset"]:
         raise UsageError("period is the period of offset, which is not given")
-    for option in ("offset", "event", "whole"):
+    for option in ("offset", "event", "whole", "no-names"):
         if given[option] and given["chart"]:
             raise UsageError(f"{option} does not apply to a chart")
-    if given["whole"] and (given["offset"] or given["event"]):
-        raise UsageError("whole applies to spans; offset and event apply to samples")
+    if given["whole"] and (given["offset"] or given["event"] or given["no-names"]):
+        raise UsageError("whole applies to spans; offset, event and no-names apply to samples")
 
 
 def _check_contents(history: History, label: str, *, whole: bool, chart: bool) -> None:
@@ -160,25 +230,3 @@ def _chart(part: Part, title: str) -> FlameView:
     history, start_ns, end_ns, threads = part
     drawn = chart(history, threads, title=title, start_ns=start_ns, end_ns=end_ns)
     return FlameView(drawn, title=title, unit="ns")
-
-
-def _sampled(
-    label: str,
-    part: Part,
-    band_ns: tuple[int, int] | None,
-    period_ns: int,
-    event: str | None,
-) -> tuple[CallTree, str]:
-    """Return the call tree of some of the samples, and the unit of their weights.
-
-    Raises:
-        InputError: If no sample is left.
-    """
-    samples = part.history.samples(part.threads, start_ns=part.start_ns, end_ns=part.end_ns)
-    if event is not None:
-        samples = samples_of_event(samples, event)
-    if band_ns is not None:
-        samples = samples_in_band(samples, band_ns, period_ns)
-    if not len(samples):
-        raise InputError(label, "no samples match these options")
-    return sample_tree(samples), sample_unit(samples)

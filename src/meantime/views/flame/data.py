@@ -56,6 +56,7 @@ class Flame:
         origin_ns: The time of a chart's left edge.
         before: int64, the part of each width from the range compared against; None without one.
         before_width: The part of `width` from that range.
+        chosen: What was selected, for the subtitle.
     """
 
     title: str
@@ -75,6 +76,7 @@ class Flame:
     origin_ns: int = 0
     before: Int64s | None = None
     before_width: int = 0
+    chosen: Sequence[str] = ()
 
     def __len__(self) -> int:
         return len(self.start)

@@ -165,11 +165,12 @@ def amount(flame: Flame, value: int) -> str:
 
 def _subtitle(flame: Flame) -> str:
     what = "flame chart" if flame.is_chart else "flame graph"
+    boxes = " · ".join([f"{len(flame):,} boxes", *flame.chosen])
     if flame.before is not None:
         after = amount(flame, flame.width - flame.before_width)
         against = amount(flame, flame.before_width)
-        return f"differential flame graph · {after} against {against} · {len(flame):,} boxes"
-    return f"{what} · {amount(flame, flame.width)} · {len(flame):,} boxes"
+        return f"differential flame graph · {after} against {against} · {boxes}"
+    return f"{what} · {amount(flame, flame.width)} · {boxes}"
 
 
 def _notes(flame: Flame) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from meantime.units import format_ns
 from meantime.views.picture import Picture
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from meantime.views.flame.data import Flame
 
@@ -36,8 +37,24 @@ class FlameView(Picture):
     noun = "flame graph"
     formats = ("svg", "html", "json", "txt", "folded")
 
-    def __init__(self, data: CallTree | Difference | Flame, *, title: str, unit: str) -> None:
+    def __init__(
+        self,
+        data: CallTree | Difference | Flame,
+        *,
+        title: str,
+        unit: str,
+        chosen: Sequence[str] = (),
+    ) -> None:
+        """Prepare a picture.
+
+        Args:
+            data: Its content.
+            title: The title of the picture.
+            unit: The unit of widths.
+            chosen: What was selected, such as a range; the subtitle lists it.
+        """
         self.data = data
+        self._chosen = chosen
         self.title = title
         self.unit = unit
         self.lost = Counter[str]()
@@ -48,9 +65,11 @@ class FlameView(Picture):
         from meantime.views.flame.data import compared, graph  # noqa: PLC0415 - .json draws nothing
 
         if isinstance(self.data, CallTree):
-            return graph(self.data, title=self.title, unit=self.unit)
+            drawn = graph(self.data, title=self.title, unit=self.unit)
+            return replace(drawn, chosen=self._chosen)
         if isinstance(self.data, Difference):
-            return compared(self.data, title=self.title, unit=self.unit)
+            drawn = compared(self.data, title=self.title, unit=self.unit)
+            return replace(drawn, chosen=self._chosen)
         return self.data
 
     def render(self, form: str) -> Iterable[bytes]:
