@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from meantime.query.stacks import span_tree
 from meantime.testing import history_from_spans
-from meantime.views.flame.data import chart, graph
+from meantime.views.flame.data import graph
 from meantime.views.flame.svg import render
 
 if TYPE_CHECKING:
@@ -139,19 +139,3 @@ def test_a_name_has_the_colour_of_the_static_picture(open_page: Open) -> None:
     }""")
 
     assert len(set(static) & set(drawn)) == 4
-
-
-def test_a_chart_has_a_time_axis_that_follows_the_zoom(open_page: Open) -> None:
-    history = history_from_spans({"main": [("all", 10**9, 3 * 10**9), ("a", 10**9, 10**9 + 10)]})
-    page = open_page(render(chart(history, title="t", start_ns=10**9, end_ns=3 * 10**9)))
-    labels = page.locator(".axis span")
-
-    whole = labels.all_text_contents()
-    area = page.locator("canvas").bounding_box()
-    assert area is not None
-    page.mouse.click(area["x"] + 0.2, area["y"] + 24 + 27)
-    zoomed = labels.all_text_contents()
-
-    assert {"1.0 s", "2.0 s", "3.0 s"} <= set(whole)
-    assert page.locator(".place").text_content() == "10 ns of 2 s"
-    assert (zoomed[0], zoomed[-1]) == ("1 s +0 ns", "+10 ns")

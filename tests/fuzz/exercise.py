@@ -16,8 +16,10 @@ from meantime.errors import InputError, MeantimeError, ProviderError
 from meantime.query.statistics import state_statistics
 from meantime.query.threads import thread_of
 from meantime.query.trees import by_name, call_tree
+from meantime.views.flame import chart_page
 from meantime.views.flame import svg as flame_svg
-from meantime.views.flame.data import chart, graph
+from meantime.views.flame.data import graph
+from meantime.views.flame.span_chart import chart
 from meantime.views.statemap import StatemapOptions, build
 from meantime.views.statemap import svg as statemap_svg
 
@@ -178,7 +180,7 @@ def _draw(history: History) -> None:
         flame_svg.render(graph(tree, title="t", unit=unit))
     if len(history.spans()):
         start_ns, end_ns = history.bounds
-        flame_svg.render(chart(history, title="t", start_ns=start_ns, end_ns=end_ns))
+        chart_page.render(chart(history, title="t", start_ns=start_ns, end_ns=end_ns))
 
 
 def _info(path: Path, provider: Path | None, *, lenient: bool) -> None:

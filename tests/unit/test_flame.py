@@ -13,8 +13,10 @@ from meantime.query.stacks import difference, gone, sample_tree, span_tree
 from meantime.readers import open_trace
 from meantime.testing import history_from_samples, history_from_spans
 from meantime.view_functions.flame import flame
-from meantime.views.flame.data import chart, compared, graph
-from meantime.views.flame.svg import change_color, panel_fields, render
+from meantime.views.flame import chart_page
+from meantime.views.flame.data import compared, graph
+from meantime.views.flame.span_chart import chart
+from meantime.views.flame.svg import change_color, render
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,7 +68,7 @@ def test_lanes_of_a_chart_are_stacked_under_their_own_names() -> None:
 
     assert [flame.frames[frame] for frame in flame.frame] == ["a", "b", "c", "d"]
     assert flame.row.tolist() == [0, 1, 0, 1]
-    assert [tuple(panel_fields(panel)) for panel in flame.panels] == [
+    assert [(panel.title, panel.first, panel.last, panel.rows) for panel in flame.panels] == [
         ("1 / t", 0, 2, 2),
         ("1 / t, lane 1", 2, 4, 2),
     ]
@@ -107,7 +109,8 @@ def test_another_lane_of_a_chart_begins_at_its_least_depth() -> None:
 def test_a_chart_has_a_time_axis() -> None:
     history = history_from_spans({"t": [("a", 10**9, 3 * 10**9)]})
 
-    text = render(chart(history, title="t", start_ns=10**9, end_ns=3 * 10**9)).decode()
+    drawn = chart(history, title="t", start_ns=10**9, end_ns=3 * 10**9)
+    text = chart_page.render(drawn).decode()
 
     assert all(f">{label}</text>" in text for label in ("1.0 s", "1.2 s", "3.0 s"))
     assert '"origin":"1000000000"' in text.replace(" ", "")
@@ -290,7 +293,7 @@ def test_spans_narrower_than_a_pixel_are_lines_of_a_charts_picture() -> None:
     spans = [("all", 0, 10**6), *((f"n{i}", i, i + 1) for i in (5, 6, 500_000))]
     history = history_from_spans({"t": spans})
 
-    text = render(chart(history, title="t", start_ns=0, end_ns=10**6)).decode()
+    text = chart_page.render(chart(history, title="t", start_ns=0, end_ns=10**6)).decode()
 
     [line] = [part for part in text.split("<path ") if "v17" in part]
     assert line.count("v17") == 2

@@ -17,6 +17,29 @@ export function readBlock(name: string): Uint8Array {
   return bytes;
 }
 
+/** The bytes of a block that is deflated; empty if the page has none of that name. */
+export async function readDeflated(name: string): Promise<Uint8Array> {
+  const bytes = readBlock(name);
+  if (!bytes.length) return bytes;
+  const inflated = new Blob([bytes as BlobPart]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return new Uint8Array(await new Response(inflated).arrayBuffer());
+}
+
+/** Numbers below 2^53 from varints. */
+export function decodeVarints<T extends Float64Array | Int32Array>(bytes: Uint8Array, into: T): T {
+  let at = 0;
+  for (let index = 0; index < into.length; index++) {
+    let byte = bytes[at++]!;
+    let value = byte & 127;
+    for (let scale = 128; byte > 127; scale *= 128) {
+      byte = bytes[at++]!;
+      value += (byte & 127) * scale;
+    }
+    into[index] = value;
+  }
+  return into;
+}
+
 /** Newer browsers decode into bytes themselves, several times as fast. */
 function fromBase64(text: string): Uint8Array {
   const native = (Uint8Array as { fromBase64?: (text: string) => Uint8Array }).fromBase64;

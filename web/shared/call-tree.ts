@@ -74,7 +74,7 @@ export function leftHeavy(tree: CallTree): Layout {
 }
 
 /** Collects weighted stacks into a tree. */
-class TreeBuilder {
+export class TreeBuilder {
   readonly parent: number[] = [];
   readonly name: number[] = [];
   readonly value: number[] = [];
@@ -99,6 +99,16 @@ class TreeBuilder {
     return node;
   }
 
+  /** The tree whose values are the sums of what each node and those below it took themselves. */
+  summed(): CallTree {
+    const { value, own, parent } = this;
+    for (let node = value.length - 1; node >= 0; node--) {
+      value[node]! += own[node]!;
+      if (parent[node]! >= 0) value[parent[node]!]! += value[node]!;
+    }
+    return this.tree();
+  }
+
   tree(): CallTree {
     return {
       names: this.names,
@@ -109,30 +119,6 @@ class TreeBuilder {
       count: Float64Array.from(this.count),
     };
   }
-}
-
-/** The tree of spans: `inner` is the time in which a span is the innermost, `parent` its caller. */
-export function treeOf(
-  names: readonly string[],
-  spans: Iterable<number>,
-  parent: Int32Array,
-  name: Int32Array,
-  inner: Float64Array,
-): CallTree {
-  const builder = new TreeBuilder(names);
-  const nodes = new Map<number, number>();
-  for (const span of spans) {
-    const node = builder.child(nodes.get(parent[span]!) ?? -1, name[span]!);
-    nodes.set(span, node);
-    builder.own[node]! += inner[span]!;
-    builder.count[node]!++;
-  }
-  const { value, own, parent: callers } = builder;
-  for (let node = value.length - 1; node >= 0; node--) {
-    value[node]! += own[node]!;
-    if (callers[node]! >= 0) value[callers[node]!]! += value[node]!;
-  }
-  return builder.tree();
 }
 
 /** The outermost nodes of a name: recursive calls are inside of them. */

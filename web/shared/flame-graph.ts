@@ -4,19 +4,18 @@ import { BoxLabels, LABEL_FONT } from "./box-labels";
 import type { CallTree, Layout } from "./call-tree";
 import { leftHeavy } from "./call-tree";
 import { h, shown } from "./dom";
-import { FlameLane, ROW_PX, countFound } from "./flame-lane";
+import { FlameLane, ROW_PX, Wanted } from "./flame-lane";
 import type { FlameStyle } from "./flame-lane";
 import { grouped, share } from "./format";
-import { LaneImage, pixelOf } from "./lane-image";
-import { nameColors, packed } from "./name-colors";
+import { flameStyle } from "./flame-style";
+import { LaneImage } from "./lane-image";
+import { packed } from "./name-colors";
 import { themeColor } from "./page";
 import { matcher } from "./search";
 import { Tooltip } from "./tooltip";
 
 const MOST_ROW_PX = 25;
 const CLICK_PX = 4;
-const INK = { light: "#14161b", dark: "#f2f3f6" };
-const FOUND = { light: packed([177, 76, 240]), dark: packed([190, 120, 255]) };
 /** Of a comparison: grew, shrank, neither. */
 const CHANGE = [[0xe9, 0x5a, 0x4f], [0x4f, 0x8f, 0xe9], [0xe9, 0xe9, 0xe9]] as const;
 
@@ -79,6 +78,7 @@ export class FlameGraph {
   show(tree: CallTree): void {
     this.tree = tree;
     this.layout = leftHeavy(tree);
+    if (this.style) this.style.wanted = null;
     this.lane = new FlameLane(this.layout.boxes, 0, this.layout.boxes.rows);
     this.selectedBox = this.hovered = this.zoomedBox = this.match = -1;
     this.matches = [];
@@ -91,18 +91,9 @@ export class FlameGraph {
   /** Computes the colours again, once the theme has changed. */
   recolor(): void {
     if (!this.tree || !this.layout) return;
-    const dark = document.documentElement.dataset.theme === "dark";
-    this.style = {
-      background: pixelOf(themeColor("--bg")),
-      colors: nameColors(this.tree.names, dark),
-      ink: dark ? INK.dark : INK.light,
-      wanted: this.style?.wanted ?? null,
-      found: dark ? FOUND.dark : FOUND.light,
-      foundInk: dark ? INK.light : "#ffffff",
-      foundBefore: this.style?.foundBefore ?? new Int32Array(0),
-    };
+    this.style = flameStyle(this.tree.names, this.style);
     if (this.tree.before) {
-      this.style.ink = INK.light;
+      this.style.ink = "#14161b";
       this.style.boxColors = Uint32Array.from(this.layout.node, (node) => changeColor(this.change(node)));
     }
     this.redraw();
@@ -120,15 +111,14 @@ export class FlameGraph {
       this.redraw();
       return null;
     }
-    const wanted = Uint8Array.from(tree.names, (each) => Number(matches(each)));
-    this.style.wanted = wanted;
-    this.style.foundBefore = countFound(layout.boxes, wanted);
+    const named = Uint8Array.from(tree.names, (each) => Number(matches(each)));
+    this.style.wanted = new Wanted(Uint8Array.from(layout.boxes.name, (name) => named[name]!));
     const inside = new Uint8Array(tree.parent.length);
     let covered = 0;
     for (let node = 0; node < tree.parent.length; node++) {
       const caller = tree.parent[node]!;
       const within = caller >= 0 && inside[caller] === 1;
-      const hit = wanted[tree.name[node]!] === 1;
+      const hit = named[tree.name[node]!] === 1;
       if (hit && layout.box[node]! >= 0) this.matches.push(node);
       if (hit && !within) covered += tree.value[node]!;
       inside[node] = within || hit ? 1 : 0;
@@ -288,6 +278,10 @@ export class FlameGraph {
     const before = tree!.before![node]!;
     const all = totalBefore(tree!);
     return (tree!.value[node]! - before) / Math.max(1, layout!.width - all) - before / Math.max(1, all);
+  }
+
+  nameOf(node: number): string {
+    return this.tree!.names[this.tree!.name[node]!]!;
   }
 
   /** What a node took: its name, then facts. */

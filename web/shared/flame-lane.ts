@@ -20,26 +20,43 @@ export interface FlameStyle {
   boxColors?: Uint32Array;
   /** The ink of labels on boxes. */
   ink: string;
-  /** Which names are searched for; null without a search. */
-  wanted: Uint8Array | null;
+  /** The boxes that are searched for; null without a search. */
+  wanted: Wanted | null;
   found: number;
   foundInk: string;
-  /** How many boxes before each block of `FOUND_BLOCK` are found. */
-  foundBefore: Int32Array;
 }
 
 const FOUND_SHIFT = 5;
+const FOUND_BLOCK = 1 << FOUND_SHIFT;
 
-/** Counts of found boxes, so that a pixel with thousands shows whether one of them is found. */
-export function countFound(rows: BoxRows, wanted: Uint8Array): Int32Array {
-  const before = new Int32Array((rows.count >> FOUND_SHIFT) + 2);
-  let sum = 0;
-  for (let box = 0; box < rows.count; box++) {
-    if ((box & ((1 << FOUND_SHIFT) - 1)) === 0) before[box >> FOUND_SHIFT] = sum;
-    sum += wanted[rows.name[box]!]!;
+/** Which boxes are found, so that a pixel with thousands shows whether one of them is. */
+export class Wanted {
+  /** How many are found before each block. */
+  private readonly before: Int32Array;
+  readonly count: number;
+
+  /** @param box 1 for a box that is found, otherwise 0. */
+  constructor(readonly box: Uint8Array) {
+    this.before = new Int32Array((box.length >> FOUND_SHIFT) + 2);
+    let sum = 0;
+    for (let index = 0; index < box.length; index++) {
+      if ((index & (FOUND_BLOCK - 1)) === 0) this.before[index >> FOUND_SHIFT] = sum;
+      sum += box[index]!;
+    }
+    this.before[(box.length + FOUND_BLOCK - 1) >> FOUND_SHIFT] = sum;
+    this.count = sum;
   }
-  before[(rows.count + (1 << FOUND_SHIFT) - 1) >> FOUND_SHIFT] = sum;
-  return before;
+
+  /** Whether one of [first, last) is found. */
+  any(first: number, last: number): boolean {
+    const low = (first + FOUND_BLOCK - 1) >> FOUND_SHIFT;
+    const high = last >> FOUND_SHIFT;
+    if (low < high && this.before[high]! > this.before[low]!) return true;
+    const edge = Math.min(last, low << FOUND_SHIFT);
+    for (let box = first; box < edge; box++) if (this.box[box]) return true;
+    for (let box = Math.max(edge, high << FOUND_SHIFT); box < last; box++) if (this.box[box]) return true;
+    return false;
+  }
 }
 
 interface Label {
@@ -56,12 +73,12 @@ export class FlameLane {
 
   /**
    * @param first The first row of `boxes` that is in this lane.
-   * @param depth How many rows there are.
+   * @param depth How many rows are drawn.
    */
   constructor(
     readonly boxes: BoxRows,
     readonly first: number,
-    readonly depth: number,
+    public depth: number,
   ) {}
 
   /** The height in CSS pixels. */
@@ -100,7 +117,7 @@ export class FlameLane {
     const labelPx = LABEL_PX * image.ratio;
     let box = boxes.firstVisible(this.first + row, view.from);
     if (box >= high || start[box]! >= view.to) return false;
-    line.fill(background);
+    line.set(image.blank);
     let pixel = 0;
     while (box < high) {
       const left = (start[box]! - view.from) * scale;
@@ -112,7 +129,7 @@ export class FlameLane {
         const x1 = Math.min(width, Math.round(right));
         // the gap after a box separates it from the next
         const drawn = right <= width && x1 - x0 > 3 * gap ? x1 - gap : x1;
-        const isFound = wanted !== null && wanted[name[box]!] === 1;
+        const isFound = wanted !== null && wanted.box[box] === 1;
         const color = isFound ? style.found : boxColors ? boxColors[box]! : colors[name[box]!]!;
         line.fill(wanted && !isFound ? mixed(background, color, FAINTEST) : color, x0, Math.max(x0, drawn));
         if (x1 - x0 >= labelPx) this.labels.push({ box, x: x0 / image.ratio, width: (drawn - x0) / image.ratio, row });
@@ -131,7 +148,7 @@ export class FlameLane {
       let color = boxColors ? boxColors[longest]! : colors[name[longest]!]!;
       let opacity = Math.max(FAINTEST, Math.sqrt(share));
       if (wanted) {
-        if (this.hasFound(box, next, style)) color = style.found;
+        if (wanted.any(box, next)) color = style.found;
         else opacity *= FAINTEST;
       }
       line[pixel] = mixed(background, color, opacity);
@@ -140,19 +157,6 @@ export class FlameLane {
       pixel++;
     }
     return true;
-  }
-
-  private hasFound(first: number, last: number, style: FlameStyle): boolean {
-    const { name } = this.boxes;
-    const low = (first + 31) >> FOUND_SHIFT;
-    const high = last >> FOUND_SHIFT;
-    if (low < high && style.foundBefore[high]! > style.foundBefore[low]!) return true;
-    const edge = Math.min(last, low << FOUND_SHIFT);
-    for (let box = first; box < edge; box++) if (style.wanted![name[box]!]) return true;
-    for (let box = Math.max(edge, high << FOUND_SHIFT); box < last; box++) {
-      if (style.wanted![name[box]!]) return true;
-    }
-    return false;
   }
 
   /** Draws the labels of the last frame; `text` returns one that fits into so many pixels. */
@@ -164,7 +168,7 @@ export class FlameLane {
     for (const { box, x, width, row } of this.labels) {
       const label = text(box, width - 2 * PADDING_PX);
       if (!label) continue;
-      context.fillStyle = style.wanted?.[this.boxes.name[box]!] ? style.foundInk : style.ink;
+      context.fillStyle = style.wanted?.box[box] ? style.foundInk : style.ink;
       context.fillText(label, x + PADDING_PX, this.top + (row + 0.5) * this.rowPx);
     }
   }

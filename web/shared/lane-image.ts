@@ -16,6 +16,8 @@ export class LaneImage {
   pixels = new Uint32Array(0);
   /** A row of pixels, for lanes that draw one and repeat it. */
   line = new Uint32Array(0);
+  /** A row of pixels without anything in it: the background, with the lines of the time axis. */
+  blank = new Uint32Array(0);
   private image: ImageData | null = null;
 
   constructor(canvas: HTMLCanvasElement) {
@@ -23,8 +25,8 @@ export class LaneImage {
     this.context = canvas.getContext("2d", { alpha: false })!;
   }
 
-  /** Begins a frame of a size in CSS pixels, filled with a colour. */
-  begin(cssWidth: number, cssHeight: number, background: number): void {
+  /** Begins a frame of a size in CSS pixels, filled with a colour, with vertical lines at `grid`. */
+  begin(cssWidth: number, cssHeight: number, background: number, grid: readonly number[] = [], line = 0): void {
     this.ratio = devicePixelRatio || 1;
     const width = Math.max(1, Math.round(cssWidth * this.ratio));
     const height = Math.max(1, Math.round(cssHeight * this.ratio));
@@ -34,8 +36,12 @@ export class LaneImage {
       this.image = new ImageData(width, height);
       this.pixels = new Uint32Array(this.image.data.buffer);
       this.line = new Uint32Array(width);
+      this.blank = new Uint32Array(width);
     }
-    this.pixels.fill(background);
+    this.blank.fill(background);
+    for (const x of grid) this.blank[Math.round(x * this.ratio)] = line;
+    if (grid.length) for (let y = 0; y < height; y++) this.pixels.set(this.blank, y * width);
+    else this.pixels.fill(background);
   }
 
   /** Copies `line` to so many rows of pixels, from `top` on. */

@@ -8,6 +8,7 @@ through an edge in the middle of a pixel. A renderer then mixes two colours in a
 but not three; so a pixel with more is one rectangle of their average.
 """
 
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, qsort, realloc
 from libc.string cimport memcpy, memset
@@ -487,3 +488,23 @@ def records(
         return text[:used]
     finally:
         free(text)
+
+
+def varints(const int64_t[::1] values):
+    """Return LEB128 numbers, 7 bits to a byte, the low ones first; none may be negative."""
+    cdef Py_ssize_t i, count = values.shape[0]
+    cdef Py_ssize_t size = 0
+    cdef uint64_t rest
+    with nogil:
+        for i in range(count):
+            rest = <uint64_t> values[i]
+            while rest > 127:
+                size += 1
+                rest >>= 7
+            size += 1
+    cdef bytes written = PyBytes_FromStringAndSize(NULL, size)
+    cdef char* out = PyBytes_AS_STRING(written)
+    with nogil:
+        for i in range(count):
+            out = put_varint(out, <uint64_t> values[i])
+    return written

@@ -225,7 +225,7 @@ def _check_contents(history: History, label: str, *, whole: bool, chart: bool) -
 
 
 def _chart(part: Part, title: str) -> FlameView:
-    from meantime.views.flame.data import chart  # noqa: PLC0415 - only a chart needs it so early
+    from meantime.views.flame.span_chart import chart  # noqa: PLC0415 - only a chart needs it so early
 
     history, start_ns, end_ns, threads = part
     drawn = chart(history, threads, title=title, start_ns=start_ns, end_ns=end_ns)

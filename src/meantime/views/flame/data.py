@@ -1,4 +1,4 @@
-"""The columns of a flame graph or chart: built by `graph` and `chart`, drawn by `svg`."""
+"""The columns of a flame graph: built by `graph` and `compared`, drawn by `svg`."""
 
 from __future__ import annotations
 
@@ -7,36 +7,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.kernels import nest
 from meantime.query.stacks import CallTree, left_heavy
-from meantime.query.threads import thread_of, thread_quarks, thread_title
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from meantime.columns import Int32s, Int64s
-    from meantime.history.history import History
     from meantime.query.stacks import Difference
 
-__all__ = ["MOST_BOXES", "Flame", "Panel", "chart", "compared", "graph"]
+__all__ = ["MOST_BOXES", "Flame", "compared", "graph"]
 
 # With more boxes most are narrower than a pixel; the narrowest are left out and counted.
 MOST_BOXES = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class Panel:
-    """A lane of a chart, or a whole graph: boxes [first, last), in `rows` rows."""
-
-    title: str
-    first: int
-    last: int
-    rows: int
-
-
-@dataclass(frozen=True, slots=True)
 class Flame:
-    """Boxes, grouped by panel; each comes after the box above it.
+    """Boxes; each comes after the box above it.
 
     Attributes:
         title: The title of the picture.
@@ -46,14 +33,11 @@ class Flame:
         length: int64, its width.
         own: int64, the part of its width that no box below it covers.
         count: int64, its number of calls or samples.
-        row: int32, its row, counted from the top of its panel.
+        row: int32, its row, counted from the top.
         parent: int32, the box of its caller; -1 without one.
         frame: int32, index into `frames`.
         frames: The names.
-        panels: From top to bottom.
         left_out: How many boxes were too narrow to be drawn.
-        is_chart: Whether the left edge is a time and boxes are single spans.
-        origin_ns: The time of a chart's left edge.
         before: int64, the part of each width from the range compared against; None without one.
         before_width: The part of `width` from that range.
         chosen: What was selected, for the subtitle.
@@ -70,10 +54,7 @@ class Flame:
     parent: Int32s
     frame: Int32s
     frames: Sequence[str]
-    panels: tuple[Panel, ...]
     left_out: int
-    is_chart: bool = False
-    origin_ns: int = 0
     before: Int64s | None = None
     before_width: int = 0
     chosen: Sequence[str] = ()
@@ -118,7 +99,6 @@ def graph(tree: CallTree, *, title: str, unit: str) -> Flame:
         parent=_renumbered(parent, rows),
         frame=tree.stacks.frame[rows],
         frames=tree.stacks.frames,
-        panels=(Panel("", 0, len(rows), int(row[rows].max(initial=-1)) + 1),),
         left_out=len(order) - len(rows),
     )
 
@@ -150,56 +130,6 @@ def compared(both: Difference, *, title: str, unit: str) -> Flame:
     )
 
 
-def chart(
-    history: History,
-    quarks: Sequence[int] | Int32s | None = None,
-    *,
-    title: str,
-    start_ns: int,
-    end_ns: int,
-) -> Flame:
-    """Return the flame chart of a range: the spans of each thread in time, clipped to the range."""
-    threads = thread_quarks(history) if quarks is None else quarks
-    spans = history.spans(threads, start_ns=start_ns, end_ns=end_ns)
-    begin = np.maximum(spans.start_ns, start_ns)
-    length = np.minimum(spans.end_ns, end_ns) - begin
-    # by thread, then by lane: each has a panel of its own
-    lanes = int(spans.lane.max(initial=0)) + 1
-    key = np.repeat(np.arange(len(spans.threads)), np.diff(spans.offsets)) * lanes + spans.lane
-    by_lane = np.argsort(key, kind="stable")
-    in_order = key[by_lane]
-    drawn = by_lane[_widest(length[by_lane])]
-    panels: list[Panel] = []
-    # a further lane may begin at any depth: its rows count from its least one
-    row = spans.depth.copy()
-    for number in np.unique(key).tolist():
-        thread, lane = divmod(number, lanes)
-        name = thread_title(thread_of(history, int(spans.threads[thread])))
-        within = by_lane[slice(*np.searchsorted(in_order, [number, number + 1]))]
-        top = int(spans.depth[within].min())
-        row[within] -= top
-        rows = int(spans.depth[within].max()) - top + 1
-        first, last = np.searchsorted(key[drawn], [number, number + 1]).tolist()
-        panels.append(Panel(name + (f", lane {lane}" if lane else ""), first, last, rows))
-    return Flame(
-        title=title,
-        unit="ns",
-        width=end_ns - start_ns,
-        start=(begin - start_ns)[drawn],
-        length=length[drawn],
-        own=nest.self_time(begin, begin + length, spans.parent)[drawn],
-        count=np.ones(len(drawn), np.int64),
-        row=row[drawn],
-        parent=_renumbered(spans.parent, drawn),
-        frame=spans.name.codes[drawn],
-        frames=spans.name.names,
-        panels=tuple(panels),
-        left_out=len(spans) - len(drawn),
-        is_chart=True,
-        origin_ns=start_ns,
-    )
-
-
 def _drawn(tree: CallTree, order: Int64s) -> Int64s:
     """Return the stacks that get a box, in order."""
     kept = order[tree.total[order] > 0]
@@ -212,7 +142,7 @@ def _widest(length: Int64s) -> Int64s:
         return np.arange(len(length))
     # stable, so that a caller is chosen before a callee of the same width
     chosen = np.argsort(-length, kind="stable")[:MOST_BOXES]
-    # in order again: boxes are grouped by panel, each after the box above it
+    # in order again: each after the box above it
     return np.sort(chosen)
 
 

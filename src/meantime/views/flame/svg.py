@@ -1,8 +1,7 @@
-"""A flame graph or chart as one SVG file: the picture, and the data and script for search and zoom.
+"""A flame graph as one SVG file: the picture, and the call tree for the page's script.
 
 The graph grows downwards, as an icicle graph: a caller is above the functions it calls. Without
-scripts the file is a static picture with every box that is at least a pixel wide; narrower boxes of
-a chart are drawn as lines.
+scripts the file is a static picture with every box that is at least a pixel wide.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from meantime.units import format_ns
-from meantime.views.axis import ticks
 from meantime.views.name_colors import NameColors
 from meantime.views.page import MARGIN_PX, Page, header, lines
 from meantime.views.svg import cut_to, element, px
@@ -21,19 +19,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from meantime.columns import Int32s
-    from meantime.views.flame.data import Flame, Panel
+    from meantime.views.flame.data import Flame
 
 __all__ = ["amount", "change_color", "page", "render"]
 
 _WIDTH_PX = 1280
 _TOP_PX = 72
 _ROW_PX = 18
-_PANEL_TITLE_PX = 24
 _GAP_PX = 10
 # Boxes below this height are in the page's data, but not in the static picture.
 _MOST_HEIGHT_PX = 6000
-_AXIS_PX = 20
-_SLIVER = "#dca98f"
 _LEAST_PX = 1.0
 _LABEL_PX = 34
 _FONT_PX = 11
@@ -45,18 +40,18 @@ def render(flame: Flame) -> bytes:
 
 
 def page(flame: Flame) -> Page:
-    """Return the page of a flame graph or chart."""
+    """Return the page of a flame graph."""
     # frames are numbered again, as most names of a large history may not be drawn
     used = np.unique(flame.frame) if len(flame) else np.empty(0, np.int32)
     new_index = np.zeros(len(flame.frames) + 1, np.int32)
     new_index[used] = np.arange(len(used), dtype=np.int32)
     names = [flame.frames[frame] for frame in used.tolist()]
     notes = _notes(flame)
-    tops, height = _tops(flame)
+    rows = int(flame.row.max(initial=-1)) + 1
+    height = min(_TOP_PX + rows * _ROW_PX + _GAP_PX, _MOST_HEIGHT_PX)
     picture = [
         header(flame.title, _subtitle(flame)).encode(),
-        "".join(_axis(flame, height)).encode(),
-        "".join(_boxes(flame, tops, NameColors(names))).encode(),
+        "".join(_boxes(flame, NameColors(names))).encode(),
         lines(notes, height + 4).encode(),
     ]
     return Page(
@@ -64,9 +59,9 @@ def page(flame: Flame) -> Page:
         width_px=_WIDTH_PX,
         height_px=height + 16 * len(notes) + 16,
         picture=picture,
-        script="chart" if flame.is_chart else "flame",
-        head=_chart_head(flame, names, notes) if flame.is_chart else _head(flame, names, notes),
-        blocks=_chart_blocks(flame, new_index) if flame.is_chart else _blocks(flame, new_index),
+        script="flame",
+        head=_head(flame, names, notes),
+        blocks=_blocks(flame, new_index),
     )
 
 
@@ -92,40 +87,6 @@ def _blocks(flame: Flame, new_index: Int32s) -> dict[str, bytes]:
     if flame.before is not None:
         blocks["before"] = flame.before.astype("<f8").tobytes()
     return blocks
-
-
-def _chart_head(flame: Flame, names: Sequence[str], notes: Sequence[str]) -> dict[str, object]:
-    colors = NameColors(names)
-    return {
-        "title": flame.title,
-        "subtitle": _subtitle(flame),
-        "notes": notes,
-        "unit": flame.unit,
-        "width": flame.width,
-        "chart": True,
-        "origin": str(flame.origin_ns),
-        "frames": names,
-        "colors": [str(colors[name]) for name in names],
-        "panels": [list(panel_fields(panel)) for panel in flame.panels],
-        "changes": [],
-    }
-
-
-def _chart_blocks(flame: Flame, new_index: Int32s) -> dict[str, bytes]:
-    return {
-        "start": flame.start.astype("<f8").tobytes(),
-        "length": flame.length.astype("<f8").tobytes(),
-        "own": flame.own.astype("<f8").tobytes(),
-        "count": flame.count.astype("<f8").tobytes(),
-        "row": flame.row.astype("<i4").tobytes(),
-        "frame": new_index[flame.frame].astype("<i4").tobytes(),
-    }
-
-
-def panel_fields(panel: object) -> Iterator[object]:
-    """Yield the fields of a panel in their order."""
-    for name in ("title", "first", "last", "rows"):
-        yield getattr(panel, name)
 
 
 def change_color(change: float) -> str:
@@ -164,13 +125,12 @@ def amount(flame: Flame, value: int) -> str:
 
 
 def _subtitle(flame: Flame) -> str:
-    what = "flame chart" if flame.is_chart else "flame graph"
     boxes = " · ".join([f"{len(flame):,} boxes", *flame.chosen])
     if flame.before is not None:
         after = amount(flame, flame.width - flame.before_width)
         against = amount(flame, flame.before_width)
         return f"differential flame graph · {after} against {against} · {boxes}"
-    return f"{what} · {amount(flame, flame.width)} · {boxes}"
+    return f"flame graph · {amount(flame, flame.width)} · {boxes}"
 
 
 def _notes(flame: Flame) -> list[str]:
@@ -185,88 +145,34 @@ def _notes(flame: Flame) -> list[str]:
             " is the sum of both."
         )
         notes.append(f"{came:,} boxes are new, {went:,} were removed.")
-    elif not flame.is_chart:
+    else:
         notes.append("Each box is a function, called by the box above it; its width is its total.")
     return notes
 
 
-def _tops(flame: Flame) -> tuple[list[float], float]:
-    top = float(_TOP_PX) + (_AXIS_PX if flame.is_chart else 0)
-    tops = []
-    for panel in flame.panels:
-        top += _PANEL_TITLE_PX if panel.title else 0
-        tops.append(top)
-        top += panel.rows * _ROW_PX + _GAP_PX
-    return tops, min(top, _MOST_HEIGHT_PX)
-
-
-def _axis(flame: Flame, height: float) -> Iterator[str]:
-    """Yield the ticks of a chart's time axis, each with a vertical line."""
-    if not flame.is_chart:
-        return
-    room_px = _WIDTH_PX - 2 * MARGIN_PX
-    base, marks = ticks(flame.origin_ns, flame.origin_ns + flame.width, 10)
-    for index, mark in enumerate(marks):
-        x = MARGIN_PX + (mark.time_ns - flame.origin_ns) * room_px / max(1, flame.width)
-        yield element(
-            "path", {"class": "line", "d": f"M{px(x)} {_TOP_PX}V{px(height)}", "stroke-width": 1}
-        )
-        label = f"{base} {mark.label}" if base and not index else mark.label
-        yield element(
-            "text", {"class": "muted", "x": x + 3, "y": _TOP_PX + 10, "font-size": 10}, text=label
-        )
-
-
-def _boxes(flame: Flame, tops: list[float], colors: NameColors) -> Iterator[str]:
+def _boxes(flame: Flame, colors: NameColors) -> Iterator[str]:
     room_px = _WIDTH_PX - 2 * MARGIN_PX
     scale = room_px / max(1, flame.width)
-    wide = flame.length * scale >= _LEAST_PX
-    for panel, top in zip(flame.panels, tops, strict=True):
-        if panel.title and top < _MOST_HEIGHT_PX:
-            yield element(
+    for box in np.flatnonzero(flame.length * scale >= _LEAST_PX).tolist():
+        y = _TOP_PX + int(flame.row[box]) * _ROW_PX
+        if y + _ROW_PX > _MOST_HEIGHT_PX:
+            continue
+        name = flame.frames[flame.frame[box]]
+        x, width = MARGIN_PX + int(flame.start[box]) * scale, int(flame.length[box]) * scale
+        is_compared = flame.before is not None
+        fill = change_color(_shares(flame, box)[2]) if is_compared else str(colors[name])
+        label = ""
+        if width >= _LABEL_PX:
+            label = element(
                 "text",
-                {"class": "ink", "x": MARGIN_PX, "y": top - 7, "font-weight": "600"},
-                text=cut_to(panel.title, room_px, 12),
+                {"x": x + 3, "y": y + 12.5, "font-size": _FONT_PX, "fill": "#14161b"},
+                text=cut_to(name, width - 6, _FONT_PX),
             )
-        if flame.is_chart:
-            yield _slivers(flame, panel, top, scale)
-        for box in (np.flatnonzero(wide[panel.first : panel.last]) + panel.first).tolist():
-            y = top + int(flame.row[box]) * _ROW_PX
-            if y + _ROW_PX > _MOST_HEIGHT_PX:
-                continue
-            name = flame.frames[flame.frame[box]]
-            x, width = MARGIN_PX + int(flame.start[box]) * scale, int(flame.length[box]) * scale
-            fill = (
-                str(colors[name]) if flame.before is None else change_color(_shares(flame, box)[2])
-            )
-            label = ""
-            if width >= _LABEL_PX:
-                label = element(
-                    "text",
-                    {"x": x + 3, "y": y + 12.5, "font-size": _FONT_PX, "fill": "#1b1f24"},
-                    text=cut_to(name, width - 6, _FONT_PX),
-                )
-            yield (
-                f'<g><title>{_title(flame, box)}</title><rect x="{px(x)}" y="{px(y)}"'
-                f' width="{px(max(0.5, width - 0.6))}" height="{_ROW_PX - 1}" rx="1.5"'
-                f' fill="{fill}"/>{label}</g>\n'
-            )
-
-
-def _slivers(flame: Flame, panel: Panel, top: float, scale: float) -> str:
-    """Return a vertical line for each pixel of a row that contains spans narrower than a pixel."""
-    part = slice(panel.first, panel.last)
-    narrow = flame.length[part] * scale < _LEAST_PX
-    narrow &= top + (flame.row[part] + 1) * _ROW_PX <= _MOST_HEIGHT_PX
-    pixel = (flame.start[part][narrow] * scale).astype(np.int64)
-    at = np.unique(flame.row[part][narrow].astype(np.int64) * _WIDTH_PX + pixel)
-    if not len(at):
-        return ""
-    strokes = "".join(
-        f"M{MARGIN_PX + x}.5 {px(top + row * _ROW_PX)}v{_ROW_PX - 1}"
-        for row, x in (divmod(pixel, _WIDTH_PX) for pixel in at.tolist())
-    )
-    return element("path", {"d": strokes, "stroke": _SLIVER, "fill": "none"}) + "\n"
+        yield (
+            f'<g><title>{_title(flame, box)}</title><rect x="{px(x)}" y="{px(y)}"'
+            f' width="{px(max(0.5, width - 1))}" height="{_ROW_PX - 1}" fill="{fill}"/>'
+            f"{label}</g>\n"
+        )
 
 
 def _title(flame: Flame, box: int) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from meantime.errors import UsageError
@@ -15,7 +14,8 @@ from meantime.views.picture import Picture
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from meantime.views.flame.data import Flame
+    from meantime.views.flame.chart import Chart
+    from meantime.views.page import Page
 
 __all__ = ["FlameView"]
 
@@ -39,7 +39,7 @@ class FlameView(Picture):
 
     def __init__(
         self,
-        data: CallTree | Difference | Flame,
+        data: CallTree | Difference | Chart,
         *,
         title: str,
         unit: str,
@@ -59,19 +59,6 @@ class FlameView(Picture):
         self.unit = unit
         self.lost = Counter[str]()
 
-    @cached_property
-    def flame(self) -> Flame:
-        """The boxes that are drawn."""
-        from meantime.views.flame.data import compared, graph  # noqa: PLC0415 - .json draws nothing
-
-        if isinstance(self.data, CallTree):
-            drawn = graph(self.data, title=self.title, unit=self.unit)
-            return replace(drawn, chosen=self._chosen)
-        if isinstance(self.data, Difference):
-            drawn = compared(self.data, title=self.title, unit=self.unit)
-            return replace(drawn, chosen=self._chosen)
-        return self.data
-
     def render(self, form: str) -> Iterable[bytes]:
         """Return the content of a file in one of `formats`.
 
@@ -79,9 +66,7 @@ class FlameView(Picture):
             UsageError: If the format cannot represent a comparison or a chart.
         """
         if form in {"svg", "html"}:
-            from meantime.views.flame.svg import page  # noqa: PLC0415 - one form
-
-            drawn = page(self.flame)
+            drawn = self._page()
             return [drawn.html() if form == "html" else drawn.document()]
         self.lost = Counter[str]()
         if isinstance(self.data, CallTree):
@@ -100,6 +85,20 @@ class FlameView(Picture):
             raise UsageError("a comparison is written as .svg, .html, .txt or .folded, not .json")
         raise UsageError("a flame chart is written as .svg or .html; export the spans instead")
 
+    def _page(self) -> Page:
+        if isinstance(self.data, CallTree | Difference):
+            from meantime.views.flame import svg  # noqa: PLC0415 - .json draws nothing
+            from meantime.views.flame.data import compared, graph  # noqa: PLC0415 - as above
+
+            if isinstance(self.data, CallTree):
+                drawn = graph(self.data, title=self.title, unit=self.unit)
+            else:
+                drawn = compared(self.data, title=self.title, unit=self.unit)
+            return svg.page(replace(drawn, chosen=self._chosen))
+        from meantime.views.flame import chart_page  # noqa: PLC0415 - only for a chart
+
+        return chart_page.page(self.data)
+
     def __repr__(self) -> str:
         if isinstance(self.data, CallTree):
             return f"<Flame graph {self.title!r}: {len(self.data):,} stacks, in {self.unit}>"
@@ -107,6 +106,6 @@ class FlameView(Picture):
             stacks = len(self.data.stacks)
             return f"<Flame graph {self.title!r}: {stacks:,} stacks compared, in {self.unit}>"
         return (
-            f"<Flame chart {self.title!r}: {len(self.data):,} spans over"
+            f"<Flame chart {self.title!r}: {self.data.spans:,} spans over"
             f" {format_ns(self.data.width)}>"
         )

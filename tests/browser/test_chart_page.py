@@ -1,0 +1,188 @@
+"""The page of a flame chart, driven as a person would."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from meantime.testing import history_from_spans
+from meantime.views.flame.chart_page import render
+from meantime.views.flame.span_chart import chart
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from playwright.sync_api import Page
+
+    Open = Callable[..., Page]
+
+SPANS = {
+    "main": [("serve", 0, 1000), ("read", 100, 400), ("write", 500, 900)],
+    "pool-1": [("work", 200, 800)],
+}
+ROW_PX = 17
+GROUP_PX = 25
+
+
+def opened(open_page: Open, spans: dict[str, list[tuple[str, int, int]]], **more: object) -> Page:
+    history = history_from_spans(spans)
+    drawn = chart(history, title="a&b", start_ns=history.bounds[0], end_ns=history.bounds[1])
+    page = open_page(render(drawn), **more)
+    page.wait_for_selector(".lane-tree")
+    return page
+
+
+def point(page: Page, time: float, row: int) -> tuple[float, float]:
+    """Return a point at a fraction of the time, in a row below the first group."""
+    area = page.locator(".lane-tree canvas").bounding_box()
+    assert area is not None
+    return area["x"] + area["width"] * time, area["y"] + GROUP_PX + ROW_PX * row + 8
+
+
+def pixels(page: Page, y: float) -> list[str]:
+    """Return the colours along a line of the lanes, from left to right."""
+    found: list[str] = page.evaluate(
+        """(y) => {
+            const canvas = document.querySelector(".lane-tree canvas");
+            const { data } = canvas.getContext("2d").getImageData(0, y, canvas.width, 1);
+            const color = (_, x) => data.slice(4 * x, 4 * x + 3).join(" ");
+            return Array.from({ length: canvas.width }, color);
+        }""",
+        y,
+    )
+    return found
+
+
+def facts(page: Page) -> list[str]:
+    page.wait_for_function("document.querySelectorAll('.facts .fact').length > 0")
+    return page.locator(".facts .fact").all_text_contents()
+
+
+def test_lanes_are_threads_below_their_process(open_page: Open) -> None:
+    page = opened(open_page, SPANS)
+
+    assert page.locator("h1").text_content() == "a&b"
+    assert page.locator(".top p").text_content() == "flame chart · 1us · 4 spans on 2 threads"
+    assert page.locator(".lane-name .title").all_text_contents() == ["1", "main", "pool-1"]
+
+
+def test_a_click_selects_a_span_and_a_double_click_fits_it(open_page: Open) -> None:
+    page = opened(open_page, SPANS)
+
+    page.mouse.click(*point(page, 0.25, 1))
+    page.wait_for_selector(".facts .named >> text=read")
+    selected = facts(page)
+    page.mouse.dblclick(*point(page, 0.25, 1))
+
+    assert selected[:3] == ["duration300 ns", "itself300\u202fns (100.0\u202f%)", "start100 ns"]
+    assert "thread1 / main" in selected
+    assert page.locator(".place").text_content() == "330\u202fns of 1.00\u202fμs"
+
+
+def test_a_range_has_its_own_statistics(open_page: Open) -> None:
+    page = opened(open_page, SPANS)
+    page.wait_for_selector(".function-table td")
+
+    page.mouse.move(*point(page, 0.1, 0))
+    page.keyboard.down("Shift")
+    page.mouse.down()
+    page.mouse.move(*point(page, 0.3, 0))
+    page.mouse.up()
+    page.keyboard.up("Shift")
+    page.wait_for_selector(".facts .named >> text=Selected range")
+
+    rows = [
+        (row.locator(".name").text_content(), row.locator(".own").text_content())
+        for row in page.locator(".function-table tbody tr").all()
+    ]
+    assert [name for name, _ in rows] == ["read", "work", "serve"]
+    assert [str(own).split()[0] for _, own in rows] == ["200", "100", "0"]
+
+
+def test_next_match_goes_in_order_of_time_and_into_view(open_page: Open) -> None:
+    page = opened(open_page, SPANS)
+    page.locator(".search input").fill("r")
+
+    ranks = []
+    for key in ("Enter", "Enter", "Enter", "Shift+Enter"):
+        page.keyboard.press(key)
+        ranks.append(page.locator(".found").text_content())
+
+    assert ranks == [f"{rank} of 4 found" for rank in (1, 2, 3, 2)]
+    page.wait_for_selector(".facts .named >> text=read")
+
+
+def test_every_span_is_drawn_however_many_there_are(open_page: Open) -> None:
+    # a long one, and below it a row of as many as a pixel has hundreds of
+    many = [("tick", 10 * i, 10 * i + 5) for i in range(200_000)]
+    page = opened(open_page, {"main": [("all", 0, 2_000_000), *many]})
+
+    row = pixels(page, GROUP_PX + ROW_PX + 8)
+
+    assert "255 255 255" not in row
+    assert page.locator(".top p").text_content() == "flame chart · 2ms · 200,001 spans"
+
+
+def test_coverage_of_a_pixel_is_exact(open_page: Open) -> None:
+    # the left half is busy a quarter of the time, the right half all the time
+    left = [("a", 40 * i, 40 * i + 10) for i in range(25_000)]
+    right = [("a", 1_000_000 + 10 * i, 1_000_000 + 10 * i + 10) for i in range(100_000)]
+    page = opened(open_page, {"main": [*left, *right]})
+
+    row = pixels(page, GROUP_PX + 8)
+    faint, full = row[len(row) // 4], row[3 * len(row) // 4]
+
+    # opacity is the square root of the coverage
+    ink = [int(part) for part in full.split()]
+    expected = [255 + (part - 255) * 0.5 for part in ink]
+    assert all(
+        abs(int(part) - value) <= 2 for part, value in zip(faint.split(), expected, strict=True)
+    )
+
+
+def test_a_drag_does_not_leave_the_whole(open_page: Open) -> None:
+    page = opened(open_page, SPANS)
+    page.keyboard.press("w")
+
+    page.mouse.move(*point(page, 0.2, 0))
+    page.mouse.down()
+    page.mouse.move(*point(page, 0.95, 0))
+    page.mouse.up()
+    page.wait_for_function("location.hash.includes('t=')")
+
+    assert "t=0..800" in page.evaluate("decodeURIComponent(location.hash)")
+
+
+def test_the_address_has_what_is_shown(open_page: Open) -> None:
+    page = opened(open_page, SPANS)
+    page.locator(".filter").fill("pool")
+    page.mouse.click(*point(page, 0.5, 0))
+    page.locator("role=tab >> text=Left heavy").click()
+    page.wait_for_function("location.hash.includes('tab') && location.hash.includes('span')")
+
+    again = opened(open_page, SPANS, fragment=page.evaluate("location.hash"))
+
+    again.wait_for_selector(".facts .named >> text=work")
+    assert again.locator(".lane-name .title").all_text_contents() == ["1", "pool-1"]
+    assert again.locator("role=tab[selected]").text_content() == "Left heavy"
+
+
+def test_overlapping_spans_take_their_time_once(open_page: Open) -> None:
+    spans = {"main": [("P", 0, 100), ("a", 10, 30), ("b", 20, 50), ("b1", 25, 45)]}
+    page = opened(open_page, spans)
+    page.wait_for_selector(".function-table td")
+
+    rows = {
+        row.locator(".name").text_content(): str(row.locator(".own").text_content()).split()[0]
+        for row in page.locator(".function-table tbody tr").all()
+    }
+
+    assert rows == {"P": "60", "a": "20", "b": "10", "b1": "20"}
+
+
+def test_question_mark_lists_the_keys(open_page: Open) -> None:
+    page = opened(open_page, SPANS)
+
+    page.keyboard.press("?")
+
+    assert page.locator("dialog.help").is_visible()
+    assert "next match" in str(page.locator("dialog.help").text_content())

@@ -1,0 +1,71 @@
+/** The whole in one band: how much of it is busy, what is found, and the part in view. */
+
+import { h } from "./dom";
+import { LaneImage } from "./lane-image";
+import type { Viewport } from "./viewport";
+
+export class Minimap {
+  readonly element: HTMLElement;
+  private readonly window = h("div", { class: "window" });
+  private readonly image: LaneImage;
+  private readonly canvas = h("canvas");
+
+  /** @param move Called with the fraction of the whole that becomes the middle of the view. */
+  constructor(move: (middle: number) => void) {
+    this.element = h(
+      "div",
+      { class: "minimap", attributes: { role: "slider", "aria-label": "Part in view", tabindex: "-1" } },
+      this.canvas,
+      this.window,
+    );
+    this.image = new LaneImage(this.canvas);
+    const go = (event: PointerEvent) => {
+      const area = this.element.getBoundingClientRect();
+      move(Math.max(0, Math.min(1, (event.clientX - area.left) / area.width)));
+    };
+    this.element.addEventListener("pointerdown", (event) => {
+      this.element.setPointerCapture(event.pointerId);
+      go(event);
+    });
+    this.element.addEventListener("pointermove", (event) => {
+      if (this.element.hasPointerCapture(event.pointerId)) go(event);
+    });
+  }
+
+  /**
+   * Draws the whole again.
+   *
+   * @param busy The part of each pixel that is busy, 0 to 1.
+   * @param found Whether something in a pixel is found.
+   */
+  draw(
+    busy: (from: number, to: number) => number,
+    found: ((from: number, to: number) => boolean) | null,
+    whole: number,
+    colors: { background: number; busy: number; found: number },
+  ): void {
+    const { clientWidth, clientHeight } = this.element;
+    if (!clientWidth) return;
+    const { image } = this;
+    image.begin(clientWidth, clientHeight, colors.background);
+    const perPixel = whole / image.width;
+    for (let x = 0; x < image.width; x++) {
+      const share = busy(x * perPixel, (x + 1) * perPixel);
+      if (share > 0) {
+        const high = Math.max(1, Math.round(share * (image.height - 4)));
+        image.fill(x, image.height - high, 1, high, colors.busy);
+      }
+      if (found?.(x * perPixel, (x + 1) * perPixel)) image.fill(x, 0, 2, 5, colors.found);
+    }
+    image.put();
+  }
+
+  /** Moves the outline of what is in view. */
+  show(view: Viewport): void {
+    const from = Number(view.startNs) / Number(view.widthNs);
+    const to = Number(view.endNs) / Number(view.widthNs);
+    this.window.style.left = `${from * 100}%`;
+    this.window.style.width = `${Math.max(0.1, (to - from) * 100)}%`;
+    this.window.hidden = view.isWhole;
+  }
+}
