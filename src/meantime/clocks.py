@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-__all__ = ["Alignment", "Clock", "align"]
+__all__ = ["Alignment", "Clock", "align", "with_utc"]
+
+# The years 2000 and 2100, in nanoseconds since 1970.
+_FIRST_UTC_NS, _LAST_UTC_NS = 946_684_800_000_000_000, 4_102_444_800_000_000_000
 
 Kind = Literal["realtime", "monotonic", "boottime", "unknown"]
 
@@ -27,6 +30,21 @@ class Clock:
     boot_id: str | None = None
     utc_at_origin_ns: int | None = None
     anchors: tuple[tuple[int, int], ...] = ()
+
+
+def with_utc(clock: Clock, first_ns: int) -> Clock:
+    """Return the clock of a trace that begins at this time.
+
+    A clock of which nothing is known counts UTC if that is a time between 2000 and 2100 since 1970:
+    no machine was up for so long.
+
+    >>> with_utc(Clock(), 1_700_000_000_000_000_000).utc_at_origin_ns
+    0
+    """
+    unknown = clock.kind == "unknown" and clock.utc_at_origin_ns is None
+    if unknown and _FIRST_UTC_NS <= first_ns < _LAST_UTC_NS:
+        return replace(clock, kind="realtime", utc_at_origin_ns=0)
+    return clock
 
 
 class Alignment(NamedTuple):

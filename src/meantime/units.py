@@ -6,12 +6,9 @@ import re
 from datetime import UTC, datetime
 from fractions import Fraction
 from operator import index
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from meantime.errors import UsageError
-
-if TYPE_CHECKING:
-    from meantime.clocks import Clock
 
 __all__ = [
     "Instant",
@@ -19,11 +16,12 @@ __all__ = [
     "bin_edge",
     "duration_ns",
     "format_bytes",
+    "format_exact",
     "format_ns",
     "format_utc",
     "parse_duration",
     "parse_instant",
-    "since_origin",
+    "whole_ns",
 ]
 
 # A time as an argument: nanoseconds, or text as on the command line.
@@ -54,12 +52,13 @@ class Instant(NamedTuple):
     """A point in time as typed on a command line.
 
     Attributes:
-        ns: Nanoseconds, from the history's origin, or from 1970-01-01 UTC if `absolute`.
-        absolute: Whether `ns` counts from 1970 rather than from the history's origin.
+        ns: Nanoseconds.
+        base: Where they count from: the beginning of the trace (`start`), 1970-01-01 (`utc`), or
+            time 0 of the trace's own clock (`trace`).
     """
 
     ns: int
-    absolute: bool
+    base: Literal["start", "utc", "trace"]
 
 
 def parse_duration(text: str) -> int:
@@ -87,12 +86,15 @@ def parse_duration(text: str) -> int:
 
 
 def parse_instant(text: str) -> Instant:
-    """Return the instant in a text: an offset, `@SECONDS`, or an ISO 8601 date and time.
+    """Return the instant in a text: an offset, a date and time, `@SECONDS`, or `abs:TIME`.
 
-    An ISO time without a zone is UTC. The fraction of a second may have any number of digits.
+    A date and time is ISO 8601, by default UTC; `@SECONDS` counts from 1970; `abs:` is a time of
+    the trace's own clock. The fraction of a second may have any number of digits.
 
     >>> parse_instant("1.5s")
-    Instant(ns=1500000000, absolute=False)
+    Instant(ns=1500000000, base='start')
+    >>> parse_instant("abs:1.5s")
+    Instant(ns=1500000000, base='trace')
     >>> parse_instant("@1528482355.856625707").ns
     1528482355856625707
     >>> parse_instant("2018-06-08T18:25:55.856625707Z").ns
@@ -102,7 +104,9 @@ def parse_instant(text: str) -> Instant:
         UsageError: If the text is none of them.
     """
     if text.startswith("@"):
-        return Instant(parse_duration(text[1:] + "s"), absolute=True)
+        return Instant(parse_duration(text[1:] + "s"), "utc")
+    if text.startswith("abs:"):
+        return Instant(parse_duration(text[4:]), "trace")
     if re.match(r"\d{4}-\d\d-\d\d", text):
         whole, fraction, zone = _split_fraction(text)
         try:
@@ -112,8 +116,8 @@ def parse_instant(text: str) -> Instant:
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=UTC)
         seconds = (moment - datetime(1970, 1, 1, tzinfo=UTC)) // _ONE_SECOND
-        return Instant(seconds * NS_PER_S + int(f"{fraction:0<9}"[:9] or "0"), absolute=True)
-    return Instant(parse_duration(text), absolute=False)
+        return Instant(seconds * NS_PER_S + int(f"{fraction:0<9}"[:9] or "0"), "utc")
+    return Instant(parse_duration(text), "start")
 
 
 def duration_ns(time: Time) -> int:
@@ -126,36 +130,15 @@ def duration_ns(time: Time) -> int:
         TypeError: If it is neither an integer nor a text.
         UsageError: If the text is not a duration.
     """
-    return parse_duration(time) if isinstance(time, str) else _whole_ns(time)
+    return parse_duration(time) if isinstance(time, str) else whole_ns(time)
 
 
-def since_origin(time: Time | Instant, clock: Clock) -> int:
-    """Return an instant as nanoseconds from the history's origin.
-
-    An integer counts from the origin already; text is parsed by `parse_instant`.
-
-    >>> from meantime.clocks import Clock
-    >>> since_origin("@2", Clock(utc_at_origin_ns=1_500_000_000))
-    500000000
+def whole_ns(time: int) -> int:
+    """Return an integer of Python or NumPy as an int.
 
     Raises:
-        TypeError: If it is neither an integer nor a text.
-        UsageError: If the text is not a time, or is absolute and the clock has no UTC origin.
+        TypeError: If it is something else.
     """
-    if isinstance(time, str):
-        time = parse_instant(time)
-    if not isinstance(time, Instant):
-        return _whole_ns(time)
-    if not time.absolute:
-        return time.ns
-    if clock.utc_at_origin_ns is None:
-        raise UsageError(
-            f"{format_utc(time.ns)} is absolute, but the UTC time of this trace is unknown"
-        )
-    return time.ns - clock.utc_at_origin_ns
-
-
-def _whole_ns(time: int) -> int:
     try:
         return index(time)
     except TypeError:
@@ -185,6 +168,20 @@ def format_ns(duration_ns: int) -> str:
             whole, rest = divmod((abs(duration_ns) * 1000 + scale // 2) // scale, 1000)
             return f"{sign}{whole}.{rest:03}".rstrip("0").rstrip(".") + unit
     return f"{duration_ns}ns"
+
+
+def format_exact(duration_ns: int) -> str:
+    """Return a duration in the largest unit, up to seconds, in which it is at least 1, exactly.
+
+    >>> format_exact(1_408_123), format_exact(-2_000_000_000), format_exact(0)
+    ('1.408123ms', '-2s', '0s')
+    """
+    for unit, digits in (("s", 9), ("ms", 6), ("us", 3)):
+        whole, rest = divmod(abs(duration_ns), 10**digits)
+        if whole:
+            sign = "-" if duration_ns < 0 else ""
+            return f"{sign}{whole}.{rest:0{digits}}".rstrip("0").rstrip(".") + unit
+    return f"{duration_ns}ns" if duration_ns else "0s"
 
 
 def format_utc(utc_ns: int) -> str:

@@ -67,7 +67,8 @@ def test_a_column_has_the_share_of_each_state(
             right = start_ns + Fraction(span_ns * (x + 1), width)
             shares = [Fraction(0)] * LAYERS
             for start, end, states in row:
-                inside = max(Fraction(0), min(right, end) - max(left, start))
+                first, last = max(left, Fraction(start)), min(right, Fraction(end))
+                inside = max(Fraction(0), last - first)
                 for state, ns in states.items():
                     shares[layer_of[state]] += inside * ns / ((end - start) * (right - left))
             column = image[number, ::-1, x].tolist()

@@ -262,7 +262,7 @@ def test_commands_take_a_provider_and_keep_what_it_makes(
     def run(*words: object) -> Any:
         return CliRunner().invoke(cli, list(map(str, words)))
 
-    asked = ("query", trace, "state", "State", "2ns", "--provider", toml, "--json")
+    asked = ("query", trace, "state", "State", "abs:2ns", "--provider", toml, "--json")
     assert json.loads(run(*asked).stdout)["value"] == "a"
     toml.write_text(PROVIDER.replace("{name}", "{name}!"))
     again = run(*asked)

@@ -107,11 +107,12 @@ def test_another_lane_of_a_chart_begins_at_its_least_depth() -> None:
 
 
 def test_a_chart_has_a_time_axis() -> None:
-    history = history_from_spans({"t": [("a", 10**9, 3 * 10**9)]})
+    history = history_from_spans({"t": [("a", 10**9, 4 * 10**9)]})
 
-    drawn = chart(history, title="t", start_ns=10**9, end_ns=3 * 10**9)
+    drawn = chart(history, title="t", start_ns=2 * 10**9, end_ns=4 * 10**9)
     text = chart_page.render(drawn).decode()
 
+    # times since the first span
     assert all(f">{label}</text>" in text for label in ("1.0 s", "1.2 s", "3.0 s"))
     assert '"origin":"1000000000"' in text.replace(" ", "")
 

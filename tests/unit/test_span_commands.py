@@ -424,7 +424,7 @@ def test_a_range_must_start_in_the_trace_and_is_clipped_to_its_end(
 
     assert found["range_ns"] == [1000, 10_000]
     assert stopped.value.code == 1
-    assert "10000 ns is outside the history, [0, 10000)" in capsys.readouterr().err
+    assert "there is nothing from 10us on; the trace is from 0s to 10us" in capsys.readouterr().err
 
 
 def test_overlapping_operations_and_objects_are_rows_of_a_statemap(tmp_path: Path) -> None:

@@ -10,9 +10,10 @@ import click
 from meantime.cli.inputs import load
 from meantime.cli.options import provider_option
 from meantime.cli.tables import Column, print_facts, print_table
-from meantime.units import format_ns, format_utc
+from meantime.units import format_exact, format_ns
 
 if TYPE_CHECKING:
+    from meantime.extent import Extent
     from meantime.history.history import History
 
 __all__ = ["command"]
@@ -56,7 +57,9 @@ def _facts(file: str, history: History) -> dict[str, Any]:
 
 
 def _print(facts: dict[str, Any], history: History) -> None:
-    origin_ns = facts["origin_ns"]
+    from meantime.query.parts import extent_of  # noqa: PLC0415 - NumPy is not for --help
+
+    extent = extent_of(history)
     print_facts(
         [
             (name, value)
@@ -65,8 +68,10 @@ def _print(facts: dict[str, Any], history: History) -> None:
                 ("format", facts["format"]),
                 ("title", facts["title"]),
                 ("host", facts["host"]),
-                ("begins", None if origin_ns is None else format_utc(origin_ns)),
-                ("span", format_ns(facts["end_ns"] - facts["start_ns"])),
+                ("from", _instant(extent, extent.start_ns)),
+                ("to", _instant(extent, extent.end_ns)),
+                ("span", format_ns(extent.end_ns - extent.start_ns)),
+                ("clock", _clock(extent)),
                 ("records", f"{facts['records']:,}"),
                 ("entities", _entities(facts)),
                 ("tags", f"{facts['tags']:,}"),
@@ -105,6 +110,16 @@ def _print(facts: dict[str, Any], history: History) -> None:
             ],
             drop=("color", "value"),
         )
+
+
+def _instant(extent: Extent, time_ns: int) -> str:
+    utc = extent.utc(time_ns)
+    return extent.text(time_ns) + (f"  {utc}" if utc else "")
+
+
+def _clock(extent: Extent) -> str:
+    """Return which clock the times are of, and its time where the trace begins."""
+    return f"{extent.clock.kind}; 0s is abs:{format_exact(extent.start_ns)}"
 
 
 def _named(facts: dict[str, Any]) -> str:

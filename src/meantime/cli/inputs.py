@@ -10,14 +10,12 @@ import click
 
 from meantime.cli.progress import progress_bar
 from meantime.errors import InputError
-from meantime.units import since_origin
 
 if TYPE_CHECKING:
     from meantime.anomalies import Anomalies
-    from meantime.clocks import Clock
     from meantime.history import History
 
-__all__ = ["import_numpy", "load", "notify", "refuse_anomalies", "resolve"]
+__all__ = ["import_numpy", "load", "notify", "refuse_anomalies"]
 
 
 def load(
@@ -77,12 +75,3 @@ def refuse_anomalies(path: str, anomalies: Anomalies) -> None:
     """
     if anomalies:
         raise InputError(path, "with --strict: " + "; ".join(anomalies.lines()))
-
-
-def resolve(text: str | None, clock: Clock) -> int | None:
-    """Parse an option's time, in ns from the history's origin; None if not given.
-
-    Raises:
-        UsageError: If it is not a time, or is absolute and the trace's wall clock is unknown.
-    """
-    return None if text is None else since_origin(text, clock)

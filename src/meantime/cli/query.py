@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from meantime.cli.inputs import load, resolve
+from meantime.cli.inputs import load
 from meantime.cli.options import once, provider_option
 from meantime.cli.rows import Form, form_options, show
 from meantime.errors import AttributeNotFound, UsageError
+from meantime.units import parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -73,28 +74,29 @@ def command(
             raise UsageError(f"{option} does not apply to {question}: {', '.join(questions)}")
     form = Form(as_json, as_csv, arrow, parquet).check()
     asked = load(history, lenient=False, provider=provider)
-    range_ns = (resolve(from_, asked.clock), resolve(to, asked.clock))
+    from meantime.query.parts import extent_of, given_range  # noqa: PLC0415 - NumPy is not for --help
+
+    extent = extent_of(asked)
+    range_ns = given_range(asked, from_, to)
     answers: dict[str, Callable[[], ColumnBatches]] = {
-        "at": lambda: _at(asked, words[0]),
-        "state": lambda: _state(asked, *words),
+        "at": lambda: _at(asked, extent.instant(words[0])),
+        "state": lambda: _state(asked, words[0], extent.instant(words[1])),
         "intervals": lambda: _intervals(asked, words[0], range_ns, resolution),
         "shares": lambda: _shares(asked, words[0], range_ns, bins or 1),
         "tree": lambda: _tree(asked, words[0] if words else "**"),
     }
-    show(question, answers[question](), form)
+    show(question, answers[question](), form, extent=extent, drop=("tag", "bin", "end"))
 
 
-def _at(history: History, time: str) -> ColumnBatches:
-    intervals = history.at(resolve(time, history.clock) or 0)
+def _at(history: History, time_ns: int) -> ColumnBatches:
+    intervals = history.at(time_ns)
     return _interval_columns(history, range(len(history.attributes)), [intervals])
 
 
-def _state(history: History, path: str, time: str) -> ColumnBatches:
+def _state(history: History, path: str, time_ns: int) -> ColumnBatches:
     quarks = _quarks(history, path)
     if len(quarks) > 1:
         raise UsageError(f"{path} matches {len(quarks):,} attributes; state needs exactly one")
-    time_ns = resolve(time, history.clock) or 0
-    history.state(quarks[0], time_ns)  # raises if the time is outside
     intervals = history.intervals(quarks, time_ns, time_ns + 1)
     return _interval_columns(history, quarks, [intervals])
 
@@ -103,7 +105,7 @@ def _intervals(
     history: History, pattern: str, range_ns: tuple[int | None, int | None], resolution: str | None
 ) -> ColumnBatches:
     quarks = _quarks(history, pattern)
-    step_ns = resolve(resolution, history.clock)
+    step_ns = None if resolution is None else parse_duration(resolution)
     batches = history.interval_batches(quarks, *range_ns, step_ns)
     return _interval_columns(history, quarks, batches, batches.kinds)
 

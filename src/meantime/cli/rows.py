@@ -20,6 +20,8 @@ from meantime.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from meantime.extent import Extent
+
 __all__ = ["JSON_TEXT", "Form", "form_options", "show"]
 
 # On a terminal more rows would only scroll past.
@@ -71,8 +73,22 @@ def form_options(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-def show(title: str, batches: Rows, form: Form) -> None:
+def show(
+    title: str,
+    batches: Rows,
+    form: Form,
+    *,
+    extent: Extent | None = None,
+    drop: Sequence[str] = (),
+) -> None:
     """Print or write the rows in the chosen format.
+
+    Args:
+        title: The title of a table.
+        batches: The rows.
+        form: The format.
+        extent: The range in which a table's columns `start_ns` and `end_ns` are times.
+        drop: As `print_table` takes it.
 
     Raises:
         MissingExtraError: If Arrow or Parquet is wanted and pyarrow is not installed.
@@ -87,7 +103,7 @@ def show(title: str, batches: Rows, form: Form) -> None:
     elif form.as_csv:
         _print_csv(batches)
     else:
-        _print_table(title, batches)
+        _print_table(title, batches, extent, drop)
 
 
 def _write_arrow(batches: Rows, path: str) -> None:
@@ -153,11 +169,16 @@ def _print_csv(batches: Rows) -> None:
     writer.writerows(rows)
 
 
-def _print_table(title: str, batches: Rows) -> None:
+def _print_table(title: str, batches: Rows, extent: Extent | None, drop: Sequence[str]) -> None:
     first, rows = _headed(batches)
+    texts: list[Callable[[Any], str]] = [_cell] * len(first)
     columns = [Column(name, numeric=_holds_numbers(column)) for name, column in first.items()]
+    for at, name in enumerate(first):
+        if extent is not None and name in {"start_ns", "end_ns"}:
+            texts[at], columns[at] = extent.text, Column(name[:-3], numeric=True)
     shown = islice(rows, _SHOWN_ROWS) if sys.stdout.isatty() else rows
-    print_table(title, columns, [[*map(_cell, row)] for row in shown])
+    table = [[text(value) for text, value in zip(texts, row, strict=True)] for row in shown]
+    print_table(title, columns, table, drop=drop)
     if more := sum(1 for _ in rows):
         click.echo(f"{more:,} more rows; --json, --csv, --arrow and --parquet output all", err=True)
 

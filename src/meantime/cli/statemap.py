@@ -18,6 +18,7 @@ from meantime.cli.output import write
 from meantime.cli.window import named_time, parse_window
 from meantime.clocks import Clock
 from meantime.errors import InputError, UsageError
+from meantime.extent import Extent
 from meantime.units import parse_duration
 
 if TYPE_CHECKING:
@@ -32,7 +33,8 @@ __all__ = ["command"]
 _WINDOW = {"begin", "end", "duration", "from_", "to"}
 _NOT_IN_COMMANDS = {"files", "output", "coalesce", "dry_run", "strict", *_WINDOW}
 _IN_STATS = {"provider", "lenient"}
-
+# The times of statemap data count from its `start`, which is known before it is read.
+_STATEMAP = Extent(0, 0, Clock())
 _EXAMPLES = """\b
 Examples:
   meantime statemap disks.statemap -o disks.svg
@@ -124,6 +126,7 @@ def command(
         reject(("state_height",), ".json")
 
     import_numpy()
+    from meantime.query.parts import extent_of  # noqa: PLC0415 - NumPy is not for --help
     from meantime.views.statemap import (  # noqa: PLC0415 - NumPy is not for --help
         HistoryProblem,
         StatemapOptions,
@@ -140,12 +143,14 @@ def command(
     )
     if provider is None and target is not None:
         _check_states(files, options)
-    until_ns = None if asked.absolute else asked.window(Clock())[1]
+    until_ns = asked.window(_STATEMAP)[1] if asked.is_relative else None
     opened = [
         _open(file, provider, lenient=lenient, until_ns=None if number else until_ns)
         for number, file in enumerate(files)
     ]
-    begin_ns, end_ns = asked.window(opened[0].clock)
+    extent = extent_of(opened[0])
+    begin_ns, end_ns = asked.window(extent)
+    extent.check_overlap(begin_ns, end_ns)
     options = replace(options, begin_ns=begin_ns, end_ns=end_ns)
     try:
         counts = _drawn(files, opened, options, target, strict=strict)
@@ -198,11 +203,21 @@ def _open(file: str, provider: str | None, *, lenient: bool, until_ns: int | Non
     try:
         return load(file, lenient=lenient, provider=provider)
     except InputError:
-        if provider or not until_ns or not Path(file).is_file():
+        if provider or not until_ns or not _is_statemap(file):
             raise
     history = load(file, lenient=lenient, until_ns=until_ns)
     history.anomalies.add("unread_after_end")
     return history
+
+
+def _is_statemap(file: str) -> bool:
+    from meantime.readers import statemap  # noqa: PLC0415 - NumPy is not for --help
+    from meantime.readers.source import open_source  # noqa: PLC0415 - as above
+
+    if not Path(file).is_file():
+        return False
+    with open_source(file) as source:
+        return statemap.recognises(source.head(), source.name)
 
 
 def _drawn(

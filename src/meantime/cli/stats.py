@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from meantime.cli.inputs import load, resolve
+from meantime.cli.inputs import load
 from meantime.cli.options import once, provider_option
 from meantime.cli.parts import against as compared_with
 from meantime.cli.parts import thread_option
@@ -96,9 +96,10 @@ def command(
         raise UsageError("--thread applies to spans and samples; these are states")
     if whole:
         raise UsageError("--whole applies to spans; these are states")
+    from meantime.query.parts import given_range  # noqa: PLC0415 - NumPy is not for --help
     from meantime.query.statistics import state_statistics  # noqa: PLC0415 - NumPy is not for --help
 
-    start_ns, end_ns = resolve(from_, history.clock), resolve(to, history.clock)
+    start_ns, end_ns = given_range(history, from_, to)
     statistics = state_statistics(history, by=by, start_ns=start_ns, end_ns=end_ns)
     if as_json:
         click.echo(json.dumps(_document(statistics)))

@@ -21,6 +21,7 @@ from meantime.cli.stats_names import (
 from meantime.cli.tables import Column, print_table
 from meantime.errors import MeantimeError, UsageError
 from meantime.query.durations import span_statistics
+from meantime.query.parts import extent_of
 from meantime.query.threads import thread_quarks
 from meantime.query.trees import by_name
 from meantime.units import format_ns
@@ -28,6 +29,7 @@ from meantime.units import format_ns
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from meantime.extent import Extent
     from meantime.query.durations import Grouping
     from meantime.query.parts import Part
 
@@ -71,7 +73,7 @@ def answer(
     if as_json:
         click.echo(json.dumps(document))
         return
-    _print(table)
+    _print(table, extent_of(part.history))
     if async_spans:
         click.echo(f"{_not_counted(async_spans)}; meantime dump --kind spans prints them")
 
@@ -184,7 +186,7 @@ def _sample_statistics(part: Part) -> tuple[dict[str, Any], Table]:
     )
 
 
-def _print(table: Table) -> None:
+def _print(table: Table, extent: Extent) -> None:
     is_text = [bool(table.rows) and isinstance(cell, str) for cell in (table.rows or [[]])[0]]
     columns = [
         Column(name.replace("_ns", ""), numeric=not text)
@@ -195,7 +197,7 @@ def _print(table: Table) -> None:
         table.title,
         columns,
         [
-            [_cell(name, value) for name, value in zip(table.columns, row, strict=True)]
+            [_cell(name, value, extent) for name, value in zip(table.columns, row, strict=True)]
             for row in shown
         ],
         drop=table.drop,
@@ -204,7 +206,9 @@ def _print(table: Table) -> None:
         click.echo(f"{len(table.rows) - len(shown):,} more; --json has all of them")
 
 
-def _cell(column: str, value: Any) -> str:
+def _cell(column: str, value: Any, extent: Extent) -> str:
     if isinstance(value, str):
         return value
+    if column == "start_ns":
+        return extent.text(value)
     return format_ns(value) if column.endswith("_ns") else f"{value:,}"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from meantime.errors import UsageError
-from meantime.units import MAX_NS, parse_duration, parse_instant, since_origin
+from meantime.units import MAX_NS, parse_duration, parse_instant
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from meantime.clocks import Clock
+    from meantime.extent import Extent
     from meantime.units import Instant
 
 __all__ = ["Asked", "named_time", "parse_window"]
@@ -26,18 +26,19 @@ class Asked(NamedTuple):
     duration_ns: int | None
 
     @property
-    def absolute(self) -> bool:
-        """Whether the times can be resolved only with the clock of a file."""
-        return any(instant is not None and instant.absolute for instant in (self.begin, self.end))
+    def is_relative(self) -> bool:
+        """Whether the times count from the beginning of the trace, so that no file is needed."""
+        return all(instant is None or instant.base == "start" for instant in (self.begin, self.end))
 
-    def window(self, clock: Clock) -> tuple[int | None, int | None]:
+    def window(self, extent: Extent) -> tuple[int | None, int | None]:
         """Return begin and end in the times of the first file; None is where its data do.
 
         Raises:
             UsageError: With the original's message, if they contradict each other.
         """
+        # the original's rules are about times since the beginning
         begin_ns, end_ns = (
-            None if instant is None else since_origin(instant, clock)
+            None if instant is None else extent.time_ns(instant) - extent.start_ns
             for instant in (self.begin, self.end)
         )
         if self.duration_ns is None:
@@ -49,7 +50,11 @@ class Asked(NamedTuple):
             if self.duration_ns > end_ns:
                 raise UsageError("duration cannot exceed end offset")
             begin_ns = end_ns - self.duration_ns
-        return begin_ns, end_ns
+        return (
+            None if begin_ns is None else extent.start_ns + begin_ns,
+            # as in the original, an end of 0 is none
+            min(extent.start_ns + end_ns, MAX_NS) if end_ns else None,
+        )
 
 
 def parse_window(begin: str | None, end: str | None, duration: str | None) -> Asked:

@@ -67,7 +67,8 @@ class HistoryBuilder:
 
     Args:
         path: The directory to store it in, `NAME.mth`; None for a history in memory.
-        start_ns: Where the history begins, if no change is earlier.
+        start_ns: Where the history and its `bounds` begin, if no change is earlier; by default the
+            history begins at 0, and its bounds at the first change.
         origin_ns: UTC of the history's time 0, in nanoseconds since 1970, if known.
         reorder_ns: How late the changes of an attribute may come; they are delayed by that long.
         keep: `"ongoing"` keeps only the current state of each attribute: earlier states cannot be
@@ -90,7 +91,7 @@ class HistoryBuilder:
         self,
         path: str | PathLike[str] | None = None,
         *,
-        start_ns: int = 0,
+        start_ns: int | None = None,
         origin_ns: int | None = None,
         reorder_ns: int = 0,
         keep: Literal["everything", "ongoing"] = "everything",
@@ -108,8 +109,9 @@ class HistoryBuilder:
         if origin_ns is not None:
             clock = replace(clock, utc_at_origin_ns=origin_ns)
         self.contents = Contents(
-            Catalogue(start_ns, clock), reorder_ns=reorder_ns, forget=keep == "ongoing"
+            Catalogue(start_ns or 0, clock), reorder_ns=reorder_ns, forget=keep == "ongoing"
         )
+        self.contents.catalogue.begins_at_start = start_ns is not None
         self.journal = Journal(self._apply)
         self._keep = keep
         self._changes = 0

@@ -31,6 +31,7 @@ class Catalogue:
         tags: By tag, its fields.
         tag_log: Every definition of a tag in order: the tag, its fields, and its key.
         start_ns: Where the history begins, if no change is earlier.
+        begins_at_start: Whether that is also where its bounds begin, rather than the first change.
         metadata: The metadata so far; it is replaced as a whole.
         anomalies: Its anomalies, which a builder counts while it builds.
         found: Further anomalies, which are counted when the whole input was read.
@@ -43,6 +44,7 @@ class Catalogue:
         self.tag_log: list[tuple[int, dict[str, Any], Any]] = []
         self._tag_keys: dict[object, int] = {}
         self.start_ns = start_ns
+        self.begins_at_start = False
         self.metadata = TraceMetadata(clock=clock)
         self.anomalies = self.metadata.anomalies
         self.found: dict[str, int] = {}

@@ -8,6 +8,7 @@ from weakref import ref
 
 import numpy as np
 
+from meantime.clocks import with_utc
 from meantime.errors import (
     HistoryError,
     InputError,
@@ -119,6 +120,20 @@ class Contents:
         tables = Tables(points, flows, spans, SampleCollector().table(names))
         return self.snapshot_of(segments, tables, built=False)
 
+    def _set_extent(self, segments: SegmentSource) -> None:
+        """Set the bounds unless they are known, and that times which are UTC are.
+
+        The bounds begin at the first change, unless a beginning was chosen.
+        """
+        metadata = self.catalogue.metadata
+        if metadata.bounds is None and not self.catalogue.begins_at_start:
+            first_ns = self.store.start_ns(segments.end_ns)
+            if first_ns < segments.end_ns:
+                metadata = replace(metadata, bounds=(first_ns, segments.end_ns))
+        first_ns = segments.start_ns if metadata.bounds is None else metadata.bounds[0]
+        clock = with_utc(metadata.clock, first_ns)
+        self.catalogue.metadata = replace(metadata, clock=clock)
+
     def snapshot_of(self, segments: SegmentSource, tables: Tables, *, built: bool) -> Snapshot:
         """Return a snapshot of these intervals and event tables."""
         catalogue = self.catalogue
@@ -151,6 +166,7 @@ class Contents:
             start_ns = min(start_ns, bounds[0])
             end_ns = max(bounds[1], bounds[1] if end_ns is None else end_ns)
         segments = self.store.finish(start_ns, end_ns)
+        self._set_extent(segments)
         return self.snapshot_of(segments, tables, built=True)
 
     def _thread_ranks(self, quarks: Int32s) -> Int32s:

@@ -48,7 +48,8 @@ def flame(
 ) -> FlameView:
     """Return the flame graph of a history's spans or samples, or its flame chart.
 
-    Times are nanoseconds, or texts such as `"1.5s"` and `"2026-07-01T09:00Z"`.
+    Times are nanoseconds of the trace's own clock, or texts: `"1.5s"` counts from where the trace
+    begins, `"2026-07-01T09:00Z"` is a date, and `"abs:1.5s"` is of the trace's own clock.
 
     >>> from meantime.testing import history_from_samples
     >>> flame(history_from_samples([(0, "t", ["a", "b"], 1), (1, "t", ["a", "c"], 3)]))

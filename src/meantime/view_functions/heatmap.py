@@ -81,7 +81,8 @@ def heatmap(
 ) -> HeatmapView:
     """Return a heat map of activity by offset within each second, or within another period.
 
-    Times are nanoseconds, or texts such as `"1.5s"` and `"2026-07-01T09:00Z"`.
+    Times are nanoseconds of the trace's own clock, or texts: `"1.5s"` counts from where the trace
+    begins, `"2026-07-01T09:00Z"` is a date, and `"abs:1.5s"` is of the trace's own clock.
 
     >>> from meantime.testing import history_from_picture
     >>> heatmap(history_from_picture("disk0  aabbaabb"), period=4, states="a")
@@ -195,9 +196,19 @@ class _Task:
     progress: Progress
 
     def first(self) -> tuple[Reference, Mapped]:
-        with self._opened() as source:
-            name = self._name(source)
-            return first_map(source, self.query, name=name, offset_ns=self.offset_ns or 0)
+        # standard input cannot be read again
+        streamed = self.path != "-" or not self.query.is_relative
+        with self._opened(streamed=streamed) as source:
+            found = self._first(source)
+            if not self.query.is_relative or source.bounds[0] == source.extent.start_ns:
+                return found
+        # the first batch of samples, from which times were counted, did not have the earliest one
+        with self._opened(streamed=False) as source:
+            return self._first(source)
+
+    def _first(self, source: MapSource) -> tuple[Reference, Mapped]:
+        name, offset_ns = self._name(source), self.offset_ns or 0
+        return first_map(source, self.query, name=name, offset_ns=offset_ns)
 
     def further(self, reference: Reference) -> Mapped:
         with self._opened() as source:
@@ -207,10 +218,10 @@ class _Task:
     def _name(self, source: MapSource) -> str:
         path = self.path
         own = path if path == "-" else Path(path).name.partition(".")[0]
-        return self.name or source.clock.host or own
+        return self.name or source.extent.clock.host or own
 
     @contextmanager
-    def _opened(self) -> Iterator[MapSource]:
+    def _opened(self, *, streamed: bool = True) -> Iterator[MapSource]:
         path = self.path
         if not isinstance(self.given, str | os.PathLike) or Path(path).is_dir():
             history = history_of(self.given, self.progress, lenient=self.lenient)
@@ -225,7 +236,7 @@ class _Task:
             ),
         ):
             # The time of the first sample of a stream is known only after it was mapped.
-            if is_stream and self.query.origin != "first":
+            if streamed and is_stream and self.query.origin != "first":
                 yield SampleSource(trace, path)
                 return
             from meantime.history import build  # noqa: PLC0415 - a third of the start-up time

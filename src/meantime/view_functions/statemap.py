@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from meantime.errors import InputError, UsageError
-from meantime.units import duration_ns, since_origin
+from meantime.query.parts import extent_of
+from meantime.units import duration_ns
 from meantime.view_functions.sources import history_of, label_of, listed, silent
 from meantime.views.statemap import (
     HistoryProblem,
@@ -41,7 +42,8 @@ def statemap(
 ) -> StatemapView:
     """Return the statemap of a history, or of several, one above the other.
 
-    Times are nanoseconds, or texts such as `"1.5s"` and `"2026-07-01T09:00Z"`.
+    Times are nanoseconds of the trace's own clock, or texts: `"1.5s"` counts from where the trace
+    begins, `"2026-07-01T09:00Z"` is a date, and `"abs:1.5s"` is of the trace's own clock.
 
     >>> from meantime.testing import history_from_picture
     >>> statemap(history_from_picture("disk0  aab."))
@@ -66,6 +68,7 @@ def statemap(
 
     Raises:
         InputError: If a file cannot be read, or the history of a path has no states.
+        TimeRangeError: If nothing of the first source is in the range.
         MeantimeError: If a history has no states, or a state to sort by or a color does not exist.
         UsageError: If an argument is invalid.
     """
@@ -85,12 +88,11 @@ def statemap(
         offsets_ns=offsets_ns,
     )
     histories = [history_of(source, progress or silent, lenient=lenient) for source in given]
-    clock = histories[0].clock
-    options = replace(
-        options,
-        begin_ns=None if start is None else since_origin(start, clock),
-        end_ns=None if end is None else since_origin(end, clock),
-    )
+    extent = extent_of(histories[0])
+    begin_ns = None if start is None else extent.time_ns(start)
+    end_ns = None if end is None or end == 0 else extent.time_ns(end)
+    extent.check_overlap(begin_ns, end_ns)
+    options = replace(options, begin_ns=begin_ns, end_ns=end_ns)
     try:
         return StatemapView(build(histories, options))
     except HistoryProblem as problem:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from meantime.clocks import align
 from meantime.errors import InputError, TimeRangeError, UsageError
+from meantime.extent import Extent
 from meantime.query.offsets.fold import Fold
-from meantime.units import since_origin
+from meantime.units import parse_instant
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from meantime.clocks import Clock
     from meantime.query.offsets.gather import Choice
     from meantime.query.offsets.map import OffsetMap
     from meantime.query.offsets.ranges import Range
@@ -51,26 +51,35 @@ class MapQuery:
     end: Time | None = None
     assume_aligned: bool = False
 
-    def fold(self, first_ns: int, clock: Clock) -> Fold:
-        """Return the cells of a map that begins at this time of a clock.
+    @property
+    def is_relative(self) -> bool:
+        """Whether a time counts from where the first source begins."""
+        texts = [time for time in (self.start, self.end, self.origin) if isinstance(time, str)]
+        return any(
+            parse_instant(text).base == "start" for text in texts if text not in {"first", "wall"}
+        )
+
+    def fold(self, first_ns: int, extent: Extent) -> Fold:
+        """Return the cells of a map that begins at this time of the first source.
 
         Raises:
             UsageError: If the origin needs the clock's UTC, which is unknown.
         """
-        return Fold(self._origin_ns(first_ns, clock), self.period_ns, self.rows)
+        return Fold(self._origin_ns(first_ns, extent), self.period_ns, self.rows)
 
-    def _origin_ns(self, first_ns: int, clock: Clock) -> int:
+    def _origin_ns(self, first_ns: int, extent: Extent) -> int:
         if self.origin is None:
             return first_ns // self.period_ns * self.period_ns
         if self.origin == "first":
             return first_ns
         if self.origin == "wall":
-            if clock.utc_at_origin_ns is None:
+            utc_ns = extent.clock.utc_at_origin_ns
+            if utc_ns is None:
                 raise UsageError(
                     "--origin wall needs the start of the trace in UTC, which is unknown"
                 )
-            return first_ns - (first_ns + clock.utc_at_origin_ns) % self.period_ns
-        return since_origin(self.origin, clock)
+            return first_ns - (first_ns + utc_ns) % self.period_ns
+        return extent.time_ns(self.origin)
 
 
 class Mapped(NamedTuple):
@@ -85,13 +94,13 @@ class Reference:
     """The settings that the first source determines for the others.
 
     Attributes:
-        clock: Its clock, whose times the map has.
+        extent: What it covers; its times are the map's.
         fold: The cells.
         choice: What is mapped, and how it is grouped.
         start_ns: Where the range begins.
     """
 
-    clock: Clock
+    extent: Extent
     fold: Fold
     choice: Choice
     start_ns: int
@@ -115,17 +124,19 @@ def first_map(
         InputError: If the source does not contain what the query selects.
         UsageError: If the query does not fit the source.
     """
+    extent = source.extent
     low, high = (
-        None if time is None else since_origin(time, source.clock)
-        for time in (query.start, query.end)
+        None if time is None else extent.time_ns(time) for time in (query.start, query.end)
     )
-    if low is not None and high is not None and low >= high:
-        raise UsageError(f"the range from {low} to {high} ns is empty")
-    fold = query.fold(source.first_ns if low is None else low, source.clock)
+    if low is not None and high is not None:
+        extent.check_order(low, high)
+    fold = query.fold(source.first_ns if low is None else low, extent)
     choice = replace(query.choice, window=(low, high))
     mapped, by = _mapped(source, fold, choice, name, offset_ns)
     start_ns = source.bounds[0] if low is None else low
-    reference = Reference(source.clock, fold, replace(choice, by=by), start_ns)
+    # what a source that is a stream covers is known only now
+    extent = Extent(*source.bounds, extent.clock)
+    reference = Reference(extent, fold, replace(choice, by=by), start_ns)
     return reference, mapped
 
 
@@ -151,7 +162,7 @@ def further_map(
         UsageError: If the query does not fit the source.
     """
     if offset_ns is None:
-        alignment = align(reference.clock, source.clock)
+        alignment = align(reference.extent.clock, source.extent.clock)
         if alignment.how == "start" and not query.assume_aligned:
             raise InputError(
                 source.path,
@@ -191,11 +202,15 @@ def combined(
         InputError: If nothing was recorded in the range, or no state matches.
     """
     together = replace(
-        reduce(add, (part.map for part in parts)), utc_at_zero_ns=reference.clock.utc_at_origin_ns
+        reduce(add, (part.map for part in parts)),
+        utc_at_zero_ns=reference.extent.clock.utc_at_origin_ns,
+        begin_ns=reference.extent.start_ns,
     )
     window, states = reference.choice.window, reference.choice.states
     if not together.recorded and window != (None, None):
-        raise _outside(path, window, [part.bounds for part in parts])
+        starts, ends = zip(*(part.bounds for part in parts), strict=True)
+        covered = (min(starts), max(ends)) if len(parts) > 1 else None
+        raise InputError(path, str(reference.extent.nothing(*window, covered=covered)))
     if states and not len(together.total.number):
         patterns = ", ".join(states)
         raise InputError(path, f"nothing is ever in a state that matches --state {patterns}")
@@ -204,19 +219,3 @@ def combined(
     if query.origin == "wall":
         return together.from_column(reference.fold.column(reference.start_ns))
     return together
-
-
-def _outside(
-    path: str, window: tuple[int | None, int | None], covered: Sequence[Range]
-) -> InputError:
-    """Return the error for a range in which no source was recording."""
-    low, high = window
-    start_ns, end_ns = min(first for first, _ in covered), max(last for _, last in covered)
-    asked = [] if low is None else [f"from {low:,} ns on"]
-    asked += [] if high is None else [f"before {high:,} ns"]
-    inputs = "it" if len(covered) == 1 else "the inputs together"
-    return InputError(
-        path,
-        f"nothing was recorded {' and '.join(asked)}: {inputs} reached from {start_ns:,} to"
-        f" {end_ns:,} ns; change --from and --to",
-    )

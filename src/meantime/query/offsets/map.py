@@ -62,6 +62,7 @@ class OffsetMap:
         sources: The recordings in it.
         anomalies: The anomalies of the input.
         utc_at_zero_ns: UTC at the map's time 0, in ns since 1970, if known.
+        begin_ns: The time from which printed times count: where the first source begins.
     """
 
     fold: Fold
@@ -71,6 +72,7 @@ class OffsetMap:
     sources: tuple[Source, ...] = ()
     anomalies: Anomalies = field(default_factory=Anomalies)
     utc_at_zero_ns: int | None = None
+    begin_ns: int = 0
 
     @classmethod
     def of(
@@ -189,6 +191,7 @@ class OffsetMap:
             self.sources + other.sources,
             anomalies,
             self.utc_at_zero_ns,
+            self.begin_ns,
         )
 
     @property

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Protocol, cast
 import numpy as np
 
 from meantime.errors import InputError, UsageError
+from meantime.extent import Extent
 from meantime.query.offsets.gather import events, kind_of, of_event, offset_map
 from meantime.query.offsets.streaming import SampleStream
+from meantime.query.parts import extent_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from meantime.clocks import Clock
     from meantime.history.history import History
     from meantime.query.offsets.fold import Fold
     from meantime.query.offsets.gather import Choice
@@ -34,13 +35,14 @@ class MapSource(Protocol):
 
     Attributes:
         path: Its name in errors.
-        clock: The clock of its times.
+        extent: The range that it covers, in which texts become times; its end may not be known
+            before it is mapped.
         first_ns: Its beginning, or a time any whole number of periods from that.
         bounds: The range that it covers; final once it is mapped.
     """
 
     path: str
-    clock: Clock
+    extent: Extent
     first_ns: int
 
     @property
@@ -69,7 +71,7 @@ class HistorySource:
 
     def __init__(self, history: History, path: str) -> None:
         self.path = path
-        self.clock = history.clock
+        self.extent = extent_of(history)
         self.bounds: Range = history.bounds
         self.first_ns = self.bounds[0]
         self._history = history
@@ -109,11 +111,13 @@ class SampleSource:
     def __init__(self, trace: Trace, path: str) -> None:
         self.path = path
         self._trace = trace
-        # The clock is known after the first batch.
+        # The clock is known after the first batch, and so is the first time unless times go back.
         first = next(trace.batches, None)
         rest = chain([] if first is None else [first], trace.batches)
         self._batches = cast("Iterator[Samples]", rest)
-        self.clock = trace.clock
+        # only samples are streamed, and their batches are not empty
+        start_ns = 0 if first is None else int(cast("Samples", first).time_ns.min())
+        self.extent = Extent(start_ns, start_ns, trace.clock)
 
     @property
     def bounds(self) -> Range:

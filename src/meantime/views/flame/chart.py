@@ -46,7 +46,7 @@ class Chart:
 
     Attributes:
         title: The title of the picture.
-        origin_ns: The time of the left edge.
+        origin_ns: The time of the left edge since the beginning of the trace.
         width: The width of the whole, in nanoseconds.
         start: int64, the distance of each box from the left edge.
         length: int64, its width.

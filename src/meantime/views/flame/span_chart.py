@@ -73,7 +73,7 @@ def chart(
     )
     drawn = Chart(
         title=title,
-        origin_ns=start_ns,
+        origin_ns=start_ns - history.bounds[0],
         width=end_ns - start_ns,
         start=(begin - start_ns)[order],
         length=length[order],

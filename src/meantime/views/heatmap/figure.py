@@ -113,7 +113,7 @@ def draw(found: OffsetMap, selection: Selection, look: Look, *, title: str) -> F
         palette=colors,
         unrecorded=~grid.within(found.recorded, wholly=False),
         lost=grid.within(found.lost, wholly=False),
-        times=_times(grid, width, found.utc_at_zero_ns),
+        times=_times(grid, width, found),
         offsets=[
             # offsets increase upwards, as in Brendan Gregg's subsecond offset heat maps
             (height - tick.time_ns * height / found.fold.period_ns, tick.label)
@@ -147,32 +147,34 @@ def _length(ns: int) -> str:
     return format_ns(ns)
 
 
-def _times(grid: Grid, width_px: int, utc_ns: int | None) -> list[tuple[float, str]]:
-    found: list[tuple[float, str]] = []
+def _times(grid: Grid, width_px: int, found: OffsetMap) -> list[tuple[float, str]]:
+    labels: list[tuple[float, str]] = []
     step_px = width_px / grid.width
     right_px = -float(LEFT_PX)
     for (first, count), run_start in zip(grid.runs, grid.run_starts, strict=False):
         start_ns = grid.fold.edge_ns(first)
         length_ns = count * grid.fold.period_ns
         run_px = count / grid.group * step_px
-        for tick in _labelled(start_ns, start_ns + length_ns, run_px, utc_ns):
+        for tick in _labelled(start_ns, start_ns + length_ns, run_px, found):
             x = run_start * step_px + (tick.time_ns - start_ns) / length_ns * run_px
             half_px = _LETTER_PX * len(tick.label) / 2
             if x - half_px <= right_px:
                 # Later labels continue earlier ones of the run: only the first has a date.
                 break
-            found.append((x, tick.label))
+            labels.append((x, tick.label))
             right_px = x + half_px
-    return found
+    return labels
 
 
-def _labelled(start_ns: int, end_ns: int, width_px: float, utc_ns: int | None) -> list[Tick]:
+def _labelled(start_ns: int, end_ns: int, width_px: float, found: OffsetMap) -> list[Tick]:
     most = max(1, int(width_px // 110))
+    utc_ns, begin_ns = found.utc_at_zero_ns, found.begin_ns
     if utc_ns is not None:
         # The first label also has a date, and fractions of seconds are long.
         marks = wall_ticks(start_ns + utc_ns, end_ns + utc_ns, max(1, int(width_px // 150)))
         return [Tick(mark.time_ns - utc_ns, mark.label) for mark in marks]
-    base, marks = ticks(start_ns, end_ns, most)
+    base, marks = ticks(start_ns - begin_ns, end_ns - begin_ns, most)
+    marks = [Tick(mark.time_ns + begin_ns, mark.label) for mark in marks]
     if base and marks:
         marks[0] = Tick(marks[0].time_ns, f"{base} {marks[0].label}")
     return marks

@@ -172,6 +172,7 @@ def _head(figure: Figure, found: OffsetMap, selection: Selection, look: Look) ->
         # times are texts: JavaScript numbers are exact only to 2^53
         "origin_ns": str(found.fold.edge_ns(first)),
         "utc_ns": None if found.utc_at_zero_ns is None else str(found.utc_at_zero_ns),
+        "begin_ns": str(found.begin_ns),
         "period_ns": str(found.fold.period_ns),
         "rows": found.fold.rows,
         "samples": any(source.kind == "samples" for source in found.sources),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from meantime.units import format_ns
-from meantime.views.axis import Tick, ticks, wall_ticks
+from meantime.views.axis import ticks, wall_ticks
 from meantime.views.heatmap.grid import Grid, colored
 from meantime.views.heatmap.palette import palette
 from meantime.views.heatmap.selection import layers, numbered
@@ -60,7 +60,7 @@ def terminal(
             norm = scales.of(layer).norm(values)
             strongest.flat[at] = np.maximum(strongest.flat[at], norm)
         yield from _shades(strongest, recorded, labels)
-    yield (" " * _LABEL + _times(grid, width - _LABEL, found.utc_at_zero_ns) + "\n").encode()
+    yield (" " * _LABEL + _times(grid, width - _LABEL, found) + "\n").encode()
     for layer, total in zip(drawn, totals, strict=True):
         amount = format_ns(total) if found.value == "ns" else f"{total:,}"
         yield f"{' ' * _LABEL}{layer.name or 'all'}: {amount}\n".encode()
@@ -108,22 +108,22 @@ def _shades(
         yield f"{labels.get(line, ''):>{_LABEL - 1}} {cells.rstrip()}\n".encode()
 
 
-def _times(grid: Grid, width: int, utc_ns: int | None) -> str:
+def _times(grid: Grid, width: int, found: OffsetMap) -> str:
+    # dates if they are known, otherwise times since the beginning
+    zero_ns = found.begin_ns if found.utc_at_zero_ns is None else -found.utc_at_zero_ns
     line = [" "] * max(width, grid.width)
     for (first, count), run_start in zip(grid.runs, grid.run_starts, strict=False):
         start_ns = grid.fold.edge_ns(first)
         length_ns = count * grid.fold.period_ns
         drawn = -(-count // grid.group)
         most = max(1, drawn // 16)
-        if utc_ns is None:
-            marks = ticks(start_ns, start_ns + length_ns, most)[1]
+        begin_ns = start_ns - zero_ns
+        if found.utc_at_zero_ns is None:
+            _, marks = ticks(begin_ns, begin_ns + length_ns, most)
         else:
-            marks = [
-                Tick(mark.time_ns - utc_ns, mark.label)
-                for mark in wall_ticks(start_ns + utc_ns, start_ns + length_ns + utc_ns, most)
-            ]
+            marks = wall_ticks(begin_ns, begin_ns + length_ns, most)
         for mark in marks:
-            at = run_start + (mark.time_ns - start_ns) * drawn // length_ns
+            at = run_start + (mark.time_ns - begin_ns) * drawn // length_ns
             if (
                 at + len(mark.label) < len(line)
                 and not "".join(line[max(0, at - 1) : at + len(mark.label) + 1]).strip()

@@ -260,6 +260,7 @@ def _panel(
         clipped=drawing.clipped,
         anomalies=Anomalies(),
         history=number,
+        begin_ns=history.bounds[0],
     )
 
 

@@ -51,8 +51,8 @@ def subtitle(statemap: Statemap) -> str:
     parts = [_count(rows, kind), length]
     if first.origin_ns is not None:
         parts.append(f"from {utc(first.origin_ns + first.start_ns)}")
-    elif first.start_ns:
-        parts.append(f"from {exact(first.start_ns)} after the start of the trace")
+    elif first.start_ns != first.begin_ns:
+        parts.append(f"from {exact(first.start_ns - first.begin_ns)} after the start of the trace")
     if statemap.sort_state is not None:
         parts.append(f"most {statemap.sort_state} first")
     return "  ·  ".join(parts)

@@ -130,6 +130,7 @@ class StatemapPanel:
         clipped: What is not shown.
         anomalies: The anomalies of the input.
         history: The index of its history in the list that the statemap was drawn from.
+        begin_ns: The time from which printed times count: where its trace begins.
     """
 
     title: str
@@ -151,6 +152,7 @@ class StatemapPanel:
     clipped: Clipped
     anomalies: Anomalies
     history: int = 0
+    begin_ns: int = 0
 
 
 class Commands(NamedTuple):

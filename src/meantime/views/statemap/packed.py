@@ -41,9 +41,9 @@ def _panel_head(panel: StatemapPanel, given_by_name: bool) -> dict[str, Any]:  #
     return {
         "title": captions.panel_title(panel),
         "kind": panel.entity_kind,
-        "origin": None if panel.origin_ns is None else str(panel.origin_ns),
-        "start": str(panel.start_ns),
-        "end": str(panel.end_ns),
+        "origin": None if panel.origin_ns is None else str(panel.origin_ns + panel.begin_ns),
+        "start": str(panel.start_ns - panel.begin_ns),
+        "end": str(panel.end_ns - panel.begin_ns),
         "states": [
             {
                 "name": state.name,

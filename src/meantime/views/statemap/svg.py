@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from meantime.views.axis import ticks
+from meantime.views.axis import Tick, ticks
 from meantime.views.page import MARGIN_PX, Page, header, lines
 from meantime.views.statemap import captions, packed
 from meantime.views.statemap.strips import BAND_PX, strips
@@ -144,7 +144,8 @@ def _legend(states: tuple[StateRow, ...], top: float) -> tuple[str, float]:
 
 
 def _axis(panel: StatemapPanel, layout: _Layout, top: float) -> str:
-    base, marks = ticks(panel.start_ns, panel.end_ns, 10)
+    base, marks = ticks(panel.start_ns - panel.begin_ns, panel.end_ns - panel.begin_ns, 10)
+    marks = [Tick(mark.time_ns + panel.begin_ns, mark.label) for mark in marks]
     style = {"class": "muted", "y": top + 14, "font-size": 11}
     parts: list[str] = []
     if base:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from meantime.errors import MeantimeError, UsageError
-from meantime.units import MAX_NS, format_ns
+from meantime.errors import UsageError
+from meantime.query.parts import extent_of
+from meantime.units import MAX_NS
 
 if TYPE_CHECKING:
     from meantime.history import History
@@ -40,7 +41,7 @@ class Window(NamedTuple):
 
         Raises:
             UsageError: If the end is before the beginning, or more than 292 years after it.
-            MeantimeError: If the beginning is after the last datum.
+            TimeRangeError: If the beginning is after the last datum.
         """
         first_ns, last_ns = history.bounds
         start_ns = first_ns if begin_ns is None else begin_ns
@@ -54,10 +55,7 @@ class Window(NamedTuple):
             return cls(start_ns, end_ns, min(end_ns, changed_ns), last_ns, end_ns)
         shown_ns = max(last_ns, changed_ns)
         if start_ns > shown_ns:
-            raise MeantimeError(
-                f"nothing to show: the begin offset, {format_ns(start_ns)}, is after the last"
-                f" datum, at {format_ns(shown_ns)}"
-            )
+            raise extent_of(history).nothing(start_ns, None)
         return cls(start_ns, shown_ns, changed_ns, last_ns, last_ns)
 
     def below(self, history: History, offset_ns: int) -> Window:

@@ -1,0 +1,144 @@
+"""The range of a trace, and its times as text: what `--from 1.5s` refers to, and what is printed.
+
+Times in columns, JSON and arguments of the library are nanoseconds of the trace's own clock. Texts
+count from where the trace begins, so that a time that is printed can be given back.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from meantime.errors import TimeRangeError, UsageError
+from meantime.units import Instant, format_exact, format_utc, parse_instant, whole_ns
+
+if TYPE_CHECKING:
+    from meantime.clocks import Clock
+    from meantime.units import Time
+
+__all__ = ["Extent"]
+
+
+class Extent(NamedTuple):
+    """The range [start_ns, end_ns) that a trace covers, and the clock of its times.
+
+    It begins at the first event, or at time 0 in formats that define what their time 0 is, such as
+    a statemap's `start`.
+
+    >>> from meantime.clocks import Clock
+    >>> extent = Extent(2_000, 9_000, Clock(utc_at_origin_ns=1_500_000_000_000_000_000))
+    >>> extent.time_ns("3us"), extent.time_ns("abs:3us"), extent.time_ns(3000)
+    (5000, 3000, 3000)
+    >>> extent.text(5000), extent.utc(5000)
+    ('3us', '2017-07-14T02:40:00.000005000Z')
+    """
+
+    start_ns: int
+    end_ns: int
+    clock: Clock
+
+    def time_ns(self, time: Time | Instant) -> int:
+        """Return a time in nanoseconds of the trace; an integer is that already.
+
+        Raises:
+            TypeError: If it is neither an integer nor a text.
+            UsageError: If the text is not a time, or is a date and the trace's date is unknown.
+        """
+        if isinstance(time, str):
+            time = parse_instant(time)
+        if not isinstance(time, Instant):
+            return whole_ns(time)
+        if time.base == "start":
+            return self.start_ns + time.ns
+        if time.base == "trace":
+            return time.ns
+        if self.clock.utc_at_origin_ns is None:
+            raise UsageError(
+                f"{format_utc(time.ns)} is a date, but this trace's dates are unknown; write a time"
+                " since its beginning, such as 1.5s"
+            )
+        return time.ns - self.clock.utc_at_origin_ns
+
+    def text(self, time_ns: int) -> str:
+        """Return a time of the trace as text that `time_ns` accepts, exact to the nanosecond."""
+        return format_exact(time_ns - self.start_ns)
+
+    def utc(self, time_ns: int) -> str | None:
+        """Return the date and time, if known."""
+        origin_ns = self.clock.utc_at_origin_ns
+        return None if origin_ns is None else format_utc(origin_ns + time_ns)
+
+    def described(self, covered: tuple[int, int] | None = None) -> str:
+        """Return both ends of this or another range, with their dates if known."""
+        start_ns, end_ns = covered or (self.start_ns, self.end_ns)
+        ends = f"from {self.text(start_ns)} to {self.text(end_ns)}"
+        first, last = self.utc(start_ns), self.utc(end_ns)
+        return ends if first is None else f"{ends} ({first} to {last})"
+
+    def instant(self, time: Time) -> int:
+        """Return a time within the range in nanoseconds of the trace.
+
+        Raises:
+            TimeRangeError: If it is outside.
+        """
+        time_ns = self.time_ns(time)
+        if not self.start_ns <= time_ns < max(self.end_ns, self.start_ns + 1):
+            raise TimeRangeError(
+                f"{self.text(time_ns)} is outside the trace, which is {self.described()}"
+            )
+        return time_ns
+
+    def part(self, start: Time | None, end: Time | None) -> tuple[int, int]:
+        """Return the range between two times, each by default where the trace's range ends.
+
+        Raises:
+            TimeRangeError: If nothing of the trace is in the range.
+        """
+        start_ns = self.start_ns if start is None else self.time_ns(start)
+        end_ns = self.end_ns if end is None else self.time_ns(end)
+        # the range of a trace without any time in it is empty, which is valid
+        if start is None and end is None:
+            return start_ns, end_ns
+        if start is not None and end is not None:
+            self.check_order(start_ns, end_ns)
+        self.check_overlap(None if start is None else start_ns, None if end is None else end_ns)
+        return start_ns, end_ns
+
+    def check_overlap(self, start_ns: int | None, end_ns: int | None) -> None:
+        """Check that something of the trace can be in a range; None is an end that was not given.
+
+        Raises:
+            TimeRangeError: If the range is before or after the trace.
+        """
+        # a trace without any length has its only time
+        last_ns = max(self.end_ns, self.start_ns + 1)
+        is_before = end_ns is not None and end_ns <= self.start_ns
+        if is_before or (start_ns is not None and start_ns >= last_ns):
+            raise self.nothing(start_ns, end_ns)
+
+    def check_order(self, start_ns: int, end_ns: int) -> None:
+        """Check that a range begins before it ends.
+
+        Raises:
+            TimeRangeError: If it does not.
+        """
+        if start_ns >= end_ns:
+            raise TimeRangeError(
+                f"the range from {self.text(start_ns)} to {self.text(end_ns)} is empty: it must"
+                " begin before it ends"
+            )
+
+    def nothing(
+        self, start_ns: int | None, end_ns: int | None, *, covered: tuple[int, int] | None = None
+    ) -> TimeRangeError:
+        """Return the error for a range that contains nothing.
+
+        Args:
+            start_ns: Where the range begins; None if that was not given.
+            end_ns: Where it ends; None if that was not given.
+            covered: What all inputs together cover, if there are several.
+        """
+        ends = [] if start_ns is None else [f"from {self.text(start_ns)}"]
+        ends += [] if end_ns is None else [f"to {self.text(end_ns)}"]
+        asked = " ".join(ends) + (" on" if end_ns is None else "")
+        inputs = "the trace is" if covered is None else "the inputs are"
+        return TimeRangeError(f"there is nothing {asked}; {inputs} {self.described(covered)}")
