@@ -20,6 +20,8 @@ interface Head {
   inputs: string[];
   samples: boolean;
   origin_ns: string;
+  /** Where printed times count from: the beginning of the first input. */
+  begin_ns: string;
   /** What UTC is at the clock's zero. */
   utc_ns: string | null;
   period_ns: string;
@@ -134,8 +136,8 @@ export class Model {
 
   /** When that is, as people read it. */
   when(ns: bigint): string {
-    const { utc_ns } = this.head;
-    return utc_ns === null ? exact(ns) : utc(BigInt(utc_ns) + ns).replace(/\.?0+ UTC$/, " UTC");
+    const { begin_ns, utc_ns } = this.head;
+    return utc_ns === null ? exact(ns - BigInt(begin_ns)) : utc(BigInt(utc_ns) + ns).replace(/\.?0+ UTC$/, " UTC");
   }
 
   /** The first and the last column at these places; null if there are only some left out. */

@@ -175,14 +175,14 @@ export class Side {
     const parts = ["meantime flame", /^[\w./+-]+$/.test(file) ? file : `'${file.replaceAll("'", "'\\''")}'`];
     const is = { from: model.timeNs(first, 0), to: model.timeNs(last + 1, 0) };
     if (first !== last || r1 - r0 + 1 === model.rows) {
-      parts.push(`--from ${plain(is.from)} --to ${plain(is.to)}`);
+      parts.push(`--from abs:${plain(is.from)} --to abs:${plain(is.to)}`);
       if (r1 - r0 + 1 < model.rows) {
         const { periodNs } = model;
         const offset = (row: number) => (((model.originNs + model.offsetNs(row)) % periodNs) + periodNs) % periodNs;
         parts.push(`--offset ${plain(offset(r0))}..${plain(offset(r1 + 1) || periodNs)}`);
         if (periodNs !== 1_000_000_000n) parts.push(`--period ${plain(periodNs)}`);
       }
-    } else parts.push(`--from ${plain(model.timeNs(first, r0))} --to ${plain(model.timeNs(first, r1 + 1))}`);
+    } else parts.push(`--from abs:${plain(model.timeNs(first, r0))} --to abs:${plain(model.timeNs(first, r1 + 1))}`);
     return [...parts, "-o flame.svg"].join(" ");
   }
 }

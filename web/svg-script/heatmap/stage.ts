@@ -193,7 +193,7 @@ export class Stage {
       const begin = model.timeNs(model.columns[from]!, 0);
       const end = begin + BigInt(to - from) * model.periodNs;
       const apart = model.head.utc_ns === null ? 110 : 150;
-      for (const { ns, label } of marks(begin, end, Math.max(1, Math.floor(((to - from) * px) / apart)), model.head.utc_ns)) {
+      for (const { ns, label } of marks(begin, end, Math.max(1, Math.floor(((to - from) * px) / apart)), model.head)) {
         const x = LEFT + (from - session.start + Number(ns - begin) / Number(model.periodNs)) * px;
         if (x < LEFT || x > LEFT + width) continue;
         const half = pen.measureText(label).width / 2;
@@ -274,11 +274,12 @@ function line(pen: CanvasRenderingContext2D, x0: number, y0: number, x1: number,
   pen.stroke();
 }
 
-function marks(start: bigint, end: bigint, most: number, utcNs: string | null = null): { ns: bigint; label: string }[] {
-  if (utcNs !== null) {
-    const zero = BigInt(utcNs);
+function marks(start: bigint, end: bigint, most: number, head?: { begin_ns: string; utc_ns: string | null }): { ns: bigint; label: string }[] {
+  if (head && head.utc_ns !== null) {
+    const zero = BigInt(head.utc_ns);
     return wallTicks(start + zero, end + zero, most).marks.map(({ ns, label }) => ({ ns: ns - zero, label }));
   }
-  const found = ticks(start, end, most);
-  return found.marks.map(({ ns, label }, i) => ({ ns, label: i === 0 && found.base ? `${found.base} ${label}` : label }));
+  const begin = head ? BigInt(head.begin_ns) : 0n;
+  const found = ticks(start - begin, end - begin, most);
+  return found.marks.map(({ ns, label }, i) => ({ ns: ns + begin, label: i === 0 && found.base ? `${found.base} ${label}` : label }));
 }
