@@ -9,7 +9,7 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from meantime.kernels import coalesce, rectangles
@@ -152,6 +152,7 @@ def test_intervals_in_one_cell_are_packed_into_one_rectangle(
 
 
 @given(intervals(), st.integers(0, rectangles.LEVELS - 1), st.integers(0, rectangles.LEVELS - 1))
+@example([(0, 0, 3 << 40, 0, 0), (0, 3 << 40, 9 << 40, 0, 0), (0, 9 << 40, 1 << 44, 0, 0)], 0, 20)
 def test_coarser_cells_make_the_same_rectangles_from_those_of_finer_ones(
     held: list[Interval], one: int, other: int
 ) -> None:

@@ -27,8 +27,11 @@ static inline uint64_t grid_cell(const Grid *grid, int64_t time) {
     return (uint64_t)((unsigned __int128)passed * grid->cells / grid->length);
 }
 
+/* The last of the coarser cells may end after the grid; that edge would not fit 64 bits in a window
+ * of hours, and nothing is there. */
 static inline int64_t grid_edge(const Grid *grid, uint64_t index) {
     uint64_t edge;
+    if (index > grid->cells) index = grid->cells;
     if (grid->narrow)
         edge = (index * grid->length + grid->cells - 1) / grid->cells;
     else

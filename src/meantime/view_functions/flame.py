@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from meantime.errors import InputError, UsageError
 from meantime.query.offsets.band import samples_in_band, samples_of_event
-from meantime.query.parts import part_of
+from meantime.query.parts import extent_of, part_of
 from meantime.query.roots import sample_names, with_roots
 from meantime.query.stacks import difference, gone, sample_tree
 from meantime.query.threads import thread_quarks
@@ -186,7 +186,8 @@ class _Counting:
 
 
 def _range(part: Part) -> str:
-    return f"{format_ns(part.start_ns)} to {format_ns(part.end_ns)}"
+    extent = extent_of(part.history)
+    return f"{extent.text(part.start_ns)} to {extent.text(part.end_ns)}"
 
 
 def _check(given: Mapping[str, bool]) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from meantime.kernels import nest
+from meantime.query.parts import extent_of
 from meantime.query.threads import thread_of, thread_quarks, thread_title
 from meantime.views.flame.arguments import span_arguments
 from meantime.views.flame.chart import Chart, ChartPanel
@@ -73,7 +74,7 @@ def chart(
     )
     drawn = Chart(
         title=title,
-        origin_ns=start_ns - history.bounds[0],
+        origin_ns=start_ns - extent_of(history).start_ns,
         width=end_ns - start_ns,
         start=(begin - start_ns)[order],
         length=length[order],
