@@ -1215,3 +1215,19 @@ def test_in_an_image_tag_the_picture_has_the_right_colours(open_page: Open) -> N
     strip_px = colors["2e8b57"] / 20 / (4 / 8)
     assert 1100 < strip_px < 1260
     assert colors["ffd700"] == pytest.approx(strip_px * 20 * (2 / 8 + 1), rel=0.02)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_background_is_between_rows(open_page: Open, scheme: str) -> None:
+    page = open_page(render(statemap(simple())), color_scheme=scheme)
+
+    colors = page.evaluate("""() => {
+        const canvas = document.querySelector("canvas");
+        const {data} = canvas.getContext("2d").getImageData(canvas.width - 3, 0, 1, canvas.height);
+        const of = (y) => [...data.slice(4 * y, 4 * y + 3)].join();
+        return [...new Array(canvas.height).keys()].map(of);
+    }""")
+
+    background = {"light": "255,255,255", "dark": "15,16,19"}[scheme]
+    assert background in colors
+    assert "0,15,255" not in colors  # the pixel of a minified #fff, misread

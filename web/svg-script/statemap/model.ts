@@ -1,6 +1,7 @@
 /** What the page shows: panels of rectangles, decoded once into columns. */
 
 import { Varints, readBlock, readHead } from "../../shared/blocks";
+import { pixelOf } from "../../shared/lane-image";
 import { Times, firstAbove } from "../../shared/times";
 
 export interface State {
@@ -209,10 +210,9 @@ function events(block: Uint8Array, count: number): Events {
   };
 }
 
-/** `#rrggbb` as a pixel without its alpha. */
+/** `#rrggbb`, or `#rgb` of a minified style, as a pixel without its alpha. */
 export function rgb(color: string): number {
-  const value = parseInt(color.slice(1), 16);
-  return (value >>> 16) | (value & 0xff00) | ((value & 0xff) << 16);
+  return pixelOf(color) & 0xffffff;
 }
 
 /** A state's colour in a style: that of the page's theme. */
