@@ -703,9 +703,128 @@ def test_a_page_without_merged_rectangles_names_the_command_of_its_figures(
     page = open_page(render(replace(whole, commands=commands)), "#t=400000..402000")
     command = page.locator(".statusbar code").text_content()
     page.get_by_role("searchbox").fill("long")
-    page.wait_for_function("document.querySelector('.statusbar').hidden", polling=10)
+    page.locator(".statusbar").wait_for(state="hidden")
 
     assert command == "meantime stats x --from 400us --to 402us"
+
+
+def test_escape_in_the_search_keeps_the_field_and_the_rows_in_step(open_page: Open) -> None:
+    page = open_page(render(statemap(simple())))
+    field = "document.querySelector('.search').value"
+
+    page.keyboard.press("/")
+    filtered = after(page, lambda: page.keyboard.insert_text("disk1"))
+    page.keyboard.press("Escape")
+    at_rest(page)
+    left = page.evaluate(field), page.locator(".label").count()
+    cleared = press(page, "Escape")
+
+    assert filtered["rows"] == "disk1"
+    assert left == ("disk1", 1)
+    assert "rows" not in cleared
+    assert page.evaluate(field) == ""
+    assert page.locator(".label").count() == 2
+
+
+def test_a_key_hides_the_tooltip_of_what_was_below_the_pointer(open_page: Open) -> None:
+    page = open_page(render(statemap(simple())))
+    tip = page.locator(".tooltip")
+
+    page.mouse.move(*spot(page, 0.6, 0, 2))
+    shown = tip.is_visible()
+    press(page, "+")
+
+    assert shown
+    assert not tip.is_visible()
+
+
+def test_the_focus_stays_on_a_control_that_is_drawn_again(open_page: Open) -> None:
+    page = open_page(render(statemap(tagged())))
+    name = "document.activeElement.getAttribute('aria-label')"
+
+    page.get_by_role("button", name="Light up a").focus()
+    press(page, "Enter")
+    state = page.evaluate(name)
+    page.get_by_role("button", name="By file").focus()
+    press(page, "Enter")
+
+    assert state == "Light up a"
+    assert page.evaluate(name) == "By file"
+    page.locator(".strip").focus()
+    assert page.evaluate("document.activeElement.getAttribute('role')") == "application"
+
+
+def test_states_that_do_not_occur_are_folded_away(open_page: Open) -> None:
+    page = open_page(render(statemap(tagged())))
+    states = page.locator(".legend button.state")
+
+    folded = [state.text_content() for state in states.all() if state.is_visible()]
+    page.get_by_role("button", name="Show or hide the states that do not occur").click()
+    shown = [state.text_content() for state in states.all() if state.is_visible()]
+
+    assert folded == ["a", "b"]
+    assert shown == ["a", "b", "c"]
+
+
+def test_a_search_without_result_has_a_message(open_page: Open) -> None:
+    page = open_page(render(statemap(simple())))
+
+    page.get_by_role("searchbox").fill("nosuch")
+    page.locator(".empty").wait_for()
+
+    assert page.locator(".empty").text_content() == (
+        "No row matches “nosuch”. Press Esc to show all rows."
+    )
+
+
+def test_the_last_occurrence_has_no_next_one_and_the_page_says_so(open_page: Open) -> None:
+    page = open_page(render(statemap(simple())))
+    click(page, 0.6, 0, 2)
+
+    page.keyboard.press("n")
+    page.wait_for_function("document.querySelector('.note').textContent", polling=10)
+
+    assert page.locator(".note").text_content() == "no later occurrence in this row"
+
+
+def test_one_nanosecond_can_be_shown(open_page: Open) -> None:
+    page = open_page(render(statemap(simple())))
+
+    assert view(press(page, "4", "n")).span_ns == 4
+
+
+def test_a_double_click_on_the_axis_leaves_no_mark(open_page: Open) -> None:
+    page = open_page(render(statemap(simple())), "#t=1000000000..3000000000")
+    box = page.locator(".axis").bounding_box()
+    assert box
+
+    address = after(page, lambda: page.mouse.dblclick(box["x"] + box["width"] / 2, box["y"] + 10))
+    at_rest(page)
+
+    assert address == {} or chosen(page) == {}
+
+
+def test_paper_is_light_and_has_the_axis_in_step_and_the_legend(open_page: Open) -> None:
+    page = open_page(render(statemap(simple())), color_scheme="dark")
+
+    page.emulate_media(media="print")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    theme = page.evaluate("document.documentElement.dataset.theme")
+    page.set_viewport_size({"width": 700, "height": 900})
+    box = strip(page)
+    tick = page.locator(".tick").nth(1)
+    second = float(re.sub(r"[^\d.]", "", tick.text_content() or ""))
+    at = tick.bounding_box()
+    assert at
+    states = [state.text_content() for state in page.locator(".legend button.state").all()]
+
+    assert theme == "light"
+    assert at["x"] == pytest.approx(box["x"] + box["width"] * second / 8, abs=1)
+    assert states == ["a", "b"]
+    assert page.locator(".legend button.state").first.is_visible()
+    assert not page.get_by_role("searchbox").is_visible()
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
 
 
 def test_shares_of_a_chosen_range_and_of_a_chosen_row(open_page: Open) -> None:

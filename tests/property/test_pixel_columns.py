@@ -67,8 +67,7 @@ def test_a_column_has_the_share_of_each_state(
             right = start_ns + Fraction(span_ns * (x + 1), width)
             shares = [Fraction(0)] * LAYERS
             for start, end, states in row:
-                first, last = max(left, Fraction(start)), min(right, Fraction(end))
-                inside = max(Fraction(0), last - first)
+                inside = max(Fraction(0), min(right, Fraction(end)) - max(left, Fraction(start)))
                 for state, ns in states.items():
                     shares[layer_of[state]] += inside * ns / ((end - start) * (right - left))
             column = image[number, ::-1, x].tolist()

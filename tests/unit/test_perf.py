@@ -13,6 +13,7 @@ from meantime.events import Event, Events
 from meantime.history.ingest import build
 from meantime.kernels import perf
 from meantime.readers import open_trace
+from meantime.views import statemap
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -341,6 +342,39 @@ def test_switches_say_the_state_of_each_thread(tmp_path: Path) -> None:
     assert states(history, 9) == [(200, 250, "running"), (250, 300, "preempted")]
     assert states(history, 8) == []
     assert history.names[history.quark("Threads", "9")] == "b 1 ==> x"
+
+
+def test_a_thread_that_has_exited_is_in_no_state(tmp_path: Path) -> None:
+    text = (
+        switch("0.000100", 0, ("swapper/0", 0, "R"), ("a", 7))
+        + switch("0.000200", 0, ("a", 7, "X"), ("b", 8))
+        + switch("0.000300", 0, ("b", 8, "Z"), ("c", 9))
+        + switch("0.000400", 0, ("c", 9, "S"), ("swapper/0", 0))
+    )
+    history = read(tmp_path, text)
+
+    assert states(history, 7) == [(100, 200, "running")]
+    assert states(history, 8) == [(200, 300, "running")]
+
+
+def test_switches_are_drawn_as_one_map_of_named_threads_in_the_colours_of_their_states(
+    tmp_path: Path,
+) -> None:
+    text = (
+        switch("0.000100", 0, ("swapper/0", 0, "R"), ("worker", 7))
+        + switch("0.000200", 0, ("worker", 7, "D"), ("a b", 12))
+        + switch("0.000300", 0, ("a b", 12, "R+"), ("worker", 7))
+        + switch("0.000400", 0, ("worker", 7, "S"), ("swapper/0", 0))
+    )
+    (panel,) = statemap.build([read(tmp_path, text)]).panels
+
+    assert panel.entities == ["a b 12", "worker 7"]
+    assert [(state.name, state.color) for state in panel.states] == [
+        ("running", "#1d8759"),
+        ("preempted", "#f6b324"),
+        ("blocked", "#b90005"),
+        ("sleeping", "#d1d5dd"),
+    ]
 
 
 def test_time_after_a_lost_switch_is_nobodys(tmp_path: Path) -> None:

@@ -153,6 +153,15 @@ def test_stacked_panels_share_a_legend_and_say_when_they_are_not_aligned() -> No
     assert "three  ·  its trace starts 1.5 μs before the first" in found
 
 
+def test_a_map_outside_the_window_names_the_option_that_aligns_it() -> None:
+    first = panel({"a": "ab"}, title="one")
+    away = panel({"b": ".."}, title="two", offset_ns=9, clipped=Clipped(4, 0, 0), states=["a"])
+
+    found = texts(render(statemap(first, away)))
+
+    assert any("--offset FILE=TIME" in text for text in found)
+
+
 def test_the_footer_counts_what_was_merged_clipped_filtered_and_odd() -> None:
     anomalies = Anomalies()
     anomalies.add("truncated", 2)

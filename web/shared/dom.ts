@@ -48,6 +48,20 @@ export function button(
   return made;
 }
 
+/** Replaces an element's content; the control with the focus keeps it if the new content has it too. */
+export function replaceContent(parent: HTMLElement, ...content: Node[]): void {
+  const focused = document.activeElement;
+  const name = parent.contains(focused) ? focused!.getAttribute("aria-label") : null;
+  const controls = () => [...parent.querySelectorAll<HTMLElement>("button")];
+  const index = name === null ? -1 : controls().indexOf(focused as HTMLElement);
+  parent.replaceChildren(...content);
+  if (index < 0) return;
+  const found = controls();
+  // a control whose name says what it acts on may have another name now
+  const same = found.find((control) => control.getAttribute("aria-label") === name) ?? found[index];
+  same?.focus({ preventScroll: true });
+}
+
 /** A name from a trace, whose direction of writing does not reach what stands beside it. */
 export function name(text: string, properties: Properties = {}): HTMLElement {
   return h("bdi", properties, shown(text));

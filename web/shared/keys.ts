@@ -17,7 +17,10 @@ export function listen(table: Key[]): void {
     if (document.querySelector("dialog[open]")) return;
     const writing = (event.target as Element | null)?.matches?.("input, select, textarea");
     if (writing) {
-      if (event.key === "Escape") (event.target as HTMLElement).blur();
+      if (event.key !== "Escape") return;
+      // browsers clear a search by themselves, and send no event that its page listens to
+      event.preventDefault();
+      (event.target as HTMLElement).blur();
       return;
     }
     const shifted = event.shiftKey && /^(Arrow\w+|[A-Z])$/.test(event.key);

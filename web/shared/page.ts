@@ -41,17 +41,26 @@ function stored(): string | null {
   }
 }
 
-/** Light or dark: what was chosen before, else what the system says. */
+/** Light or dark: what was chosen before, else what the system says. On paper it is light. */
 export class Theme {
   private readonly system = matchMedia("(prefers-color-scheme: dark)");
   private chosen = stored();
+  /** Whether the page is being drawn for paper. */
+  printing = false;
 
   constructor(private readonly changed: () => void) {
     this.system.addEventListener("change", () => this.apply());
+    for (const [event, printing] of [["beforeprint", true], ["afterprint", false]] as const) {
+      addEventListener(event, () => {
+        this.printing = printing;
+        this.apply();
+      });
+    }
     this.apply();
   }
 
   get dark(): boolean {
+    if (this.printing) return false;
     return this.chosen ? this.chosen === "dark" : this.system.matches;
   }
 

@@ -11,13 +11,10 @@ export class StatusBar {
   readonly element = h("div", { class: "statusbar" }, this.label, this.code, this.copy);
   private timer = 0;
 
-  constructor() {
-    this.element.hidden = true;
-  }
-
   /** Shows a command after what it does; nothing if there is none. */
   show(label: string, command: string | null): void {
-    this.element.hidden = command === null;
+    // what is above stays in place
+    this.element.style.visibility = command === null ? "hidden" : "";
     this.label.textContent = label;
     this.code.textContent = shown(command ?? "");
   }

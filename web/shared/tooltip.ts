@@ -10,6 +10,8 @@ export class Tooltip {
   constructor(body: HTMLElement) {
     this.box.hidden = true;
     body.append(this.box);
+    // a key may change what is below the pointer
+    document.addEventListener("keydown", () => this.hide());
   }
 
   show(x: number, y: number, content: Node[]): void {

@@ -2,7 +2,6 @@
 
 /** Grains in a nanosecond: a pan at the deepest zoom moves by less than a pixel. */
 export const GRAINS = 1024n;
-const FEWEST_NS = 10n;
 
 const clamp = (value: bigint, low: bigint, high: bigint) =>
   value < low ? low : value > high ? high : value;
@@ -14,10 +13,11 @@ export class Viewport {
   private readonly whole: bigint;
   private readonly fewest: bigint;
 
-  constructor(readonly widthNs: bigint) {
+  /** @param fewestNs What is shown at the deepest zoom. */
+  constructor(readonly widthNs: bigint, fewestNs = 10n) {
     this.whole = widthNs * GRAINS;
     this.span = this.whole;
-    const fewest = FEWEST_NS * GRAINS;
+    const fewest = fewestNs * GRAINS;
     this.fewest = fewest < this.whole ? fewest : this.whole;
   }
 

@@ -22,10 +22,10 @@ function start(model: Model, body: HTMLElement): void {
   const tooltip = new Tooltip(body);
   let redraw = () => {};
   const theme = new Theme(() => redraw());
-  const stage = new Stage(session, tooltip, () => theme.dark);
-  redraw = () => stage.redraw();
+  const stage = new Stage(session, tooltip, theme);
+  redraw = () => stage.draw();
   const command = new Command(session);
-  const does = moves(session, stage);
+  const does = moves(session, stage, (text) => frame.say(text));
   const side = new Side(session, does, command);
 
   const zoom = (factor: number) => {

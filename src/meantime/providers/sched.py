@@ -3,7 +3,7 @@
 A thread runs from the switch to it until the next switch of that CPU, if it is the thread that
 leaves there. If another thread leaves, switches in between were lost, and the time is attributed to
 no thread. The same applies after a CPU's last switch. A thread that does not run is in the state in
-which it left. The idle task, thread 0 of every CPU, has no states.
+which it left; one that has exited is in none. The idle task, thread 0 of every CPU, has no states.
 """
 
 from __future__ import annotations
@@ -15,23 +15,24 @@ import numpy as np
 if TYPE_CHECKING:
     from meantime.columns import Int32s, Int64s
 
-__all__ = ["ThreadStates", "thread_states"]
+__all__ = ["THREAD_STATES", "ThreadStates", "thread_states"]
 
 _IDLE_TASK = 0
 _RUNNING = "running"
-# perf prints the letters of ps, and + for a thread that was preempted.
+# perf prints the letters of ps, and + for a thread that was preempted. In the order of a legend.
 _STATES = {
     "R": "runnable",
     "+": "preempted",
-    "S": "sleeping",
     "D": "blocked",
+    "S": "sleeping",
     "I": "idle",
+    "P": "parked",
     "T": "stopped",
     "t": "traced",
-    "X": "exited",
-    "Z": "exited",
-    "P": "parked",
 }
+THREAD_STATES = (_RUNNING, *_STATES.values())
+# A thread that has exited is in no state.
+_EXITED = (ord("X"), ord("Z"))
 
 
 class ThreadStates(NamedTuple):
@@ -78,9 +79,10 @@ def thread_states(
     letters, which = np.unique(letter, return_inverse=True)
     names = [*(_STATES.get(chr(each), chr(each)) for each in letters), _RUNNING]
     running = len(letters)
+    which = np.where(np.isin(letters, _EXITED), -1, np.arange(running))[which.reshape(-1)]
     # The leaving thread of a switch is first: at the same time it may come on another CPU.
     tid = np.stack([leaving, coming], axis=1).reshape(-1)
-    state = np.stack([which.reshape(-1), np.where(follows, running, -1)], axis=1).reshape(-1)
+    state = np.stack([which, np.where(follows, running, -1)], axis=1).reshape(-1)
     on_cpu = np.stack([np.full(len(order), -1), np.where(follows, cpu, -1)], axis=1).reshape(-1)
     rows = np.flatnonzero(tid != _IDLE_TASK)
     rows = rows[np.argsort(time_ns[rows // 2], kind="stable")]

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from meantime.attribute_paths import THREADS, thread_path
-from meantime.providers.sched import thread_states
-from meantime.trace import LaneDeclaration, StateChanges
+from meantime.providers.sched import THREAD_STATES, thread_states
+from meantime.trace import LaneDeclaration, State, StateChanges
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -48,8 +48,11 @@ def state_changes(
     first_tag = len(trace.tags)
     trace.tags += [{"cpu": int(each)} for each in cpus]
     code_of = np.array([*map(value_of, states.names), -1], np.int32)
+    met = {states.names[state] for state in np.unique(states.state).tolist() if state >= 0}
+    ordered = [name for name in THREAD_STATES if name in met]
+    legend = tuple(State(name, value) for value, name in enumerate(ordered))
     for pattern in ("Threads/*", "Processes/*/Threads/*"):
-        trace.lanes.append(LaneDeclaration(pattern, entity_kind="Thread"))
+        trace.lanes.append(LaneDeclaration(pattern, entity_kind="Thread", states=legend))
     tag = np.where(states.cpu < 0, -1, np.searchsorted(cpus, states.cpu) + first_tag)
     return StateChanges(
         time_ns=states.time_ns,

@@ -11,7 +11,9 @@ export class Command {
   private readonly bar = new StatusBar();
   readonly element = this.bar.element;
 
-  constructor(private readonly session: Session) {}
+  constructor(private readonly session: Session) {
+    this.element.hidden = session.model.commands === null;
+  }
 
   /** Shows the command for the range; in full detail if `merged` rectangles are in it. */
   update(merged: number): void {

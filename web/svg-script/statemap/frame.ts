@@ -24,6 +24,7 @@ export class Frame {
   readonly element: HTMLElement;
   private readonly span = h("div", { class: "span" });
   private readonly number = h("kbd", { class: "typed" });
+  private readonly note = h("span", { class: "muted note", attributes: { role: "status" } });
   private readonly input = h("input", {
     class: "search",
     attributes: { type: "search", placeholder: "Search rows", "aria-label": "Search rows: a part of the name, or /a regular expression/" },
@@ -69,6 +70,7 @@ export class Frame {
       { class: "toolbar" },
       this.span,
       this.number,
+      this.note,
       h(
         "div",
         { class: "controls" },
@@ -119,6 +121,11 @@ export class Frame {
     this.number.hidden = !digits;
   }
 
+  /** Shows a note until something changes. */
+  say(text: string): void {
+    this.note.textContent = text;
+  }
+
   private fillSort(): void {
     const { model } = this.session;
     const option = (value: string, text: string) => h("option", { attributes: { value } }, shown(text));
@@ -133,6 +140,7 @@ export class Frame {
     const { session } = this;
     const { view, model, rows } = session;
     const start = view.startNs;
+    this.say("");
     const parts = [`span ${short(view.endNs - start)}`];
     if (!view.isWhole || model.start !== 0n) {
       parts.push(`offset ${exact(start)}`);

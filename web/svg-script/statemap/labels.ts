@@ -4,6 +4,7 @@ import { shown } from "../../shared/dom";
 import { commonPrefix, elide, measureIn } from "../../shared/fit";
 import type { Model, Panel } from "./model";
 
+const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", sans-serif';
 const MOST_MEASURED = 500;
 const MOST_LETTERS = 200;
 /** This part of all names fits whole; a few that are far longer do not widen the column. */
@@ -12,17 +13,18 @@ const WHOLE = 0.95;
 export class Labels {
   /** The width that most names need, at 12 pixels. */
   readonly widthPx: number;
-  private readonly measure = measureIn('12px system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", sans-serif');
+  private readonly measure = measureIn(`12px ${FONT}`);
   private readonly prefixes: number[];
   private readonly known = new Map<string, string>();
   private roomPx = 0;
 
   constructor(model: Model) {
+    const bold = measureIn(`600 12px ${FONT}`); // as the selected one is
     const widths: number[] = [];
     for (const { entities } of model.panels) {
       const every = Math.ceil(entities.length / MOST_MEASURED);
       for (let row = 0; row < entities.length; row += every) {
-        widths.push(this.measure(shown(entities[row]!.slice(0, MOST_LETTERS))));
+        widths.push(bold(shown(entities[row]!.slice(0, MOST_LETTERS))));
       }
     }
     widths.sort((a, b) => a - b);

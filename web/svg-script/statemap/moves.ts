@@ -10,7 +10,8 @@ import { byValue } from "./tags";
 
 const SCROLL_ROWS = 3;
 
-export function moves(session: Session, stage: Stage): Moves & { scroll(by: number): void; back(): void } {
+/** @param say Shows why nothing has moved. */
+export function moves(session: Session, stage: Stage, say: (text: string) => void): Moves & { scroll(by: number): void; back(): void } {
   const { rows, view } = session;
 
   const go = (row: Row, mark: bigint) => {
@@ -69,7 +70,10 @@ export function moves(session: Session, stage: Stage): Moves & { scroll(by: numb
           if (!found || (by > 0 ? ns < found.ns : ns > found.ns)) found = { row: { panel, row }, ns };
         }
       }
-      if (!found) return;
+      if (!found) {
+        say(`no ${by > 0 ? "later" : "earlier"} occurrence${session.row ? " in this row" : ""}`);
+        return;
+      }
       if (session.row) go(found.row, found.ns);
       else {
         session.select(null, found.ns);

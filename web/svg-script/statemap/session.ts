@@ -26,10 +26,11 @@ export class Session {
   sort: Sort = null;
   filter = "";
   events = true;
+  private readonly occurring = new Map<Panel, Uint8Array>();
   private readonly listeners: ((change: Change) => void)[] = [];
 
   constructor(readonly model: Model) {
-    this.view = new Viewport(model.widthNs);
+    this.view = new Viewport(model.widthNs, 1n);
     this.rows = new Rows(model);
     this.arrange();
   }
@@ -50,6 +51,17 @@ export class Session {
   arrange(): void {
     this.rows.arrange(matcher(this.filter), this.sort);
     this.changed("rows");
+  }
+
+  /** Whether any of a panel's rectangles is in a state. */
+  occurs(panel: Panel, state: number): boolean {
+    let found = this.occurring.get(panel);
+    if (!found) {
+      found = new Uint8Array(panel.states.length);
+      for (const each of panel.state) found[each] = 1;
+      this.occurring.set(panel, found);
+    }
+    return found[state] === 1;
   }
 
   /** What sums are over: the selected row, else all of a panel's that are shown. */

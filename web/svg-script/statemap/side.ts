@@ -1,6 +1,6 @@
 /** The panel beside the map: what is selected, the states with their shares, tags by property. */
 
-import { button, h, name } from "../../shared/dom";
+import { button, h, name, replaceContent } from "../../shared/dom";
 import { icon } from "../../shared/icon";
 import { exact, short, utc } from "../../shared/format";
 import { describe, percent } from "./describe";
@@ -27,6 +27,7 @@ export class Side {
   private readonly tags = h("section", { class: "tags-section" });
   private timer = 0;
   private merged = 0;
+  private isAllShown = false;
 
   constructor(
     private readonly session: Session,
@@ -46,7 +47,8 @@ export class Side {
     this.merged = 0;
     const legends = [...new Set(this.session.model.panels.map(({ legend }) => legend))];
     this.drawSelection();
-    this.states.replaceChildren(
+    replaceContent(
+      this.states,
       ...legends.flatMap((legend) => this.legend(legend)),
     );
     this.drawTags();
@@ -80,7 +82,7 @@ export class Side {
     const { mark, second, model, row } = session;
     if (mark === null) {
       const hint = h("p", { class: "muted" }, "Click the map to mark a time and select a row. Shift-click measures from there.");
-      this.selection.replaceChildren(hint);
+      replaceContent(this.selection, hint);
       return;
     }
     const made: Node[] = [];
@@ -124,7 +126,7 @@ export class Side {
     } else if (second !== null) {
       made.push(h("div", { class: "moves" }, button("Zoom to range", "Zoom to it (z)", () => moves.zoomToChoice())));
     }
-    this.selection.replaceChildren(...made);
+    replaceContent(this.selection, ...made);
   }
 
   private legend(legend: number): Node[] {
@@ -148,7 +150,7 @@ export class Side {
       h("th", {}, "state"),
       h("th", { class: "number", title: "Share of the time of these rows" }, "share"),
       h("th", { class: "number" }, "time"),
-      mark === null ? null : h("th", { class: "number", title: "Rows in this state at the marked time" }, "rows at mark"),
+      mark === null ? null : h("th", { class: "number", title: "Rows in this state at the marked time" }, session.row ? "all at mark" : "rows at mark"),
     );
     const table = h("table", { class: "legend bars" }, h("thead", {}, head));
     const body = h("tbody");
@@ -163,8 +165,11 @@ export class Side {
       const toggle = button(
         h("span", { class: "swatch", style: `background:${cssColor(state)}` }),
         `Light up ${state.name}`,
-        () => session.light(isLit ? null : { legend, state: index }),
-        { class: "bare state", attributes: { "aria-pressed": `${isLit}` } },
+        () => {
+          session.light(isLit ? null : { legend, state: index });
+          if (!isLit) this.tags.scrollIntoView({ block: "nearest" });
+        },
+        { class: "bare state printed", attributes: { "aria-pressed": `${isLit}` } },
       );
       toggle.append(name(state.name));
       const row = h(
@@ -181,17 +186,34 @@ export class Side {
         const text = count ? `${tidy(count)} (${Math.floor((100 * count) / entityCount)} %)` : "–";
         row.append(figure(text, "number count", rowError(wrong)));
       }
+      row.hidden = !this.isAllShown && !isLit && !panels.some((panel) => session.occurs(panel, index));
       body.append(row);
     });
+    const hidden = [...body.children].filter((row) => (row as HTMLElement).hidden).length;
     const title = many ? h("h2", {}, "States of ", ...joined(panels)) : h("h2", {}, "States");
-    return [title, this.scopeText(), table, ...(estimated ? [estimates()] : [])];
+    const more = hidden || this.isAllShown ? [this.absent(hidden)] : [];
+    return [title, this.scopeText(), table, ...more, ...(estimated ? [estimates()] : [])];
+  }
+
+  /** A button for the states that never occur. */
+  private absent(hidden: number): HTMLElement {
+    const text = hidden === 1 ? "1 state that does not occur" : `${hidden} states that do not occur`;
+    return button(
+      hidden ? text : "Hide the states that do not occur",
+      "Show or hide the states that do not occur",
+      () => {
+        this.isAllShown = !this.isAllShown;
+        this.update();
+      },
+      { class: "bare absent" },
+    );
   }
 
   private drawTags(): void {
     const { session } = this;
     const { lit, model } = session;
     if (!lit) {
-      this.tags.replaceChildren();
+      replaceContent(this.tags);
       return;
     }
     const panels = model.panels.filter((panel) => panel.legend === lit.legend);
@@ -199,7 +221,7 @@ export class Side {
     const properties = propertiesOf(panels, lit.state);
     const title = h("h2", {}, "Tags of ", name(state.name));
     if (!properties.length) {
-      this.tags.replaceChildren(title, h("p", { class: "muted" }, "This state has no tags."));
+      replaceContent(this.tags, title, h("p", { class: "muted" }, "This state has no tags."));
       return;
     }
     const chips = h("div", { class: "chips" });
@@ -215,7 +237,7 @@ export class Side {
     }
     const made: Node[] = [title, chips];
     if (session.property !== null) made.push(...this.values(panels, session.property));
-    this.tags.replaceChildren(...made);
+    replaceContent(this.tags, ...made);
   }
 
   private values(panels: Panel[], property: string): Node[] {
@@ -260,7 +282,7 @@ export class Side {
       const toggle = button(value === "" ? h("i", { class: "muted" }, "empty") : name(value), "Recolour where it occurs", () => {
         session.value = isLit ? null : value;
         session.changed("choice");
-      }, { class: "bare state", attributes: { "aria-pressed": `${isLit}` } });
+      }, { class: "bare state printed", attributes: { "aria-pressed": `${isLit}` } });
       body.append(
         h(
           "tr",
@@ -285,7 +307,7 @@ export class Side {
 }
 
 function bar(share: number, color: string, wrongBy: string | null): HTMLElement {
-  const made = figure(share > 0 ? percent(share) : "–", "number bar", wrongBy);
+  const made = figure(share > 0 ? percent(share) : "–", share > 0 ? "number bar" : "number bar nothing", wrongBy);
   made.style.cssText = `--share:${Math.min(100, share * 100).toFixed(2)}%;--color:${color}`;
   return made;
 }

@@ -2,12 +2,13 @@
 
 import { h, name, shown } from "../../shared/dom";
 import { listen } from "../../shared/gestures";
-import { exact, short, ticks } from "../../shared/format";
-import { themeColor } from "../../shared/page";
+import { ticks } from "../../shared/format";
+import { type Theme, themeColor } from "../../shared/page";
 import { type Colors, colorsOf } from "./colors";
 import { drawEvents, nearestEvent } from "./events";
 import { describe } from "./describe";
 import { Labels } from "./labels";
+import { Marks } from "./marks";
 import { rectangleAt, rgb } from "./model";
 import { Picture } from "./picture";
 import type { Row } from "./rows";
@@ -21,6 +22,9 @@ const MOST_LABEL_PX = 238;
 const LABEL_GAP_PX = 10;
 const PAN_PX = 50;
 const NARROW_SHARE = 0.6;
+const DOUBLE_CLICK_MS = 600;
+/** So high a map fits a page with its legend. */
+const PAPER_PX = 400;
 
 /** Then the tables stand below the map, as in the style. */
 const narrow = matchMedia("(max-width: 900px)");
@@ -29,26 +33,25 @@ export class Stage {
   readonly element: HTMLElement;
   private readonly base = h("div", { class: "base" });
   private readonly ticks = h("div", { class: "ticks" });
-  private readonly lane = h("div", { class: "lane" });
-  private readonly axis = h("div", { class: "axis" }, this.ticks, this.lane);
   private readonly labels = h("div", { class: "labels" });
   private readonly canvas = h("canvas", { attributes: { role: "img" } });
-  private readonly marks = h("div", { class: "marks" });
-  private readonly strip = h("div", { class: "strip" }, this.canvas, this.marks);
   private readonly spacer = h("div");
   private readonly scroller = h(
     "div",
     { class: "scroller", attributes: { tabindex: "-1" } },
     this.spacer,
   );
-  private readonly field = h("div", { class: "field" }, this.labels, this.strip, this.scroller);
+  private readonly empty = h("div", { class: "empty muted", attributes: { role: "status" } });
+  private readonly marks: Marks;
+  private readonly axis: HTMLElement;
+  private readonly strip: HTMLElement;
+  private readonly field: HTMLElement;
   private readonly position = h("div", { class: "position" });
   private readonly footer: HTMLElement;
   private readonly picture = new Picture();
   private colors: Colors[] = [];
   private colorsFor = "";
   private hovered: Row | null = null;
-  private drawn: [number, number] | null = null;
   private frame = 0;
   private readonly names: Labels;
   private gutterPx = 0;
@@ -56,8 +59,17 @@ export class Stage {
   constructor(
     private readonly session: Session,
     private readonly tooltip: Tooltip,
-    private readonly isDark: () => boolean,
+    private readonly theme: Theme,
   ) {
+    this.marks = new Marks(session);
+    this.axis = h("div", { class: "axis" }, this.ticks, this.marks.axis);
+    const attributes = {
+      tabindex: "0",
+      role: "application",
+      "aria-label": "Statemap; the keys are in the help, and the tables beside it have its figures",
+    };
+    this.strip = h("div", { class: "strip", attributes }, this.canvas, this.marks.map);
+    this.field = h("div", { class: "field" }, this.labels, this.strip, this.empty, this.scroller);
     const notes = session.model.footer.map((text) => h("div", {}, shown(text)));
     this.footer = h("footer", { class: "muted" }, this.position, ...notes);
     this.element = h(
@@ -68,7 +80,10 @@ export class Stage {
       this.footer,
     );
     this.canvas.setAttribute("aria-label", `Statemap: ${session.model.title}`);
-    session.onChange(() => this.redraw());
+    session.onChange(() => {
+      this.tooltip.hide(); // what is below the pointer may be something else now
+      this.redraw();
+    });
     this.names = new Labels(session.model);
     this.listen();
   }
@@ -99,12 +114,16 @@ export class Stage {
     this.gutterPx = Math.ceil(Math.min(this.names.widthPx, most)) + LABEL_GAP_PX;
     this.element.style.setProperty("--gutter", `${this.gutterPx}px`);
     const around = this.axis.parentElement!.offsetHeight + this.footer.offsetHeight + 2;
-    const room = narrow.matches ? NARROW_SHARE * innerHeight : this.element.clientHeight - around;
+    const free = narrow.matches ? NARROW_SHARE * innerHeight : this.element.clientHeight - around;
+    const room = this.theme.printing ? Math.min(free, PAPER_PX) : free;
     rows.fit(Math.max(60, room));
     const height = Math.max(20, Math.min(rows.totalPx, room));
     this.field.style.height = `${height}px`;
     this.spacer.style.height = `${rows.totalPx}px`;
     this.scroller.hidden = rows.totalPx <= height;
+    // a swipe up or down is for the rows, or for the page if all rows can be seen
+    this.strip.style.touchAction = this.scroller.hidden ? "pan-y" : "none";
+    this.empty.textContent = rows.shownCount ? "" : this.reason;
     this.scroller.scrollTop = rows.scrollPx;
     rows.fit(height);
     const seen = rows.inView;
@@ -123,14 +142,20 @@ export class Stage {
     drawEvents(this.canvas, session, themeColor("--text"), themeColor("--bg"));
     this.drawAxis();
     this.drawLabels();
-    this.drawMarks();
+    this.marks.draw(this.widthPx, this.field.clientHeight);
+  }
+
+  /** Why there is no row. */
+  private get reason(): string {
+    const { filter, rows } = this.session;
+    return rows.count ? `No row matches “${shown(filter)}”. Press Esc to show all rows.` : "No rows: no entity has a state in this window.";
   }
 
   private currentColors(): Colors[] {
     const { lit, property, value } = this.session;
-    const wanted = JSON.stringify([lit, property, value, this.isDark()]);
+    const wanted = JSON.stringify([lit, property, value, this.theme.dark]);
     if (wanted !== this.colorsFor) {
-      this.colors = colorsOf(this.session, this.isDark(), rgb(themeColor("--accent")));
+      this.colors = colorsOf(this.session, this.theme.dark, rgb(themeColor("--accent")));
       this.colorsFor = wanted;
     }
     return this.colors;
@@ -146,9 +171,11 @@ export class Stage {
     );
     this.base.textContent = base;
     const made = marks.flatMap(({ ns, label }) => {
-      const x = view.ratio(ns - model.start) * width;
-      if (x < -0.5 || x > width + 0.5) return [];
-      return [h("div", { class: "tick", style: `left:${x}px` }, h("span", {}, label))];
+      const ratio = view.ratio(ns - model.start);
+      if (ratio * width < -0.5 || ratio * width > width + 0.5) return [];
+      // a part of the width, which is another one on paper
+      const tick = h("div", { class: "tick", style: `left:${(100 * ratio).toFixed(4)}%` }, h("span", {}, label));
+      return [tick];
     });
     this.ticks.replaceChildren(...made);
   }
@@ -194,82 +221,6 @@ export class Stage {
     this.labels.replaceChildren(...made, ...headings);
   }
 
-  private drawMarks(): void {
-    const { session } = this;
-    const { view, model, rows } = session;
-    const width = this.widthPx;
-    const made: Node[] = [];
-    const lane: Node[] = [];
-    const x = (ns: bigint) => view.ratio(ns) * width;
-    const inView = (ns: bigint) => x(ns) >= -1 && x(ns) <= width + 1;
-    const { mark, second } = session;
-    if (mark !== null && second !== null) {
-      const from = Math.max(0, Math.min(x(mark), x(second)));
-      const to = Math.min(width, Math.max(x(mark), x(second)));
-      const style = `left:${from}px;width:${Math.max(0, to - from)}px`;
-      lane.push(h("div", { class: "range", style }));
-    }
-    if (this.drawn) {
-      const [from, to] = [Math.min(...this.drawn), Math.max(...this.drawn)];
-      const span = view.at(to / width) - view.at(from / width);
-      const style = `left:${from}px;width:${to - from}px`;
-      made.push(h("div", { class: "range", style }));
-      lane.push(
-        h("div", { class: "range", style }),
-        h("div", { class: "flag drawn", style: `left:${(from + to) / 2}px` }, short(span)),
-      );
-    }
-    if (mark !== null && inView(mark)) {
-      made.push(h("div", { class: "line", style: `left:${x(mark)}px` }));
-      lane.push(this.flag("mark", x(mark), exact(mark + model.start), () => session.select(null, null)));
-    }
-    if (second !== null && mark !== null && inView(second)) {
-      const between = second - mark;
-      made.push(h("div", { class: "line second", style: `left:${x(second)}px` }));
-      lane.push(
-        this.flag("second", x(second), `${between < 0n ? "−" : "+"}${exact(between < 0n ? -between : between)}`, () => {
-          session.second = null;
-          session.changed("choice");
-        }),
-      );
-    }
-    if (session.row) {
-      const y = rows.y(session.row);
-      if (y !== null && y > -rows.heightPx && y < this.field.clientHeight) {
-        made.push(h("div", { class: "row", style: `top:${y}px;height:${rows.heightPx}px` }));
-        const i = session.rectangle;
-        if (i >= 0) {
-          const left = x(session.row.panel.starts.get(i));
-          const right = x(session.row.panel.ends.get(i));
-          const from = Math.max(-4, left);
-          const to = Math.min(width + 4, right);
-          made.push(
-            h("div", {
-              class: "box",
-              style: `top:${y}px;height:${rows.heightPx}px;left:${from}px;width:${Math.max(1, to - from)}px`,
-            }),
-          );
-        }
-      }
-    }
-    this.marks.replaceChildren(...made);
-    // a flag that is replaced while the button is down gets no click
-    const unchanged = lane.length === this.lane.children.length && lane.every((node, i) => node.isEqualNode(this.lane.children[i]!));
-    if (!unchanged) this.lane.replaceChildren(...lane);
-  }
-
-  private flag(kind: string, x: number, text: string, clear: () => void): HTMLElement {
-    const near = x > this.widthPx - 120 ? " leftwards" : "";
-    const made = h(
-      "button",
-      { class: `flag ${kind}${near}`, style: `left:${x}px`, title: "Click to clear" },
-      text,
-    );
-    made.addEventListener("click", clear);
-    made.addEventListener("pointerdown", (event) => event.stopPropagation());
-    return made;
-  }
-
   private listen(): void {
     const { session } = this;
     const { view, rows } = session;
@@ -288,7 +239,6 @@ export class Stage {
       pan: (dx, dy) => {
         view.pan(-dx / this.widthPx);
         rows.scrollTo(rows.scrollPx - dy);
-        this.tooltip.hide();
         session.changed("view");
       },
       click: (x, y, event) => {
@@ -305,7 +255,7 @@ export class Stage {
         this.zoomTo(row.panel.starts.get(i), row.panel.ends.get(i));
       },
       range: (from, to, done) => {
-        this.drawn = done ? null : [from, to];
+        this.marks.drawn = done ? null : [from, to];
         if (done) {
           session.row = null;
           session.mark = timeAt(Math.min(from, to));
@@ -316,6 +266,9 @@ export class Stage {
       hover: (x, y) => this.hover(x, y),
       leave: () => this.hover(-1, -1),
     });
+    // the marks before the first click of a double click, which is not meant to set one
+    let before: [bigint | null, bigint | null] = [null, null];
+    let clickedAt = -Infinity;
     listen(
       this.axis,
       {
@@ -325,14 +278,20 @@ export class Stage {
           view.pan(-dx / this.widthPx);
           session.changed("view");
         },
-        click: (x) => session.select(session.row, timeAt(x)),
+        click: (x) => {
+          const now = performance.now();
+          if (now - clickedAt > DOUBLE_CLICK_MS) before = [session.mark, session.second];
+          clickedAt = now;
+          session.select(session.row, timeAt(x));
+        },
         doubleClick: () => {
+          [session.mark, session.second] = before;
           view.reset();
-          session.changed("view");
+          session.changed("choice");
         },
         range: (from, to, done) => {
           const clamp = (x: number) => Math.min(this.widthPx, Math.max(0, x));
-          this.drawn = done ? null : [clamp(from), clamp(to)];
+          this.marks.drawn = done ? null : [clamp(from), clamp(to)];
           if (done) {
             const start = timeAt(Math.min(from, to));
             const end = timeAt(Math.max(from, to));
@@ -386,7 +345,7 @@ export class Stage {
     const row = y < 0 ? null : session.rows.at(y);
     if (row?.panel !== this.hovered?.panel || row?.row !== this.hovered?.row) {
       this.hovered = row;
-      this.redraw();
+      this.drawLabels();
     }
     if (!row) {
       this.tooltip.hide();

@@ -107,6 +107,8 @@ def _notes(panel: StatemapPanel, named: bool) -> Iterator[str]:  # noqa: FBT001 
     if clipped.before or clipped.after:
         before = _count(clipped.before, "interval")
         yield f"Outside the window: {before} before, {clipped.after:,} after it"
+        if panel.offset_ns and not len(panel.rectangles):
+            yield "None of it is in the window of the first map: align it with --offset FILE=TIME"
     if clipped.filtered:
         yield f"Filtered out: {_count(clipped.filtered, panel.entity_kind)}"
     yield from panel.anomalies.lines()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from meantime.attribute_paths import THREADS
 from meantime.attributes import entity_name
 from meantime.errors import MeantimeError
 from meantime.query.threads import thread_of, thread_title
@@ -88,7 +89,8 @@ class PanelSource:
 def panel_sources(history: History, pattern: str | None) -> list[PanelSource]:
     """Return a source for each lane of a history that can be drawn: all but those of numbers.
 
-    An attribute has a row if it ever had a state, or a description.
+    An attribute has a row if it ever had a state, or a description. A lane without rows has no
+    source if another one has rows.
 
     Raises:
         MeantimeError: If no lane can be drawn.
@@ -99,12 +101,13 @@ def panel_sources(history: History, pattern: str | None) -> list[PanelSource]:
         hint = "; use a provider to turn its events into states" if len(history.points()) else ""
         raise MeantimeError(f"there are no states to draw in this trace{hint}")
     title = history.title or ""
+    every = [(lane, _ROWS_OF[lane.declaration.kind](history, lane.quarks)) for lane in lanes]
+    used = [(lane, rows) for lane, rows in every if rows.names] or every[:1]
     made = []
-    for lane in lanes:
+    for lane, rows in used:
         declaration = lane.declaration
         label = declaration.label or declaration.entity_kind or declaration.pattern
-        named = title if len(lanes) == 1 else f"{title}: {label}" if title else label
-        rows = _ROWS_OF[declaration.kind](history, lane.quarks)
+        named = title if len(used) == 1 else f"{title}: {label}" if title else label
         shown = np.ones(len(rows.names), np.bool_)
         if pattern is not None:
             is_shown = matching(pattern, rows.names)
@@ -134,9 +137,19 @@ class _Rows(NamedTuple):
 def _state_rows(history: History, quarks: Int32s) -> _Rows:
     described = np.array([int(quark) in history.descriptions for quark in quarks], np.bool_)
     rows = quarks[history.has_values(quarks) | described]
-    names = [entity_name(history.attributes.path(quark)) for quark in rows.tolist()]
+    names = _row_names(history, rows)
     order = natural_order(names)
     return _Rows(rows[order], rows[order], [names[index] for index in order])
+
+
+def _row_names(history: History, quarks: Int32s) -> list[str]:
+    """Return the names of entities; of threads that have names, these and their ids."""
+    paths = [history.attributes.path(quark) for quark in quarks.tolist()]
+    if all(path[-2:-1] == (THREADS,) for path in paths) and any(
+        quark in history.names for quark in quarks.tolist()
+    ):
+        return [thread_title(thread_of(history, quark)) for quark in quarks.tolist()]
+    return [entity_name(path) for path in paths]
 
 
 def _stack_rows(history: History, quarks: Int32s) -> _Rows:

@@ -17,7 +17,7 @@ __all__ = ["can_stack", "stacked_png"]
 
 # In flatter rows nobody can see how a column is divided.
 _LEAST_PX = 6
-# An index of a PNG is a byte, and 0 means that there was none of the states.
+# An index of a PNG is a byte, and 0 is where nothing is drawn.
 _MOST_STATES = 255
 # Up to this height an image has two pixels for one of the picture, for fine screens.
 _MOST_DOUBLED_PX = 1000
