@@ -1,6 +1,6 @@
 /** Boxes below each other: a thread's spans by depth, or a flame graph. */
 
-import type { BoxRows } from "./box-rows";
+import type { BoxRows, Grid } from "./box-rows";
 import type { LaneImage, View } from "./lane-image";
 import { mixed } from "./lane-image";
 
@@ -10,6 +10,10 @@ const FAINTEST = 0.38;
 /** A box of fewer device pixels shares its pixels with others. */
 const NARROW_PX = 1.5;
 const LABEL_PX = 26;
+/** By the covered share, in parts of 256. */
+const OPACITY = Float64Array.from({ length: 257 }, (_, part) => Math.max(FAINTEST, Math.sqrt(part / 256)));
+/** So many boxes of a pixel are looked at one by one. */
+const NEAR = 16;
 const PADDING_PX = 3;
 
 export interface FlameStyle {
@@ -66,6 +70,10 @@ interface Label {
   row: number;
 }
 
+function colorOf(style: FlameStyle, boxes: BoxRows, box: number): number {
+  return style.boxColors ? style.boxColors[box]! : style.colors[boxes.name[box]!]!;
+}
+
 export class FlameLane {
   private readonly labels: Label[] = [];
   private rowPx = ROW_PX;
@@ -105,58 +113,140 @@ export class FlameLane {
   /** Writes one row into `image.line`; false if nothing is in view. */
   private drawRow(image: LaneImage, row: number, view: View, style: FlameStyle): boolean {
     const { boxes } = this;
-    const { start, length, name } = boxes;
+    const boxRow = this.first + row;
+    const first = boxes.firstVisible(boxRow, view.from);
+    if (first >= boxes.rowStart[boxRow + 1]! || boxes.start[first]! >= view.to) return false;
+    image.line.set(image.blank);
+    const grid = boxes.grid(boxRow, (view.to - view.from) / image.width);
+    if (grid) this.drawCells(image, row, view, style, grid);
+    else this.drawBoxes(image, row, view, style, first);
+    return true;
+  }
+
+  /** Draws a box that fills pixels of its own, from `pixel` on, and returns its right edge. */
+  private drawWide(
+    image: LaneImage,
+    row: number,
+    view: View,
+    style: FlameStyle,
+    box: number,
+    pixel: number,
+  ): number {
+    const { line, width, ratio } = image;
+    const { background, wanted } = style;
+    const scale = width / (view.to - view.from);
+    const left = (this.boxes.start[box]! - view.from) * scale;
+    const right = left + this.boxes.length[box]! * scale;
+    const x0 = Math.max(pixel, Math.round(left));
+    const x1 = Math.min(width, Math.round(right));
+    // the gap after a box separates it from the next
+    const gap = Math.max(1, Math.round(ratio));
+    const end = right <= width && x1 - x0 > 3 * gap ? x1 - gap : x1;
+    const isFound = wanted !== null && wanted.box[box] === 1;
+    const color = isFound ? style.found : colorOf(style, this.boxes, box);
+    line.fill(wanted && !isFound ? mixed(background, color, FAINTEST) : color, x0, Math.max(x0, end));
+    if (x1 - x0 >= LABEL_PX * ratio) {
+      this.labels.push({ box, x: x0 / ratio, width: (end - x0) / ratio, row });
+    }
+    return right;
+  }
+
+  /** The pixel of boxes that share it, with the colour of the longest. */
+  private shared(style: FlameStyle, color: number, share: number, isFound: boolean): number {
+    const opacity = share >= 1 ? 1 : OPACITY[(share * 256) | 0]!;
+    if (isFound) return mixed(style.background, style.found, opacity);
+    return mixed(style.background, color, style.wanted ? opacity * FAINTEST : opacity);
+  }
+
+  private drawBoxes(image: LaneImage, row: number, view: View, style: FlameStyle, first: number): void {
+    const { boxes } = this;
+    const { start, length } = boxes;
     const { line, width } = image;
-    const { background, colors, boxColors, wanted } = style;
-    const low = boxes.rowStart[this.first + row]!;
-    const high = boxes.rowStart[this.first + row + 1]!;
+    const { wanted } = style;
+    const boxRow = this.first + row;
+    const low = boxes.rowStart[boxRow]!;
+    const high = boxes.rowStart[boxRow + 1]!;
     const scale = width / (view.to - view.from);
     const perPixel = 1 / scale;
     const narrow = NARROW_PX * perPixel;
-    const gap = Math.max(1, Math.round(image.ratio));
-    const labelPx = LABEL_PX * image.ratio;
-    let box = boxes.firstVisible(this.first + row, view.from);
-    if (box >= high || start[box]! >= view.to) return false;
-    line.set(image.blank);
+    let box = first;
     let pixel = 0;
     while (box < high) {
       const left = (start[box]! - view.from) * scale;
       if (left >= width || pixel >= width) break;
       if (left >= pixel + 1) pixel = Math.floor(left);
       if (length[box]! >= narrow) {
-        const right = left + length[box]! * scale;
-        const x0 = Math.max(pixel, Math.round(left));
-        const x1 = Math.min(width, Math.round(right));
-        // the gap after a box separates it from the next
-        const drawn = right <= width && x1 - x0 > 3 * gap ? x1 - gap : x1;
-        const isFound = wanted !== null && wanted.box[box] === 1;
-        const color = isFound ? style.found : boxColors ? boxColors[box]! : colors[name[box]!]!;
-        line.fill(wanted && !isFound ? mixed(background, color, FAINTEST) : color, x0, Math.max(x0, drawn));
-        if (x1 - x0 >= labelPx) this.labels.push({ box, x: x0 / image.ratio, width: (drawn - x0) / image.ratio, row });
-        box++;
         // what shares the last pixel of this box is drawn over it
-        pixel = Math.max(pixel, Math.floor(right));
+        pixel = Math.max(pixel, Math.floor(this.drawWide(image, row, view, style, box, pixel)));
+        box++;
         continue;
       }
       const from = view.from + pixel * perPixel;
       const to = from + perPixel;
-      // rounding may place the box behind its own pixel
-      const next = Math.max(box + 1, boxes.firstFrom(to, box, high));
-      const before = box > low && boxes.end(box - 1) > from ? box - 1 : box;
-      const share = Math.min(1, boxes.coveredIn(before, next, from, to) * scale);
-      const longest = next - box === 1 ? box : boxes.longest(box, next);
-      let color = boxColors ? boxColors[longest]! : colors[name[longest]!]!;
-      let opacity = Math.max(FAINTEST, Math.sqrt(share));
-      if (wanted) {
-        if (wanted.any(box, next)) color = style.found;
-        else opacity *= FAINTEST;
+      // most pixels have few boxes; rounding may place the box behind its own pixel
+      let next = box + 1;
+      let longest = box;
+      const near = Math.min(high, box + NEAR);
+      for (; next < near && start[next]! < to; next++) if (length[next]! > length[longest]!) longest = next;
+      if (next === near && next < high && start[next]! < to) {
+        next = boxes.firstFrom(boxRow, to);
+        longest = boxes.longest(box, next);
       }
-      line[pixel] = mixed(background, color, opacity);
+      const before = box > low && boxes.end(box - 1) > from ? box - 1 : box;
+      const share = boxes.coveredIn(before, next, from, to) * scale;
+      line[pixel] = this.shared(style, colorOf(style, boxes, longest), share, wanted !== null && wanted.any(box, next));
       // the last one may go on in the next pixel
       box = boxes.end(next - 1) > to ? next - 1 : next;
       pixel++;
     }
-    return true;
+  }
+
+  /** The same for pixels of many boxes; their edges are those of the nearest cells. */
+  private drawCells(image: LaneImage, row: number, view: View, style: FlameStyle, grid: Grid): void {
+    const { boxes } = this;
+    const { line, width } = image;
+    const { wanted } = style;
+    const { origin, cell, cells, before, longest, longestLength, longestName } = grid;
+    const boxRow = this.first + row;
+    const perPixel = (view.to - view.from) / width;
+    const inPixel = perPixel / cell;
+    const narrow = NARROW_PX * perPixel;
+    // so that a pixel has 2 to 4 cells of this level
+    const level = Math.floor(Math.log2(inPixel)) - 1;
+    const base = cells >> level;
+    const offset = (view.from - origin) / cell;
+    let pixel = Math.max(0, Math.floor(-offset / inPixel));
+    // what a pixel in which nothing starts has the colour of
+    let color = style.background;
+    while (pixel < width) {
+      const low = Math.max(0, Math.round(offset + pixel * inPixel));
+      if (low >= cells) break;
+      const high = Math.min(cells, Math.round(offset + (pixel + 1) * inPixel));
+      const covered = high > low ? before[high]! - before[low]! : 0;
+      let best = base + (low >> level);
+      const end = base + (Math.max(low, high - 1) >> level);
+      for (let node = best + 1; node <= end; node++) if (longestLength[node]! > longestLength[best]!) best = node;
+      const found = longest[best]!;
+      if (found >= 0 && longestLength[best]! >= narrow) {
+        const right = (boxes.end(found) - view.from) / perPixel;
+        if (right > pixel + 1 && (boxes.start[found]! - view.from) / perPixel < pixel + 1) {
+          this.drawWide(image, row, view, style, found, pixel);
+          pixel = Math.max(pixel + 1, Math.floor(right));
+          color = colorOf(style, boxes, found);
+          continue;
+        }
+      }
+      if (found >= 0) color = style.boxColors ? style.boxColors[found]! : style.colors[longestName[best]!]!;
+      if (covered > 0 || found >= 0) {
+        let isFound = false;
+        if (wanted) {
+          const from = view.from + pixel * perPixel;
+          isFound = wanted.any(boxes.firstFrom(boxRow, from), boxes.firstFrom(boxRow, from + perPixel));
+        }
+        line[pixel] = this.shared(style, color, covered / (inPixel * cell), isFound);
+      }
+      pixel++;
+    }
   }
 
   /** Draws the labels of the last frame; `text` returns one that fits into so many pixels. */

@@ -40,8 +40,8 @@ export class LaneImage {
     }
     this.blank.fill(background);
     for (const x of grid) this.blank[Math.round(x * this.ratio)] = line;
-    if (grid.length) for (let y = 0; y < height; y++) this.pixels.set(this.blank, y * width);
-    else this.pixels.fill(background);
+    this.pixels.set(this.blank);
+    for (let filled = width; filled < this.pixels.length; filled *= 2) this.pixels.copyWithin(filled, 0, filled);
   }
 
   /** Copies `line` to so many rows of pixels, from `top` on. */
@@ -70,10 +70,12 @@ export class LaneImage {
 
 /** A colour moved towards another by a fraction. */
 export function mixed(from: number, to: number, part: number): number {
-  const r = (from & 255) + ((to & 255) - (from & 255)) * part;
-  const g = ((from >>> 8) & 255) + (((to >>> 8) & 255) - ((from >>> 8) & 255)) * part;
-  const b = ((from >>> 16) & 255) + (((to >>> 16) & 255) - ((from >>> 16) & 255)) * part;
-  return ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0;
+  // red and blue at once: each product fits in its 16 bits
+  const far = (part * 256) | 0;
+  const near = 256 - far;
+  const ends = (Math.imul(from & 0xff00ff, near) + Math.imul(to & 0xff00ff, far)) >>> 8;
+  const green = (Math.imul(from & 0xff00, near) + Math.imul(to & 0xff00, far)) >>> 8;
+  return (0xff000000 | (ends & 0xff00ff) | (green & 0xff00)) >>> 0;
 }
 
 /** The pixel of a colour such as `#0f1013` or `#fff`. */

@@ -44,13 +44,32 @@ export class LaneTree {
   private bottom = 0;
   private filter: (lane: Lane) => boolean = () => true;
   private drawnNames = "";
+  private drawnPixels = "";
+  /** Sizes in CSS pixels, kept as reading them makes the browser lay the page out. */
+  private size = { width: 0, height: 0 };
+  private top = 0;
 
   /** @param changed Called when a lane was opened or closed, or the lanes were scrolled. */
   constructor(private readonly changed: () => void) {
     this.element = h("div", { class: "lane-tree" }, this.spacer);
     this.spacer.append(this.gutter, this.canvas);
-    this.element.addEventListener("scroll", () => this.changed(), { passive: true });
-    new ResizeObserver(() => this.changed()).observe(this.element);
+    this.element.addEventListener("scroll", () => this.scrolled(), { passive: true });
+    new ResizeObserver(() => {
+      this.size = { width: this.canvas.clientWidth, height: this.element.clientHeight };
+      this.canvas.style.height = `${this.size.height}px`;
+      this.spacer.style.height = `${Math.max(this.bottom, this.size.height)}px`;
+      this.changed();
+    }).observe(this.element);
+  }
+
+  private scrolled(): void {
+    this.top = this.element.scrollTop;
+    this.changed();
+  }
+
+  /** Makes the next frame draw all pixels again. */
+  invalidate(): void {
+    this.drawnPixels = "";
   }
 
   show(lanes: Lane[]): void {
@@ -74,7 +93,11 @@ export class LaneTree {
   }
 
   get widthPx(): number {
-    return this.canvas.clientWidth;
+    return this.size.width;
+  }
+
+  get heightPx(): number {
+    return this.size.height;
   }
 
   arrange(): void {
@@ -99,30 +122,33 @@ export class LaneTree {
       top += lane.height() + GAP_PX;
     }
     this.bottom = top;
-    this.drawnNames = "";
+    this.spacer.style.height = `${Math.max(this.bottom, this.size.height)}px`;
+    this.drawnNames = this.drawnPixels = "";
     this.changed();
   }
 
   /** Draws a frame, with vertical lines at `grid`. */
   draw(view: View, background: number, grid: readonly number[], line: number): void {
-    const { element, image } = this;
-    const high = element.clientHeight;
-    this.spacer.style.height = `${Math.max(this.bottom, high)}px`;
-    const top = element.scrollTop;
-    this.canvas.style.transform = `translateY(${top}px)`;
-    this.canvas.style.height = `${high}px`;
-    const width = this.canvas.clientWidth;
-    if (!width || !high) return;
-    image.begin(width, high, background, grid, line);
-    const [first, last] = this.inView();
-    for (let index = first; index < last; index++) this.shown[index]!.draw(image, this.tops[index]! - top, view);
+    const { image } = this;
+    const { width, height } = this.size;
+    if (!width || !height) return;
+    const { top } = this;
+    const [first, last] = this.inView(top);
+    // only the outlines change while the pointer moves
+    const state = `${view.from} ${view.to} ${top} ${width} ${height} ${devicePixelRatio}`;
+    if (state !== this.drawnPixels) {
+      this.drawnPixels = state;
+      this.canvas.style.transform = `translateY(${top}px)`;
+      image.begin(width, height, background, grid, line);
+      for (let index = first; index < last; index++) this.shown[index]!.draw(image, this.tops[index]! - top, view);
+    }
     image.put();
     image.context.font = LABEL_FONT;
     image.context.textBaseline = "middle";
     for (let index = first; index < last; index++) {
       this.shown[index]!.drawOver?.(image.context, this.tops[index]! - top, view, width);
     }
-    this.drawNames(first, last);
+    this.drawNames(first, last, top);
   }
 
   get context(): CanvasRenderingContext2D {
@@ -131,7 +157,7 @@ export class LaneTree {
 
   /** The lane at a height in CSS pixels from the top of the canvas. */
   at(y: number): Hit | null {
-    const at = y + this.element.scrollTop;
+    const at = y + this.top;
     const index = this.indexAt(at);
     const lane = this.shown[index];
     const below = at - (this.tops[index] ?? 0);
@@ -141,11 +167,12 @@ export class LaneTree {
   /** The top of a lane in CSS pixels from the top of the canvas; null if it is not shown. */
   topOf(lane: Lane): number | null {
     const index = this.shown.indexOf(lane);
-    return index < 0 ? null : this.tops[index]! - this.element.scrollTop;
+    return index < 0 ? null : this.tops[index]! - this.top;
   }
 
   scrollBy(px: number): void {
     this.element.scrollTop += px;
+    this.scrolled();
   }
 
   /** Scrolls until a height of a lane is in view. */
@@ -157,8 +184,8 @@ export class LaneTree {
     }
     const top = this.topOf(lane);
     if (top === null) return;
-    if (top + y < 0 || top + y + height > this.element.clientHeight) {
-      this.element.scrollTop += top + y - this.element.clientHeight / 2;
+    if (top + y < 0 || top + y + height > this.size.height) {
+      this.scrollBy(top + y - this.size.height / 2);
     }
   }
 
@@ -187,15 +214,13 @@ export class LaneTree {
     return low;
   }
 
-  private inView(): [number, number] {
+  private inView(top: number): [number, number] {
     if (!this.shown.length) return [0, 0];
-    const top = this.element.scrollTop;
-    return [this.indexAt(top), this.indexAt(top + this.element.clientHeight) + 1];
+    return [this.indexAt(top), this.indexAt(top + this.size.height) + 1];
   }
 
   /** The names of the lanes in view; each stays in view while its lane is. */
-  private drawNames(first: number, last: number): void {
-    const top = this.element.scrollTop;
+  private drawNames(first: number, last: number, top: number): void {
     const state = `${first} ${last} ${top}`;
     if (state === this.drawnNames) return;
     this.drawnNames = state;

@@ -10,8 +10,15 @@ export class Minimap {
   private readonly image: LaneImage;
   private readonly canvas = h("canvas");
 
-  /** @param move Called with the fraction of the whole that becomes the middle of the view. */
-  constructor(move: (middle: number) => void) {
+  /** The width in CSS pixels. */
+  widthPx = 0;
+  private heightPx = 0;
+
+  /**
+   * @param move Called with the fraction of the whole that becomes the middle of the view.
+   * @param resized Called when the whole is to be drawn again.
+   */
+  constructor(move: (middle: number) => void, resized: () => void) {
     this.element = h(
       "div",
       { class: "minimap", attributes: { role: "slider", "aria-label": "Part in view", tabindex: "-1" } },
@@ -19,6 +26,11 @@ export class Minimap {
       this.window,
     );
     this.image = new LaneImage(this.canvas);
+    new ResizeObserver(() => {
+      this.widthPx = this.element.clientWidth;
+      this.heightPx = this.element.clientHeight;
+      resized();
+    }).observe(this.element);
     const go = (event: PointerEvent) => {
       const area = this.element.getBoundingClientRect();
       move(Math.max(0, Math.min(1, (event.clientX - area.left) / area.width)));
@@ -44,10 +56,9 @@ export class Minimap {
     whole: number,
     colors: { background: number; busy: number; found: number },
   ): void {
-    const { clientWidth, clientHeight } = this.element;
-    if (!clientWidth) return;
+    if (!this.widthPx) return;
     const { image } = this;
-    image.begin(clientWidth, clientHeight, colors.background);
+    image.begin(this.widthPx, this.heightPx, colors.background);
     const perPixel = whole / image.width;
     for (let x = 0; x < image.width; x++) {
       const share = busy(x * perPixel, (x + 1) * perPixel);

@@ -45,7 +45,7 @@ export class SpanRange {
     for (const lane of lanes) {
       for (let row = lane.first; row < lane.last; row++) {
         const low = boxes.firstVisible(row, from);
-        const high = boxes.firstFrom(to, low, boxes.rowStart[row + 1]!);
+        const high = boxes.firstFrom(row, to);
         if (low >= high) continue;
         this.parts.push([low, high]);
         this.count += high - low;

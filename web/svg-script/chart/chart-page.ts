@@ -77,6 +77,7 @@ export class ChartPage {
   private readonly scratch = new Scratch();
   private readonly argumentFields = new Map<number, Map<string, string>>();
   private readonly lanes: Lane[];
+  private inks = { line: 0, busy: 0, faint: "", accent: "" };
   private range: Range | null = null;
   private span = -1;
   private hovered = -1;
@@ -97,7 +98,7 @@ export class ChartPage {
     this.labelField = head.label;
     this.tooltip = new Tooltip(body);
     this.axis = new TimeAxis(this.origin);
-    this.minimap = new Minimap((middle) => this.moveTo(middle));
+    this.minimap = new Minimap((middle) => this.moveTo(middle), () => this.redraw());
     const amount = (ns: number) => duration(BigInt(Math.round(ns)), 4);
     this.graph = new FlameGraph(this.tooltip, {
       amount,
@@ -131,6 +132,7 @@ export class ChartPage {
       {
         searched: (text) => {
           this.pens.style.wanted = matching(columns, text);
+          this.tree.invalidate();
           this.mapped = "";
           this.redraw();
           const { wanted } = this.pens.style;
@@ -207,7 +209,7 @@ export class ChartPage {
     const width = this.tree.widthPx;
     const { view, tree } = this;
     const marks = this.axis.draw(view, width, this.range);
-    tree.draw(this.window, this.pens.style.background, marks.map(({ x }) => x), pixelOf(themeColor("--line")));
+    tree.draw(this.window, this.pens.style.background, marks.map(({ x }) => x), this.inks.line);
     this.drawSelection(width);
     this.minimap.show(view);
     this.drawMap();
@@ -218,8 +220,7 @@ export class ChartPage {
 
   /** The minimap changes with the filter, the theme and the search only. */
   private drawMap(): void {
-    const { element } = this.minimap;
-    const state = `${element.clientWidth} ${this.filter.value} ${this.search.text} ${this.theme.dark}`;
+    const state = `${this.minimap.widthPx} ${this.filter.value} ${this.search.text} ${this.theme.dark}`;
     if (state === this.mapped) return;
     this.mapped = state;
     const lanes = this.spanLanes;
@@ -241,7 +242,7 @@ export class ChartPage {
             return false;
           })),
       this.head.width,
-      { background: this.pens.style.background, busy: pixelOf(themeColor("--faint")), found: this.pens.style.found },
+      { background: this.pens.style.background, busy: this.inks.busy, found: this.pens.style.found },
     );
   }
 
@@ -249,7 +250,7 @@ export class ChartPage {
     const { context } = this.tree;
     const { from, to } = this.window;
     const scale = width / (to - from);
-    const high = this.tree.element.clientHeight;
+    const high = this.tree.heightPx;
     if (this.range) {
       const left = (this.range.from - from) * scale;
       const right = (this.range.to - from) * scale;
@@ -258,12 +259,12 @@ export class ChartPage {
       if (left > 0) context.fillRect(0, 0, Math.min(width, left), high);
       if (right < width) context.fillRect(Math.max(0, right), 0, width, high);
       context.globalAlpha = 1;
-      context.fillStyle = themeColor("--accent");
+      context.fillStyle = this.inks.accent;
       context.fillRect(Math.round(left), 0, 1, high);
       context.fillRect(Math.round(right), 0, 1, high);
     }
-    this.outline(this.hovered, themeColor("--faint"), 1, scale);
-    this.outline(this.span, themeColor("--accent"), 2, scale);
+    this.outline(this.hovered, this.inks.faint, 1, scale);
+    this.outline(this.span, this.inks.accent, 2, scale);
   }
 
   private outline(box: number, color: string, thick: number, scale: number): void {
@@ -356,7 +357,6 @@ export class ChartPage {
           used: this.labelField,
           use: (field) => {
             this.labelField = field;
-            this.argumentFields.clear();
             this.redraw();
           },
         },
@@ -541,6 +541,13 @@ export class ChartPage {
   private recolor(): void {
     this.pens.style = flameStyle(this.columns.names, this.pens.style);
     this.pens.band = pixelOf(themeColor("--chrome"));
+    this.inks = {
+      line: pixelOf(themeColor("--line")),
+      busy: pixelOf(themeColor("--faint")),
+      faint: themeColor("--faint"),
+      accent: themeColor("--accent"),
+    };
+    this.tree.invalidate();
     this.graph.recolor();
     this.sandwich.recolor();
     this.redraw();
