@@ -49,7 +49,7 @@ CASES = [
         "--thread applies to spans and samples; ",
     ),
     ("flame FILE -o OUT.svg", "states events", 1, "there are no spans and no samples"),
-    ("flame FILE -o OUT.svg --chart", "samples", 1, "there are no spans for a chart"),
+    ("flame FILE -o OUT.svg --label-arg x", "spans", 2, "label_arg applies to charts"),
     ("flame FILE -o OUT.svg --chart --whole", "spans", 2, "whole does not apply to a chart"),
     ("flame FILE -o OUT.svg --chart --event e", "spans", 2, "event does not apply to a chart"),
     (

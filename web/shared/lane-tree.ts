@@ -29,6 +29,9 @@ export interface Hit {
 }
 
 const GAP_PX = 3;
+/** In a narrow window a name has no room at the left, and is above its lane. */
+const NAME_PX = 18;
+const NARROW = matchMedia("(max-width: 720px)");
 
 export class LaneTree {
   readonly element: HTMLElement;
@@ -54,6 +57,7 @@ export class LaneTree {
     this.element = h("div", { class: "lane-tree" }, this.spacer);
     this.spacer.append(this.gutter, this.canvas);
     this.element.addEventListener("scroll", () => this.scrolled(), { passive: true });
+    NARROW.addEventListener("change", () => this.arrange());
     new ResizeObserver(() => {
       this.size = { width: this.canvas.clientWidth, height: this.element.clientHeight };
       this.canvas.style.height = `${this.size.height}px`;
@@ -118,6 +122,7 @@ export class LaneTree {
     this.tops = [];
     let top = 0;
     for (const lane of this.shown) {
+      top += this.above(lane);
       this.tops.push(top);
       top += lane.height() + GAP_PX;
     }
@@ -194,6 +199,11 @@ export class LaneTree {
     this.arrange();
   }
 
+  /** The room for a lane's name above it. */
+  private above(lane: Lane): number {
+    return NARROW.matches && lane.level > 1 ? NAME_PX : 0;
+  }
+
   private groupOf(lane: Lane): Lane | null {
     let group: Lane | null = null;
     for (const each of this.lanes) {
@@ -229,18 +239,19 @@ export class LaneTree {
       const lane = this.shown[index]!;
       const at = this.tops[index]!;
       const height = lane.height();
+      const above = this.above(lane);
       const sign = lane.opens ? h("i", { class: lane.open ? "open" : "closed" }) : null;
       const row = h(
         "div",
         {
           class: `lane-name level${lane.level}`,
-          style: `top:${at}px;height:${height}px`,
+          style: `top:${at - above}px;height:${above || height}px`,
           title: lane.title,
           attributes: { role: "treeitem", "aria-level": String(lane.level), "aria-expanded": String(lane.open) },
         },
         h(
           "div",
-          { style: at < top && height > 36 ? `margin-top:${Math.min(top - at, height - 18)}px` : "" },
+          { style: at < top && height > 36 && !above ? `margin-top:${Math.min(top - at, height - 18)}px` : "" },
           sign,
           name(lane.title, { class: "title" }),
           lane.detail ? h("span", { class: "detail" }, lane.detail) : null,

@@ -47,7 +47,7 @@ export class Minimap {
   /**
    * Draws the whole again.
    *
-   * @param busy The part of each pixel that is busy, 0 to 1.
+   * @param busy How busy a range is.
    * @param found Whether something in a pixel is found.
    */
   draw(
@@ -60,10 +60,12 @@ export class Minimap {
     const { image } = this;
     image.begin(this.widthPx, this.heightPx, colors.background);
     const perPixel = whole / image.width;
+    const shares = Float64Array.from({ length: image.width }, (_, x) => busy(x * perPixel, (x + 1) * perPixel));
+    // the busiest pixel is as high as the band
+    const most = Math.max(1e-9, ...shares);
     for (let x = 0; x < image.width; x++) {
-      const share = busy(x * perPixel, (x + 1) * perPixel);
-      if (share > 0) {
-        const high = Math.max(1, Math.round(share * (image.height - 4)));
+      if (shares[x]! > 0) {
+        const high = Math.max(1, Math.round((shares[x]! / most) * (image.height - 6)));
         image.fill(x, image.height - high, 1, high, colors.busy);
       }
       if (found?.(x * perPixel, (x + 1) * perPixel)) image.fill(x, 0, 2, 5, colors.found);

@@ -53,6 +53,7 @@ _FORMATS = ("svg", "html", "json", "txt", "folded")
     help="Merge the stacks of samples of all threads and processes.",
 )
 @click.option("--chart", is_flag=True, help="Draw the spans of each thread over time.")
+@once("--label-arg", metavar="NAME", help="Show the value of this argument in labels of a chart.")
 @click.option("--lenient", is_flag=True, help="Skip and count what cannot be read.")
 def command(
     *,

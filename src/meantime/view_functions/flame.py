@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from meantime.errors import InputError, UsageError
@@ -42,6 +42,7 @@ def flame(
     event: str | None = None,
     names: bool = True,
     chart: bool = False,
+    label_arg: str | None = None,
     title: str | None = None,
     lenient: bool = False,
     progress: Progress | None = None,
@@ -67,7 +68,8 @@ def flame(
         period: The period of `offset`; one second unless given.
         event: Only samples of this event.
         names: Begin the stacks of samples with the name of the thread or process.
-        chart: Draw the spans of each thread over time.
+        chart: Draw the spans of each thread over time, or the stacks that were sampled.
+        label_arg: Show the value of this argument of a span in its label on a chart.
         title: The title of the picture.
         lenient: Skip and count records of a file that cannot be read.
         progress: Returns for a path a context manager that yields a progress callback.
@@ -85,6 +87,7 @@ def flame(
             "elided": elided,
             "event": event is not None,
             "no-names": not names,
+            "label_arg": label_arg is not None,
             "offset": offset is not None,
             "period": period is not None,
             "whole": whole,
@@ -106,7 +109,7 @@ def flame(
     part = part_of(history, start, end, counting.patterns)
     title = title or history.title or title_of(source)
     if chart:
-        return _chart(part, title)
+        return _chart(part, title, label, label_arg)
     tree, unit = counting.tree(part)
     chosen = counting.chosen(part if start is not None or end is not None else None)
     if against is None:
@@ -205,6 +208,8 @@ def _check(given: Mapping[str, bool]) -> None:
     for option in ("offset", "event", "whole", "no-names"):
         if given[option] and given["chart"]:
             raise UsageError(f"{option} does not apply to a chart")
+    if given["label_arg"] and not given["chart"]:
+        raise UsageError("label_arg applies to charts; add chart")
     if given["whole"] and (given["offset"] or given["event"] or given["no-names"]):
         raise UsageError("whole applies to spans; offset, event and no-names apply to samples")
 
@@ -220,15 +225,23 @@ def _check_contents(history: History, label: str, *, whole: bool, chart: bool) -
         raise InputError(label, "there are no spans and no samples to draw")
     if whole and not has_spans:
         raise InputError(label, "there are no spans, and whole applies only to spans")
-    if chart and not has_spans:
-        raise InputError(label, "there are no spans for a chart; leave out chart")
     if not chart and not has_samples and not len(thread_quarks(history)):
         raise InputError(label, "all spans are of async operations, which only a flame chart shows")
 
 
-def _chart(part: Part, title: str) -> FlameView:
-    from meantime.views.flame.span_chart import chart  # noqa: PLC0415 - only a chart needs it so early
+def _chart(part: Part, title: str, source: str, label_arg: str | None) -> FlameView:
+    """Return the chart of spans or, without any, of samples.
+
+    Raises:
+        InputError: If there are only samples without stacks.
+    """
+    from meantime.views.flame.sample_chart import sample_chart  # noqa: PLC0415 - only for charts
+    from meantime.views.flame.span_chart import chart  # noqa: PLC0415 - as above
 
     history, start_ns, end_ns, threads = part
-    drawn = chart(history, threads, title=title, start_ns=start_ns, end_ns=end_ns)
-    return FlameView(drawn, title=title, unit="ns")
+    has_spans = len(history.spans()) > 0
+    draw = chart if has_spans else sample_chart
+    drawn = draw(history, threads, title=title, start_ns=start_ns, end_ns=end_ns)
+    if not has_spans and not len(drawn):
+        raise InputError(source, "no sample in this range has a stack to draw")
+    return FlameView(replace(drawn, source=source, label=label_arg), title=title, unit="ns")

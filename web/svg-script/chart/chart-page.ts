@@ -1,6 +1,8 @@
 /** The page of a flame chart, assembled from lanes, axis, minimap and panel. */
 
 import { BoxLabels } from "../../shared/box-labels";
+import { CounterLane, number } from "../../shared/counter-lane";
+import type { CounterColumns } from "../../shared/counter-lane";
 import { button, h, shown } from "../../shared/dom";
 import { FlameGraph } from "../../shared/flame-graph";
 import { ROW_PX } from "../../shared/flame-lane";
@@ -28,6 +30,8 @@ import { Tooltip } from "../../shared/tooltip";
 import { readAddress, writeAddress } from "../../shared/url-state";
 import { GRAINS, Viewport } from "../../shared/viewport";
 import { describeRange, describeSpan, fields } from "./details";
+import { flowsOf } from "./flows";
+import type { FlowColumns } from "./flows";
 import { SpanLane, makeLanes, threadsOf } from "./lanes";
 import type { PanelHead, Pens } from "./lanes";
 import { matching, nextMatch } from "./matches";
@@ -43,6 +47,9 @@ export interface ChartHead {
   /** How many spans each row has. */
   rows: number[];
   panels: PanelHead[];
+  counters: { title: string; process: string; points: number }[];
+  flows: number;
+  flowNames: string[];
   /** The path of the trace, for the command. */
   source: string;
   /** The argument whose value labels have. */
@@ -55,6 +62,8 @@ interface Range {
 }
 
 const REST_MS = 140;
+/** More arrows than this are unreadable. */
+const MOST_FLOWS = 100;
 
 export class ChartPage {
   private readonly origin: bigint;
@@ -77,7 +86,10 @@ export class ChartPage {
   private readonly scratch = new Scratch();
   private readonly argumentFields = new Map<number, Map<string, string>>();
   private readonly lanes: Lane[];
-  private inks = { line: 0, busy: 0, faint: "", accent: "" };
+  /** The lane of each panel. */
+  private readonly panelLanes: SpanLane[];
+  private shownFlows: number[] = [];
+  private inks = { line: 0, busy: 0, faint: "", accent: "", accentPixel: 0 };
   private range: Range | null = null;
   private span = -1;
   private hovered = -1;
@@ -92,6 +104,8 @@ export class ChartPage {
     body: HTMLElement,
     private readonly head: ChartHead,
     private readonly columns: SpanColumns,
+    counters: readonly CounterColumns[],
+    private readonly flows: FlowColumns,
   ) {
     this.origin = BigInt(head.origin);
     this.view = new Viewport(BigInt(Math.max(1, head.width)));
@@ -110,6 +124,7 @@ export class ChartPage {
       labels: new BoxLabels(),
       text: (box) => this.labelOf(box),
       band: 0,
+      counter: { background: 0, line: 0 },
     };
     this.theme = new Theme(() => this.recolor());
     this.table = new FunctionTable(amount, (name) => this.chooseName(columns.names[name]!), [
@@ -142,7 +157,9 @@ export class ChartPage {
       },
       "Search names and arguments",
     );
-    this.lanes = makeLanes(head.panels, columns, this.pens);
+    this.lanes = makeLanes(head.panels, columns, counters, this.pens);
+    const spanLanes = this.lanes.filter((lane): lane is SpanLane => lane instanceof SpanLane);
+    this.panelLanes = head.panels.map((panel) => spanLanes.find((lane) => lane.head === panel)!);
     this.filter = h("input", {
       class: "filter",
       attributes: { type: "search", placeholder: "Filter lanes", "aria-label": "Filter lanes" },
@@ -179,9 +196,9 @@ export class ChartPage {
         ),
       ),
       note ?? "",
-      h("div", { class: "band map" }, h("div", { class: "gutter" }, this.lengthInView), this.minimap.element),
+      h("div", { class: "band map" }, h("div", { class: "gutter" }, this.lengthInView, this.filter), this.minimap.element),
       h("div", { class: "band" }, h("div", { class: "gutter" }, this.axis.base), this.axis.element),
-      h("main", {}, this.tree.element, this.filter),
+      h("main", {}, this.tree.element),
       this.panel.element,
       h("footer", { class: "foot" }, this.command, copy, this.spoken),
     );
@@ -230,7 +247,7 @@ export class ChartPage {
       (from, to) => {
         let sum = 0;
         for (const lane of lanes) sum += lane.covered(from, to);
-        return lanes.length ? sum / lanes.length / (to - from) : 0;
+        return sum / (to - from);
       },
       wanted &&
         ((from, to) =>
@@ -263,8 +280,66 @@ export class ChartPage {
       context.fillRect(Math.round(left), 0, 1, high);
       context.fillRect(Math.round(right), 0, 1, high);
     }
+    for (const flow of this.shownFlows) this.arrow(flow, scale);
     this.outline(this.hovered, this.inks.faint, 1, scale);
     this.outline(this.span, this.inks.accent, 2, scale);
+  }
+
+  /** An arrow from where a flow begins to where it ends: a dot and a head. */
+  private arrow(flow: number, scale: number): void {
+    const { flows } = this;
+    const ends = [
+      this.point(flows.fromPanel[flow]!, flows.fromTime[flow]!, scale),
+      this.point(flows.toPanel[flow]!, flows.toTime[flow]!, scale),
+    ];
+    const [from, to] = ends;
+    if (!from || !to) return;
+    const { context } = this.tree;
+    const bend = Math.max(12, Math.min(80, Math.abs(to.x - from.x) / 2));
+    context.strokeStyle = context.fillStyle = this.inks.accent;
+    context.lineWidth = 1.5;
+    context.beginPath();
+    context.moveTo(from.x, from.y);
+    context.bezierCurveTo(from.x + bend, from.y, to.x - bend, to.y, to.x - 4, to.y);
+    context.stroke();
+    context.beginPath();
+    context.arc(from.x, from.y, 2.5, 0, 2 * Math.PI);
+    context.moveTo(to.x, to.y);
+    context.lineTo(to.x - 6, to.y - 3.5);
+    context.lineTo(to.x - 6, to.y + 3.5);
+    context.fill();
+  }
+
+  /** Where an end of a flow is: on the innermost span at its time; null if its lane is not shown. */
+  private point(panel: number, time: number, scale: number): { x: number; y: number } | null {
+    const lane = this.panelLanes[panel];
+    const top = lane && this.tree.topOf(lane);
+    if (!lane || top === null || top === undefined) return null;
+    return { x: (time - this.window.from) * scale, y: top + (this.rowAt(lane, time) + 0.5) * ROW_PX };
+  }
+
+  /** The innermost row of a lane with a span at a time. */
+  private rowAt(lane: SpanLane, time: number): number {
+    const { boxes } = this.columns;
+    for (let row = lane.flame.depth - 1; row > 0; row--) {
+      const box = boxes.firstVisible(lane.firstRow + row, time);
+      if (box < boxes.rowStart[lane.firstRow + row + 1]! && boxes.start[box]! <= time) return row;
+    }
+    return 0;
+  }
+
+  /** Shows the flows of the selected span. */
+  private findFlows(): void {
+    this.shownFlows = [];
+    const found = this.span < 0 ? null : this.laneOf(this.span);
+    if (!found || !this.flows.count) return;
+    const { boxes } = this.columns;
+    const panels = new Set<number>();
+    this.panelLanes.forEach((lane, panel) => {
+      if (lane === found.lane || lane.head.thread === found.lane.head.thread) panels.add(panel);
+    });
+    const [from, to] = [boxes.start[this.span]!, boxes.end(this.span)];
+    this.shownFlows = flowsOf(this.flows, panels, from, to).slice(0, MOST_FLOWS);
   }
 
   private outline(box: number, color: string, thick: number, scale: number): void {
@@ -335,8 +410,8 @@ export class ChartPage {
     if (!found) return;
     const { boxes } = columns;
     const [start, length] = [boxes.start[span]!, boxes.length[span]!];
-    const rows = threadsOf(this.lanes.filter((lane): lane is SpanLane => lane instanceof SpanLane));
-    const own = rows.filter((lanes) => lanes.some(({ first, last }) => first <= found.lane.firstRow && found.lane.firstRow < last));
+    const lanes = this.panelLanes.filter(({ head }) => head.thread === found.lane.head.thread);
+    const own = found.lane.head.kind === "spans" ? threadsOf(lanes) : [[found.lane.rows]];
     const inside = new SpanRange(columns, own, start, start + length, new Scratch());
     let depth = 0;
     for (let each = columns.parent[span]!; each >= 0; each = columns.parent[each]!) depth++;
@@ -350,7 +425,9 @@ export class ChartPage {
           depth,
           thread: found.lane.head.title,
           count: columns.count?.[span] ?? 1,
+          isSampled: found.lane.head.kind === "samples",
           arguments: this.argumentsOf(span),
+          flows: this.shownFlows.map((flow) => this.flowEnd(flow, start, start + length)),
         },
         this.origin,
         {
@@ -362,6 +439,25 @@ export class ChartPage {
         },
       ),
     );
+  }
+
+  /** The other end of a flow that begins or ends in a range. */
+  private flowEnd(flow: number, from: number, to: number): { text: string; go(): void } {
+    const { flows, head, columns } = this;
+    const leaves = flows.fromTime[flow]! >= from && flows.fromTime[flow]! <= to;
+    const panel = (leaves ? flows.toPanel : flows.fromPanel)[flow]!;
+    const time = (leaves ? flows.toTime : flows.fromTime)[flow]!;
+    const lane = this.panelLanes[panel]!;
+    return {
+      text: `${leaves ? "→" : "←"} ${head.flowNames[flows.name[flow]!]!}, ${lane.title}, ${exact(this.origin + BigInt(time))}`,
+      go: () => {
+        const row = lane.firstRow + this.rowAt(lane, time);
+        const box = columns.boxes.firstVisible(row, time);
+        if (box >= columns.boxes.rowStart[row + 1]!) return;
+        this.select(box);
+        this.reveal(box);
+      },
+    };
   }
 
   private nameOf(span: number): string {
@@ -407,12 +503,27 @@ export class ChartPage {
       this.hovered = span;
       this.redraw();
     }
-    if (span < 0) {
+    const lines = span < 0 ? this.counterAt(x, y) : this.tooltipOf(span, x);
+    if (!lines) {
       this.tooltip.hide();
       return;
     }
     const area = this.tree.canvas.getBoundingClientRect();
-    this.tooltip.show(area.left + x, area.top + y, this.tooltipOf(span, x));
+    this.tooltip.show(area.left + x, area.top + y, lines);
+  }
+
+  /** The tooltip of a counter at a point; null where there is none. */
+  private counterAt(x: number, y: number): Node[] | null {
+    const lane = this.tree.at(y)?.lane;
+    if (!(lane instanceof CounterLane)) return null;
+    const { from, to } = this.window;
+    const time = from + (x / this.tree.widthPx) * (to - from);
+    const value = lane.at(time);
+    const shownValue = Number.isNaN(value) ? "no value" : number(value);
+    return [
+      h("strong", {}, shown(lane.title)),
+      h("p", {}, `${shownValue}, at ${exact(this.origin + BigInt(Math.floor(time)))}`),
+    ];
   }
 
   private tooltipOf(span: number, x: number): Node[] {
@@ -420,11 +531,14 @@ export class ChartPage {
     const { from, to } = this.window;
     const perPixel = (to - from) / this.tree.widthPx;
     const [start, length] = [boxes.start[span]!, boxes.length[span]!];
+    const isSampled = this.laneOf(span)?.lane.head.kind === "samples";
     const lines = [
       h("strong", {}, shown(this.nameOf(span))),
-      h("p", {}, `${exact(BigInt(length))}, from ${exact(this.origin + BigInt(start))}`),
+      h("p", {}, `${isSampled ? "≈ " : ""}${exact(BigInt(length))}, from ${exact(this.origin + BigInt(start))}`),
     ];
-    if (count && count[span]! > 1) lines.push(h("p", {}, `${grouped(count[span]!)} short spans, merged`));
+    if (count && (isSampled || count[span]! > 1)) {
+      lines.push(h("p", {}, `${grouped(count[span]!)} ${isSampled ? "samples" : "short spans, merged"}`));
+    }
     if (length < perPixel) {
       const left = from + Math.floor(x) * perPixel;
       const pixel = boxes.content(boxes.rowOf(span), left, left + perPixel);
@@ -440,6 +554,7 @@ export class ChartPage {
   private select(span: number): void {
     this.span = span;
     this.answered = "";
+    this.findFlows();
     if (span >= 0) {
       const { boxes } = this.columns;
       this.spoken.textContent = `${this.nameOf(span)}, ${exact(BigInt(boxes.length[span]!))}`;
@@ -532,7 +647,7 @@ export class ChartPage {
   private filterLanes(): void {
     const text = this.filter.value.toLowerCase();
     this.tree.filtered((lane) =>
-      text === "" || (lane instanceof SpanLane && lane.head.title.toLowerCase().includes(text)),
+      (lane instanceof SpanLane ? lane.head.title : lane.title).toLowerCase().includes(text),
     );
     this.answered = "";
     this.redraw();
@@ -546,7 +661,10 @@ export class ChartPage {
       busy: pixelOf(themeColor("--faint")),
       faint: themeColor("--faint"),
       accent: themeColor("--accent"),
+      accentPixel: pixelOf(themeColor("--accent")),
     };
+    this.pens.counter.background = this.pens.style.background;
+    this.pens.counter.line = this.inks.accentPixel;
     this.tree.invalidate();
     this.graph.recolor();
     this.sandwich.recolor();

@@ -10,10 +10,13 @@ export interface SpanFacts {
   own: number;
   depth: number;
   thread: string;
-  /** How many spans it represents. */
+  /** How many spans it represents, or how many samples. */
   count: number;
+  isSampled: boolean;
   /** As in the trace, mostly JSON; null without any. */
   arguments: string | null;
+  /** The flows that begin or end in it. */
+  flows: { text: string; go(): void }[];
 }
 
 const big = (ns: number) => BigInt(Math.round(ns));
@@ -46,7 +49,7 @@ export function describeSpan(
   const { start, length, own } = facts;
   const copy = button("Copy name", "Copy the name", () => void navigator.clipboard?.writeText(facts.name), { class: "small" });
   const rows = [
-    h("div", { class: "figure" }, duration(big(length), 4)),
+    h("div", { class: "figure" }, `${facts.isSampled ? "≈ " : ""}${duration(big(length), 4)}`),
     h("p", { class: "named" }, name(facts.name)),
     fact("duration", exact(big(length))),
     fact("itself", `${duration(big(own), 4)} (${share(length ? own / length : 0)})`, exact(big(own))),
@@ -55,7 +58,8 @@ export function describeSpan(
     fact("thread", shown(facts.thread)),
     fact("depth", String(facts.depth)),
   ];
-  if (facts.count > 1) rows.push(fact("spans merged here", grouped(facts.count)));
+  if (facts.isSampled) rows.push(fact("samples", grouped(facts.count)));
+  else if (facts.count > 1) rows.push(fact("spans merged here", grouped(facts.count)));
   if (facts.arguments !== null) {
     rows.push(h("h2", {}, "Arguments"));
     for (const [key, value] of fields(facts.arguments)) {
@@ -69,6 +73,10 @@ export function describeSpan(
       }
       rows.push(row);
     }
+  }
+  if (facts.flows.length) {
+    rows.push(h("h2", {}, "Flows"));
+    for (const { text, go } of facts.flows) rows.push(h("p", {}, button(shown(text), "Go to the other end", go, { class: "bare" })));
   }
   rows.push(h("p", {}, copy));
   return rows;

@@ -1,6 +1,8 @@
 /** The lanes of a chart: its processes, and the threads and operations inside of them. */
 
 import type { BoxLabels } from "../../shared/box-labels";
+import { CounterLane } from "../../shared/counter-lane";
+import type { CounterColumns, CounterPens } from "../../shared/counter-lane";
 import { FlameLane, ROW_PX } from "../../shared/flame-lane";
 import type { FlameStyle } from "../../shared/flame-lane";
 import { grouped } from "../../shared/format";
@@ -12,9 +14,9 @@ import type { ThreadRows } from "../../shared/span-statistics";
 export interface PanelHead {
   title: string;
   process: string;
-  kind: "spans" | "async" | "samples";
+  kind: "spans" | "async" | "instants" | "samples";
   rows: number;
-  /** The thread, the same for all lanes of one; -1 if it is none. */
+  /** The thread, the same for all lanes of one; -1 for operations. */
   thread: number;
 }
 
@@ -28,6 +30,7 @@ export interface Pens {
   /** The text of a box's label. */
   text(box: number): string;
   band: number;
+  counter: CounterPens;
 }
 
 export class GroupLane implements Lane {
@@ -107,22 +110,34 @@ export class SpanLane implements Lane {
   }
 }
 
-export function makeLanes(panels: readonly PanelHead[], columns: SpanColumns, pens: Pens): Lane[] {
-  const groups = new Map<string, { group: GroupLane; lanes: SpanLane[] }>();
+const NOUNS = { spans: "spans", async: "operations", instants: "instants", samples: "≈ sampled" };
+
+export function makeLanes(
+  panels: readonly PanelHead[],
+  columns: SpanColumns,
+  counters: readonly CounterColumns[],
+  pens: Pens,
+): Lane[] {
+  const groups = new Map<string, { group: GroupLane; lanes: Lane[] }>();
+  const groupOf = (process: string) => {
+    let entry = groups.get(process);
+    if (!entry) groups.set(process, (entry = { group: new GroupLane(process || "No process", pens), lanes: [] }));
+    return entry;
+  };
   let row = 0;
   for (const head of panels) {
-    let entry = groups.get(head.process);
-    if (!entry) {
-      entry = { group: new GroupLane(head.process || "No process", pens), lanes: [] };
-      groups.set(head.process, entry);
-    }
+    const { lanes } = groupOf(head.process);
     const prefix = `${head.process} / `;
     const title = head.title.startsWith(prefix) ? head.title.slice(prefix.length) : head.title;
     const spans = columns.boxes.rowStart[row + head.rows]! - columns.boxes.rowStart[row]!;
-    const noun = head.kind === "samples" ? "≈ sampled" : head.kind === "async" ? "operations" : "spans";
-    entry.lanes.push(new SpanLane(title, `${grouped(spans)} ${noun}`, head, columns, row, pens));
+    const made = new SpanLane(title, `${grouped(spans)} ${NOUNS[head.kind]}`, head, columns, row, pens);
+    // instants follow the lanes of their thread
+    const after = lanes.filter((lane) => lane instanceof SpanLane && lane.head.thread === head.thread).at(-1);
+    if (head.kind === "instants" && after) lanes.splice(lanes.indexOf(after) + 1, 0, made);
+    else lanes.push(made);
     row += head.rows;
   }
+  for (const counter of counters) groupOf(counter.process).lanes.push(new CounterLane(counter, pens.counter));
   const made: Lane[] = [];
   for (const { group, lanes } of groups.values()) {
     group.detail = `${grouped(lanes.length)} ${lanes.length === 1 ? "lane" : "lanes"}`;
@@ -131,18 +146,18 @@ export function makeLanes(panels: readonly PanelHead[], columns: SpanColumns, pe
   return made;
 }
 
-/** The rows of the threads of some lanes, those of one thread together. */
+/**
+ * The rows of the threads of some lanes, those of one thread together. As in `meantime stats`,
+ * operations count only where there are no threads.
+ */
 export function threadsOf(lanes: readonly SpanLane[]): ThreadRows[] {
   const threads = new Map<number, { first: number; last: number }[]>();
-  const rest: ThreadRows[] = [];
-  for (const lane of lanes) {
-    if (lane.head.thread < 0) {
-      rest.push([lane.rows]);
-      continue;
-    }
-    const rows = threads.get(lane.head.thread);
-    if (rows) rows.push(lane.rows);
-    else threads.set(lane.head.thread, [lane.rows]);
+  const operations: ThreadRows[] = [];
+  for (const { head, rows } of lanes) {
+    if (head.kind === "instants") continue;
+    if (head.kind === "async") operations.push([rows]);
+    else if (threads.has(head.thread)) threads.get(head.thread)!.push(rows);
+    else threads.set(head.thread, [rows]);
   }
-  return [...threads.values(), ...rest];
+  return threads.size ? [...threads.values()] : operations;
 }

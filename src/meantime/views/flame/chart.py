@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.views.flame.arguments import SpanArguments
+from meantime.views.flame.arguments import BoxArguments
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy.typing as npt
+
     from meantime.columns import Int32s, Int64s
 
-__all__ = ["Chart", "ChartPanel"]
+__all__ = ["Chart", "ChartPanel", "Counter", "Flows"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +26,7 @@ class ChartPanel:
     Attributes:
         title: What the panel is called.
         process: The title of the process that it is of; empty without one.
-        kind: `spans` of a thread, `async` operations, or `samples`.
+        kind: `spans` of a thread, `async` operations, `instants`, or `samples` of a thread.
         first: Its first box.
         last: The box after its last one.
         rows: How many rows it has.
@@ -38,6 +40,44 @@ class ChartPanel:
     last: int
     rows: int
     quarks: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """A number over time.
+
+    Attributes:
+        title: The counter and its series.
+        process: The title of its process; empty without one.
+        time: int64, when it got each value, from the left edge.
+        value: float64, NaN where it has none.
+    """
+
+    title: str
+    process: str
+    time: Int64s
+    value: npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Flows:
+    """Arrows from one panel at one time to another, in order of where they begin.
+
+    Attributes:
+        from_time: int64, from the left edge.
+        from_panel: int64, index of the panel.
+        to_time: int64.
+        to_panel: int64.
+        name: int32, index into `names`.
+        names: What flows.
+    """
+
+    from_time: Int64s
+    from_panel: Int64s
+    to_time: Int64s
+    to_panel: Int64s
+    name: Int32s
+    names: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +96,11 @@ class Chart:
         frame: int32, index into `frames`.
         frames: The names.
         arguments: The arguments of the boxes.
-        count: int64, how many spans a box represents; None if each is one.
+        count: int64, how many spans or samples a box represents; None if each is one span.
         merged_ns: Spans shorter than this are merged if they are too many; 0 if none is.
         panels: From top to bottom.
+        counters: Numbers over time.
+        flows: Arrows between panels; None without any.
         source: The path of the trace, for commands.
         label: The argument whose value is part of a box's label; None for none.
     """
@@ -74,19 +116,28 @@ class Chart:
     frame: Int32s
     frames: Sequence[str]
     panels: tuple[ChartPanel, ...]
-    arguments: SpanArguments = field(default_factory=SpanArguments)
+    arguments: BoxArguments = field(default_factory=BoxArguments)
     count: Int64s | None = None
     merged_ns: int = 0
+    counters: tuple[Counter, ...] = ()
+    flows: Flows | None = None
     source: str = "FILE"
     label: str | None = None
 
     def __len__(self) -> int:
         return len(self.start)
 
-    @property
-    def spans(self) -> int:
-        """How many spans the boxes represent."""
-        return len(self) if self.count is None else int(self.count.sum())
+    def represented(self, *kinds: str) -> int:
+        """Return how many spans, instants or samples the boxes of panels of these kinds are.
+
+        A sample is in a box of each of its frames, of which the outermost counts.
+        """
+        parts = [slice(panel.first, panel.last) for panel in self.panels if panel.kind in kinds]
+        if self.count is None:
+            return sum(part.stop - part.start for part in parts)
+        if "samples" in kinds:
+            return sum(int(self.count[part][self.row[part] == 0].sum()) for part in parts)
+        return sum(int(self.count[part].sum()) for part in parts)
 
     @property
     def row_start(self) -> Int64s:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from meantime.columns import Int32s, Int64s
-    from meantime.views.flame.chart import Chart, ChartPanel
+    from meantime.views.flame.chart import Chart, ChartPanel, Flows
 
 __all__ = ["page", "render"]
 
@@ -80,6 +80,9 @@ def _used_frames(chart: Chart) -> tuple[Int64s, Int32s]:
 
 
 def _head(chart: Chart, names: Sequence[str], notes: Sequence[str]) -> dict[str, object]:
+    flow_names: list[str] = []
+    if chart.flows is not None:
+        flow_names = [chart.flows.names[code] for code in np.unique(chart.flows.name).tolist()]
     return {
         "title": chart.title,
         "subtitle": _subtitle(chart),
@@ -94,10 +97,16 @@ def _head(chart: Chart, names: Sequence[str], notes: Sequence[str]) -> dict[str,
                 "process": panel.process,
                 "kind": panel.kind,
                 "rows": panel.rows,
-                "thread": panel.quarks[0] if panel.kind == "spans" else -1,
+                "thread": -1 if panel.kind == "async" else panel.quarks[0],
             }
             for panel in chart.panels
         ],
+        "counters": [
+            {"title": each.title, "process": each.process, "points": len(each.time)}
+            for each in chart.counters
+        ],
+        "flows": 0 if chart.flows is None else len(chart.flows.name),
+        "flowNames": flow_names,
         "source": chart.source,
         "label": chart.label,
     }
@@ -129,25 +138,55 @@ def _blocks(chart: Chart, frame: Int32s) -> dict[str, bytes]:
         name: zlib.compress(kernel.varints(np.ascontiguousarray(column, np.int64)), _LEVEL)
         for name, column in columns.items()
     }
+    for number, counter in enumerate(chart.counters):
+        step = np.diff(counter.time, prepend=np.int64(0)).astype(np.int64)
+        blocks[f"counter{number}"] = zlib.compress(kernel.varints(step), _LEVEL)
+        blocks[f"value{number}"] = zlib.compress(counter.value.astype("<f8").tobytes(), _LEVEL)
+    if chart.flows is not None:
+        blocks["flows"] = zlib.compress(kernel.varints(_flow_numbers(chart.flows)), _LEVEL)
     if chart.arguments.texts:
         texts = json.dumps(list(chart.arguments.texts), separators=(",", ":"))
         blocks["texts"] = zlib.compress(texts.encode(), _LEVEL)
     return blocks
 
 
+def _flow_numbers(flows: Flows) -> Int64s:
+    """Return the numbers of flows, five each: differences of time, and indices."""
+    begin = flows.from_time.copy()
+    begin[1:] -= flows.from_time[:-1]
+    later = flows.to_time - flows.from_time
+    name = np.unique(flows.name, return_inverse=True)[1]
+    columns = [begin, flows.from_panel, (later << 1) ^ (later >> 63), flows.to_panel, name]
+    return np.ascontiguousarray(np.stack(columns, axis=1).reshape(-1), np.int64)
+
+
 def _subtitle(chart: Chart) -> str:
-    threads = len({panel.quarks for panel in chart.panels if panel.kind != "async"})
+    threads = len({panel.quarks for panel in chart.panels if panel.kind in {"spans", "samples"}})
+    counts = [
+        (chart.represented("spans", "async"), "spans"),
+        (chart.represented("samples"), "samples"),
+        (chart.represented("instants"), "instants"),
+        (len(chart.counters), "counters"),
+        (0 if chart.flows is None else len(chart.flows.name), "flows"),
+    ]
+    found = ", ".join(f"{count:,} {noun}" for count, noun in counts if count) or "0 spans"
     on = f" on {threads:,} threads" if threads > 1 else ""
-    return f"flame chart · {format_ns(chart.width)} · {chart.spans:,} spans{on}"
+    return f"flame chart · {format_ns(chart.width)} · {found}{on}"
 
 
 def _notes(chart: Chart) -> list[str]:
     notes = []
-    if chart.count is not None:
+    if chart.merged_ns and chart.count is not None:
         short = int(chart.count[chart.count > 1].sum())
+        spans = chart.represented("spans", "async")
         notes.append(
-            f"{short:,} of {chart.spans:,} spans, each shorter than {format_ns(chart.merged_ns)},"
+            f"{short:,} of {spans:,} spans, each shorter than {format_ns(chart.merged_ns)},"
             " are merged with their neighbours; a chart of a range (--from, --to) shows each."
+        )
+    if chart.represented("samples"):
+        notes.append(
+            "≈ Estimated from samples: a box begins at a sample of its stack and lasts until the"
+            " next sample of another one, or until samples are missing."
         )
     if chart.arguments.left_out:
         notes.append(
@@ -213,7 +252,7 @@ def _box(chart: Chart, box: int, top: float, scale: float, colors: NameColors) -
         label = element(
             "text",
             {"x": x + 3, "y": y + 12.5, "font-size": _FONT_PX, "fill": "#14161b"},
-            text=cut_to(name, width - 6, _FONT_PX),
+            text=cut_to(name + _label_value(chart, box), width - 6, _FONT_PX),
         )
     title = element("t", text=_title(chart, box, name))[3:-4]
     return (
@@ -221,6 +260,20 @@ def _box(chart: Chart, box: int, top: float, scale: float, colors: NameColors) -
         f' width="{px(max(0.5, width - 1))}" height="{_ROW_PX - 1}" fill="{colors[name]}"/>'
         f"{label}</g>\n"
     )
+
+
+def _label_value(chart: Chart, box: int) -> str:
+    """Return the value of the argument that labels have, to append it to a name."""
+    if chart.label is None or chart.arguments.code is None or chart.arguments.code[box] < 0:
+        return ""
+    try:
+        fields = json.loads(chart.arguments.texts[chart.arguments.code[box]])
+    except ValueError:
+        return ""
+    if not isinstance(fields, dict) or chart.label not in fields:
+        return ""
+    value = fields[chart.label]
+    return f" · {value if isinstance(value, str) else json.dumps(value)}"
 
 
 def _title(chart: Chart, box: int, name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -10,8 +11,9 @@ import numpy as np
 from meantime.kernels import nest
 from meantime.query.parts import extent_of
 from meantime.query.threads import thread_of, thread_quarks, thread_title
-from meantime.views.flame.arguments import span_arguments
+from meantime.views.flame.arguments import ArgumentCollector
 from meantime.views.flame.chart import Chart, ChartPanel
+from meantime.views.flame.events import counters, flows, instants
 from meantime.views.flame.merging import MOST_SPANS, merged
 
 if TYPE_CHECKING:
@@ -44,7 +46,7 @@ def chart(
 ) -> Chart:
     """Return the flame chart of a range: the spans of each thread in time, clipped to the range.
 
-    Without quarks, asynchronous operations are drawn too, below the threads.
+    Without quarks, asynchronous operations and counters are drawn too.
 
     >>> from meantime.testing import history_from_spans
     >>> history = history_from_spans({"main": [("a", 0, 10), ("b", 2, 5)]})
@@ -61,7 +63,6 @@ def chart(
     order = np.argsort(narrow, kind="stable")
     begin = np.clip(spans.start_ns, start_ns, end_ns)
     length = np.clip(spans.end_ns, start_ns, end_ns) - begin
-    own = nest.self_time(begin, begin + length, spans.parent)
     index = np.empty(len(order) + 1, np.int32)
     index[order] = np.arange(len(order), dtype=np.int32)
     index[-1] = -1
@@ -72,21 +73,53 @@ def chart(
         )
         for panel, first, last in zip(place.titles, edges[:-1], edges[1:], strict=True)
     )
+    arguments = ArgumentCollector()
+    arguments.add(
+        spans.text,
+        spans.arguments_offset[order],
+        spans.arguments_length[order].astype(np.int64),
+        length[order],
+    )
+    events = instants(history, quarks, start_ns, end_ns)
+    points, at = events.points, events.rows
+    none = np.zeros(len(at), np.int64)
+    arguments.add(
+        points.text,
+        points.arguments_offset[at],
+        points.arguments_length[at].astype(np.int64),
+        none,
+    )
+    own = nest.self_time(begin, begin + length, spans.parent)
     drawn = Chart(
         title=title,
         origin_ns=start_ns - extent_of(history).start_ns,
         width=end_ns - start_ns,
-        start=(begin - start_ns)[order],
-        length=length[order],
-        own=own[order],
-        row=place.row[order],
-        parent=index[spans.parent[order]],
-        frame=spans.name.codes[order],
-        frames=spans.name.names,
-        panels=panels,
-        arguments=span_arguments(spans, order),
+        start=np.concatenate([(begin - start_ns)[order], points.time_ns[at] - start_ns]),
+        length=np.concatenate([length[order], none]),
+        own=np.concatenate([own[order], none]),
+        row=np.concatenate([place.row[order], none.astype(np.int32)]),
+        parent=np.concatenate([index[spans.parent[order]], none.astype(np.int32) - np.int32(1)]),
+        frame=np.concatenate(
+            [spans.name.codes[order], points.name.codes[at] + np.int32(len(spans.name.names))]
+        ),
+        frames=[*spans.name.names, *points.name.names],
+        panels=(
+            *panels,
+            *(
+                replace(panel, first=panel.first + len(spans), last=panel.last + len(spans))
+                for panel in events.panels
+            ),
+        ),
+        arguments=arguments.result(),
+        counters=counters(history, start_ns, end_ns) if quarks is None else (),
     )
-    return merged(drawn, most)
+    # flows bind to threads, whose first panel is that of their first lane
+    panel_of = {
+        quark: number
+        for number, panel in reversed(list(enumerate(panels)))
+        for quark in panel.quarks
+    }
+    return merged(replace(drawn, flows=flows(history, panel_of, start_ns, end_ns)), most)
 
 
 def _places(history: History, spans: SpanTable) -> _Place:

@@ -105,7 +105,7 @@ class FlameView(Picture):
         if isinstance(self.data, Difference):
             stacks = len(self.data.stacks)
             return f"<Flame graph {self.title!r}: {stacks:,} stacks compared, in {self.unit}>"
-        return (
-            f"<Flame chart {self.title!r}: {self.data.spans:,} spans over"
-            f" {format_ns(self.data.width)}>"
-        )
+        counts = [(self.data.represented("spans", "async"), "spans")]
+        counts.append((self.data.represented("samples"), "samples"))
+        count, noun = max(counts)
+        return f"<Flame chart {self.title!r}: {count:,} {noun} over {format_ns(self.data.width)}>"

@@ -1,0 +1,139 @@
+"""What a chart has beside spans: instants as boxes without a width, counters, and flows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from meantime.columns import Mixed
+from meantime.query.threads import thread_of, thread_title
+from meantime.views.flame.chart import ChartPanel, Counter, Flows
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from meantime.columns import Int32s, Int64s
+    from meantime.history.history import History
+    from meantime.history.results import Points
+
+__all__ = ["Instants", "counters", "flows", "instants"]
+
+# Kinds of values in a mixed column.
+_INT, _FLOAT = 2, 3
+
+
+@dataclass(frozen=True, slots=True)
+class Instants:
+    """Instants by attribute, each attribute in a panel of its own.
+
+    Attributes:
+        points: The table of all instants of the history.
+        rows: The rows of those in the range, panel by panel, in order of time.
+        panels: What each panel is.
+    """
+
+    points: Points
+    rows: Int64s
+    panels: tuple[ChartPanel, ...]
+
+
+def instants(
+    history: History, quarks: Sequence[int] | Int32s | None, start_ns: int, end_ns: int
+) -> Instants:
+    """Return the instants of a range; with quarks, only those on these threads."""
+    points = history.points()
+    inside = (points.time_ns >= start_ns) & (points.time_ns < end_ns)
+    if quarks is not None:
+        inside &= np.isin(points.quark, np.asarray(quarks, np.int32))
+    rows = np.flatnonzero(inside)
+    rows = rows[np.argsort(points.quark[rows], kind="stable")]
+    panels = []
+    owners, firsts = np.unique(points.quark[rows], return_index=True)
+    edges = [*firsts.tolist(), len(rows)]
+    for index, quark in enumerate(owners.tolist()):
+        whose = thread_of(history, quark)
+        process = process_title(history, quark)
+        title = thread_title(whose) if len(history.attributes.path(quark)) >= 4 else process
+        name = f"{title}: instants"
+        panels.append(
+            ChartPanel(name, process, "instants", edges[index], edges[index + 1], 1, (quark,))
+        )
+    return Instants(points, rows, tuple(panels))
+
+
+def process_title(history: History, quark: int) -> str:
+    """Return the title of the process of an attribute; empty if it is in none."""
+    path = history.attributes.path(quark)
+    if len(path) < 2 or path[0] != "Processes":
+        return ""
+    process = history.find(*path[:2])
+    name = None if process is None else history.names.get(process)
+    return f"{name} {path[1]}" if name else path[1]
+
+
+def counters(history: History, start_ns: int, end_ns: int) -> tuple[Counter, ...]:
+    """Return the counters that have a number in the range."""
+    found = []
+    for lane in history.lanes:
+        if lane.declaration.kind != "counter" or start_ns == end_ns:
+            continue
+        for quark in lane.quarks.tolist():
+            intervals = history.intervals([quark], start_ns, end_ns)
+            if not isinstance(intervals.value, Mixed):
+                continue
+            value = _numbers(intervals.value)
+            if np.isnan(value).all():
+                continue
+            path = history.attributes.path(quark)
+            found.append(
+                Counter(
+                    title="/".join(path[3:]) if len(path) > 3 else "/".join(path),
+                    process=process_title(history, quark),
+                    time=np.maximum(intervals.start_ns, start_ns) - start_ns,
+                    value=value,
+                )
+            )
+    return tuple(found)
+
+
+def _numbers(column: Mixed) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Return the numbers of a column; NaN where there is none."""
+    value = np.full(len(column), np.nan)
+    is_int, is_float = column.kinds == _INT, column.kinds == _FLOAT
+    value[is_int] = column.words[is_int]
+    value[is_float] = column.words[is_float].view(np.float64)
+    return value
+
+
+def flows(
+    history: History, panel_of: Mapping[int, int], start_ns: int, end_ns: int
+) -> Flows | None:
+    """Return the flows between panels that begin and end in the range; None without any."""
+    table = history.flows()
+    if not len(table):
+        return None
+    largest = max(int(table.from_quark.max()), int(table.to_quark.max()), *panel_of, 0)
+    panel = np.full(largest + 1, -1, np.int64)
+    for quark, index in panel_of.items():
+        panel[quark] = index
+    source, target = panel[table.from_quark], panel[table.to_quark]
+    rows = np.flatnonzero(
+        (source >= 0)
+        & (target >= 0)
+        & (table.from_ns >= start_ns)
+        & (table.from_ns < end_ns)
+        & (table.to_ns >= start_ns)
+        & (table.to_ns < end_ns)
+    )
+    if not len(rows):
+        return None
+    return Flows(
+        from_time=table.from_ns[rows] - start_ns,
+        from_panel=source[rows],
+        to_time=table.to_ns[rows] - start_ns,
+        to_panel=target[rows],
+        name=table.name.codes[rows],
+        names=table.name.names,
+    )
