@@ -28,8 +28,8 @@ from meantime.views.heatmap.document import document as document_of
 from meantime.views.heatmap.figure import draw
 from meantime.views.heatmap.grid import Grid
 from meantime.views.heatmap.look import Look
+from meantime.views.heatmap.packing import leb128
 from meantime.views.heatmap.selection import Selection, layers
-from meantime.views.heatmap.svg import leb128
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -17,12 +17,16 @@ export function readBlock(name: string): Uint8Array {
   return bytes;
 }
 
+/** The content of bytes that zlib compressed. */
+export async function inflate(bytes: Uint8Array): Promise<Uint8Array> {
+  const stream = new Blob([bytes as Uint8Array<ArrayBuffer>]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
 /** The bytes of a block that is deflated; empty if the page has none of that name. */
 export async function readDeflated(name: string): Promise<Uint8Array> {
   const bytes = readBlock(name);
-  if (!bytes.length) return bytes;
-  const inflated = new Blob([bytes as BlobPart]).stream().pipeThrough(new DecompressionStream("deflate"));
-  return new Uint8Array(await new Response(inflated).arrayBuffer());
+  return bytes.length ? inflate(bytes) : bytes;
 }
 
 /** Numbers below 2^53 from varints. */
@@ -79,6 +83,16 @@ export class Varints {
     }
     this.lo = lo >>> 0;
     this.hi = hi >>> 0;
+  }
+
+  get isAtEnd(): boolean {
+    return this.at >= this.bytes.length;
+  }
+
+  /** A number that a double represents exactly. */
+  number(): number {
+    this.next();
+    return this.hi * 2 ** 32 + this.lo;
   }
 
   /** A number that is known to fit in 32 bits. */

@@ -1,16 +1,27 @@
 /** The script of a heat map's page. */
 
 import { button, h, name, shown } from "../shared/dom";
+import { Findings } from "../shared/findings";
+import graphStyle from "../shared/flame-graph.css?inline";
+import { exact, short } from "../shared/format";
+import { HeatMap } from "../shared/heat-map";
+import { type HeadFinding, type Mode, Model, parsed, plain } from "../shared/heat-model";
+import { HeatState } from "../shared/heat-state";
 import { icon } from "../shared/icon";
 import { type Key, listen } from "../shared/keys";
+import { Legend } from "../shared/legend";
 import { Help, Theme, openPage } from "../shared/page";
-import { exact } from "../shared/format";
+import { Panel } from "./heatmap/panel";
+import panelStyle from "./heatmap/panel.css?inline";
+import { between } from "../shared/selection";
+import { type PackedStacks, readStacks } from "../shared/stack-cells";
+import { StatusBar } from "../shared/statusbar";
 import { Tooltip } from "../shared/tooltip";
+import { readState, writeState } from "./heatmap/address";
+import { flameCommand } from "./heatmap/command";
+import { Facts } from "./heatmap/facts";
+import { SelectionFlame } from "./heatmap/flame";
 import style from "./heatmap/heatmap.css?inline";
-import { type Mode, Model, parsed, plain } from "./heatmap/model";
-import { Session } from "./heatmap/session";
-import { Side } from "./heatmap/side";
-import { Stage } from "./heatmap/stage";
 
 const MODES: [Mode, string, string][] = [
   ["highlight", "Highlight", "Draw everything, with the selected names in colour (h)"],
@@ -20,52 +31,136 @@ const MODES: [Mode, string, string][] = [
 ];
 const ZOOM = 1.5;
 
-function start(model: Model, body: HTMLElement): void {
-  const session = new Session(model);
+function start(model: Model, stacks: PackedStacks | null, body: HTMLElement): void {
+  const { head } = model;
+  const state = new HeatState(model);
   const tooltip = new Tooltip(body);
   let redraw = () => {};
   const theme = new Theme(() => redraw());
   const isDark = () => theme.dark;
-  const side = new Side(session, isDark);
+  const amount = (value: number) => (head.value === "ns" ? short(BigInt(value)) : value.toLocaleString("en"));
 
   const describe = (from: number, to: number, row: number): Node[] => {
-    const [first, last] = model.between(from, to)!;
-    const sums = model.within(from, to, row, row);
+    const columns = model.between(from, to);
+    if (!columns) return [h("div", {}, "left out")];
+    const cell = between("band", { place: from, row }, { place: to, row });
+    const sums = model.within(cell);
     const all = sums.reduce((sum, value) => sum + value, 0);
     const rows = sums
       .map((value, at) => ({ value, at }))
       .filter(({ value }) => value > 0)
       .sort((a, b) => b.value - a.value);
-    const from_ns = model.when(model.timeNs(first, 0));
-    const when = first === last ? from_ns : `${from_ns} to ${model.when(model.timeNs(last + 1, 0))}`;
+    const first = model.timeNs(columns[0], row);
+    const last = model.timeNs(columns[1], row);
     return [
-      h("div", {}, h("b", {}, when), ` + ${exact(model.offsetNs(row))} to ${exact(model.offsetNs(row + 1))}`),
-      h("div", { class: "muted" }, all ? side.amount(all) : "nothing"),
-      h("table", {}, ...rows.slice(0, 6).map(({ value, at }) => h("tr", {}, h("td", {}, name(model.names[at] || "all")), h("td", {}, side.amount(value))))),
+      h("div", {}, h("b", {}, first === last ? model.when(first) : `${model.when(first)} to ${model.when(last)}`)),
+      h("div", { class: "muted" }, `offset ${exact(model.offsetNs(row))} to ${exact(model.offsetNs(row + 1))}`),
+      h("div", { class: "muted" }, all ? amount(all) : "nothing"),
+      h("table", {}, ...rows.slice(0, 6).map(({ value, at }) => h("tr", {}, h("td", {}, name(model.names[at] || "all")), h("td", {}, amount(value))))),
     ];
   };
-  const stage = new Stage(session, tooltip, isDark, describe);
+  const map = new HeatMap(state, tooltip, isDark, describe);
+
+  const order = model.names.map((_, at) => at).sort((a, b) => model.cells[b]!.total - model.cells[a]!.total);
+  const hues = (isDark() ? model.dark : model.light).ramps.length - 1;
+  const color = (index: number): string => {
+    const { ramps } = isDark() ? model.dark : model.light;
+    const ramp = ramps[index < ramps.length ? index : 1 + ((index - 1) % (ramps.length - 1))]!;
+    return `rgb(${ramp.slice(3 * 200, 3 * 200 + 3).join(" ")})`;
+  };
+  const legend = new Legend({
+    entries: () => {
+      const colored = state.colored;
+      return order.map((at) => {
+        const index = colored.get(at);
+        const isSelected = state.selected.includes(at);
+        return { at, name: model.names[at] || "all", amount: model.cells[at]!.total, color: index === undefined ? null : color(index), isSelected, isHidden: state.hidden.has(at) };
+      });
+    },
+    amount,
+    choose: (at, more) => {
+      if (state.hidden.delete(at)) state.changed("cells");
+      else state.select(at, more);
+    },
+  });
+  const step = (by: number) => {
+    const at = order.indexOf(state.selected[state.selected.length - 1] ?? -1);
+    state.selected = [order[Math.min(order.length - 1, Math.max(0, at + by))]!];
+    if (state.mode === "decompose") state.mode = "highlight";
+    state.changed("cells");
+    legend.reveal();
+  };
 
   const setMode = (mode: Mode) => {
-    session.mode = session.mode === mode ? "highlight" : mode;
-    session.changed("cells");
+    state.mode = state.mode === mode ? "highlight" : mode;
+    state.changed("cells");
   };
   const setMethod = () => {
-    session.method = session.method === "rank" ? "linear" : "rank";
-    session.changed("cells");
+    state.method = state.method === "rank" ? "linear" : "rank";
+    state.changed("cells");
   };
   const setLock = () => {
-    session.lock = !session.lock;
-    session.changed("cells");
+    state.lock = !state.lock;
+    state.changed("cells");
   };
+  /** Clears the selected cells, then what they were compared with, then the names. */
   const clear = () => {
     if (help.isOpen) return help.close();
-    session.box = null;
-    session.selected = [];
-    session.changed("box");
-    session.changed("cells");
+    state.selected = [];
+    state.before = null;
+    state.setSelection(null);
+    state.changed("cells");
   };
-  const reset = () => session.zoom(Infinity, 0);
+  const reset = () => state.zoom(Infinity, 0);
+
+  const show = ({ kind, names, span_ns }: HeadFinding) => {
+    const found = names.map((each) => model.names.indexOf(each)).filter((at) => at >= 0);
+    if (found.length) state.selected = found;
+    if (state.mode === "decompose") state.mode = "highlight";
+    if (span_ns) {
+      const [from, to] = span_ns.map(BigInt) as [bigint, bigint];
+      if (kind === "stripe") {
+        const row = (ns: bigint) => Number((ns * BigInt(model.rows)) / model.periodNs) % model.rows;
+        state.anchor = { place: 0, row: row(from) };
+        state.extendTo({ place: model.columns.length - 1, row: row(to - 1n) }, "band");
+      } else {
+        state.anchor = model.cellAt(from);
+        state.extendTo(model.cellAt(to - 1n), "time");
+        state.reveal(state.anchor.place);
+      }
+    }
+    state.changed("cells");
+  };
+  const findings = new Findings(
+    head.findings.map((each) => ({ text: each.text, show: each.names.length || each.span_ns ? () => show(each) : null })),
+    head.notes,
+  );
+  let isReady = false;
+  const remember = () => {
+    if (isReady) writeState(state, { q: flame?.search.text || null, tab: panel.tab === "found" ? null : panel.tab });
+  };
+  const flame = stacks && new SelectionFlame(state, stacks, tooltip, remember);
+  const tabs = [{ id: "found", label: "What stands out", key: "1", content: findings.element }];
+  if (flame) tabs.push({ id: "flame", label: "Flame graph", key: "2", content: flame.element });
+  const facts = new Facts(state, amount);
+  const compare = button("Compare", "Keep the selection as A, and compare the next one with it (c)", () => state.compare(), { class: "small" });
+  const shape = button("", "Select a band of offsets, or a range in order of time (b)", () => state.setShape(state.shape === "band" ? "time" : "band"), { class: "small shape" });
+  const panel: Panel = new Panel(facts.element, tabs, h("span", { class: "tools" }, shape, compare), () => {
+    tooltip.hide();
+    remember();
+  });
+  const status = new StatusBar();
+  state.listen((change) => {
+    if (change === "view") return remember();
+    if (change === "selection" && state.selection && flame) panel.open("flame");
+    compare.disabled = !state.selection && !state.before;
+    compare.setAttribute("aria-pressed", String(state.before !== null));
+    shape.textContent = state.shape === "band" ? "Selects a band" : "Selects a range of time";
+    const command = flameCommand(state);
+    status.show(command ? "Draws the same flame graph" : "", command);
+    remember();
+  });
+
   const field = (label: string, width: string) =>
     h("input", { class: "fold", style: `width:${width}`, title: label, attributes: { type: "text", "aria-label": label, spellcheck: "false" } });
   const period = field("Period of a column, such as 1.1s", "70px");
@@ -79,7 +174,7 @@ function start(model: Model, body: HTMLElement): void {
   };
   const refold = (withRows: boolean) => {
     const ns = parsed(period.value);
-    const message = ns === null ? "write a number and a unit: ns, us, ms, s, m, h or d" : session.refold(ns, withRows ? Math.floor(Number(rows.value)) || 0 : undefined);
+    const message = ns === null ? "write a number and a unit: ns, us, ms, s, m, h or d" : state.refold(ns, withRows ? Math.floor(Number(rows.value)) || 0 : undefined);
     if (message === null) return showFold();
     (withRows ? rows : period).setAttribute("aria-invalid", "true");
     wrong.textContent = message;
@@ -87,61 +182,84 @@ function start(model: Model, body: HTMLElement): void {
   period.addEventListener("change", () => refold(false));
   rows.addEventListener("change", () => refold(true));
   const keys: Key[] = [
-    { keys: ["j", "ArrowDown"], label: "j / ↓", help: "select the next name", action: () => side.step(1) },
-    { keys: ["k", "ArrowUp"], label: "k / ↑", help: "select the previous name", action: () => side.step(-1) },
+    { keys: ["/"], help: "search names", action: () => legend.focusSearch() },
+    { keys: ["f"], help: "search functions", action: () => (panel.open("flame"), flame?.search.focus()) },
+    { keys: ["n"], help: "next function found", action: () => flame?.search.go(1) },
+    { keys: ["N", "Shift+N"], label: "N", help: "previous function found", action: () => flame?.search.go(-1) },
+    { keys: ["m"], help: "move to the map, to select by keys", action: () => map.canvas.focus() },
+    { keys: ["j", "ArrowDown"], label: "j / ↓", help: "select the next name", action: () => step(1) },
+    { keys: ["k", "ArrowUp"], label: "k / ↑", help: "select the previous name", action: () => step(-1) },
+    { keys: ["b"], help: "select a band of offsets, or a range in order of time", action: () => state.setShape(state.shape === "band" ? "time" : "band") },
+    { keys: ["c"], help: "compare the next selection with this one", action: () => state.compare() },
+    { keys: ["1"], help: "what stands out", action: () => panel.open("found") },
+    { keys: ["2"], help: "flame graph", action: () => panel.open("flame") },
     { keys: ["h"], help: "highlight the selected names", action: () => setMode("highlight") },
     { keys: ["i"], help: "draw only the selected names", action: () => setMode("isolate") },
     { keys: ["x"], help: "draw everything except the selected names", action: () => setMode("exclude") },
     { keys: ["d"], help: "draw every name in its own colour", action: () => setMode("decompose") },
     { keys: ["r"], help: "colour by rank or in proportion", action: setMethod },
     { keys: ["l"], help: "keep the scale while the selection changes", action: setLock },
-    { keys: ["+", "="], label: "+", help: "zoom in", action: () => session.zoom(1 / ZOOM, 0.5) },
-    { keys: ["-"], help: "zoom out", action: () => session.zoom(ZOOM, 0.5) },
+    { keys: ["+", "="], label: "+", help: "zoom in", action: () => state.zoom(1 / ZOOM, 0.5) },
+    { keys: ["-"], help: "zoom out", action: () => state.zoom(ZOOM, 0.5) },
     { keys: ["0", "Home"], label: "0", help: "show all of the time", action: reset },
-    { keys: ["ArrowLeft"], label: "←", help: "earlier", action: () => session.pan(-0.2) },
-    { keys: ["ArrowRight"], label: "→", help: "later", action: () => session.pan(0.2) },
+    { keys: ["ArrowLeft"], label: "←", help: "earlier", action: () => state.pan(-0.2) },
+    { keys: ["ArrowRight"], label: "→", help: "later", action: () => state.pan(0.2) },
     { keys: ["p"], help: "change the period", action: () => period.select() },
     { keys: ["t"], help: "switch between light and dark", action: () => theme.toggle() },
     { keys: ["?"], help: "show this help", action: () => help.toggle() },
     { keys: ["Escape"], help: "clear the selection", action: clear },
   ];
   const help = new Help(body, keys, [
-    { what: "click", help: "show the content of a cell, by name" },
-    { what: "drag", help: "select a range of time and offsets" },
-    { what: "Shift + drag", help: "select a range of time" },
+    { what: "click", help: "select a cell" },
+    { what: "drag", help: "select a band of offsets, or a range of time" },
+    { what: "Shift + click", help: "extend the selection in order of time" },
+    { what: "Shift + drag", help: "select a range in order of time" },
     { what: "Alt + drag", help: "select a band of offsets in every column" },
     { what: "wheel", help: "zoom; with Shift, move in time" },
     { what: "click a name", help: "select it; with Shift, add it to the selection" },
+    { what: "arrows on the map", help: "move a cell; with Shift, extend the selection" },
+    { what: "Enter on the map", help: "select the cell" },
+    { what: "long press, then drag", help: "select cells by touch" },
   ]);
   const modes = MODES.map(([mode, label, title]) => ({ mode, made: button(label, title, () => setMode(mode)) }));
   const method = button("", "Colour by rank or in proportion (r)", setMethod);
   const lock = button("Lock scale", "Keep the scale while the selection changes (l)", setLock);
-  const pressed = () => {
-    for (const { mode, made } of modes) made.setAttribute("aria-pressed", String(session.mode === mode));
-    method.textContent = session.method === "rank" ? "Rank" : "Linear";
-    lock.setAttribute("aria-pressed", String(session.lock));
-  };
-  session.listen(pressed);
-  pressed();
-  const subtitle = h("div", { class: "muted" });
+  const subtitle = h("div", { class: "muted subtitle" });
   const key = h("div", { class: "key muted" });
+  const press = () => {
+    for (const { mode, made } of modes) made.setAttribute("aria-pressed", String(state.mode === mode));
+    method.textContent = state.method === "rank" ? "Rank" : "Linear";
+    lock.setAttribute("aria-pressed", String(state.lock));
+  };
   const describeCells = () => {
-    const { group } = stage;
-    const text = model.isRefolded ? `each column ${exact(model.periodNs)}, each of its ${model.rows} rows ${exact(model.offsetNs(1))}` : shown(model.head.subtitle);
+    const { group } = map;
+    const fold = `each column ${length(model.periodNs)}, each of its ${model.rows} rows ${exact(model.offsetNs(1))}`;
+    const colored = state.method === "rank" ? "by rank" : "in proportion";
+    const text = model.isRefolded ? fold : shown(head.subtitle).replace(/by rank|in proportion/, colored);
     subtitle.textContent = group > 1 ? `${text}; ${group} columns are drawn as one` : text;
-    key.replaceChildren(...stage.key().map(({ value, color }) => h("span", {}, h("span", { class: "swatch", style: `background:${color}` }), side.amount(value))));
+    const named = state.colored.size;
+    legend.remark(named > hues && !head.cloud ? `The ${named.toLocaleString("en")} names share ${hues} colours.` : "");
+    // with a colour for each name, a key of one of them would explain none
+    const values = state.mode === "decompose" && named > 1 ? [] : map.key();
+    key.replaceChildren(...values.map((each) => h("span", {}, h("span", { class: "swatch", style: `background:${each.color}` }), amount(each.value))));
   };
   let describing = 0;
   const describeSoon = () => {
     cancelAnimationFrame(describing);
     describing = requestAnimationFrame(describeCells);
   };
-  session.listen(describeSoon);
-  new ResizeObserver(describeSoon).observe(stage.element);
+  state.listen((change) => {
+    press();
+    describeSoon();
+    if (change === "cells") legend.fill();
+    if (change === "fold") showFold();
+  });
+  new ResizeObserver(describeSoon).observe(map.canvas);
+  document.addEventListener("keydown", () => tooltip.hide());
   const header = h(
     "header",
     {},
-    h("div", { class: "titles" }, h("h1", {}, name(model.head.title)), subtitle, wrong),
+    h("div", { class: "titles" }, h("h1", {}, name(head.title)), subtitle, wrong),
     h(
       "div",
       { class: "controls" },
@@ -153,24 +271,36 @@ function start(model: Model, body: HTMLElement): void {
       h(
         "span",
         { class: "group" },
-        button(icon("minus"), "Zoom out (-)", () => session.zoom(ZOOM, 0.5)),
-        button(icon("plus"), "Zoom in (+)", () => session.zoom(1 / ZOOM, 0.5)),
+        button(icon("minus"), "Zoom out (-)", () => state.zoom(ZOOM, 0.5)),
+        button(icon("plus"), "Zoom in (+)", () => state.zoom(1 / ZOOM, 0.5)),
         button(icon("whole"), "Show all of the time (0)", reset),
       ),
       button(icon("theme"), "Switch between light and dark (t)", () => theme.toggle()),
       button(icon("help"), "Keys and gestures (?)", () => help.toggle()),
     ),
   );
-  body.prepend(header, h("main", {}, h("div", { class: "plot" }, stage.element, key), side.element));
+  body.prepend(header, h("main", {}, legend.element, h("div", { class: "plot" }, map.element, key)), panel.element, h("footer", { class: "command" }, status.element));
   listen(keys);
   showFold();
   redraw = () => {
-    stage.repaint();
-    side.fill();
+    map.repaint();
+    legend.fill();
+    flame?.recolor();
     describeSoon();
   };
+  const address = readState(state);
+  if (flame) flame.search.text = address.get("q") ?? "";
+  panel.open(address.get("tab") ?? "found");
+  isReady = true;
   redraw();
 }
 
+/** The length of a column: in days, hours or minutes if it is a whole number of them. */
+function length(ns: bigint): string {
+  const text = plain(ns);
+  return /(min|h|d)$/.test(text) ? text : exact(ns);
+}
+
 const model = new Model();
-openPage(model.head.title, style, (body) => start(model, body));
+const stacks = readStacks();
+openPage(model.head.title, graphStyle + panelStyle + style, (body) => start(model, stacks, body));

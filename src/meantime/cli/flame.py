@@ -9,7 +9,7 @@ import click
 
 from meantime.cli.convert import report
 from meantime.cli.inputs import import_numpy
-from meantime.cli.options import once
+from meantime.cli.options import listed_names, once
 from meantime.cli.parts import against as compared_with
 from meantime.cli.parts import thread_option
 from meantime.cli.progress import progress_bar
@@ -44,6 +44,13 @@ _FORMATS = ("svg", "html", "json", "txt", "folded")
 @once("--offset", metavar="FROM..TO", help="Count only samples at these offsets in every period.")
 @once("--period", metavar="TIME", help="Period of --offset.  [1s]")
 @once("--event", metavar="NAME", help="Count only samples of this event.")
+@once("--isolate", metavar="NAMES", help="Count only samples of these names, comma-separated.")
+@once("--exclude", metavar="NAMES", help="Count all samples except those of these names.")
+@once(
+    "--by",
+    type=click.Choice(["name", "thread", "process", "cpu", "event"]),
+    help="What --isolate and --exclude name, as in heat maps.  [name]",
+)
 @click.option(
     "--no-names",
     "names",
@@ -72,6 +79,8 @@ def command(
         is_comparison=against is not None and not options["elided"],
     )
     assert output is not None
+    for option in ("isolate", "exclude"):
+        options[option] = listed_names(option, options[option])
     compared_to = None if against is None else compared_with(against)
     band = None if offset is None else _band(offset)
     import_numpy()

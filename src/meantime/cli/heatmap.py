@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from pathlib import Path
 from shutil import get_terminal_size
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from meantime.cli.inputs import import_numpy, refuse_anomalies
-from meantime.cli.options import given, once, reject
+from meantime.cli.options import given, listed_names, once, reject
 from meantime.cli.output import write
 from meantime.cli.progress import progress_bar
 from meantime.cli.tables import Column, print_table
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 _FORMATS = ("svg", "html", "png", "json")
+_PAGES = ("svg", "html")
 _PALETTES = ["even", "cloud-analytics", "flamescope", "flamescope-enhanced"]
 _VALUES = ["count", "ns", "weight", "starts", "ends", "concurrency", "utilisation"]
 _MODES = ("highlight", "isolate", "exclude")
@@ -34,11 +34,17 @@ _RATIOS = ("concurrency", "utilisation")
 _SELECTING = ("highlight", "isolate", "exclude", "decompose")
 _COLOURING = ("color", "palette", "hues", "scale", "title", "idle")
 _UNUSED = {
-    "json": ("highlight", "decompose", *_COLOURING),
-    "terminal": ("title", "scale"),
-    "findings": ("to_format", *_SELECTING, *_COLOURING),
+    "json": ("highlight", "decompose", "no_stacks", *_COLOURING),
+    "png": ("no_stacks",),
+    "terminal": ("title", "scale", "no_stacks"),
+    "findings": ("to_format", "no_stacks", *_SELECTING, *_COLOURING),
 }
-_OUTPUTS = {"json": ".json", "terminal": "the terminal", "findings": "--find without -o"}
+_OUTPUTS = {
+    "json": ".json",
+    "png": ".png",
+    "terminal": "the terminal",
+    "findings": "--find without -o",
+}
 _SEVERAL = ("assume_aligned", "jobs")
 
 
@@ -137,6 +143,7 @@ _SEVERAL = ("assume_aligned", "jobs")
     is_flag=True,
     help="Report periods, stripes, gaps, bursts, and what ran in the gaps; draw only with -o.",
 )
+@click.option("--no-stacks", is_flag=True, help="Leave the stacks of samples out of a page.")
 @click.option("--lenient", is_flag=True, help="Skip and count what cannot be read.")
 @click.option("--strict", is_flag=True, help="Fail if the input has any anomaly.")
 def command(
@@ -152,6 +159,7 @@ def command(
     scale: Any,
     offsets: tuple[str, ...],
     find: bool,
+    no_stacks: bool,
     strict: bool,
     **options: Any,
 ) -> None:
@@ -163,7 +171,7 @@ def command(
     if weight and value not in {None, "weight"}:
         raise UsageError(f"--weight and --value {value} are mutually exclusive")
     for mode in _MODES:
-        options[mode] = _names(mode, options[mode])
+        options[mode] = listed_names(mode, options[mode])
     import_numpy()
     from meantime.view_functions.heatmap import heatmap  # noqa: PLC0415 - NumPy is not for --help
 
@@ -175,6 +183,7 @@ def command(
         hues=_degrees(hues),
         scale=_scale(scale),
         offsets=_offsets(offsets, inputs),
+        stacks=form in _PAGES and not no_stacks,
         progress=progress_bar,
         **options,
     )
@@ -224,17 +233,6 @@ def _form(output: str | None, to_format: str | None) -> str:
     raise UsageError(
         f"cannot infer the format from {output!r}; use one of {listed}, or --to-format"
     )
-
-
-def _names(mode: str, text: str | None) -> tuple[str, ...]:
-    r"""Return the names that an option lists, separated by commas; `\,` is a comma in a name."""
-    if text is None:
-        return ()
-    listed = re.split(r"(?<!\\),", text)
-    names = tuple(name.replace("\\,", ",") for name in listed if name)
-    if not names:
-        raise UsageError(f"--{mode} {text!r} contains no name")
-    return names
 
 
 def _degrees(text: str | None) -> tuple[float, ...]:

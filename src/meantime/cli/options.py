@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -12,7 +13,7 @@ from meantime.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-__all__ = ["Once", "given", "once", "provider_option", "reject"]
+__all__ = ["Once", "given", "listed_names", "once", "provider_option", "reject"]
 
 F = TypeVar("F", bound="Callable[..., object] | click.Command")
 
@@ -72,3 +73,14 @@ def reject(names: Collection[str], target: str) -> None:
     """
     for option in given(names):
         raise UsageError(f"{option} does not apply to {target}")
+
+
+def listed_names(option: str, text: str | None) -> tuple[str, ...]:
+    r"""Return the names that an option lists, separated by commas; `\,` is a comma in a name."""
+    if text is None:
+        return ()
+    listed = re.split(r"(?<!\\),", text)
+    names = tuple(name.replace("\\,", ",") for name in listed if name)
+    if not names:
+        raise UsageError(f"--{option} {text!r} contains no name")
+    return names

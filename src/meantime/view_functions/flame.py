@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from meantime.errors import InputError, UsageError
-from meantime.query.offsets.band import samples_in_band, samples_of_event
+from meantime.query.offsets.band import samples_in_band, samples_of_event, samples_of_names
+from meantime.query.offsets.gather import grouped
 from meantime.query.parts import extent_of, part_of
 from meantime.query.roots import sample_names, with_roots
 from meantime.query.stacks import difference, gone, sample_tree
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from meantime.history.history import History
+    from meantime.history.samples import SampleTable
     from meantime.query.parts import Part
     from meantime.query.stacks import CallTree
     from meantime.units import Time
@@ -40,6 +42,9 @@ def flame(
     offset: tuple[Time, Time] | None = None,
     period: Time | None = None,
     event: str | None = None,
+    by: str | None = None,
+    isolate: str | Sequence[str] = (),
+    exclude: str | Sequence[str] = (),
     names: bool = True,
     chart: bool = False,
     label_arg: str | None = None,
@@ -67,6 +72,10 @@ def flame(
         offset: Only samples between these two offsets of every period.
         period: The period of `offset`; one second unless given.
         event: Only samples of this event.
+        by: What `isolate` and `exclude` name: samples by `name`, `thread`, `process`, `cpu` or
+            `event`, as in a heat map; the name of the program or thread unless given.
+        isolate: Only samples of these names.
+        exclude: Only samples of all other names.
         names: Begin the stacks of samples with the name of the thread or process.
         chart: Draw the spans of each thread over time, or the stacks that were sampled.
         label_arg: Show the value of this argument of a span in its label on a chart.
@@ -85,7 +94,10 @@ def flame(
             "against": against is not None,
             "chart": chart,
             "elided": elided,
+            "by": by is not None,
             "event": event is not None,
+            "exclude": bool(exclude),
+            "isolate": bool(isolate),
             "no-names": not names,
             "label_arg": label_arg is not None,
             "offset": offset is not None,
@@ -103,6 +115,9 @@ def flame(
         None if offset is None else (duration_ns(offset[0]), duration_ns(offset[1])),
         duration_ns("1s" if period is None else period),
         event,
+        by or "name",
+        texts(isolate),
+        texts(exclude),
         names,
         whole,
     )
@@ -140,6 +155,9 @@ class _Counting:
         band_ns: The offsets of samples in each period.
         period_ns: The period.
         event: The event of samples.
+        by: What samples are grouped by.
+        isolated: The groups that are counted; none counts all.
+        excluded: The groups that are not counted.
         names: Whether stacks of samples begin with the name of the thread or process.
         whole: Whether spans that cross the range's edges count whole.
     """
@@ -149,6 +167,9 @@ class _Counting:
     band_ns: tuple[int, int] | None
     period_ns: int
     event: str | None
+    by: str
+    isolated: tuple[str, ...]
+    excluded: tuple[str, ...]
     names: bool
     whole: bool
 
@@ -161,7 +182,9 @@ class _Counting:
         if self.patterns:
             noun = "thread" if len(self.patterns) == 1 else "threads"
             chosen.append(f"{noun} {', '.join(self.patterns)}")
-        return chosen if self.event is None else [*chosen, f"event {self.event}"]
+        chosen += [] if self.event is None else [f"event {self.event}"]
+        chosen += [f"only {', '.join(self.isolated)}"] if self.isolated else []
+        return [*chosen, f"without {', '.join(self.excluded)}"] if self.excluded else chosen
 
     def tree(self, part: Part) -> tuple[CallTree, str]:
         """Return the call tree of a part, and the unit of its weights.
@@ -171,7 +194,11 @@ class _Counting:
             UsageError: If names are left out, and there are spans.
         """
         history, start_ns, end_ns, threads = part
-        is_selected = self.band_ns is not None or self.event is not None
+        is_selected = (
+            self.band_ns is not None
+            or self.event is not None
+            or bool(self.isolated or self.excluded)
+        )
         if not is_selected and len(thread_quarks(history)):
             if not self.names:
                 raise UsageError("no-names applies to samples, and these are spans")
@@ -183,9 +210,21 @@ class _Counting:
             samples = samples_in_band(samples, self.band_ns, self.period_ns)
         if not len(samples) and is_selected:
             raise InputError(self.label, "no samples match these options")
+        samples = self._named(history, samples)
         if self.names:
             samples = with_roots(samples, sample_names(history, samples))
         return sample_tree(samples), sample_unit(samples)
+
+    def _named(self, history: History, samples: SampleTable) -> SampleTable:
+        names = self.isolated or self.excluded
+        if not names:
+            return samples
+        groups = grouped(history, samples, self.by)
+        try:
+            return samples_of_names(samples, groups, names, are_left_out=not self.isolated)
+        except UsageError as error:
+            # Which names exist depends on the file, so this is not an error of the command line.
+            raise InputError(self.label, str(error)) from None
 
 
 def _range(part: Part) -> str:
@@ -194,24 +233,34 @@ def _range(part: Part) -> str:
 
 
 def _check(given: Mapping[str, bool]) -> None:
-    """Reject options that have no effect together with others.
+    """Reject options that exclude each other, and those that need another one.
 
     Raises:
         UsageError: If there is one.
     """
-    if given["elided"] and not given["against"]:
-        raise UsageError("elided needs against: the range or trace to compare with")
     if given["against"] and given["chart"]:
         raise UsageError("against compares flame graphs; leave out chart")
-    if given["period"] and not given["offset"]:
-        raise UsageError("period is the period of offset, which is not given")
-    for option in ("offset", "event", "whole", "no-names"):
+    if given["isolate"] and given["exclude"]:
+        raise UsageError("isolate and exclude are mutually exclusive")
+    of_samples = ("offset", "event", "isolate", "exclude", "no-names")
+    for option in (*of_samples, "whole"):
         if given[option] and given["chart"]:
             raise UsageError(f"{option} does not apply to a chart")
+    for option in of_samples:
+        if given["whole"] and given[option]:
+            raise UsageError(f"whole applies to spans, {option} applies to samples")
+    _check_needs(given)
+
+
+def _check_needs(given: Mapping[str, bool]) -> None:
+    if given["elided"] and not given["against"]:
+        raise UsageError("elided needs against: the range or trace to compare with")
+    if given["period"] and not given["offset"]:
+        raise UsageError("period is the period of offset, which is not given")
     if given["label_arg"] and not given["chart"]:
         raise UsageError("label_arg applies to charts; add chart")
-    if given["whole"] and (given["offset"] or given["event"] or given["no-names"]):
-        raise UsageError("whole applies to spans; offset, event and no-names apply to samples")
+    if given["by"] and not given["isolate"] and not given["exclude"]:
+        raise UsageError("by groups samples for isolate and exclude, which are not given")
 
 
 def _check_contents(history: History, label: str, *, whole: bool, chart: bool) -> None:

@@ -20,7 +20,7 @@ from meantime.query.offsets.combine import (
     rows_of,
 )
 from meantime.query.offsets.sources import HistorySource, SampleSource
-from meantime.readers import open_without_stacks
+from meantime.readers import open_trace, open_without_stacks
 from meantime.units import duration_ns
 from meantime.view_functions.sources import (
     history_of,
@@ -30,6 +30,7 @@ from meantime.view_functions.sources import (
     texts,
     title_of,
 )
+from meantime.views.heatmap.command import FlameCommand
 from meantime.views.heatmap.look import Look
 from meantime.views.heatmap.selection import Selection, check
 from meantime.views.heatmap.view import HeatmapView
@@ -73,6 +74,7 @@ def heatmap(
     scale: str | float = "auto",
     title: str | None = None,
     names: Sequence[str] | None = None,
+    stacks: bool = True,
     offsets: Mapping[int, Time] | None = None,
     assume_aligned: bool = False,
     lenient: bool = False,
@@ -114,6 +116,7 @@ def heatmap(
             `"lock"` the largest of the whole map.
         title: The title of the picture.
         names: The names of the inputs, in order.
+        stacks: Read the stacks of samples, for the flame graphs of pages.
         offsets: By index of an input, a time to add to its times, regardless of its clock.
         assume_aligned: Treat unrelated clocks as synchronised.
         lenient: Skip and count records of a file that cannot be read.
@@ -146,6 +149,7 @@ def heatmap(
             by=by,
             event=event,
             states=patterns,
+            stacks=stacks and not patterns,
         ),
         start,
         end,
@@ -166,7 +170,7 @@ def heatmap(
         )
         for index, each in enumerate(given)
     ]
-    data = _added(tasks, jobs)
+    data, reference = _added(tasks, jobs)
     try:
         check(data, selection)
     except UsageError as error:
@@ -177,7 +181,7 @@ def heatmap(
         selection,
         look,
         title=title or _title(given),
-        inputs=[task.path for task in tasks],
+        command=_command(tasks[0], reference, data) if len(tasks) == 1 else None,
         ratio=ratio,
         idle=idle,
     )
@@ -227,6 +231,13 @@ class _Task:
             history = history_of(self.given, self.progress, lenient=self.lenient)
             yield HistorySource(history, path)
             return
+        if self.query.choice.stacks:
+            from meantime.history import build  # noqa: PLC0415 - a third of the start-up time
+
+            with self.progress(path) as report:
+                trace = open_trace(path, lenient=self.lenient, progress=report)
+                yield HistorySource(build(trace), path)
+            return
         switches = bool(self.query.choice.states)
         with (
             self.progress(path) as report,
@@ -244,7 +255,7 @@ class _Task:
             yield HistorySource(build(trace), path)
 
 
-def _added(tasks: Sequence[_Task], jobs: int) -> OffsetMap:
+def _added(tasks: Sequence[_Task], jobs: int) -> tuple[OffsetMap, Reference]:
     """Return the map of all inputs; files but the first are read by `jobs` processes."""
     first, *others = tasks
     reference, mapped = first.first()
@@ -263,7 +274,18 @@ def _added(tasks: Sequence[_Task], jobs: int) -> OffsetMap:
             ]
     else:
         parts = [task.further(reference) for task in others]
-    return combined(first.path, first.query, reference, [mapped, *parts])
+    return combined(first.path, first.query, reference, [mapped, *parts]), reference
+
+
+def _command(task: _Task, reference: Reference, data: OffsetMap) -> FlameCommand | None:
+    """Return the command for flame graphs of a map of samples in a file, if there is one."""
+    is_file = isinstance(task.given, str | os.PathLike) and task.path != "-"
+    if not is_file or data.sources[0].kind != "samples" or not data.recorded:
+        return None
+    by = reference.choice.by
+    assert by is not None
+    bounds = (data.recorded[0][0], data.recorded[-1][1])
+    return FlameCommand(task.path, reference.choice.event, by, bounds, task.offset_ns or 0)
 
 
 def _title(given: Sequence[Source]) -> str:

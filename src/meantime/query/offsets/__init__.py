@@ -10,6 +10,7 @@ from meantime.query.offsets.fold import Fold
 from meantime.query.offsets.gather import BY, Choice, events, kind_of, of_event, offset_map
 from meantime.query.offsets.map import Kind, OffsetMap, Source, Value
 from meantime.query.offsets.ranges import Range, union
+from meantime.query.offsets.stack_cells import StackCells
 from meantime.query.offsets.streaming import SampleStream
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "Range",
     "SampleStream",
     "Source",
+    "StackCells",
     "Value",
     "events",
     "find",

@@ -10,12 +10,14 @@ from meantime.columns import Coded
 from meantime.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy.typing as npt
 
     from meantime.history.samples import SampleTable
     from meantime.query.offsets.ranges import Range
 
-__all__ = ["samples_in_band", "samples_of_event"]
+__all__ = ["samples_in_band", "samples_of_event", "samples_of_names"]
 
 
 def samples_in_band(samples: SampleTable, band_ns: Range, period_ns: int) -> SampleTable:
@@ -41,6 +43,32 @@ def samples_of_event(samples: SampleTable, event: str) -> SampleTable:
     """Return the samples of one event."""
     codes = [code for code, name in enumerate(samples.event.names) if name == event]
     return _chosen(samples, np.isin(samples.event.codes, codes))
+
+
+def samples_of_names(
+    samples: SampleTable, groups: Coded, names: Sequence[str], *, are_left_out: bool = False
+) -> SampleTable:
+    """Return the samples of some names, or all others.
+
+    Args:
+        samples: The samples.
+        groups: The name of each.
+        names: The names.
+        are_left_out: Return all others.
+
+    Raises:
+        UsageError: If a name has no samples; the message lists the most frequent names.
+    """
+    codes, counts = np.unique(groups.codes, return_counts=True)
+    present = [groups.names[code] for code in codes[np.argsort(-counts)].tolist()]
+    for name in names:
+        if name not in present:
+            some = ", ".join(map(repr, present[:8]))
+            raise UsageError(
+                f"unknown name {name!r}; the most frequent names are: {some or 'none'}"
+            )
+    chosen = [code for code, name in enumerate(groups.names) if name in names]
+    return _chosen(samples, np.isin(groups.codes, chosen, invert=are_left_out))
 
 
 def _chosen(samples: SampleTable, rows: npt.NDArray[np.bool_]) -> SampleTable:

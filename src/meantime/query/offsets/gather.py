@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -10,12 +10,14 @@ import numpy as np
 
 from meantime.attribute_paths import is_idle_task, process_id, process_path
 from meantime.attributes import entity_name
-from meantime.columns import Interner, named
+from meantime.columns import Coded, Interner, named
 from meantime.errors import UsageError
 from meantime.query.offsets.cells import CellsBuilder
 from meantime.query.offsets.map import OffsetMap, Source
 from meantime.query.offsets.ranges import clipped
 from meantime.query.offsets.sampling_interval import sampling_interval_ns
+from meantime.query.offsets.stack_cells import StackCells
+from meantime.query.roots import sample_names, with_roots
 from meantime.query.statistics import state_quarks
 
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from meantime.columns import Coded, Int32s, Int64s
+    from meantime.columns import Int32s, Int64s
     from meantime.history import History
     from meantime.history.samples import SampleTable
     from meantime.history.spans import SpanTable
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from meantime.query.offsets.map import Kind, Value
     from meantime.query.offsets.ranges import Range
 
-__all__ = ["BY", "Choice", "events", "kind_of", "of_event", "offset_map"]
+__all__ = ["BY", "Choice", "events", "grouped", "kind_of", "of_event", "offset_map"]
 
 BY = ("name", "thread", "process", "cpu", "event", "host", "state", "tag:FIELD")
 
@@ -53,6 +55,7 @@ class Choice:
         states: Only states that one of these patterns means (`*` and `?` stand for anything);
             with them, states are mapped even if there are samples or spans.
         window: Only what lies in [start_ns, end_ns); None is open.
+        stacks: Whether the stacks of samples are kept too.
     """
 
     value: Value | None = None
@@ -60,6 +63,7 @@ class Choice:
     event: str | None = None
     states: tuple[str, ...] = ()
     window: tuple[int | None, int | None] = (None, None)
+    stacks: bool = False
 
 
 class _Rows(NamedTuple):
@@ -69,6 +73,7 @@ class _Rows(NamedTuple):
     end_ns: Int64s | None
     key: Int64s
     weight: Int64s | None
+    stack: Int32s | None = None
 
 
 def kind_of(history: History, choice: Choice) -> Kind:
@@ -99,6 +104,17 @@ def of_event(samples: SampleTable, event: str) -> npt.NDArray[np.bool_]:
 
 def _is_called(names: Coded, name: str) -> npt.NDArray[np.bool_]:
     return np.isin(names.codes, [code for code, each in enumerate(names.names) if each == name])
+
+
+def grouped(history: History, samples: SampleTable, by: str) -> Coded:
+    """Return what each of a history's samples is grouped by in a map.
+
+    Raises:
+        UsageError: If samples cannot be grouped this way.
+    """
+    gathering = _Gathering(history, Choice(by=by), history.bounds, "")
+    keys = gathering.sample_keys(samples)
+    return Coded(keys.astype(np.int32), gathering.names)
 
 
 def offset_map(
@@ -132,13 +148,25 @@ def offset_map(
         end_ns if high is None else min(high, end_ns),
     )
     gathering = _Gathering(history, choice, window, source)
-    builder = CellsBuilder(type(fold)(fold.origin_ns - offset_ns, fold.period_ns, fold.rows))
+    own_fold = replace(fold, origin_ns=fold.origin_ns - offset_ns)
+    builder = CellsBuilder(own_fold)
+    stacks: StackCells | None = None
     for rows in gathering.rows(kind) if window[0] < window[1] else ():
         key = None if choice.by is None else rows.key
         if rows.end_ns is None:
             builder.add_times(
                 rows.start_ns, keys=key, weights=rows.weight if value == "weight" else None
             )
+            if rows.stack is not None and rows.weight is not None:
+                stacks = StackCells.of(
+                    own_fold,
+                    rows.start_ns,
+                    np.zeros_like(rows.key) if key is None else key,
+                    rows.stack,
+                    rows.weight if value == "weight" else np.ones_like(rows.weight),
+                    names=[""] if key is None else gathering.names,
+                    stacks=gathering.stacks,
+                )
         elif value == "ns":
             begin, end = np.maximum(rows.start_ns, window[0]), np.minimum(rows.end_ns, window[1])
             builder.add_intervals(begin, np.maximum(begin, end), keys=key)
@@ -170,7 +198,7 @@ def offset_map(
         ],
         anomalies=history.anomalies,
     )
-    return found.relabelled(fold)
+    return replace(found, fold=fold, stacks=stacks)
 
 
 def _entities(history: History, kind: Kind) -> int:
@@ -189,6 +217,7 @@ class _Gathering:
         self._window = window
         self._source = source
         self.names: list[str] = []
+        self.stacks = history.samples().stacks
         self._key = Interner(self.names).code
         self._asleep: set[str] = set()
         self._awake: set[str] = set()
@@ -205,22 +234,12 @@ class _Gathering:
         chosen: slice | Int64s = slice(None)
         if self._choice.event is not None:
             chosen = np.flatnonzero(of_event(samples, self._choice.event))
-        match self._choice.by:
-            case None | "host":
-                key = self._coded(np.zeros(len(samples), np.int64), [self._source])
-            case "name":
-                key = self._named(samples.name, samples.thread)
-            case "event":
-                key = self._coded(samples.event.codes, samples.event.names)
-            case "cpu":
-                key = self._each(samples.cpu, lambda cpu: "no CPU" if cpu < 0 else f"CPU {cpu}")
-            case "thread" | "process":
-                key = self._of_thread(samples.thread)
-            case _:
-                raise self._refusal(
-                    "samples", ("name", "thread", "process", "cpu", "event", "host")
-                )
-        yield _Rows(samples.time_ns[chosen], None, key[chosen], samples.weight[chosen])
+        key = self.sample_keys(samples)
+        stack = None
+        if self._choice.stacks:
+            rooted = with_roots(samples, sample_names(self._history, samples))
+            self.stacks, stack = rooted.stacks, rooted.stack[chosen]
+        yield _Rows(samples.time_ns[chosen], None, key[chosen], samples.weight[chosen], stack)
         if self._choice.by in {"name", "thread", "process"}:
             threads, at = np.unique(samples.thread, return_inverse=True)
             idle = [is_idle_task(self._history.attributes.path(int(each))) for each in threads]
@@ -228,6 +247,24 @@ class _Gathering:
             names = self.names
             self._asleep.update(names[each] for each in np.unique(key[is_idle]).tolist())
             self._awake.update(names[each] for each in np.unique(key[~is_idle]).tolist())
+
+    def sample_keys(self, samples: SampleTable) -> Int64s:
+        """Return the key of each sample."""
+        match self._choice.by:
+            case None | "host":
+                return self._coded(np.zeros(len(samples), np.int64), [self._source])
+            case "name":
+                return self._named(samples.name, samples.thread)
+            case "event":
+                return self._coded(samples.event.codes, samples.event.names)
+            case "cpu":
+                return self._each(samples.cpu, lambda cpu: "no CPU" if cpu < 0 else f"CPU {cpu}")
+            case "thread" | "process":
+                return self._of_thread(samples.thread)
+            case _:
+                raise self._refusal(
+                    "samples", ("name", "thread", "process", "cpu", "event", "host")
+                )
 
     def _spans(self) -> Iterator[_Rows]:
         spans = self._history.spans(start_ns=self._window[0], end_ns=self._window[1])

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from meantime.columns import Int64s
     from meantime.query.offsets.fold import Fold
     from meantime.query.offsets.ranges import Range
+    from meantime.query.offsets.stack_cells import StackCells
 
 __all__ = ["Kind", "OffsetMap", "Source", "Value"]
 
@@ -63,6 +64,7 @@ class OffsetMap:
         anomalies: The anomalies of the input.
         utc_at_zero_ns: UTC at the map's time 0, in ns since 1970, if known.
         begin_ns: The time from which printed times count: where the first source begins.
+        stacks: The stacks of the samples in the cells, if they were kept.
     """
 
     fold: Fold
@@ -73,6 +75,7 @@ class OffsetMap:
     anomalies: Anomalies = field(default_factory=Anomalies)
     utc_at_zero_ns: int | None = None
     begin_ns: int = 0
+    stacks: StackCells | None = None
 
     @classmethod
     def of(
@@ -192,6 +195,7 @@ class OffsetMap:
             anomalies,
             self.utc_at_zero_ns,
             self.begin_ns,
+            _added(self.stacks, other.stacks and other.stacks.shifted(shift)),
         )
 
     @property
@@ -210,7 +214,8 @@ class OffsetMap:
         shift = -first * self.fold.rows
         total = Cells(self.total.number + shift, self.total.value)
         by = {name: Cells(cells.number + shift, cells.value) for name, cells in self.by.items()}
-        return replace(self, fold=fold, total=total, by=by)
+        stacks = self.stacks and self.stacks.shifted(shift)
+        return replace(self, fold=fold, total=total, by=by, stacks=stacks)
 
     def relabelled(self, fold: Fold) -> OffsetMap:
         """Return this map for a fold of the same shape at another origin, as if all times moved."""
@@ -218,6 +223,8 @@ class OffsetMap:
 
     def refold(self, fold: Fold) -> OffsetMap:
         """Return this map in other, larger cells: exact, although the times are not kept.
+
+        Stacks are not refolded.
 
         Raises:
             UsageError: If an edge of the new cells lies inside one of the old.
@@ -246,7 +253,14 @@ class OffsetMap:
             fold=fold,
             total=refolded(self.total),
             by={name: refolded(cells) for name, cells in self.by.items()},
+            stacks=None,
         )
+
+
+def _added(one: StackCells | None, other: StackCells | None) -> StackCells | None:
+    if one is None or other is None:
+        return one or other
+    return one + other
 
 
 def _shifted(cells: Cells | None, shift: int) -> Cells | None:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from meantime.query.offsets import find
 from meantime.views.heatmap.figure import LEFT_PX, RIGHT_PX, TOP_PX, facts
 from meantime.views.heatmap.image import cells_png
+from meantime.views.heatmap.packing import packed_cells, packed_stacks
 from meantime.views.heatmap.palette import palette
 from meantime.views.page import Page, header, lines
 from meantime.views.svg import element
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from meantime.columns import Int64s
-    from meantime.query.offsets import OffsetMap
+    from meantime.query.offsets import Finding, OffsetMap
+    from meantime.views.heatmap.command import FlameCommand
     from meantime.views.heatmap.figure import Figure
     from meantime.views.heatmap.look import Look
     from meantime.views.heatmap.selection import Selection
@@ -39,7 +39,8 @@ def figure_page(
     selection: Selection,
     look: Look,
     *,
-    inputs: Sequence[str] = (),
+    findings: Sequence[Finding] = (),
+    command: FlameCommand | None = None,
 ) -> Page:
     """Return the page of a figure, with the data of everything that it can show.
 
@@ -48,8 +49,10 @@ def figure_page(
         found: The whole map.
         selection: The initial selection.
         look: The initial colours.
-        inputs: The files, as arguments of the commands that the page proposes.
+        findings: The findings in the map.
+        command: The command that draws flame graphs of the same samples, if there is one.
     """
+    stacks = None if found.stacks is None else packed_stacks(found, found.stacks)
     width, height = figure.plot_px
     legend_px = _LEGEND_PX if figure.entries else 0
     tall = max(height, _ENTRY_PX * len(figure.entries))
@@ -59,8 +62,13 @@ def figure_page(
         height_px=TOP_PX + tall + 48 + 16 * len(figure.notes),
         picture=[part.encode() for part in _picture(figure, tall)],
         script="heatmap",
-        head={"inputs": list(inputs), **_head(figure, found, selection, look)},
-        blocks={"cells": _packed(found)},
+        head={
+            **_head(figure, found, selection, look),
+            "findings": [_finding(each) for each in findings],
+            "command": command and command.head(),
+            "least": stacks and stacks.least,
+        },
+        blocks={"cells": packed_cells(found), **(stacks.blocks if stacks else {})},
     )
 
 
@@ -197,7 +205,17 @@ def _head(figure: Figure, found: OffsetMap, selection: Selection, look: Look) ->
             for shade, dark in (("light", False), ("dark", True))
         },
         "notes": facts(found) + found.anomalies.lines(),
-        "findings": [finding.sentence for finding in find(found)],
+    }
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    """Return a finding, with what a click on it selects."""
+    names = finding.names or tuple(filter(None, (finding.name,)))
+    return {
+        "kind": finding.kind,
+        "text": finding.sentence,
+        "names": [*names, *filter(None, (finding.other,))],
+        "span_ns": None if finding.span_ns is None else [str(edge) for edge in finding.span_ns],
     }
 
 
@@ -212,41 +230,3 @@ def _ranges(found: OffsetMap, ranges: tuple[tuple[int, int], ...]) -> list[list[
 
 def _base64(colors: npt.NDArray[np.uint8]) -> str:
     return b64encode(colors.tobytes()).decode()
-
-
-def _packed(found: OffsetMap) -> bytes:
-    """Return for each name its number of cells, then each cell's distance and value, as LEB128.
-
-    Most values of samples are 1 and are not written: a distance from the cell before is doubled,
-    and is odd if a value follows.
-    """
-    base = found.columns[0] * found.fold.rows
-    parts = []
-    for cells in list(found.by.values()) or [found.total]:
-        columns = np.empty((len(cells.number), 2), np.int64)
-        follows = cells.value != 1
-        columns[:, 0] = 2 * np.diff(cells.number, prepend=base) + follows
-        columns[:, 1] = cells.value
-        is_written = np.ones(columns.shape, np.bool_)
-        is_written[:, 1] = follows
-        parts.append(leb128(np.append(len(cells.number), columns[is_written])))
-    return b"".join(parts)
-
-
-def leb128(values: Int64s) -> bytes:
-    """Return non-negative numbers as LEB128: each in as few bytes as it needs, seven bits a byte.
-
-    >>> leb128(np.array([1, 127, 128, 300])).hex(" ")
-    '01 7f 80 01 ac 02'
-    """
-    # All numbers at once: first the length of each, then byte by byte of all that have it.
-    groups = np.ones(len(values), np.int64)
-    for shift in range(7, 63, 7):
-        groups += values >= (1 << shift)
-    ends = np.cumsum(groups)
-    out = np.zeros(int(ends[-1]) if len(ends) else 0, np.uint8)
-    for number in range(int(groups.max(initial=0))):
-        has = groups > number
-        more = (groups[has] > number + 1).astype(np.int64) << 7
-        out[ends[has] - groups[has] + number] = (values[has] >> (7 * number) & 127) | more
-    return out.tobytes()

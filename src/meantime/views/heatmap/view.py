@@ -11,9 +11,10 @@ from meantime.units import format_ns
 from meantime.views.picture import Picture
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from meantime.query.offsets import Finding, OffsetMap
+    from meantime.views.heatmap.command import FlameCommand
     from meantime.views.heatmap.figure import Figure
     from meantime.views.heatmap.look import Look
     from meantime.views.heatmap.selection import Selection
@@ -42,7 +43,7 @@ class HeatmapView(Picture):
         look: Look,
         *,
         title: str,
-        inputs: Sequence[str] = (),
+        command: FlameCommand | None = None,
         ratio: str | None = None,
         idle: bool = False,
     ) -> None:
@@ -53,7 +54,7 @@ class HeatmapView(Picture):
             selection: Which names are drawn, and how.
             look: The colours.
             title: The title of the picture.
-            inputs: The files, as arguments of the commands that the page proposes.
+            command: The command that draws flame graphs of the same samples, if there is one.
             ratio: `concurrency` or `utilisation`: what `.json` has instead of nanoseconds.
             idle: Whether the idle task is drawn too.
         """
@@ -62,7 +63,7 @@ class HeatmapView(Picture):
         self._selection = selection
         self._drawn = selection if idle else replace(selection, hidden=data.idle)
         self._look = look
-        self._inputs = inputs
+        self._command = command
         self._ratio = ratio
 
     @cached_property
@@ -92,7 +93,14 @@ class HeatmapView(Picture):
             return [figure_png(self._figure)]
         from meantime.views.heatmap.svg import figure_page  # noqa: PLC0415 - one form
 
-        page = figure_page(self._figure, self.data, self._drawn, self._look, inputs=self._inputs)
+        page = figure_page(
+            self._figure,
+            self.data,
+            self._drawn,
+            self._look,
+            findings=self.findings,
+            command=self._command,
+        )
         return [page.html() if form == "html" else page.document()]
 
     def terminal(self, width: int, *, color: bool) -> Iterator[bytes]:

@@ -1,8 +1,10 @@
-/** What the page holds: the cells of each name, how time is cut, and which columns are shown. */
+/** The data of a heat map: the cells of each name, the division of time, and the columns shown. */
 
-import { readBlock, readHead } from "../../shared/blocks";
-import { exact, utc } from "../../shared/format";
-import { type Cells, joined, lowerBound, moved, readCells } from "./cells";
+import { readBlock, readHead } from "./blocks";
+import { exact, utc } from "./format";
+import { type Cells, joined, lowerBound, moved, readCells } from "./heat-cells";
+import { type Selection, rowsAt } from "./selection";
+import type { Chosen } from "./stack-cells";
 
 interface Shade {
   empty: [number, number, number];
@@ -14,11 +16,30 @@ export type Mode = "highlight" | "isolate" | "exclude" | "decompose";
 export type Method = "rank" | "linear";
 type Range = [first: number, last: number];
 
+/** What a click on a finding selects, as `Finding` in finding.py. */
+export interface HeadFinding {
+  kind: "period" | "stripe" | "gap" | "burst" | "filler";
+  text: string;
+  names: string[];
+  span_ns: [string, string] | null;
+}
+
+/** The parts of the command that draws flame graphs, as `FlameCommand` in command.py. */
+export interface HeadCommand {
+  file: string;
+  event: string | null;
+  by: string | null;
+  bounds: [string, string];
+  offset_ns: string;
+}
+
 interface Head {
   title: string;
   subtitle: string;
-  inputs: string[];
   samples: boolean;
+  command: HeadCommand | null;
+  /** Stacks with less than this are merged into their callers; null without stacks. */
+  least: number | null;
   origin_ns: string;
   /** Where printed times count from: the beginning of the first input. */
   begin_ns: string;
@@ -41,7 +62,7 @@ interface Head {
   cloud: boolean;
   palette: { light: Shade; dark: Shade };
   notes: string[];
-  findings: string[];
+  findings: HeadFinding[];
 }
 
 export interface Colors {
@@ -70,6 +91,9 @@ export class Model {
   /** Ranges of places * rows + row, first and last. */
   recorded: Range[] = [];
   lost: Range[] = [];
+  /** A cell now is `by` cells of the file, of which the first has number -shift. */
+  private by = 1;
+  private shift = 0;
   private readonly read = readCells(readBlock("cells"), this.names.length);
 
   constructor() {
@@ -118,6 +142,8 @@ export class Model {
     this.periodNs = periodNs;
     this.originNs = fileOriginNs - BigInt(shift) * binNs;
     this.rows = chosen;
+    this.by = by;
+    this.shift = shift;
     const ranges = (each: Range[]): Range[] => each.map(([first, last]) => [number(first), number(last)]);
     const cells = by === 1 && !shift ? this.read : this.read.map((each) => joined(each, by, shift));
     this.lay(cells, runs, ranges(head.recorded), ranges(head.lost));
@@ -134,6 +160,14 @@ export class Model {
     return (BigInt(row) * this.periodNs + rows - 1n) / rows;
   }
 
+  /** A range of time as people read it. */
+  range([from, to]: readonly [bigint, bigint]): string {
+    const [first, last] = [this.when(from), this.when(to)];
+    // of two times of a day, the second needs no date
+    const isDated = this.head.utc_ns !== null && first.slice(0, 11) === last.slice(0, 11);
+    return isDated ? `${first.replace(/ UTC$/, "")} to ${last.slice(11)}` : `${first} to ${last}`;
+  }
+
   /** When that is, as people read it. */
   when(ns: bigint): string {
     const { begin_ns, utc_ns } = this.head;
@@ -147,37 +181,73 @@ export class Model {
     return first <= last ? [this.columns[first]!, this.columns[last]!] : null;
   }
 
-  /** Adds up what lies at places [p0, p1] and rows [r0, r1], by name. */
-  within(p0: number, p1: number, r0: number, r1: number): number[] {
+  /** The place of the column in which a time is, the nearest one shown; and its row. */
+  cellAt(ns: bigint): { place: number; row: number } {
+    const since = ns - this.originNs;
+    const column = Number((since - (((since % this.periodNs) + this.periodNs) % this.periodNs)) / this.periodNs);
+    const offset = since - BigInt(column) * this.periodNs;
+    const row = Number((offset * BigInt(this.rows)) / this.periodNs);
+    let place = this.columns.indexOf(column);
+    // columns ascend apart from those left out
+    if (place < 0) place = this.columns.findIndex((each) => each > column);
+    return { place: place < 0 ? this.columns.length - 1 : place, row };
+  }
+
+  /** When a selection begins and ends; of a band, its first and its last column. */
+  rangeOf({ shape, from, to }: Selection): [bigint, bigint] | null {
+    const columns = this.between(from.place, to.place);
+    if (!columns) return null;
+    const isColumn = shape === "time" || from.place === to.place;
+    return [this.timeNs(columns[0], isColumn ? from.row : 0), isColumn ? this.timeNs(columns[1], to.row + 1) : this.timeNs(columns[1] + 1, 0)];
+  }
+
+  /** Which cells of the file a selection has. */
+  chosen({ shape, from, to }: Selection): Chosen | null {
+    const columns = this.between(from.place, to.place);
+    if (!columns) return null;
+    const { by, shift, rows } = this;
+    const first = columns[0] * rows + from.row;
+    const last = columns[1] * rows + to.row;
+    const isBox = shape === "band";
+    return {
+      first: first * by - shift,
+      last: (last + 1) * by - 1 - shift,
+      has: (bin) => {
+        const number = Math.floor((bin + shift) / by);
+        const row = number - Math.floor(number / rows) * rows;
+        return number >= first && number <= last && (!isBox || (row >= from.row && row <= to.row));
+      },
+    };
+  }
+
+  /** Adds up what is in a selection, by name. */
+  within(selection: Selection): number[] {
     const { rows } = this;
-    const whole = r0 === 0 && r1 === rows - 1;
+    const { from, to } = selection;
     return this.cells.map(({ numbers, values }) => {
       let sum = 0;
-      const end = (p1 + 1) * rows;
-      let start = p0 * rows;
-      for (let i = lowerBound(numbers, start); i < numbers.length && numbers[i]! < end; i++) {
-        if (!whole) {
-          const ahead = numbers[i]! - start;
-          if (ahead >= rows) start += ahead - (ahead % rows);
-          const row = numbers[i]! - start;
-          if (row < r0 || row > r1) continue;
-        }
-        sum += values[i]!;
+      const end = (to.place + 1) * rows;
+      for (let i = lowerBound(numbers, from.place * rows); i < numbers.length && numbers[i]! < end; i++) {
+        const place = Math.floor(numbers[i]! / rows);
+        const inside = rowsAt(selection, place, rows)!;
+        const row = numbers[i]! - place * rows;
+        if (row >= inside[0] && row <= inside[1]) sum += values[i]!;
       }
       return sum;
     });
   }
 
   /**
-   * Where in their columns the things at places [p0, p1] and rows [r0, r1] are: their mean offset
-   * and their median, each row's spread evenly over it; null if there are none.
+   * The mean offset and the median of what is in a band, each row's spread evenly over it; null if
+   * there is nothing.
    */
-  offsets(names: number[], p0: number, p1: number, r0: number, r1: number): { meanNs: number; medianNs: number } | null {
+  offsets(names: number[], { from, to }: Selection): { meanNs: number; medianNs: number } | null {
+    const [r0, r1] = [from.row, to.row];
     const counts = new Float64Array(this.rows);
     for (const name of names) {
       const { numbers, values } = this.cells[name]!;
-      const end = (p1 + 1) * this.rows;
-      for (let i = lowerBound(numbers, p0 * this.rows); i < numbers.length && numbers[i]! < end; i++) {
+      const end = (to.place + 1) * this.rows;
+      for (let i = lowerBound(numbers, from.place * this.rows); i < numbers.length && numbers[i]! < end; i++) {
         counts[numbers[i]! % this.rows]! += values[i]!;
       }
     }

@@ -5,9 +5,9 @@
  * that `meantime heatmap` draws; and only tiles that come into view are painted.
  */
 
-import { type Cells, grouped, lowerBound } from "./cells";
-import type { Colors, Model } from "./model";
-import type { Session } from "./session";
+import { type Cells, grouped, lowerBound } from "./heat-cells";
+import type { Colors, Model } from "./heat-model";
+import type { HeatState } from "./heat-state";
 
 export const TILE_COLUMNS = 512;
 
@@ -43,7 +43,7 @@ export class Painter {
   private readonly cache = new Map<number, Cells>();
 
   constructor(
-    private readonly session: Session,
+    private readonly session: HeatState,
     private readonly colors: () => Colors,
   ) {}
 

@@ -1,17 +1,11 @@
-/** What is chosen on the page, and who wants to know of changes. */
+/** The state of a heat map: names, colours, the columns in view, selected cells; and its listeners. */
 
-import type { Method, Mode, Model } from "./model";
+import type { Method, Mode, Model } from "./heat-model";
+import { type Cell, type Selection, type Shape, between } from "./selection";
 
-export interface Box {
-  c0: number;
-  c1: number;
-  r0: number;
-  r1: number;
-}
+type Change = "fold" | "cells" | "view" | "selection";
 
-type Change = "fold" | "cells" | "view" | "box";
-
-export class Session {
+export class HeatState {
   selected: number[];
   mode: Mode;
   method: Method;
@@ -20,7 +14,14 @@ export class Session {
   /** What is in view, in places: [start, start + span). */
   start = 0;
   span: number;
-  box: Box | null = null;
+  /** The selected cells, and those that they are compared with. */
+  selection: Selection | null = null;
+  before: Selection | null = null;
+  /** What a drag selects. */
+  shape: Shape = "band";
+  /** Where a selection began, and the cell that keys move. */
+  anchor: Cell | null = null;
+  cursor: Cell | null = null;
   private readonly listeners: ((change: Change) => void)[] = [];
 
   constructor(readonly model: Model) {
@@ -58,10 +59,57 @@ export class Session {
     if (wrong) return wrong;
     this.start = 0;
     this.span = Math.max(1, this.model.columns.length);
-    this.box = null;
+    this.selection = this.before = this.anchor = this.cursor = null;
     this.changed("fold");
-    this.changed("box");
+    this.changed("selection");
     return null;
+  }
+
+  /** Selects one cell; from it a selection can be extended. */
+  selectCell(cell: Cell, shape: Shape = this.shape): void {
+    this.anchor = this.cursor = cell;
+    this.setSelection(between(shape, cell, cell));
+  }
+
+  /** Selects from where the selection began to a cell. */
+  extendTo(cell: Cell, shape: Shape = this.shape): void {
+    this.anchor ??= this.cursor ?? cell;
+    this.cursor = cell;
+    this.setSelection(between(shape, this.anchor, cell));
+  }
+
+  setSelection(selection: Selection | null): void {
+    this.selection = selection;
+    if (!selection) this.anchor = null;
+    this.changed("selection");
+  }
+
+  setShape(shape: Shape): void {
+    this.shape = shape;
+    if (this.selection && this.anchor && this.cursor) this.selection = between(shape, this.anchor, this.cursor);
+    this.changed("selection");
+  }
+
+  /** Keeps the selection, to compare the next one with it; without one, compares no longer. */
+  compare(): void {
+    this.before = this.selection;
+    this.setSelection(null);
+  }
+
+  /** The names whose stacks are shown: those drawn in colour, or all that are not hidden. */
+  get counted(): Set<number> | null {
+    const { names } = this.model;
+    const isChosen = this.selected.length > 0 && this.mode !== "decompose";
+    if (!isChosen && !this.hidden.size) return null;
+    const isCounted = (at: number) => !this.hidden.has(at) && (!isChosen || this.selected.includes(at) !== (this.mode === "exclude"));
+    return new Set(names.map((_, at) => at).filter(isCounted));
+  }
+
+  /** Brings a place into view. */
+  reveal(place: number): void {
+    if (place >= this.start && place < this.start + this.span) return;
+    this.start = place - this.span / 2;
+    this.pan(0);
   }
 
   select(name: number, more: boolean): void {

@@ -1,0 +1,43 @@
+"""The command that draws the flame graph of a selection: what the page needs to write it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from meantime.query.offsets import Range
+
+__all__ = ["FlameCommand"]
+
+# How `meantime flame` groups samples unless --by is given.
+_DEFAULT_BY = "name"
+
+
+@dataclass(frozen=True, slots=True)
+class FlameCommand:
+    """The parts of `meantime flame` that do not depend on the selection.
+
+    Attributes:
+        file: The file.
+        event: The event of the samples, if one was chosen.
+        by: What the samples are grouped by.
+        bounds: The range that the map was made of, in the times of the map.
+        offset_ns: What was added to the file's times.
+    """
+
+    file: str
+    event: str | None
+    by: str
+    bounds: Range
+    offset_ns: int
+
+    def head(self) -> dict[str, Any]:
+        """Return it as JSON values; times are texts, as JavaScript numbers are not exact."""
+        return {
+            "file": self.file,
+            "event": self.event,
+            "by": None if self.by == _DEFAULT_BY else self.by,
+            "bounds": [str(time_ns) for time_ns in self.bounds],
+            "offset_ns": str(self.offset_ns),
+        }

@@ -1,0 +1,179 @@
+"""The command that a heat map's page offers: copied, run, and compared with the page."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+import pytest
+
+from meantime.cli import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from playwright.sync_api import BrowserContext, Page
+
+WEIGHT = 10_101_010
+# (x, y) of where a drag begins and ends, as parts of the map, and the keys that are held
+BAND = ((0.2, 0.11, 0.6, 0.51), ())
+TIME = ((0.3, 0.7, 0.5, 0.2), ("Shift",))
+OFFSETS = ((0.4, 0.2, 0.41, 0.6), ("Alt",))
+CELL = ((0.25, 0.31, 0.25, 0.31), ())
+
+
+def recording(folder: Path) -> Path:
+    """Write 20 s of two events and of names that a shell would change."""
+    path = folder / "a file's.txt"
+    names = {"tick": 8, "it's $x, b": 9, "work": 7}
+    lines = []
+    for i in range(2000):
+        name = "tick" if i % 50 < 6 else "it's $x, b" if i % 3 == 0 else "work"
+        lines.append(
+            f"{name} {names[name]} [000] {1017 + i / 100 + 0.003:.6f}: {WEIGHT} cpu-clock: \n"
+            f"\t1 f{i % 7} (/a)\n\t2 main (/a)\n\n"
+        )
+        if i % 4 == 0:
+            lines.append(
+                f"{name} {names[name]} [000] {1017 + i / 100 + 0.004:.6f}: {WEIGHT} page-faults: \n"
+                f"\t1 fault (/a)\n\n"
+            )
+    path.write_text("".join(lines))
+    return path
+
+
+def folded(command: str, out: Path) -> int:
+    """Run a command that was copied, and return the samples in its output."""
+    words = shlex.split(command)
+    assert (words[0], words[-2:]) == ("meantime", ["-o", "flame.svg"])
+    with pytest.raises(SystemExit) as left:
+        main([*words[1:-1], str(out)])
+    assert left.value.code == 0
+    weights = [int(line.rpartition(" ")[2]) for line in out.read_text().splitlines()]
+    samples, rest = divmod(sum(weights), WEIGHT)
+    assert rest == 0
+    return samples
+
+
+def opened(context: BrowserContext, path: Path, folder: Path, options: list[str]) -> Page:
+    out = folder / "map.html"
+    with pytest.raises(SystemExit) as left:
+        main(["heatmap", str(path), *options, "-o", str(out)])
+    assert left.value.code == 0
+    page = context.new_page()
+    page.goto(out.as_uri())
+    page.wait_for_selector("canvas.map")
+    page.wait_for_function("atRest()", polling=10)
+    return page
+
+
+def drag(page: Page, where: tuple[float, float, float, float], keys: tuple[str, ...]) -> None:
+    box = page.locator("canvas.map").bounding_box()
+    assert box
+    x0, y0, x1, y1 = where
+    left, width = box["x"] + 64, box["width"] - 76
+    bottom, height = box["y"] + box["height"] - 30, box["height"] - 38
+    for key in keys:
+        page.keyboard.down(key)
+    page.mouse.move(left + width * x0, bottom - height * y0)
+    page.mouse.down()
+    page.mouse.move(left + width * x1, bottom - height * y1, steps=4)
+    page.mouse.up()
+    for key in keys:
+        page.keyboard.up(key)
+    page.wait_for_selector(".command code:visible")
+    page.wait_for_function("atRest()", polling=10)
+
+
+def copied(page: Page) -> str:
+    """Copy the command by its button, and paste it where it can be read."""
+    page.click(".command button")
+    page.click(".legend .search")
+    page.keyboard.press("Control+V")
+    text = page.input_value(".legend .search")
+    page.fill(".legend .search", "")
+    page.keyboard.press("Escape")
+    return text
+
+
+def total(page: Page) -> int:
+    """Return the samples of the selection in the page's flame graph."""
+    page.wait_for_function("document.querySelector('.selection-flame .empty').hidden && atRest()")
+    return int(page.evaluate("document.querySelector('.flame-graph').dataset.total"))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--event", "cpu-clock"],
+        ["--event", "cpu-clock", "--isolate", "tick"],
+        ["--event", "cpu-clock", "--isolate", "it's $x\\, b"],
+        ["--event", "cpu-clock", "--exclude", "work"],
+        ["--event", "page-faults"],
+        ["--by", "event", "--isolate", "page-faults"],
+        ["--event", "cpu-clock", "--by", "thread", "--isolate", "tick 8"],
+        ["--event", "cpu-clock", "--from", "1018s", "--to", "1029.5s"],
+        ["--event", "cpu-clock", "--period", "1.1s"],
+        ["--event", "cpu-clock", "--period", "7s", "--rows", "49"],
+        ["--event", "cpu-clock", "--origin", "first"],
+        ["--event", "cpu-clock", "--offset"],
+    ],
+    ids=" ".join,
+)
+def test_the_copied_command_counts_what_the_page_shows(
+    context: BrowserContext, tmp_path: Path, options: list[str]
+) -> None:
+    path = recording(tmp_path)
+    if options[-1] == "--offset":
+        options = [*options, f"{path}=100.25s"]
+    page = opened(context, path, tmp_path, options)
+
+    for where, keys in (BAND, TIME, OFFSETS, CELL):
+        drag(page, where, keys)
+        shown = total(page)
+        if not shown and where == CELL[0]:
+            # a single cell may have nothing of a selected name
+            continue
+        assert shown > 0
+        assert folded(copied(page), tmp_path / "out.folded") == shown
+    page.close()
+
+
+def test_two_selections_are_compared_by_page_and_command(
+    context: BrowserContext, tmp_path: Path
+) -> None:
+    page = opened(context, recording(tmp_path), tmp_path, ["--event", "cpu-clock"])
+    drag(page, (0.1, 0.11, 0.3, 0.51), ())
+    before = total(page)
+    page.keyboard.press("c")
+    drag(page, (0.6, 0.11, 0.9, 0.51), ())
+    both = total(page)
+    words = shlex.split(copied(page))
+    out = tmp_path / "out.folded"
+    with pytest.raises(SystemExit):
+        main([*words[1:-1], str(out)])
+    sums = [0, 0]
+    for line in out.read_text().splitlines():
+        *_, earlier, later = line.split(" ")
+        sums = [sums[0] + int(earlier), sums[1] + int(later)]
+
+    assert [each // WEIGHT for each in sums] == [before, both - before]
+    assert page.locator(".details h2").all_inner_texts() == ["Selection A", "Selection B"]
+    page.close()
+
+
+def test_no_command_is_offered_where_none_draws_the_same(
+    context: BrowserContext, tmp_path: Path
+) -> None:
+    path = recording(tmp_path)
+    other = tmp_path / "other.txt"
+    other.write_text(path.read_text())
+    page = opened(context, path, tmp_path, [str(other), "--assume-aligned", "--event", "cpu-clock"])
+    box = page.locator("canvas.map").bounding_box()
+    assert box
+    page.mouse.click(box["x"] + 300, box["y"] + 100)
+
+    # the flame graph is in the page all the same
+    assert total(page) > 0
+    assert not page.locator(".command code").is_visible()
+    page.close()

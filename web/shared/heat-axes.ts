@@ -1,0 +1,73 @@
+/** The axes of a heat map: offsets at the left, times below. */
+
+import { ticks, wallTicks } from "./format";
+import type { Model } from "./heat-model";
+import { themeColor } from "./page";
+import type { Grid } from "./selection-layer";
+
+const LABEL_PX = 110;
+const WALL_LABEL_PX = 150;
+
+export function drawAxes(pen: CanvasRenderingContext2D, grid: Grid, model: Model, span: number, right: number): void {
+  const { left, top, width, height, start, columnPx } = grid;
+  pen.fillStyle = themeColor("--muted");
+  pen.strokeStyle = themeColor("--line2");
+  pen.lineWidth = 1;
+  pen.strokeRect(left - 0.5, top - 0.5, width + 1, height + 1);
+  pen.textAlign = "right";
+  pen.textBaseline = "middle";
+  for (const { ns, label } of marks(0n, model.periodNs, 6)) {
+    const y = top + height * (1 - Number(ns) / Number(model.periodNs));
+    pen.fillText(label, left - 9, y);
+    line(pen, left - 5, y, left, y);
+  }
+  pen.textAlign = "center";
+  pen.textBaseline = "top";
+  const last = Math.min(model.columns.length, Math.ceil(start + span));
+  let end = -Infinity;
+  for (let from = Math.floor(start); from < last; ) {
+    if (model.columns[from]! < 0) {
+      from++;
+      continue;
+    }
+    let to = from;
+    while (to < last && model.columns[to]! >= 0) to++;
+    const begin = model.timeNs(model.columns[from]!, 0);
+    const finish = begin + BigInt(to - from) * model.periodNs;
+    const apart = model.head.utc_ns === null ? LABEL_PX : WALL_LABEL_PX;
+    for (const { ns, label } of marks(begin, finish, Math.max(1, Math.floor(((to - from) * columnPx) / apart)), model.head)) {
+      const x = left + (from - start + Number(ns - begin) / Number(model.periodNs)) * columnPx;
+      if (x < left || x > left + width) continue;
+      const half = pen.measureText(label).width / 2;
+      const middle = Math.min(x, left + width + right - half);
+      // later labels continue the first
+      if (middle - half < end + 8) break;
+      end = middle + half;
+      pen.fillText(label, middle, top + height + 9);
+      line(pen, x, top + height, x, top + height + 5);
+    }
+    from = to;
+  }
+}
+
+function line(pen: CanvasRenderingContext2D, x0: number, y0: number, x1: number, y1: number): void {
+  pen.beginPath();
+  pen.moveTo(x0, y0);
+  pen.lineTo(x1, y1);
+  pen.stroke();
+}
+
+function marks(
+  start: bigint,
+  end: bigint,
+  most: number,
+  head?: { begin_ns: string; utc_ns: string | null },
+): { ns: bigint; label: string }[] {
+  if (head && head.utc_ns !== null) {
+    const zero = BigInt(head.utc_ns);
+    return wallTicks(start + zero, end + zero, most).marks.map(({ ns, label }) => ({ ns: ns - zero, label }));
+  }
+  const begin = head ? BigInt(head.begin_ns) : 0n;
+  const found = ticks(start - begin, end - begin, most);
+  return found.marks.map(({ ns, label }, i) => ({ ns: ns + begin, label: i === 0 && found.base ? `${found.base} ${label}` : label }));
+}

@@ -1,0 +1,71 @@
+/** The command that draws the flame graph of the selected cells. */
+
+import { type Model, plain } from "../../shared/heat-model";
+import type { HeatState } from "../../shared/heat-state";
+import { type Selection, isOneRange } from "../../shared/selection";
+
+/** A word as a shell takes it. */
+function quoted(word: string): string {
+  return /^[\w./+:@%=-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
+}
+
+/** Seconds with as many digits as needed: a time of the recording is never minutes or days. */
+function seconds(ns: bigint): string {
+  const text = plain(ns);
+  if (/(ns|us|ms|\ds)$/.test(text)) return text;
+  return `${ns / 1_000_000_000n}s`;
+}
+
+function offsets(model: Model, { from, to }: Selection, offsetNs: bigint): string[] {
+  const { periodNs } = model;
+  // an offset counts from whole periods of the file's own clock
+  const at = (row: number) => (((model.originNs - offsetNs + model.offsetNs(row)) % periodNs) + periodNs) % periodNs;
+  const band = ["--offset", `${seconds(at(from.row))}..${seconds(at(to.row + 1) || periodNs)}`];
+  return periodNs === 1_000_000_000n ? band : [...band, "--period", seconds(periodNs)];
+}
+
+/** The command; null if no single one draws the same stacks. */
+export function flameCommand(state: HeatState): string | null {
+  const { model, selection, before } = state;
+  const { command } = model.head;
+  if (!command || !selection) return null;
+  const bounds = command.bounds.map(BigInt) as [bigint, bigint];
+  const offsetNs = BigInt(command.offset_ns);
+  const range = (chosen: Selection): [string, string] | null => {
+    const times = model.rangeOf(chosen);
+    if (!times) return null;
+    const first = times[0] > bounds[0] ? times[0] : bounds[0];
+    const end = times[1] < bounds[1] ? times[1] : bounds[1];
+    return first < end ? [`abs:${seconds(first - offsetNs)}`, `abs:${seconds(end - offsetNs)}`] : null;
+  };
+  const times = range(selection);
+  if (!times) return null;
+  const words = ["meantime", "flame", command.file, "--from", times[0], "--to", times[1]];
+  const isBand = !isOneRange(selection, model.rows);
+  if (isBand) words.push(...offsets(model, selection, offsetNs));
+  if (command.event !== null) words.push("--event", command.event);
+  words.push(...names(state));
+  if (before) {
+    const other = range(before);
+    const rows = (chosen: Selection) => `${chosen.from.row} ${chosen.to.row}`;
+    // the offsets apply to both ranges
+    const isAlike = isBand ? rows(before) === rows(selection) && before.shape === "band" : isOneRange(before, model.rows);
+    if (!other || !isAlike) return null;
+    words.push("--against", `${other[0]}..${other[1]}`);
+  }
+  return [...words.map(quoted), "-o", "flame.svg"].join(" ");
+}
+
+/** The names to which the graph is limited. */
+function names({ model, selected, hidden, mode }: HeatState): string[] {
+  const { command } = model.head;
+  // a single input has a single host
+  if (command!.by === "host") return [];
+  const list = (chosen: Iterable<number>) => [...chosen].map((at) => model.names[at]!.replaceAll(",", "\\,")).join(",");
+  const by = command!.by === null ? [] : ["--by", command!.by];
+  if (selected.length && mode !== "decompose" && mode !== "exclude") {
+    return [...by, "--isolate", list(selected.filter((at) => !hidden.has(at)))];
+  }
+  const away = new Set([...hidden, ...(mode === "exclude" ? selected : [])]);
+  return away.size ? [...by, "--exclude", list(away)] : [];
+}

@@ -1,0 +1,95 @@
+/** The facts of the selected cells: when, how much, and of which names. */
+
+import { button, h, name } from "../../shared/dom";
+import { exact, short } from "../../shared/format";
+import type { HeatState } from "../../shared/heat-state";
+import { type Selection, rowsAt } from "../../shared/selection";
+
+const MOST_NAMES = 40;
+
+export class Facts {
+  readonly element = h("div", { class: "facts details" });
+  private pending = 0;
+
+  constructor(
+    private readonly state: HeatState,
+    private readonly amount: (value: number) => string,
+  ) {
+    state.listen((change) => {
+      // a drag changes the selection more often than a screen is drawn
+      cancelAnimationFrame(this.pending);
+      if (change !== "view") this.pending = requestAnimationFrame(() => this.draw());
+    });
+    this.draw();
+  }
+
+  private draw(): void {
+    const { selection, before } = this.state;
+    if (!selection) {
+      const how = before ? "Select what to compare with A." : "Select cells: click, drag, or use the arrow keys and Enter.";
+      this.element.replaceChildren(...this.of(before, "A"), h("p", { class: "muted" }, how));
+      return;
+    }
+    this.element.replaceChildren(...this.of(before, "A"), ...this.of(selection, before ? "B" : ""), this.table(selection));
+  }
+
+  private of(selection: Selection | null, letter: string): Node[] {
+    const { model } = this.state;
+    const range = selection && model.rangeOf(selection);
+    if (!selection || !range) return [];
+    const { from, to, shape } = selection;
+    const all = model.within(selection).reduce((sum, value) => sum + value, 0);
+    const fact = (label: string, ...text: (Node | string)[]) => h("p", {}, h("span", { class: "muted" }, `${label} `), ...text);
+    const lines = [
+      h("h2", {}, letter ? `Selection ${letter}` : "Selection"),
+      h("p", { class: "figure" }, this.amount(all)),
+      fact("time", model.range(range)),
+    ];
+    const isCell = from.place === to.place;
+    if (shape === "band" || isCell) {
+      const column = isCell ? ` of the column at ${model.when(model.timeNs(model.columns[from.place]!, 0))}` : " of each column";
+      lines.push(fact("offset", `${exact(model.offsetNs(from.row))} to ${exact(model.offsetNs(to.row + 1))}${column}`));
+    }
+    const { selected, hidden } = this.state;
+    const counted = selected.length ? selected : model.names.map((_, at) => at).filter((at) => !hidden.has(at));
+    const found = shape === "time" || from.row === to.row ? null : model.offsets(counted, selection);
+    const at = (ns: number) => short(BigInt(Math.round(ns)));
+    if (found) lines.push(fact("mean offset", `${at(found.meanNs)}, median ${at(found.medianNs)}${selected.length ? ", of the selected" : ""}`));
+    return lines;
+  }
+
+  private table(selection: Selection): Node {
+    const { model } = this.state;
+    const rows = model
+      .within(selection)
+      .map((value, at) => ({ value, at }))
+      .filter(({ value }) => value > 0)
+      .sort((a, b) => b.value - a.value);
+    const all = rows.reduce((sum, { value }) => sum + value, 0) || 1;
+    const cells = rows.slice(0, MOST_NAMES).map(({ value, at }) =>
+      h(
+        "tr",
+        {},
+        h("td", {}, name(model.names[at] || "all")),
+        h("td", { class: "number" }, this.amount(value)),
+        h("td", { class: "number muted" }, `${((100 * value) / all).toFixed(1)} %`),
+      ),
+    );
+    const save = button("Save CSV", "Save what is in the selection as CSV", () => this.save(selection, rows), { class: "small" });
+    const more = rows.length > MOST_NAMES ? h("p", { class: "muted" }, `and ${rows.length - MOST_NAMES} more`) : "";
+    return h("div", {}, h("table", {}, ...cells), more, save);
+  }
+
+  private save(selection: Selection, rows: { value: number; at: number }[]): void {
+    const { model } = this.state;
+    const range = model.rangeOf(selection)!;
+    const inside = selection.shape === "band" ? rowsAt(selection, selection.from.place, model.rows)! : [0, model.rows - 1];
+    const band = [model.offsetNs(inside[0]!), model.offsetNs(inside[1]! + 1)];
+    const quote = (text: string) => `"${text.replaceAll('"', '""')}"`;
+    const lines = rows.map(({ value, at }) => [...range, ...band, quote(model.names[at] || "all"), value].join(","));
+    const text = ["from_ns,to_ns,from_offset_ns,to_offset_ns,name,value", ...lines, ""].join("\n");
+    const url = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
+    h("a", { attributes: { href: url, download: "selection.csv" } }).click();
+    URL.revokeObjectURL(url);
+  }
+}

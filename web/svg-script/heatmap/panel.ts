@@ -1,0 +1,75 @@
+/** The panel below a picture: facts in the gutter, and a tab beside them. */
+
+import { h } from "../../shared/dom";
+
+export interface Tab {
+  id: string;
+  label: string;
+  /** The key that opens it. */
+  key: string;
+  content: HTMLElement;
+}
+
+export class Panel {
+  readonly element: HTMLElement;
+  private readonly buttons: Map<string, HTMLButtonElement>;
+  private current = "";
+
+  constructor(
+    facts: HTMLElement,
+    private readonly tabs: Tab[],
+    tools: HTMLElement,
+    private readonly opened: (id: string) => void,
+  ) {
+    this.buttons = new Map(tabs.map((tab) => [tab.id, this.button(tab)]));
+    for (const { id, content } of tabs) {
+      content.id = `tab-${id}`;
+      content.setAttribute("role", "tabpanel");
+    }
+    const list = h("div", { class: "tabs", attributes: { role: "tablist" } }, ...this.buttons.values());
+    list.addEventListener("keydown", (event) => this.step(event));
+    this.element = h(
+      "section",
+      { class: "panel", attributes: { "aria-label": "Details" } },
+      h("div", { class: "panel-head" }, list, tools),
+      facts,
+      h("div", { class: "panel-body" }, ...tabs.map(({ content }) => content)),
+    );
+    this.open(tabs[0]!.id);
+  }
+
+  get tab(): string {
+    return this.current;
+  }
+
+  open(id: string): void {
+    if (!this.buttons.has(id) || id === this.current) return;
+    this.current = id;
+    for (const tab of this.tabs) {
+      const isOpen = tab.id === id;
+      tab.content.hidden = !isOpen;
+      const made = this.buttons.get(tab.id)!;
+      made.setAttribute("aria-selected", String(isOpen));
+      made.tabIndex = isOpen ? 0 : -1;
+    }
+    this.opened(id);
+  }
+
+  private button({ id, label, key }: Tab): HTMLButtonElement {
+    const made = h("button", { title: `${label} (${key})`, attributes: { role: "tab", "aria-controls": `tab-${id}` } }, label);
+    made.type = "button";
+    made.addEventListener("click", () => this.open(id));
+    return made;
+  }
+
+  private step(event: KeyboardEvent): void {
+    const by = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
+    if (!by) return;
+    const at = this.tabs.findIndex(({ id }) => id === this.current);
+    const next = this.tabs[(at + by + this.tabs.length) % this.tabs.length]!;
+    event.preventDefault();
+    event.stopPropagation();
+    this.open(next.id);
+    this.buttons.get(next.id)!.focus();
+  }
+}
