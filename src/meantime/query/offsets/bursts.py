@@ -57,8 +57,9 @@ def bursts(total: Cells, first: int, cells: int, rows: int, *, counts: bool) -> 
     joined = -(-cells // _MOST_CELLS)
     low, high = np.searchsorted(total.number, [first, first + cells])
     at = (total.number[low:high] - first) // joined
-    load = np.zeros(-(-cells // joined))
-    np.add.at(load, at, total.value[low:high])
+    load = np.bincount(at, weights=total.value[low:high], minlength=-(-cells // joined)).astype(
+        np.float64
+    )
     sums = np.concatenate([[0.0], np.cumsum(load)])
     best: dict[Range, tuple[float, float]] = {}
     for width in _widths(len(load), _MOST_COLUMNS * rows // joined):

@@ -45,9 +45,9 @@ def find(found: OffsetMap) -> list[Finding]:
     ranked = sorted(found.by, key=lambda name: -len(found.by[name].number))[:_MOST_NAMES]
     busy = {name: _inside(found.by[name].number, first, cells) for name in ranked}
     # The idle task runs when nothing else does: it is not part of the load.
-    total = merge_cells([each for name, each in found.by.items() if name not in found.idle])
-    if not found.by:
-        total = found.total
+    total = found.total
+    if found.idle:
+        total = merge_cells([each for name, each in found.by.items() if name not in found.idle])
     whole = _inside(total.number, first, cells)
     sight = Sight.of(
         cells,

@@ -236,7 +236,8 @@ class _Gathering:
             chosen = np.flatnonzero(of_event(samples, self._choice.event))
         key = self.sample_keys(samples)
         stack = None
-        if self._choice.stacks:
+        # Names alone would only repeat the cells.
+        if self._choice.stacks and (samples.stack >= 0).any():
             rooted = with_roots(samples, sample_names(self._history, samples))
             self.stacks, stack = rooted.stacks, rooted.stack[chosen]
         yield _Rows(samples.time_ns[chosen], None, key[chosen], samples.weight[chosen], stack)

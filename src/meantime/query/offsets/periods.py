@@ -31,6 +31,7 @@ _FEWEST_CYCLES = 5
 _MASKED_MULTIPLES = 10
 _STEPS = (2, 3, 5, 7)
 _PHASE_CYCLES = 20
+_MOST_REFINED = 2**13
 # From this F value on, counts of cycles differ by more than chance.
 _TELLING = 8.0
 
@@ -178,6 +179,9 @@ def _refined(positions: Float64s, period: float, step: float) -> float:
     """Return the period near this one, in cells, at which the harmonics have most power."""
     # an eighth of the distance of neighbouring frequencies, as a period
     step = period * period * step / 8
+    if len(positions) > _MOST_REFINED:
+        # enough to tell the candidates apart; the period is fitted to all of them afterwards
+        positions = positions[:: -(-len(positions) // _MOST_REFINED)]
     for _ in range(2):
         tried = period + step * np.arange(-10, 11)
         period, step = max(tried.tolist(), key=lambda each: _strength(positions, each)), step / 10
