@@ -8,8 +8,6 @@ from meantime.extent import Extent
 from meantime.query.threads import choose_threads
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from meantime.columns import Int32s
     from meantime.history.history import History
     from meantime.units import Time
@@ -27,15 +25,16 @@ class Part(NamedTuple):
 
 
 def part_of(
-    history: History, start: Time | None, end: Time | None, threads: Sequence[str] = ()
+    history: History, start: Time | None, end: Time | None, pattern: str | None = None
 ) -> Part:
-    """Return the part of a history that two times and patterns of threads select.
+    """Return the part of a history that two times and a filter of threads select.
 
     Raises:
         TimeRangeError: If nothing of the history is in the range.
-        MeantimeError: If a pattern matches no thread.
+        MeantimeError: If the filter matches no thread.
+        UsageError: If it is not a regular expression.
     """
-    chosen = choose_threads(history, threads) if threads else None
+    chosen = None if pattern is None else choose_threads(history, pattern)
     return Part(history, *range_of(history, start, end), chosen)
 
 

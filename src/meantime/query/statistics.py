@@ -10,6 +10,8 @@ import numpy as np
 
 from meantime.attributes import entity_name
 from meantime.columns import Coded, exact_sum, named
+from meantime.errors import MeantimeError
+from meantime.query.filtering import matching
 from meantime.tabular import Tabular
 
 if TYPE_CHECKING:
@@ -92,6 +94,7 @@ def state_statistics(
     history: History,
     *,
     by: Literal["state", "entity"] = "state",
+    pattern: str | None = None,
     start_ns: int | None = None,
     end_ns: int | None = None,
 ) -> StateStatistics:
@@ -108,10 +111,21 @@ def state_statistics(
     >>> statistics.transitions
     [('a', 'b', 1), ('b', 'a', 1)]
 
+    Args:
+        history: The history.
+        by: Add up by state, or by state and entity.
+        pattern: Only entities with this name, or whose name contains a match of this regular
+            expression.
+        start_ns: Where the range begins.
+        end_ns: Where it ends.
+
     Raises:
+        MeantimeError: If the pattern matches no entity.
         TimeRangeError: If the range is empty or starts outside the history.
     """
     quarks = state_quarks(history)
+    if pattern is not None:
+        quarks = _matching(history, quarks, pattern)
     begin_ns, finish_ns = history.bounds
     asked = (begin_ns if start_ns is None else start_ns, finish_ns if end_ns is None else end_ns)
     groups: list[Int64s] = []
@@ -142,6 +156,15 @@ def state_statistics(
     transitions = [(names[a], names[b], n) for (a, b), n in pairs.items()]
     transitions.sort(key=lambda row: (-row[2], row[0], row[1]))
     return StateStatistics(by, range_ns, rows, transitions)
+
+
+def _matching(history: History, quarks: Int32s, pattern: str) -> Int32s:
+    names = [entity_name(history.attributes.path(quark)) for quark in quarks.tolist()]
+    is_meant = matching(pattern, names)
+    chosen = quarks[[bool(is_meant(name)) for name in names]]
+    if not len(chosen):
+        raise MeantimeError(f"the filter {pattern!r} matches no entity")
+    return chosen
 
 
 def _codes(value: Values, table: dict[str, int]) -> Int64s:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -10,10 +9,9 @@ import numpy as np
 from meantime.attribute_paths import ASYNC, THREADS, is_in_thread, process_id, process_path
 from meantime.attributes import entity_name
 from meantime.errors import MeantimeError
+from meantime.query.filtering import matching
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from meantime.columns import Int32s
     from meantime.history.history import History
 
@@ -91,31 +89,30 @@ def thread_quarks(history: History) -> Int32s:
     return np.array(chosen, np.int32)
 
 
-def choose_threads(history: History, patterns: Sequence[str]) -> Int32s:
-    """Return the threads with spans or samples that any of these patterns matches.
+def choose_threads(history: History, pattern: str) -> Int32s:
+    """Return the threads with spans or samples that a filter matches.
 
-    A pattern is a thread's id, its name, or `PROCESS/THREAD`, each an id or a name; `*` matches
-    anything, `?` any character.
+    The filter is compared with the thread's id, its name, and `PROCESS/THREAD`, each an id or a
+    name; see `matching`.
 
     >>> from meantime.testing import history_from_spans
     >>> history = history_from_spans({"main": [("a", 0, 9)], "pool-1": [("b", 0, 9)]})
-    >>> choose_threads(history, ["1/pool-*"]).tolist() == [history.quark("Processes", "1",
+    >>> choose_threads(history, "1/pool").tolist() == [history.quark("Processes", "1",
     ...     "Threads", "pool-1")]
     True
 
     Raises:
-        MeantimeError: If a pattern matches none of them.
+        MeantimeError: If it matches none of them.
+        UsageError: If it is not a regular expression.
     """
     sampled = np.unique(history.samples().thread)
     quarks = [*thread_quarks(history).tolist()]
     quarks += [quark for quark in sampled.tolist() if quark not in quarks]
     called = [_called(thread_of(history, quark)) for quark in quarks]
-    chosen = np.zeros(len(quarks), np.bool_)
-    for pattern in patterns:
-        meant = [any(fnmatchcase(name, pattern) for name in names) for names in called]
-        if not any(meant):
-            raise MeantimeError(f"no thread with spans or samples is called {pattern!r}")
-        chosen |= meant
+    is_meant = matching(pattern, [name for names in called for name in names])
+    chosen = np.array([any(map(is_meant, names)) for names in called], np.bool_)
+    if not chosen.any():
+        raise MeantimeError(f"the filter {pattern!r} matches no thread with spans or samples")
     return np.array(quarks, np.int32)[chosen]
 
 

@@ -35,11 +35,11 @@ def flame(
     *,
     start: Time | None = None,
     end: Time | None = None,
-    threads: str | Sequence[str] = (),
+    filter: str | None = None,  # noqa: A002 - the command's name for it
     whole: bool = False,
     against: Source | tuple[Time, Time] | None = None,
     elided: bool = False,
-    offset: tuple[Time, Time] | None = None,
+    band: tuple[Time, Time] | None = None,
     period: Time | None = None,
     event: str | None = None,
     by: str | None = None,
@@ -65,12 +65,13 @@ def flame(
         source: A history or a path.
         start: The beginning of the range.
         end: The end of the range.
-        threads: Only threads with these ids, names or `PROCESS/THREAD`; `*` and `?` are wildcards.
+        filter: Only threads with this id, name or `PROCESS/THREAD`, or that contain a match of
+            this regular expression.
         whole: Count the full duration of spans that cross the range's edges.
         against: Colour by the change of share since this range, or since another history or path.
         elided: Draw only what is in `against` and not in the range.
-        offset: Only samples between these two offsets of every period.
-        period: The period of `offset`; one second unless given.
+        band: Only samples between these two offsets of every period.
+        period: The period of `band`; one second unless given.
         event: Only samples of this event.
         by: What `isolate` and `exclude` name: samples by `name`, `thread`, `process`, `cpu` or
             `event`, as in a heat map; the name of the program or thread unless given.
@@ -85,7 +86,7 @@ def flame(
 
     Raises:
         InputError: If a file cannot be read, or there is nothing to draw.
-        MeantimeError: If a pattern matches no thread.
+        MeantimeError: If the filter matches no thread.
         TimeRangeError: If a range is empty or starts outside the history.
         UsageError: If arguments exclude each other.
     """
@@ -96,11 +97,11 @@ def flame(
             "elided": elided,
             "by": by is not None,
             "event": event is not None,
+            "band": band is not None,
             "exclude": bool(exclude),
             "isolate": bool(isolate),
             "no-names": not names,
             "label_arg": label_arg is not None,
-            "offset": offset is not None,
             "period": period is not None,
             "whole": whole,
         }
@@ -111,8 +112,8 @@ def flame(
     _check_contents(history, label, whole=whole, chart=chart)
     counting = _Counting(
         label,
-        texts(threads),
-        None if offset is None else (duration_ns(offset[0]), duration_ns(offset[1])),
+        filter,
+        None if band is None else (duration_ns(band[0]), duration_ns(band[1])),
         duration_ns("1s" if period is None else period),
         event,
         by or "name",
@@ -121,7 +122,7 @@ def flame(
         names,
         whole,
     )
-    part = part_of(history, start, end, counting.patterns)
+    part = part_of(history, start, end, filter)
     title = title or history.title or title_of(source)
     if chart:
         return _chart(part, title, label, label_arg)
@@ -130,11 +131,11 @@ def flame(
     if against is None:
         return FlameView(tree, title=title, unit=unit, chosen=chosen)
     if isinstance(against, tuple):
-        other = part_of(history, *against, counting.patterns)
+        other = part_of(history, *against, filter)
         chosen.append(f"against {_range(other)}")
     else:
         compared = history_of(against, progress, lenient=lenient)
-        other = part_of(compared, None, None, counting.patterns)
+        other = part_of(compared, None, None, filter)
         chosen.append(f"against {title_of(against)}")
     before, unit_before = counting.tree(other)
     if unit != unit_before and len(tree) and len(before):
@@ -151,7 +152,7 @@ class _Counting:
 
     Attributes:
         label: The name of the input in errors.
-        patterns: The threads; none selects all.
+        filter: The filter of threads, if any.
         band_ns: The offsets of samples in each period.
         period_ns: The period.
         event: The event of samples.
@@ -163,7 +164,7 @@ class _Counting:
     """
 
     label: str
-    patterns: tuple[str, ...]
+    filter: str | None
     band_ns: tuple[int, int] | None
     period_ns: int
     event: str | None
@@ -179,9 +180,8 @@ class _Counting:
         if self.band_ns is not None:
             low, high = map(format_ns, self.band_ns)
             chosen.append(f"offsets {low} to {high} of every {format_ns(self.period_ns)}")
-        if self.patterns:
-            noun = "thread" if len(self.patterns) == 1 else "threads"
-            chosen.append(f"{noun} {', '.join(self.patterns)}")
+        if self.filter is not None:
+            chosen.append(f"threads {self.filter}")
         chosen += [] if self.event is None else [f"event {self.event}"]
         chosen += [f"only {', '.join(self.isolated)}"] if self.isolated else []
         return [*chosen, f"without {', '.join(self.excluded)}"] if self.excluded else chosen
@@ -242,7 +242,7 @@ def _check(given: Mapping[str, bool]) -> None:
         raise UsageError("against compares flame graphs; leave out chart")
     if given["isolate"] and given["exclude"]:
         raise UsageError("isolate and exclude are mutually exclusive")
-    of_samples = ("offset", "event", "isolate", "exclude", "no-names")
+    of_samples = ("band", "event", "isolate", "exclude", "no-names")
     for option in (*of_samples, "whole"):
         if given[option] and given["chart"]:
             raise UsageError(f"{option} does not apply to a chart")
@@ -255,8 +255,8 @@ def _check(given: Mapping[str, bool]) -> None:
 def _check_needs(given: Mapping[str, bool]) -> None:
     if given["elided"] and not given["against"]:
         raise UsageError("elided needs against: the range or trace to compare with")
-    if given["period"] and not given["offset"]:
-        raise UsageError("period is the period of offset, which is not given")
+    if given["period"] and not given["band"]:
+        raise UsageError("period is the period of band, which is not given")
     if given["label_arg"] and not given["chart"]:
         raise UsageError("label_arg applies to charts; add chart")
     if given["by"] and not given["isolate"] and not given["exclude"]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from meantime.errors import UsageError
-from meantime.views.statemap.rows import matching
+from meantime.query.filtering import matching
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

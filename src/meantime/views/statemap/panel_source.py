@@ -10,9 +10,10 @@ import numpy as np
 from meantime.attribute_paths import THREADS
 from meantime.attributes import entity_name
 from meantime.errors import MeantimeError
+from meantime.query.filtering import matching
 from meantime.query.threads import thread_of, thread_title
 from meantime.trace import State
-from meantime.views.statemap.rows import matching, natural_order
+from meantime.views.statemap.rows import natural_order
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from meantime.errors import UsageError
-
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-__all__ = ["matching", "natural_key", "natural_order"]
+__all__ = ["natural_key", "natural_order"]
 
 # White space as Unicode defines it; Python's own also includes the separators \x1c to \x1f.
 _SPACE = "\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
@@ -42,24 +40,3 @@ def natural_order(names: Sequence[str]) -> list[int]:
     """Return the indices of names in natural order; equal names are ordered by characters."""
     keys = list(map(natural_key, names))
     return sorted(range(len(names)), key=lambda index: (keys[index], names[index]))
-
-
-def matching(pattern: str, names: Sequence[str]) -> Callable[[str], object]:
-    """Return a function that checks whether a name matches a filter.
-
-    A filter that equals one of the names matches only that one. Any other is a regular expression,
-    which matches the names that contain a match.
-
-    >>> names = ["cpu1", "cpu10", "disk1"]
-    >>> list(filter(matching("cpu1", names), names)), list(filter(matching("1$", names), names))
-    (['cpu1'], ['cpu1', 'disk1'])
-
-    Raises:
-        UsageError: If it is not a regular expression.
-    """
-    if pattern in names:
-        return pattern.__eq__
-    try:
-        return re.compile(pattern).search
-    except re.error as error:
-        raise UsageError(f"the filter {pattern!r} is not a regular expression: {error}") from None
