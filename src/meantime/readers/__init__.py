@@ -16,6 +16,7 @@ from meantime.additions import READERS, additions, warn_about
 from meantime.errors import InputError
 from meantime.readers.contract import ReadOptions
 from meantime.readers.source import open_source
+from meantime.readers.unsupported import advice
 
 if TYPE_CHECKING:
     import os
@@ -77,8 +78,10 @@ def recognise(source: Source) -> Reader:
     """
     head = source.head()
     formats = []
+    advised = advice(head, source.name)
     for reader in readers():
-        if reader.recognises(head, source.name):
+        # Chrome's reader accepts any JSON object
+        if reader.recognises(head, source.name) and not (advised and reader.FORMAT == "chrome"):
             return reader
         formats.append(reader.FORMAT)
     if not head:
@@ -94,6 +97,8 @@ def recognise(source: Source) -> Reader:
         formats.append(addition.value.FORMAT)
     if head.startswith((b"\xff\xfe", b"\xfe\xff")) or head[:4] in _WIDE:
         raise InputError(source.name, "the text is in UTF-16 or UTF-32: save it in UTF-8")
+    if advised is not None:
+        raise InputError(source.name, advised)
     raise InputError(source.name, f"unknown format; meantime reads: {', '.join(formats)}")
 
 

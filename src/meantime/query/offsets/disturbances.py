@@ -10,7 +10,7 @@ from meantime.query.offsets.bursts import bursts
 from meantime.query.offsets.finding import Finding, clearest, named_list
 from meantime.query.offsets.ranges import clipped
 from meantime.query.offsets.stops import Stop, shared_stops, stops
-from meantime.units import format_ns
+from meantime.units import format_exact, format_ns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,7 +57,7 @@ def gap_findings(
         if clipped(found.lost, *span) or clipped(found.recorded, *span) != (span,):
             continue
         what = f"{named_list(names)} stopped" if names else "nothing happened"
-        text = f"{what} for {format_ns(span[1] - span[0])} from {format_ns(span[0])}"
+        text = f"{what} for {format_ns(span[1] - span[0])} from {format_exact(span[0] - found.begin_ns)}"
         score = (span[1] - span[0]) / cell_ns
         findings.append(
             Finding("gap", names[0] if names else "", text, names, span_ns=span, score=score)
@@ -120,7 +120,7 @@ def burst_findings(
         mostly = bool(name) and more[name] >= half
         text = (
             f"{burst.times:.1f} times the usual load for {format_ns(span[1] - span[0])} from"
-            f" {format_ns(span[0])}{f', most of it {name}' if mostly else ''}"
+            f" {format_exact(span[0] - found.begin_ns)}{f', most of it {name}' if mostly else ''}"
         )
         names = (name,) if mostly else ()
         findings.append(

@@ -1,0 +1,126 @@
+"""Formats that are recognised but not read, and what to do with each."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+__all__ = ["advice"]
+
+# Text does not contain these.
+_BINARY = rb"(?=.{0,512}?[\x00-\x08])"
+_TABLE = "write what it contains as CSV with the columns start_ns, end_ns, path and value"
+_PERFETTO = "run `traceconv json {name} trace.json` and open trace.json"
+
+
+class _Format(NamedTuple):
+    """A format: how the input begins, what it is called, and what to do."""
+
+    beginning: re.Pattern[bytes]
+    called: str
+    advised: str
+
+
+def _format(pattern: bytes, called: str, advised: str) -> _Format:
+    return _Format(re.compile(pattern, re.DOTALL), called, advised)
+
+
+# The first that matches the beginning of the input.
+_FORMATS = (
+    _format(
+        rb"PERFILE2|2ELIFREP",
+        "a perf.data file",
+        "run `perf script -i {name} > perf.txt` and open perf.txt",
+    ),
+    _format(
+        rb"\x17\x08Dtracing",
+        "a trace-cmd file",
+        "record with `perf record -a -e 'sched:*'`, and open the text of `perf script`",
+    ),
+    _format(
+        rb"(?:[^\n]*\n){0,3} +time +cpu +task name|\s*-{20,}\n +Task ",
+        "a report of perf sched",
+        "run `perf script > perf.txt` on the perf.data it was made from and open perf.txt",
+    ),
+    _format(
+        rb"FLR\0",
+        "a Java flight recording",
+        "run async-profiler's `jfrconv -o collapsed {name} stacks.folded` and open stacks.folded",
+    ),
+    _format(
+        rb"(?:\[pid +\d+\] |\d+ +)?(?:\d\d:\d\d:\d\d(?:\.\d+)? |\d+\.\d+ +)[a-z_0-9]+\(",
+        "strace text",
+        "record with `strace -f -ttt`, and convert it with examples/strace_to_jsonl.py",
+    ),
+    _format(
+        rb"SQLite format 3\0",
+        "an SQLite database, as Nsight Systems exports",
+        f"{_TABLE}, with `sqlite3 -csv -header`",
+    ),
+    _format(rb"go 1\.\d+ trace\0", "a Go execution trace", "open it with `go tool trace {name}`"),
+    _format(
+        rb"(?s:.{0,48}?)\n[\x02-\x06]\x08[\x00-\x7f]\x10[\x00-\x7f]",
+        "a pprof profile",
+        "run `pprof -raw {name} | stackcollapse-go.pl > stacks.folded` and open stacks.folded",
+    ),
+    _format(
+        _BINARY + rb"(?:\0\0..)?\n[\x80-\xff]*[\x00-\x7f]\n[\x80-\xff]*[\x00-\x7f]\n",
+        "OpenTelemetry protobuf",
+        _TABLE,
+    ),
+    _format(_BINARY + rb"\n[\x80-\xff]*[\x00-\x7f][\x08-\xff]", "a Perfetto trace", _PERFETTO),
+    _format(rb"(?:W\x1d\xd1u|\xc1\x1f\xfc\xc1|/\* CTF )", "a CTF stream", _TABLE),
+    _format(
+        rb"# ninja log", "a ninja log", "run `ninjatracing {name} > trace.json` and open trace.json"
+    ),
+    _format(
+        rb"# callgrind format|(?:version|creator|pid|cmd):.*?\nevents:",
+        "a callgrind profile",
+        "run `gprof2dot` or KCachegrind",
+    ),
+    _format(
+        rb"\*version\n", "an Android method trace", "record with Perfetto, and run `traceconv json`"
+    ),
+    _format(rb"\s*<(?:\?xml|!DOCTYPE|html|svg)", "XML or a web page", "open the trace itself"),
+    _format(rb"PK\x03\x04", "a zip archive", "unpack it and open what it contains"),
+    _format(rb"BZh[1-9]", "compressed with bzip2", "run `bunzip2 {name}` first"),
+    _format(rb"\x04\x22\x4d\x18", "compressed with lz4", "run `lz4 -d {name}` first"),
+)
+# JSON is recognised by keys near its beginning; Chrome's events have other ones.
+_JSON_FORMATS = (
+    _format(rb'"resource(?:Spans|Logs|Metrics)"|"scopeSpans"', "OpenTelemetry JSON", _TABLE),
+    _format(
+        rb'"traceID".*"spans"|"spans".*"traceI[dD]"|"traceID".*"spanID"', "Jaeger JSON", _TABLE
+    ),
+    _format(rb'\A\s*\[.*"traceId".*"id"|\A\s*\[.*"id".*"traceId"', "Zipkin JSON", _TABLE),
+    _format(
+        rb'"preprocessedProfileVersion"|"geckoProfile"|"meta".*"interval"',
+        "a Firefox or samply profile",
+        "open it with profiler.firefox.com",
+    ),
+    _format(rb'"recording".*"displayName"', "a Safari recording", "open it with Safari"),
+    _format(
+        rb'\A\s*\{\s*"snapshot"\s*:', "a V8 heap snapshot", "open it with the DevTools of Chrome"
+    ),
+)
+_CHROME = re.compile(rb'"ph"|"traceEvents"')
+_ENOUGH_BYTES = 4096
+
+
+def advice(head: bytes, name: str) -> str | None:
+    """Return what an input that is not read is and what to run instead; None if it is unknown.
+
+    Args:
+        head: The beginning of the input, decompressed.
+        name: The name of the input.
+    """
+    part = head[:_ENOUGH_BYTES].removeprefix(b"\xef\xbb\xbf")
+    found = None
+    if part.lstrip()[:1] in {b"{", b"["} and not _CHROME.search(head):
+        found = next((each for each in _JSON_FORMATS if each.beginning.search(part)), None)
+    found = found or next((each for each in _FORMATS if each.beginning.match(part)), None)
+    if found is None:
+        return None
+    return f"this is {found.called}, which meantime does not read: {found.advised}".format(
+        name=name
+    )
