@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
@@ -10,7 +12,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from meantime.cli.inputs import import_numpy, refuse_anomalies
-from meantime.cli.options import given, listed_names, once, reject
+from meantime.cli.options import (
+    file_argument,
+    given,
+    json_option,
+    lenient_option,
+    listed_names,
+    once,
+    output_option,
+    range_options,
+    reject,
+    strict_option,
+)
 from meantime.cli.output import write
 from meantime.cli.progress import progress_bar
 from meantime.cli.tables import Column, print_table
@@ -52,13 +65,8 @@ _SEVERAL = ("assume_aligned", "jobs")
     "heatmap",
     epilog="Example:  meantime heatmap perf.txt.gz --highlight tick1s,tick2s -o perf.svg",
 )
-@click.argument("inputs", metavar="INPUT...", nargs=-1, required=True)
-@once(
-    "-o",
-    "--output",
-    metavar="FILE",
-    help="Output file: .svg, .html, .png or .json.  [the terminal]",
-)
+@file_argument("inputs", "INPUT...", nargs=-1, required=True)
+@output_option("FILE", "Output file: .svg, .html, .png or .json.  [the terminal]")
 @once(
     "--to-format",
     "to_format",
@@ -104,8 +112,7 @@ _SEVERAL = ("assume_aligned", "jobs")
     help="Value of a cell; concurrency and utilisation need .json.  [count; ns for spans, states]",
 )
 @click.option("--weight", is_flag=True, help="Same as --value weight: perf's sample period.")
-@once("--from", "from_", metavar="TIME", help="Start of the range.")
-@once("--to", "to", metavar="TIME", help="End of the range.")
+@range_options
 @once(
     "--color",
     type=click.Choice(["rank", "linear"]),
@@ -144,8 +151,9 @@ _SEVERAL = ("assume_aligned", "jobs")
     help="Report periods, stripes, gaps, bursts, and what ran in the gaps; draw only with -o.",
 )
 @click.option("--no-stacks", is_flag=True, help="Leave the stacks of samples out of a page.")
-@click.option("--lenient", is_flag=True, help="Skip and count what cannot be read.")
-@click.option("--strict", is_flag=True, help="Fail if the input has any anomaly.")
+@json_option
+@lenient_option
+@strict_option
 def command(
     *,
     inputs: tuple[str, ...],
@@ -160,6 +168,7 @@ def command(
     offsets: tuple[str, ...],
     find: bool,
     no_stacks: bool,
+    as_json: bool,
     strict: bool,
     **options: Any,
 ) -> None:
@@ -168,6 +177,8 @@ def command(
     _check(form, inputs, value, scale)
     if hues and options["palette"] != "cloud-analytics":
         raise UsageError("--hues applies to --palette cloud-analytics")
+    if as_json and not find:
+        raise UsageError("--json applies to --find; -o x.json writes the cells")
     if weight and value not in {None, "weight"}:
         raise UsageError(f"--weight and --value {value} are mutually exclusive")
     for mode in _MODES:
@@ -190,7 +201,7 @@ def command(
     if strict:
         refuse_anomalies(inputs[0], view.data.anomalies)
     if find:
-        _print_findings(view.findings)
+        _print_findings(view.findings, as_json=as_json)
     if form == "findings":
         return
     if form == "terminal":
@@ -263,7 +274,10 @@ def _offsets(texts: Sequence[str], inputs: Sequence[str]) -> dict[int, str]:
     return offsets
 
 
-def _print_findings(findings: Sequence[Finding]) -> None:
+def _print_findings(findings: Sequence[Finding], *, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps({"findings": [asdict(finding) for finding in findings]}))
+        return
     if not findings:
         click.echo("no periods, stripes, gaps or bursts found")
         return
