@@ -9,9 +9,16 @@ import click
 
 from meantime.cli.convert import report
 from meantime.cli.inputs import import_numpy
-from meantime.cli.options import listed_names, once
+from meantime.cli.options import (
+    file_argument,
+    filter_option,
+    lenient_option,
+    listed_names,
+    once,
+    output_option,
+    range_options,
+)
 from meantime.cli.parts import against as compared_with
-from meantime.cli.parts import thread_option
 from meantime.cli.progress import progress_bar
 from meantime.errors import UsageError
 
@@ -23,11 +30,10 @@ _FORMATS = ("svg", "html", "json", "txt", "folded")
 @click.command(
     "flame", epilog="Example:  meantime flame trace.json.gz --from 1s --to 2s -o out.svg"
 )
-@click.argument("file", metavar="FILE")
-@once("-o", "--output", metavar="OUT", help="Output file: .svg, .html, .json or .txt.")
-@once("--from", "from_", metavar="TIME", help="Start of the range.")
-@once("--to", "to", metavar="TIME", help="End of the range.")
-@thread_option
+@file_argument("file", "FILE")
+@output_option("OUT", "Output file: .svg, .html, .json or .txt.")
+@range_options
+@filter_option
 @click.option(
     "--whole", is_flag=True, help="Count the full duration of spans that cross the range's edges."
 )
@@ -41,8 +47,8 @@ _FORMATS = ("svg", "html", "json", "txt", "folded")
     is_flag=True,
     help="Draw only the stacks of --against that are missing in this range.",
 )
-@once("--offset", metavar="FROM..TO", help="Count only samples at these offsets in every period.")
-@once("--period", metavar="TIME", help="Period of --offset.  [1s]")
+@once("--band", metavar="FROM..TO", help="Count only samples at these offsets in every period.")
+@once("--period", metavar="TIME", help="Period of --band.  [1s]")
 @once("--event", metavar="NAME", help="Count only samples of this event.")
 @once("--isolate", metavar="NAMES", help="Count only samples of these names, comma-separated.")
 @once("--exclude", metavar="NAMES", help="Count all samples except those of these names.")
@@ -61,7 +67,7 @@ _FORMATS = ("svg", "html", "json", "txt", "folded")
 )
 @click.option("--chart", is_flag=True, help="Draw the spans of each thread over time.")
 @once("--label-arg", metavar="NAME", help="Show the value of this argument in labels of a chart.")
-@click.option("--lenient", is_flag=True, help="Skip and count what cannot be read.")
+@lenient_option
 def command(
     *,
     file: str,
@@ -69,7 +75,8 @@ def command(
     from_: str | None,
     to: str | None,
     against: str | None,
-    offset: str | None,
+    band: str | None,
+    pattern: str | None,
     **options: Any,
 ) -> None:
     """Draw a flame graph, or with --chart a flame chart."""
@@ -82,7 +89,7 @@ def command(
     for option in ("isolate", "exclude"):
         options[option] = listed_names(option, options[option])
     compared_to = None if against is None else compared_with(against)
-    band = None if offset is None else _band(offset)
+    offsets = None if band is None else _offsets(band)
     import_numpy()
     from meantime.cli.output import write  # noqa: PLC0415 - only once the command line is sound
     from meantime.view_functions.flame import flame  # noqa: PLC0415 - NumPy is not for --help
@@ -91,7 +98,14 @@ def command(
     if compared_to is not None:
         other = compared_to.file or (compared_to.from_, compared_to.to)
     view = flame(
-        file, start=from_, end=to, against=other, offset=band, progress=progress_bar, **options
+        file,
+        start=from_,
+        end=to,
+        filter=pattern,
+        against=other,
+        band=offsets,
+        progress=progress_bar,
+        **options,
     )
     write(output, view.render(form))
     report(view.lost)
@@ -120,7 +134,7 @@ def _form(output: str | None, *, is_chart: bool, is_comparison: bool) -> str:
     return form
 
 
-def _band(text: str) -> tuple[str, str]:
+def _offsets(text: str) -> tuple[str, str]:
     """Return the two offsets of FROM..TO.
 
     Raises:
@@ -128,5 +142,5 @@ def _band(text: str) -> tuple[str, str]:
     """
     low, dots, high = text.partition("..")
     if not dots:
-        raise UsageError(f"--offset {text!r}: write two times, such as 0.25s..0.28s")
+        raise UsageError(f"--band {text!r}: write two times, such as 0.25s..0.28s")
     return low, high
