@@ -13,7 +13,16 @@ import click
 from click.core import ParameterSource
 
 from meantime.cli.inputs import import_numpy, load, refuse_anomalies
-from meantime.cli.options import once, provider_option, reject
+from meantime.cli.options import (
+    file_argument,
+    filter_option,
+    lenient_option,
+    once,
+    output_option,
+    provider_option,
+    reject,
+    strict_option,
+)
 from meantime.cli.output import write
 from meantime.cli.window import named_time, parse_window
 from meantime.clocks import Clock
@@ -35,6 +44,7 @@ _NOT_IN_COMMANDS = {"files", "output", "coalesce", "dry_run", "strict", *_WINDOW
 _IN_STATS = {"provider", "lenient"}
 # The times of statemap data count from its `start`, which is known before it is read.
 _STATEMAP = Extent(0, 0, Clock())
+_NUMBER = re.compile(r"[+-]?[0-9.]+")
 _EXAMPLES = """\b
 Examples:
   meantime statemap disks.statemap -o disks.svg
@@ -43,13 +53,26 @@ Examples:
 """
 
 
+class _Statemap(click.Command):
+    """Accepts the original's `-h PX` for the height of a row, beside `-h` for help."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments."""
+        words = args[: args.index("--")] if "--" in args else args
+        height = [
+            "--state-height" if word == "-h" and _NUMBER.fullmatch(after) else word
+            for word, after in zip(words, [*words[1:], ""], strict=False)
+        ]
+        return super().parse_args(ctx, height + args[len(words) :])
+
+
 @click.command(
     "statemap",
-    context_settings={"help_option_names": ["--help", "-?"]},
+    cls=_Statemap,
     epilog=_EXAMPLES,
 )
-@click.argument("files", nargs=-1, metavar="FILE...")
-@once("-o", "--output", metavar="OUT", help="Output file: .svg or .json, or - for standard output.")
+@file_argument("files", "FILE...", nargs=-1)
+@output_option("OUT", "Output file: .svg or .json, or - for standard output.")
 @once("-b", "--begin", metavar="TIME", help="Start of the map.")
 @once("-e", "--end", metavar="TIME", help="End of the map.")
 @once("-d", "--duration", metavar="TIME", help="Length of the map.")
@@ -64,14 +87,14 @@ Examples:
 @once("-S", "--stacksortby", metavar="STATE", help="Sort stacked maps by time in this state.")
 @click.option("-i", "--ignore-tags", "--ignoreTags", is_flag=True, help="Ignore all tags.")
 @once(
-    "-h",
+    "-H",
     "--state-height",
     "--stateHeight",
     metavar="PX",
     default="10",
     help="Height of a row in pixels.  [10]",
 )
-@once("-f", "--filter", "pattern", metavar="REGEXP", help="Show only entities whose name matches.")
+@filter_option
 @once("--from", "from_", metavar="TIME", help="Same as -b.")
 @once("--to", "to", metavar="TIME", help="Same as -e.")
 @click.option(
@@ -82,8 +105,8 @@ Examples:
     help="Time to add to the times of a stacked file.",
 )
 @provider_option
-@click.option("--lenient", is_flag=True, help="Skip and count what cannot be read.")
-@click.option("--strict", is_flag=True, help="Fail if the input has any anomaly.")
+@lenient_option
+@strict_option
 @click.option("-n", "--dry-run", is_flag=True, help="Print the summary without drawing.")
 def command(
     *,
