@@ -142,7 +142,7 @@ def test_a_selection_offers_the_command_that_draws_its_stacks(page: Page) -> Non
     assert "mean offset 230.000 ms, median 230.000 ms" in page.locator(".details").inner_text()
     command = page.locator(".command code").inner_text()
     assert command.startswith("meantime flame ")
-    assert command.endswith("--from abs:3s --to abs:6s --offset 200ms..260ms -o flame.svg")
+    assert command.endswith("--from abs:3s --to abs:6s --band 200ms..260ms -o flame.svg")
 
 
 def test_a_colour_is_explained(page: Page) -> None:

@@ -20,7 +20,7 @@ function offsets(model: Model, { from, to }: Selection, offsetNs: bigint): strin
   const { periodNs } = model;
   // an offset counts from whole periods of the file's own clock
   const at = (row: number) => (((model.originNs - offsetNs + model.offsetNs(row)) % periodNs) + periodNs) % periodNs;
-  const band = ["--offset", `${seconds(at(from.row))}..${seconds(at(to.row + 1) || periodNs)}`];
+  const band = ["--band", `${seconds(at(from.row))}..${seconds(at(to.row + 1) || periodNs)}`];
   return periodNs === 1_000_000_000n ? band : [...band, "--period", seconds(periodNs)];
 }
 
