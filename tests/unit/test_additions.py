@@ -153,7 +153,7 @@ def test_a_command_prints_such_a_warning_on_one_line(
     )
 
 
-@pytest.mark.parametrize("options", [["--to", "dots"], []])
+@pytest.mark.parametrize("options", [["--to-format", "dots"], []])
 def test_a_format_that_a_package_adds_is_written(
     install: Callable[..., None],
     tmp_path: Path,
@@ -181,4 +181,4 @@ def test_a_format_with_the_name_of_another_is_skipped(
         status = run(["convert", str(tmp_path / "in.folded"), str(tmp_path / "out.dots")])
 
     assert status == 2
-    assert "use --to with one of chrome, " in capsys.readouterr().err
+    assert "use --to-format with one of chrome, " in capsys.readouterr().err

@@ -69,14 +69,16 @@ def test_what_the_command_line_shows_to_be_wrong_exits_with_2(
 
     assert (status, out) == (2, "")
     assert err.startswith("meantime")
-    assert err.endswith(f": {sentence}\n")
+    assert f": {sentence}" in err
+    # a mistake in the words themselves names the help, one in what they mean explains itself
+    assert (arguments == ["worse"]) != err.endswith(" --help\n")
     assert err.count("\n") == 1
 
 
 def test_an_interrupt_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, err = run(capsys, "probe", "stop")
 
-    assert (status, out, err.strip()) == (1, "", "meantime: interrupted")
+    assert (status, out, err.strip()) == (130, "", "meantime: interrupted")
 
 
 def test_the_list_of_commands_agrees_with_the_help_of_each(
@@ -138,7 +140,7 @@ def test_without_a_command_the_commands_are_listed(capsys: pytest.CaptureFixture
     status, out, err = run(capsys)
 
     assert (status, err) == (0, "")
-    assert "\nCommands:\n" in out
+    assert "\nDraw:\n" in out
 
 
 def test_a_directory_that_is_not_a_trace_is_reported(

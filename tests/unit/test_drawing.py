@@ -109,9 +109,9 @@ def test_a_flame_graph_is_the_commands(tmp_path: Path, root: Path, suffix: str) 
         *(tmp_path / f"{name}.{suffix}" for name in ("ours", "theirs")),
     )
 
-    meantime.flame(path, start="92s", offset=("0.25s", "0.29s"), title="jobs.perf.gz").save(ours)
+    meantime.flame(path, start="92s", band=("0.25s", "0.29s"), title="jobs.perf.gz").save(ours)
 
-    run("flame", path, "--from", "92s", "--offset", "0.25s..0.29s", "-o", theirs)
+    run("flame", path, "--from", "92s", "--band", "0.25s..0.29s", "-o", theirs)
     assert ours.read_bytes() == theirs.read_bytes()
 
 

@@ -428,7 +428,7 @@ def test_a_flame_graph_of_a_band_has_what_ran_at_those_offsets(tmp_path: Path, r
             [
                 "flame",
                 str(root / "examples" / "jobs.perf.gz"),
-                "--offset",
+                "--band",
                 "0.25s..0.29s",
                 "--from",
                 "91s",

@@ -20,7 +20,7 @@ def paths() -> list[list[str]]:
     return found
 
 
-@pytest.mark.parametrize("option", ["--help", "-?"])
+@pytest.mark.parametrize("option", ["--help", "-h", "-?"])
 @pytest.mark.parametrize("path", paths(), ids=" ".join)
 def test_the_help_of_each_command_is_whole(path: list[str], option: str) -> None:
     result = CliRunner().invoke(cli, [*path, option], prog_name="meantime", terminal_width=80)

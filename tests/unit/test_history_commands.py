@@ -172,7 +172,9 @@ def test_a_build_needs_a_name_for_what_it_makes(
         main(["build", str(root / "examples" / "postgres.statemap.gz")])
 
     assert left.value.code == 2
-    assert capsys.readouterr().err == "meantime build: Missing option '-o' / '--output'.\n"
+    assert capsys.readouterr().err == (
+        "meantime build: Missing option '-o' / '--output'; see meantime build --help\n"
+    )
 
 
 def test_an_unfinished_build_is_repeated_with_a_message(root: Path, tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def test_statistics_report_the_async_spans_they_leave_out(
 
     printed = run(capsys, "stats", only)
     found = json.loads(run(capsys, "stats", only, "--json"))
-    chosen = json.loads(run(capsys, "stats", trace, "--thread", "main", "--json"))
+    chosen = json.loads(run(capsys, "stats", trace, "--filter", "main", "--json"))
 
     assert printed.splitlines()[-1] == (
         "1 spans of async operations are not counted; meantime dump --kind spans prints them"
@@ -120,8 +120,6 @@ def test_the_share_of_a_recursive_function_counts_its_time_once(
          "--by thread applies to spans of threads; this trace has samples only"),
         (json.dumps(EVENTS), ["--by", "state", "--whole"],
          "--whole applies to spans; these are states"),
-        (json.dumps(EVENTS), ["--by", "state", "--thread", "main"],
-         "--thread applies to spans and samples; these are states"),
     ],
 )  # fmt: skip
 def test_options_of_statistics_that_do_not_apply_are_refused(
@@ -290,7 +288,7 @@ def calls(tmp_path: Path) -> str:
             {"callees": "f", "unit": "ns", "rows": [{"name": "g", "count": 2, "total_ns": 7000}]},
         ),
         (
-            ["--tree", "--thread", "main"],
+            ["--tree", "--filter", "main"],
             {
                 "tree": True,
                 "unit": "ns",
@@ -313,7 +311,7 @@ def calls(tmp_path: Path) -> str:
             },
         ),
         (
-            ["--against", "0..3us", "--from", "5us", "--to", "10us", "--thread", "1/2"],
+            ["--against", "0..3us", "--from", "5us", "--to", "10us", "--filter", "1/2"],
             {
                 "by": "name",
                 "unit": "ns",
@@ -389,8 +387,8 @@ def test_samples_have_statistics_by_name(
         (["--callers", "f", "--tree"], 2, "--callers and --tree are mutually exclusive"),
         (["--callers", "f", "--by", "thread"], 2, "leave out --by thread"),
         (["--callers", "nothing"], 1, "'nothing' does not occur in"),
-        (["--thread", "no*"], 1, "no thread with spans or samples is called 'no*'"),
-        (["--thread", "main", "--by", "state"], 2, "--thread applies to spans"),
+        (["--filter", "nox*"], 1, "the filter 'nox*' matches no thread"),
+        (["--filter", "main", "--by", "state"], 1, "matches no entity"),
         (["--against", "x"], 2, "write two times"),
     ],
 )
@@ -409,7 +407,7 @@ def test_a_flame_graph_of_chosen_threads(
 ) -> None:
     out = tmp_path / "out.txt"
 
-    run(capsys, "flame", calls, "--thread", "3", "--from", "2us", "--to", "9us", "--whole",
+    run(capsys, "flame", calls, "--filter", "3", "--from", "2us", "--to", "9us", "--whole",
         "-o", str(out))  # fmt: skip
 
     assert out.read_text() == "f 3000\n"

@@ -6,10 +6,12 @@ Exit statuses are decided in `main` alone: 0 done, 1 could not, 2 the command li
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import warnings
 from contextlib import contextmanager
 from importlib import import_module
+from io import TextIOWrapper
 from typing import TYPE_CHECKING
 
 import click
@@ -20,26 +22,41 @@ from meantime.errors import MeantimeError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["COMMANDS", "cli", "main"]
+    from click.shell_completion import CompletionItem
+
+__all__ = ["COMMANDS", "SUGGESTS", "cli", "main"]
 
 COMMANDS = {
     "statemap": "Draw a statemap of each FILE, one above the other, as an interactive SVG.",
-    "record": "Run a command and record what its tasks, event loops and pools do.",
-    "pack": "Pack a recording into one compressed file, which every command can read.",
-    "top": "Show what a program is doing while it is being recorded.",
-    "info": "Show a summary of a trace: format, time range, entities, states and anomalies.",
     "heatmap": "Draw a subsecond-offset heat map: activity by its offset in each second.",
-    "stats": "Show where the time went: by state or entity, or by name of spans or samples.",
-    "dump": "Print the content of a trace, one JSON object per line.",
     "flame": "Draw a flame graph, or with --chart a flame chart.",
-    "build": "Turn a trace into a history on disk, which every command can read.",
+    "info": "Show a summary of a trace: format, time range, entities, states and anomalies.",
+    "stats": "Show where the time went: by state or entity, or by name of spans or samples.",
     "query": "Query a history or a trace: states at a time, intervals, shares, attributes.",
     "sql": "Query a history or a trace with SQL.",
-    "check": "Check a history on disk, or recover the intact part of a damaged one.",
+    "dump": "Print the content of a trace, one JSON object per line.",
+    "record": "Run a command and record what its tasks, event loops and pools do.",
+    "top": "Show what a program is doing while it is being recorded.",
+    "pack": "Pack a recording into one compressed file, which every command can read.",
+    "build": "Turn a trace into a history on disk, which every command can read.",
     "convert": "Convert a trace to another format, and report what that format cannot represent.",
+    "check": "Check a history on disk, or recover the intact part of a damaged one.",
+    "completion": "Print the script that completes commands, options and file names in a shell.",
 }
+# The first command of each group of the help, in the order of COMMANDS.
+_GROUPS = {"statemap": "Draw", "info": "Ask", "record": "Record", "build": "Files"}
+_READS = """\b
+Reads statemap data, perf script text, Chrome and Perfetto JSON (PyTorch,
+clang, VizTracer, DevTools), .spall, speedscope, V8 .cpuprofile, folded
+stacks, JSON lines, CSV, recordings and histories; also gzip, xz or zstd.
+`meantime FILE` shows what a file contains and which commands to use next.
 
-_CONTEXT = {"help_option_names": ["--help", "-?"], "max_content_width": 100}
+Example:  meantime statemap disks.statemap -o disks.svg
+"""
+
+_CONTEXT = {"help_option_names": ["-h", "--help", "-?"], "max_content_width": 100}
+# What `meantime FILE` is, in the meta of a click context.
+SUGGESTS = "meantime.suggests"
 
 
 class _Commands(click.Group):
@@ -55,15 +72,43 @@ class _Commands(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command; a file is the arguments of `info`, which then suggests commands."""
+        name = args[0]
+        if name not in COMMANDS and (name == "-" or os.path.exists(name)):  # noqa: PTH110 - pathlib is slow to import
+            ctx.meta[SUGGESTS] = True
+            return "info", self.get_command(ctx, "info"), args
+        if name not in COMMANDS and not name.startswith("-"):
+            from meantime.cli.spelling import hint  # noqa: PLC0415 - only for a mistake
+
+            meant = hint(name, list(COMMANDS))
+            raise click.UsageError(f"{name!r} is neither a command nor a file{meant}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return the commands and options, and file names."""
+        from click.shell_completion import CompletionItem  # noqa: PLC0415 - for completion only
+
+        return [*super().shell_complete(ctx, incomplete), CompletionItem(incomplete, type="file")]
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+        groups: dict[str, list[tuple[str, str]]] = {}
+        title = ""
+        for name, sentence in COMMANDS.items():
+            title = _GROUPS.get(name, title)
+            groups.setdefault(title, []).append((name, sentence))
+        width = max(map(len, COMMANDS))
+        for title, rows in groups.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(width), sentence) for name, sentence in rows])
 
 
 @click.group(
     cls=_Commands,
     context_settings=_CONTEXT,
-    epilog="Example:  meantime statemap disks.statemap -o disks.svg",
+    epilog=_READS,
 )
 @click.version_option(__version__, prog_name="meantime")
 def cli() -> None:
@@ -75,6 +120,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if sys.stdout is None:  # closed by the parent process
         # opened for reading, so that writing fails: the exit status must not report a success
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY))
+    # a name that the locale's encoding lacks is printed as an escape
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         with _one_line_warnings():
             status = cli.main(
@@ -85,7 +134,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         # here, where an error can still be reported, rather than by the interpreter at exit
         sys.stdout.flush()
     except click.UsageError as error:
-        _complain(error.ctx.command_path if error.ctx else "meantime", _sentence(error))
+        command = error.ctx.command_path if error.ctx else "meantime"
+        _complain(command, f"{_sentence(error).rstrip('.')}; see {command} --help")
         status = 2
     except click.ClickException as error:
         _complain("meantime", error.format_message())
@@ -95,7 +145,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         status = error.exit_status
     except (click.Abort, KeyboardInterrupt):
         _complain("meantime", "interrupted")
-        status = 1
+        # as of a program that SIGINT ended, so that a shell's loop over files ends too
+        status = 128 + signal.SIGINT
     except BrokenPipeError:
         _abandon_output()
         status = 1
@@ -132,8 +183,17 @@ def _complain(command: str, message: str) -> None:
 def _sentence(error: click.UsageError) -> str:
     """Return the original statemap's message for this mistake, or click's."""
     if isinstance(error, click.NoSuchOption):
-        hint = f"; did you mean {error.possibilities[0]}?" if error.possibilities else ""
-        return f"Unrecognized option: '{error.option_name.lstrip('-')}'{hint}"
+        return f"Unrecognized option: '{error.option_name.lstrip('-')}'{_meant(error)}"
     if isinstance(error, click.BadOptionUsage) and "requires an argument" in error.message:
         return f"Argument to option '{error.option_name.lstrip('-')}' missing"
     return error.format_message()
+
+
+def _meant(error: click.NoSuchOption) -> str:
+    """Return which option of the command was probably meant."""
+    if error.ctx is None:
+        return ""
+    from meantime.cli.spelling import hint  # noqa: PLC0415 - only for a mistake
+
+    names = [name for each in error.ctx.command.get_params(error.ctx) for name in each.opts]
+    return hint(error.option_name, [name for name in names if name.startswith("--")])

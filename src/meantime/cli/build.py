@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from meantime.cli.inputs import import_numpy, notify
-from meantime.cli.options import once, provider_option
+from meantime.cli.options import (
+    file_argument,
+    force_option,
+    json_option,
+    lenient_option,
+    output_option,
+    provider_option,
+)
+from meantime.cli.output import replacing
 from meantime.cli.progress import progress_bar
 from meantime.errors import OutputError
 from meantime.units import format_bytes
@@ -20,37 +29,64 @@ __all__ = ["command", "keep_history"]
 
 
 @click.command("build", epilog="Example:  meantime build disks.statemap.gz -o disks.mth")
-@click.argument("trace", metavar="TRACE")
-@once("-o", "--output", metavar="NAME.mth", required=True, help="Directory to create.")
+@file_argument("trace", "TRACE")
+@output_option("NAME.mth", "Directory to create.", required=True)
+@force_option
+@json_option
 @provider_option
-@click.option("--lenient", is_flag=True, help="Skip and count what cannot be read.")
-def command(*, trace: str, output: str, provider: str | None, lenient: bool) -> None:
+@lenient_option
+def command(
+    *,
+    trace: str,
+    output: str,
+    force: bool,
+    as_json: bool,
+    provider: str | None,
+    lenient: bool,
+) -> None:
     """Turn a trace into a history on disk, which every command can read."""
-    history = keep_history(trace, output, provider=provider, lenient=lenient)
+    history = keep_history(trace, output, provider=provider, lenient=lenient, force=force)
     for line in history.anomalies.lines():
         click.echo(f"{trace}: {line}", err=True)
     parts = Path(output).rglob("*")
     size_bytes = sum(part.stat().st_size for part in parts if part.is_file())
+    if as_json:
+        built = {"output": output, "attributes": len(history.attributes), "bytes": size_bytes}
+        click.echo(json.dumps(built | {"anomalies": dict(history.anomalies)}))
+        return
     click.echo(f"{output}: {len(history.attributes):,} attributes, {format_bytes(size_bytes)}")
 
 
-def keep_history(trace: str, output: str, *, provider: str | None, lenient: bool) -> History:
+def keep_history(
+    trace: str, output: str, *, provider: str | None, lenient: bool, force: bool
+) -> History:
     """Build the history of a trace in a directory; an interrupted build is resumed.
+
+    Args:
+        trace: The trace.
+        output: The directory.
+        provider: The file that defines how events become states.
+        lenient: Skip and count what cannot be read.
+        force: Replace a history that is there, and begin an interrupted build again.
 
     Raises:
         InputError: If the trace cannot be read.
         OutputError: If the path exists and is not an interrupted build.
     """
     import_numpy()
-    from meantime.history.directory.open import is_unfinished  # noqa: PLC0415 - not for --help
+    from meantime.history.directory.open import is_history, is_unfinished  # noqa: PLC0415 - not for --help
     from meantime.history_from_trace import build  # noqa: PLC0415 - as above
 
     path = Path(output)
-    if path.exists() and not is_unfinished(path):
-        raise OutputError(f"{output}: already exists; remove it, or choose another name")
+    is_replaced = force and path.exists() and is_history(path)
+    if path.exists() and not is_replaced and not is_unfinished(path):
+        hint = ", or use --force" if is_history(path) and not force else ""
+        raise OutputError(f"{output}: already exists; choose another name{hint}")
+    if is_replaced and Path(trace).resolve() == path.resolve():
+        raise OutputError(f"{output}: cannot be replaced by what is built from it")
     if not path.resolve().parent.is_dir():
         raise OutputError(f"{output}: the directory {path.parent} does not exist")
-    with progress_bar(f"reading {trace}") as progress:
+    with replacing(path if is_replaced else None), progress_bar(f"reading {trace}") as progress:
         return build(
             trace,
             provider,

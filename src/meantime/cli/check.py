@@ -2,31 +2,49 @@
 
 from __future__ import annotations
 
+import json
+
 import click
 
-from meantime.cli.options import once
+from meantime.cli.options import file_argument, force_option, json_option, once, reject
+from meantime.cli.output import replacing
+from meantime.errors import UsageError
 
 __all__ = ["command"]
 
 
 @click.command("check", epilog="Example:  meantime check disks.mth")
-@click.argument("history", metavar="HISTORY")
+@file_argument("history", "HISTORY")
 @once(
     "--salvage",
     metavar="NAME.mth",
     help="Write the intact part, up to the first damage, to this directory.",
 )
-def command(*, history: str, salvage: str | None) -> None:
+@force_option
+@json_option
+def command(*, history: str, salvage: str | None, force: bool, as_json: bool) -> None:
     """Check a history on disk, or recover the intact part of a damaged one."""
     from pathlib import Path  # noqa: PLC0415 - NumPy and the core are not for --help
 
     from meantime.history.directory.check import check, save  # noqa: PLC0415 - as above
+    from meantime.history.directory.open import is_history  # noqa: PLC0415 - as above
 
     if salvage is None:
+        reject(("force",), "a check without --salvage")
         segments, changes = check(Path(history))
-        click.echo(f"{history}: intact: {changes:,} changes in {segments:,} segments")
+        if as_json:
+            click.echo(json.dumps({"intact": True, "changes": changes, "segments": segments}))
+        else:
+            click.echo(f"{history}: intact: {changes:,} changes in {segments:,} segments")
         return
-    missing = save(Path(history), Path(salvage))
+    target = Path(salvage)
+    if force and Path(history).resolve() == target.resolve():
+        raise UsageError("--salvage names the damaged history itself; choose another name")
+    with replacing(target if force and is_history(target) else None):
+        missing = save(Path(history), target)
+    if as_json:
+        click.echo(json.dumps({"salvaged": salvage, "missing": missing}))
+        return
     for complaint in missing:
         click.echo(complaint, err=True)
     click.echo(f"{salvage}: the intact part" if missing else f"{salvage}: everything")

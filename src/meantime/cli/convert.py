@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 
 import click
 
 from meantime.cli.build import keep_history
 from meantime.cli.inputs import load
-from meantime.cli.options import once
+from meantime.cli.options import (
+    file_argument,
+    force_option,
+    json_option,
+    lenient_option,
+    once,
+)
 from meantime.errors import InputError, UsageError
 
 __all__ = ["command", "report"]
@@ -18,11 +25,10 @@ _RECORDED = ("tasks", "workers")
 
 
 @click.command("convert", epilog="Example:  meantime convert trace.json.gz trace.spall")
-@click.argument("source", metavar="IN")
-@click.argument("output", metavar="OUT")
+@file_argument("source", "IN")
+@file_argument("output", "OUT")
 @once(
-    "--to",
-    "to",
+    "--to-format",
     metavar="FORMAT",
     help="Output format: chrome, spall, spall1, speedscope, folded, statemap, history, or one that"
     " an installed package adds.  [the suffix of OUT]",
@@ -32,22 +38,36 @@ _RECORDED = ("tasks", "workers")
     type=click.Choice(["tasks", "workers"]),
     help="Part of a recording to write as .statemap: tasks, or event loops and pool threads.",
 )
-@click.option("--lenient", is_flag=True, help="Skip and count what cannot be read.")
-def command(*, source: str, output: str, to: str | None, only: str | None, lenient: bool) -> None:
+@force_option
+@json_option
+@lenient_option
+def command(
+    *,
+    source: str,
+    output: str,
+    to_format: str | None,
+    only: str | None,
+    force: bool,
+    as_json: bool,
+    lenient: bool,
+) -> None:
     """Convert a trace to another format, and report what that format cannot represent."""
     from meantime.cli.output import write  # noqa: PLC0415 - only once the command line is sound
     from meantime.views.export import export, nothing_for  # noqa: PLC0415 - as above
 
-    target = _target(output, to, only)
+    target = _target(output, to_format, only)
+    if force and target != _HISTORY:
+        raise UsageError("--force applies to a history; other files are replaced without it")
+    lost: Counter[str] = Counter()
     if target == _HISTORY:
-        keep_history(source, output, provider=None, lenient=lenient)
+        keep_history(source, output, provider=None, lenient=lenient, force=force)
+        report(lost, as_json=as_json)
         return
     history = load(source, lenient=lenient)
     if reason := nothing_for(history, target):
         raise InputError(source, reason)
-    lost: Counter[str] = Counter()
     write(output, export(history, target, lost))
-    report(lost)
+    report(lost, as_json=as_json and output != "-")
 
 
 def _target(output: str, to: str | None, only: str | None) -> str:
@@ -56,7 +76,7 @@ def _target(output: str, to: str | None, only: str | None) -> str:
     if only is not None and to is None and output.endswith(TARGETS[only].suffix):
         return only
     if only is not None:
-        raise UsageError("--only applies to an output that ends in .statemap, without --to")
+        raise UsageError("--only applies to an output that ends in .statemap, without --to-format")
     suffixes = {
         name: target.suffix for name, target in TARGETS.items() if name not in _RECORDED
     } | {_HISTORY: ".mth"}
@@ -70,7 +90,9 @@ def _target(output: str, to: str | None, only: str | None) -> str:
     names = ", ".join(suffixes)
     if to is not None:
         raise UsageError(f"unknown format {to!r}; choose one of {names}")
-    raise UsageError(f"cannot infer the format from {output!r}; use --to with one of {names}")
+    raise UsageError(
+        f"cannot infer the format from {output!r}; use --to-format with one of {names}"
+    )
 
 
 def _chosen(output: str, to: str | None, suffixes: dict[str, str]) -> str | None:
@@ -80,8 +102,11 @@ def _chosen(output: str, to: str | None, suffixes: dict[str, str]) -> str | None
     return next((name for name, suffix in suffixes.items() if output.endswith(suffix)), None)
 
 
-def report(lost: Counter[str]) -> None:
-    """Print on standard error what was lost, one line each."""
+def report(lost: Counter[str], *, as_json: bool = False) -> None:
+    """Print what was lost: one line each on standard error, or one JSON object."""
+    if as_json:
+        click.echo(json.dumps({"lost": {what: count for what, count in lost.items() if count}}))
+        return
     for what, count in lost.items():
         if count:
             click.echo(f"not in the result: {count:,} {what}", err=True)

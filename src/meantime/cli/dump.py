@@ -10,12 +10,20 @@ import click
 
 from meantime.attributes import entity_name, format_path
 from meantime.cli.inputs import load
-from meantime.cli.options import once, provider_option
+from meantime.cli.options import (
+    file_argument,
+    lenient_option,
+    once,
+    provider_option,
+    range_options,
+    reject,
+)
 from meantime.errors import InputError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
+    from meantime.columns import Int64s
     from meantime.events import Event
     from meantime.history.history import History
     from meantime.trace import StateChanges, Trace
@@ -28,7 +36,7 @@ _OF_TRACE = {"changes", "events"}
 
 
 @click.command("dump", epilog="Example:  meantime dump pg.statemap.gz --kind intervals | head")
-@click.argument("file", metavar="FILE")
+@file_argument("file", "FILE")
 @once(
     "--kind",
     type=click.Choice(
@@ -47,16 +55,30 @@ _OF_TRACE = {"changes", "events"}
     default="changes",
     help="Kind of records to print.  [changes]",
 )
+@range_options
 @provider_option
-@click.option("--lenient", is_flag=True, help="Skip and count what cannot be read.")
-def command(*, file: str, kind: str, provider: str | None, lenient: bool) -> None:
+@lenient_option
+def command(
+    *,
+    file: str,
+    kind: str,
+    from_: str | None,
+    to: str | None,
+    provider: str | None,
+    lenient: bool,
+) -> None:
     """Print the content of a trace, one JSON object per line."""
+    if kind in _OF_TRACE | {"tags"}:
+        reject(("from_", "to"), f"--kind {kind}")
     if provider and kind in _OF_TRACE:
         raise UsageError(f"--provider does not apply to --kind {kind}")
     if kind in _OF_TRACE:
         lines = _of_trace(file, kind, lenient=lenient)
     else:
-        lines = _of_history(load(file, lenient=lenient, provider=provider), kind)
+        history = load(file, lenient=lenient, provider=provider)
+        from meantime.query.parts import given_range  # noqa: PLC0415 - NumPy is not for --help
+
+        lines = _of_history(history, kind, given_range(history, from_, to))
     waiting: list[str] = []
     for line in lines:
         waiting.append(line)
@@ -120,40 +142,41 @@ class _Quoted:
             )
 
 
-def _of_history(history: History, kind: str) -> Iterator[str]:
+def _of_history(
+    history: History, kind: str, range_ns: tuple[int | None, int | None]
+) -> Iterator[str]:
     if kind in {"spans", "samples", "counters"}:
         from meantime.cli import dump_spans  # noqa: PLC0415 - NumPy is not for --help
 
-        lines: Iterator[str] = getattr(dump_spans, kind)(history)
+        lines: Iterator[str] = getattr(dump_spans, kind)(history, *range_ns)
         return lines
-    made: dict[str, Callable[[History], Iterator[dict[str, Any]]]] = {
-        "intervals": _intervals,
-        "points": _points,
-        "flows": _flows,
-        "tags": _tags,
-    }
-    return (json.dumps(fields) + "\n" for fields in made[kind](history))
+    if kind == "tags":
+        return (json.dumps(fields) + "\n" for fields in _tags(history))
+    made = {"intervals": _intervals, "points": _points, "flows": _flows}[kind]
+    return (json.dumps(fields) + "\n" for fields in made(history, *range_ns))
 
 
-def _intervals(history: History) -> Iterator[dict[str, Any]]:
+def _intervals(
+    history: History, start_ns: int | None, end_ns: int | None
+) -> Iterator[dict[str, Any]]:
     if history.start_ns == history.end_ns:
         return  # an empty history has no range to query
-    for batch in history.interval_batches(range(len(history.attributes))):
-        for quark, start_ns, end_ns, value, tag, _ in batch:
+    for batch in history.interval_batches(range(len(history.attributes)), start_ns, end_ns):
+        for quark, since_ns, until_ns, value, tag, _ in batch:
             yield {
                 "path": format_path(history.attributes.path(quark)),
-                "start_ns": start_ns,
-                "end_ns": end_ns,
+                "start_ns": since_ns,
+                "end_ns": until_ns,
                 "value": value,
                 "tag": tag,
             }
 
 
-def _points(history: History) -> Iterator[dict[str, Any]]:
+def _points(history: History, start_ns: int | None, end_ns: int | None) -> Iterator[dict[str, Any]]:
     from meantime.cli.dump_spans import parsed  # noqa: PLC0415 - as above
 
     points = history.points()
-    for row in range(len(points)):
+    for row in _rows_within(points.time_ns, start_ns, end_ns):
         fields = {
             "time_ns": int(points.time_ns[row]),
             "entity": entity_name(history.attributes.path(int(points.quark[row]))),
@@ -164,15 +187,22 @@ def _points(history: History) -> Iterator[dict[str, Any]]:
         yield fields
 
 
-def _flows(history: History) -> Iterator[dict[str, Any]]:
+def _flows(history: History, start_ns: int | None, end_ns: int | None) -> Iterator[dict[str, Any]]:
     flows = history.flows()
-    for row in range(len(flows)):
+    for row in _rows_within(flows.from_ns, start_ns, end_ns):
         yield {
             "time_ns": int(flows.from_ns[row]),
             "entity": entity_name(history.attributes.path(int(flows.from_quark[row]))),
             "event": flows.name[row],
             "target": entity_name(history.attributes.path(int(flows.to_quark[row]))),
         }
+
+
+def _rows_within(times_ns: Int64s, start_ns: int | None, end_ns: int | None) -> range:
+    """Return the rows of a column in order of time that are in a range."""
+    first = 0 if start_ns is None else int(times_ns.searchsorted(start_ns))
+    last = len(times_ns) if end_ns is None else int(times_ns.searchsorted(end_ns))
+    return range(first, last)
 
 
 def _tags(history: History) -> Iterator[dict[str, Any]]:

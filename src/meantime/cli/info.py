@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from meantime.cli import SUGGESTS
 from meantime.cli.inputs import load
-from meantime.cli.options import provider_option
+from meantime.cli.options import file_argument, json_option, lenient_option, provider_option
 from meantime.cli.tables import Column, print_facts, print_table
 from meantime.units import format_exact, format_ns
 
@@ -26,18 +27,28 @@ _MOST_NAMES = 6
 
 
 @click.command("info", epilog="Example:  meantime info pg.statemap.gz")
-@click.argument("file", metavar="FILE")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@file_argument("file", "FILE")
+@json_option
 @provider_option
-@click.option("--lenient", is_flag=True, help="Skip and count what cannot be read.")
+@lenient_option
 def command(*, file: str, as_json: bool, provider: str | None, lenient: bool) -> None:
     """Show a summary of a trace: format, time range, entities, states and anomalies."""
     history = load(file, lenient=lenient, provider=provider)
     facts = _facts(file, history)
     if as_json:
         click.echo(json.dumps(facts))
-    else:
-        _print(facts, history)
+        return
+    _print(facts, history)
+    if click.get_current_context().meta.get(SUGGESTS):
+        _suggest(file, history)
+
+
+def _suggest(file: str, history: History) -> None:
+    from meantime.cli.suggestions import suggestions  # noqa: PLC0415 - for `meantime FILE` only
+
+    click.echo("\nnext")
+    for command, purpose in suggestions(file, history):
+        click.echo(f"  {purpose}\n    {command}")
 
 
 def _facts(file: str, history: History) -> dict[str, Any]:

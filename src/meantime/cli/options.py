@@ -13,7 +13,22 @@ from meantime.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-__all__ = ["Once", "given", "listed_names", "once", "provider_option", "reject"]
+__all__ = [
+    "Once",
+    "file_argument",
+    "filter_option",
+    "force_option",
+    "given",
+    "json_option",
+    "lenient_option",
+    "listed_names",
+    "once",
+    "output_option",
+    "provider_option",
+    "range_options",
+    "reject",
+    "strict_option",
+]
 
 F = TypeVar("F", bound="Callable[..., object] | click.Command")
 
@@ -41,13 +56,66 @@ def once(*names: str, **attributes: Any) -> Callable[[F], F]:
     return click.option(*names, cls=Once, **attributes)
 
 
+def file_argument(name: str, metavar: str, **attributes: Any) -> Callable[[F], F]:
+    """Return a decorator for an argument whose value a shell completes as a file name."""
+    return click.argument(name, metavar=metavar, type=click.Path(), **attributes)
+
+
+def output_option(metavar: str, text: str, **attributes: Any) -> Callable[[F], F]:
+    """Return a decorator for the option that names the output."""
+    return once("-o", "--output", metavar=metavar, type=click.Path(), help=text, **attributes)
+
+
+def range_options(function: F) -> F:
+    """Add the options for a range of time."""
+    begin = once("--from", "from_", metavar="TIME", help="Start of the range.")
+    end = once("--to", "to", metavar="TIME", help="End of the range.")
+    return begin(end(function))
+
+
+def filter_option(function: F) -> F:
+    """Add the option that selects rows: entities or threads."""
+    return once(
+        "-f",
+        "--filter",
+        "pattern",
+        metavar="PATTERN",
+        help="Only rows with this name, or whose name contains a match of this regular expression.",
+    )(function)
+
+
 def provider_option(function: F) -> F:
     """Add the option for the provider, which turns events into states."""
     return once(
         "--provider",
         metavar="FILE",
+        type=click.Path(),
         help="TOML or Python file that defines how events become states.",
     )(function)
+
+
+def lenient_option(function: F) -> F:
+    """Add the option to skip what cannot be read."""
+    return click.option("--lenient", is_flag=True, help="Skip and count what cannot be read.")(
+        function
+    )
+
+
+def strict_option(function: F) -> F:
+    """Add the option to fail if anything in the input is odd; it excludes `--lenient`."""
+    return click.option("--strict", is_flag=True, help="Fail if the input has any anomaly.")(
+        function
+    )
+
+
+def json_option(function: F) -> F:
+    """Add the option for a result as one JSON object."""
+    return click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")(function)
+
+
+def force_option(function: F) -> F:
+    """Add the option to replace an existing output."""
+    return click.option("--force", is_flag=True, help="Replace the output if it exists.")(function)
 
 
 def given(names: Collection[str]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import sys
 from contextlib import contextmanager
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from contextlib import AbstractContextManager
 
-__all__ = ["result_file", "write"]
+__all__ = ["replacing", "result_file", "write"]
 
 
 def write(path: str, chunks: Iterable[bytes]) -> None:
@@ -46,6 +47,27 @@ def result_file(path: str) -> Iterator[IO[bytes]]:
         raise
     except OSError as error:
         raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from None
+
+
+@contextmanager
+def replacing(path: Path | None) -> Iterator[None]:
+    """Move a directory aside for the block, which makes another; it returns if the block fails.
+
+    Args:
+        path: The directory, which is deleted at the end; None for nothing.
+    """
+    if path is None:
+        yield
+        return
+    aside = path.with_name(f".{path.name}.{os.getpid()}.old")
+    path.rename(aside)
+    try:
+        yield
+    except BaseException:
+        shutil.rmtree(path, ignore_errors=True)
+        aside.rename(path)
+        raise
+    shutil.rmtree(aside)
 
 
 def _opened(path: str) -> AbstractContextManager[IO[bytes]]:

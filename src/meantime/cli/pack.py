@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from meantime.cli.options import once
+from meantime.cli.options import file_argument, output_option
 from meantime.errors import UsageError
 from meantime.units import format_bytes
 
@@ -14,8 +14,8 @@ __all__ = ["command"]
 
 
 @click.command("pack", epilog="Example:  meantime pack app.mtr")
-@click.argument("recording", metavar="NAME.mtr")
-@once("-o", "--output", metavar="FILE", help="Output file.  [NAME.mtrz]")
+@file_argument("recording", "NAME.mtr")
+@output_option("FILE", "Output file.  [NAME.mtrz]")
 def command(*, recording: str, output: str | None) -> None:
     """Pack a recording into one compressed file, which every command can read."""
     path = Path(recording)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from meantime.cli.inputs import load
-from meantime.cli.options import once, provider_option
+from meantime.cli.options import file_argument, lenient_option, once, provider_option, range_options
 from meantime.cli.rows import Form, form_options, show
 from meantime.errors import AttributeNotFound, UsageError
 from meantime.units import parse_duration
@@ -26,16 +26,16 @@ _QUESTIONS = {"at": 1, "state": 2, "intervals": 1, "shares": 1, "tree": 0}
 
 
 @click.command("query", epilog="Example:  meantime query disks.mth intervals 'disks/*' --to 5ms")
-@click.argument("history", metavar="HISTORY")
+@file_argument("history", "HISTORY")
 @click.argument("question", type=click.Choice(list(_QUESTIONS)))
 @click.argument("words", metavar="[PATH|PATTERN] [TIME]", nargs=-1)
-@once("--from", "from_", metavar="TIME", help="Start of the range.")
-@once("--to", "to", metavar="TIME", help="End of the range.")
+@range_options
 @once(
     "--resolution", metavar="TIME", help="Only intervals at multiples of this time from the start."
 )
 @once("--bins", type=click.IntRange(1), help="Number of parts to split the range into.  [1]")
 @provider_option
+@lenient_option
 @form_options
 def command(
     *,
@@ -47,6 +47,7 @@ def command(
     resolution: str | None,
     bins: int | None,
     provider: str | None,
+    lenient: bool,
     as_json: bool,
     as_csv: bool,
     arrow: str | None,
@@ -73,7 +74,7 @@ def command(
         if value is not None and question not in questions:
             raise UsageError(f"{option} does not apply to {question}: {', '.join(questions)}")
     form = Form(as_json, as_csv, arrow, parquet).check()
-    asked = load(history, lenient=False, provider=provider)
+    asked = load(history, lenient=lenient, provider=provider)
     from meantime.query.parts import extent_of, given_range  # noqa: PLC0415 - NumPy is not for --help
 
     extent = extent_of(asked)

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from meantime.cli.options import once
+from meantime.cli.options import force_option, once, output_option, reject
 from meantime.errors import MeantimeError, OutputError, UsageError
 from meantime.units import parse_duration
 
@@ -26,7 +26,8 @@ _SIZES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
     context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False},
 )
 @click.option("--threads", is_flag=True, help="Record waits of threads for the GIL and locks.")
-@once("-o", "--output", metavar="NAME.mtr", help="Directory to record into.  [COMMAND.mtr]")
+@output_option("NAME.mtr", "Directory to record into.  [COMMAND.mtr]")
+@force_option
 @once(
     "--trace",
     type=click.Choice(["tasks", "workers", "both", "none"]),
@@ -80,6 +81,11 @@ def command(*, words: tuple[str, ...], **given: Any) -> None:
     )
     options.check()
     path = given["output"] or _free_name(words[0])
+    if given["output"] is None:
+        reject(("force",), "a recording without -o, which gets a new name")
+    # whatever else has this name is not deleted, and refused below
+    if given["force"] and (Path(path) / "recording.json").is_file():
+        shutil.rmtree(path)
     try:
         session.create(path, list(words))
     except OSError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from meantime.cli.inputs import load
-from meantime.cli.options import provider_option
+from meantime.cli.options import file_argument, lenient_option, provider_option
 from meantime.cli.rows import Form, form_options, show
 
 __all__ = ["command"]
@@ -16,15 +16,17 @@ __all__ = ["command"]
     epilog="Example:  meantime sql disks.mth"
     " 'select value, sum(end_ns - start_ns) ns from intervals group by value'",
 )
-@click.argument("history", metavar="HISTORY")
+@file_argument("history", "HISTORY")
 @click.argument("statement", metavar="STATEMENT")
 @provider_option
+@lenient_option
 @form_options
 def command(
     *,
     history: str,
     statement: str,
     provider: str | None,
+    lenient: bool,
     as_json: bool,
     as_csv: bool,
     arrow: str | None,
@@ -36,7 +38,7 @@ def command(
     DuckDB, which the extra [sql] installs.
     """
     form = Form(as_json, as_csv, arrow, parquet).check()
-    asked = load(history, lenient=False, provider=provider)
+    asked = load(history, lenient=lenient, provider=provider)
     from meantime.query.sql import answer  # noqa: PLC0415 - NumPy is not for --help
 
     with answer(asked, statement) as rows:

@@ -9,9 +9,16 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from meantime.cli.inputs import load
-from meantime.cli.options import once, provider_option
+from meantime.cli.options import (
+    file_argument,
+    filter_option,
+    json_option,
+    lenient_option,
+    once,
+    provider_option,
+    range_options,
+)
 from meantime.cli.parts import against as compared_with
-from meantime.cli.parts import thread_option
 from meantime.cli.tables import Column, print_table
 from meantime.errors import InputError, UsageError
 from meantime.units import format_ns
@@ -29,16 +36,15 @@ _DROP = ("mean", "median", "p90", "p99", "count", "longest", "share")
     "stats",
     epilog="Example:  meantime stats pg.statemap.gz --by entity --from 100ms --to 200ms",
 )
-@click.argument("file", metavar="FILE")
+@file_argument("file", "FILE")
 @once(
     "--by",
     type=click.Choice(["state", "entity", "name", "category", "thread"]),
     help="Group states by state or by entity, spans by name, category or thread, and samples by"
     " name.  [name if there are spans or samples, otherwise state]",
 )
-@once("--from", "from_", metavar="TIME", help="Start of the range.")
-@once("--to", "to", metavar="TIME", help="End of the range.")
-@thread_option
+@range_options
+@filter_option
 @click.option(
     "--whole", is_flag=True, help="Count the full duration of spans that cross the range's edges."
 )
@@ -56,16 +62,16 @@ _DROP = ("mean", "median", "p90", "p99", "count", "longest", "share")
     metavar="NAME",
     help="Print a histogram of the durations of spans with this name.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option
 @provider_option
-@click.option("--lenient", is_flag=True, help="Skip and count what cannot be read.")
+@lenient_option
 def command(
     *,
     file: str,
     by: Literal["state", "entity", "name", "category", "thread"] | None,
     from_: str | None,
     to: str | None,
-    threads: tuple[str, ...],
+    pattern: str | None,
     whole: bool,
     against: str | None,
     tree: bool,
@@ -88,19 +94,17 @@ def command(
         from meantime.cli import stats_stacks  # noqa: PLC0415 - NumPy is not for --help
         from meantime.query.parts import part_of  # noqa: PLC0415 - as above
 
-        asked = part_of(history, from_, to, threads)
-        other = compared_to and compared_to.part(history, threads, lenient=lenient)
+        asked = part_of(history, from_, to, pattern)
+        other = compared_to and compared_to.part(history, pattern, lenient=lenient)
         stats_stacks.answer(asked, by, question, other, whole=whole, as_json=as_json)
         return
-    if threads:
-        raise UsageError("--thread applies to spans and samples; these are states")
     if whole:
         raise UsageError("--whole applies to spans; these are states")
     from meantime.query.parts import given_range  # noqa: PLC0415 - NumPy is not for --help
     from meantime.query.statistics import state_statistics  # noqa: PLC0415 - NumPy is not for --help
 
     start_ns, end_ns = given_range(history, from_, to)
-    statistics = state_statistics(history, by=by, start_ns=start_ns, end_ns=end_ns)
+    statistics = state_statistics(history, by=by, pattern=pattern, start_ns=start_ns, end_ns=end_ns)
     if as_json:
         click.echo(json.dumps(_document(statistics)))
     else:

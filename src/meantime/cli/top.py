@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from meantime.cli.options import once, reject
+from meantime.cli.options import file_argument, json_option, once, reject
 from meantime.cli.tables import Column, table_lines, visible
 from meantime.cli.terminal import can_redraw, is_styled, width_of
 from meantime.errors import UsageError
@@ -33,17 +34,20 @@ _HOME, _CLEAR_LINE, _CLEAR = "\x1b[H", "\x1b[K", "\x1b[J"
 
 
 @click.command("top", epilog="Example:  meantime top app.mtr")
-@click.argument("file", metavar="NAME.mtr")
+@file_argument("file", "NAME.mtr")
 @once("--every", metavar="TIME", default="1s", help="Time between refreshes.  [1s]")
-@once("-n", "--rows", type=click.IntRange(1), default=20, help="Number of groups to show.  [20]")
+@once("--rows", type=click.IntRange(1), default=20, help="Number of groups to show.  [20]")
 @click.option("--once", "single", is_flag=True, help="Print one table and exit.")
-def command(*, file: str, every: str, rows: int, single: bool) -> None:
+@json_option
+def command(*, file: str, every: str, rows: int, single: bool, as_json: bool) -> None:
     """Show what a program is doing while it is being recorded.
 
     The recording's files are read from outside; the program itself is not interrupted.
     """
     if single:
         reject(("every",), "--once")
+    if as_json:
+        reject(("every", "rows"), "--json, which prints all groups once")
     every_ns = parse_duration(every)
     if every_ns <= 0:
         raise UsageError(f"--every {every!r} is not positive; write a time such as 500ms")
@@ -55,6 +59,9 @@ def command(*, file: str, every: str, rows: int, single: bool) -> None:
 
     following = LiveActivity(Path(file))
     following.update()
+    if as_json:
+        click.echo(json.dumps(_document(following)))
+        return
     if single or not can_redraw(sys.stdout):
         sys.stdout.writelines(f"{line}\n" for line in _lines(file, following, rows))
         return
@@ -65,6 +72,28 @@ def command(*, file: str, every: str, rows: int, single: bool) -> None:
             sys.stdout.flush()
             time.sleep(every_ns / _NS_PER_S)
             following.update()
+
+
+def _document(following: LiveActivity) -> dict[str, Any]:
+    longest = following.longest
+    return {
+        "duration_ns": following.duration_ns,
+        "live": following.is_live,
+        "lost": following.lost,
+        "longest_block": None
+        if longest is None
+        else {"duration_ns": longest.duration_ns, "by": longest.where()},
+        "groups": [
+            {
+                "name": "/".join(group.name),
+                "members": group.members,
+                "now": group.now,
+                "state_ns": group.state_ns,
+                "longest_ns": group.longest_ns,
+            }
+            for group in following.activity.groups()
+        ],
+    }
 
 
 @contextmanager

@@ -1,0 +1,48 @@
+"""The commands that are most useful for a history, which `meantime FILE` prints."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from meantime.history.history import History
+
+__all__ = ["suggestions"]
+
+_MOST = 3
+
+
+def suggestions(file: str, history: History) -> list[tuple[str, str]]:
+    """Return up to three commands, the most useful first, each with what it is for."""
+    name = shlex.quote(file)
+    stem = shlex.quote(PurePath(file).name.partition(".")[0] or "trace")
+    if file == "-":
+        stem = "trace"
+    found = _found(history, name, stem)
+    return [command for command, _ in zip(found, range(_MOST), strict=False)]
+
+
+def _found(history: History, name: str, stem: str) -> Iterator[tuple[str, str]]:
+    kinds = {lane.declaration.kind for lane in history.lanes if len(lane.quarks)}
+    if "state" in kinds:
+        yield f"meantime statemap {name} -o {stem}.svg", "draw what each entity was doing"
+        yield f"meantime stats {name} --by state", "time in each state"
+    if len(history.spans()):
+        yield f"meantime flame {name} --chart -o {stem}.svg", "draw the calls over time"
+        yield f"meantime stats {name}", "time in each function"
+    if len(history.samples()):
+        yield f"meantime flame {name} -o {stem}.svg", "draw which functions took the time"
+        yield f"meantime heatmap {name} -o {stem}.html", "draw periods, stripes and gaps"
+        yield f"meantime stats {name} --by name", "samples in each function"
+    if "state" in kinds:
+        yield f"meantime stats {name} --by entity", "time of each entity in each state"
+    if len(history.spans()):
+        yield f"meantime statemap {name} -o {stem}.svg", "draw the threads one above the other"
+    if len(history.points()):
+        provided = f"meantime statemap {name} --provider states.toml -o {stem}.svg"
+        yield provided, "draw states that a file derives from the events"
+        yield f"meantime dump {name} --kind events", "print the events"

@@ -1,0 +1,280 @@
+"""Habits of the whole command line: files as commands, completion, suggestions, --force, --json."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from meantime.cli import COMMANDS, main
+from meantime.readers.unsupported import advice
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+TRACE = "start_ns,end_ns,path,value\n0,5,a,on\n5,9,a,off\n0,9,b,on\n"
+
+
+@pytest.fixture
+def run(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Callable[..., tuple[object, str, str]]:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "x.csv").write_text(TRACE)
+
+    def run(*arguments: str) -> tuple[object, str, str]:
+        with pytest.raises(SystemExit) as stopped:
+            main(arguments)
+        return stopped.value.code, *capsys.readouterr()
+
+    return run
+
+
+def test_a_file_is_summarised_with_the_commands_to_use_next(
+    run: Callable[..., tuple[object, str, str]],
+) -> None:
+    status, out, err = run("x.csv")
+
+    assert (status, err) == (0, "")
+    assert out.startswith(run("info", "x.csv")[1])
+    commands = [line.split() for line in out.splitlines() if line.startswith("    meantime ")]
+    assert [words[1] for words in commands] == ["statemap", "stats", "stats"]
+    for words in commands:
+        assert run(*words[1:])[0] == 0
+
+
+def test_each_example_suggests_three_commands_at_most_that_exist(
+    root: Path, run: Callable[..., tuple[object, str, str]], tmp_path: Path
+) -> None:
+    for name in ("jobs.perf.gz", "postgres.statemap.gz", "files.jsonl"):
+        (tmp_path / name).symlink_to(root / "examples" / name)
+        _, out, _ = run(name)
+        words = [line.split()[1] for line in out.splitlines() if line.startswith("    meantime ")]
+
+        assert 1 <= len(words) <= 3
+        assert set(words) <= COMMANDS.keys()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (["stat"], "'stat' is neither a command nor a file; did you mean stats?"),
+        (["nowhere.json"], "'nowhere.json' is neither a command nor a file;"),
+        (["stats", "x.csv", "--form", "1"], "Unrecognized option: 'form'; did you mean --from?"),
+        (["stats", "x.csv", "--start", "1"], "Unrecognized option: 'start'; did you mean --from?"),
+        (["stats", "x.csv", "--thread", "1"], "did you mean --filter?"),
+        (["stats", "x.csv", "--title", "1"], "Unrecognized option: 'title'; see meantime stats"),
+        (["check", "x.csv", "--version"], "Unrecognized option: 'version'; see meantime check"),
+    ],
+)
+def test_a_mistake_is_answered_with_what_was_meant(
+    arguments: list[str], hint: str, run: Callable[..., tuple[object, str, str]]
+) -> None:
+    status, out, err = run(*arguments)
+
+    assert (status, out) == (2, "")
+    assert hint in err
+    assert err.endswith("--help\n")
+    assert err.count("\n") == 1
+
+
+def test_an_interrupt_exits_with_130(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "never")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "meantime", "info", str(tmp_path / "never")], stderr=subprocess.PIPE
+    )
+    with (tmp_path / "never").open("w"):  # the command has begun to read
+        time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+
+    assert (process.returncode, err.strip()) == (130, b"meantime: interrupted")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_script_of_each_shell_completes_by_asking_meantime(
+    shell: str, run: Callable[..., tuple[object, str, str]]
+) -> None:
+    status, out, _ = run("completion", shell)
+
+    assert (status, "_MEANTIME_COMPLETE" in out) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("meantime st", ["plain,statemap", "plain,stats", "file,st"]),
+        ("meantime stats --fi", ["plain,--filter"]),
+        ("meantime stats x", ["file,x"]),
+        ("meantime statemap x -o y", ["file,y"]),
+        ("meantime stats --by n", ["plain,name"]),
+    ],
+)
+def test_commands_options_values_and_file_names_are_completed(words: str, found: list[str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "meantime"],
+        env=os.environ
+        | {
+            "_MEANTIME_COMPLETE": "bash_complete",
+            "COMP_WORDS": words,
+            "COMP_CWORD": str(len(words.split()) - 1),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.stdout.splitlines() == found
+
+
+def test_a_history_is_replaced_only_with_force(
+    run: Callable[..., tuple[object, str, str]], tmp_path: Path
+) -> None:
+    assert run("build", "x.csv", "-o", "x.mth")[0] == 0
+    status, _, err = run("build", "x.csv", "-o", "x.mth")
+    assert (status, err) == (
+        1,
+        "meantime: x.mth: already exists; choose another name, or use --force\n",
+    )
+
+    (tmp_path / "x.csv").write_text(TRACE + "0,9,c,on\n")
+    status, out, _ = run("build", "x.csv", "-o", "x.mth", "--force", "--json")
+
+    assert status == 0
+    assert json.loads(out)["attributes"] == 3
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["x.csv", "x.mth"]
+
+
+def test_a_history_that_cannot_be_replaced_stays(
+    run: Callable[..., tuple[object, str, str]], tmp_path: Path
+) -> None:
+    run("build", "x.csv", "-o", "x.mth")
+    (tmp_path / "bad.csv").write_text(TRACE + "9,0,c,on\n")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "letter").write_text("dear")
+
+    assert run("build", "bad.csv", "-o", "x.mth", "--force")[0] == 1
+    assert run("build", "x.mth", "-o", "x.mth", "--force")[0] == 1
+    assert run("build", "x.csv", "-o", "mine", "--force")[0] == 1
+    assert run("convert", "x.csv", "mine", "--to-format", "history", "--force")[0] == 1
+    assert run("check", "x.mth")[1].startswith("x.mth: intact")
+    assert (tmp_path / "mine" / "letter").read_text() == "dear"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.csv", "mine", "x.csv", "x.mth"]
+
+
+def test_results_are_json_on_request(run: Callable[..., tuple[object, str, str]]) -> None:
+    run("build", "x.csv", "-o", "x.mth")
+
+    assert json.loads(run("check", "x.mth", "--json")[1])["intact"] is True
+    assert json.loads(run("check", "x.mth", "--salvage", "y.mth", "--json")[1])["missing"] == []
+    assert json.loads(run("convert", "x.csv", "x.spall", "--json")[1]) == {
+        "lost": {
+            "states, which became spans": 3,
+            "ids that are not 32-bit numbers, written as names": 3,
+        }
+    }
+    assert json.loads(run("heatmap", "x.csv", "--period", "3ns", "--find", "--json")[1]) == {
+        "findings": []
+    }
+
+
+def test_the_height_of_a_row_may_be_h_as_in_the_original(
+    run: Callable[..., tuple[object, str, str]], tmp_path: Path
+) -> None:
+    for name, option in (("a", "-h"), ("b", "-H"), ("c", "--stateHeight")):
+        assert run("statemap", "x.csv", option, "30", "-o", f"{name}.svg")[0] == 0
+
+    assert (tmp_path / "a.svg").read_text() == (tmp_path / "b.svg").read_text()
+    assert (tmp_path / "a.svg").read_text() == (tmp_path / "c.svg").read_text()
+    assert run("statemap", "-h")[1].startswith("Usage: meantime statemap")
+
+
+def test_a_filter_selects_entities_and_threads_alike(
+    run: Callable[..., tuple[object, str, str]], tmp_path: Path
+) -> None:
+    events = [
+        {"ph": "X", "pid": 1, "tid": tid, "ts": 0, "dur": 5, "name": f"f{tid}"} for tid in (1, 12)
+    ]
+    (tmp_path / "x.json").write_text(json.dumps(events))
+
+    def keys(*arguments: str) -> list[str]:
+        return [row["key"] for row in json.loads(run(*arguments, "--json")[1])["rows"]]
+
+    assert keys("stats", "x.csv", "--filter", "a") == ["on", "off"]
+    assert keys("stats", "x.csv", "--filter", "[b-z]") == ["on"]
+    assert keys("stats", "x.json", "--filter", "1") == ["f1"]
+    assert keys("stats", "x.json", "--filter", "^1.") == ["f1", "f12"]
+    assert keys("stats", "x.json", "--filter", "12$") == ["f12"]
+
+
+def test_a_range_is_printed_by_dump(run: Callable[..., tuple[object, str, str]]) -> None:
+    rows = run("dump", "x.csv", "--kind", "intervals", "--from", "6ns", "--to", "7ns")[1]
+
+    assert [json.loads(row)["value"] for row in rows.splitlines()] == ["off", "on"]
+
+
+@pytest.mark.parametrize(
+    ("head", "called", "advised"),
+    [
+        (b"PERFILE2\x68\0\0\0", "a perf.data file", "perf script -i NAME"),
+        (b"\x17\x08Dtracing6\0", "a trace-cmd file", "perf record -a"),
+        (b"FLR\0\0\2\0\0", "a Java flight recording", "jfrconv -o collapsed NAME"),
+        (b'20841 1795310882.42 execve("/usr/bin/make"', "strace text", "strace_to_jsonl.py"),
+        (b"SQLite format 3\0", "an SQLite database", "sqlite3"),
+        (b"go 1.19 trace\0\0\0", "a Go execution trace", "go tool trace NAME"),
+        (b"H\xaa\xf9\xb2\xda\n\4\x08\1\x10\2\n\4", "a pprof profile", "pprof -raw NAME"),
+        (b'\n\xab\x1f\n\xf8\2\n"\n\x16telemetry', "OpenTelemetry protobuf", "CSV"),
+        (b"\n\x1f\x32\x5a\0\x08\1", "a Perfetto trace", "traceconv json NAME"),
+        (b"# ninja log v5\n", "a ninja log", "ninjatracing NAME"),
+        (b"PK\3\4\x14\0", "a zip archive", "unpack"),
+        (b'{\n "resourceSpans": [', "OpenTelemetry JSON", "CSV"),
+        (b'{"data": [{"traceID": "a", "spans": [', "Jaeger JSON", "CSV"),
+        (b'[{"traceId": "a", "id": "b"', "Zipkin JSON", "CSV"),
+        (b'{"meta": {"interval": 1', "a Firefox or samply profile", "profiler.firefox.com"),
+        (b"<?xml version", "XML or a web page", "the trace itself"),
+    ],
+)
+def test_a_format_that_is_not_read_is_named_with_what_to_do(
+    head: bytes,
+    called: str,
+    advised: str,
+    tmp_path: Path,
+    run: Callable[..., tuple[object, str, str]],
+) -> None:
+    (tmp_path / "NAME").write_bytes(head)
+
+    status, out, err = run("info", "NAME")
+
+    assert (status, out) == (1, "")
+    assert err.startswith(f"meantime: NAME: this is {called}")
+    assert advised in err
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b'\n {"traceEvents": [',
+        b'{"otherData": {"id": "traceID"}, "traceEvents": [',
+        b'[{"ph": "X", "args": {"traceId": 1, "id": 2}',
+        b"a 7 1.000000: 1 x: \n\n",
+        b"\n\n# a text\n",
+    ],
+)
+def test_what_is_read_is_not_taken_for_another_format(head: bytes) -> None:
+    assert advice(head, "x") is None
+
+
+def test_a_large_text_is_not_searched_for_long() -> None:
+    began = time.process_time()
+
+    for text in (b"# \n" * 30_000, b"\n" * 60_000, b"{" + b'"traceID"' * 5000, b"[" * 60_000):
+        advice(text, "x")
+
+    assert time.process_time() - began < 1
