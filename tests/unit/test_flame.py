@@ -331,15 +331,15 @@ def test_the_subtitle_says_what_was_selected(tmp_path: Path) -> None:
         perf_text(tmp_path),
         start="0s",
         end="1s",
-        threads="t*ck",
-        offset=("200ms", "400ms"),
+        filter="t.ck",
+        band=("200ms", "400ms"),
         event="cpu-clock",
     )
     page = b"".join(view.render("svg")).decode()
 
     assert (
         "flame graph · 20ns · 6 boxes · 0s to 1s · offsets 200ms to 400ms of every 1s"
-        " · thread t*ck · event cpu-clock" in page
+        " · threads t.ck · event cpu-clock" in page
     )
 
 

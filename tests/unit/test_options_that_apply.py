@@ -64,7 +64,7 @@ CASES = [
         "flame FILE -o OUT.svg --whole --event cycles",
         "samples",
         2,
-        "whole applies to spans; band",
+        "whole applies to spans, event",
     ),
     ("flame FILE -o OUT.svg --event e", "spans", 1, "no samples match these options"),
     ("flame FILE -o OUT.svg --band 0s..1ms", "spans", 1, "no samples match these options"),

@@ -57,7 +57,8 @@ def gap_findings(
         if clipped(found.lost, *span) or clipped(found.recorded, *span) != (span,):
             continue
         what = f"{named_list(names)} stopped" if names else "nothing happened"
-        text = f"{what} for {format_ns(span[1] - span[0])} from {format_exact(span[0] - found.begin_ns)}"
+        since = format_exact(span[0] - found.begin_ns)
+        text = f"{what} for {format_ns(span[1] - span[0])} from {since}"
         score = (span[1] - span[0]) / cell_ns
         findings.append(
             Finding("gap", names[0] if names else "", text, names, span_ns=span, score=score)
