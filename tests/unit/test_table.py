@@ -170,8 +170,8 @@ def test_text_that_is_not_utf_8_in_parquet_is_refused(tmp_path: Path) -> None:
 
 
 def test_bytes_that_are_no_table_are_of_no_known_format(tmp_path: Path) -> None:
-    path = tmp_path / "channel0_1"
-    path.write_bytes(b"\xc1\x1f\xfc\xc1 a\r,b\x00\n\r\r")
+    path = tmp_path / "table"
+    path.write_bytes(b"\xc2\x1f\xfc\xc1 a\r,b\x00\n\r\r")
 
     with pytest.raises(InputError, match="unknown format"):
         meantime.open(path)

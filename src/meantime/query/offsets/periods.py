@@ -180,7 +180,7 @@ def _refined(positions: Float64s, period: float, step: float) -> float:
     # an eighth of the distance of neighbouring frequencies, as a period
     step = period * period * step / 8
     if len(positions) > _MOST_REFINED:
-        # enough to tell the candidates apart; the period is fitted to all of them afterwards
+        # enough to distinguish the candidates; the period is fitted to all of them afterwards
         positions = positions[:: -(-len(positions) // _MOST_REFINED)]
     for _ in range(2):
         tried = period + step * np.arange(-10, 11)
