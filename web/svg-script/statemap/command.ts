@@ -12,7 +12,9 @@ export class Command {
   readonly element = this.bar.element;
 
   constructor(private readonly session: Session) {
-    this.element.hidden = session.model.commands === null;
+    const { commands, panels } = session.model;
+    const isMerged = panels.some((panel) => panel.intervals > panel.starts.lo.length);
+    this.element.hidden = !commands || (!commands.figures && !isMerged);
   }
 
   /** Shows the command for the range; in full detail if `merged` rectangles are in it. */
