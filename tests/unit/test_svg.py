@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meantime.views.axis import exact, ticks
-from meantime.views.svg import common_prefix, cut_to, element, escape, json_text, shown, width_px
+from meantime.views.svg import cut_to, element, escape, json_text, shown, width_px, without_prefix
 
 HOSTILE = (
     "Vec<u8>",
@@ -56,18 +56,19 @@ def test_json_can_have_any_text_but_no_markup(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("names", "prefix"),
+    ("names", "short"),
     [
-        ([], ""),
-        (["only/one"], ""),
-        (["env#main#read", "env#main#run", "env#main#write"], "env#main#"),
-        (["worker-1", "worker-12"], "worker-"),
-        (["same/name", "same/name"], "same/"),
-        (["a/b", "c/b"], ""),
+        ([], []),
+        (["only/one"], ["only/one"]),
+        (["env#main#read", "env#main#run"], ["…read", "…run"]),
+        (["worker-1", "worker-12"], ["…1", "…12"]),
+        (["same/name", "same/name"], ["…name", "…name"]),
+        (["a/b", "c/b"], ["a/b", "c/b"]),
+        (["0 · x/y", "lane 2 · 1 · x/z"], ["0 · …y", "lane 2 · 1 · …z"]),
     ],
 )
-def test_the_common_prefix_ends_with_a_separator(names: list[str], prefix: str) -> None:
-    assert common_prefix(names) == len(prefix)
+def test_a_common_prefix_ends_with_a_separator(names: list[str], short: list[str]) -> None:
+    assert without_prefix(names) == short
 
 
 def test_a_name_that_is_too_long_keeps_both_ends() -> None:

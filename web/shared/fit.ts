@@ -27,11 +27,23 @@ export function elide(text: string, roomPx: number, measure: Measure, least = 2)
   return fits < least ? "" : cut(fits);
 }
 
+const RANK = " · "; // as in `3 · main`: what comes before it stays
+
 /**
- * The length of what all names begin with, up to and including a character that separates parts;
- * 0 for fewer than two names. The same rule as `common_prefix` in views/svg.py.
+ * Returns what shortens one of these names: it drops what all of them begin with, up to a character
+ * that separates parts. The same rule as `without_prefix` in views/svg.py.
  */
-export function commonPrefix(names: readonly string[]): number {
+export function withoutPrefix(names: readonly string[]): (name: string) => string {
+  const restAt = (name: string) => {
+    const rank = name.lastIndexOf(RANK);
+    return rank < 0 ? 0 : rank + RANK.length;
+  };
+  const prefix = commonPrefix(names.map((name) => name.slice(restAt(name))));
+  if (!prefix) return (name) => name;
+  return (name) => `${name.slice(0, restAt(name))}…${name.slice(restAt(name) + prefix)}`;
+}
+
+function commonPrefix(names: readonly string[]): number {
   if (names.length < 2) return 0;
   let shared = names[0]!.length;
   for (const name of names) {

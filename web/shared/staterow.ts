@@ -38,7 +38,7 @@ export interface Target {
 const MIXED = 1;
 const SOLID = 2;
 /** The least part of a row's height that is drawn for a share that is noticed. */
-const LEAST = 1 / 20;
+const LEAST = 1 / 60;
 
 export class StateRow {
   private kinds = new Uint8Array(0);
@@ -170,7 +170,7 @@ export class StateRow {
       heights[layer] = size;
       if (size > heights[largest]!) largest = layer;
     }
-    heights[largest] = Math.max(least, heights[largest]! - lacking);
+    if (lacking) heights[largest] = Math.max(least, heights[largest]! - lacking);
     let y = top + tall;
     for (let layer = 0; layer < layers; layer++) {
       const pixel = paint.pixels[layer]!;

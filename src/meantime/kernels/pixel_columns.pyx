@@ -24,7 +24,7 @@ cdef inline void add(Row* row, int64_t x, int64_t layer, double part) noexcept n
 cdef void draw(Row* row, const uint8_t* noticed, uint8_t* lines) noexcept nogil:
     """Write the columns of a row: 1 and the layer for a pixel, 0 where no state is."""
     cdef int64_t x, layer, y, end, drawn, largest, lacking, size
-    cdef int64_t least = <int64_t> ceil(row.tall / 20.0)
+    cdef int64_t least = <int64_t> ceil(row.tall / 60.0)
     cdef double sum
     cdef double* covered
     for x in range(row.width):
@@ -49,7 +49,8 @@ cdef void draw(Row* row, const uint8_t* noticed, uint8_t* lines) noexcept nogil:
             row.size[layer] = size
             if size > row.size[largest]:
                 largest = layer
-        row.size[largest] = max(least, row.size[largest] - lacking)
+        if lacking:
+            row.size[largest] = max(least, row.size[largest] - lacking)
         y = row.tall
         for layer in range(row.layers):
             end = max(0, y - row.size[layer])

@@ -13,11 +13,21 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["common_prefix", "cut_to", "element", "escape", "json_text", "px", "shown", "width_px"]
+__all__ = [
+    "cut_to",
+    "element",
+    "escape",
+    "json_text",
+    "px",
+    "shown",
+    "width_px",
+    "without_prefix",
+]
 
 _UNFIT = re.compile(
     "[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]"
 )
+_RANK = " · "
 _MARKUP = re.compile("[&<>\"']")
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;"}
 
@@ -113,24 +123,29 @@ def _char_ems(char: str) -> float:
     return 0.34 if char in _NARROW else 0.7
 
 
-def common_prefix(names: Sequence[str]) -> int:
-    """Return the length of what all names begin with, up to a character that separates parts.
+def without_prefix(names: Sequence[str]) -> list[str]:
+    """Return names without what all of them begin with, up to a character that separates parts.
 
-    It is 0 for fewer than two names.
+    What comes before a middle dot is a rank, which stays.
 
-    >>> common_prefix(["/srv/main/a", "/srv/master/b"]), common_prefix(["cpu1", "cpu2"])
-    (5, 0)
+    >>> without_prefix(["/srv/main/a", "/srv/main/b"]), without_prefix(["cpu1", "cpu2"])
+    (['…a', '…b'], ['cpu1', 'cpu2'])
+    >>> without_prefix(["0 · app 7 / main", "1 · app 7 / main 2"])
+    ['0 · …main', '1 · …main 2']
     """
-    if len(names) < 2:
-        return 0
-    # what the extremes in order have in common, all between them have too
+    parts = [name.rpartition(_RANK) for name in names]
+    rests = [rest for _, _, rest in parts]
     prefix = 0
-    for index, (low, high) in enumerate(zip(min(names), max(names), strict=False), 1):
-        if low != high:
-            break
-        if not low.isalnum():
-            prefix = index
-    return prefix
+    if len(names) > 1:
+        # what the extremes in order have in common, all between them have too
+        for index, (low, high) in enumerate(zip(min(rests), max(rests), strict=False), 1):
+            if low != high:
+                break
+            if not low.isalnum():
+                prefix = index
+    if not prefix:
+        return list(names)
+    return [f"{rank}{dot}…{rest[prefix:]}" for rank, dot, rest in parts]
 
 
 def cut_to(text: str, room_px: float, font_px: float) -> str:

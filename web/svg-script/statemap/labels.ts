@@ -1,7 +1,7 @@
 /** The names of rows as labels: how wide they are, and what is shown of one that is too long. */
 
 import { shown } from "../../shared/dom";
-import { commonPrefix, elide, measureIn } from "../../shared/fit";
+import { elide, measureIn, withoutPrefix } from "../../shared/fit";
 import type { Model, Panel } from "./model";
 
 const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", sans-serif';
@@ -14,7 +14,7 @@ export class Labels {
   /** The width that most names need, at 12 pixels. */
   readonly widthPx: number;
   private readonly measure = measureIn(`12px ${FONT}`);
-  private readonly prefixes: number[];
+  private readonly shorten: ((name: string) => string)[];
   private readonly known = new Map<string, string>();
   private roomPx = 0;
 
@@ -29,7 +29,7 @@ export class Labels {
     }
     widths.sort((a, b) => a - b);
     this.widthPx = Math.max(12, widths[Math.ceil(widths.length * WHOLE) - 1] ?? 0);
-    this.prefixes = model.panels.map(({ entities }) => commonPrefix(entities));
+    this.shorten = model.panels.map(({ entities }) => withoutPrefix(entities));
   }
 
   /** What fits of a row's name at 12 pixels; without what all names begin with if most do not fit. */
@@ -41,9 +41,9 @@ export class Labels {
     const key = `${panel.index}:${row}`;
     let label = this.known.get(key);
     if (label === undefined) {
-      const whole = shown(panel.entities[row]!);
-      const prefix = this.widthPx > roomPx ? this.prefixes[panel.index]! : 0;
-      label = elide(prefix ? `…${whole.slice(prefix)}` : whole, roomPx, this.measure);
+      const name = panel.entities[row]!;
+      const part = this.widthPx > roomPx ? this.shorten[panel.index]!(name) : name;
+      label = elide(shown(part), roomPx, this.measure);
       this.known.set(key, label);
     }
     return label;

@@ -12,7 +12,7 @@ from meantime.views.axis import Tick, ticks
 from meantime.views.page import MARGIN_PX, Page, header, lines
 from meantime.views.statemap import captions, packed
 from meantime.views.statemap.strips import BAND_PX, strips
-from meantime.views.svg import common_prefix, cut_to, element, px, width_px
+from meantime.views.svg import cut_to, element, px, width_px, without_prefix
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -188,8 +188,8 @@ def _labels(panel: StatemapPanel, layout: _Layout, top: float) -> str:
     style = {"class": "ink", "font-size": layout.label_px, "text-anchor": "end"}
     names = panel.entities
     # names that are too long lose what all begin with before they lose their middle
-    long = any(width_px(name, layout.label_px) > _MOST_LABEL_PX for name in names[::every])
-    prefix = common_prefix(names) if long else 0
+    if any(width_px(name, layout.label_px) > _MOST_LABEL_PX for name in names[::every]):
+        names = without_prefix(names)
     return element(
         "g",
         style,
@@ -197,11 +197,7 @@ def _labels(panel: StatemapPanel, layout: _Layout, top: float) -> str:
             element(
                 "text",
                 {"x": layout.left_px - 6, "y": middle + row * layout.row_px},
-                text=cut_to(
-                    f"…{names[row][prefix:]}" if prefix else names[row],
-                    _MOST_LABEL_PX,
-                    layout.label_px,
-                ),
+                text=cut_to(names[row], _MOST_LABEL_PX, layout.label_px),
             )
             for row in range(0, len(panel.entities), every)
         ),
