@@ -91,6 +91,34 @@ def test_a_color_that_was_given_elsewhere_is_not_chosen() -> None:
     assert not choose(["idle"], [first])["idle"].is_like(first)
 
 
+@pytest.mark.parametrize("given", ["#2E8B57", "#0072b2", "#f0e442", "#808080"])
+def test_a_chosen_color_is_no_twin_of_one_that_was_given(given: str) -> None:
+    taken = parse(given)
+    assert taken
+
+    chosen = choose([f"state-{number}" for number in range(12)], [taken])
+
+    assert all(color.distance(taken) >= 8 for color in chosen.values())
+
+
+def test_states_of_one_class_have_shades_of_its_color_and_the_typical_one_has_itself() -> None:
+    chosen = choose(["preempted", "runnable", "futex", "lock", "idle", "parked"])
+
+    assert str(chosen["runnable"]) == "#f6b324"
+    assert str(chosen["lock"]) == "#9952ba"
+    assert str(chosen["idle"]) == "#ebedf1"
+    assert len(set(chosen.values())) == 6
+
+
+def test_a_state_has_another_color_on_dark_ground_only_if_its_class_chose_it() -> None:
+    (panel,) = build([history((0, "x", "running"), (1, "x", "a"), colors={"a": "#ff0000"})]).panels
+
+    assert [(state.name, state.color, state.dark) for state in panel.states] == [
+        ("a", "#ff0000", None),
+        ("running", "#1d8759", "#42be90"),
+    ]
+
+
 def test_a_bad_color_is_named_before_anything_is_drawn() -> None:
     with pytest.raises(MeantimeError, match='illegal color "Red" for state "a"'):
         build([history((0, "x", "a"), colors={"a": "Red"})])
