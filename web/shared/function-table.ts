@@ -43,7 +43,7 @@ export class FunctionTable {
   constructor(
     private readonly amount: (value: number) => string,
     private readonly selected: (name: number) => void,
-    private readonly columns: readonly Column[] = ["own", "total", "count", "name"],
+    private readonly columns: readonly Column[],
   ) {
     this.heads = new Map(
       columns.map((column) => {

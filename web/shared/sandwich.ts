@@ -16,10 +16,11 @@ export class Sandwich {
   private tree: CallTree | null = null;
 
   constructor(tooltip: Tooltip, amount: (value: number) => string, chosen: (name: string) => void) {
-    this.table = new FunctionTable(amount, (name) => {
+    const choose = (name: number) => {
       this.choose(name);
       chosen(this.tree!.names[name]!);
-    });
+    };
+    this.table = new FunctionTable(amount, choose, ["own", "total", "name"]);
     this.callers = new FlameGraph(tooltip, { amount });
     this.callees = new FlameGraph(tooltip, { amount });
     this.element = h(

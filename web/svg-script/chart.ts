@@ -7,7 +7,7 @@ import graphStyle from "../shared/flame-graph.css?inline";
 import laneStyle from "../shared/lanes.css?inline";
 import { readSpans } from "../shared/span-columns";
 import { ChartPage } from "./chart/chart-page";
-import type { ChartHead } from "./chart/chart-page";
+import type { ChartHead } from "./chart/session";
 import { readFlows } from "./chart/flows";
 import style from "./chart/chart.css?inline";
 

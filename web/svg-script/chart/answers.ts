@@ -1,0 +1,144 @@
+/** The panel below a chart: what is selected, and the statistics of a range. */
+
+import { duration, exact } from "../../shared/format";
+import { FlameGraph } from "../../shared/flame-graph";
+import { FunctionTable } from "../../shared/function-table";
+import { Panel } from "../../shared/panel";
+import { Sandwich } from "../../shared/sandwich";
+import { Scratch, SpanRange } from "../../shared/span-statistics";
+import type { Tooltip } from "../../shared/tooltip";
+import { describeRange, describeSpan } from "./details";
+import { threadsOf } from "./lanes";
+import type { Session } from "./session";
+
+export class Answers {
+  readonly panel: Panel;
+  private readonly graph: FlameGraph;
+  private readonly sandwich: Sandwich;
+  private readonly table: FunctionTable;
+  private readonly scratch = new Scratch();
+  private answered = "";
+
+  /**
+   * @param named Called with the name of a function that was selected.
+   * @param changed Called when another tab is chosen, or other labels.
+   */
+  constructor(
+    private readonly session: Session,
+    tooltip: Tooltip,
+    named: (name: string) => void,
+    private readonly changed: () => void,
+  ) {
+    const amount = (ns: number) => duration(BigInt(Math.round(ns)), 4);
+    const { names } = session.columns;
+    this.graph = new FlameGraph(tooltip, {
+      amount,
+      selected: (node) => node !== null && named(this.graph.nameOf(node)),
+    });
+    this.sandwich = new Sandwich(tooltip, amount, (name) => (session.named = name));
+    const columns = ["own", "total", "count", "mean", "longest", "name"] as const;
+    this.table = new FunctionTable(amount, (name) => named(names[name]!), columns);
+    this.panel = new Panel(
+      [
+        { id: "statistics", title: "Statistics", element: this.table.element },
+        { id: "heavy", title: "Left heavy", element: this.graph.element },
+        { id: "callers", title: "Callers and callees", element: this.sandwich.element },
+      ],
+      changed,
+    );
+  }
+
+  recolor(): void {
+    this.graph.recolor();
+    this.sandwich.recolor();
+  }
+
+  /** Answers again even if it is about the same range. */
+  invalidate(): void {
+    this.answered = "";
+  }
+
+  /** Shows the answers about the selection, or about what is in view. */
+  answer(): void {
+    const { session } = this;
+    const { from, to } = session.asked;
+    const lanes = session.spanLanes;
+    const key = [from, to, lanes.length, this.panel.tab.id, session.span, session.labelField].join(" ");
+    if (key === this.answered) return;
+    this.answered = key;
+    const statistics = new SpanRange(session.columns, threadsOf(lanes), from, to, this.scratch);
+    if (this.panel.tab.id === "statistics") {
+      const rows = statistics.byName();
+      let whole = 0;
+      for (const { own } of rows) whole += own;
+      this.table.show(rows, session.columns.names, whole);
+    } else {
+      const tree = statistics.tree();
+      if (this.panel.tab.id === "heavy") this.graph.show(tree);
+      else this.sandwich.show(tree, session.named);
+    }
+    if (session.span >= 0) this.describe();
+    else {
+      const facts = describeRange({ from, to }, session.origin, statistics.count, lanes.length, session.range !== null);
+      this.panel.facts.replaceChildren(...facts);
+    }
+  }
+
+  private describe(): void {
+    const { session } = this;
+    const { span, columns } = session;
+    const found = session.laneOf(span);
+    if (!found) return;
+    const { boxes } = columns;
+    const [start, length] = [boxes.start[span]!, boxes.length[span]!];
+    const lanes = session.panelLanes.filter(({ head }) => head.thread === found.lane.head.thread);
+    const own = found.lane.head.kind === "spans" ? threadsOf(lanes) : [[found.lane.rows]];
+    const inside = new SpanRange(columns, own, start, start + length, new Scratch());
+    let depth = 0;
+    for (let each = columns.parent[span]!; each >= 0; each = columns.parent[each]!) depth++;
+    this.panel.facts.replaceChildren(
+      ...describeSpan(
+        {
+          name: session.nameOf(span),
+          start,
+          length,
+          own: length ? inside.ownOf(span) : 0,
+          depth,
+          thread: found.lane.head.title,
+          count: columns.count?.[span] ?? 1,
+          isSampled: found.lane.head.kind === "samples",
+          arguments: session.argumentsOf(span),
+          flows: session.shownFlows.map((flow) => this.flowEnd(flow, start, start + length)),
+        },
+        session.origin,
+        {
+          used: session.labelField,
+          use: (field) => {
+            session.labelField = field;
+            this.changed();
+          },
+        },
+      ),
+    );
+  }
+
+  /** The other end of a flow that begins or ends in a range. */
+  private flowEnd(flow: number, from: number, to: number): { text: string; go(): void } {
+    const { session } = this;
+    const { flows, head, columns } = session;
+    const leaves = flows.fromTime[flow]! >= from && flows.fromTime[flow]! <= to;
+    const panel = (leaves ? flows.toPanel : flows.fromPanel)[flow]!;
+    const time = (leaves ? flows.toTime : flows.fromTime)[flow]!;
+    const lane = session.panelLanes[panel]!;
+    return {
+      text: `${leaves ? "→" : "←"} ${head.flowNames[flows.name[flow]!]!}, ${lane.title}, ${exact(session.origin + BigInt(time))}`,
+      go: () => {
+        const row = lane.firstRow + session.rowAt(lane, time);
+        const box = columns.boxes.firstVisible(row, time);
+        if (box >= columns.boxes.rowStart[row + 1]!) return;
+        session.select(box);
+        session.reveal(box);
+      },
+    };
+  }
+}
