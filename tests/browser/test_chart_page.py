@@ -77,7 +77,7 @@ def test_a_click_selects_a_span_and_a_double_click_fits_it(open_page: Open) -> N
 
     assert selected[:3] == ["duration300 ns", "itself300\u202fns (100.0\u202f%)", "start100 ns"]
     assert "thread1 / main" in selected
-    assert page.locator(".place").text_content() == "330\u202fns of 1.00\u202fμs"
+    page.wait_for_selector(".place >> text=330\u202fns of 1.00\u202fμs")
 
 
 def test_a_range_has_its_own_statistics(open_page: Open) -> None:
