@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import zlib
 from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,8 +27,6 @@ from meantime.views.flame.sample_chart import sample_chart
 from meantime.views.flame.span_chart import chart
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from meantime.history.history import History
     from meantime.views.flame.chart import Chart
     from meantime.views.page import Page
@@ -160,6 +160,23 @@ def test_instants_counters_flows_and_operations_are_in_a_chart(tmp_path: Path) -
     assert (drawn.flows.from_time.tolist(), drawn.flows.to_time.tolist()) == ([5000], [41_000])
     assert (drawn.flows.from_panel.tolist(), drawn.flows.to_panel.tolist()) == ([0], [1])
     assert b"5 spans, 1 instants, 1 counters, 1 flows on 2 threads" in render(drawn)
+
+
+@given(st.lists(st.tuples(st.integers(0, 99), st.integers(0, 30)), min_size=1, max_size=20))
+def test_operations_of_a_row_ascend_and_never_overlap(times: list[tuple[int, int]]) -> None:
+    events = [
+        {"ph": ph, "name": "get", "cat": "net", "id": id_, "ts": ts, "pid": 1, "tid": 1}
+        for id_, (start, length) in enumerate(times)
+        for ph, ts in (("b", start), ("e", start + length))
+    ]
+    with TemporaryDirectory() as folder:
+        drawn = whole(history_of(events, Path(folder)))
+
+    columns = read_back(page(drawn))
+    assert sorted(zip(columns["start"], columns["length"], strict=True)) == sorted(
+        ((start - min(times)[0]) * 1000, length * 1000) for start, length in times
+    )
+    assert drawn.start.tolist() == columns["start"]
 
 
 def test_equal_arguments_are_in_a_page_once(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,13 +12,15 @@ from meantime.query.threads import thread_of, thread_title
 from meantime.views.flame.chart import ChartPanel, Counter, Flows
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from meantime.columns import Int32s, Int64s
     from meantime.history.history import History
     from meantime.history.results import Points
+    from meantime.views.flame.arguments import ArgumentCollector
+    from meantime.views.flame.chart import Chart
 
-__all__ = ["Instants", "counters", "flows", "instants"]
+__all__ = ["Instants", "counters", "flows", "instants", "process_title", "with_instants"]
 
 # Kinds of values in a mixed column.
 _INT, _FLOAT = 2, 3
@@ -61,6 +63,35 @@ def instants(
             ChartPanel(name, process, "instants", edges[index], edges[index + 1], 1, (quark,))
         )
     return Instants(points, rows, tuple(panels))
+
+
+def with_instants(chart: Chart, events: Instants, arguments: ArgumentCollector) -> Chart:
+    """Return a chart with instants as boxes of no width, in panels after the others."""
+    points, at = events.points, events.rows
+    if not len(at):
+        return replace(chart, arguments=arguments.result())
+    none = np.zeros(len(at), np.int64)
+    length = points.arguments_length[at].astype(np.int64)
+    arguments.add(points.text, points.arguments_offset[at], length, none)
+    boxes = len(chart)
+    return replace(
+        chart,
+        start=np.concatenate([chart.start, points.time_ns[at] - chart.origin_ns]),
+        length=np.concatenate([chart.length, none]),
+        own=np.concatenate([chart.own, none]),
+        row=np.concatenate([chart.row, none.astype(np.int32)]),
+        parent=np.concatenate([chart.parent, np.full(len(at), -1, np.int32)]),
+        frame=np.concatenate([chart.frame, points.name.codes[at] + np.int32(len(chart.frames))]),
+        frames=[*chart.frames, *points.name.names],
+        panels=(
+            *chart.panels,
+            *(
+                replace(panel, first=panel.first + boxes, last=panel.last + boxes)
+                for panel in events.panels
+            ),
+        ),
+        arguments=arguments.result(),
+    )
 
 
 def process_title(history: History, quark: int) -> str:
@@ -108,16 +139,17 @@ def _numbers(column: Mixed) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
 
 
 def flows(
-    history: History, panel_of: Mapping[int, int], start_ns: int, end_ns: int
+    history: History, panels: Sequence[ChartPanel], start_ns: int, end_ns: int
 ) -> Flows | None:
     """Return the flows between panels that begin and end in the range; None without any."""
     table = history.flows()
     if not len(table):
         return None
-    largest = max(int(table.from_quark.max()), int(table.to_quark.max()), *panel_of, 0)
-    panel = np.full(largest + 1, -1, np.int64)
-    for quark, index in panel_of.items():
-        panel[quark] = index
+    quarks = [quark for each in panels for quark in each.quarks]
+    panel = np.full(max(table.from_quark.max(), table.to_quark.max(), *quarks, 0) + 1, -1, np.int64)
+    # a thread's first panel is that of its first lane
+    for index, each in reversed(list(enumerate(panels))):
+        panel[list(each.quarks)] = index
     source, target = panel[table.from_quark], panel[table.to_quark]
     rows = np.flatnonzero(
         (source >= 0)

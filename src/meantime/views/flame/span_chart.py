@@ -13,7 +13,7 @@ from meantime.query.parts import extent_of
 from meantime.query.threads import thread_of, thread_quarks, thread_title
 from meantime.views.flame.arguments import ArgumentCollector
 from meantime.views.flame.chart import Chart, ChartPanel
-from meantime.views.flame.events import counters, flows, instants
+from meantime.views.flame.events import counters, flows, instants, with_instants
 from meantime.views.flame.merging import MOST_SPANS, merged
 
 if TYPE_CHECKING:
@@ -28,11 +28,19 @@ __all__ = ["chart"]
 
 
 class _Place(NamedTuple):
-    """The panel and the row in it of each span of a table, with what each panel is."""
+    """Where spans are drawn.
+
+    Attributes:
+        panel: The panel of each span.
+        row: Its row in the panel.
+        by_time: The spans in an order that ascends in each row.
+        panels: What each panel is, without its boxes.
+    """
 
     panel: Int32s
     row: Int32s
-    titles: list[ChartPanel]
+    by_time: Int64s
+    panels: list[ChartPanel]
 
 
 def chart(
@@ -56,23 +64,12 @@ def chart(
     """
     spans = history.spans(quarks, start_ns=start_ns, end_ns=end_ns)
     place = _places(history, spans)
-    rows = np.array([0, *(panel.rows for panel in place.titles)], np.int64).cumsum()
-    key = rows[place.panel] + place.row
-    # 16 bits are sorted several times as fast
-    narrow = key.astype(np.uint16) if rows[-1] < 1 << 16 else key
-    order = np.argsort(narrow, kind="stable")
+    order, panels = _order(place)
     begin = np.clip(spans.start_ns, start_ns, end_ns)
     length = np.clip(spans.end_ns, start_ns, end_ns) - begin
-    index = np.empty(len(order) + 1, np.int32)
+    own = nest.self_time(begin, begin + length, spans.parent)
+    index = np.full(len(order) + 1, -1, np.int32)
     index[order] = np.arange(len(order), dtype=np.int32)
-    index[-1] = -1
-    edges = np.searchsorted(key[order], rows)
-    panels = tuple(
-        ChartPanel(
-            panel.title, panel.process, panel.kind, int(first), int(last), panel.rows, panel.quarks
-        )
-        for panel, first, last in zip(place.titles, edges[:-1], edges[1:], strict=True)
-    )
     arguments = ArgumentCollector()
     arguments.add(
         spans.text,
@@ -80,53 +77,47 @@ def chart(
         spans.arguments_length[order].astype(np.int64),
         length[order],
     )
-    events = instants(history, quarks, start_ns, end_ns)
-    points, at = events.points, events.rows
-    none = np.zeros(len(at), np.int64)
-    arguments.add(
-        points.text,
-        points.arguments_offset[at],
-        points.arguments_length[at].astype(np.int64),
-        none,
-    )
-    own = nest.self_time(begin, begin + length, spans.parent)
     drawn = Chart(
         title=title,
         origin_ns=start_ns - extent_of(history).start_ns,
         width=end_ns - start_ns,
-        start=np.concatenate([(begin - start_ns)[order], points.time_ns[at] - start_ns]),
-        length=np.concatenate([length[order], none]),
-        own=np.concatenate([own[order], none]),
-        row=np.concatenate([place.row[order], none.astype(np.int32)]),
-        parent=np.concatenate([index[spans.parent[order]], none.astype(np.int32) - np.int32(1)]),
-        frame=np.concatenate(
-            [spans.name.codes[order], points.name.codes[at] + np.int32(len(spans.name.names))]
-        ),
-        frames=[*spans.name.names, *points.name.names],
-        panels=(
-            *panels,
-            *(
-                replace(panel, first=panel.first + len(spans), last=panel.last + len(spans))
-                for panel in events.panels
-            ),
-        ),
-        arguments=arguments.result(),
+        start=(begin - start_ns)[order],
+        length=length[order],
+        own=own[order],
+        row=place.row[order],
+        parent=index[spans.parent[order]],
+        frame=spans.name.codes[order],
+        frames=spans.name.names,
+        panels=panels,
         counters=counters(history, start_ns, end_ns) if quarks is None else (),
+        flows=flows(history, panels, start_ns, end_ns),
     )
-    # flows bind to threads, whose first panel is that of their first lane
-    panel_of = {
-        quark: number
-        for number, panel in reversed(list(enumerate(panels)))
-        for quark in panel.quarks
-    }
-    return merged(replace(drawn, flows=flows(history, panel_of, start_ns, end_ns)), most)
+    events = instants(history, quarks, start_ns, end_ns)
+    return merged(with_instants(drawn, events, arguments), most)
+
+
+def _order(place: _Place) -> tuple[Int64s, tuple[ChartPanel, ...]]:
+    """Return the spans by panel, row and time, and the panels with their first and last boxes."""
+    rows = np.array([0, *(panel.rows for panel in place.panels)], np.int64).cumsum()
+    key = rows[place.panel] + place.row
+    if rows[-1] < 1 << 16:
+        # 16 bits are sorted several times as fast
+        key = key.astype(np.uint16)
+    order = place.by_time[np.argsort(key[place.by_time], kind="stable")]
+    edges = np.searchsorted(key[order], rows)
+    panels = (
+        replace(panel, first=int(first), last=int(last))
+        for panel, first, last in zip(place.panels, edges[:-1], edges[1:], strict=True)
+    )
+    return order, tuple(panels)
 
 
 def _places(history: History, spans: SpanTable) -> _Place:
     """Return where each span is drawn."""
     panel = np.zeros(len(spans), np.int32)
     row = spans.depth.astype(np.int32)
-    titles: list[ChartPanel] = []
+    panels: list[ChartPanel] = []
+    by_time = np.arange(len(spans))
     threads = set(thread_quarks(history).tolist())
     operations: dict[tuple[str, str], list[int]] = {}
     for index, quark in enumerate(spans.threads.tolist()):
@@ -142,18 +133,21 @@ def _places(history: History, spans: SpanTable) -> _Place:
             within = np.flatnonzero(lane == number) + part.start
             # a further lane may begin at any depth: its rows count from its least one
             row[within] -= row[within].min()
-            panel[within] = len(titles)
+            panel[within] = len(panels)
             name = thread_title(whose) + (f", lane {number}" if number else "")
             rows = int(row[within].max()) + 1
-            titles.append(ChartPanel(name, _process(whose), "spans", 0, 0, rows, (quark,)))
+            panels.append(ChartPanel(name, _process(whose), "spans", 0, 0, rows, (quark,)))
     for (process, group), indices in operations.items():
         within = np.concatenate([np.arange(*spans.offsets[i : i + 2]) for i in indices])
-        row[within], rows = _first_free(spans.start_ns[within], spans.end_ns[within])
-        panel[within] = len(titles)
+        # spans of a thread are in order of time, but these are of several operations
+        within_time = within[np.lexsort((spans.end_ns[within], spans.start_ns[within]))]
+        by_time[np.sort(within)] = within_time
+        row[within_time], rows = _first_free(spans.start_ns[within_time], spans.end_ns[within_time])
+        panel[within] = len(panels)
         name = f"{process} / {group}" if process else group
         quarks = tuple(int(spans.threads[i]) for i in indices)
-        titles.append(ChartPanel(name, process, "async", 0, 0, rows, quarks))
-    return _Place(panel, row, titles)
+        panels.append(ChartPanel(name, process, "async", 0, 0, rows, quarks))
+    return _Place(panel, row, by_time, panels)
 
 
 def _process(whose: Thread) -> str:
@@ -163,13 +157,15 @@ def _process(whose: Thread) -> str:
 
 
 def _first_free(start_ns: Int64s, end_ns: Int64s) -> tuple[Int32s, int]:
-    """Return the first row in which each span overlaps no other, and how many rows there are."""
+    """Return the first row in which each span overlaps no other, and how many rows there are.
+
+    They are in order of their starts.
+    """
     row = np.zeros(len(start_ns), np.int32)
     busy: list[tuple[int, int]] = []
     free: list[int] = []
     rows = 0
-    for index in np.lexsort((-end_ns, start_ns)).tolist():
-        start, end = int(start_ns[index]), int(end_ns[index])
+    for index, (start, end) in enumerate(zip(start_ns.tolist(), end_ns.tolist(), strict=True)):
         while busy and busy[0][0] <= start:
             heappush(free, heappop(busy)[1])
         if free:
