@@ -56,6 +56,8 @@ class ArgumentCollector:
             longest = having[np.argsort(-duration[having], kind="stable")]
             chosen = longest[np.cumsum(length[longest]) <= MOST_READ_BYTES]
         self._left_out += len(having) - len(chosen)
+        # in the file's order, so that each block of it is read once
+        chosen = chosen[np.argsort(offset[chosen], kind="stable")]
         for row, at, size in zip(
             chosen.tolist(), offset[chosen].tolist(), length[chosen].tolist(), strict=True
         ):
