@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
 
+from meantime.history.ingest import build
+from meantime.readers import open_trace
 from meantime.testing import history_from_spans
 from meantime.views.flame.chart_page import render
 from meantime.views.flame.span_chart import chart
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from playwright.sync_api import Page
 
@@ -180,6 +184,92 @@ def test_overlapping_spans_take_their_time_once(open_page: Open) -> None:
     }
 
     assert rows == {"P": "60", "a": "20", "b": "10", "b1": "20"}
+
+
+def test_left_heavy_counts_every_instant_once_as_the_flame_graph_does(open_page: Open) -> None:
+    spans = {"main": [("P", 0, 100), ("a", 10, 30), ("b", 20, 50), ("b1", 25, 45)]}
+    page = opened(open_page, spans, fragment="#tab=heavy")
+    page.wait_for_function("document.querySelector('.flame-graph canvas').height > 50")
+
+    said = []
+    for key in ("ArrowDown", "ArrowDown", "ArrowDown", "ArrowUp", "ArrowRight"):
+        page.locator(".flame-graph canvas").press(key)
+        said.append(str(page.locator(".flame-graph .spoken").text_content()))
+
+    assert [text.replace("\u202f", " ").split(" (")[0] for text in said] == [
+        "P, 100 ns",
+        "b, 30 ns",
+        "b1, 20 ns",
+        "b, 30 ns",
+        "a, 10 ns",
+    ]
+
+
+def test_arguments_are_searched_and_shown_and_become_labels(
+    open_page: Open, tmp_path: Path
+) -> None:
+    page = open_page(traced(tmp_path))
+    page.locator(".search input").fill("cats")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".facts .fact >> text=/cats")
+
+    page.get_by_title("Show url in labels").click()
+
+    assert page.locator(".found").text_content() == "1 of 1 found"
+    page.wait_for_selector(".facts >> text=no label")
+
+
+def test_a_selected_span_shows_its_flows(open_page: Open, tmp_path: Path) -> None:
+    page = open_page(traced(tmp_path))
+    page.locator(".search input").fill("dogs")
+    page.keyboard.press("Enter")
+    flow = page.locator(".facts button", has_text="→ sent, 2, 40 μs")
+
+    flow.click()
+
+    page.wait_for_selector(".facts .fact >> text=/cats")
+
+
+def test_counters_and_instants_have_lanes(open_page: Open, tmp_path: Path) -> None:
+    page = open_page(traced(tmp_path))
+    page.wait_for_selector(".lane-name")
+
+    lanes = page.locator(".lane-name").all_text_contents()
+
+    assert lanes == [
+        "14 lanes",
+        "11 spans",
+        "1: instants1 instants",
+        "21 spans",
+        "memory/used2.5 to 7",
+    ]
+
+
+def traced(tmp_path: Path) -> bytes:
+    """Return the chart of a small trace with everything that a chart has."""
+    at = {"pid": 1, "tid": 1}
+    events = [
+        {"ph": "X", "name": "load", "ts": 0, "dur": 10, "args": {"url": "/dogs"}, **at},
+        {
+            "ph": "X",
+            "name": "get",
+            "ts": 35,
+            "dur": 10,
+            "pid": 1,
+            "tid": 2,
+            "args": {"url": "/cats"},
+        },
+        {"ph": "i", "name": "click", "ts": 5, "s": "t", **at},
+        {"ph": "C", "name": "memory", "ts": 0, "pid": 1, "args": {"used": 7}},
+        {"ph": "C", "name": "memory", "ts": 30, "pid": 1, "args": {"used": 2.5}},
+        {"ph": "s", "name": "sent", "id": 1, "ts": 5, **at},
+        {"ph": "f", "name": "sent", "id": 1, "ts": 40, "pid": 1, "tid": 2, "bp": "e"},
+    ]
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps(events))
+    history = build(open_trace(path))
+    start_ns, end_ns = history.bounds
+    return render(chart(history, title="t", start_ns=start_ns, end_ns=end_ns))
 
 
 def test_question_mark_lists_the_keys(open_page: Open) -> None:

@@ -120,7 +120,7 @@ def test_the_address_has_what_is_shown(open_page: Open) -> None:
 
 
 def test_a_name_has_the_colour_of_the_static_picture(open_page: Open) -> None:
-    names = ["serve", "Grüße 🙂", "f (/srv/app.py:3)", "g (/usr/lib/python3.11/json.py:9)"]
+    names = ["serve", "Grüße 🙂", "py::f:/srv/app.py", "g (/usr/lib/python3.11/json.py:9)"]
     history = history_from_spans(
         {"t": [(name, 10 * i, 10 * i + 10) for i, name in enumerate(names)]}
     )

@@ -13,9 +13,9 @@ function* forms(name: string): Generator<string> {
   yield name;
   const bare = name.replace(/\s*\([^()]*[./\\<][^()]*\)\s*$/, "").replace(/^[\w./-]+\.\w+\(\d+\):\s*/, "");
   if (bare) yield bare;
-  const builtIn = /^<built-in (?:method|function) ([^ >]+)/.exec(name);
-  if (builtIn) {
-    yield builtIn[1]!;
+  const named = /^(?:<built-in (?:method|function) ([^ >]+)|py::([^:]+):)/.exec(name);
+  if (named) {
+    yield (named[1] ?? named[2])!;
     return;
   }
   const typed = bare.replace(/^[^:]*: /, "");

@@ -23,11 +23,13 @@ export function hash(text: string): number {
 const LIBRARY =
   /site-packages|dist-packages|[/\\]lib(?:64)?[/\\]|\bpython3?\.\d+[/\\]|<frozen |<built-in|<string>|node_modules|\bnode:|\[kernel|\bvmlinux\b|\.so\b|\.dll\b|\/usr\/|rustlib/;
 const FILE = /\(([^()]*[./\\<][^()]*?)(?::\d+)?\)\s*$/;
+/** As CPython names functions for perf: `py::function:/a/file.py`. */
+const PERF_FILE = /^py::[^:]*:(.+)$/;
 const LEADING_FILE = /^([\w./-]+\.\w+)(?::\d+)?[(:]/;
 
 /** The file that a name mentions, or an empty text. */
 function fileOf(name: string): string {
-  return FILE.exec(name)?.[1] ?? LEADING_FILE.exec(name)?.[1] ?? "";
+  return (FILE.exec(name) ?? PERF_FILE.exec(name) ?? LEADING_FILE.exec(name))?.[1] ?? "";
 }
 
 /** The module of a name: its file, or what is before `::`, `:`, `.` or a parenthesis. */

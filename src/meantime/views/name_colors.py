@@ -26,6 +26,8 @@ _LIBRARY = re.compile(
     re.ASCII,
 )
 _FILE = re.compile(r"\(([^()]*[./\\<][^()]*?)(?::[0-9]+)?\)\s*\Z")
+# As CPython names functions for perf: `py::function:/a/file.py`.
+_PERF_FILE = re.compile(r"py::[^:]*:(.+)\Z")
 _LEADING_FILE = re.compile(r"([\w./-]+\.\w+)(?::\d+)?[(:]", re.ASCII)
 _MODULE = re.compile(r"([\w ]+?)(?:::|:|\.|\()", re.ASCII)
 
@@ -82,7 +84,7 @@ def _is_library(file: str) -> bool:
 
 def _file(name: str) -> str:
     """Return the file that a name mentions, or an empty text."""
-    found = _FILE.search(name) or _LEADING_FILE.match(name)
+    found = _FILE.search(name) or _PERF_FILE.match(name) or _LEADING_FILE.match(name)
     return found[1] if found else ""
 
 

@@ -128,7 +128,9 @@ export function makeLanes(
   for (const head of panels) {
     const { lanes } = groupOf(head.process);
     const prefix = `${head.process} / `;
-    const title = head.title.startsWith(prefix) ? head.title.slice(prefix.length) : head.title;
+    const own = head.title.startsWith(prefix) ? head.title.slice(prefix.length) : head.title;
+    // titles are elided at their end
+    const title = own.replace(/^(.*), (lane \d+)$/, "$2: $1");
     const spans = columns.boxes.rowStart[row + head.rows]! - columns.boxes.rowStart[row]!;
     const made = new SpanLane(title, `${grouped(spans)} ${NOUNS[head.kind]}`, head, columns, row, pens);
     // instants follow the lanes of their thread
