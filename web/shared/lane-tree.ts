@@ -104,7 +104,9 @@ export class LaneTree {
     return this.size.height;
   }
 
-  arrange(): void {
+  /** Lays the lanes out again; a lane that is given keeps its place in the window. */
+  arrange(anchor: Lane | null = null): void {
+    const before = anchor && this.topOf(anchor);
     this.shown = [];
     let group: Lane | null = null;
     let isPending = false;
@@ -129,6 +131,8 @@ export class LaneTree {
     this.bottom = top;
     this.spacer.style.height = `${Math.max(this.bottom, this.size.height)}px`;
     this.drawnNames = this.drawnPixels = "";
+    const after = anchor && this.topOf(anchor);
+    if (before !== null && after !== null && after !== before) this.scrollBy(after - before);
     this.changed();
   }
 
@@ -167,6 +171,11 @@ export class LaneTree {
     const lane = this.shown[index];
     const below = at - (this.tops[index] ?? 0);
     return lane && below < lane.height() ? { lane, y: below } : null;
+  }
+
+  /** The lane at the top of the window. */
+  get uppermost(): Lane | null {
+    return this.shown[this.indexAt(this.top)] ?? null;
   }
 
   /** The top of a lane in CSS pixels from the top of the canvas; null if it is not shown. */

@@ -48,6 +48,8 @@ export class ChartPage {
   });
   private pending = 0;
   private resting = 0;
+  /** The height of the pointer on the lanes; null if it is elsewhere. */
+  private pointerY: number | null = null;
 
   constructor(
     body: HTMLElement,
@@ -144,6 +146,7 @@ export class ChartPage {
 
   /** Once the view rests, what is below follows it. */
   private rested(): void {
+    this.session.fitLanes(this.pointerY);
     this.answers.answer();
     this.status.show("", this.session.command);
     const tab = this.answers.panel.tab.id;
@@ -160,6 +163,7 @@ export class ChartPage {
 
   private hover(x: number, y: number): void {
     const { session } = this;
+    this.pointerY = y;
     const span = session.hit(x, y);
     if (span !== session.hovered) {
       session.hovered = span;
@@ -233,6 +237,7 @@ export class ChartPage {
       hover: (x, y) => this.hover(x, y),
       leave: () => {
         session.hovered = -1;
+        this.pointerY = null;
         this.tooltip.hide();
         this.redraw();
       },

@@ -86,6 +86,21 @@ export class SpanLane implements Lane {
     return this.flame.depth * ROW_PX + PADDING_PX;
   }
 
+  /** Makes an open lane as high as what is in view needs; true if that changed. */
+  fit(view: View): boolean {
+    if (!this.isOpen) return false;
+    const { boxes } = this.columns;
+    let depth = this.head.rows;
+    for (; depth > 1; depth--) {
+      const row = this.firstRow + depth - 1;
+      const box = boxes.firstVisible(row, view.from);
+      if (box < boxes.rowStart[row + 1]! && boxes.start[box]! < view.to) break;
+    }
+    const changed = depth !== this.flame.depth;
+    this.flame.depth = depth;
+    return changed;
+  }
+
   draw(image: LaneImage, top: number, view: View): void {
     this.flame.draw(image, top, view, this.pens.style);
   }

@@ -243,6 +243,17 @@ export class Session {
     this.reveal(to);
   }
 
+  /**
+   * Makes lanes as high as what is in view needs.
+   *
+   * @param y The height of the pointer, whose lane stays in place; null if it is elsewhere.
+   */
+  fitLanes(y: number | null): void {
+    const { window, tree } = this;
+    const changed = this.panelLanes.filter((lane) => lane.fit(window));
+    if (changed.length) tree.arrange((y === null ? null : tree.at(y)?.lane) ?? tree.uppermost);
+  }
+
   clear(): void {
     if (this.range || this.span >= 0) {
       this.range = null;
