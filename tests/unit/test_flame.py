@@ -303,7 +303,7 @@ def test_spans_narrower_than_a_pixel_are_lines_of_a_charts_picture() -> None:
 
 def perf_text(tmp_path: Path) -> Path:
     path = tmp_path / "jobs.txt"
-    stacks = [("tick", 7, 1.2, "work"), ("tock", 8, 1.3, "work"), ("idle", 9, 2.25, "")]
+    stacks = [("idle", 9, 0.0, ""), ("tick", 7, 1.2, "work"), ("tock", 8, 1.3, "work")]
     lines = [
         f"{name} {tid} [000] {time:.6f}: 10 cpu-clock: \n"
         + (f"\t1 {frame} (/a)\n\t2 main (/a)\n" if frame else "")
