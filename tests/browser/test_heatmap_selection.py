@@ -182,3 +182,20 @@ def test_fingers_scroll_move_and_select(browser: Browser, file: Path) -> None:
     page.wait_for_function("document.querySelector('.selection-flame .empty').hidden")
     assert "offset 200 ms to 220 ms" in page.locator(".details").inner_text()
     context.close()
+
+
+def test_the_map_and_the_selection_are_saved(page: Page) -> None:
+    page.mouse.click(*point(page, 3, 10))
+    at_rest(page)
+    with page.expect_download() as picture:
+        page.keyboard.press("e")
+    with page.expect_download() as table:
+        page.click("text=Save CSV")
+
+    assert picture.value.path().read_bytes().startswith(b"\x89PNG")
+    assert table.value.path().read_text().splitlines() == [
+        "from_ns,to_ns,from_offset_ns,to_offset_ns,name,value",
+        '3200000000,3220000000,200000000,220000000,"other",1',
+        '3200000000,3220000000,200000000,220000000,"steady",1',
+        '3200000000,3220000000,200000000,220000000,"third",1',
+    ]

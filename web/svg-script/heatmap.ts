@@ -1,6 +1,7 @@
 /** The script of a heat map's page. */
 
 import { button, h, name, shown } from "../shared/dom";
+import { download } from "../shared/download";
 import { Findings } from "../shared/findings";
 import graphStyle from "../shared/flame-graph.css?inline";
 import { exact, short } from "../shared/format";
@@ -44,7 +45,7 @@ function start(model: Model, stacks: PackedStacks | null, body: HTMLElement): vo
     const columns = model.between(from, to);
     if (!columns) return [h("div", {}, "left out")];
     const cell = between("band", { place: from, row }, { place: to, row });
-    const sums = model.within(cell);
+    const sums = model.within(cell).map((value, at) => (state.hidden.has(at) ? 0 : value));
     const all = sums.reduce((sum, value) => sum + value, 0);
     const rows = sums
       .map((value, at) => ({ value, at }))
@@ -161,6 +162,7 @@ function start(model: Model, stacks: PackedStacks | null, body: HTMLElement): vo
     remember();
   });
 
+  const save = () => map.canvas.toBlob((picture) => picture && download("heat-map.png", picture));
   const field = (label: string, width: string) =>
     h("input", { class: "fold", style: `width:${width}`, title: label, attributes: { type: "text", "aria-label": label, spellcheck: "false" } });
   const period = field("Period of a column, such as 1.1s", "70px");
@@ -205,6 +207,7 @@ function start(model: Model, stacks: PackedStacks | null, body: HTMLElement): vo
     { keys: ["ArrowLeft"], label: "←", help: "earlier", action: () => state.pan(-0.2) },
     { keys: ["ArrowRight"], label: "→", help: "later", action: () => state.pan(0.2) },
     { keys: ["p"], help: "change the period", action: () => period.select() },
+    { keys: ["e"], help: "save the map as a picture", action: () => save() },
     { keys: ["t"], help: "switch between light and dark", action: () => theme.toggle() },
     { keys: ["?"], help: "show this help", action: () => help.toggle() },
     { keys: ["Escape"], help: "clear the selection", action: clear },
@@ -275,6 +278,7 @@ function start(model: Model, stacks: PackedStacks | null, body: HTMLElement): vo
         button(icon("plus"), "Zoom in (+)", () => state.zoom(1 / ZOOM, 0.5)),
         button(icon("whole"), "Show all of the time (0)", reset),
       ),
+      button("Save PNG", "Save the map as a picture (e)", save),
       button(icon("theme"), "Switch between light and dark (t)", () => theme.toggle()),
       button(icon("help"), "Keys and gestures (?)", () => help.toggle()),
     ),

@@ -1,11 +1,18 @@
 /** The facts of the selected cells: when, how much, and of which names. */
 
 import { button, h, name } from "../../shared/dom";
+import { download } from "../../shared/download";
 import { exact, short } from "../../shared/format";
 import type { HeatState } from "../../shared/heat-state";
 import { type Selection, rowsAt } from "../../shared/selection";
 
 const MOST_NAMES = 40;
+
+/** A name, and how much there is of it. */
+interface Row {
+  value: number;
+  at: number;
+}
 
 export class Facts {
   readonly element = h("div", { class: "facts details" });
@@ -38,11 +45,13 @@ export class Facts {
     const range = selection && model.rangeOf(selection);
     if (!selection || !range) return [];
     const { from, to, shape } = selection;
-    const all = model.within(selection).reduce((sum, value) => sum + value, 0);
+    const { selected, hidden } = this.state;
+    const shown = this.shown(selection);
+    const sum = (rows: Row[]) => rows.reduce((all, { value }) => all + value, 0);
     const fact = (label: string, ...text: (Node | string)[]) => h("p", {}, h("span", { class: "muted" }, `${label} `), ...text);
     const lines = [
       h("h2", {}, letter ? `Selection ${letter}` : "Selection"),
-      h("p", { class: "figure" }, this.amount(all)),
+      h("p", { class: "figure" }, this.amount(sum(shown))),
       fact("time", model.range(range)),
     ];
     const isCell = from.place === to.place;
@@ -50,7 +59,7 @@ export class Facts {
       const column = isCell ? ` of the column at ${model.when(model.timeNs(model.columns[from.place]!, 0))}` : " of each column";
       lines.push(fact("offset", `${exact(model.offsetNs(from.row))} to ${exact(model.offsetNs(to.row + 1))}${column}`));
     }
-    const { selected, hidden } = this.state;
+    if (selected.length) lines.push(fact("of the selected names", this.amount(sum(shown.filter(({ at }) => selected.includes(at))))));
     const counted = selected.length ? selected : model.names.map((_, at) => at).filter((at) => !hidden.has(at));
     const found = shape === "time" || from.row === to.row ? null : model.offsets(counted, selection);
     const at = (ns: number) => short(BigInt(Math.round(ns)));
@@ -58,13 +67,19 @@ export class Facts {
     return lines;
   }
 
-  private table(selection: Selection): Node {
-    const { model } = this.state;
-    const rows = model
+  /** What a selection has of each name that is not hidden, the most first. */
+  private shown(selection: Selection): Row[] {
+    const { model, hidden } = this.state;
+    return model
       .within(selection)
       .map((value, at) => ({ value, at }))
-      .filter(({ value }) => value > 0)
+      .filter(({ value, at }) => value > 0 && !hidden.has(at))
       .sort((a, b) => b.value - a.value);
+  }
+
+  private table(selection: Selection): Node {
+    const { model } = this.state;
+    const rows = this.shown(selection);
     const all = rows.reduce((sum, { value }) => sum + value, 0) || 1;
     const cells = rows.slice(0, MOST_NAMES).map(({ value, at }) =>
       h(
@@ -80,7 +95,7 @@ export class Facts {
     return h("div", {}, h("table", {}, ...cells), more, save);
   }
 
-  private save(selection: Selection, rows: { value: number; at: number }[]): void {
+  private save(selection: Selection, rows: Row[]): void {
     const { model } = this.state;
     const range = model.rangeOf(selection)!;
     const inside = selection.shape === "band" ? rowsAt(selection, selection.from.place, model.rows)! : [0, model.rows - 1];
@@ -88,8 +103,6 @@ export class Facts {
     const quote = (text: string) => `"${text.replaceAll('"', '""')}"`;
     const lines = rows.map(({ value, at }) => [...range, ...band, quote(model.names[at] || "all"), value].join(","));
     const text = ["from_ns,to_ns,from_offset_ns,to_offset_ns,name,value", ...lines, ""].join("\n");
-    const url = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
-    h("a", { attributes: { href: url, download: "selection.csv" } }).click();
-    URL.revokeObjectURL(url);
+    download("selection.csv", new Blob([text], { type: "text/csv" }));
   }
 }

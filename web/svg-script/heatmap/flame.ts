@@ -64,6 +64,15 @@ export class SelectionFlame {
     this.show();
   }
 
+  /** The names that count, or those that do not, whichever are fewer. */
+  private listed(counted: Set<number> | null): string {
+    if (!counted) return "";
+    const { names } = this.state.model;
+    const away = names.filter((_, at) => !counted.has(at));
+    const [few, prefix] = away.length < counted.size ? [away, "without "] : [names.filter((_, at) => counted.has(at)), ""];
+    return few.length > 3 ? `${counted.size} of ${names.length} names` : prefix + few.join(", ");
+  }
+
   private showSoon(): void {
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.show(), REST_MS);
@@ -87,8 +96,7 @@ export class SelectionFlame {
     for (let node = 0; node < tree.parent.length; node++) if (tree.parent[node]! < 0) total += tree.value[node]!;
     this.graph.element.dataset.total = String(total);
     this.search.look();
-    const names = counted ? [...counted].map((at) => model.names[at]!) : [];
-    const listed = names.length > 3 ? `${names.length} of ${model.names.length} names` : names.join(", ");
+    const listed = this.listed(counted);
     const compared = before ? "B compared with A: red has a larger share in B, blue in A" : "";
     const { least } = model.head;
     const merged = least !== null && least > 1 ? `stacks with fewer than ${grouped(least)} are merged into their callers` : "";
