@@ -98,7 +98,7 @@ def copied(page: Page) -> str:
 
 def total(page: Page) -> int:
     """Return the samples of the selection in the page's flame graph."""
-    page.wait_for_function("document.querySelector('.selection-flame .empty').hidden && atRest()")
+    page.wait_for_function("document.querySelector('.flame-graph').dataset.total && atRest()")
     return int(page.evaluate("document.querySelector('.flame-graph').dataset.total"))
 
 

@@ -81,22 +81,27 @@ export class SelectionFlame {
   private show(): void {
     const { model, selection, before } = this.state;
     const chosen = selection && model.chosen(selection);
-    const isShown = this.stacks !== null && chosen !== null;
-    this.graph.element.hidden = !isShown;
-    this.empty.hidden = isShown;
+    this.graph.element.hidden = true;
+    this.empty.hidden = false;
+    this.about.textContent = "";
     if (!this.stacks || !chosen) {
-      this.about.textContent = "";
       if (this.stacks) this.empty.textContent = before ? "Select the cells to compare with A." : "Select cells to see their flame graph.";
       return;
     }
     const { counted } = this.state;
     const tree = this.stacks.tree(chosen, counted, before && model.chosen(before));
-    this.graph.show(tree);
+    const listed = this.listed(counted);
     let total = 0;
     for (let node = 0; node < tree.parent.length; node++) if (tree.parent[node]! < 0) total += tree.value[node]!;
     this.graph.element.dataset.total = String(total);
+    if (!total) {
+      this.empty.textContent = `There are no samples ${listed ? `of ${listed} ` : ""}in the selected cells.`;
+      return;
+    }
+    this.graph.element.hidden = false;
+    this.empty.hidden = true;
+    this.graph.show(tree);
     this.search.look();
-    const listed = this.listed(counted);
     const compared = before ? "B compared with A: red has a larger share in B, blue in A" : "";
     const { least } = model.head;
     const merged = least !== null && least > 1 ? `stacks with fewer than ${grouped(least)} are merged into their callers` : "";
