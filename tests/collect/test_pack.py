@@ -21,6 +21,7 @@ from meantime.collect import _recorder
 from meantime.kernels import records
 from meantime.readers import open_trace, recording
 from meantime.readers.recording import packing
+from meantime.readers.recording.layout import PACKED_MAGIC
 from meantime.readers.recording.listing import open_recording
 from meantime.readers.recording.packing import open_packed, pack
 from meantime.readers.recording.pieces import taken
@@ -239,8 +240,8 @@ def test_a_block_that_is_damaged_is_left_out_and_counted(tmp_path: Path) -> None
 def test_a_directory_that_claims_too_much_is_not_unpacked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], claim: bytes
 ) -> None:
-    trailer = packing._TRAILER.pack(8, len(claim), packing.MAGIC)
-    (tmp_path / "bad.mtrz").write_bytes(packing.MAGIC + claim + trailer)
+    trailer = packing._TRAILER.pack(8, len(claim), PACKED_MAGIC)
+    (tmp_path / "bad.mtrz").write_bytes(PACKED_MAGIC + claim + trailer)
 
     assert status("info", str(tmp_path / "bad.mtrz")) == 1
     assert "whose directory is damaged" in capsys.readouterr().err

@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from meantime.readers.recording.layout import FORMAT
-from meantime.readers.recording.packing import MAGIC, open_packed
-from meantime.readers.recording.whole import Reading
+from meantime.readers.recording.layout import FORMAT, PACKED_MAGIC
 
 if TYPE_CHECKING:
     from meantime.readers.contract import ReadOptions
@@ -20,7 +18,7 @@ __all__ = ["FORMAT", "read", "recognises"]
 def recognises(head: bytes, name: str) -> bool:
     """Return whether an input begins like a packed recording."""
     del name
-    return head.startswith(MAGIC)
+    return head.startswith(PACKED_MAGIC)
 
 
 def read(source: Source, options: ReadOptions) -> Trace:
@@ -29,6 +27,10 @@ def read(source: Source, options: ReadOptions) -> Trace:
     Raises:
         InputError: Here or from the batches, if it is damaged or ends too early.
     """
+    # imported here, as every input is compared with this format
+    from meantime.readers.recording.packing import open_packed  # noqa: PLC0415 - see above
+    from meantime.readers.recording.whole import Reading  # noqa: PLC0415 - see above
+
     with source:
         data = source.whole()
     options.report_progress(source.read_bytes, source.stored_bytes or 0)

@@ -11,8 +11,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from meantime.readers.recording.whole import Reading
-
 if TYPE_CHECKING:
     import os
 
@@ -30,4 +28,7 @@ def read(path: str | os.PathLike[str], *, growing: bool = False) -> Trace:
     Raises:
         InputError: If it is not a recording, or a file of it is not what it should be.
     """
+    # the package is imported for every input, as the layout of a packed recording is in it
+    from meantime.readers.recording.whole import Reading  # noqa: PLC0415 - see above
+
     return Reading(Path(path), growing=growing).trace

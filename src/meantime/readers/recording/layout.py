@@ -15,6 +15,7 @@ __all__ = [
     "HEADER",
     "HEADER_BYTES",
     "MAX_TIME_NS",
+    "PACKED_MAGIC",
     "SLOT_BYTES",
     "VERSION",
     "Header",
@@ -23,6 +24,8 @@ __all__ = [
 ]
 
 FORMAT = "recording"
+# How a recording in one file begins.
+PACKED_MAGIC = b"mtrpack1"
 VERSION = SIZES["FORMAT_VERSION"]
 HEADER = struct.Struct("<8s4Iq4IQq")
 HEADER_BYTES, SLOT_BYTES = SIZES["HEADER_BYTES"], SIZES["SLOT_BYTES"]

@@ -16,7 +16,7 @@ import numpy as np
 from meantime.anomalies import Anomalies
 from meantime.errors import InputError
 from meantime.kernels.records import count
-from meantime.readers.recording.layout import MAX_TIME_NS, Header, is_clock_time
+from meantime.readers.recording.layout import MAX_TIME_NS, PACKED_MAGIC, Header, is_clock_time
 from meantime.readers.recording.listing import (
     Process,
     RecordingFiles,
@@ -39,9 +39,7 @@ if TYPE_CHECKING:
 
     _Words = npt.NDArray[np.uint64]
 
-__all__ = ["MAGIC", "open_packed", "pack"]
-
-MAGIC = b"mtrpack1"
+__all__ = ["open_packed", "pack"]
 
 _TRAILER = struct.Struct("<QQ8s")
 _BLOCK_RECORDS = 1 << 17
@@ -62,8 +60,8 @@ def pack(path: Path) -> Iterator[bytes]:
         InputError: If it is not a recording, or one of its files is damaged.
     """
     files = open_recording(path)
-    yield MAGIC
-    offset = len(MAGIC)
+    yield PACKED_MAGIC
+    offset = len(PACKED_MAGIC)
     processes: list[dict[str, Any]] = []
     for process in files.processes:
         described: dict[str, Any] = {
@@ -110,7 +108,7 @@ def pack(path: Path) -> Iterator[bytes]:
     }
     directory = _compress(json.dumps(described_all).encode())
     yield directory
-    yield _TRAILER.pack(offset, len(directory), MAGIC)
+    yield _TRAILER.pack(offset, len(directory), PACKED_MAGIC)
 
 
 def open_packed(name: str, data: memoryview, path: Path) -> RecordingFiles:
@@ -119,10 +117,10 @@ def open_packed(name: str, data: memoryview, path: Path) -> RecordingFiles:
     Raises:
         InputError: If they are damaged, or end too early.
     """
-    if len(data) < len(MAGIC) + _TRAILER.size:
+    if len(data) < len(PACKED_MAGIC) + _TRAILER.size:
         raise InputError(name, "ends too early for a packed recording")
     offset, size, magic = _TRAILER.unpack_from(data, len(data) - _TRAILER.size)
-    if magic != MAGIC or offset + size > len(data):
+    if magic != PACKED_MAGIC or offset + size > len(data):
         raise InputError(name, "is a packed recording whose end is missing; copy it again")
     most = max(_DIRECTORY_BYTES, _MOST_PACKED * len(data))
     try:
