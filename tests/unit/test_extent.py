@@ -146,6 +146,26 @@ def test_a_range_without_anything_is_one_sentence_with_the_traces_range(
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "command"),
+    [
+        ("a 1 [000] 1.000000: x: \n\t1 f (x)\n\na 1 [000] 9.000000: x: \n\t1 f (x)\n\n", "flame"),
+        ("a 1 [000] 1.000000: x: \n\t1 f (x)\n\na 1 [000] 9.000000: x: \n\t1 f (x)\n\n", "stats"),
+        ("start_ns,end_ns,path,value\n0,1000000000,a,on\n8000000000,9000000000,a,on\n", "stats"),
+    ],
+)
+def test_a_range_inside_the_trace_may_hold_nothing_too(
+    text: str, command: str, tmp_path: Path, run: Callable[..., tuple[object, str, str]]
+) -> None:
+    (tmp_path / "x").write_text(text)
+    output = ["-o", tmp_path / "x.svg"] if command == "flame" else []
+
+    status, out, err = run(command, tmp_path / "x", *output, "--from", "3s", "--to", "5s")
+
+    assert (status, out, list(tmp_path.iterdir())) == (1, "", [tmp_path / "x"])
+    assert err.startswith("meantime: there is nothing from 3s to 5s; the trace is from 0s to ")
+
+
 def test_an_instant_outside_is_the_same_sentence(
     run: Callable[..., tuple[object, str, str]],
 ) -> None:

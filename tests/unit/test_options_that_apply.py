@@ -131,6 +131,8 @@ CASES += [
     ("query FILE tree --json --csv", ANY, 2, "--json and --csv are mutually exclusive"),
     ("query MISSING tree --json --csv", ANY, 2, "--json and --csv are mutually exclusive"),
     ("sql MISSING select --json --csv", ANY, 2, "--json and --csv are mutually exclusive"),
+    ("statemap FILE --lenient --strict", ANY, 2, "--lenient and --strict are mutually exclusive"),
+    ("heatmap FILE --lenient --strict", ANY, 2, "--lenient and --strict are mutually exclusive"),
     ("heatmap FILE --json", ANY, 2, "--json applies to --find"),
     ("check MISSING --force", ANY, 2, "--force does not apply to a check without --salvage"),
     ("convert FILE OUT.spall --force", ANY, 2, "--force applies to a history"),

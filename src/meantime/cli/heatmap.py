@@ -13,6 +13,7 @@ import click
 
 from meantime.cli.inputs import import_numpy, refuse_anomalies
 from meantime.cli.options import (
+    check_strictness,
     file_argument,
     given,
     json_option,
@@ -173,6 +174,7 @@ def command(
     **options: Any,
 ) -> None:
     """Draw a subsecond-offset heat map: activity by its offset in each second."""
+    check_strictness(lenient=options["lenient"], strict=strict)
     form = "findings" if find and output is None else _form(output, to_format)
     _check(form, inputs, value, scale)
     if hues and options["palette"] != "cloud-analytics":

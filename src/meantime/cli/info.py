@@ -97,6 +97,8 @@ def _print(facts: dict[str, Any], history: History) -> None:
             if value is not None
         ]
     )
+    if facts.get("processes") or facts["states"]:
+        click.echo()
     if facts.get("processes"):
         _print_threads(facts["processes"])
     if facts["states"]:

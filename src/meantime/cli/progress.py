@@ -7,6 +7,8 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from meantime.cli.terminal import can_redraw
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -20,7 +22,7 @@ PATIENCE_S = 0.5  # shorter reads show no bar, and do not import rich
 @contextmanager
 def progress_bar(what: str) -> Iterator[Callable[[int, int], None] | None]:
     """Yield a function that takes bytes done and bytes in all; None without a terminal."""
-    if not sys.stderr.isatty():
+    if not can_redraw(sys.stderr):
         yield None
         return
     began = time.monotonic()

@@ -14,6 +14,7 @@ from click.core import ParameterSource
 
 from meantime.cli.inputs import import_numpy, load, refuse_anomalies
 from meantime.cli.options import (
+    check_strictness,
     file_argument,
     filter_option,
     lenient_option,
@@ -136,6 +137,7 @@ def command(
     TIME is a number with ns (assumed), us, ms, s, m, min, h or d.
     FILE may be - and may be compressed with gzip, xz or zstd.
     """  # noqa: D301 - \b is click's mark for lines that stay as they are
+    check_strictness(lenient=lenient, strict=strict)
     if not files:
         raise UsageError("must specify a data file")
     asked = parse_window(_one_of("begin", begin, from_), _one_of("end", end, to), duration)

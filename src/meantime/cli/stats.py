@@ -100,11 +100,13 @@ def command(
         return
     if whole:
         raise UsageError("--whole applies to spans; these are states")
-    from meantime.query.parts import given_range  # noqa: PLC0415 - NumPy is not for --help
+    from meantime.query.parts import extent_of, given_range, range_of  # noqa: PLC0415 - NumPy is not for --help
     from meantime.query.statistics import state_statistics  # noqa: PLC0415 - NumPy is not for --help
 
     start_ns, end_ns = given_range(history, from_, to)
     statistics = state_statistics(history, by=by, pattern=pattern, start_ns=start_ns, end_ns=end_ns)
+    if not statistics.rows and (from_ is not None or to is not None):
+        raise extent_of(history).nothing(*range_of(history, from_, to))
     if as_json:
         click.echo(json.dumps(_document(statistics)))
     else:

@@ -67,6 +67,8 @@ def answer(
         document, table = _span_statistics(part, by, whole=whole)
     else:
         document, table = _sample_statistics(part)
+    if not table.rows and not async_spans:
+        raise extent_of(part.history).nothing(part.start_ns, part.end_ns)
     document["range_ns"] = [part.start_ns, part.end_ns]
     if async_spans:
         document["async_spans"] = async_spans

@@ -123,11 +123,17 @@ def flame(
         whole,
     )
     part = part_of(history, start, end, filter)
+    has_range = start is not None or end is not None
     title = title or history.title or title_of(source)
     if chart:
-        return _chart(part, title, label, label_arg)
+        view = _chart(part, title, label, label_arg)
+        if not len(view.data) and has_range:
+            raise extent_of(history).nothing(part.start_ns, part.end_ns)
+        return view
     tree, unit = counting.tree(part)
-    chosen = counting.chosen(part if start is not None or end is not None else None)
+    if not len(tree) and against is None and has_range:
+        raise extent_of(history).nothing(part.start_ns, part.end_ns)
+    chosen = counting.chosen(part if has_range else None)
     if against is None:
         return FlameView(tree, title=title, unit=unit, chosen=chosen)
     if isinstance(against, tuple):
