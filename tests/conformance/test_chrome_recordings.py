@@ -106,7 +106,7 @@ DIFFERENT: dict[str, tuple[Facts, str]] = {
 }
 NOT_TRACES = {
     "catapult/google_cloud_trace.json": "the trace has no list of events",
-    "catapult/simple_trace_zip.zip": "unknown format",
+    "catapult/simple_trace_zip.zip": "this is a zip archive",
 }
 # An instant is a slice there, so the depth there may be one more.
 WITH_INSTANTS = {

@@ -126,10 +126,7 @@ def flame(
     has_range = start is not None or end is not None
     title = title or history.title or title_of(source)
     if chart:
-        view = _chart(part, title, label, label_arg)
-        if not len(view.data) and has_range:
-            raise extent_of(history).nothing(part.start_ns, part.end_ns)
-        return view
+        return _chart(part, title, label, label_arg, has_range=has_range)
     tree, unit = counting.tree(part)
     if not len(tree) and against is None and has_range:
         raise extent_of(history).nothing(part.start_ns, part.end_ns)
@@ -284,11 +281,14 @@ def _check_contents(history: History, label: str, *, whole: bool, chart: bool) -
         raise InputError(label, "all spans are of async operations, which only a flame chart shows")
 
 
-def _chart(part: Part, title: str, source: str, label_arg: str | None) -> FlameView:
+def _chart(
+    part: Part, title: str, source: str, label_arg: str | None, *, has_range: bool
+) -> FlameView:
     """Return the chart of spans or, without any, of samples.
 
     Raises:
         InputError: If there are only samples without stacks.
+        TimeRangeError: If there is nothing in the range.
     """
     from meantime.views.flame.sample_chart import sample_chart  # noqa: PLC0415 - only for charts
     from meantime.views.flame.span_chart import chart  # noqa: PLC0415 - as above
@@ -297,6 +297,8 @@ def _chart(part: Part, title: str, source: str, label_arg: str | None) -> FlameV
     has_spans = len(history.spans()) > 0
     draw = chart if has_spans else sample_chart
     drawn = draw(history, threads, title=title, start_ns=start_ns, end_ns=end_ns)
+    if not len(drawn) and has_range:
+        raise extent_of(history).nothing(start_ns, end_ns)
     if not has_spans and not len(drawn):
-        raise InputError(source, "no sample in this range has a stack to draw")
+        raise InputError(source, "no sample has a stack to draw")
     return FlameView(replace(drawn, source=source, label=label_arg), title=title, unit="ns")
