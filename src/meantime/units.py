@@ -117,7 +117,10 @@ def parse_instant(text: str) -> Instant:
             moment = moment.replace(tzinfo=UTC)
         seconds = (moment - datetime(1970, 1, 1, tzinfo=UTC)) // _ONE_SECOND
         return Instant(seconds * NS_PER_S + int(f"{fraction:0<9}"[:9] or "0"), "utc")
-    return Instant(parse_duration(text), "start")
+    try:
+        return Instant(parse_duration(text), "start")
+    except UsageError as error:
+        raise UsageError(f"{error}, or a date such as 2026-07-01T09:00:00Z") from None
 
 
 def duration_ns(time: Time) -> int:

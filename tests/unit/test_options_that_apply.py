@@ -92,6 +92,8 @@ CASES = [
     ("query FILE state a 1 --to 3", "states", 2, "--to does not apply to state: intervals, shares"),
     ("query FILE shares a --resolution 3", "states", 2, "--resolution does not apply to shares"),
     ("query FILE intervals a --bins 3", "states", 2, "--bins does not apply to intervals: shares"),
+    ("statemap FILE -o OUT.svg --filter none", "states spans", 1, "the filter 'none' matches"),
+    ("statemap FILE -n --filter none", "states spans", 1, "the filter 'none' matches"),
     ("statemap FILE -o OUT.svg", "samples events", 1, "there are no states to draw"),
 ]
 # Checked before anything is read, so any input does.

@@ -15,6 +15,7 @@ from meantime.cli.options import (
     json_option,
     lenient_option,
     once,
+    provider_option,
 )
 from meantime.errors import InputError, UsageError
 
@@ -38,6 +39,7 @@ _RECORDED = ("tasks", "workers")
     type=click.Choice(["tasks", "workers"]),
     help="Part of a recording to write as .statemap: tasks, or event loops and pool threads.",
 )
+@provider_option
 @force_option
 @json_option
 @lenient_option
@@ -47,6 +49,7 @@ def command(
     output: str,
     to_format: str | None,
     only: str | None,
+    provider: str | None,
     force: bool,
     as_json: bool,
     lenient: bool,
@@ -60,10 +63,10 @@ def command(
         raise UsageError("--force applies to a history; other files are replaced without it")
     lost: Counter[str] = Counter()
     if target == _HISTORY:
-        keep_history(source, output, provider=None, lenient=lenient, force=force)
+        keep_history(source, output, provider=provider, lenient=lenient, force=force)
         report(lost, as_json=as_json)
         return
-    history = load(source, lenient=lenient)
+    history = load(source, lenient=lenient, provider=provider)
     if reason := nothing_for(history, target):
         raise InputError(source, reason)
     write(output, export(history, target, lost))

@@ -178,7 +178,7 @@ def command(
     extent.check_overlap(begin_ns, end_ns)
     options = replace(options, begin_ns=begin_ns, end_ns=end_ns)
     try:
-        counts = _drawn(files, opened, options, target, strict=strict)
+        counts = _drawn(files, opened, options, target, extent, strict=strict)
     except HistoryProblem as problem:
         raise InputError(files[problem.history], str(problem)) from None
     for file, history, (rectangles, anomalies) in zip(files, opened, counts, strict=True):
@@ -250,13 +250,16 @@ def _drawn(
     histories: Sequence[History],
     options: StatemapOptions,
     target: Target | None,
+    extent: Extent,
     *,
     strict: bool,
 ) -> list[tuple[int, Anomalies]]:
     """Write the document, if wanted; return the rectangles and anomalies of each file.
 
     Raises:
-        InputError: If `strict` and there is an anomaly; then nothing is written.
+        InputError: If `strict` and there is an anomaly, or the filter leaves nothing to draw; then
+            nothing is written.
+        TimeRangeError: If there is nothing in the window.
     """
     from meantime.anomalies import Anomalies  # noqa: PLC0415 - only once something is drawn
     from meantime.views.statemap import build, count, document, svg  # noqa: PLC0415 - as above
@@ -271,6 +274,13 @@ def _drawn(
             rectangles, anomalies = found[panel.history]
             anomalies.update(panel.anomalies)
             found[panel.history] = rectangles + len(panel.rectangles), anomalies
+    if not any(rectangles for rectangles, _ in found):
+        if options.filter is not None:
+            raise InputError(
+                files[0], f"no entity that the filter {options.filter!r} matches has a state here"
+            )
+        if options.begin_ns is not None or options.end_ns is not None:
+            raise extent.nothing(options.begin_ns, options.end_ns)
     if strict:
         for file, (_, anomalies) in zip(files, found, strict=True):
             refuse_anomalies(file, anomalies)

@@ -18,10 +18,9 @@ _MOST = 3
 
 def suggestions(file: str, history: History) -> list[tuple[str, str]]:
     """Return up to three commands, the most useful first, each with what it is for."""
-    name = shlex.quote(file)
-    stem = shlex.quote(PurePath(file).name.partition(".")[0] or "trace")
-    if file == "-":
-        stem = "trace"
+    # standard input cannot be read again
+    name = "FILE" if file == "-" else shlex.quote(file)
+    stem = shlex.quote(PurePath(file).name.partition(".")[0].strip("-") or "trace")
     found = _found(history, name, stem)
     return [command for command, _ in zip(found, range(_MOST), strict=False)]
 
