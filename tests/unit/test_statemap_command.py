@@ -45,7 +45,7 @@ def test_the_page_has_commands_for_its_inputs_and_options(
     two = run(capsys, *options, trace, trace)[0], head(out)["commands"]
 
     draw = f"meantime statemap -s a --lenient {trace}"
-    assert one == (0, {"draw": draw, "figures": f"meantime stats --lenient {trace}"})
+    assert one == (0, {"draw": draw, "figures": f"meantime stats --by state --lenient {trace}"})
     assert two == (0, {"draw": f"{draw} {trace}", "figures": None})
 
 

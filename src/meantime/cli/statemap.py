@@ -268,7 +268,11 @@ def _drawn(
     if target is None:
         found = [(each.rectangles, each.anomalies) for each in count(histories, options)]
     else:
-        drawn = replace(build(histories, options), commands=_commands(files, options))
+        drawn = build(histories, options)
+        # the figures of states are those of a map if it is the only one; spans overlap each other
+        kinds = {lane.declaration.kind for lane in histories[0].lanes} - {"counter"}
+        same = len(drawn.panels) == 1 and kinds == {"state"} and options.filter is None
+        drawn = replace(drawn, commands=_commands(files, figures=same))
         found = [(0, Anomalies()) for _ in files]
         for panel in drawn.panels:
             rectangles, anomalies = found[panel.history]
@@ -289,14 +293,19 @@ def _drawn(
     return found
 
 
-def _commands(files: Sequence[str], options: StatemapOptions) -> Commands | None:
-    """Return the commands that the page completes with a window; None for standard input."""
+def _commands(files: Sequence[str], *, figures: bool) -> Commands | None:
+    """Return the commands that the page completes with a window; None for standard input.
+
+    Args:
+        files: The inputs.
+        figures: Whether `meantime stats` prints the figures of the page.
+    """
     from meantime.views.statemap import Commands  # noqa: PLC0415 - NumPy is not for --help
 
     if "-" in files:
         return None
     context = click.get_current_context()
-    draw, figures = ["meantime", "statemap"], ["meantime", "stats"]
+    draw, stats = ["meantime", "statemap"], ["meantime", "stats", "--by", "state"]
     for option in context.command.params:
         from_user = context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
         if not from_user or option.name in _NOT_IN_COMMANDS:
@@ -305,9 +314,8 @@ def _commands(files: Sequence[str], options: StatemapOptions) -> Commands | None
         for each in value if isinstance(value, tuple) else (value,):
             words = [option.opts[0]] if each is True else [option.opts[0], each]
             draw += words
-            figures += words if option.name in _IN_STATS else ()
-    same = len(files) == 1 and options.filter is None
-    return Commands(shlex.join([*draw, *files]), shlex.join([*figures, *files]) if same else None)
+            stats += words if option.name in _IN_STATS else ()
+    return Commands(shlex.join([*draw, *files]), shlex.join([*stats, *files]) if figures else None)
 
 
 class Target(NamedTuple):
