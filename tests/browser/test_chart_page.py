@@ -206,8 +206,8 @@ def test_left_heavy_counts_every_instant_once_as_the_flame_graph_does(open_page:
 
     said = []
     for key in ("ArrowDown", "ArrowDown", "ArrowDown", "ArrowUp", "ArrowRight"):
-        page.locator(".flame-graph canvas").press(key)
-        said.append(str(page.locator(".flame-graph .spoken").text_content()))
+        page.locator("#tab-heavy canvas").press(key)
+        said.append(str(page.locator("#tab-heavy .spoken").text_content()))
 
     assert [text.replace("\u202f", " ").split(" (")[0] for text in said] == [
         "P, 100 ns",

@@ -1,61 +1,75 @@
-/** The panel below the lanes: facts of what is selected at the left, a tab at the right. */
+/** The panel below a picture: facts in the gutter, and a tab beside them. */
 
 import { h } from "./dom";
 
 export interface Tab {
-  /** As in the address. */
   id: string;
-  title: string;
-  element: HTMLElement;
+  label: string;
+  /** The key that opens it. */
+  key: string;
+  content: HTMLElement;
 }
-
-const LEAST_PX = 34;
-const LANES_PX = 240;
-const HEIGHT = "--panel-height";
 
 export class Panel {
   readonly element: HTMLElement;
-  readonly facts = h("div", { class: "facts" });
-  private readonly tabs: HTMLButtonElement[];
-  private readonly content = h("div", { class: "content", attributes: { role: "tabpanel" } });
-  private shown: Tab;
+  private readonly buttons: Map<string, HTMLButtonElement>;
+  private current = "";
 
   constructor(
-    private readonly choices: readonly Tab[],
-    private readonly changed: (tab: Tab) => void,
+    facts: HTMLElement,
+    private readonly tabs: Tab[],
+    tools: HTMLElement,
+    private readonly opened: (id: string) => void,
   ) {
-    const grip = h("div", { class: "grip", attributes: { role: "separator", "aria-orientation": "horizontal" } });
-    this.tabs = choices.map((tab) => {
-      const made = h("button", { attributes: { role: "tab" }, on: { click: () => this.choose(tab.id) } }, tab.title);
-      made.type = "button";
-      return made;
-    });
-    const head = h("div", { class: "tabs", attributes: { role: "tablist" } }, ...this.tabs);
-    this.element = h("section", { class: "panel" }, grip, this.facts, h("div", { class: "tabbed" }, head, this.content));
-    this.shown = choices[0]!;
-    this.choose(this.shown.id);
-    grip.addEventListener("pointerdown", (event) => {
-      grip.setPointerCapture(event.pointerId);
-      event.preventDefault();
-    });
-    grip.addEventListener("pointermove", (event) => {
-      if (!grip.hasPointerCapture(event.pointerId)) return;
-      const bottom = this.element.getBoundingClientRect().bottom;
-      const height = Math.max(LEAST_PX, Math.min(innerHeight - LANES_PX, bottom - event.clientY));
-      document.body.style.setProperty(HEIGHT, `${height}px`);
-    });
-    grip.addEventListener("dblclick", () => document.body.style.removeProperty(HEIGHT));
+    this.buttons = new Map(tabs.map((tab) => [tab.id, this.button(tab)]));
+    for (const { id, content } of tabs) {
+      content.id = `tab-${id}`;
+      content.setAttribute("role", "tabpanel");
+    }
+    const list = h("div", { class: "tabs", attributes: { role: "tablist" } }, ...this.buttons.values());
+    list.addEventListener("keydown", (event) => this.step(event));
+    this.element = h(
+      "section",
+      { class: "panel", attributes: { "aria-label": "Details" } },
+      h("div", { class: "panel-head" }, list, tools),
+      facts,
+      h("div", { class: "panel-body" }, ...tabs.map(({ content }) => content)),
+    );
+    this.open(tabs[0]!.id);
   }
 
-  get tab(): Tab {
-    return this.shown;
+  get tab(): string {
+    return this.current;
   }
 
-  choose(id: string): void {
-    const index = Math.max(0, this.choices.findIndex((tab) => tab.id === id));
-    this.shown = this.choices[index]!;
-    this.tabs.forEach((tab, each) => tab.setAttribute("aria-selected", String(each === index)));
-    this.content.replaceChildren(this.shown.element);
-    this.changed(this.shown);
+  open(id: string): void {
+    if (!this.buttons.has(id) || id === this.current) return;
+    this.current = id;
+    for (const tab of this.tabs) {
+      const isOpen = tab.id === id;
+      tab.content.hidden = !isOpen;
+      const made = this.buttons.get(tab.id)!;
+      made.setAttribute("aria-selected", String(isOpen));
+      made.tabIndex = isOpen ? 0 : -1;
+    }
+    this.opened(id);
+  }
+
+  private button({ id, label, key }: Tab): HTMLButtonElement {
+    const made = h("button", { title: `${label} (${key})`, attributes: { role: "tab", "aria-controls": `tab-${id}` } }, label);
+    made.type = "button";
+    made.addEventListener("click", () => this.open(id));
+    return made;
+  }
+
+  private step(event: KeyboardEvent): void {
+    const by = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
+    if (!by) return;
+    const at = this.tabs.findIndex(({ id }) => id === this.current);
+    const next = this.tabs[(at + by + this.tabs.length) % this.tabs.length]!;
+    event.preventDefault();
+    event.stopPropagation();
+    this.open(next.id);
+    this.buttons.get(next.id)!.focus();
   }
 }

@@ -5,6 +5,7 @@ import type { CounterColumns } from "../shared/counter-lane";
 import { openPage } from "../shared/page";
 import graphStyle from "../shared/flame-graph.css?inline";
 import laneStyle from "../shared/lanes.css?inline";
+import panelStyle from "../shared/panel.css?inline";
 import { readSpans } from "../shared/span-columns";
 import { ChartPage } from "./chart/chart-page";
 import type { ChartHead } from "./chart/session";
@@ -29,7 +30,7 @@ async function open(): Promise<void> {
   const counters = await readCounters();
   const flows = await readFlows(head.flows);
   for (const block of document.querySelectorAll("[data-block]")) block.remove();
-  const styles = graphStyle + laneStyle + style;
+  const styles = graphStyle + panelStyle + laneStyle + style;
   openPage(head.title, styles, (body) => void new ChartPage(body, head, columns, counters, flows));
 }
 

@@ -1,9 +1,11 @@
 /** The panel below a chart: what is selected, and the statistics of a range. */
 
-import { duration, exact } from "../../shared/format";
+import { h } from "../../shared/dom";
 import { FlameGraph } from "../../shared/flame-graph";
+import { duration, exact } from "../../shared/format";
 import { FunctionTable } from "../../shared/function-table";
 import { Panel } from "../../shared/panel";
+import { addGrip } from "../../shared/panel-grip";
 import { Sandwich } from "../../shared/sandwich";
 import { Scratch, SpanRange } from "../../shared/span-statistics";
 import type { Tooltip } from "../../shared/tooltip";
@@ -13,6 +15,7 @@ import type { Session } from "./session";
 
 export class Answers {
   readonly panel: Panel;
+  private readonly facts = h("div", { class: "facts" });
   private readonly graph: FlameGraph;
   private readonly sandwich: Sandwich;
   private readonly table: FunctionTable;
@@ -39,13 +42,16 @@ export class Answers {
     const columns = ["own", "total", "count", "mean", "longest", "name"] as const;
     this.table = new FunctionTable(amount, (name) => named(names[name]!), columns);
     this.panel = new Panel(
+      this.facts,
       [
-        { id: "statistics", title: "Statistics", element: this.table.element },
-        { id: "heavy", title: "Left heavy", element: this.graph.element },
-        { id: "callers", title: "Callers and callees", element: this.sandwich.element },
+        { id: "statistics", label: "Statistics", key: "Shift+1", content: this.table.element },
+        { id: "heavy", label: "Left heavy", key: "Shift+2", content: this.graph.element },
+        { id: "callers", label: "Callers and callees", key: "Shift+3", content: this.sandwich.element },
       ],
+      h("span"),
       changed,
     );
+    addGrip(this.panel.element);
   }
 
   recolor(): void {
@@ -63,24 +69,24 @@ export class Answers {
     const { session } = this;
     const { from, to } = session.asked;
     const lanes = session.spanLanes;
-    const key = [from, to, lanes.length, this.panel.tab.id, session.span, session.labelField].join(" ");
+    const key = [from, to, lanes.length, this.panel.tab, session.span, session.labelField].join(" ");
     if (key === this.answered) return;
     this.answered = key;
     const statistics = new SpanRange(session.columns, threadsOf(lanes), from, to, this.scratch);
-    if (this.panel.tab.id === "statistics") {
+    if (this.panel.tab === "statistics") {
       const rows = statistics.byName();
       let whole = 0;
       for (const { own } of rows) whole += own;
       this.table.show(rows, session.columns.names, whole);
     } else {
       const tree = statistics.tree();
-      if (this.panel.tab.id === "heavy") this.graph.show(tree);
+      if (this.panel.tab === "heavy") this.graph.show(tree);
       else this.sandwich.show(tree, session.named);
     }
     if (session.span >= 0) this.describe();
     else {
       const facts = describeRange({ from, to }, session.origin, statistics.count, lanes.length, session.range !== null);
-      this.panel.facts.replaceChildren(...facts);
+      this.facts.replaceChildren(...facts);
     }
   }
 
@@ -96,7 +102,7 @@ export class Answers {
     const inside = new SpanRange(columns, own, start, start + length, new Scratch());
     let depth = 0;
     for (let each = columns.parent[span]!; each >= 0; each = columns.parent[each]!) depth++;
-    this.panel.facts.replaceChildren(
+    this.facts.replaceChildren(
       ...describeSpan(
         {
           name: session.nameOf(span),

@@ -96,7 +96,7 @@ export class ChartPage {
     this.filter.value = fields.filter;
     if (fields.filter) this.filterLanes();
     this.search.text = fields.search;
-    this.answers.panel.choose(fields.tab);
+    this.answers.panel.open(fields.tab);
     this.redraw();
   }
 
@@ -149,7 +149,7 @@ export class ChartPage {
     this.session.fitLanes(this.pointerY);
     this.answers.answer();
     this.status.show("", this.session.command);
-    const tab = this.answers.panel.tab.id;
+    const tab = this.answers.panel.tab;
     remember(this.session, { search: this.search.text, filter: this.filter.value, tab });
   }
 
@@ -259,7 +259,7 @@ export class ChartPage {
       session.view.pan(part);
       this.moved();
     };
-    const tab = (id: string) => this.answers.panel.choose(id);
+    const tab = (id: string) => this.answers.panel.open(id);
     return [
       { keys: ["w", "+", "="], label: "W", help: "zoom in", action: () => zoom(0.8) },
       { keys: ["s", "-"], label: "S", help: "zoom out", action: () => zoom(1.25) },
