@@ -90,6 +90,16 @@ def test_a_builders_bounds_begin_where_it_was_begun() -> None:
     assert history_from_picture("disk ..aa").bounds == (0, 4)
 
 
+def test_the_bounds_of_a_growing_history_begin_at_the_first_change(tmp_path: Path) -> None:
+    builder = meantime.HistoryBuilder(tmp_path / "x.mth")
+    builder.modify(5, builder.quark("disk"), "idle")
+    builder.modify(9, builder.quark("disk"), "busy")
+
+    assert builder.history.bounds == (5, 10)
+    builder.leave()
+    assert meantime.open(tmp_path / "x.mth").bounds == (5, 10)
+
+
 def test_the_bounds_are_kept_on_disk(tmp_path: Path) -> None:
     with meantime.HistoryBuilder(tmp_path / "x.mth") as builder:
         builder.modify(5, builder.quark("disk"), "idle")

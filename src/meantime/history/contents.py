@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from meantime.history.changes import TypedChanges
     from meantime.history.directory.loaded import LoadedHistory
     from meantime.history.segment_source import SegmentSource
+    from meantime.metadata import TraceMetadata
 
 __all__ = ["Contents"]
 
@@ -120,19 +121,17 @@ class Contents:
         tables = Tables(points, flows, spans, SampleCollector().table(names))
         return self.snapshot_of(segments, tables, built=False)
 
-    def _set_extent(self, segments: SegmentSource) -> None:
-        """Set the bounds unless they are known, and that times which are UTC are.
+    def _with_extent(self, metadata: TraceMetadata, segments: SegmentSource) -> TraceMetadata:
+        """Return metadata with bounds, and with the date if the times are dates.
 
-        The bounds begin at the first change, unless a beginning was chosen.
+        Unless they are known, the bounds begin at the first change, or where the user chose.
         """
-        metadata = self.catalogue.metadata
         if metadata.bounds is None and not self.catalogue.begins_at_start:
             first_ns = self.store.start_ns(segments.end_ns)
             if first_ns < segments.end_ns:
                 metadata = replace(metadata, bounds=(first_ns, segments.end_ns))
         first_ns = segments.start_ns if metadata.bounds is None else metadata.bounds[0]
-        clock = with_utc(metadata.clock, first_ns)
-        self.catalogue.metadata = replace(metadata, clock=clock)
+        return replace(metadata, clock=with_utc(metadata.clock, first_ns))
 
     def snapshot_of(self, segments: SegmentSource, tables: Tables, *, built: bool) -> Snapshot:
         """Return a snapshot of these intervals and event tables."""
@@ -144,7 +143,7 @@ class Contents:
             self.kinds(),
             catalogue.tags,
             tables,
-            catalogue.final_metadata(self.store.sealer.replaced),
+            self._with_extent(catalogue.final_metadata(self.store.sealer.replaced), segments),
             built=built,
             known_from_ns=self.store.known_from_ns(len(self.attributes)),
         )
@@ -166,7 +165,8 @@ class Contents:
             start_ns = min(start_ns, bounds[0])
             end_ns = max(bounds[1], bounds[1] if end_ns is None else end_ns)
         segments = self.store.finish(start_ns, end_ns)
-        self._set_extent(segments)
+        # here, so that a directory stores it
+        catalogue.metadata = self._with_extent(catalogue.metadata, segments)
         return self.snapshot_of(segments, tables, built=True)
 
     def _thread_ranks(self, quarks: Int32s) -> Int32s:
