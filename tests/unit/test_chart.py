@@ -301,5 +301,23 @@ def test_a_chart_of_samples_is_drawn_from_the_command_line(tmp_path: Path) -> No
 def test_samples_without_stacks_are_no_chart() -> None:
     history = history_from_samples([(0, "t", [], 1), (10, "t", [], 1)])
 
-    with pytest.raises(InputError, match="no sample in this range has a stack"):
+    with pytest.raises(InputError, match="no sample has a stack"):
         flame(history, chart=True)
+
+
+def test_instants_of_a_trace_that_counts_from_boot_are_inside_the_chart(tmp_path: Path) -> None:
+    boot_us = 4_393_840_505_045
+    events = [
+        {"ph": "X", "name": "a", "pid": 1, "tid": 1, "ts": boot_us, "dur": 10},
+        {"ph": "i", "name": "now", "pid": 1, "tid": 1, "ts": boot_us + 5},
+    ]
+    path = tmp_path / "boot.json"
+    path.write_text(json.dumps(events))
+    history = build(open_trace(path))
+
+    drawn = chart(history, title="t", start_ns=boot_us * 1000, end_ns=boot_us * 1000 + 10_000)
+
+    assert drawn.start.tolist() == [0, 5000]
+    head = page(drawn).head
+    assert isinstance(head, dict)
+    assert head["origin"] == "0"

@@ -86,7 +86,8 @@ class Chart:
 
     Attributes:
         title: The title of the picture.
-        origin_ns: The time of the left edge since the beginning of the trace.
+        origin_ns: The time of the left edge.
+        begin_ns: The time from which printed times count: the beginning of the trace.
         width: The width of the whole, in nanoseconds.
         start: int64, the distance of each box from the left edge.
         length: int64, its width.
@@ -107,6 +108,7 @@ class Chart:
 
     title: str
     origin_ns: int
+    begin_ns: int
     width: int
     start: Int64s
     length: Int64s

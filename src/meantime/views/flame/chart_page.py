@@ -87,7 +87,7 @@ def _head(chart: Chart, names: Sequence[str], notes: Sequence[str]) -> dict[str,
         "title": chart.title,
         "subtitle": _subtitle(chart),
         "notes": notes,
-        "origin": str(chart.origin_ns),
+        "origin": str(chart.origin_ns - chart.begin_ns),
         "width": chart.width,
         "frames": names,
         "rows": np.diff(chart.row_start).tolist(),
@@ -209,9 +209,10 @@ def _tops(chart: Chart) -> tuple[list[float], float]:
 
 def _axis(chart: Chart, height: float) -> Iterator[str]:
     """Yield the ticks of the time axis, each with a vertical line."""
-    base, marks = ticks(chart.origin_ns, chart.origin_ns + chart.width, 10)
+    start_ns = chart.origin_ns - chart.begin_ns
+    base, marks = ticks(start_ns, start_ns + chart.width, 10)
     for index, mark in enumerate(marks):
-        x = MARGIN_PX + (mark.time_ns - chart.origin_ns) * _ROOM_PX / max(1, chart.width)
+        x = MARGIN_PX + (mark.time_ns - start_ns) * _ROOM_PX / max(1, chart.width)
         yield element(
             "path",
             {"class": "line", "d": f"M{px(x)} {_TOP_PX - 20}V{px(height)}", "stroke-width": 1},

@@ -38,8 +38,6 @@ class Flame:
         frame: int32, index into `frames`.
         frames: The names.
         left_out: How many boxes were too narrow to be drawn.
-        is_chart: Whether the left edge is a time and boxes are single spans.
-        origin_ns: The time of a chart's left edge since the beginning of the trace.
         before: int64, the part of each width from the range compared against; None without one.
         before_width: The part of `width` from that range.
         chosen: What was selected, for the subtitle.

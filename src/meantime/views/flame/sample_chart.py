@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from meantime.query.parts import extent_of
 from meantime.query.threads import thread_of, thread_title
 from meantime.query.trees import sample_unit
 from meantime.views.flame.chart import Chart, ChartPanel
@@ -72,6 +73,7 @@ def sample_chart(
     return Chart(
         title=title,
         origin_ns=start_ns,
+        begin_ns=extent_of(history).start_ns,
         width=end_ns - start_ns,
         start=start - start_ns,
         length=length,

@@ -79,7 +79,8 @@ def chart(
     )
     drawn = Chart(
         title=title,
-        origin_ns=start_ns - extent_of(history).start_ns,
+        origin_ns=start_ns,
+        begin_ns=extent_of(history).start_ns,
         width=end_ns - start_ns,
         start=(begin - start_ns)[order],
         length=length[order],
