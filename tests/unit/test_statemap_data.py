@@ -327,3 +327,30 @@ def test_a_statemap_is_drawn_from_paths_in_the_times_of_the_first(tmp_path: Path
     (tmp_path / "stacks.folded").write_text("a;b 3\n")
     with pytest.raises(InputError, match=r"stacks\.folded: "):
         meantime.statemap(tmp_path / "stacks.folded")
+
+
+def test_rows_are_sorted_by_a_state_that_no_lane_declares() -> None:
+    builder = HistoryBuilder()
+    for name, busy_ns in (("a", 1), ("b", 5)):
+        builder.modify(0, builder.quark(name), "busy")
+        builder.modify(busy_ns, builder.quark(name), "idle")
+    drawn = builder.close(9)
+
+    (panel,) = build([drawn], StatemapOptions(sort_by="busy")).panels
+    assert panel.entities == ["b", "a"]
+    with pytest.raises(MeantimeError, match='no such state; there are "busy", "idle"'):
+        build([drawn], StatemapOptions(sort_by="nosuch"))
+
+
+def test_rows_are_sorted_by_a_state_of_one_lane_of_several() -> None:
+    builder = HistoryBuilder()
+    builder.lanes("Tasks/*", states=["running", "waiting"])
+    builder.lanes("Loops/*", states=["running", "parked"])
+    for name, state in (("a", "running"), ("b", "waiting")):
+        builder.modify(0, builder.quark("Tasks", name), state)
+    builder.modify(0, builder.quark("Loops", "main"), "parked")
+
+    tasks, loops = build([builder.close(9)], StatemapOptions(sort_by="waiting")).panels
+
+    assert [name.rpartition("/")[2] for name in tasks.entities] == ["b", "a"]
+    assert len(loops.entities) == 1

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import operator
 from typing import TYPE_CHECKING, NamedTuple
 
 from meantime.anomalies import Anomalies
@@ -80,9 +78,12 @@ def build(histories: Sequence[History], options: StatemapOptions | None = None) 
     made = _made(histories, options)
     tables = [[source.table for source in of_one] for of_one in made]
     given = _given_colors(tables)
-    sort_state = _sort_state(functools.reduce(operator.iadd, tables, []), options.sort_by)
-    _check_stack(functools.reduce(operator.iadd, tables, []), options.stack_sort_by)
+    # The states of a lane that declares none are known only once it is drawn.
+    declared = all(table.states for of_one in tables for table in of_one)
+    if declared:
+        _check_order(tables, options)
     maps = _draw(histories, made, options)
+    sort_state = _check_order(tables, options)
     if options.stack_sort_by is not None:
         maps = _stacked(maps, options.stack_sort_by)
     names = {state.name for of_one in tables for table in of_one for state in table.states}
@@ -118,8 +119,7 @@ def check_states(states: Sequence[Sequence[State]], options: StatemapOptions) ->
     """
     tables = [StateTable(each) for each in states]
     _given_colors([[table] for table in tables])
-    _sort_state(tables, options.sort_by)
-    _check_stack(tables, options.stack_sort_by)
+    _check_order([[table] for table in tables], options)
 
 
 def _made(histories: Sequence[History], options: StatemapOptions) -> list[list[PanelSource]]:
@@ -188,16 +188,24 @@ def _given_colors(tables: Sequence[Sequence[StateTable]]) -> dict[str, RGB]:
     return given
 
 
-def _sort_state(everything: Sequence[StateTable], name: str | None) -> str | None:
-    """Return the state to sort rows by; None sorts by name."""
+def _check_order(tables: Sequence[Sequence[StateTable]], options: StatemapOptions) -> str | None:
+    """Return the state to sort rows by, None for names, after checking the options.
+
+    Raises:
+        MeantimeError: If a history has no such state, or maps to be sorted have other states.
+    """
+    _check_stack([table for of_one in tables for table in of_one], options.stack_sort_by)
+    name = options.sort_by
     if name is None:
         return None
-    without = [table for table in everything if name not in table]
+    # of the lanes of one history, such as a recording's tasks and loops, one with the state will do
+    without = [of_one for of_one in tables if not any(name in table for table in of_one)]
     if not without:
         return name
     if name == "entity":
         return None
-    raise MeantimeError(f'cannot sort by state "{name}": no such state; {_there_are(without[0])}')
+    found = _there_are(without[0])
+    raise MeantimeError(f'cannot sort by state "{name}": no such state; {found}')
 
 
 def _check_stack(everything: Sequence[StateTable], name: str | None) -> None:
@@ -207,11 +215,12 @@ def _check_stack(everything: Sequence[StateTable], name: str | None) -> None:
     if any(table != tables[0] for table in tables):
         raise MeantimeError("can only stack sort like statemaps: their states differ")
     if name not in everything[0]:
-        raise MeantimeError(f'unknown stack sorting state "{name}"; {_there_are(everything[0])}')
+        raise MeantimeError(f'unknown stack sorting state "{name}"; {_there_are(everything[:1])}')
 
 
-def _there_are(table: StateTable) -> str:
-    return "there are " + ", ".join(f'"{state.name}"' for state in table.states)
+def _there_are(tables: Sequence[StateTable]) -> str:
+    names = dict.fromkeys(state.name for table in tables for state in table.states)
+    return "there are " + ", ".join(f'"{name}"' for name in names)
 
 
 def _alignments(histories: Sequence[History], options: StatemapOptions) -> Iterator[_Alignment]:

@@ -54,6 +54,8 @@ class Drawing:
         """Return the time in a state, by row."""
         columns = self.columns
         total = np.zeros(len(source.names), np.int64)
+        if state not in source.table:
+            return total
         held = columns.state_index == source.table.index(state)
         row = np.repeat(columns.row, np.diff(columns.state_offsets))
         np.add.at(total, row[held], columns.state_ns[held])
