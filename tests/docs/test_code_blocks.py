@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tomllib
 import traceback
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -63,8 +64,11 @@ def failures(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, int], 
 
 
 def in_python(block: Block) -> str | None:
+    code = compile(block.code, block.document, "exec")
     try:
-        exec(compile(block.code, block.document, "exec"), {"__name__": "document"})  # noqa: S102 - our own documents
+        # In a thread of its own: browser tests leave an event loop running in this one.
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(exec, code, {"__name__": "document"}).result()
     except Exception:  # noqa: BLE001 - reported by the test of this block
         return traceback.format_exc()
     return None
