@@ -44,7 +44,7 @@ COMMANDS = {
     "completion": "Print the script that completes commands, options and file names in a shell.",
 }
 # The first command of each group of the help, in the order of COMMANDS.
-_GROUPS = {"statemap": "Draw", "info": "Ask", "record": "Record", "build": "Files"}
+_GROUPS = {"statemap": "Draw", "info": "Query", "record": "Record", "build": "Files"}
 _READS = """\b
 Reads statemap data, perf script text, Chrome and Perfetto JSON (PyTorch,
 clang, VizTracer, DevTools), .spall, speedscope, V8 .cpuprofile, folded
