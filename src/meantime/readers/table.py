@@ -11,7 +11,7 @@ from __future__ import annotations
 import csv
 import io
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -40,6 +40,9 @@ _INTERVALS = ("start_ns", "end_ns", "path", "value")
 _COLUMNS = {*_EVENTS, *_INTERVALS, "weight"}
 _PARQUET = b"PAR1"
 _LIMIT = 2**63 - 1
+# Values that a Parquet file may have: this many, or this many for each of its bytes.
+_VALUES_FREELY = 1 << 20
+_MOST_VALUES_PER_BYTE = 300
 _NOT_A_TIME = "not an integer of nanoseconds that fits into 64 bits"
 
 
@@ -268,14 +271,56 @@ def _parquet(data: memoryview, name: str) -> dict[str, Sequence[str]]:
         ) from None
     try:
         file = parquet.ParquetFile(pa.BufferReader(data))
-        wanted = _wanted(file.schema_arrow.names, name)
-        table = file.read(columns=list(wanted))
+        wanted = list(_wanted(file.schema_arrow.names, name))
+        _check_rows(file.metadata, wanted, len(data), name)
+        # Texts that repeat are few in the file, and stay few in memory.
+        file = parquet.ParquetFile(pa.BufferReader(data), read_dictionary=wanted)
+        table = file.read(columns=wanted)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise InputError(name, f"malformed Parquet ({error})") from None
     columns: dict[str, Sequence[str]] = {}
     for each in wanted:
         try:
-            columns[each] = [str(value) for value in table.column(each).to_pylist()]
+            columns[each] = [text for chunk in table.column(each).chunks for text in _texts(chunk)]
         except (pa.ArrowException, ValueError, OverflowError) as error:
             raise InputError(name, f"the column {each} cannot be read ({error})") from None
     return columns
+
+
+def _check_rows(metadata: Any, wanted: Sequence[str], size_bytes: int, name: str) -> None:
+    """Check the numbers by which pyarrow allocates memory without checking them.
+
+    Raises:
+        InputError: If they contradict each other, or are far too large for the file.
+    """
+    groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
+    rows = sum(group.num_rows for group in groups)
+    if rows != metadata.num_rows or any(group.num_rows < 0 for group in groups):
+        raise InputError(
+            name, f"malformed Parquet ({metadata.num_rows:,} rows, but {rows:,} in its groups)"
+        )
+    for group in groups:
+        for column in map(group.column, range(group.num_columns)):
+            top, _, below = column.path_in_schema.partition(".")
+            if top not in wanted:
+                continue
+            if below:
+                raise InputError(name, f"the column {top} cannot be read (its values are nested)")
+            if column.num_values != group.num_rows:
+                raise InputError(
+                    name,
+                    f"malformed Parquet ({group.num_rows:,} rows, but {column.num_values:,} values"
+                    f" in the column {top})",
+                )
+    if rows * len(wanted) > max(_VALUES_FREELY, _MOST_VALUES_PER_BYTE * size_bytes):
+        raise InputError(
+            name, f"malformed Parquet ({rows:,} rows cannot be in {size_bytes:,} bytes)"
+        )
+
+
+def _texts(chunk: Any) -> list[str]:
+    dictionary = getattr(chunk, "dictionary", None)
+    if dictionary is None:
+        return [str(value) for value in chunk.to_pylist()]
+    texts = [str(value) for value in dictionary.to_pylist()]
+    return [str(None) if code is None else texts[code] for code in chunk.indices.to_pylist()]
