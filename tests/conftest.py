@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -20,6 +21,14 @@ ROOT = Path(__file__).resolve().parent.parent
 # machines are noisy; and a submission is judged by the same examples as the last one
 settings.register_profile("here", deadline=None, derandomize="CI" in os.environ, print_blob=True)
 settings.load_profile("here")
+
+# Under nohup, or in the background of a script, signals are ignored, and programs inherit that: those
+# which tests send signals to would wait forever.
+for _number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(
+            _number, signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL
+        )
 
 RECORDINGS = ROOT.parent / "shared" / "data"
 # the tests of recordings that are too large to come with the project
