@@ -22,8 +22,8 @@ ROOT = Path(__file__).resolve().parent.parent
 settings.register_profile("here", deadline=None, derandomize="CI" in os.environ, print_blob=True)
 settings.load_profile("here")
 
-# Under nohup, or in the background of a script, signals are ignored, and programs inherit that: those
-# which tests send signals to would wait forever.
+# Under nohup, or in the background of a script, signals are ignored, and programs inherit that:
+# tests that send signals to them would wait forever.
 for _number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
     if signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(

@@ -108,7 +108,7 @@ RECORDED = [
     "nestable_async.json",
     "simple_trace.json",
     "simultaneous-anonymous-calls.json",
-    "torch-cpu.json.gz",
+    "../../../examples/training.json.gz",
     "x_event_trace.json.gz",
     "zero-duration-events.json",
 ]
