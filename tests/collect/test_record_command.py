@@ -254,6 +254,17 @@ def test_a_recording_that_is_there_is_not_written_over(tmp_path: Path) -> None:
     assert (done.returncode, "exists already" in done.stderr) == (1, True)
 
 
+def test_a_recording_stays_if_what_would_replace_it_cannot_run(tmp_path: Path) -> None:
+    _record(tmp_path, sys.executable, "-c", WORK)
+
+    refused = _record(tmp_path, "no-such-command", options=("--force",))
+
+    assert refused.returncode == 1
+    assert "run.mtr is unchanged" in refused.stderr
+    assert _processes(tmp_path / "run.mtr") == 1
+    assert _record(tmp_path, sys.executable, "-c", WORK, options=("--force",)).returncode == 0
+
+
 def test_top_shows_groups_and_what_they_wait_for(tmp_path: Path) -> None:
     code = (
         "import asyncio, os\n"

@@ -112,6 +112,18 @@ def test_a_table_fits_and_keeps_names_and_whole_numbers(
             assert "---" not in rule or first.strip()
 
 
+@pytest.mark.parametrize("columns", ["0", "wide", "\N{SUPERSCRIPT TWO}"])
+def test_columns_that_are_no_width_are_ignored(
+    columns: str,
+    on_terminal: Callable[[int, Sequence[str]], tuple[str, object]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked, _ = on_terminal(80, COMMANDS["query at"])
+    monkeypatch.setenv("COLUMNS", columns)
+
+    assert on_terminal(80, COMMANDS["query at"]) == (asked, 0)
+
+
 def test_columns_are_dropped_in_order_and_named() -> None:
     columns = [Column("name"), *(Column(name, numeric=True) for name in ("a", "b", "c"))]
     rows = [["x" * 30, "1" * 10, "2" * 10, "3" * 10]]

@@ -85,6 +85,9 @@ def command(*, words: tuple[str, ...], **given: Any) -> None:
         reject(("force",), "a recording without -o, which gets a new name")
     # whatever else has this name is not deleted, and refused below
     if given["force"] and (Path(path) / "recording.json").is_file():
+        if shutil.which(words[0]) is None:
+            # before the recording that is there is lost for nothing
+            raise MeantimeError(f"{words[0]}: cannot be run; {path} is unchanged")
         shutil.rmtree(path)
     try:
         session.create(path, list(words))

@@ -31,5 +31,7 @@ def width_of(stream: TextIO) -> int | None:
     if not stream.isatty():
         return None
     chosen = os.environ.get("COLUMNS", "")
+    if chosen.isdecimal() and int(chosen) > 0:
+        return int(chosen)
     # a terminal of unknown size reports 0
-    return int(chosen) if chosen.isdigit() else os.get_terminal_size(stream.fileno()).columns or 80
+    return os.get_terminal_size(stream.fileno()).columns or 80

@@ -16,7 +16,6 @@ from meantime.additions import READERS, additions, warn_about
 from meantime.errors import InputError
 from meantime.readers.contract import ReadOptions
 from meantime.readers.source import open_source
-from meantime.readers.unsupported import advice
 
 if TYPE_CHECKING:
     import os
@@ -78,10 +77,8 @@ def recognise(source: Source) -> Reader:
     """
     head = source.head()
     formats = []
-    advised = advice(head, source.name)
     for reader in readers():
-        # Chrome's reader accepts any JSON object
-        if reader.recognises(head, source.name) and not (advised and reader.FORMAT == "chrome"):
+        if reader.recognises(head, source.name) and not _is_other_json(reader, head, source.name):
             return reader
         formats.append(reader.FORMAT)
     if not head:
@@ -97,9 +94,25 @@ def recognise(source: Source) -> Reader:
         formats.append(addition.value.FORMAT)
     if head.startswith((b"\xff\xfe", b"\xfe\xff")) or head[:4] in _WIDE:
         raise InputError(source.name, "the text is in UTF-16 or UTF-32: save it in UTF-8")
+    advised = _advice(head, source.name)
     if advised is not None:
         raise InputError(source.name, advised)
     raise InputError(source.name, f"unknown format; meantime reads: {', '.join(formats)}")
+
+
+def _is_other_json(reader: Reader, head: bytes, name: str) -> bool:
+    """Whether an input is JSON of a known format that Chrome's reader accepts but cannot read."""
+    # Chrome's reader accepts any JSON object; one with these keys is its own
+    if reader.FORMAT != "chrome" or b'"ph"' in head or b'"traceEvents"' in head:
+        return False
+    return _advice(head, name) is not None
+
+
+def _advice(head: bytes, name: str) -> str | None:
+    # its expressions take 3 ms to compile, and few inputs need them
+    from meantime.readers.unsupported import advice  # noqa: PLC0415 - see above
+
+    return advice(head, name)
 
 
 def open_trace(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from typing import NamedTuple
 
 __all__ = ["advice"]
@@ -103,7 +104,6 @@ _JSON_FORMATS = (
         rb'\A\s*\{\s*"snapshot"\s*:', "a V8 heap snapshot", "open it with the DevTools of Chrome"
     ),
 )
-_CHROME = re.compile(rb'"ph"|"traceEvents"')
 _ENOUGH_BYTES = 4096
 
 
@@ -116,11 +116,10 @@ def advice(head: bytes, name: str) -> str | None:
     """
     part = head[:_ENOUGH_BYTES].removeprefix(b"\xef\xbb\xbf")
     found = None
-    if part.lstrip()[:1] in {b"{", b"["} and not _CHROME.search(head):
+    if part.lstrip()[:1] in {b"{", b"["} and b'"ph"' not in head and b'"traceEvents"' not in head:
         found = next((each for each in _JSON_FORMATS if each.beginning.search(part)), None)
     found = found or next((each for each in _FORMATS if each.beginning.match(part)), None)
     if found is None:
         return None
-    return f"this is {found.called}, which meantime does not read: {found.advised}".format(
-        name=name
-    )
+    advised = found.advised.format(name=shlex.quote(name))
+    return f"this is {found.called}, which meantime does not read: {advised}"
