@@ -10,6 +10,7 @@ import pytest
 import meantime
 from meantime.cli import main
 from meantime.errors import UsageError
+from meantime.kernels.text import varints
 from meantime.query.offsets import (
     CellsBuilder,
     Choice,
@@ -28,7 +29,6 @@ from meantime.views.heatmap.document import document as document_of
 from meantime.views.heatmap.figure import draw
 from meantime.views.heatmap.grid import Grid
 from meantime.views.heatmap.look import Look
-from meantime.views.heatmap.packing import leb128
 from meantime.views.heatmap.selection import Selection, layers
 
 if TYPE_CHECKING:
@@ -302,7 +302,7 @@ def test_what_was_not_recorded_is_known_to_the_cell() -> None:
 
 
 def test_numbers_are_packed_as_leb128() -> None:
-    assert leb128(np.array([0, 2**35 + 1, 5])).hex() == "00818080808001" + "05"
+    assert varints(np.array([0, 2**35 + 1, 5])).hex() == "00818080808001" + "05"
 
 
 def test_periods_stripes_gaps_and_fillers_are_found() -> None:

@@ -266,7 +266,7 @@ export class Session {
     if (found?.lane.opens) this.tree.toggle(found.lane);
   }
 
-  /** The command that draws what is asked for. */
+  /** The command that draws the visible range. */
   get command(): string {
     const { source, width } = this.head;
     const { from, to } = this.asked;

@@ -95,7 +95,7 @@ export class Rows {
     this.place();
   }
 
-  /** Fits the rows to a height: what is asked for, more if there is room, less if it helps. */
+  /** Fits the rows to a height: the requested one, more if there is room, less if it helps. */
   fit(viewPx: number): void {
     this.viewPx = viewPx;
     this.place();

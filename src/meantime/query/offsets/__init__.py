@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from meantime.query.offsets.band import samples_in_band, samples_of_event
 from meantime.query.offsets.cells import Cells, CellsBuilder, merge_cells
-from meantime.query.offsets.find import find
+from meantime.query.offsets.finder import find
 from meantime.query.offsets.finding import Finding
 from meantime.query.offsets.fold import Fold
 from meantime.query.offsets.gather import BY, Choice, events, kind_of, of_event, offset_map

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from meantime.attribute_paths import process_id, process_path
 from meantime.columns import Mixed
+from meantime.kernels.tail import FLOAT, INT
 from meantime.query.threads import thread_of, thread_title
 from meantime.views.flame.chart import ChartPanel, Counter, Flows
 
@@ -21,9 +23,6 @@ if TYPE_CHECKING:
     from meantime.views.flame.chart import Chart
 
 __all__ = ["Instants", "counters", "flows", "instants", "process_title", "with_instants"]
-
-# Kinds of values in a mixed column.
-_INT, _FLOAT = 2, 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +95,12 @@ def with_instants(chart: Chart, events: Instants, arguments: ArgumentCollector) 
 
 def process_title(history: History, quark: int) -> str:
     """Return the title of the process of an attribute; empty if it is in none."""
-    path = history.attributes.path(quark)
-    if len(path) < 2 or path[0] != "Processes":
+    pid = process_id(history.attributes.path(quark))
+    if pid is None:
         return ""
-    process = history.find(*path[:2])
+    process = history.find(*process_path(pid))
     name = None if process is None else history.names.get(process)
-    return f"{name} {path[1]}" if name else path[1]
+    return f"{name} {pid}" if name else pid
 
 
 def counters(history: History, start_ns: int, end_ns: int) -> tuple[Counter, ...]:
@@ -132,7 +131,7 @@ def counters(history: History, start_ns: int, end_ns: int) -> tuple[Counter, ...
 def _numbers(column: Mixed) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """Return the numbers of a column; NaN where there is none."""
     value = np.full(len(column), np.nan)
-    is_int, is_float = column.kinds == _INT, column.kinds == _FLOAT
+    is_int, is_float = column.kinds == INT, column.kinds == FLOAT
     value[is_int] = column.words[is_int]
     value[is_float] = column.words[is_float].view(np.float64)
     return value

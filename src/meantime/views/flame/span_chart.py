@@ -13,7 +13,7 @@ from meantime.query.parts import extent_of
 from meantime.query.threads import thread_of, thread_quarks, thread_title
 from meantime.views.flame.arguments import ArgumentCollector
 from meantime.views.flame.chart import Chart, ChartPanel
-from meantime.views.flame.events import counters, flows, instants, with_instants
+from meantime.views.flame.events import counters, flows, instants, process_title, with_instants
 from meantime.views.flame.merging import MOST_SPANS, merged
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from meantime.columns import Int32s, Int64s
     from meantime.history.history import History
     from meantime.history.spans import SpanTable
-    from meantime.query.threads import Thread
 
 __all__ = ["chart"]
 
@@ -126,7 +125,7 @@ def _places(history: History, spans: SpanTable) -> _Place:
         if quark not in threads:
             whose = thread_of(history, quark)
             group = (whose.path or "").rpartition("/")[0].partition("/")[2] or "Async"
-            operations.setdefault((_process(whose), group), []).append(index)
+            operations.setdefault((process_title(history, quark), group), []).append(index)
             continue
         lane = spans.lane[part]
         whose = thread_of(history, quark)
@@ -137,7 +136,9 @@ def _places(history: History, spans: SpanTable) -> _Place:
             panel[within] = len(panels)
             name = thread_title(whose) + (f", lane {number}" if number else "")
             rows = int(row[within].max()) + 1
-            panels.append(ChartPanel(name, _process(whose), "spans", 0, 0, rows, (quark,)))
+            panels.append(
+                ChartPanel(name, process_title(history, quark), "spans", 0, 0, rows, (quark,))
+            )
     for (process, group), indices in operations.items():
         within = np.concatenate([np.arange(*spans.offsets[i : i + 2]) for i in indices])
         # spans of a thread are in order of time, but these are of several operations
@@ -149,12 +150,6 @@ def _places(history: History, spans: SpanTable) -> _Place:
         quarks = tuple(int(spans.threads[i]) for i in indices)
         panels.append(ChartPanel(name, process, "async", 0, 0, rows, quarks))
     return _Place(panel, row, by_time, panels)
-
-
-def _process(whose: Thread) -> str:
-    if whose.pid == "":
-        return ""
-    return f"{whose.process} {whose.pid}" if whose.process else str(whose.pid)
 
 
 def _first_free(start_ns: Int64s, end_ns: Int64s) -> tuple[Int32s, int]:

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from meantime.kernels.text import varints
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from meantime.columns import Int64s
     from meantime.query.offsets import OffsetMap, StackCells
 
-__all__ = ["PackedStacks", "leb128", "packed_cells", "packed_stacks"]
+__all__ = ["PackedStacks", "packed_cells", "packed_stacks"]
 
 # The most that stacks add to a page, before they are written in base64.
 _MOST_BYTES = 2 * 1024 * 1024
@@ -65,8 +66,8 @@ def _stack_blocks(found: OffsetMap, stacks: StackCells) -> dict[str, bytes]:
     callers = np.stack((rows - table.parent, table.frame.astype(np.int64)), axis=1)
     frames = json.dumps(list(table.frames), ensure_ascii=False)
     return {
-        "stack-cells": zlib.compress(leb128(columns[is_written])),
-        "stack-table": zlib.compress(leb128(callers.ravel())),
+        "stack-cells": zlib.compress(varints(columns[is_written])),
+        "stack-table": zlib.compress(varints(callers.ravel())),
         "stack-names": zlib.compress(frames.encode("utf-8", "replace")),
     }
 
@@ -86,24 +87,5 @@ def packed_cells(found: OffsetMap) -> bytes:
         columns[:, 1] = cells.value
         is_written = np.ones(columns.shape, np.bool_)
         is_written[:, 1] = follows
-        parts.append(leb128(np.append(len(cells.number), columns[is_written])))
+        parts.append(varints(np.append(len(cells.number), columns[is_written])))
     return b"".join(parts)
-
-
-def leb128(values: Int64s) -> bytes:
-    """Return non-negative numbers as LEB128: each in as few bytes as it needs, seven bits a byte.
-
-    >>> leb128(np.array([1, 127, 128, 300])).hex(" ")
-    '01 7f 80 01 ac 02'
-    """
-    # All numbers at once: first the length of each, then byte by byte of all that have it.
-    groups = np.ones(len(values), np.int64)
-    for shift in range(7, 63, 7):
-        groups += values >= (1 << shift)
-    ends = np.cumsum(groups)
-    out = np.zeros(int(ends[-1]) if len(ends) else 0, np.uint8)
-    for number in range(int(groups.max(initial=0))):
-        has = groups > number
-        more = (groups[has] > number + 1).astype(np.int64) << 7
-        out[ends[has] - groups[has] + number] = (values[has] >> (7 * number) & 127) | more
-    return out.tobytes()

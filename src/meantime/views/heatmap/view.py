@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from meantime.query.offsets.find import find
+from meantime.query.offsets.finder import find
 from meantime.units import format_ns
 from meantime.views.picture import Picture
 
