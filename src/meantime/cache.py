@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from meantime.directory_build import build_directory, ignore
 from meantime.errors import InputError, OutputError
-from meantime.history.directory.open import is_history, open_history
-from meantime.provenance import provenance_of, staleness_reason
+from meantime.history.directory import is_history
+from meantime.history.directory.open import open_history
+from meantime.provenance import can_be_read_again, provenance_of, staleness_reason
 
 if TYPE_CHECKING:
     from meantime.directory_build import Notify, ProgressCallback
@@ -50,7 +51,8 @@ def cached_history(
 
     It is stale unless the version of the format, `READING_RULES`, the contents of the trace, and
     the provider with its version are the same; `notify` is called with a sentence that gives the
-    reason. If the cache cannot be written, None is returned, and `notify` is called too.
+    reason. If the cache cannot be written, None is returned, and `notify` is called too. None is
+    also returned for what can be read only once: a pipe, or standard input.
 
     Raises:
         InputError: If the trace cannot be read.
@@ -58,6 +60,8 @@ def cached_history(
         ProviderError: If the provider fails.
     """
     notify = notify or ignore
+    if not can_be_read_again(trace):
+        return None
     provenance = provenance_of(trace, provider, lenient=lenient)
     path = _path_of(trace, provenance)
     history, reason = _open(path, provenance)

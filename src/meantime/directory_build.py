@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from meantime.errors import HistoryClosedError, InputError, OutputError, ProviderError
 from meantime.history.builder import HistoryBuilder
-from meantime.history.directory.open import is_history, open_history
+from meantime.history.directory import is_history
+from meantime.history.directory.open import open_history
 from meantime.history.ingest import ingest
 from meantime.provenance import staleness_reason
 from meantime.readers import open_trace

@@ -10,12 +10,10 @@ from os import fspath
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from meantime.cache import cached_history
 from meantime.errors import InputError
 from meantime.history.builder import HistoryBuilder
-from meantime.history.directory import open as directory
+from meantime.history.directory import is_history
 from meantime.history.ingest import ingest
-from meantime.provenance import can_be_read_again
 from meantime.providers.loading import provider_of
 from meantime.readers import open_trace
 
@@ -56,12 +54,14 @@ def open_history(
         InputError: If the file cannot be read.
         ProviderError: If the provider fails, or the file that declares it is wrong.
     """
-    if directory.is_history(path):
+    if is_history(path):
         if provider is not None:
             raise InputError(
                 fspath(path), "this is a finished history; a provider needs the original trace"
             )
-        return directory.open_history(path)
+        from meantime.history.directory.open import open_history as open_directory  # noqa: PLC0415 - 5 ms, not for traces
+
+        return open_directory(path)
     if (Path(path) / "segments").is_dir():
         raise InputError(
             fspath(path),
@@ -69,7 +69,9 @@ def open_history(
             " was deleted; build it again",
         )
     chosen = provider_of(provider)
-    if cache and can_be_read_again(path):
+    if cache:
+        from meantime.cache import cached_history  # noqa: PLC0415 - 5 ms, and few commands cache
+
         cached = cached_history(path, chosen, lenient=lenient, notify=notify, progress=progress)
         if cached is not None:
             return cached

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from meantime.errors import InputError
-from meantime.history.directory.open import is_history
+from meantime.history.directory import is_history
 
 if TYPE_CHECKING:
     import os

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
-from fractions import Fraction
 from operator import index
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -76,6 +75,8 @@ def parse_duration(text: str) -> int:
     if match := _NUMBER.fullmatch(text):
         number, unit = match.groups()
         if unit in _UNITS_NS:
+            from fractions import Fraction  # noqa: PLC0415 - 2 ms, and few commands get a time
+
             exact = Fraction(number) * _UNITS_NS[unit]
             return max(-MAX_NS - 1, min(MAX_NS, int(exact)))
     if (match := _INFINITE.fullmatch(text)) and match[2] in _UNITS_NS:

@@ -74,7 +74,8 @@ def keep_history(
         OutputError: If the path exists and is not an interrupted build.
     """
     import_numpy()
-    from meantime.history.directory.open import is_history, is_unfinished  # noqa: PLC0415 - not for --help
+    from meantime.history.directory import is_history  # noqa: PLC0415 - not for --help
+    from meantime.history.directory.open import is_unfinished  # noqa: PLC0415 - as above
     from meantime.history_from_trace import build  # noqa: PLC0415 - as above
 
     path = Path(output)

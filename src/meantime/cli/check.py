@@ -6,6 +6,7 @@ import json
 
 import click
 
+from meantime.cli.inputs import import_numpy
 from meantime.cli.options import file_argument, force_option, json_option, once, reject
 from meantime.cli.output import replacing
 from meantime.errors import UsageError
@@ -24,10 +25,11 @@ __all__ = ["command"]
 @json_option
 def command(*, history: str, salvage: str | None, force: bool, as_json: bool) -> None:
     """Check a history on disk, or recover the intact part of a damaged one."""
+    import_numpy()
     from pathlib import Path  # noqa: PLC0415 - NumPy and the core are not for --help
 
+    from meantime.history.directory import is_history  # noqa: PLC0415 - as above
     from meantime.history.directory.check import check, save  # noqa: PLC0415 - as above
-    from meantime.history.directory.open import is_history  # noqa: PLC0415 - as above
 
     if salvage is None:
         reject(("force",), "a check without --salvage")

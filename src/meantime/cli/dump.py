@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from meantime.attributes import entity_name, format_path
-from meantime.cli.inputs import load
+from meantime.cli.inputs import import_numpy, load
 from meantime.cli.options import (
     file_argument,
     lenient_option,
@@ -90,7 +89,8 @@ def command(
 
 def _of_trace(file: str, kind: str, *, lenient: bool) -> Iterator[str]:
     """Yield the lines of a trace's own records, without building a history."""
-    from meantime.history.directory.open import is_history  # noqa: PLC0415 - as below
+    import_numpy()
+    from meantime.history.directory import is_history  # noqa: PLC0415 - as below
     from meantime.readers import open_trace  # noqa: PLC0415 - NumPy and the core, not for --help
     from meantime.trace import Events, StateChanges  # noqa: PLC0415 - as above
 
@@ -123,6 +123,8 @@ class _Quoted:
         self.tags: list[str] = []
 
     def lines(self, batch: StateChanges) -> Iterator[str]:
+        from meantime.attributes import entity_name  # noqa: PLC0415 - NumPy is not for --help
+
         trace = self.trace
         self.entities += [
             json.dumps(entity_name(path)) for path in trace.paths[len(self.entities) :]
@@ -161,6 +163,8 @@ def _intervals(
 ) -> Iterator[dict[str, Any]]:
     if history.start_ns == history.end_ns:
         return  # an empty history has no range to query
+    from meantime.attributes import format_path  # noqa: PLC0415 - NumPy is not for --help
+
     for batch in history.interval_batches(range(len(history.attributes)), start_ns, end_ns):
         for quark, since_ns, until_ns, value, tag, _ in batch:
             yield {
@@ -173,6 +177,7 @@ def _intervals(
 
 
 def _points(history: History, start_ns: int | None, end_ns: int | None) -> Iterator[dict[str, Any]]:
+    from meantime.attributes import entity_name  # noqa: PLC0415 - NumPy is not for --help
     from meantime.cli.dump_spans import parsed  # noqa: PLC0415 - as above
 
     points = history.points()
@@ -188,6 +193,8 @@ def _points(history: History, start_ns: int | None, end_ns: int | None) -> Itera
 
 
 def _flows(history: History, start_ns: int | None, end_ns: int | None) -> Iterator[dict[str, Any]]:
+    from meantime.attributes import entity_name  # noqa: PLC0415 - NumPy is not for --help
+
     flows = history.flows()
     for row in _rows_within(flows.from_ns, start_ns, end_ns):
         yield {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
-from fractions import Fraction
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -109,6 +108,8 @@ def average(snapshot: Snapshot, quark: int, range_ns: tuple[int, int]) -> float:
     if all(map(math.isfinite, products)):
         with suppress(OverflowError):
             return math.fsum(products) / (end_ns - start_ns)
+    from fractions import Fraction  # noqa: PLC0415 - 2 ms, hardly ever needed
+
     # Products or their sum are too large for a double; the mean never is.
     exact = sum((Fraction(value) * ns for value, ns in weighted), Fraction(0))
     return float(exact / (end_ns - start_ns))

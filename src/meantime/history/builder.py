@@ -19,7 +19,6 @@ from meantime.errors import (
 from meantime.history import structures
 from meantime.history.catalogue import Catalogue
 from meantime.history.contents import Contents
-from meantime.history.directory.resume import open_writer
 from meantime.history.finishing import finish
 from meantime.history.history import History
 from meantime.history.journal import Journal
@@ -122,6 +121,8 @@ class HistoryBuilder:
         self._history: History | None = None
         self._directory: DirectoryWriter | None = None
         if path is not None:
+            from meantime.history.directory.resume import open_writer  # noqa: PLC0415 - 5 ms, not for a history in memory
+
             self._directory = open_writer(
                 Path(path), self.contents, self.journal, resume=resume, reorder_ns=reorder_ns
             )

@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from meantime.history.directory.segments import stored_pyramids
 from meantime.history.pyramid import Pyramids
 from meantime.history.sealed import SealedSegments
-from meantime.history.validation import Limits
 
 if TYPE_CHECKING:
     from meantime.history.contents import Contents
@@ -29,6 +27,9 @@ def finish(
     if directory is None:
         segments.pyramids = Pyramids(segments.searched, segments.segments, finished.kinds)
         return finished
+    from meantime.history.directory.segments import stored_pyramids  # noqa: PLC0415 - not for a history in memory
+    from meantime.history.validation import Limits  # noqa: PLC0415 - as above
+
     directory.close(finished)
     limits = Limits(finished.kinds, len(finished.strings), len(finished.tags))
     segments.pyramids = stored_pyramids(segments, directory.segments, limits)

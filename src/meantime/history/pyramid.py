@@ -5,7 +5,6 @@ They make answers faster, and no answer needs one: a missing or damaged one is i
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from meantime.errors import InputError
@@ -28,7 +27,6 @@ Arrays: TypeAlias = "dict[str, npt.NDArray[Any]]"
 # A pyramid has at most a fifth of its segment's bytes. The kernel limits each run to a sixth of its
 # rows; headers and alignment come on top, and can be too much for small segments.
 _SEGMENT_BYTES = 5
-_LOG = logging.getLogger("meantime")
 
 
 def build_pyramid(segment: Segment, kinds: npt.NDArray[np.uint8]) -> Arrays | None:
@@ -81,7 +79,9 @@ class Pyramids:
             try:
                 arrays = stored(index)
             except InputError as error:
-                _LOG.warning("%s", error)
+                import logging  # noqa: PLC0415 - 2 ms, for damaged files only
+
+                logging.getLogger("meantime").warning("%s", error)
                 continue
             if arrays is not None:
                 self._searched.attach(index, **arrays)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import traceback
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
@@ -57,6 +56,8 @@ def load_provider(path: str | PathLike[str]) -> StateProvider:
         return declare(text, name)
     if not name.endswith(".py"):
         raise ProviderError(f"{name}: a provider is declared in a .toml file, or is in a .py file")
+    import hashlib  # noqa: PLC0415 - 2 ms, for providers in files only
+
     provider = _in_python(name)
     provider.definition = hashlib.blake2b(text, digest_size=8).hexdigest()
     return provider

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from meantime.history.contents import Contents
+from meantime.history.directory import is_history
 from meantime.history.directory.read import fingerprint, read_directory
 from meantime.history.directory.segments import stored_pyramids
 from meantime.history.directory.tables import unpack
@@ -20,12 +21,7 @@ if TYPE_CHECKING:
 
     from meantime.history.directory.segments import StoredSegment
 
-__all__ = ["is_history", "is_unfinished", "open_history"]
-
-
-def is_history(path: str | PathLike[str]) -> bool:
-    """Return whether a path is a history's directory."""
-    return (Path(path) / "manifest").is_file()
+__all__ = ["is_unfinished", "open_history"]
 
 
 def open_history(path: str | PathLike[str], *, salvage: bool = False) -> History:

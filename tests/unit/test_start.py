@@ -1,0 +1,104 @@
+"""What a command loads before its work: few modules, and no threads for linear algebra."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from meantime.cli import COMMANDS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+STATES, SPANS, SAMPLES = (
+    "examples/postgres.statemap.gz",
+    "examples/training.json.gz",
+    "examples/jobs.perf.gz",
+)
+READING = {
+    "statemap": ["statemap", STATES, "-o", "OUT.svg"],
+    "heatmap": ["heatmap", SAMPLES, "-o", "OUT.html"],
+    "flame": ["flame", SAMPLES, "-o", "OUT.svg"],
+    "chart": ["flame", "--chart", SPANS, "-o", "OUT.svg"],
+    "info": ["info", STATES],
+    "stats": ["stats", SPANS],
+    "query": ["query", STATES, "at", "0.2s"],
+    "dump": ["dump", STATES],
+    "dump of intervals": ["dump", STATES, "--kind", "intervals"],
+    "build": ["build", STATES, "-o", "OUT.mth"],
+    "convert": ["convert", SPANS, "OUT.spall"],
+    "check": ["check", "HISTORY.mth"],
+}
+# DuckDB has threads of its own, and a recording is needed for the others, or none is read.
+NOT_READING = {"sql", "record", "top", "pack", "completion"}
+REPORT = """
+import os, sys
+from meantime.cli import main
+try:
+    main(sys.argv[1:])
+except SystemExit as stopped:
+    assert not stopped.code
+print(len(os.listdir("/proc/self/task")), *sorted(sys.modules), file=sys.stderr)
+"""
+
+
+def loaded(root: Path, words: list[str]) -> tuple[int, set[str]]:
+    """Run a command; return how many threads it leaves, and the modules it has loaded."""
+    done = subprocess.run(
+        [sys.executable, "-c", REPORT, *words],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=root,
+    )
+    threads, *modules = done.stderr.splitlines()[-1].split()
+    return int(threads), set(modules)
+
+
+def test_every_command_that_reads_is_tested() -> None:
+    assert {words[0] for words in READING.values()} == set(COMMANDS) - NOT_READING
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads are counted in /proc")
+@pytest.mark.parametrize("command", READING)
+def test_a_command_has_no_threads_for_linear_algebra(
+    command: str, root: Path, tmp_path: Path
+) -> None:
+    if command == "check":
+        loaded(root, ["build", STATES, "-o", str(tmp_path / "HISTORY.mth")])
+    words = [
+        str(tmp_path / word) if "OUT" in word or "HISTORY" in word else word
+        for word in READING[command]
+    ]
+
+    threads, _ = loaded(root, words)
+
+    assert threads == 1
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_needs_no_numpy(command: str, root: Path) -> None:
+    _, modules = loaded(root, [command, "--help"])
+
+    assert modules.isdisjoint({"numpy", "meantime.history", "meantime.readers"})
+
+
+def test_what_only_histories_on_disk_need_is_not_loaded_for_a_trace(root: Path) -> None:
+    _, modules = loaded(root, READING["info"])
+
+    assert "meantime.history.directory" in modules
+    assert modules.isdisjoint(
+        {
+            "meantime.cache",
+            "meantime.history.directory.read",
+            "meantime.history.directory.write",
+            "meantime.views",
+            "fractions",
+            "hashlib",
+            "logging",
+            "tempfile",
+        }
+    )
