@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from meantime.columns import Int32s, Int64s, Value
     from meantime.history.directory.write import DirectoryWriter
     from meantime.history.lanes import StateLike
-    from meantime.history.snapshot import Snapshot
+    from meantime.history.snapshot import Present, Snapshot
     from meantime.history.store import Store
     from meantime.history.tables import Tables
     from meantime.metadata import TraceMetadata
@@ -463,7 +463,7 @@ class HistoryBuilder:
         delayed by `reorder_ns` are not in it yet.
         """
         if self._history is None:
-            self._history = History(self.snapshot)
+            self._history = History(self.snapshot, self.present)
         return self._history
 
     def flush(self) -> None:
@@ -517,6 +517,14 @@ class HistoryBuilder:
         if self._snapshot is None or self._snapshot[0] != key:
             self._snapshot = (key, self.contents.snapshot())
         return self._snapshot[1]
+
+    def present(self) -> Present:
+        """Return what the current states are found in, valid until the next operation."""
+        if self._closed is not None:
+            return self._closed
+        if self._directory is not None:
+            self._directory.check()
+        return self.contents.present() or self.snapshot()
 
     @property
     def keeps_events(self) -> bool:

@@ -21,7 +21,7 @@ from meantime.history.event_summary import event_range, overlapping_spans, threa
 from meantime.history.events import EventTables
 from meantime.history.numbers import OUTSIDE, quark_of
 from meantime.history.samples import SampleCollector
-from meantime.history.snapshot import Snapshot
+from meantime.history.snapshot import Present, Snapshot
 from meantime.history.spans import SpanCollector
 from meantime.history.store import Store
 from meantime.history.tables import Tables
@@ -108,6 +108,20 @@ class Contents:
         self.store.reserve(len(self.attributes))
         return self.store.kinds(len(self.attributes))
 
+    def present(self) -> Present | None:
+        """Return what the states now are found in; None if only a snapshot has them.
+
+        It is valid until the next operation.
+        """
+        quarks = len(self.attributes)
+        self.store.reserve(quarks)
+        states = self.store.sealer.live(self.catalogue.start_ns)
+        if states is None:
+            return None
+        names = self.catalogue.strings.names
+        kinds = self.store.kinds(quarks)
+        return Present(states, self.attributes, names, kinds, built=False, known_from_ns=None)
+
     def snapshot(self) -> Snapshot:
         """Return the history as it is now; later changes do not alter it."""
         store = self.store.copy()
@@ -141,11 +155,11 @@ class Contents:
             catalogue.attributes,
             catalogue.strings.names,
             self.kinds(),
+            built,
+            self.store.known_from_ns(len(self.attributes)),
             catalogue.tags,
             tables,
             self._with_extent(catalogue.final_metadata(self.store.sealer.replaced), segments),
-            built=built,
-            known_from_ns=self.store.known_from_ns(len(self.attributes)),
         )
 
     def finish(self, end_ns: int | None, tables: Tables | None) -> Snapshot:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from meantime.history.samples import SampleTable
     from meantime.history.selecting import Many, One
     from meantime.history.shares import Shares
-    from meantime.history.snapshot import Snapshot
+    from meantime.history.snapshot import Present, Snapshot
     from meantime.history.spans import SpanTable
     from meantime.metadata import TraceMetadata
     from meantime.query.durations import SpanStatistics
@@ -60,15 +60,19 @@ class History:
     memory cannot be pickled.
     """
 
-    def __init__(self, source: Callable[[], Snapshot]) -> None:
+    def __init__(
+        self, source: Callable[[], Snapshot], present: Callable[[], Present] | None = None
+    ) -> None:
         self._source = source
+        # as the source, but valid only until the next change: it need not copy any
+        self._present_source = present
         self._snapshot: Snapshot | None = None
         self._with_spans: Snapshot | None = None
         self._now()
 
     def close(self) -> None:
         """Release files and memory; every query afterwards raises `HistoryClosedError`."""
-        self._source = _closed
+        self._source, self._present_source = _closed, None
         self._snapshot = self._with_spans = None
 
     def __enter__(self) -> Self:
@@ -91,7 +95,7 @@ class History:
             snapshot = self._snapshot = self._source()
             if snapshot.built:
                 # so that the builder, whose buffers are larger than most histories, is freed
-                self._source = lambda: snapshot
+                self._source, self._present_source = lambda: snapshot, None
         return self._snapshot
 
     def _asked(self) -> Snapshot:
@@ -103,10 +107,35 @@ class History:
             self._with_spans = with_span_attributes(now)
         return self._with_spans
 
+    def _present(self) -> Present:
+        """What a question about states at a time is answered from at once."""
+        if self._present_source is not None:
+            now = self._present_source()
+            if not now.built:
+                return now
+        return self._asked()
+
+    def snapshot(self) -> History:
+        """Return the history as it is now, which stays as it is while this one grows.
+
+        All answers from it are of the same moment. Its `built` stays False; a history that is built
+        is returned itself.
+
+        >>> from meantime import HistoryBuilder
+        >>> builder = HistoryBuilder()
+        >>> builder.modify(0, builder.quark("disk0"), "idle")
+        >>> then = builder.history.snapshot()
+        >>> builder.modify(5, builder.quark("disk0"), "busy")
+        >>> then.end_ns, builder.history.end_ns
+        (1, 6)
+        """
+        now = self._now()
+        return self if now.built else History(lambda: now)
+
     @property
     def attributes(self) -> Attributes:
         """The attribute tree."""
-        return self._asked().attributes
+        return self._present().attributes
 
     def wait_built(self, timeout: float | None = None) -> bool:
         """Wait until the history is built by another thread or process; return whether it is.
@@ -184,12 +213,12 @@ class History:
     @property
     def start_ns(self) -> int:
         """The first time of the history."""
-        return self._now().segments.start_ns
+        return self._present().segments.start_ns
 
     @property
     def end_ns(self) -> int:
         """The end of the history: the first time after it."""
-        return self._now().segments.end_ns
+        return self._present().segments.end_ns
 
     @property
     def size_bytes(self) -> int:
@@ -228,7 +257,7 @@ class History:
         if len(path) != 1 or parent is not None:
             return self.attributes.quark(*path, parent=parent)  # type: ignore[arg-type] # names
         found = one(self.attributes, path[0])
-        self._asked().check_quark(found)
+        self._present().check_quark(found)
         return found
 
     def find(self, *path: One, parent: int | None = None) -> int | None:
@@ -258,7 +287,7 @@ class History:
             QuarkError: If the attribute does not exist.
             TimeRangeError: If the time lies outside the history.
         """
-        now = self._asked()
+        now = self._present()
         if type(quark) is not int:
             quark = one(now.attributes, quark)
         return now.state(quark, time_ns)
@@ -269,7 +298,7 @@ class History:
         Raises:
             TimeRangeError: If the time lies outside the history.
         """
-        now = self._asked()
+        now = self._present()
         found = now.at(np.arange(len(now.kinds), dtype=np.int32), time_ns)
         return _with_paths(found, now.attributes)
 
@@ -287,7 +316,7 @@ class History:
             TimeRangeError: If a time lies outside the history.
             ValueError: If the numbers of times and attributes differ.
         """
-        now = self._asked()
+        now = self._present()
         attributes = now.attributes
         return _with_paths(now.states(many(attributes, quarks), times_ns), attributes)
 

@@ -9,6 +9,7 @@ import numpy as np
 from meantime.history.chain import SegmentChain
 from meantime.history.changes import Changes, TypedChanges
 from meantime.history.late import LateChanges, grouped, pieces, with_late
+from meantime.history.live import LiveStates
 from meantime.history.sealed import SealedSegments
 from meantime.kernels.tail import DONE, FULL, Tail
 
@@ -75,6 +76,7 @@ class Sealer:
         self.batch_rows = 0
         self.whole_steps = False
         self.needs_new_log = False
+        self._searched: tuple[SegmentChain, SealedSegments] | None = None
         self.watcher: Callable[[Int64s, Int32s], None] | None = None
 
     def _new_tail(self, *, verbatim: bool = False) -> Tail:
@@ -229,6 +231,26 @@ class Sealer:
             self.watcher(tail.time_ns[: tail.rows], tail.quark[: tail.rows])
         tail.drop(tail.rows, tail.boundary_ns)
 
+    def live(self, start_ns: int) -> LiveStates | None:
+        """Return the states now, valid until the next change; None if only a copy has them."""
+        if self.forgets or self._late.parts or self.tail.late_rows:
+            return None
+        searched = self._searched
+        if (
+            searched is None
+            or searched[0] is not self._chain
+            or len(searched[1].segments) != len(self.segments)
+        ):
+            sealed = SealedSegments(self.segments, _INT64.min, _INT64.max)
+            searched = self._searched = (self._chain, sealed)
+        return LiveStates(self.tail, searched[1], *self._range(start_ns))
+
+    def _range(self, start_ns: int) -> tuple[int, int]:
+        """Return where the history begins and ends with the changes so far."""
+        tail = self.tail
+        end_ns = tail.latest_ns + 1 if tail.latest_ns != _INT64.min else start_ns
+        return min(start_ns, tail.first_ns), end_ns
+
     def finish(self, start_ns: int, end_ns: int | None) -> SealedSegments:
         """Seal what is left and return the segments of [start_ns, end_ns), or of all changes."""
         self._late.collect(self.tail)
@@ -236,10 +258,9 @@ class Sealer:
             self._merge_late()
         while self.tail.rows:
             self._seal(last=True)
-        tail = self.tail
-        latest_end_ns = tail.latest_ns + 1 if tail.latest_ns != _INT64.min else start_ns
+        start_ns, latest_end_ns = self._range(start_ns)
         end_ns = latest_end_ns if end_ns is None else max(end_ns, latest_end_ns)
-        return SealedSegments(self.segments, min(start_ns, tail.first_ns), end_ns)
+        return SealedSegments(self.segments, start_ns, end_ns)
 
     def _seal(self, *, last: bool) -> None:
         tail = self.tail

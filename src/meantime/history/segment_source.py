@@ -14,18 +14,15 @@ if TYPE_CHECKING:
     from meantime.columns import Int32s, Int64s
     from meantime.kernels.shares import Tally
 
-__all__ = ["Measured", "SegmentSource", "cut_groups"]
+__all__ = ["Measured", "SegmentSource", "StateSource", "cut_groups"]
 
 # Whether there are numbers, the words of the least and the greatest, the two parts of the integral,
 # the sum of its parts without their signs, and how many rows were read.
 Measured = tuple[bool, int, int, tuple[int, int], float, int]
 
 
-class SegmentSource(Protocol):
-    """Answers queries about intervals.
-
-    Each method reads or makes what its answer depends on; times and ranges lie in the history.
-    """
+class StateSource(Protocol):
+    """Answers what state attributes are in at a time."""
 
     @property
     def start_ns(self) -> int:
@@ -34,10 +31,6 @@ class SegmentSource(Protocol):
     @property
     def end_ns(self) -> int:
         """Where it ends."""
-
-    @property
-    def size_bytes(self) -> int:
-        """How much memory it takes."""
 
     def point(self, quark: int, time_ns: int, /) -> tuple[int, int, int, int]:
         """Return start, end, word and meta of the interval that contains a time."""
@@ -53,6 +46,17 @@ class SegmentSource(Protocol):
         /,
     ) -> None:
         """Write the interval of each row's attribute that contains the row's time."""
+
+
+class SegmentSource(StateSource, Protocol):
+    """Answers queries about intervals.
+
+    Each method reads or makes what its answer depends on; times and ranges lie in the history.
+    """
+
+    @property
+    def size_bytes(self) -> int:
+        """How much memory it takes."""
 
     def sample(
         self, quarks: Int32s, times_ns: Int64s, word: Int64s, meta: npt.NDArray[np.uint32], /

@@ -23,40 +23,32 @@ if TYPE_CHECKING:
 
     from meantime.attributes import Attributes
     from meantime.columns import Int32s, Int64s, Values
-    from meantime.history.segment_source import SegmentSource
+    from meantime.history.segment_source import SegmentSource, StateSource
     from meantime.history.tables import Tables
     from meantime.metadata import TraceMetadata
 
-__all__ = ["Snapshot"]
+__all__ = ["Present", "Snapshot"]
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
-    """A moment of a history; it does not change.
+class Present:
+    """What the states of attributes at a time are found in.
 
     Attributes:
         segments: The intervals.
         attributes: The attribute tree.
         strings: By code, the string.
         kinds: By quark, the type of its values.
-        tags: By tag, its fields.
-        tables: The event tables.
-        metadata: The metadata of the trace.
         built: Whether this is the finished history.
         known_from_ns: By quark, since when its states are kept; None where all are.
-        path: Where it is kept; None in memory.
     """
 
-    segments: SegmentSource
+    segments: StateSource
     attributes: Attributes
     strings: Sequence[str]
     kinds: npt.NDArray[np.uint8]
-    tags: Sequence[dict[str, Any]]
-    tables: Tables
-    metadata: TraceMetadata
     built: bool
-    known_from_ns: Int64s | None = None
-    path: Path | None = None
+    known_from_ns: Int64s | None
 
     def state(self, quark: int, time_ns: int) -> Interval:
         """Return the interval of an attribute that contains a time."""
@@ -156,6 +148,42 @@ class Snapshot:
                 " a history made with keep='ongoing' has only the present"
             )
 
+    def ongoing_end_ns(self) -> int | None:
+        """Return the provisional end of intervals without an end; None once all have one."""
+        return None if self.built else self.segments.end_ns
+
+    def is_text(self, quarks: Int32s) -> bool:
+        """Return whether all of these attributes have strings, or nothing."""
+        return not len(quarks) or int(self.kinds[quarks].max()) <= STR
+
+    def column(
+        self, quarks: Int32s, words: Int64s, null: npt.NDArray[np.bool_], *, text: bool
+    ) -> Values:
+        """Return words as values."""
+        if text:
+            return Coded(np.where(null, -1, words).astype(np.int32), self.strings)
+        kinds = np.where(null, np.uint8(0), self.kinds[quarks])
+        return Mixed(kinds, np.where(null, 0, words), self.strings)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot(Present):
+    """A moment of a history; it does not change.
+
+    Attributes:
+        segments: The intervals.
+        tags: By tag, its fields.
+        tables: The event tables.
+        metadata: The metadata of the trace.
+        path: Where it is kept; None in memory.
+    """
+
+    segments: SegmentSource
+    tags: Sequence[dict[str, Any]]
+    tables: Tables
+    metadata: TraceMetadata
+    path: Path | None = None
+
     def sample(self, quarks: Sequence[int] | Int32s, times_ns: Sequence[int] | Int64s) -> Sample:
         """Return the value of each attribute at each time."""
         times = times_of(times_ns)
@@ -242,20 +270,3 @@ class Snapshot:
             range_ns,
             self.ongoing_end_ns(),
         )
-
-    def ongoing_end_ns(self) -> int | None:
-        """Return the provisional end of intervals without an end; None once all have one."""
-        return None if self.built else self.segments.end_ns
-
-    def is_text(self, quarks: Int32s) -> bool:
-        """Return whether all of these attributes have strings, or nothing."""
-        return not len(quarks) or int(self.kinds[quarks].max()) <= STR
-
-    def column(
-        self, quarks: Int32s, words: Int64s, null: npt.NDArray[np.bool_], *, text: bool
-    ) -> Values:
-        """Return words as values."""
-        if text:
-            return Coded(np.where(null, -1, words).astype(np.int32), self.strings)
-        kinds = np.where(null, np.uint8(0), self.kinds[quarks])
-        return Mixed(kinds, np.where(null, 0, words), self.strings)

@@ -20,6 +20,7 @@ class Tail:
     quark: Int32s
     word: Int64s
     meta: npt.NDArray[np.uint32]
+    before: Int32s
     late_time_ns: Int64s
     late_quark: Int32s
     late_word: Int64s
@@ -63,6 +64,17 @@ class Tail:
         self, time: Int64s, quark: Int32s, word: Int64s, meta: npt.NDArray[np.uint32]
     ) -> None: ...
     def now(self, quark: int) -> tuple[int, int, int]: ...
+    def find(self, quark: int, time: int) -> tuple[int | None, int, int, int]: ...
+    def find_all(
+        self,
+        quarks: Int32s,
+        times: Int64s,
+        start: Int64s,
+        end: Int64s,
+        word: Int64s,
+        meta: npt.NDArray[np.uint32],
+        found: npt.NDArray[np.uint8],
+    ) -> None: ...
     def put_one(self, time: int, quark: int, word: int, meta: int, kind: int) -> int: ...
     def amend(self, quark: int, word: int, meta: int, kind: int) -> int: ...
     def put_codes(

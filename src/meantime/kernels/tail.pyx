@@ -55,6 +55,7 @@ cdef struct Open:
     int32_t* quark
     int64_t* word
     uint32_t* meta
+    int32_t* before
     int64_t* late_time
     int32_t* late_quark
     int64_t* late_word
@@ -139,6 +140,8 @@ cdef inline Status put(
         o.quark[row] = quark
         o.word[row] = word
         o.meta[row] = meta
+        # A quark that last changed before the boundary has no row here, whatever `now` says.
+        o.before[row] = now.row if start >= o.boundary else -1
         now.row = <int32_t>row
         if time < o.newest:
             o.ordered = False
@@ -159,6 +162,8 @@ cdef class Tail:
 
     Attributes:
         rows: How many changes there are.
+        before: By row, that of the change before of the same quark; -1 if it is not here. It is
+            invalid in a forgetful tail.
         ordered: Whether they are in order of time.
         boundary_ns: Where the sealed part ends: earlier changes are late.
         logged_rows: How many of them the log has; the first `redo_rows` items of `redo` are those
@@ -172,11 +177,11 @@ cdef class Tail:
         verbatim: Whether a change to the state that the quark is in already is kept.
     """
 
-    cdef public object time_ns, quark, word, meta
+    cdef public object time_ns, quark, word, meta, before
     cdef public object late_time_ns, late_quark, late_word, late_meta
     cdef public object kind, start_ns, now_word, now_meta, redo
     cdef int64_t[::1] _time, _word, _late_time, _late_word
-    cdef int32_t[::1] _quark, _late_quark, _redo
+    cdef int32_t[::1] _quark, _before, _late_quark, _redo
     cdef uint32_t[::1] _meta, _late_meta
     cdef object _now_array
     cdef Now[::1] _now
@@ -197,7 +202,7 @@ cdef class Tail:
         self.ordered = True
         self.verbatim = verbatim
         self.forgetful = False
-        self.time_ns = self.quark = self.word = self.meta = None
+        self.time_ns = self.quark = self.word = self.meta = self.before = None
         self.grow(capacity)
         self.late_time_ns = np.empty(late_capacity, np.int64)
         self.late_quark = np.empty(late_capacity, np.int32)
@@ -220,8 +225,9 @@ cdef class Tail:
         self.quark = grown(self.quark, np.int32)
         self.word = grown(self.word, np.int64)
         self.meta = grown(self.meta, np.uint32)
-        self._time, self._quark, self._word, self._meta = (
-            self.time_ns, self.quark, self.word, self.meta
+        self.before = grown(self.before, np.int32)
+        self._time, self._quark, self._word, self._meta, self._before = (
+            self.time_ns, self.quark, self.word, self.meta, self.before
         )
         self.capacity = capacity
 
@@ -249,6 +255,7 @@ cdef class Tail:
             (self.quark, other.quark),
             (self.word, other.word),
             (self.meta, other.meta),
+            (self.before, other.before),
         ):
             its[:self.rows] = mine[:self.rows]
         other.rows = self.rows
@@ -273,6 +280,7 @@ cdef class Tail:
         o.quark = &self._quark[0]
         o.word = &self._word[0]
         o.meta = &self._meta[0]
+        o.before = &self._before[0]
         o.late_time = &self._late_time[0]
         o.late_quark = &self._late_quark[0]
         o.late_word = &self._late_word[0]
@@ -334,6 +342,56 @@ cdef class Tail:
     def now(self, Py_ssize_t quark):
         """Return the word, the meta and the kind of the state that a quark is in."""
         return self._now[quark].word, self._now[quark].meta, self._kind[quark]
+
+    cdef bint _find(
+        self, Py_ssize_t quark, int64_t time,
+        int64_t* start, int64_t* end, int64_t* word, uint32_t* meta,
+    ) noexcept nogil:
+        cdef const Now* now = &self._now[quark]
+        cdef int32_t row = now.row if now.start >= self.boundary_ns else -1
+        end[0] = INT64_MAX
+        while row >= 0 and self._time[row] > time:
+            end[0] = self._time[row]
+            row = self._before[row]
+        if row < 0:
+            return False
+        start[0] = self._time[row]
+        word[0] = self._word[row]
+        meta[0] = self._meta[row]
+        return True
+
+    def find(self, Py_ssize_t quark, int64_t time):
+        """Return start, end, word and meta of the state of a quark at a time.
+
+        The end is that of the next change here; INT64_MAX if there is none. The start is None if
+        there is no change here until the time.
+        """
+        cdef int64_t start, end, word = 0
+        cdef uint32_t meta = 1
+        if self._find(quark, time, &start, &end, &word, &meta):
+            return start, end, word, meta
+        return None, end, word, meta
+
+    def find_all(
+        self,
+        const int32_t[::1] quarks,
+        const int64_t[::1] times,
+        int64_t[::1] start,
+        int64_t[::1] end,
+        int64_t[::1] word,
+        uint32_t[::1] meta,
+        uint8_t[::1] found,
+    ):
+        """Write the results of `find` of each quark and time, and whether there was a state.
+
+        The quarks are below `quarks`.
+        """
+        cdef Py_ssize_t i
+        with nogil:
+            for i in range(quarks.shape[0]):
+                found[i] = self._find(
+                    quarks[i], times[i], &start[i], &end[i], &word[i], &meta[i]
+                )
 
     def put_one(self, int64_t time, int32_t quark, int64_t word, uint32_t meta, uint8_t kind):
         """Put one change; return its status."""
@@ -424,7 +482,7 @@ cdef class Tail:
         for column in (self.time_ns, self.quark, self.word, self.meta):
             column[:self.rows] = column[:self.rows][order]
         self.ordered = True
-        self._refer(0)
+        self._link()
 
     def drop(self, Py_ssize_t rows, int64_t boundary_ns):
         """Drop the first `rows` changes, which are sealed: those before `boundary_ns`."""
@@ -434,12 +492,17 @@ cdef class Tail:
             column[:left] = column[rows:self.rows].copy()
         self.rows = left
         self.boundary_ns = boundary_ns
-        self._refer(0)
+        self._link()
 
-    cdef _refer(self, Py_ssize_t first):
+    cdef _link(self):
         # After rows have moved, those of quarks without any are wrong, but never used: such a quark
         # last changed before the boundary, so that a change at the same time is late.
         cdef Py_ssize_t i
+        cdef Now* now
         with nogil:
-            for i in range(first, self.rows):
-                self._now[self._quark[i]].row = <int32_t>i
+            for i in range(self.rows):
+                self._now[self._quark[i]].row = -1
+            for i in range(self.rows):
+                now = &self._now[self._quark[i]]
+                self._before[i] = now.row
+                now.row = <int32_t>i

@@ -73,10 +73,11 @@ class _Source:
             catalogue.attributes,
             catalogue.strings.names,
             loaded.kinds,
+            True,
+            None,
             catalogue.tags,
             unpack(self._path / "tables", closed["tables"], catalogue),
             catalogue.final_metadata(loaded.replaced),
-            built=True,
             path=self._kept_path,
         )
 
