@@ -255,6 +255,10 @@ class _CheckpointSegments:
         """See `SegmentSource.gather`."""
         return self._of(start_ns, end_ns).gather(quarks, start_ns, end_ns, *columns)
 
+    def bounds(self, quarks: Int32s, start_ns: int, end_ns: int, *columns: Any) -> None:
+        """See `SegmentSource.bounds`."""
+        self._of(start_ns, end_ns).bounds(quarks, start_ns, end_ns, *columns)
+
     def expect_rows(self, rows: int) -> None:
         """Do nothing: what is made for a range has no pyramids."""
 

@@ -159,6 +159,19 @@ class SealedSegments:
             out_tag,
         )
 
+    def bounds(
+        self,
+        quarks: Int32s,
+        start_ns: int,
+        end_ns: int,
+        low: Int64s,
+        high: Int64s,
+        changes: Int64s,
+    ) -> None:
+        """Write limits of the integers of each attribute, and of how often it changes."""
+        # Of the whole history, whatever the range: they are found once.
+        self.searched.bounds(quarks, low, high, changes)
+
     def expect_rows(self, rows: int) -> None:
         """Attach the pyramids, or count the rows until making them pays."""
         if self.pyramids is not None:

@@ -83,6 +83,21 @@ class SegmentSource(StateSource, Protocol):
     ) -> int:
         """Write the intervals that overlap a range, quark by quark; return how many."""
 
+    def bounds(
+        self,
+        quarks: Int32s,
+        start_ns: int,
+        end_ns: int,
+        low: Int64s,
+        high: Int64s,
+        changes: Int64s,
+        /,
+    ) -> None:
+        """Write limits of the integers of each attribute, and of how often it changes in a range.
+
+        No integer is outside [low, high], and an attribute without any has a high below its low.
+        """
+
     def expect_rows(self, rows: int, /) -> None:
         """Prepare for a tally that would read so many rows unless they are summed up already."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from operator import index
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from meantime.errors import TimeRangeError
 from meantime.history.results import listed, shown
 from meantime.kernels import aggregate
 from meantime.kernels.shares import Tally
+from meantime.kernels.tail import INT, STR
 from meantime.tabular import Tabular
 
 if TYPE_CHECKING:
@@ -32,6 +33,12 @@ _NS_OF_4_BYTES = 2**32
 _LONGEST_NS = 2**63 - 1
 # From this many rows in a cell, pyramids are faster: 3 blocks of 64, as in `worth` of the kernel.
 _ROWS_OF_A_BLOCK = 192
+# Integers of an attribute that are further apart are listed, and not numbered from the least.
+_MOST_SLOTS = 2**20
+# Room for more rows than this is provided only where intervals have been counted: memory that is
+# not used costs nothing, but some systems do not promise it.
+_UNCOUNTED_ROWS = 2**22
+_DENSE_ROWS = 16
 
 
 class Shares(Tabular):
@@ -49,14 +56,14 @@ class Shares(Tabular):
         edges_ns: Int64s,
         cells: tuple[Int32s, Int32s],
         rows: tuple[npt.NDArray[Any], npt.NDArray[Any]],
-        values: tuple[npt.NDArray[np.uint8], Int64s | None, Sequence[str]],
+        values: _Values,
     ) -> None:
         """`cells` are the rows and changes per cell; `rows` the slot and the time of each row."""
         self.edges_ns = edges_ns
         self._quarks = quarks
         self._cell_rows, self._cell_changes = cells
         self._slot, self._ns = rows
-        self._kinds, self._words, self._strings = values
+        self._values = values
 
     @cached_property
     def quark(self) -> Int32s:
@@ -72,13 +79,7 @@ class Shares(Tabular):
     @cached_property
     def value(self) -> Values:
         """`Coded` if all requested attributes have strings or nothing, otherwise `Mixed`."""
-        index = self._slot.astype(np.int32) - 1
-        if self._words is None:
-            return Coded(index, self._strings)
-        lane = np.repeat(np.arange(len(self._quarks)), self._cell_rows.sum(axis=1))
-        kinds = np.where(index < 0, np.uint8(0), self._kinds[lane])
-        # Null is the last word, which an index of -1 selects.
-        return Mixed(kinds, np.append(self._words, 0)[index], self._strings)
+        return self._values.column(self._slot, self._cell_rows.sum(axis=1))
 
     @cached_property
     def ns(self) -> Int64s:
@@ -130,7 +131,7 @@ class Shares(Tabular):
             self.edges_ns,
             ((self._cell_rows > 0).astype(np.int32), self._cell_changes),
             (self._slot[chosen], self._ns[chosen]),
-            (self._kinds, self._words, self._strings),
+            self._values,
         )
 
     def columns(self) -> dict[str, Column]:
@@ -155,6 +156,67 @@ class Shares(Tabular):
         return listed(f"Shares: {len(self):,} in {bins:,} bins", lines, len(self))
 
 
+class _Values(NamedTuple):
+    """What the slots of attributes mean: 0 is null, any other is one above what follows.
+
+    Attributes:
+        kinds: By attribute, the type of its values.
+        low: By attribute, the integer of the first slot.
+        listed: By attribute, whether slots are instead those of `words`.
+        words: The words of listed numbers.
+        strings: The strings of a history, by code.
+    """
+
+    kinds: npt.NDArray[np.uint8]
+    low: Int64s
+    listed: npt.NDArray[np.bool_]
+    words: Int64s
+    strings: Sequence[str]
+
+    def column(self, slots: npt.NDArray[Any], rows: Int64s) -> Values:
+        """Return the values of slots, of which each attribute has so many rows."""
+        index = slots.astype(np.int32) - 1
+        if int(self.kinds.max(initial=0)) <= STR:
+            return Coded(index, self.strings)
+        lane = np.repeat(np.arange(len(rows)), rows)
+        null, listed = index < 0, self.listed[lane]
+        words = self.low[lane] + index
+        words[listed] = np.append(self.words, 0)[index[listed]]
+        words[null] = 0
+        return Mixed(np.where(null, np.uint8(0), self.kinds[lane]), words, self.strings)
+
+
+class _Slots(NamedTuple):
+    """How the values of attributes are numbered from their least: see `Tally`."""
+
+    low: Int64s
+    count: Int32s
+    changes: Int64s
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, quarks: Int32s, range_ns: tuple[int, int]) -> _Slots:
+        low, high, changes = (np.empty(len(quarks), np.int64) for _ in range(3))
+        snapshot.segments.bounds(quarks, *range_ns, low, high, changes)
+        kinds = snapshot.kinds[quarks]
+        integers = kinds == INT
+        some = integers & (low <= high)
+        low[~some] = 0
+        # The distance of 64-bit integers needs 64 bits without a sign.
+        apart = np.where(some, high.view(np.uint64) - low.view(np.uint64), np.uint64(0))
+        count = np.where(kinds <= STR, len(snapshot.strings) + 1, 0)
+        count[integers] = 1
+        count[some] = np.minimum(apart[some], np.uint64(_MOST_SLOTS)).astype(np.int64) + 2
+        count[some & (apart >= _MOST_SLOTS)] = 0
+        return cls(low, count.astype(np.int32), changes)
+
+    def rows(self, bins: int) -> int:
+        """Return how many rows the cells have at most."""
+        # A cell has one row for the state at its start, and one per change, but no value twice.
+        changed = bins + self.changes
+        valued = np.where(self.count > 0, self.count.astype(np.int64) * bins, changed)
+        return int(np.minimum(changed, valued).sum())
+
+
 def shares(
     snapshot: Snapshot, quarks: Int32s, range_ns: tuple[int, int], bins: int, *, longest: bool
 ) -> Shares:
@@ -169,30 +231,33 @@ def shares(
             " ask for more bins or a shorter range"
         )
     edges_ns = aggregate.bin_edges(*range_ns, bins)
-    strings = snapshot.strings
-    text = snapshot.is_text(quarks)
     kinds = snapshot.kinds[quarks]
-    counts = np.empty(len(quarks), np.int64)
-    snapshot.segments.count(quarks, *range_ns, counts)
-    cells, intervals = len(quarks) * bins, int(counts.sum())
+    slots = _Slots.of(snapshot, quarks, range_ns)
+    cells = len(quarks) * bins
+    # About: those changes are of the whole history.
+    part = (range_ns[1] - range_ns[0]) / (snapshot.segments.end_ns - snapshot.segments.start_ns)
+    intervals = int(int(slots.changes.sum()) * part)
     if intervals > _ROWS_OF_A_BLOCK * cells:
         snapshot.segments.expect_rows(intervals)
-    rows = cells
-    if not longest:
-        # A cell has no value twice.
-        rows = min(cells + intervals, cells * (len(strings) + 1) if text else cells + intervals)
-    byte = text and len(strings) < _SLOTS_OF_A_BYTE
+    rows = cells if longest else slots.rows(bins)
+    if rows > max(_UNCOUNTED_ROWS, _DENSE_ROWS * cells):
+        counts = np.empty(len(quarks), np.int64)
+        snapshot.segments.count(quarks, *range_ns, counts)
+        rows = slots._replace(changes=counts).rows(bins)
+    byte = (
+        0 < int(slots.count.min(initial=1)) <= int(slots.count.max(initial=1)) <= _SLOTS_OF_A_BYTE
+    )
     slot: npt.NDArray[Any] = np.empty(rows + 1, np.uint8 if byte else np.int32)
     # One more: the kernel writes a row before it decides whether to count it.
     short = widest_ns < _NS_OF_4_BYTES
     ns: npt.NDArray[Any] = np.empty(rows + 1, np.uint32 if short else np.int64)
     cell_rows, cell_changes = (np.empty((len(quarks), bins), np.int32) for _ in range(2))
-    tally = Tally(edges_ns, len(strings), not text, longest, slot, ns, cell_rows, cell_changes)
+    tally = Tally(edges_ns, slots.low, slots.count, longest, slot, ns, cell_rows, cell_changes)
     snapshot.segments.tally(tally, quarks, kinds, *range_ns)
     return Shares(
         quarks,
         edges_ns,
         (cell_rows, cell_changes),
         (slot[: tally.rows], ns[: tally.rows]),
-        (kinds, None if text else tally.words, strings),
+        _Values(kinds, slots.low, slots.count == 0, tally.words, snapshot.strings),
     )

@@ -284,6 +284,29 @@ class SpanAttributes:
                 rows += self._stored.gather(asked, start_ns, end_ns, resolution_ns, *rest)
         return rows
 
+    def bounds(
+        self,
+        quarks: Int32s,
+        start_ns: int,
+        end_ns: int,
+        low: Int64s,
+        high: Int64s,
+        changes: Int64s,
+    ) -> None:
+        """Write limits of the integers of each attribute, and of how often it changes."""
+        for first, last, ours in self._runs(quarks):
+            part = slice(first, last)
+            if ours:
+                # Those derived from spans have strings.
+                self._intervals().count(
+                    self._numbers(quarks[part]), start_ns, end_ns, changes[part]
+                )
+                low[part], high[part] = 0, -1
+            else:
+                self._stored.bounds(
+                    quarks[part], start_ns, end_ns, low[part], high[part], changes[part]
+                )
+
     def expect_rows(self, rows: int) -> None:
         """Prepare the segments for a tally that would read so many rows."""
         self._stored.expect_rows(rows)

@@ -159,7 +159,12 @@ cdef class Segments:
     # By quark, the first and the last segment in which it changes; -1 if it never does.
     cdef object _first_array, _last_array
     cdef int32_t[::1] _first, _last
+    # By quark, whether `bounds` has found something, and what.
+    cdef tuple _bounds
 
+    cdef void bound(
+        self, int32_t quark, int64_t* low, int64_t* high, int64_t* changes
+    ) noexcept nogil
     cdef _grow(self, Py_ssize_t quarks)
     cdef bint changes_in(self, int32_t quark, Py_ssize_t segment) noexcept nogil
     cdef Py_ssize_t segment_at(self, int64_t time) noexcept nogil

@@ -1,7 +1,7 @@
 """Finding and gathering the intervals of sealed segments."""
 
 from cython cimport final
-from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, realloc
 
 import numpy as np
@@ -27,6 +27,7 @@ cdef class Segments:
         self._first_array = np.zeros(0, np.int32)
         self._last_array = np.zeros(0, np.int32)
         self._first, self._last = self._first_array, self._last_array
+        self._bounds = (np.zeros(0, np.uint8), *(np.zeros(0, np.int64) for _ in range(3)))
 
     def __dealloc__(self):
         free(self._segments)
@@ -422,6 +423,69 @@ cdef class Segments:
                     if n and k == last:
                         high = first_after(s, low, high, end_ns - 1)
                     counts[i] += high - low
+
+    def bounds(
+        self, const int32_t[::1] quarks, int64_t[::1] low, int64_t[::1] high, int64_t[::1] changes
+    ):
+        """Find limits of the integers that each quark had, and how often it changed.
+
+        The limits are those that the index of segments allows, so they may be wider; they are those
+        of int64 if some are not in rows. A quark without integers has a `high` below its `low`.
+        """
+        cdef Py_ssize_t i
+        cdef uint8_t[::1] known
+        cdef int64_t[::1] lows, highs, counts
+        quark_count = int(np.max(quarks, initial=-1)) + 1
+        # Replaced as one: other threads may be using the arrays.
+        if len(self._bounds[0]) < quark_count:
+            self._bounds = (
+                np.zeros(quark_count, np.uint8),
+                *(np.empty(quark_count, np.int64) for _ in range(3)),
+            )
+        known, lows, highs, counts = self._bounds
+        with nogil:
+            for i in range(quarks.shape[0]):
+                # Each thread that gets here writes the same.
+                if not known[quarks[i]]:
+                    self.bound(
+                        quarks[i], &lows[quarks[i]], &highs[quarks[i]], &counts[quarks[i]]
+                    )
+                    known[quarks[i]] = 1
+                low[i] = lows[quarks[i]]
+                high[i] = highs[quarks[i]]
+                changes[i] = counts[quarks[i]]
+
+    cdef void bound(
+        self, int32_t quark, int64_t* low, int64_t* high, int64_t* changes
+    ) noexcept nogil:
+        cdef Py_ssize_t k, run, near = 0
+        cdef Segment* s
+        cdef int64_t most, rows
+        low[0] = INT64_MAX
+        high[0] = INT64_MIN
+        changes[0] = 0
+        if quark >= self._first.shape[0] or self._first[quark] < 0:
+            return
+        for k in range(self._first[quark], self._count):
+            s = &self._segments[k]
+            run = find_run(s, quark, near)
+            if run < 0:
+                continue
+            near = run
+            # What a run carries in was in an earlier one, unless a file is wrong about it.
+            if s.carry_start[run] != INT64_MIN and not s.carry_meta[run] & 1:
+                low[0] = min(low[0], s.carry_word[run])
+                high[0] = max(high[0], s.carry_word[run])
+            rows = s.offsets[run + 1] - s.offsets[run]
+            changes[0] += rows
+            if rows and s.form != NULL and s.form[run]:
+                most = (<int64_t>1 << s.code_bits) - 2
+                if s.form[run] != 1 or s.origin[run] > INT64_MAX - max(most, 0):
+                    low[0] = INT64_MIN
+                    high[0] = INT64_MAX
+                elif most >= 0:
+                    low[0] = min(low[0], s.origin[run])
+                    high[0] = max(high[0], s.origin[run] + most)
 
     def ends(
         self, Py_ssize_t segment, int64_t[::1] start, int64_t[::1] word, uint32_t[::1] meta

@@ -15,8 +15,8 @@ class Tally:
     def __init__(
         self,
         edges: Int64s,
-        strings: int,
-        numbers: bool,
+        low: Int64s,
+        slots: Int32s,
         longest: bool,
         slot: UInt8s | Int32s,
         ns: npt.NDArray[np.uint32] | Int64s,

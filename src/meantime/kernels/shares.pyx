@@ -35,7 +35,7 @@ cdef extern from *:
 # How the slots with time in a bin are recorded. WORD: as the bits of one word, some of which may be
 # set without time. BITS: as a bitmap with two levels of summaries, each with a bit per word that is
 # not zero below, so that a bin costs no more than its slots, however many strings there are. LIST:
-# as a list that is sorted in the end, since slots of numbers are in order of appearance.
+# as a list that is sorted in the end, since slots of listed numbers are in order of appearance.
 cdef enum Used:
     WORD = 0
     BITS = 1
@@ -44,6 +44,8 @@ cdef enum Used:
 cdef enum:
     STR = 1
     FLOAT = 3
+    # The form of a run whose values are integers, counted from an origin.
+    INTEGERS = 1
     # How far ahead rows are fetched. A prefetch beyond the rows does not fault.
     _AHEAD_BYTES = 1024
     # Up to this many slots are the bits of one word.
@@ -53,7 +55,7 @@ cdef enum:
 
 
 cdef struct Words:
-    # The different words of numbers, by slot; slot 0 is null. `table` is a hash table of slots with
+    # The different words of listed numbers, by slot; slot 0 is null. `table` is a hash table of slots with
     # linear probing. It has twice as many buckets as `room`, so a probe always finds an empty one.
     int64_t* of
     int32_t* table
@@ -65,8 +67,13 @@ cdef struct Words:
 cdef struct Work:
     # A bin's time per slot, which slots have some, and the columns that receive it at the bin's
     # end. `at` is up to when time was added, `slot` the value since then, `stop` where the bin
-    # ends.
+    # ends. `ns` is that of the attribute's slots: `coded` or `listed_ns`.
     int64_t* ns
+    int64_t* coded
+    int64_t* listed_ns
+    Used used
+    # The word of slot 1; slots are listed instead if it does not apply.
+    int64_t low
     uint64_t few
     uint64_t* bits
     uint64_t* words_used
@@ -74,7 +81,6 @@ cdef struct Work:
     int32_t tops
     int32_t* touched
     int32_t touched_count
-    int32_t slots
     int32_t slot
     bint floats
     bint longest
@@ -330,9 +336,9 @@ cdef bint grow(Work* w) noexcept nogil:
     cdef int64_t* of = <int64_t*>realloc(words.of, room * sizeof(int64_t))
     if of != NULL:
         words.of = of
-    cdef int64_t* ns = <int64_t*>realloc(w.ns, room * sizeof(int64_t))
+    cdef int64_t* ns = <int64_t*>realloc(w.listed_ns, room * sizeof(int64_t))
     if ns != NULL:
-        w.ns = ns
+        w.ns = w.listed_ns = ns
     cdef int32_t* touched = <int32_t*>realloc(w.touched, room * sizeof(int32_t))
     if touched != NULL:
         w.touched = touched
@@ -355,14 +361,15 @@ cdef bint grow(Work* w) noexcept nogil:
 
 
 cdef inline int32_t slot_of(Work* w, const State* state) noexcept nogil:
-    """The slot of a state's value: 0 if null, one above a code, or that of a word, maybe new."""
+    """The slot of a state's value: 0 if null, by its distance to the least, or of a listed word."""
     cdef Words* words = &w.words
     cdef uint64_t bucket
     if state.meta & 1:
         return 0
-    # `rows_fault` limits the codes of files to the strings that the history has.
-    if words.of == NULL:
-        return <int32_t>state.word + 1
+    # `rows_fault` limits the codes of files to the strings that the history has, and integers are
+    # within what `Segments.bounds` returned.
+    if w.used != LIST:
+        return <int32_t>(<uint64_t>state.word - <uint64_t>w.low) + 1
     bucket = hashed(state.word) & words.mask
     while words.table[bucket]:
         if words.of[words.table[bucket]] == state.word:
@@ -377,6 +384,18 @@ cdef inline int32_t slot_of(Work* w, const State* state) noexcept nogil:
     words.table[bucket] = words.count
     words.count += 1
     return words.count - 1
+
+
+cdef inline bint has_codes(const Segment* s, Py_ssize_t run) noexcept nogil:
+    """Whether the rows of a run have the codes of strings, or of integers from an origin on."""
+    return s.payload == NULL and (s.form == NULL or s.form[run] <= INTEGERS)
+
+
+cdef inline int32_t code_shift(const Work* w, const Segment* s, Py_ssize_t run) noexcept nogil:
+    """What to add to the code of a row to get its slot, unless it is null."""
+    if s.form == NULL or s.form[run] == 0:
+        return 0
+    return <int32_t>(<uint64_t>s.origin[run] - <uint64_t>w.low)
 
 
 cdef inline void walk(
@@ -397,6 +416,8 @@ cdef inline void walk(
     cdef int64_t time, at = w.at, stop = w.stop
     cdef int64_t* tally = w.ns
     cdef int32_t slot = w.slot, next_slot, changes = w.changes
+    # A code in a row is the distance to its run's origin, plus one; that of a slot, to the lowest.
+    cdef int32_t shift = code_shift(w, s, run) if inline_codes else 0
     cdef State state
     for row in range(low, high):
         if inline_codes:
@@ -404,8 +425,8 @@ cdef inline void walk(
             packed = load_row(rows, 0, 0, row_mask)
             rows += width
             time = <int64_t>(base + (packed >> payload_bits))
-            # Strings only: a code in a row is the string's plus one, as the slot is.
             next_slot = <int32_t>(packed & code_mask)
+            next_slot = next_slot + shift if next_slot else 0
         else:
             row_state(s, run, row, &state)
             time = state.start
@@ -447,7 +468,7 @@ cdef void walk_any(
 ) noexcept nogil:
     if used == LIST:
         walk(w, s, run, low, high, LIST, False)
-    elif s.payload != NULL:
+    elif not has_codes(s, run):
         walk(w, s, run, low, high, used, False)
     elif used == WORD:
         walk(w, s, run, low, high, WORD, True)
@@ -591,16 +612,19 @@ cdef class Tally:
     has, to `cell_rows`, and how many changes, to `cell_changes`. The caller provides room for one
     row per interval, one per cell, and one more. Those of a cell are in order of their values, null
     first. With `longest` there is only the one with the most time; if several have it, the first of
-    them that is not null. Slot 0 is null; the others are the code of a string, of which there are
-    `strings`, plus one. With `numbers`, a slot is one above an index into `words`.
+    them that is not null.
+
+    Slot 0 is null. An attribute with `slots` above 0 has that many, of which slot i is the value
+    whose word is `low` + i - 1: the codes of strings, or the integers of a small range. One with
+    none has its numbers listed: slot i is word i - 1 of `words`.
 
     Attributes:
         rows: How many rows were written.
     """
 
     cdef Work w
-    cdef Used used
-    cdef const int64_t[::1] _edges
+    cdef const int64_t[::1] _edges, _low
+    cdef const int32_t[::1] _slots
     cdef object _slot, _ns
     cdef int32_t[:, ::1] _cell_rows, _cell_changes
     cdef Py_ssize_t _lanes
@@ -611,8 +635,8 @@ cdef class Tally:
     def __init__(
         self,
         const int64_t[::1] edges,
-        Py_ssize_t strings,
-        bint numbers,
+        const int64_t[::1] low,
+        const int32_t[::1] slots,
         bint longest,
         slot,
         ns,
@@ -626,6 +650,7 @@ cdef class Tally:
         cdef int64_t[::1] ns64
         # `w` has pointers into these arrays, which therefore must live as long as it does.
         self._edges = edges
+        self._low, self._slots = low, slots
         self._slot = slot
         self._ns = ns
         self._cell_rows = cell_rows
@@ -646,30 +671,38 @@ cdef class Tally:
         w.longest = longest
         w.bins = edges.shape[0] - 1
         w.edges = &edges[0]
-        w.slots = _WORDS if numbers else <int32_t>strings + 1
-        self.used = LIST if numbers else WORD if w.slots <= _FEW else BITS
-        w.tops = (w.slots >> 18) + 1
-        w.ns = <int64_t*>calloc(w.slots, sizeof(int64_t))
-        w.touched = <int32_t*>malloc(w.slots * sizeof(int32_t))
+        self._allocate(np.max(slots, initial=1), np.min(slots, initial=1) == 0)
+
+    cdef _allocate(self, int32_t slots, bint listed):
+        """Make room for so many slots, and for listed numbers if there may be some."""
+        cdef Work* w = &self.w
+        w.tops = (slots >> 18) + 1
+        w.coded = <int64_t*>calloc(max(slots, _FEW), sizeof(int64_t))
         w.tops_used = <uint64_t*>calloc(w.tops, sizeof(uint64_t))
         w.words_used = <uint64_t*>calloc(64 * w.tops, sizeof(uint64_t))
-        w.bits = <uint64_t*>calloc((w.slots >> 6) + 1, sizeof(uint64_t))
-        if numbers:
+        w.bits = <uint64_t*>calloc((slots >> 6) + 1, sizeof(uint64_t))
+        if listed:
+            w.listed_ns = <int64_t*>calloc(_WORDS, sizeof(int64_t))
+            w.touched = <int32_t*>malloc(_WORDS * sizeof(int32_t))
             w.words.room = _WORDS
             w.words.count = 1
             w.words.mask = 2 * _WORDS - 1
             w.words.of = <int64_t*>malloc(_WORDS * sizeof(int64_t))
             w.words.table = <int32_t*>calloc(2 * _WORDS, sizeof(int32_t))
         if (
-            w.ns == NULL or w.touched == NULL or w.tops_used == NULL or w.words_used == NULL
-            or w.bits == NULL or (numbers and (w.words.of == NULL or w.words.table == NULL))
+            w.coded == NULL or w.tops_used == NULL or w.words_used == NULL or w.bits == NULL
+            or (listed and (
+                w.listed_ns == NULL or w.touched == NULL
+                or w.words.of == NULL or w.words.table == NULL
+            ))
         ):
             raise MemoryError
 
     def __dealloc__(self):
         free(self.w.words.of)
         free(self.w.words.table)
-        free(self.w.ns)
+        free(self.w.coded)
+        free(self.w.listed_ns)
         free(self.w.touched)
         free(self.w.tops_used)
         free(self.w.words_used)
@@ -681,7 +714,7 @@ cdef class Tally:
 
     @property
     def words(self):
-        """The words of numbers, in order of first appearance."""
+        """The words of listed numbers, in order of first appearance."""
         words = np.empty(max(0, self.w.words.count - 1), np.int64)
         if len(words):
             words[:] = <int64_t[:len(words)]>(self.w.words.of + 1)
@@ -689,9 +722,14 @@ cdef class Tally:
 
     cdef void begin(self, uint8_t kind) noexcept nogil:
         """Start the next attribute."""
-        self.w.floats = kind == FLOAT
-        self.w.cell_rows = &self._cell_rows[self._lanes, 0]
-        self.w.cell_changes = &self._cell_changes[self._lanes, 0]
+        cdef Work* w = &self.w
+        cdef int32_t slots = self._slots[self._lanes]
+        w.floats = kind == FLOAT
+        w.low = self._low[self._lanes]
+        w.used = LIST if slots == 0 else WORD if slots <= _FEW else BITS
+        w.ns = w.listed_ns if slots == 0 else w.coded
+        w.cell_rows = &self._cell_rows[self._lanes, 0]
+        w.cell_changes = &self._cell_changes[self._lanes, 0]
         self._lanes += 1
 
     def take_segments(
@@ -706,7 +744,7 @@ cdef class Tally:
                 first = 0
             for i in range(quarks.shape[0]):
                 self.begin(kinds[i])
-                lane(&self.w, segments, quarks[i], first, last, self.used)
+                lane(&self.w, segments, quarks[i], first, last, self.w.used)
                 if self.w.failed:
                     break
         if self.w.failed:
@@ -733,7 +771,7 @@ cdef class Tally:
             for i in range(n):
                 if i == 0 or quark[i] != quark[i - 1] or start[i] != end[i - 1]:
                     if i:
-                        advance(w, stop, self.used)
+                        advance(w, stop, w.used)
                     self.begin(STR)
                     w.at = begin
                     w.bin = 0
@@ -741,9 +779,9 @@ cdef class Tally:
                     w.changes = start[i] == begin and not (code[i] < 0 and begin == birth)
                 else:
                     if start[i] >= w.stop:
-                        advance(w, start[i], self.used)
+                        advance(w, start[i], w.used)
                     if start[i] > w.at:
-                        add(w, w.slot, start[i] - w.at, self.used)
+                        add(w, w.slot, start[i] - w.at, w.used)
                     w.at = start[i]
                     w.changes += 1
                 state.word = code[i]
@@ -752,6 +790,6 @@ cdef class Tally:
                 if w.failed:
                     break
             if n and not w.failed:
-                advance(w, stop, self.used)
+                advance(w, stop, w.used)
         if w.failed:
             raise MemoryError
