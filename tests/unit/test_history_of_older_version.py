@@ -1,0 +1,80 @@
+"""Histories that were written in older versions of the format, with the answers of that time."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import meantime
+from meantime.history.directory.check import check, save
+
+if TYPE_CHECKING:
+    from meantime.history import History
+
+SAMPLES = Path(__file__).parent.parent / "samples" / "history"
+TRUTH = json.loads((SAMPLES / "truth.json").read_text())
+
+
+def answers(history: History) -> dict[str, Any]:
+    rows = [
+        [
+            each.quark,
+            each.start_ns,
+            each.end_ns,
+            repr(each.value) if isinstance(each.value, float) else each.value,
+            each.tag,
+        ]
+        for each in history.intervals(range(len(history.attributes)))
+    ]
+    return {
+        "paths": [list(history.attributes.path(quark)) for quark in history.attributes],
+        "intervals": rows,
+        "tags": list(history.tags),
+        "lanes": [
+            [lane.declaration.pattern, lane.declaration.kind, lane.quarks.tolist()]
+            for lane in history.lanes
+        ],
+        "anomalies": dict(history.anomalies),
+        "bounds": list(history.bounds),
+    }
+
+
+@pytest.mark.parametrize("name", ["version-1.mth", "unfinished-1.mth"])
+def test_a_history_of_version_1_gives_the_same_answers(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    shutil.copytree(SAMPLES / name, path)
+    files = {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
+
+    assert answers(meantime.open(path)) == TRUTH[name]
+    check(path)
+    assert {file: file.read_bytes() for file in path.rglob("*") if file.is_file()} == files
+
+
+@pytest.mark.parametrize("name", ["version-1.mth", "unfinished-1.mth"])
+def test_a_history_of_version_1_is_salvaged_into_this_one(name: str, tmp_path: Path) -> None:
+    assert save(SAMPLES / name, tmp_path / "saved.mth") == []
+    saved = answers(meantime.open(tmp_path / "saved.mth"))
+
+    assert saved["intervals"] == TRUTH[name]["intervals"]
+    assert saved["lanes"] == TRUTH[name]["lanes"]
+    assert saved["paths"] == TRUTH[name]["paths"]
+    assert saved["tags"] == TRUTH[name]["tags"]
+
+
+def test_spans_of_version_1_are_the_same() -> None:
+    history = meantime.open(SAMPLES / "spans-1.mth")
+    spans, points = history.spans(), history.points()
+    columns = (
+        [history.attributes.text(quark) for quark in spans.thread.tolist()],
+        spans.name.to_list(),
+        spans.start_ns.tolist(),
+        spans.end_ns.tolist(),
+    )
+
+    assert [list(row) for row in zip(*columns, strict=True)] == TRUTH["spans-1.mth"]["spans"]
+    rows = zip(points.name.to_list(), points.time_ns.tolist(), strict=True)
+    assert [list(row) for row in rows] == TRUTH["spans-1.mth"]["points"]
