@@ -7,12 +7,14 @@ are adjacent and every span comes after the one that contains it.
 from __future__ import annotations
 
 import copy
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from meantime.columns import Coded
 from meantime.kernels import gather, nest
+from meantime.kernels.span_search import TimeIndex, parents_among
 from meantime.tabular import Tabular
 from meantime.trace import ArgumentText, SpanFlag
 
@@ -27,9 +29,16 @@ if TYPE_CHECKING:
 
 __all__ = ["SpanCollector", "SpanTable"]
 
+_INT64 = np.iinfo(np.int64)
+# What the kernel copies; NumPy would need 8-byte indices.
+_TAKEN = (np.int64, np.int32, np.uint8)
+
 
 class SpanTable(Tabular):
     """Spans as columns.
+
+    A column of a history on disk is read and checked when it is first used, and a selection takes
+    the rows of a column when that column is used.
 
     >>> from meantime.testing import history_from_spans
     >>> table = history_from_spans({"main": [("a", 0, 10), ("b", 2, 5)]}).spans()
@@ -39,18 +48,6 @@ class SpanTable(Tabular):
     Attributes:
         threads: int32, the quarks of the threads that have spans, in the order of the table.
         offsets: int64, threads + 1: thread i has rows [offsets[i], offsets[i + 1]).
-        start_ns: int64.
-        end_ns: int64, not before `start_ns`.
-        name: What ran.
-        category: Its category; None where there is none.
-        depth: int32, how many spans it is inside; 0 at the top.
-        lane: Where to draw it: spans of one lane and depth never overlap. 0 unless spans of the
-            thread partly overlap.
-        parent: int32, the row of the latest begun open span that contains it, in whichever
-            lane; -1 if there is none.
-        flags: uint8, `SpanFlag`.
-        arguments_offset: int64, where its arguments begin in `text`.
-        arguments_length: int32, their bytes; 0 is none.
         text: The bytes of all arguments.
     """
 
@@ -59,34 +56,115 @@ class SpanTable(Tabular):
         *,
         threads: Int32s,
         offsets: Int64s,
-        start_ns: Int64s,
-        end_ns: Int64s,
-        name: Coded,
-        category: Coded,
-        depth: Int32s,
-        lane: Int32s,
-        parent: Int32s,
-        flags: npt.NDArray[np.uint8],
-        arguments_offset: Int64s,
-        arguments_length: Int32s,
+        column: Callable[[str], npt.NDArray[Any]],
+        strings: tuple[Sequence[str], Sequence[str]],
         text: ArgumentText,
+        rows: Callable[[], Int32s] | None = None,
     ) -> None:
+        """Make a table whose columns are requested by name when they are first used.
+
+        Args:
+            threads: The quarks of the threads.
+            offsets: Where the rows of each begin.
+            column: Returns a column; those of `name` and `category` are codes.
+            strings: The names and the categories by code.
+            text: The bytes of all arguments.
+            rows: Returns the number of each span; None counts from 0.
+        """
         self.threads = threads
         self.offsets = offsets
-        self.start_ns = start_ns
-        self.end_ns = end_ns
-        self.name = name
-        self.category = category
-        self.depth = depth
-        self.lane = lane
-        self.parent = parent
-        self.flags = flags
-        self.arguments_offset = arguments_offset
-        self.arguments_length = arguments_length
         self.text = text
+        self._column = column
+        self._strings = strings
+        self._rows = rows
+
+    @classmethod
+    def of_arrays(
+        cls,
+        *,
+        threads: Int32s,
+        offsets: Int64s,
+        name: Coded,
+        category: Coded,
+        text: ArgumentText,
+        **columns: npt.NDArray[Any],
+    ) -> SpanTable:
+        """Return the table of columns in memory: those that its properties describe."""
+        columns |= {"name": name.codes, "category": category.codes}
+        return cls(
+            threads=threads,
+            offsets=offsets,
+            column=columns.__getitem__,
+            strings=(name.names, category.names),
+            text=text,
+        )
 
     def __len__(self) -> int:
-        return len(self.start_ns)
+        return int(self.offsets[-1])
+
+    @cached_property
+    def rows(self) -> Int32s:
+        """int32, the number of each span: its row in the table of the history.
+
+        It stays the same in every selection.
+        """
+        return self._rows() if self._rows else np.arange(len(self), dtype=np.int32)
+
+    @cached_property
+    def start_ns(self) -> Int64s:
+        """int64."""
+        return self._column("start_ns")
+
+    @cached_property
+    def end_ns(self) -> Int64s:
+        """int64, not before `start_ns`."""
+        return self._column("end_ns")
+
+    @cached_property
+    def name(self) -> Coded:
+        """What ran."""
+        return Coded(self._column("name"), self._strings[0])
+
+    @cached_property
+    def category(self) -> Coded:
+        """Its category; None where there is none."""
+        return Coded(self._column("category"), self._strings[1])
+
+    @cached_property
+    def depth(self) -> Int32s:
+        """int32, how many spans it is inside; 0 at the top."""
+        return self._column("depth")
+
+    @cached_property
+    def lane(self) -> npt.NDArray[Any]:
+        """Where to draw it: spans of one lane and depth never overlap.
+
+        0 unless spans of the thread partly overlap. An integer column of any width.
+        """
+        return self._column("lane")
+
+    @cached_property
+    def parent(self) -> Int32s:
+        """int32, the index in this table of the latest begun open span that contains it.
+
+        It may be in another lane; -1 if there is none.
+        """
+        return self._column("parent")
+
+    @cached_property
+    def flags(self) -> npt.NDArray[np.uint8]:
+        """uint8, `SpanFlag`."""
+        return self._column("flags")
+
+    @cached_property
+    def arguments_offset(self) -> Int64s:
+        """int64, where its arguments begin in `text`."""
+        return self._column("arguments_offset")
+
+    @cached_property
+    def arguments_length(self) -> Int32s:
+        """int32, the bytes of its arguments; 0 is none."""
+        return self._column("arguments_length")
 
     @property
     def self_ns(self) -> Int64s:
@@ -104,8 +182,13 @@ class SpanTable(Tabular):
         return (self.flags & np.uint8(SpanFlag.UNFINISHED)).astype(np.bool_)
 
     def columns(self) -> dict[str, Column]:
-        """Return the columns by name, with thread and self time, without those of arguments."""
+        """Return the columns by name, with thread and self time, without those of arguments.
+
+        `span` is the number of each span, and `parent` that of its parent.
+        """
+        parent = self.parent
         return {
+            "span": self.rows,
             "thread": self.thread,
             "start_ns": self.start_ns,
             "end_ns": self.end_ns,
@@ -114,13 +197,17 @@ class SpanTable(Tabular):
             "category": self.category,
             "depth": self.depth,
             "lane": self.lane,
-            "parent": np.ma.masked_less(self.parent, 0),
+            "parent": np.ma.masked_where(parent < 0, np.append(self.rows, np.int32(-1))[parent]),
             "unfinished": self.unfinished,
         }
 
     def arguments(self, row: int) -> str | None:
         """Return the arguments of a span as in the trace, mostly JSON."""
         return self.text.decode(int(self.arguments_offset[row]), int(self.arguments_length[row]))
+
+    def thread_at(self, row: int) -> int:
+        """Return the quark of the thread of the span in a row."""
+        return int(self.threads[np.searchsorted(self.offsets, row, side="right") - 1])
 
     def select(
         self,
@@ -132,51 +219,100 @@ class SpanTable(Tabular):
         """Return the spans of these threads that overlap [start_ns, end_ns), in full.
 
         An empty span overlaps the range if its time is in it. Without quarks, of all threads.
+
+        >>> from meantime.testing import history_from_spans
+        >>> table = history_from_spans({"main": [("a", 0, 4), ("b", 4, 9), ("c", 5, 6)]}).spans()
+        >>> part = table.select(start_ns=5)
+        >>> part.name.to_list(), part.rows.tolist(), part.parent.tolist()
+        (['b', 'c'], [1, 2], [-1, 0])
         """
         if quarks is None and start_ns is None and end_ns is None:
             return self
-        wanted = np.ones(len(self), np.bool_)
-        if start_ns is not None:
-            wanted &= (self.end_ns > start_ns) | (
-                (self.start_ns == self.end_ns) & (self.start_ns >= start_ns)
-            )
-        if end_ns is not None:
-            wanted &= self.start_ns < end_ns
-        threads = np.ones(len(self.threads), np.bool_)
+        chosen: slice | Int64s = slice(None)
         if quarks is not None:
-            threads = np.isin(self.threads, np.asarray(quarks, np.int32))
-            wanted &= np.repeat(threads, np.diff(self.offsets))
-        return self._taken(wanted, threads)
+            chosen = np.flatnonzero(np.isin(self.threads, np.asarray(quarks, np.int32)))
+        threads = self.threads[chosen]
+        first, last = self.offsets[:-1][chosen], self.offsets[1:][chosen]
+        if start_ns is None and end_ns is None:
+            return self._of_threads(threads, first, last)
+        if quarks is None:
+            first, last = self.offsets[:1], self.offsets[-1:]
+        from_ns = _INT64.min if start_ns is None else max(_INT64.min, min(start_ns, _INT64.max))
+        to_ns = _INT64.max if end_ns is None else max(_INT64.min, min(end_ns, _INT64.max))
+        rows = self._times.overlapping(first, last, from_ns, to_ns)
+        # in 32 bits, so that the rows are not copied to be compared
+        edges = np.searchsorted(rows, self.offsets[:-1][chosen].astype(np.int32))
+        edges = np.append(edges, len(rows))
+        return self._taken(threads, edges, rows)
+
+    @cached_property
+    def _times(self) -> TimeIndex:
+        return TimeIndex(self.start_ns, self.end_ns)
+
+    def _of_threads(self, threads: Int32s, first: Int64s, last: Int64s) -> SpanTable:
+        """Return all spans of some threads, given where their rows begin and end."""
+        if len(threads) == len(self.threads):
+            return self
+        offsets = np.append(0, np.cumsum(last - first))
+        if (first[1:] == last[:-1]).all():
+            a, b = (int(first[0]), int(last[-1])) if len(first) else (0, 0)
+            return self._part(threads, offsets, slice(a, b), lambda: self._shifted(a, b))
+        rows = np.arange(offsets[-1], dtype=np.int32)
+        rows += np.repeat(first - offsets[:-1], last - first).astype(np.int32)
+        return self._taken(threads, offsets, rows)
+
+    def _shifted(self, first: int, last: int) -> Int32s:
+        """Return the parents of whole threads, whose rows are adjacent."""
+        parent: Int32s = self.parent[first:last] - np.int32(first)
+        return np.maximum(parent, np.int32(-1), out=parent)
+
+    def _taken(self, threads: Int32s, offsets: Int64s, rows: Int32s) -> SpanTable:
+        # A parent that ends where an empty span and the range begin is left out.
+        return self._part(threads, offsets, rows, lambda: parents_among(rows, self.parent))
+
+    def _part(
+        self, threads: Int32s, offsets: Int64s, rows: slice | Int32s, parents: Callable[[], Int32s]
+    ) -> SpanTable:
+        def column(name: str) -> npt.NDArray[Any]:
+            if name == "parent":
+                return parents()
+            whole = getattr(self, name)
+            return _taken(whole.codes if isinstance(whole, Coded) else whole, rows)
+
+        return SpanTable(
+            threads=threads,
+            offsets=offsets.astype(np.int64),
+            column=column,
+            strings=self._strings,
+            text=self.text,
+            rows=lambda: self._numbers(rows),
+        )
+
+    def _numbers(self, rows: slice | Int32s) -> Int32s:
+        if self._rows is not None:
+            return self.rows[rows]
+        if isinstance(rows, slice):
+            return np.arange(rows.start, rows.stop, dtype=np.int32)
+        return rows
 
     def clipped(self, start_ns: int, end_ns: int) -> SpanTable:
         """Return the same spans with their times cut to [start_ns, end_ns)."""
         cut = copy.copy(self)
+        cut.__dict__.pop("_times", None)
         cut.start_ns = np.clip(self.start_ns, start_ns, end_ns)
         cut.end_ns = np.clip(self.end_ns, start_ns, end_ns)
         return cut
 
-    def _taken(self, wanted: npt.NDArray[np.bool_], threads: npt.NDArray[np.bool_]) -> SpanTable:
-        # A parent that ends where an empty span and the range begin is left out.
-        parent = nest.taken_parents(self.parent, wanted.view(np.uint8))
-        edges = np.concatenate([[0], np.cumsum(wanted)])[self.offsets]
-        return SpanTable(
-            threads=self.threads[threads],
-            offsets=np.concatenate([edges[:1], edges[1:][threads]]).astype(np.int64),
-            start_ns=self.start_ns[wanted],
-            end_ns=self.end_ns[wanted],
-            name=Coded(self.name.codes[wanted], self.name.names),
-            category=Coded(self.category.codes[wanted], self.category.names),
-            depth=self.depth[wanted],
-            lane=self.lane[wanted],
-            parent=parent,
-            flags=self.flags[wanted],
-            arguments_offset=self.arguments_offset[wanted],
-            arguments_length=self.arguments_length[wanted],
-            text=self.text,
-        )
-
     def __repr__(self) -> str:
         return f"SpanTable({len(self):,} spans on {len(self.threads):,} threads)"
+
+
+def _taken(column: npt.NDArray[Any], rows: slice | Int32s) -> npt.NDArray[Any]:
+    if isinstance(rows, slice) or column.dtype not in _TAKEN:
+        return column[rows]
+    found = np.empty(len(rows), column.dtype)
+    gather.take(column, rows, found)
+    return found
 
 
 class SpanCollector:
@@ -235,7 +371,7 @@ class SpanCollector:
         )
         in_order = np.empty_like(threads)
         in_order[ranks] = threads
-        return SpanTable(
+        return SpanTable.of_arrays(
             threads=in_order,
             offsets=offsets,
             start_ns=columns["start_ns"],

@@ -484,25 +484,3 @@ def innermost_time(const int64_t[::1] start_ns, const int64_t[::1] end_ns,
                     below[i] = top
                     top = <int32_t>i
     return time_array
-
-
-def taken_parents(const int32_t[::1] parent, const uint8_t[::1] wanted):
-    """Return the parents of the wanted rows, by their index among these, as int32.
-
-    That of a row whose parent is not wanted is the nearest wanted one above it, -1 if there is none.
-    """
-    cdef int64_t n = parent.shape[0], i, count = 0
-    cdef int32_t above
-    # by row: its index among the wanted, or otherwise that of the nearest wanted one above it
-    cdef int32_t[::1] nearest = np.empty(n, np.int32)
-    found_array = np.empty(n, np.int32)
-    cdef int32_t[::1] found = found_array
-    with nogil:
-        for i in range(n):
-            above = nearest[parent[i]] if parent[i] >= 0 else -1
-            nearest[i] = above
-            if wanted[i]:
-                found[count] = above
-                nearest[i] = <int32_t>count
-                count += 1
-    return found_array[:count].copy()

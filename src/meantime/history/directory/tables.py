@@ -185,7 +185,7 @@ def unpack(path: Path, described: Description, catalogue: Catalogue) -> Tables:
             columns.get("flows.to_quark"),
             Coded(columns.get("flows.name"), strings),
         ),
-        spans=SpanTable(
+        spans=SpanTable.of_arrays(
             threads=columns.get("spans.threads"),
             offsets=columns.get("spans.offsets"),
             start_ns=columns.get("spans.start_ns"),

@@ -82,7 +82,7 @@ def _spans(history: History, quarks: Int32s) -> SpanTable:
     )
     rows = len(quark)
     threads = quarks[np.isin(quarks, quark)]
-    return SpanTable(
+    return SpanTable.of_arrays(
         threads=threads,
         offsets=np.append(np.searchsorted(quark, threads), rows).astype(np.int64),
         start_ns=start_ns,
@@ -126,7 +126,7 @@ def _joined(first: SpanTable, second: SpanTable) -> SpanTable:
         ]
     shift = len(first)
     parent = np.where(second.parent < 0, np.int32(-1), second.parent + np.int32(shift))
-    return SpanTable(
+    return SpanTable.of_arrays(
         threads=np.concatenate([first.threads, second.threads]),
         offsets=np.concatenate([first.offsets, second.offsets[1:] + shift]),
         start_ns=np.concatenate([first.start_ns, second.start_ns]),
