@@ -116,6 +116,11 @@ class ArgumentText:
         self._size = len(source)
         self._added = bytearray()
 
+    @property
+    def source_bytes(self) -> int:
+        """The length of the input: added texts begin there."""
+        return self._size
+
     def add(self, text: bytes) -> int:
         """Append a text that is not in the input, and return its offset."""
         self._added += text

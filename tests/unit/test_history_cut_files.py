@@ -133,15 +133,29 @@ def test_a_mapped_file_that_was_cut_is_an_error(path: Path) -> None:
     assert history.state("a", 2).value == 2
 
 
-def test_tables_are_read_when_a_history_is_opened(tmp_path: Path) -> None:
+def test_columns_of_tables_are_read_once_when_they_are_used(tmp_path: Path) -> None:
+    trace, path = tmp_path / "x.json", tmp_path / "x.mth"
+    trace.write_text('[{"ph": "X", "pid": 1, "tid": 1, "name": "a", "ts": 0, "dur": 10}]')
+    meantime.build(trace, path=path)
+    history = open_history(path)
+    assert history.spans().end_ns.tolist() == [10_000]
+
+    os.truncate(path / "tables", 0)
+
+    assert history.spans().end_ns.tolist() == [10_000]
+    with pytest.raises(InputError, match=r"tables: byte 0: is cut"):
+        _ = history.spans().name
+
+
+def test_tables_that_were_replaced_are_still_read(tmp_path: Path) -> None:
     trace, path = tmp_path / "x.json", tmp_path / "x.mth"
     trace.write_text('[{"ph": "X", "pid": 1, "tid": 1, "name": "a", "ts": 0, "dur": 10}]')
     meantime.build(trace, path=path)
     history = open_history(path)
 
-    os.truncate(path / "tables", 0)
+    (path / "tables").unlink()
 
-    assert history.spans().end_ns.tolist() == [10_000]
+    assert history.spans().name.to_list() == ["a"]
 
 
 def test_only_the_rows_that_an_answer_depends_on_are_read(path: Path) -> None:

@@ -402,14 +402,24 @@ def column(path: Path, name: str, row: int, number: int) -> None:
         ("stacks.frames", 0, 0),
     ],
 )
-def test_a_table_that_cannot_be_is_refused_by_all(
-    path: Path, name: str, row: int, number: int, capsys: pytest.CaptureFixture[str]
+def test_a_column_that_cannot_be_is_refused_when_it_is_used(
+    path: Path, name: str, row: int, number: int
 ) -> None:
     column(path, name, row, number)
 
-    report = refused(path, capsys)
+    for used in (check, questions):
+        with pytest.raises(InputError, match="tables: is invalid: "):
+            used(path)
 
-    assert report.startswith("tables: is invalid: ")
+
+def test_a_damaged_column_does_not_prevent_answers_from_others(path: Path) -> None:
+    column(path, "spans.name", 0, 2)
+
+    history = open_history(path)
+
+    assert history.spans().end_ns.tolist() == [10, 5, 30]
+    with pytest.raises(InputError, match=r"tables: is invalid: spans\.name"):
+        _ = history.spans().name
 
 
 @pytest.mark.parametrize("kind", ["|O", "<f8", "<i2", "nonsense", "<M8[ns]"])

@@ -24,7 +24,7 @@ from meantime.history.samples import SampleCollector
 from meantime.history.snapshot import Present, Snapshot
 from meantime.history.spans import SpanCollector
 from meantime.history.store import Store
-from meantime.history.tables import Tables
+from meantime.history.tables import TablesInMemory
 from meantime.history.values import KIND_NAMES
 from meantime.kernels.tail import BACKWARDS, NO_CODE, NO_QUARK, NO_TIME
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from meantime.history.changes import TypedChanges
     from meantime.history.directory.loaded import LoadedHistory
     from meantime.history.segment_source import SegmentSource
+    from meantime.history.tables import Tables
     from meantime.metadata import TraceMetadata
 
 __all__ = ["Contents"]
@@ -132,7 +133,7 @@ class Contents:
         # Sorting spans and samples is too slow for every query: only the finished history has
         # them.
         spans = SpanCollector().table(names, self._thread_ranks)
-        tables = Tables(points, flows, spans, SampleCollector().table(names))
+        tables = TablesInMemory(points, flows, spans, SampleCollector().table(names))
         return self.snapshot_of(segments, tables, built=False)
 
     def _with_extent(self, metadata: TraceMetadata, segments: SegmentSource) -> TraceMetadata:
@@ -169,7 +170,7 @@ class Contents:
             names = catalogue.strings.names
             points, flows = self.events.tables(names)
             spans = self.spans.table(names, self._thread_ranks)
-            tables = Tables(points, flows, spans, self.samples.table(names))
+            tables = TablesInMemory(points, flows, spans, self.samples.table(names))
         catalogue.found["overlapping_span"] = overlapping_spans(self.attributes, tables.spans)
         bounds, start_ns = catalogue.metadata.bounds, catalogue.start_ns
         if bounds is None:

@@ -2,18 +2,38 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from meantime.history.results import Flows, Points
     from meantime.history.samples import SampleTable
     from meantime.history.spans import SpanTable
 
-__all__ = ["Tables"]
+__all__ = ["Tables", "TablesInMemory"]
 
 
-class Tables(NamedTuple):
+class Tables(Protocol):
     """The event tables."""
+
+    @property
+    def points(self) -> Points:
+        """The instants."""
+
+    @property
+    def flows(self) -> Flows:
+        """The arrows."""
+
+    @property
+    def spans(self) -> SpanTable:
+        """The spans."""
+
+    @property
+    def samples(self) -> SampleTable:
+        """The samples."""
+
+
+class TablesInMemory(NamedTuple):
+    """Event tables whose columns are all in memory."""
 
     points: Points
     flows: Flows

@@ -2,6 +2,8 @@
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
+from libc.string cimport memcpy
+
 import numpy as np
 
 ctypedef fused number:
@@ -53,3 +55,25 @@ def is_counting(const int32_t[::1] rows):
         while i < n and rows[i] == i:
             i += 1
     return i == n
+
+
+def join_parts(const uint8_t[::1] text, const int64_t[::1] offset, const int32_t[::1] length):
+    """Return some parts of a text joined, as uint8.
+
+    Raises:
+        IndexError: If a part is not in the text.
+    """
+    cdef Py_ssize_t i, n = offset.shape[0], size = text.shape[0], count = 0
+    for i in range(n):
+        if length[i] < 0 or offset[i] < 0 or offset[i] > size or length[i] > size - offset[i]:
+            raise IndexError
+        count += length[i]
+    joined_array = np.empty(count, np.uint8)
+    cdef uint8_t[::1] joined = joined_array
+    count = 0
+    with nogil:
+        for i in range(n):
+            if length[i]:
+                memcpy(&joined[count], &text[offset[i]], length[i])
+                count += length[i]
+    return joined_array

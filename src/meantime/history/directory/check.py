@@ -9,7 +9,7 @@ from meantime.history.builder import HistoryBuilder
 from meantime.history.changes import Changes, TypedChanges
 from meantime.history.contents import Contents
 from meantime.history.directory.read import read_directory
-from meantime.history.directory.tables import unpack
+from meantime.history.directory.stored_tables import StoredTables
 from meantime.history.sealed import search_all
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def check(path: Path) -> tuple[int, int]:
     if loaded.closed is None:
         Contents(loaded.catalogue).restore(loaded)
     else:
-        unpack(path / "tables", loaded.closed["tables"], loaded.catalogue)
+        StoredTables(path / "tables", loaded.closed["tables"], loaded.catalogue).check()
     for file, offset in loaded.damaged:
         raise InputError(
             str(file),
@@ -73,7 +73,9 @@ def save(path: Path, to: Path) -> list[str]:
     if loaded.closed is not None:
         end_ns = None if missing else loaded.closed["end_ns"]
         try:
-            tables = unpack(path / "tables", loaded.closed["tables"], loaded.catalogue)
+            stored = StoredTables(path / "tables", loaded.closed["tables"], loaded.catalogue)
+            stored.check()
+            tables = stored
         except InputError as error:
             missing.append(str(error))
     saved.close(end_ns, tables=tables)

@@ -10,7 +10,7 @@ from meantime.history.contents import Contents
 from meantime.history.directory import is_history
 from meantime.history.directory.read import fingerprint, read_directory
 from meantime.history.directory.segments import stored_pyramids
-from meantime.history.directory.tables import unpack
+from meantime.history.directory.stored_tables import StoredTables
 from meantime.history.directory.write import is_empty
 from meantime.history.history import History
 from meantime.history.sealed import SealedSegments
@@ -76,7 +76,7 @@ class _Source:
             True,
             None,
             catalogue.tags,
-            unpack(self._path / "tables", closed["tables"], catalogue),
+            StoredTables(self._path / "tables", closed["tables"], catalogue),
             catalogue.final_metadata(loaded.replaced),
             path=self._kept_path,
         )

@@ -1,113 +1,39 @@
-"""The event tables of a history as one file: columns side by side, described in the manifest."""
+"""The file of the event tables: columns side by side, described in the manifest."""
 
 from __future__ import annotations
 
 import json
 import zlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from meantime.columns import Coded
-from meantime.errors import InputError
-from meantime.history.directory.container import (
-    ALIGNMENT,
-    ContainerFile,
-    Section,
-    aligned,
-    offsets_of,
-    pack_arrays,
-)
-from meantime.history.numbers import AFTER_ALL, fits
-from meantime.history.results import Flows, Points
-from meantime.history.samples import SampleTable
-from meantime.history.spans import SpanTable
-from meantime.history.tables import Tables
-from meantime.kernels import validate
-from meantime.stacks import StackTable
-from meantime.trace import ArgumentText
+from meantime.history.directory.container import aligned
+from meantime.kernels.gather import join_parts
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterable, Iterator
 
     import numpy.typing as npt
 
-    from meantime.history.catalogue import Catalogue
+    from meantime.columns import Int32s, Int64s
+    from meantime.history.tables import Tables
+    from meantime.trace import ArgumentText
 
-__all__ = ["pack", "unpack"]
+__all__ = ["COLUMN_TYPES", "TABLE_COLUMNS", "Description", "joined_texts", "write_tables"]
 
 Description = list[list[Any]]
 
-
-def pack(tables: Tables) -> tuple[Description, bytes]:
-    """Return a description per column (name, type, rows, offset, checksum), and all columns."""
-    columns = {name: column for name, column in _columns(tables).items() if len(column)}
-    offsets = offsets_of(
-        Section(name, column.dtype, len(column)) for name, column in columns.items()
-    )
-    described: Description = [
-        [name, column.dtype.str, len(column), offsets[name], zlib.crc32(column.tobytes())]
-        for name, column in columns.items()
-    ]
-    return described, b"".join(pack_arrays(columns.values()))
-
-
-def _columns(tables: Tables) -> dict[str, npt.NDArray[Any]]:
-    points, flows, spans, samples = tables
-    offset, text = _packed(spans)
-    point_offset, point_text = _packed(points)
-    frames = json.dumps(list(samples.stacks.frames)).encode() if len(samples) else b""
-    return {
-        "points.time_ns": points.time_ns,
-        "points.quark": points.quark,
-        "points.name": points.name.codes,
-        "points.arguments_offset": point_offset,
-        "points.arguments_length": points.arguments_length,
-        "points.text": np.frombuffer(point_text, np.uint8),
-        "flows.from_ns": flows.from_ns,
-        "flows.from_quark": flows.from_quark,
-        "flows.to_ns": flows.to_ns,
-        "flows.to_quark": flows.to_quark,
-        "flows.name": flows.name.codes,
-        "spans.threads": spans.threads,
-        "spans.offsets": spans.offsets if len(spans) else spans.offsets[:0],
-        "spans.start_ns": spans.start_ns,
-        "spans.end_ns": spans.end_ns,
-        "spans.name": spans.name.codes,
-        "spans.category": spans.category.codes,
-        "spans.depth": spans.depth,
-        "spans.lane": spans.lane,
-        "spans.parent": spans.parent,
-        "spans.flags": spans.flags,
-        "spans.arguments_offset": offset,
-        "spans.arguments_length": spans.arguments_length,
-        "spans.text": np.frombuffer(text, np.uint8),
-        "samples.time_ns": samples.time_ns,
-        "samples.thread": samples.thread,
-        "samples.stack": samples.stack,
-        "samples.weight": samples.weight,
-        "samples.event": samples.event.codes,
-        "samples.name": samples.name.codes,
-        "samples.cpu": samples.cpu,
-        "stacks.parent": samples.stacks.parent,
-        "stacks.frame": samples.stacks.frame,
-        "stacks.frames": np.frombuffer(frames, np.uint8),
-    }
-
-
-def _packed(table: SpanTable | Points) -> tuple[npt.NDArray[np.int64], bytes]:
-    """Return where the arguments of each row begin in the joined text, and that text."""
-    length = table.arguments_length
-    ranges = zip(table.arguments_offset.tolist(), length.tolist(), strict=True)
-    text = b"".join([table.text.read(*bounds) for bounds in ranges])
-    return np.cumsum(length, dtype=np.int64) - length, text
-
+# How much of the source of arguments is in memory at once, and how far apart two texts may be to be
+# read together.
+_WINDOW_BYTES = 1 << 22
+_GAP_BYTES = 1 << 16
 
 _INT32, _INT64 = (np.dtype(np.int32),), (np.dtype(np.int64),)
 _BYTES = (np.dtype(np.uint8),)
 # Lanes are stored in as few bytes as the highest needs.
 _LANE = tuple(np.dtype(kind) for kind in (np.uint8, np.uint16, np.uint32, np.int32))
-_TYPES: dict[str, tuple[np.dtype[Any], ...]] = {
+COLUMN_TYPES: dict[str, tuple[np.dtype[Any], ...]] = {
     "points.time_ns": _INT64,
     "points.quark": _INT32,
     "points.name": _INT32,
@@ -144,10 +70,10 @@ _TYPES: dict[str, tuple[np.dtype[Any], ...]] = {
     "stacks.frames": _BYTES,
 }
 # The columns of each table that have as many rows as its first.
-_ROWS = {
+TABLE_COLUMNS = {
     table: [
         name
-        for name in _TYPES
+        for name in COLUMN_TYPES
         if name.startswith(f"{table}.") and name.partition(".")[2] not in others
     ]
     for table, others in {
@@ -160,192 +86,134 @@ _ROWS = {
 }
 
 
-def unpack(path: Path, described: Description, catalogue: Catalogue) -> Tables:
-    """Return the tables in a file, of a history with these names.
+def write_tables(file: BinaryIO, tables: Tables) -> Description:
+    """Write all columns; return a description of each: name, type, rows, offset, checksum.
 
-    Raises:
-        InputError: If the file is missing, cut or damaged, or invalid.
+    Columns are written from where they are in memory, and arguments in the order of their source, a
+    part at a time.
     """
-    columns = _Columns(path, described)
-    columns.check(catalogue)
-    strings = catalogue.strings.names
-    return Tables(
-        points=Points(
-            columns.get("points.time_ns"),
-            columns.get("points.quark"),
-            Coded(columns.get("points.name"), strings),
-            columns.get("points.arguments_offset"),
-            columns.get("points.arguments_length"),
-            ArgumentText(columns.get("points.text").tobytes()),
-        ),
-        flows=Flows(
-            columns.get("flows.from_ns"),
-            columns.get("flows.from_quark"),
-            columns.get("flows.to_ns"),
-            columns.get("flows.to_quark"),
-            Coded(columns.get("flows.name"), strings),
-        ),
-        spans=SpanTable.of_arrays(
-            threads=columns.get("spans.threads"),
-            offsets=columns.get("spans.offsets"),
-            start_ns=columns.get("spans.start_ns"),
-            end_ns=columns.get("spans.end_ns"),
-            name=Coded(columns.get("spans.name"), strings),
-            category=Coded(columns.get("spans.category"), strings),
-            depth=columns.get("spans.depth"),
-            lane=columns.get("spans.lane"),
-            parent=columns.get("spans.parent"),
-            flags=columns.get("spans.flags"),
-            arguments_offset=columns.get("spans.arguments_offset"),
-            arguments_length=columns.get("spans.arguments_length"),
-            text=ArgumentText(columns.get("spans.text").tobytes()),
-        ),
-        samples=SampleTable(
-            time_ns=columns.get("samples.time_ns"),
-            thread=columns.get("samples.thread"),
-            stack=columns.get("samples.stack"),
-            weight=columns.get("samples.weight"),
-            event=Coded(columns.get("samples.event"), strings),
-            name=Coded(columns.get("samples.name"), strings),
-            cpu=columns.get("samples.cpu"),
-            stacks=StackTable(
-                columns.get("stacks.parent"), columns.get("stacks.frame"), columns.frames
-            ),
-        ),
+    writer = _Writer(file)
+    points, flows, spans, samples = tables.points, tables.flows, tables.spans, tables.samples
+    writer.columns(
+        "points",
+        time_ns=points.time_ns,
+        quark=points.quark,
+        name=points.name.codes,
+        arguments_length=points.arguments_length,
     )
+    writer.texts("points", points.text, points.arguments_offset, points.arguments_length)
+    writer.columns(
+        "flows",
+        from_ns=flows.from_ns,
+        from_quark=flows.from_quark,
+        to_ns=flows.to_ns,
+        to_quark=flows.to_quark,
+        name=flows.name.codes,
+    )
+    writer.columns(
+        "spans",
+        threads=spans.threads,
+        offsets=spans.offsets if len(spans) else spans.offsets[:0],
+        start_ns=spans.start_ns,
+        end_ns=spans.end_ns,
+        name=spans.name.codes,
+        category=spans.category.codes,
+        depth=spans.depth,
+        lane=spans.lane,
+        parent=spans.parent,
+        flags=spans.flags,
+        arguments_length=spans.arguments_length,
+    )
+    writer.texts("spans", spans.text, spans.arguments_offset, spans.arguments_length)
+    writer.columns(
+        "samples",
+        time_ns=samples.time_ns,
+        thread=samples.thread,
+        stack=samples.stack,
+        weight=samples.weight,
+        event=samples.event.codes,
+        name=samples.name.codes,
+        cpu=samples.cpu,
+    )
+    if len(samples):
+        frames = json.dumps(list(samples.stacks.frames)).encode()
+        writer.columns(
+            "stacks",
+            parent=samples.stacks.parent,
+            frame=samples.stacks.frame,
+            frames=np.frombuffer(frames, np.uint8),
+        )
+    return writer.described
 
 
-class _Columns:
-    """The columns of a file by name, checked; one that is not there is empty.
+class _Writer:
+    """Writes columns one after another.
 
     Attributes:
-        frames: The functions' names of stacks.
+        described: A description of each column that has rows.
     """
 
-    def __init__(self, path: Path, described: Description) -> None:
-        self._path = path
-        self._arrays: dict[str, npt.NDArray[Any]] = {}
-        self.frames: list[str] = []
-        if not described:
-            return
-        for name, kind, *_ in described:
-            if kind not in {dtype.str for dtype in _TYPES.get(name, ())}:
-                raise InputError(str(path), f"the column {name} is of the type {kind}")
-        file = ContainerFile(path)
-        name, kind, rows, offset, _ = described[-1]
-        whole = offset + aligned(Section(name, np.dtype(kind), rows).size_bytes)
-        if file.size_bytes != whole:
-            wrong = f"is {file.size_bytes} bytes long and should be {whole}"
-            raise file.error(wrong, min(file.size_bytes, whole))
-        data = file.read(0, whole)
-        for name, kind, rows, offset, checksum in described:
-            size_bytes = Section(name, np.dtype(kind), rows).size_bytes
-            column = data[offset : offset + size_bytes]
-            if (
-                offset % ALIGNMENT
-                or len(column) != size_bytes
-                or zlib.crc32(column.data) != checksum
-            ):
-                raise InputError(str(path), f"the column {name} is cut or damaged", offset=offset)
-            self._arrays[name] = column.view(kind)
+    def __init__(self, file: BinaryIO) -> None:
+        self.described: Description = []
+        self._file = file
+        self._offset = 0
 
-    def get(self, name: str) -> npt.NDArray[Any]:
-        """Return a column; zeros where it is missing: later versions have more of them."""
-        column = self._arrays.get(name)
-        if column is not None:
-            return column
-        if name == "spans.offsets":
-            return np.zeros(1, np.int64)
-        later = name in {"points.arguments_offset", "points.arguments_length"}
-        return np.zeros(len(self.get("points.time_ns")) if later else 0, _TYPES[name][0])
+    def columns(self, table: str, **columns: npt.NDArray[Any]) -> None:
+        """Write columns of a table."""
+        for name, column in columns.items():
+            self._column(f"{table}.{name}", column.dtype, [np.ascontiguousarray(column)])
 
-    def check(self, catalogue: Catalogue) -> None:
-        """Raise `InputError` unless the columns satisfy what other code relies on."""
-        for table, names in _ROWS.items():
-            if len({len(self.get(name)) for name in names}) != 1:
-                raise self._wrong(f"{table}: columns of one table differ in length")
-        self._check_frames()
-        self._check_codes(len(catalogue.attributes), len(catalogue.strings.names))
-        for name in ("points.time_ns", "flows.from_ns", "flows.to_ns", "samples.time_ns"):
-            times_ns = self.get(name)
-            ordered = name == "flows.to_ns" or bool((times_ns[1:] >= times_ns[:-1]).all())
-            if not ordered or not fits(times_ns):
-                raise self._wrong(f"{name}: times are not in order, or do not fit")
-        parent = self.get("stacks.parent")
-        if len(parent) and (int(parent.min()) < -1 or (parent >= np.arange(len(parent))).any()):
-            raise self._wrong("stacks.parent: a stack comes before its caller")
-        for table in ("points", "spans"):
-            self._check_arguments(table)
-        self._check_spans()
+    def texts(self, table: str, text: ArgumentText, offset: Int64s, length: Int32s) -> None:
+        """Write the arguments of a table, and where those of each row begin."""
+        begins, parts = joined_texts(text, offset, length)
+        self.columns(table, arguments_offset=begins)
+        self._column(f"{table}.text", np.dtype(np.uint8), parts)
 
-    def _check_frames(self) -> None:
-        try:
-            frames = json.loads(self.get("stacks.frames").tobytes() or b"[]")
-        except (ValueError, RecursionError) as error:
-            raise self._wrong(f"stacks.frames: {error}") from None
-        if not isinstance(frames, list) or not all(type(frame) is str for frame in frames):
-            raise self._wrong("stacks.frames: is not a list of names")
-        self.frames = frames
+    def _column(self, name: str, dtype: np.dtype[Any], parts: Iterable[npt.NDArray[Any]]) -> None:
+        rows, checksum = 0, 0
+        for part in parts:
+            if len(part):
+                data = part.data.cast("B")
+                self._file.write(data)
+                checksum = zlib.crc32(data, checksum)
+                rows += len(part)
+        if rows:
+            self.described.append([name, dtype.str, rows, self._offset, checksum])
+            size_bytes = rows * dtype.itemsize
+            self._file.write(bytes(aligned(size_bytes) - size_bytes))
+            self._offset += aligned(size_bytes)
 
-    def _check_codes(self, quarks: int, strings: int) -> None:
-        for name, least, count in (
-            ("points.quark", 0, quarks),
-            ("points.name", -1, strings),
-            ("flows.from_quark", 0, quarks),
-            ("flows.to_quark", 0, quarks),
-            ("flows.name", -1, strings),
-            ("spans.threads", 0, quarks),
-            ("spans.name", -1, strings),
-            ("spans.category", -1, strings),
-            ("samples.thread", 0, quarks),
-            ("samples.stack", -1, len(self.get("stacks.parent"))),
-            ("samples.event", -1, strings),
-            ("samples.name", -1, strings),
-            ("samples.cpu", -1, 2**31),
-            ("stacks.frame", 0, len(self.frames)),
-        ):
-            column = self.get(name)
-            if len(column) and not least <= int(column.min()) <= int(column.max()) < count:
-                raise self._wrong(f"{name}: a number is not one of {count:,}")
 
-    def _check_arguments(self, table: str) -> None:
-        offset, length = (
-            self.get(f"{table}.arguments_offset"),
-            self.get(f"{table}.arguments_length"),
-        )
-        size = len(self.get(f"{table}.text"))
-        if len(offset) and (
-            not 0 <= int(offset.min()) <= int(offset.max()) <= size
-            or int(length.min()) < 0
-            or int((offset + length).max()) > size
-        ):
-            raise self._wrong(f"{table}.arguments_offset: arguments are not in the text")
+def joined_texts(
+    text: ArgumentText, offset: Int64s, length: Int32s
+) -> tuple[Int64s, Iterator[npt.NDArray[np.uint8]]]:
+    """Return where the arguments of each row begin in a text of all of them, and that in parts.
 
-    def _check_spans(self) -> None:
-        threads, offsets = self.get("spans.threads"), self.get("spans.offsets")
-        start_ns, end_ns = self.get("spans.start_ns"), self.get("spans.end_ns")
-        if (
-            len(offsets) != len(threads) + 1
-            or offsets[0] != 0
-            or offsets[-1] != len(start_ns)
-            or not (offsets[1:] > offsets[:-1]).all()
-            or len(np.unique(threads)) != len(threads)
-        ):
-            raise self._wrong("spans.offsets: do not part the spans by thread")
-        if not (fits(start_ns) and fits(end_ns)):
-            raise self._wrong("spans.start_ns: times do not fit")
-        if len(start_ns) and int(end_ns.max()) - int(start_ns.min()) >= AFTER_ALL:
-            raise self._wrong("spans.end_ns: durations do not fit into 64 bits")
-        row = validate.nested(
-            offsets,
-            start_ns,
-            end_ns,
-            self.get("spans.depth"),
-            self.get("spans.lane").astype(np.int32),
-            self.get("spans.parent"),
-        )
-        if row >= 0:
-            raise self._wrong(f"spans.parent: span {row} is not where the others leave room")
+    They are in the order of their source, which is read once, and a part of it at a time.
+    """
+    rows = np.flatnonzero(length)
+    offsets = offset[rows]
+    if (offsets[1:] < offsets[:-1]).any():
+        order = np.argsort(offsets, kind="stable")
+        rows, offsets = rows[order], offsets[order]
+    lengths = length[rows]
+    begins = np.zeros(len(offset), np.int64)
+    begins[rows] = np.cumsum(lengths, dtype=np.int64) - lengths
+    return begins, _windows(text, offsets, lengths)
 
-    def _wrong(self, what: str) -> InputError:
-        return InputError(str(self._path), f"is invalid: {what}")
+
+def _windows(
+    text: ArgumentText, offsets: Int64s, lengths: Int32s
+) -> Iterator[npt.NDArray[np.uint8]]:
+    ends = offsets + lengths
+    far = np.flatnonzero(offsets[1:] - np.maximum.accumulate(ends)[:-1] > _GAP_BYTES) + 1
+    # texts that were added are behind the source, and are read apart from it
+    borders = np.union1d(far, [np.searchsorted(offsets, text.source_bytes), len(offsets)])
+    first = 0
+    for border in borders.tolist():
+        while first < border:
+            start = int(offsets[first])
+            last = int(np.searchsorted(offsets[first:border], start + _WINDOW_BYTES)) + first
+            window = np.frombuffer(text.read(start, int(ends[first:last].max()) - start), np.uint8)
+            yield join_parts(window, offsets[first:last] - start, lengths[first:last])
+            first = last

@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from meantime.errors import HistoryError, OutputError
 from meantime.history.directory.delta import Cursor, metadata_delta
@@ -26,7 +26,7 @@ from meantime.history.directory.manifest import checksummed_line
 from meantime.history.directory.pyramids import pack_pyramid, pyramid_path
 from meantime.history.directory.read import FORMAT
 from meantime.history.directory.segments import open_segment, segment_header
-from meantime.history.directory.tables import pack
+from meantime.history.directory.tables import write_tables
 from meantime.history.directory.tail_log import blocks
 from meantime.history.pyramid import build_pyramid
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from meantime.history.contents import Contents
     from meantime.history.directory.loaded import LoadedHistory
     from meantime.history.directory.segments import StoredSegment
+    from meantime.history.directory.tables import Description
     from meantime.history.journal import Journal
     from meantime.history.sealer import Sealer
     from meantime.history.segment import Segment
@@ -293,19 +294,23 @@ class DirectoryWriter:
 
     def close(self, finished: Snapshot) -> None:
         """Write the tables and the last line, and remove logs and superseded segments."""
-        described, packed = pack(finished.tables)
-        record = {
-            "start_ns": finished.segments.start_ns,
-            "end_ns": finished.segments.end_ns,
-            "replaced": self._contents.store.sealer.replaced,
-            "tables": described,
-        }
         # In this order: the tables are there before the line that refers to them, and the logs
         # until after the line that makes them obsolete. Only the line, or the rename, finishes the
         # history.
         with self._all_or_nothing(), self._writing(self.path):
-            if packed:
-                self._replace("tables", packed)
+            described: Description = []
+            tables = finished.tables
+            if any(
+                len(table) for table in (tables.points, tables.flows, tables.spans, tables.samples)
+            ):
+                with self._replacing("tables") as file:
+                    described = write_tables(file, tables)
+            record = {
+                "start_ns": finished.segments.start_ns,
+                "end_ns": finished.segments.end_ns,
+                "replaced": self._contents.store.sealer.replaced,
+                "tables": described,
+            }
             new, self._cursor = self._since(self._cursor)
             self._append({"closed": record, **new})
             if self._rewritten:
@@ -322,6 +327,13 @@ class DirectoryWriter:
             _sync(self.path)
 
     def _replace(self, name: str, *parts: Any) -> None:
+        """Write a file; see `_replacing`."""
+        with self._replacing(name) as file:
+            for part in parts:
+                file.write(memoryview(part))
+
+    @contextmanager
+    def _replacing(self, name: str) -> Iterator[BinaryIO]:
         """Write a file under a temporary name, fsync it, and rename it.
 
         The directory is synced too: a rename is durable only then.
@@ -330,11 +342,10 @@ class DirectoryWriter:
         temporary = path.with_name(path.name + ".tmp")
         try:
             with temporary.open("wb") as file:
-                for part in parts:
-                    file.write(memoryview(part))
+                yield file
                 file.flush()
                 os.fsync(file.fileno())
-        except OSError:
+        except BaseException:
             temporary.unlink(missing_ok=True)
             raise
         temporary.replace(path)

@@ -1,0 +1,299 @@
+"""Event tables on disk: each column is read and checked when it is first used."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from meantime.columns import Coded
+from meantime.errors import InputError
+from meantime.history.directory.container import ALIGNMENT, ContainerFile, aligned
+from meantime.history.directory.tables import COLUMN_TYPES, TABLE_COLUMNS
+from meantime.history.numbers import AFTER_ALL, fits
+from meantime.history.results import Flows, Points
+from meantime.history.samples import SampleTable
+from meantime.history.spans import SpanTable
+from meantime.kernels import validate
+from meantime.stacks import StackTable
+from meantime.trace import ArgumentText
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import numpy.typing as npt
+
+    from meantime.columns import Int64s
+    from meantime.history.catalogue import Catalogue
+    from meantime.history.directory.tables import Description
+
+__all__ = ["StoredTables"]
+
+# Small enough to be in the second-level cache when the checksum is computed.
+_BLOCK_BYTES = 1 << 18
+_STRUCTURE = ("start_ns", "end_ns", "depth", "lane", "parent")
+
+
+class StoredTables:
+    """The event tables in a file, of a history with these names.
+
+    Raises:
+        InputError: If the file is missing or cut, or its description is invalid; and when a table
+            is used, if its columns are damaged or invalid.
+    """
+
+    def __init__(self, path: Path, described: Description, catalogue: Catalogue) -> None:
+        self._columns = _Columns(path, described)
+        self._quarks = len(catalogue.attributes)
+        self._strings = catalogue.strings.names
+
+    def check(self) -> None:
+        """Read and check every column."""
+        spans = self.spans
+        self._text("points").check()
+        self._text("spans").check()
+        for _ in (
+            *(self.points, self.flows, self.samples),
+            *(spans.name, spans.category, spans.flags, spans.arguments_offset, spans.parent),
+        ):
+            pass
+
+    @cached_property
+    def points(self) -> Points:
+        """The instants."""
+        columns = self._columns
+        offset, length = columns.arguments("points")
+        return Points(
+            columns.times("points.time_ns"),
+            columns.codes("points.quark", 0, self._quarks),
+            Coded(columns.codes("points.name", -1, len(self._strings)), self._strings),
+            offset,
+            length,
+            ArgumentText(self._text("points")),
+        )
+
+    @cached_property
+    def flows(self) -> Flows:
+        """The arrows."""
+        columns = self._columns
+        return Flows(
+            columns.times("flows.from_ns"),
+            columns.codes("flows.from_quark", 0, self._quarks),
+            columns.times("flows.to_ns", ordered=False),
+            columns.codes("flows.to_quark", 0, self._quarks),
+            Coded(columns.codes("flows.name", -1, len(self._strings)), self._strings),
+        )
+
+    @cached_property
+    def samples(self) -> SampleTable:
+        """The samples, and all their stacks."""
+        columns, strings = self._columns, self._strings
+        stacks = self._stacks()
+        return SampleTable(
+            time_ns=columns.times("samples.time_ns"),
+            thread=columns.codes("samples.thread", 0, self._quarks),
+            stack=columns.codes("samples.stack", -1, len(stacks)),
+            weight=columns.get("samples.weight"),
+            event=Coded(columns.codes("samples.event", -1, len(strings)), strings),
+            name=Coded(columns.codes("samples.name", -1, len(strings)), strings),
+            cpu=columns.codes("samples.cpu", -1, 2**31),
+            stacks=stacks,
+        )
+
+    def _stacks(self) -> StackTable:
+        columns = self._columns
+        try:
+            frames = json.loads(columns.get("stacks.frames").tobytes() or b"[]")
+        except (ValueError, RecursionError) as error:
+            raise columns.wrong(f"stacks.frames: {error}") from None
+        if not isinstance(frames, list) or not all(type(frame) is str for frame in frames):
+            raise columns.wrong("stacks.frames: is not a list of names")
+        parent = columns.get("stacks.parent")
+        if len(parent) and (int(parent.min()) < -1 or (parent >= np.arange(len(parent))).any()):
+            raise columns.wrong("stacks.parent: a stack comes before its caller")
+        return StackTable(parent, columns.codes("stacks.frame", 0, len(frames)), frames)
+
+    @cached_property
+    def spans(self) -> SpanTable:
+        """The spans; only their threads are read at once."""
+        columns = self._columns
+        threads = columns.codes("spans.threads", 0, self._quarks)
+        offsets = columns.get("spans.offsets")
+        if (
+            len(offsets) != len(threads) + 1
+            or offsets[0] != 0
+            or offsets[-1] != columns.rows("spans.start_ns")
+            or not (offsets[1:] > offsets[:-1]).all()
+            or len(np.unique(threads)) != len(threads)
+        ):
+            raise columns.wrong("spans.offsets: do not part the spans by thread")
+        return SpanTable(
+            threads=threads,
+            offsets=offsets,
+            column=_SpanColumns(columns, len(self._strings)).get,
+            strings=(self._strings, self._strings),
+            text=ArgumentText(self._text("spans")),
+        )
+
+    def _text(self, table: str) -> _Text:
+        return _Text(self._columns, f"{table}.text")
+
+
+class _SpanColumns:
+    """The columns of spans; as part of `StoredTables` they would be in a cycle with its table."""
+
+    def __init__(self, columns: _Columns, strings: int) -> None:
+        self._columns = columns
+        self._strings = strings
+
+    def get(self, name: str) -> npt.NDArray[Any]:
+        """Return a column, or the codes of one."""
+        if name in _STRUCTURE:
+            return self._structure[name]
+        if name.startswith("arguments"):
+            return self._columns.arguments("spans")[name == "arguments_length"]
+        if name == "flags":
+            return self._columns.get("spans.flags")
+        return self._columns.codes(f"spans.{name}", -1, self._strings)
+
+    @cached_property
+    def _structure(self) -> dict[str, npt.NDArray[Any]]:
+        """The times of spans and how they are nested, which are valid only together."""
+        columns = self._columns
+        found = {name: columns.get(f"spans.{name}") for name in _STRUCTURE}
+        start_ns, end_ns = found["start_ns"], found["end_ns"]
+        if not (fits(start_ns) and fits(end_ns)):
+            raise columns.wrong("spans.start_ns: times do not fit")
+        if len(start_ns) and int(end_ns.max()) - int(start_ns.min()) >= AFTER_ALL:
+            raise columns.wrong("spans.end_ns: durations do not fit into 64 bits")
+        row = validate.nested(
+            columns.get("spans.offsets"),
+            start_ns,
+            end_ns,
+            found["depth"],
+            found["lane"].astype(np.int32),
+            found["parent"],
+        )
+        if row >= 0:
+            raise columns.wrong(f"spans.parent: span {row} is not where the others leave room")
+        return found
+
+
+class _Text:
+    """A column of bytes that is read when some of them are used."""
+
+    def __init__(self, columns: _Columns, name: str) -> None:
+        self._columns = columns
+        self._name = name
+        self._length = columns.rows(name)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, part: slice) -> memoryview:
+        return self._bytes[part]
+
+    @cached_property
+    def _bytes(self) -> memoryview:
+        return self._columns.get(self._name).data
+
+    def check(self) -> None:
+        """Read it."""
+        self._columns.get(self._name)
+
+
+class _Columns:
+    """The columns of a file by name; one that is not there is empty."""
+
+    def __init__(self, path: Path, described: Description) -> None:
+        self._path = path
+        self._described: dict[str, tuple[np.dtype[Any], int, int, int]] = {}
+        self._file: ContainerFile | None = None
+        self._read: dict[str, npt.NDArray[Any]] = {}
+        if not described:
+            return
+        whole = 0
+        for name, kind, rows, offset, checksum in described:
+            if kind not in {dtype.str for dtype in COLUMN_TYPES.get(name, ())}:
+                raise InputError(str(path), f"the column {name} is of the type {kind}")
+            dtype = np.dtype(kind)
+            if offset % ALIGNMENT:
+                raise InputError(str(path), f"the column {name} is misplaced", offset=offset)
+            self._described[name] = (dtype, rows, offset, checksum)
+            whole = max(whole, offset + aligned(rows * dtype.itemsize))
+        self._file = ContainerFile(path)
+        if self._file.size_bytes != whole:
+            wrong = f"is {self._file.size_bytes} bytes long and should be {whole}"
+            raise self._file.error(wrong, min(self._file.size_bytes, whole))
+        for table, names in TABLE_COLUMNS.items():
+            if len({self.rows(name) for name in names}) != 1:
+                raise self.wrong(f"{table}: columns of one table differ in length")
+
+    def rows(self, name: str) -> int:
+        """Return how many rows a column has, of which nothing is read."""
+        if name in self._described:
+            return self._described[name][1]
+        if name == "spans.offsets":
+            return 1
+        # histories of earlier versions lack them
+        later = name in {"points.arguments_offset", "points.arguments_length"}
+        return self.rows("points.time_ns") if later else 0
+
+    def get(self, name: str) -> npt.NDArray[Any]:
+        """Return a column; zeros where it is missing.
+
+        Raises:
+            InputError: If it is cut or damaged.
+        """
+        if name not in self._described:
+            return np.zeros(self.rows(name), COLUMN_TYPES[name][0])
+        column = self._read.get(name)
+        if column is None:
+            dtype, rows, offset, checksum = self._described[name]
+            assert self._file is not None
+            data = np.empty(rows * dtype.itemsize, np.uint8)
+            found = 0
+            for first in range(0, len(data), _BLOCK_BYTES):
+                block = data[first : first + _BLOCK_BYTES]
+                self._file.read_into(block, offset + first)
+                found = zlib.crc32(block.data, found)
+            if found != checksum:
+                raise InputError(
+                    str(self._path), f"the column {name} is cut or damaged", offset=offset
+                )
+            column = self._read[name] = data.view(dtype)
+        return column
+
+    def codes(self, name: str, least: int, count: int) -> npt.NDArray[Any]:
+        """Return a column of numbers from `least` to `count` - 1."""
+        column = self.get(name)
+        if len(column) and not least <= int(column.min()) <= int(column.max()) < count:
+            raise self.wrong(f"{name}: a number is not one of {count:,}")
+        return column
+
+    def times(self, name: str, *, ordered: bool = True) -> Int64s:
+        """Return a column of times."""
+        times_ns: Int64s = self.get(name)
+        if (ordered and not (times_ns[1:] >= times_ns[:-1]).all()) or not fits(times_ns):
+            raise self.wrong(f"{name}: times are not in order, or do not fit")
+        return times_ns
+
+    def arguments(self, table: str) -> tuple[Int64s, npt.NDArray[np.int32]]:
+        """Return where the arguments of a table begin in their text, and their lengths."""
+        offset = self.get(f"{table}.arguments_offset")
+        length = self.get(f"{table}.arguments_length")
+        size = self.rows(f"{table}.text")
+        if len(offset) and (
+            not 0 <= int(offset.min()) <= int(offset.max()) <= size
+            or int(length.min()) < 0
+            or int((offset + length).max()) > size
+        ):
+            raise self.wrong(f"{table}.arguments_offset: arguments are not in the text")
+        return offset, length
+
+    def wrong(self, what: str) -> InputError:
+        """Return an error about the content."""
+        return InputError(str(self._path), f"is invalid: {what}")
