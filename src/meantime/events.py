@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
@@ -9,10 +11,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from meantime.columns import Coded
+from meantime.columns import Coded, Interner
+from meantime.kernels.event_rows import Cells, EventRows, Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator
 
     import numpy.typing as npt
 
@@ -25,7 +28,6 @@ __all__ = [
     "Events",
     "FieldColumn",
     "NamedEvents",
-    "Row",
     "column_of",
 ]
 
@@ -43,10 +45,10 @@ FieldColumn: TypeAlias = (
     "npt.NDArray[np.int64] | npt.NDArray[np.float64] | npt.NDArray[np.bool_] | Coded | list[Any]"
 )
 
-# The fields of an `Event`, in order, the number of its line, and the byte where that begins.
-Row: TypeAlias = tuple[int, str, dict[str, Any], "int | None", "int | None", "int | None", int, int]
-
 _TYPED = {int: np.int64, float: np.float64, bool: np.bool_}
+_PLACES = ("cpu", "pid", "tid")
+# Events are made of columns when they are asked for, not a whole batch at once.
+_MADE_AT_ONCE = 1024
 
 
 @dataclass(slots=True)
@@ -77,7 +79,7 @@ class Event:
         """Return a field, or `cpu`, `pid` or `tid`; the default if the event has none."""
         if name in self.fields:
             return self.fields[name]
-        value = getattr(self, name) if name in ("cpu", "pid", "tid") else None
+        value = getattr(self, name) if name in _PLACES else None
         return default if value is None else value
 
     def __getitem__(self, name: str) -> Any:
@@ -155,63 +157,74 @@ class Events:
     def __init__(
         self, events: Iterable[Event], names: list[str] | None = None, position: Any = None
     ) -> None:
-        # The garbage collector does not track tuples of values that refer to nothing.
-        self._rows: list[Row] = [
-            (event.time_ns, event.name, event.fields, event.cpu, event.pid, event.tid, 0, 0)
-            for event in events
-        ]
+        self._events: list[Event] | None = list(events)
         self.names = [] if names is None else names
         self.position = position
 
     @classmethod
-    def of_rows(cls, rows: list[Row], names: list[str], position: Any) -> Events:
-        """Return events whose lines and bytes in the input are known."""
+    def of_columns(cls, columns: tuple[Any, ...], names: list[str], position: Any) -> Events:
+        """Return events from the columns of `EventRows.take`, as a reader makes them."""
         events = cls((), names, position)
-        events._rows = rows
+        events._events = None
+        # these are what the cached properties of the same names would be
+        events.time_ns, events.name, events.cpu, events.pid, events.tid, *cells = columns
+        events._cells = Cells(plain_json, *cells)
         return events
 
     @cached_property
     def time_ns(self) -> Int64s:
         """int64, from the trace's origin."""
-        return np.array([row[0] for row in self._rows], np.int64)
+        return np.array([event.time_ns for event in self._objects], np.int64)
 
     @cached_property
     def name(self) -> Int32s:
         """int32, index into `names`."""
-        codes = {name: code for code, name in enumerate(self.names)}
-        for name in dict.fromkeys(row[1] for row in self._rows):
-            if name not in codes:
-                codes[name] = len(self.names)
-                self.names.append(name)
-        return np.array([codes[row[1]] for row in self._rows], np.int32)
+        return Interner(self.names).codes(event.name for event in self._objects)
 
     @cached_property
     def cpu(self) -> Int64s:
         """int64, the CPU; -1 if unknown."""
-        return _ids([row[3] for row in self._rows])
+        return _ids([event.cpu for event in self._objects])
 
     @cached_property
     def pid(self) -> Int64s:
         """int64, the process; -1 if unknown."""
-        return _ids([row[4] for row in self._rows])
+        return _ids([event.pid for event in self._objects])
 
     @cached_property
     def tid(self) -> Int64s:
         """int64, the thread; -1 if unknown."""
-        return _ids([row[5] for row in self._rows])
+        return _ids([event.tid for event in self._objects])
+
+    @property
+    def _objects(self) -> list[Event]:
+        assert self._events is not None
+        return self._events
 
     @cached_property
-    def fields(self) -> dict[int, EventFields]:
+    def _cells(self) -> Cells:
+        rows = EventRows(max(len(self), 1))
+        for row, event in enumerate(self._objects):
+            # by the row, as no two events of one time may change places
+            rows.put(row, "", event.fields, None, None, None, 0, 0)
+        columns, _, _ = rows.take(len(self), np.zeros(1, np.int32))
+        return Cells(plain_json, *columns[5:])
+
+    @cached_property
+    def fields(self) -> Mapping[int, EventFields]:
         """By code of a name, the fields of the events of that name."""
-        rows_of: dict[int, list[int]] = {}
-        for row, code in enumerate(self.name.tolist()):
-            rows_of.setdefault(code, []).append(row)
         return {
-            code: EventFields(
-                np.array(rows, np.int64), columns_of([self._rows[row][2] for row in rows])
-            )
-            for code, rows in rows_of.items()
+            code: EventFields(rows, _Columns(self._cells, rows))
+            for code, rows in self._rows_of.items()
         }
+
+    @cached_property
+    def _rows_of(self) -> dict[int, Int64s]:
+        order = np.argsort(self.name, kind="stable")
+        codes, first = np.unique(self.name[order], return_index=True)
+        # in order of first appearance
+        parts = zip(codes.tolist(), np.split(order, first[1:]), strict=False)
+        return dict(sorted(parts, key=lambda part: int(part[1][0])))
 
     def of_name(self, name: str) -> NamedEvents:
         """Return the events of one name, maybe none, as columns."""
@@ -221,27 +234,90 @@ class Events:
         ids = (self.cpu[rows], self.pid[rows], self.tid[rows])
         return NamedEvents(rows, self.time_ns[rows], *ids, found.columns)
 
+    def values_of(self, name: str) -> list[Any]:
+        """Return what `Event.get` returns for a name, by event; `ABSENT` where there is nothing."""
+        ids = getattr(self, name) if name in _PLACES else None
+        return self._cells.field(name, ABSENT, ids)
+
+    def texts_of(
+        self, name: str, known: dict[int, str], text_of: Callable[[Any], str]
+    ) -> list[str | None]:
+        """Return the texts of `values_of`; None where there is nothing, or the value is None.
+
+        Args:
+            name: The field.
+            known: The texts of integers, which grows: most integers repeat.
+            text_of: Returns the text of any other value that is not a string.
+        """
+        ids = getattr(self, name) if name in _PLACES else None
+        return self._cells.field_texts(name, ids, known, text_of)
+
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self.time_ns) if self._events is None else len(self._events)
 
     def __iter__(self) -> Iterator[Event]:
-        return (
-            Event(time_ns, name, fields, cpu, pid, tid)
-            for time_ns, name, fields, cpu, pid, tid, _, _ in self._rows
-        )
+        if self._events is not None:
+            for made in self._events:
+                ids = (made.cpu, made.pid, made.tid)
+                yield Event(made.time_ns, made.name, made.fields, *ids)
+            return
+        columns = (self.time_ns, self.name, self.names, self.cpu, self.pid, self.tid)
+        for begin in range(0, len(self), _MADE_AT_ONCE):
+            end = min(begin + _MADE_AT_ONCE, len(self))
+            yield from self._cells.events(begin, end, Event, *columns)
 
     def __repr__(self) -> str:
         return f"Events({len(self):,} events)"
 
 
+class _Columns(Mapping[str, FieldColumn]):
+    """The fields of some events, each made a column when it is first used."""
+
+    def __init__(self, cells: Cells, rows: Int64s) -> None:
+        self._cells = cells
+        self._rows = rows
+        self._made: dict[str, FieldColumn] = {}
+
+    @cached_property
+    def _keys(self) -> dict[str, int]:
+        return self._cells.keys_of(self._rows)
+
+    def __getitem__(self, name: str) -> FieldColumn:
+        if name not in self._made:
+            self._made[name] = self._column(*self._cells.column(self._rows, self._keys[name]))
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def _column(self, kind: npt.NDArray[np.uint8], word: Int64s) -> FieldColumn:
+        kinds = {Kind(kind) for kind in np.flatnonzero(np.bincount(kind)).tolist()}
+        if kinds == {Kind.INT}:
+            return word
+        if kinds == {Kind.FLOAT}:
+            return word.view(np.float64)
+        if kinds <= {Kind.FALSE, Kind.TRUE}:
+            flags: npt.NDArray[np.bool_] = kind == Kind.TRUE
+            return flags
+        if kinds <= {Kind.TEXT, Kind.NONE} and Kind.TEXT in kinds:
+            return Coded(*self._cells.used_texts(kind, word))
+        return column_of(self._cells.values(kind, word, ABSENT))
+
+
+def plain_json(text: str) -> str:
+    r"""Return the text of an array or an object without blanks and escapes that it does not need.
+
+    >>> plain_json('{"a": [1, "\u00fc"]}')
+    '{"a":[1,"ü"]}'
+    """
+    return json.dumps(json.loads(text), ensure_ascii=False, separators=(",", ":"))
+
+
 def _ids(numbers: list[int | None]) -> Int64s:
     return np.array([-1 if number is None else number for number in numbers], np.int64)
-
-
-def columns_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, FieldColumn]:
-    """Return the fields of events of one name as columns, in order of first appearance."""
-    names = dict.fromkeys(name for row in rows for name in row)
-    return {name: column_of([row.get(name, ABSENT) for row in rows]) for name in names}
 
 
 def column_of(values: list[Any]) -> FieldColumn:

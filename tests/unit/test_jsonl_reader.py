@@ -34,6 +34,9 @@ def events_of(batch: object) -> Events:
     return batch
 
 
+_ROWS = 100_000
+
+
 def line(time_ns: int, name: str = "a") -> str:
     return f'{{"ts": {time_ns}, "name": "{name}"}}\n'
 
@@ -202,6 +205,23 @@ def test_a_reading_continues_where_another_stopped(
     assert [list(batch) for batch in rest] == [list(batch) for batch in batches[stop:]]
     assert dict(again.anomalies) == dict(whole.anomalies)
     assert (again.records, again.bounds) == (whole.records, whole.bounds)
+
+
+def test_texts_of_earlier_events_are_dropped_but_not_those_of_kept_batches(file: Path) -> None:
+    # more texts and more keys than the tables hold
+    long = "x" * 200
+    told: list[dict[str, Any]] = [{f"k{row}": f"{row}{long}", "same": "é"} for row in range(_ROWS)]
+    file.write_text(
+        "".join(
+            json.dumps({"ts": row, "name": "a"} | fields) + "\n" for row, fields in enumerate(told)
+        )
+    )
+
+    batches = [events_of(batch) for batch in open_trace(file).batches]
+
+    assert [event.fields for batch in batches for event in batch] == told
+    assert max(len(batch.of_name("a").columns) for batch in batches[:1]) == 2**15 + 1
+    assert batches[0]._cells.texts is not batches[-1]._cells.texts
 
 
 def test_fields_are_typed_columns_by_event_name() -> None:

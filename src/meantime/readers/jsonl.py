@@ -2,25 +2,29 @@
 
 Times are whole nanoseconds. `cpu`, `pid` and `tid` locate the event; all other members are fields.
 Fields keep their types; nested values, and integers beyond 64 bits, become text. Events out of
-order are sorted, unless they are more than 2^15 events late.
+order are sorted, unless they are more than 2^15 events late. Well-formed lines are read by
+`EventRows`, all others one at a time by `json`, which is lenient in the same way on every line, and
+says what is wrong.
 """
 
 from __future__ import annotations
 
 import json
 from json.scanner import make_scanner
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
+
+from meantime.columns import Interner
 from meantime.errors import InputError
 from meantime.events import Events
+from meantime.kernels.event_rows import EventRows, Stop
 from meantime.readers.contract import lazy_trace
 from meantime.readers.window import Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from meantime.events import Row
     from meantime.readers.contract import ReadOptions
     from meantime.readers.source import Source
     from meantime.trace import Trace
@@ -34,11 +38,9 @@ _BATCH_EVENTS = 2**15
 # An event may come after so many later ones.
 _LATE_EVENTS = 2**15
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
-_TIMES = 2**62
 _SNIFFED_LINES = 8
 _NESTED = {dict, list}
 
-_time_of, _line_of = itemgetter(0), itemgetter(6)
 # The C part of `JSONDecoder.raw_decode`: called directly, it saves a Python call per line.
 _Fields: TypeAlias = tuple[int, str, dict[str, Any], "int | None", "int | None", "int | None"]
 _scan = make_scanner(json.JSONDecoder(strict=False))  # type: ignore[arg-type] # typeshed's stub
@@ -95,19 +97,20 @@ class _Reading:
         self._after = (_INT64_MIN, 0)
         self._known_to = 0
         self._range: tuple[int, int] | None = None
+        self._rows = EventRows(_BATCH_EVENTS + _LATE_EVENTS)
+        self._names = Interner(trace.values)
+        self._name_of = np.empty(0, np.int32)
 
     def batches(self) -> Iterator[Events]:
         """Yield the events in order of time."""
-        waiting: list[Row] = []
+        rows = self._rows
         try:
             if self._options.position is not None:
                 self._go_to(self._options.position)
-            for row in self._rows():
-                waiting.append(row)
-                if len(waiting) >= _BATCH_EVENTS + _LATE_EVENTS:
-                    yield self._batch(waiting)
-            while waiting:
-                yield self._batch(waiting)
+            for _ in self._full():
+                yield self._batch()
+            while len(rows):
+                yield self._batch()
         finally:
             self._window.source.close()
         trace = self._trace
@@ -131,23 +134,20 @@ class _Reading:
         for name, count in position["anomalies"].items():
             self._trace.anomalies.add(name, count)
 
-    def _batch(self, waiting: list[Row]) -> Events:
-        # The sort is stable, so events of equal time stay in the order of their lines. Most of the
-        # list is sorted already, which takes linear time.
-        waiting.sort(key=_time_of)
-        rows = waiting[:_BATCH_EVENTS]
-        del waiting[:_BATCH_EVENTS]
-        self._after = _time_of(rows[-1]), _line_of(rows[-1])
-        first_ns = rows[0][0] if self._range is None else min(self._range[0], rows[0][0])
-        self._range = (first_ns, rows[-1][0])
-        self._trace.records += len(rows)
-        return Events.of_rows(rows, self._trace.values, self._position(waiting))
+    def _batch(self) -> Events:
+        rows = self._rows
+        new = [name.decode() for name in rows.names_from(len(self._name_of))]
+        self._name_of = np.append(self._name_of, self._names.codes(new))
+        columns, self._after, waiting = rows.take(_BATCH_EVENTS, self._name_of)
+        times = columns[0]
+        first_ns = int(times[0]) if self._range is None else min(self._range[0], int(times[0]))
+        self._range = (first_ns, int(times[-1]))
+        self._trace.records += len(times)
+        return Events.of_columns(columns, self._trace.values, self._position(*waiting))
 
-    def _position(self, waiting: list[Row]) -> dict[str, Any]:
+    def _position(self, line: int, offset: int) -> dict[str, Any]:
         # lines from the earliest that is not delivered yet are read again when resuming
-        if waiting:
-            *_, line, offset = min(waiting, key=_line_of)
-        else:
+        if not line:
             line, offset = self._line + 1, self._read_to
         return {
             "offset": offset,
@@ -159,34 +159,55 @@ class _Reading:
             "anomalies": dict(self._trace.anomalies),
         }
 
-    def _rows(self) -> Iterator[Row]:
+    def _full(self) -> Iterator[None]:
+        """Read the lines, and yield whenever as many events wait as may."""
         window = self._window
         more = True
         while more:
             more = window.more()
-            text = bytes(memoryview(window.block)[window.start : window.end])
-            offset = window.offset(window.start)
-            ends = text.rfind(b"\n") + 1 if more else len(text)
-            window.start += ends
-            begins = len(_BOM) if not offset and text.startswith(_BOM) else 0
-            yield from self._events(text[begins:ends], offset + begins)
+            end = window.end
+            if more:
+                # only whole lines
+                end = window.block.rfind(b"\n", window.start, window.end) + 1 or window.start
+            if not window.offset(window.start) and window.block.startswith(_BOM):
+                window.start += len(_BOM)
+            yield from self._scanned(end)
 
-    def _events(self, text: bytes, offset: int) -> Iterator[Row]:
-        """Yield the events of lines; the last one may lack its end."""
-        options = self._options
+    def _scanned(self, end: int) -> Iterator[None]:
+        """Read the lines of the block up to an index."""
+        window, rows, options = self._window, self._rows, self._options
         until_ns = _INT64_MAX if options.until_ns is None else options.until_ns
-        for stored, decoded in _lines(text):
-            self._line = line = self._line + 1
-            begins, offset = offset, offset + len(stored)
-            self._read_to = offset
-            # most lines are well-formed; the others are checked more thoroughly
-            event = (decoded and _quick_event(decoded)) or self._careful_event(stored, line)
-            if event is None or event[0] > until_ns:
-                continue
-            if event[0] > self._after[0] or (event[0], line) > self._after:
-                yield (*event, line, begins)
-            elif line > self._known_to:
-                self._refuse_late(event[0], line)
+        while window.start < end:
+            start = window.start
+            stop, window.start = rows.scan(
+                window.block,
+                start,
+                end,
+                line=self._line,
+                offset=window.offset(start),
+                until_ns=until_ns,
+                after=self._after,
+                known_to=self._known_to,
+            )
+            self._line, self._read_to = rows.line, window.offset(window.start)
+            if stop == Stop.ODD:
+                begin = rows.odd_offset - window.offset(0)
+                self._put_odd(bytes(memoryview(window.block)[begin : window.start]), until_ns)
+            elif stop == Stop.LATE:
+                self._refuse_late(rows.late_ns, self._line)
+            if len(rows) >= _BATCH_EVENTS + _LATE_EVENTS:
+                yield
+
+    def _put_odd(self, stored: bytes, until_ns: int) -> None:
+        """Put the event of a line that the scanner leaves to Python, if it is one."""
+        line = self._line
+        event = self._careful_event(stored, line)
+        if event is None or event[0] > until_ns:
+            return
+        if (event[0], line) > self._after:
+            self._rows.put(*event, line, self._rows.odd_offset)
+        elif line > self._known_to:
+            self._refuse_late(event[0], line)
 
     def _careful_event(self, stored: bytes, line: int) -> _Fields | None:
         """Return the event of a line; None if it is empty or malformed."""
@@ -223,49 +244,6 @@ class _Reading:
                 line=line,
             )
         self._trace.anomalies.add("late_event")
-
-
-def _lines(text: bytes) -> Iterator[tuple[bytes, str | None]]:
-    """Yield each line with its line feed, and decoded without; None where it is not UTF-8."""
-    # bytes.splitlines is fast, but also splits at carriage returns, which JSON allows as blanks
-    stored = text.splitlines(keepends=True) if b"\r" not in text else _cut(text)
-    try:
-        decoded: list[str | None] = [*text.decode().split("\n")]
-    except UnicodeDecodeError:
-        decoded = [None] * (len(stored) + 1)
-    return zip(stored, decoded, strict=False)
-
-
-def _cut(text: bytes) -> list[bytes]:
-    """Split a text into lines at line feeds only."""
-    lines = [line + b"\n" for line in text.split(b"\n")]
-    lines[-1] = lines[-1][:-1]
-    return lines if lines[-1] else lines[:-1]
-
-
-def _quick_event(line: str) -> _Fields | None:
-    """Return the event of a line, if it needs no special treatment."""
-    try:
-        members, end = _scan(line, 0)
-    except (StopIteration, ValueError, RecursionError):
-        return None
-    if end != len(line) or type(members) is not dict or "\\u" in line:
-        return None
-    time_ns, name = members.pop("time_ns", None), members.pop("name", None)
-    if type(time_ns) is not int or type(name) is not str or not -_TIMES < time_ns < _TIMES:
-        return None
-    pid, tid, cpu = None, None, None
-    if "pid" in members:
-        pid = _take_id(members, "pid")
-    if "tid" in members:
-        tid = _take_id(members, "tid")
-    if "cpu" in members:
-        cpu = _take_id(members, "cpu")
-    for value in members.values():
-        kind = type(value)
-        if kind in _NESTED or (kind is int and not _INT64_MIN <= value <= _INT64_MAX):
-            return None
-    return time_ns, name, members, cpu, pid, tid
 
 
 def _event(line: str) -> _Fields:

@@ -1,0 +1,118 @@
+from collections.abc import Callable
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from meantime.columns import Int32s, Int64s
+from meantime.events import Event
+
+class Kind(IntEnum):
+    ABSENT = ...
+    NONE = ...
+    TEXT = ...
+    INT = ...
+    FLOAT = ...
+    FALSE = ...
+    TRUE = ...
+    JSON = ...
+    OBJECT = ...
+
+class Stop(IntEnum):
+    DRAINED = ...
+    FULL = ...
+    ODD = ...
+    LATE = ...
+
+class EventRows:
+    line: int
+    offset: int
+    odd_offset: int
+    late_ns: int
+
+    def __init__(self, room: int) -> None: ...
+    def __len__(self) -> int: ...
+    def scan(
+        self,
+        block: bytes | bytearray,
+        start: int,
+        end: int,
+        *,
+        line: int,
+        offset: int,
+        until_ns: int,
+        after: tuple[int, int],
+        known_to: int,
+    ) -> tuple[int, int]: ...
+    def put_tracepoints(
+        self,
+        text: memoryview,
+        tail: Int64s,
+        rows: Int64s,
+        *,
+        time_ns: Int64s,
+        name: Int32s,
+        names: list[bytes],
+        cpu: Int64s,
+        pid: Int64s,
+        tid: Int64s,
+        first: int,
+    ) -> int: ...
+    def put(
+        self,
+        time_ns: int,
+        name: str,
+        fields: dict[str, Any],
+        cpu: int | None,
+        pid: int | None,
+        tid: int | None,
+        line: int,
+        offset: int,
+    ) -> None: ...
+    def names_from(self, first: int) -> list[bytes]: ...
+    def take(
+        self, count: int, name_of: Int32s
+    ) -> tuple[tuple[Any, ...], tuple[int, int], tuple[int, int]]: ...
+
+class Cells:
+    keys: list[str]
+    texts: list[str]
+    objects: list[Any]
+
+    def __init__(
+        self,
+        plain: Callable[[str], str],
+        first: Int64s,
+        key: Int32s,
+        kind: npt.NDArray[np.uint8],
+        word: Int64s,
+        keys: list[str],
+        texts: list[str],
+        objects: list[Any],
+    ) -> None: ...
+    def __len__(self) -> int: ...
+    def events(
+        self,
+        begin: int,
+        end: int,
+        made_as: type[Event],
+        time_ns: Int64s,
+        name: Int32s,
+        names: list[str],
+        cpu: Int64s,
+        pid: Int64s,
+        tid: Int64s,
+    ) -> list[Event]: ...
+    def keys_of(self, rows: Int64s) -> dict[str, int]: ...
+    def column(self, rows: Int64s, key: int) -> tuple[npt.NDArray[np.uint8], Int64s]: ...
+    def values(self, kind: npt.NDArray[np.uint8], word: Int64s, absent: Any) -> list[Any]: ...
+    def used_texts(self, kind: npt.NDArray[np.uint8], word: Int64s) -> tuple[Int32s, list[str]]: ...
+    def field(self, name: str, absent: Any, ids: Int64s | None) -> list[Any]: ...
+    def field_texts(
+        self,
+        name: str,
+        ids: Int64s | None,
+        known: dict[int, str],
+        text_of: Callable[[Any], str],
+    ) -> list[str | None]: ...
