@@ -31,6 +31,8 @@ __all__ = [
     "object_path",
     "process_id",
     "process_path",
+    "task_path",
+    "task_process",
     "thread_path",
 ]
 
@@ -40,6 +42,7 @@ CPUS: Final = "CPUs"
 ASYNC: Final = "Async"
 COUNTERS: Final = "Counters"
 OBJECTS: Final = "Objects"
+TASKS: Final = "Tasks"
 STACK: Final = "Stack"
 VALUE: Final = "value"
 EVENTS: Final = "Events"
@@ -66,6 +69,25 @@ def thread_path(tid: int | str, pid: int | str | None = None) -> Path:
     """
     own = (THREADS, str(tid))
     return own if pid is None else (*process_path(pid), *own)
+
+
+def task_path(site: str, number: int, process: str | None) -> Path:
+    """Return the path of a recorded task; its process is given if there are several.
+
+    >>> task_path("main (app.py:3)", 7, "1203")
+    ('Tasks', 'main (app.py:3)', '1203.7')
+    """
+    return (TASKS, site, str(number) if process is None else f"{process}.{number}")
+
+
+def task_process(name: str) -> str:
+    """Return the process in the last part of a task's path; empty if there is none.
+
+    >>> task_process("1203.7"), task_process("7")
+    ('1203', '')
+    """
+    process, _, number = name.rpartition(".")
+    return process if number.isdecimal() else ""
 
 
 def counter_path(pid: int | str, name: str, series: str) -> Path:

@@ -36,6 +36,9 @@ class LaneDeclaration:
         label: The name of the group.
         states: The state table, in order of value.
         unit: The unit of a counter.
+        short_lived: Whether an entity exists only while it has a state, as tasks and requests do,
+            so that entities which never overlap can share a row. Any other exists from its first
+            state to the end of its last one.
     """
 
     pattern: str
@@ -44,6 +47,12 @@ class LaneDeclaration:
     label: str | None = None
     states: tuple[State, ...] = ()
     unit: str | None = None
+    short_lived: bool = False
+
+    @property
+    def name(self) -> str:
+        """What to call the lane: its label, its kind of entity, or its pattern."""
+        return self.label or self.entity_kind or self.pattern
 
 
 # The dataclass metadata of fields whose keys are entities.

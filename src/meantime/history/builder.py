@@ -439,6 +439,7 @@ class HistoryBuilder:
         label: str | None = None,
         states: Iterable[StateLike] = (),
         unit: str | None = None,
+        short_lived: bool = False,
     ) -> None:
         """Declare that the attributes of a pattern can be drawn; see `LaneDeclaration`.
 
@@ -448,7 +449,7 @@ class HistoryBuilder:
         Raises:
             UsageError: If an argument is invalid.
         """
-        lane = lane_of(pattern, kind, entity_kind, label, states, unit)
+        lane = lane_of(pattern, kind, entity_kind, label, states, unit, short_lived)
         catalogue = self.contents.catalogue
         lanes = catalogue.metadata.lanes
         # A resumed build declares its lanes again.

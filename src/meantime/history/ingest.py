@@ -83,6 +83,7 @@ def ingest(
             label=lane.label,
             states=lane.states,
             unit=lane.unit,
+            short_lived=lane.short_lived,
         )
     contents, catalogue = builder.contents, builder.contents.catalogue
     built = catalogue.metadata

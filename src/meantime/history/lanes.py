@@ -43,6 +43,7 @@ def lane_of(  # noqa: PLR0917 - the fields of a declaration, in their order
     label: str | None = None,
     states: Iterable[StateLike] = (),
     unit: str | None = None,
+    short_lived: bool = False,  # noqa: FBT001, FBT002 - as above
 ) -> LaneDeclaration:
     """Return a lane declaration.
 
@@ -59,10 +60,12 @@ def lane_of(  # noqa: PLR0917 - the fields of a declaration, in their order
     for name, value in (("entity_kind", entity_kind), ("label", label), ("unit", unit)):
         if value is not None and not isinstance(value, str):
             raise UsageError(f"a lane's {name} is {value!r}: it is a text, or None")
+    if not isinstance(short_lived, bool):
+        raise UsageError(f"a lane's short_lived is {short_lived!r}: it is True or False")
     if isinstance(states, str | Mapping) or not isinstance(states, Iterable):
         raise UsageError(f"a lane's states are {states!r}: they are a sequence of states")
     table = tuple(_state_of(state, row) for row, state in enumerate(states))
-    return LaneDeclaration(text, kind, entity_kind, label, table, unit)
+    return LaneDeclaration(text, kind, entity_kind, label, table, unit, short_lived)
 
 
 def _state_of(state: object, row: int) -> State:

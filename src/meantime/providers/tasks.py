@@ -92,8 +92,8 @@ FLOWS = tuple(_FLOW_OF.values())
 _FLOW_KINDS = np.full(256, -1, np.int32)
 _FLOW_KINDS[[KINDS[kind] for kind in _FLOW_OF]] = np.arange(len(_FLOW_OF))
 
-# the first path element of entities, by the kernel's number for their kind
-GROUPS = {TASK: "Tasks", LOOP: "Loops", WORKER: "Workers", THREAD: "Threads"}
+# the first path element of entities, by the kernel's number for their kind, in the order of drawing
+GROUPS = {LOOP: "Loops", WORKER: "Workers", THREAD: "Threads", TASK: "Tasks"}
 
 # green: running; blue and pale: waiting; red and orange: late
 _COLORS = {
@@ -190,4 +190,6 @@ def lane_of(group: str) -> LaneDeclaration:
         if name in names or (group == "Tasks" and name.startswith("waiting"))
     )
     pattern = f"{group}/*/*" if group == "Tasks" else f"{group}/*"
-    return LaneDeclaration(pattern, entity_kind=kind, label=label, states=states)
+    return LaneDeclaration(
+        pattern, entity_kind=kind, label=label, states=states, short_lived=group == "Tasks"
+    )

@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from meantime.attribute_paths import process_path, thread_path
+from meantime.attribute_paths import process_path, task_path, thread_path
 from meantime.kernels.record_kinds import KINDS
 from meantime.kernels.tasks import PROCESS, SAMPLED
 from meantime.providers.tasks import GROUPS, lane_of
@@ -72,9 +72,9 @@ class Entities:
             group = GROUPS[kind]
             if group not in self._lanes:
                 self._lanes.add(group)
-                trace.lanes.append(lane_of(group))
+                trace.lanes[:] = [lane_of(each) for each in GROUPS.values() if each in self._lanes]
             if group == "Tasks":
-                trace.paths.append((group, self._site(tag), self._task_id(number, name)))
+                trace.paths.append(task_path(self._site(tag), name, self._task_process(number)))
             else:
                 path = (group, self._thread(number, name))
                 self._paths[path] += 1
@@ -117,10 +117,8 @@ class Entities:
         name = str(fields.get("coroutine", "unknown"))
         return f"{name} ({fields['location']})" if "location" in fields else name
 
-    def _task_id(self, process: int, ident: int) -> str:
-        if len(self._processes) == 1:
-            return str(ident)
-        return f"{self._process_labels[process]}.{ident}"
+    def _task_process(self, process: int) -> str | None:
+        return self._process_labels[process] if len(self._processes) > 1 else None
 
     def _thread(self, stream: int, tid: int) -> str:
         name = self._replay.thread_of(stream, tid)
