@@ -9,6 +9,7 @@ from itertools import chain
 from hypothesis import given
 from hypothesis import strategies as st
 
+from meantime import HistoryBuilder
 from meantime.query.statistics import state_statistics
 from meantime.testing import history_from_picture
 
@@ -39,6 +40,10 @@ def test_statistics_are_those_of_the_clipped_intervals(
                     transitions[cut[begin], cut[position]] += 1
                 begin = position
 
+    def existed(row: str) -> int:
+        start = len(row) - len(row.lstrip("."))
+        return max(0, min(len(row.rstrip(".")), end_ns) - max(start, start_ns))
+
     by_entity = state_statistics(
         history_from_picture(picture), by="entity", start_ns=start_ns, end_ns=end_ns
     )
@@ -47,7 +52,7 @@ def test_statistics_are_those_of_the_clipped_intervals(
     assert {(r.entity, r.key): r.total_ns for r in by_entity.rows} == {
         key: sum(part) for key, part in lengths.items()
     }
-    assert {(a, b): n for a, b, n in by_state.transitions} == transitions
+    assert {(row.before, row.after): row.times for row in by_state.transitions} == transitions
     assert by_entity.transitions == by_state.transitions
     for found in by_state.rows:
         of_state = [part for (_, state), part in lengths.items() if state == found.key]
@@ -57,4 +62,31 @@ def test_statistics_are_those_of_the_clipped_intervals(
         assert found.median_ns == quantile(ordered, Fraction(1, 2))
         assert found.p90_ns == quantile(ordered, Fraction(9, 10))
         assert found.p99_ns == quantile(ordered, Fraction(99, 100))
-        assert found.share == found.total_ns / ((end_ns - start_ns) * len(rows))
+        assert found.share == found.total_ns / sum(map(existed, rows))
+    for found in by_entity.rows:
+        assert found.share == found.total_ns / existed(rows[int((found.entity or "")[3:])])
+
+
+@given(rows=ROWS, tasks=ROWS, start_ns=st.integers(0, 11), length=st.integers(1, 12))
+def test_kinds_are_apart_and_a_short_lived_entity_exists_while_it_has_a_state(
+    rows: list[str], tasks: list[str], start_ns: int, length: int
+) -> None:
+    end_ns = min(12, start_ns + length)
+    builder = HistoryBuilder()
+    builder.lanes("Loops/*", label="Loops")
+    builder.lanes("Tasks/*", label="Tasks", short_lived=True)
+    for group, every in (("Loops", rows), ("Tasks", tasks)):
+        for number, row in enumerate(every):
+            states = [None if state == "." else state for state in row]
+            builder.modify_many(range(12), [builder.quark(group, str(number))] * 12, states)
+    builder.close(12)
+
+    found = state_statistics(builder.history, start_ns=start_ns, end_ns=end_ns)
+
+    cut = "".join(row[start_ns:end_ns] for row in tasks).replace(".", "")
+    assert {row.key: (row.total_ns, row.share) for row in found.rows if row.kind == "Tasks"} == {
+        state: (cut.count(state), cut.count(state) / len(cut)) for state in set(cut)
+    }
+    assert [row.kind for row in found.rows] == sorted(row.kind for row in found.rows)
+    loops = "".join(row[start_ns:end_ns] for row in rows).replace(".", "")
+    assert {row.key: row.total_ns for row in found.rows if row.kind == "Loops"} == Counter(loops)

@@ -64,8 +64,22 @@ def test_info_prints_the_facts(capsys: pytest.CaptureFixture[str], trace: str) -
         "entities": 3,
         "entity_kinds": ["Disk"],
         "states": [
-            {"name": "idle", "value": 0, "color": "#e0e0e0", "total_ns": 20, "share": 20 / 180},
-            {"name": "busy", "value": 1, "color": None, "total_ns": 70, "share": 70 / 180},
+            {
+                "kind": "Disk",
+                "name": "idle",
+                "value": 0,
+                "color": "#e0e0e0",
+                "total_ns": 20,
+                "share": 20 / 90,
+            },
+            {
+                "kind": "Disk",
+                "name": "busy",
+                "value": 1,
+                "color": None,
+                "total_ns": 70,
+                "share": 70 / 90,
+            },
         ],
         "tags": 1,
         "events": 2,
@@ -79,7 +93,7 @@ def test_info_is_readable(capsys: pytest.CaptureFixture[str], trace: str) -> Non
     assert "1970-01-01T00:00:01.000000005Z" in text
     assert "3 (Disk)" in text
     assert "1 truncated: the input ends inside a record" in text
-    assert "38.89%" in text
+    assert "77.78%" in text
 
 
 def test_stats_by_state_clip_to_the_window(capsys: pytest.CaptureFixture[str], trace: str) -> None:
@@ -93,7 +107,7 @@ def test_stats_by_state_clip_to_the_window(capsys: pytest.CaptureFixture[str], t
         ("idle", 1, 15),
     ]
     assert "entity" not in statistics["rows"][0]
-    assert statistics["transitions"] == [["idle", "busy", 1]]
+    assert statistics["transitions"] == [["idle", "busy", 1, "Disk"]]
 
 
 def test_stats_by_entity_name_the_entity(capsys: pytest.CaptureFixture[str], trace: str) -> None:
@@ -208,7 +222,11 @@ def test_small_numbers_are_states_and_are_counted_beside_others(
     assert {row["key"]: row["total_ns"] for row in stats["rows"]} == {
         "1": 6, "3": 8, "off": 4, "on": 2,
     }  # fmt: skip
-    assert sorted(stats["transitions"]) == [["3", "1", 1], ["off", "3", 1], ["on", "off", 1]]
+    assert sorted(stats["transitions"]) == [
+        ["3", "1", 1, ""],
+        ["off", "3", 1, ""],
+        ["on", "off", 1, ""],
+    ]
     assert info["entities"] == 2
     map_ = tmp_path / "x.json"
     run(capsys, "heatmap", str(tmp_path / "x.mth"), "--by", "state", "-o", str(map_))

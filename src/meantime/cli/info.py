@@ -101,9 +101,10 @@ def _print(facts: dict[str, Any], history: History) -> None:
         click.echo()
     if facts.get("processes"):
         _print_threads(facts["processes"])
-    if facts["states"]:
+    kinds = list(dict.fromkeys(state["kind"] for state in facts["states"]))
+    for kind in kinds:
         print_table(
-            "Time in states",
+            f"{kind}: time in states" if len(kinds) > 1 else "Time in states",
             [
                 Column("state"),
                 Column("value", numeric=True),
@@ -120,6 +121,7 @@ def _print(facts: dict[str, Any], history: History) -> None:
                     f"{state['share']:.2%}",
                 ]
                 for state in facts["states"]
+                if state["kind"] == kind
             ],
             drop=("color", "value"),
         )

@@ -154,27 +154,34 @@ def _print(statistics: StateStatistics) -> None:
     start_ns, end_ns = statistics.range_ns
     by_entity = statistics.by == "entity"
     names = ["total", "share", "count", "mean", "median", "p90", "p99", "longest"]
-    print_table(
-        f"Time in states over {format_ns(end_ns - start_ns)}",
-        [Column("entity")] * by_entity
-        + [Column("state"), *(Column(name, numeric=True) for name in names)],
-        [
-            [row.entity or ""] * by_entity
-            + [
-                row.key,
-                format_ns(row.total_ns),
-                f"{row.share:.2%}",
-                f"{row.count:,}",
-                format_ns(round(row.mean_ns)),
-                *map(format_ns, (row.median_ns, row.p90_ns, row.p99_ns, row.max_ns)),
-            ]
-            for row in statistics.rows
-        ],
-        drop=_DROP,
-    )
-    if statistics.transitions:
+    kinds = statistics.kinds or [""]
+    for kind in kinds:
+        # the share of a loop and that of its tasks cannot be added up, so each has a table
+        named = f"{kind}: time" if len(kinds) > 1 else "Time"
         print_table(
-            "Transitions",
-            [Column("from"), Column("to"), Column("count", numeric=True)],
-            [[before, after, f"{count:,}"] for before, after, count in statistics.transitions],
+            f"{named} in states over {format_ns(end_ns - start_ns)}",
+            [Column("entity")] * by_entity
+            + [Column("state"), *(Column(name, numeric=True) for name in names)],
+            [
+                [row.entity or ""] * by_entity
+                + [
+                    row.key,
+                    format_ns(row.total_ns),
+                    f"{row.share:.2%}",
+                    f"{row.count:,}",
+                    format_ns(round(row.mean_ns)),
+                    *map(format_ns, (row.median_ns, row.p90_ns, row.p99_ns, row.max_ns)),
+                ]
+                for row in statistics.rows
+                if row.kind == kind
+            ],
+            drop=_DROP,
         )
+    for kind in kinds:
+        followed = [row for row in statistics.transitions if row.kind == kind]
+        if followed:
+            print_table(
+                f"{kind}: transitions" if len(kinds) > 1 else "Transitions",
+                [Column("from"), Column("to"), Column("count", numeric=True)],
+                [[row.before, row.after, f"{row.times:,}"] for row in followed],
+            )

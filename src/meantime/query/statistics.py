@@ -1,10 +1,15 @@
-"""How long states lasted: totals, shares, quantiles, and which state followed which."""
+"""How long states lasted: totals, shares, quantiles, and which state followed which.
+
+Figures are of one kind of entity, which is a lane of the history: the time of an event loop and
+that of the tasks it ran are the same time, so a sum over both would have no meaning.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from itertools import chain
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
@@ -12,29 +17,33 @@ from meantime.attributes import entity_name
 from meantime.columns import Coded, exact_sum, named
 from meantime.errors import MeantimeError
 from meantime.query.filtering import matching
+from meantime.query.lifetimes import intervals_between, lifetimes_of
 from meantime.tabular import Tabular
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from meantime.columns import Int32s, Int64s, Values
     from meantime.history.history import History
     from meantime.history.results import Intervals
     from meantime.tabular import Column
 
-__all__ = ["StateStatistics", "StatisticsRow", "state_quarks", "state_statistics"]
+__all__ = ["StateStatistics", "StatisticsRow", "Transition", "state_quarks", "state_statistics"]
 
 _QUANTILES = ("median_ns", "p90_ns", "p99_ns")
 
 
 @dataclass(frozen=True, slots=True)
 class StatisticsRow:
-    """The durations of one state, of all entities or of one.
+    """The durations of one state, of all entities of a kind or of one.
 
     Attributes:
+        kind: The kind of entity: the name of its lane.
         key: The state.
         entity: The name of the entity, from `entity_name`; None for all of them.
         count: How many intervals.
         total_ns: Their time in all.
-        share: `total_ns` over the range times the number of entities in the row.
+        share: `total_ns` over the time in the range in which the entities of the row existed.
         mean_ns: `total_ns / count`.
         median_ns: The ceil(n / 2)-th shortest.
         p90_ns: The ceil(0.9 n)-th shortest.
@@ -43,6 +52,7 @@ class StatisticsRow:
         max_ns: The longest.
     """
 
+    kind: str
     key: str
     entity: str | None
     count: int
@@ -56,6 +66,22 @@ class StatisticsRow:
     max_ns: int
 
 
+class Transition(NamedTuple):
+    """How often one state followed another of the same entity, without a gap.
+
+    Attributes:
+        before: The state that ended.
+        after: The state that began.
+        times: How often.
+        kind: The kind of entity.
+    """
+
+    before: str
+    after: str
+    times: int
+    kind: str
+
+
 @dataclass(frozen=True, slots=True)
 class StateStatistics(Tabular):
     """Statistics over a range; as a table, its rows.
@@ -63,18 +89,23 @@ class StateStatistics(Tabular):
     Attributes:
         by: Whether there is a row per state, or per entity and state.
         range_ns: [start, end): what the intervals were clipped to.
-        rows: Most time first.
-        transitions: (from, to, how often), most often first.
+        rows: Kind by kind, most time first.
+        transitions: Kind by kind, most often first.
     """
 
     by: Literal["state", "entity"]
     range_ns: tuple[int, int]
     rows: list[StatisticsRow]
-    transitions: list[tuple[str, str, int]]
+    transitions: list[Transition]
+
+    @property
+    def kinds(self) -> list[str]:
+        """The kinds of entities that have rows, in their order."""
+        return list(dict.fromkeys(row.kind for row in self.rows))
 
     def columns(self) -> dict[str, Column]:
         """Return a column for each field of a row, without `entity` where the rows have none."""
-        columns: dict[str, Column] = {}
+        columns: dict[str, Column] = {"kind": Coded.of([row.kind for row in self.rows])}
         if self.by == "entity":
             columns["entity"] = Coded.of([row.entity for row in self.rows])
         columns["state"] = Coded.of([row.key for row in self.rows])
@@ -86,8 +117,26 @@ class StateStatistics(Tabular):
 
 def state_quarks(history: History) -> Int32s:
     """Return the attributes of state lanes, each once, in order of quark."""
-    quarks = [lane.quarks for lane in history.lanes if lane.declaration.kind == "state"]
+    return _joined([kind.quarks for kind in _kinds(history)])
+
+
+def _joined(quarks: list[Int32s]) -> Int32s:
     return np.unique(np.concatenate([np.empty(0, np.int32), *quarks]))
+
+
+class _Kind(NamedTuple):
+    name: str
+    short_lived: bool
+    quarks: Int32s
+
+
+def _kinds(history: History) -> list[_Kind]:
+    """Return the kinds of entities in order of lanes; lanes of one name are one kind."""
+    found: dict[tuple[str, bool], list[Int32s]] = {}
+    for declaration, quarks in history.lanes:
+        if declaration.kind == "state":
+            found.setdefault((declaration.name, declaration.short_lived), []).append(quarks)
+    return [_Kind(*key, _joined(quarks)) for key, quarks in found.items()]
 
 
 def state_statistics(
@@ -102,13 +151,14 @@ def state_statistics(
 
     Intervals are clipped to the range, which is the history's bounds if not given. A change of the
     tag alone starts a new interval, so a state may follow itself. Time without a state is in no
-    row.
+    row. An entity exists from its first state to the end of its last one, also where these are
+    outside the range; one of a short-lived lane exists while it has a state.
 
     >>> from meantime.testing import history_from_picture
     >>> statistics = state_statistics(history_from_picture("disk0  aabba."))
     >>> [(row.key, row.count, row.total_ns, row.share) for row in statistics.rows]
-    [('a', 2, 3, 0.5), ('b', 1, 2, 0.3333333333333333)]
-    >>> statistics.transitions
+    [('a', 2, 3, 0.6), ('b', 1, 2, 0.4)]
+    >>> [(before, after, count) for before, after, count, _ in statistics.transitions]
     [('a', 'b', 1), ('b', 'a', 1)]
 
     Args:
@@ -123,48 +173,108 @@ def state_statistics(
         MeantimeError: If the pattern matches no entity.
         TimeRangeError: If the range is empty or starts outside the history.
     """
-    quarks = state_quarks(history)
+    kinds = _kinds(history)
     if pattern is not None:
-        quarks = _matching(history, quarks, pattern)
+        kinds = _matching(history, kinds, pattern)
     begin_ns, finish_ns = history.bounds
     asked = (begin_ns if start_ns is None else start_ns, finish_ns if end_ns is None else end_ns)
-    groups: list[Int64s] = []
-    lengths: list[Int64s] = []
-    pairs: Counter[tuple[int, int]] = Counter()
-    table: dict[str, int] = {}
+    rows: list[StatisticsRow] = []
+    transitions: list[Transition] = []
     range_ns = asked
     if asked[0] < asked[1] or start_ns is not None or end_ns is not None:
-        for batch in history.interval_batches(quarks, *asked):
-            codes = _codes(batch.value, table)
-            range_ns = batch.range_ns
-            group, length = _clipped(batch, codes, by)
-            groups.append(group)
-            lengths.append(length)
-            pairs.update(_pairs(batch, codes))
-    names = list(table)
-    entities = len(quarks) if by == "state" else 1
-    rows = [
-        _row(
-            names[int(key) & 0xFFFFFFFF],
-            None if by == "state" else entity_name(history.attributes.path(int(key) >> 32)),
-            part,
-            (range_ns[1] - range_ns[0]) * entities,
-        )
-        for key, part in _grouped(groups, lengths)
-    ]
-    rows.sort(key=lambda row: (-row.total_ns, row.entity or "", row.key))
-    transitions = [(names[a], names[b], n) for (a, b), n in pairs.items()]
-    transitions.sort(key=lambda row: (-row[2], row[0], row[1]))
+        # checks the range, and clips it to the history
+        range_ns = history.intervals(np.empty(0, np.int32), *asked).range_ns
+        for name, short_lived, quarks in kinds:
+            batches = history.interval_batches(quarks, *asked)
+            counted = _Counted(by, len(history.attributes))
+            if short_lived:
+                for batch in batches:
+                    counted.add(batch)
+                existed = counted.total_ns[quarks]
+            else:
+                every = chain(
+                    intervals_between(history, quarks, history.start_ns, range_ns[0]),
+                    counted.each(batches),
+                    intervals_between(history, quarks, range_ns[1], history.end_ns),
+                )
+                lived = lifetimes_of(every, quarks, len(history.attributes)).within(*range_ns)
+                existed = lived.end_ns - lived.start_ns
+            rows += counted.rows(history, name, quarks, existed)
+            transitions += counted.transitions(name)
     return StateStatistics(by, range_ns, rows, transitions)
 
 
-def _matching(history: History, quarks: Int32s, pattern: str) -> Int32s:
-    names = [entity_name(history.attributes.path(quark)) for quark in quarks.tolist()]
-    is_meant = matching(pattern, names)
-    chosen = quarks[[bool(is_meant(name)) for name in names]]
-    if not len(chosen):
+def _matching(history: History, kinds: list[_Kind], pattern: str) -> list[_Kind]:
+    names = [
+        [entity_name(history.attributes.path(quark)) for quark in kind.quarks.tolist()]
+        for kind in kinds
+    ]
+    is_meant = matching(pattern, list(chain.from_iterable(names)))
+    chosen = [
+        kind._replace(
+            quarks=kind.quarks[np.array([bool(is_meant(name)) for name in own], np.bool_)]
+        )
+        for kind, own in zip(kinds, names, strict=True)
+    ]
+    if not any(len(kind.quarks) for kind in chosen):
         raise MeantimeError(f"the filter {pattern!r} matches no entity")
     return chosen
+
+
+class _Counted:
+    """The intervals of a lane: how long each was, and how often each state followed another.
+
+    Attributes:
+        total_ns: By attribute, how long it had a state.
+    """
+
+    def __init__(self, by: Literal["state", "entity"], attributes: int) -> None:
+        self._by = by
+        self._table: dict[str, int] = {}
+        self._groups: list[Int64s] = []
+        self._lengths: list[Int64s] = []
+        self._pairs: Counter[tuple[int, int]] = Counter()
+        self.total_ns = np.zeros(attributes, np.int64)
+
+    def add(self, batch: Intervals) -> None:
+        """Count a batch."""
+        codes = _codes(batch.value, self._table)
+        group, length = _clipped(batch, codes, self._by)
+        self._groups.append(group)
+        self._lengths.append(length)
+        np.add.at(self.total_ns, batch.quark[codes >= 0], length)
+        self._pairs.update(_pairs(batch, codes))
+
+    def each(self, batches: Iterable[Intervals]) -> Iterator[Intervals]:
+        """Count batches, and yield each."""
+        for batch in batches:
+            self.add(batch)
+            yield batch
+
+    def rows(
+        self, history: History, kind: str, quarks: Int32s, existed_ns: Int64s
+    ) -> list[StatisticsRow]:
+        """Return the rows, most time first."""
+        names = list(self._table)
+        all_ns = exact_sum(existed_ns)
+        of_quark = dict(zip(quarks.tolist(), existed_ns.tolist(), strict=True))
+        made = []
+        for key, part in _grouped(self._groups, self._lengths):
+            state, quark = names[key & 0xFFFFFFFF], key >> 32
+            if self._by == "state":
+                made.append(_row(kind, state, None, part, all_ns))
+            else:
+                entity = entity_name(history.attributes.path(quark))
+                made.append(_row(kind, state, entity, part, of_quark[quark]))
+        made.sort(key=lambda row: (-row.total_ns, row.entity or "", row.key))
+        return made
+
+    def transitions(self, kind: str) -> list[Transition]:
+        """Return the transitions, most often first."""
+        names = list(self._table)
+        made = [Transition(names[a], names[b], n, kind) for (a, b), n in self._pairs.items()]
+        made.sort(key=lambda row: (-row.times, row.before, row.after))
+        return made
 
 
 def _codes(value: Values, table: dict[str, int]) -> Int64s:
@@ -211,7 +321,7 @@ def _grouped(groups: list[Int64s], lengths: list[Int64s]) -> list[tuple[int, Int
     return list(zip(keys.tolist(), parts, strict=False))
 
 
-def _row(key: str, entity: str | None, lengths: Int64s, whole_ns: int) -> StatisticsRow:
+def _row(kind: str, key: str, entity: str | None, lengths: Int64s, whole_ns: int) -> StatisticsRow:
     count = len(lengths)
     ranks = [_rank(count, percent) for percent in (50, 90, 99)]
     # only the ranks that are needed are in sorted order: linear time
@@ -219,6 +329,7 @@ def _row(key: str, entity: str | None, lengths: Int64s, whole_ns: int) -> Statis
     total_ns = exact_sum(lengths)
     median_ns, p90_ns, p99_ns = (int(ordered[rank]) for rank in ranks)
     return StatisticsRow(
+        kind,
         key,
         entity,
         count,

@@ -29,7 +29,7 @@ def summary(history: History, *, spans: bool = False, event_names: bool = False)
         event_names: Include how often each event occurred.
     """
     statistics = state_statistics(history)
-    spent = {row.key: row for row in statistics.rows}
+    spent = {(row.kind, row.key): row for row in statistics.rows}
     lanes = [lane.declaration for lane in history.lanes]
     spans = spans or len(history.spans()) > 0 or len(history.samples()) > 0
     return {
@@ -45,14 +45,16 @@ def summary(history: History, *, spans: bool = False, event_names: bool = False)
         ),
         "states": [
             {
+                "kind": lane.name,
                 "name": state.name,
                 "value": state.value,
                 "color": state.color,
-                "total_ns": spent[state.name].total_ns if state.name in spent else 0,
-                "share": spent[state.name].share if state.name in spent else 0.0,
+                "total_ns": row.total_ns if row else 0,
+                "share": row.share if row else 0.0,
             }
             for lane in lanes
             for state in lane.states
+            for row in [spent.get((lane.name, state.name))]
         ],
         "tags": len(history.tags),
         "events": len(history.points()) + len(history.flows()),
