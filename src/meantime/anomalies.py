@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from meantime.errors import InputError, UsageError
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["CATALOGUE", "Anomalies"]
+__all__ = ["CATALOGUE", "Anomalies", "check_strictness"]
 
 # By name, a sentence about what the oddity is and what to do about it.
 CATALOGUE: dict[str, str] = {
@@ -170,6 +172,25 @@ class Anomalies:
     def __repr__(self) -> str:
         return f"Anomalies({dict(self)})"
 
+    def refuse(self, path: str) -> None:
+        """Fail if there is an anomaly: what `strict` means everywhere.
+
+        Raises:
+            InputError: With all of them.
+        """
+        if self:
+            raise InputError(path, "with --strict: " + "; ".join(self.lines()))
+
     def lines(self) -> list[str]:
         """Return one line per oddity: its count, its name, and the advice about it."""
         return [f"{self[name]:,} {name}: {CATALOGUE[name]}" for name in self]
+
+
+def check_strictness(*, lenient: bool, strict: bool) -> None:
+    """Check that an input is not to be read in two ways.
+
+    Raises:
+        UsageError: If it is.
+    """
+    if lenient and strict:
+        raise UsageError("--lenient and --strict are mutually exclusive")

@@ -10,6 +10,7 @@ from os import fspath
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from meantime.anomalies import check_strictness
 from meantime.errors import InputError
 from meantime.history.builder import HistoryBuilder
 from meantime.history.directory import is_history
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from meantime.directory_build import Notify, ProgressCallback
     from meantime.history import History
+    from meantime.providers.base import StateProvider
     from meantime.providers.loading import ProviderLike
 
 __all__ = ["open_history"]
@@ -33,6 +35,7 @@ def open_history(
     provider: ProviderLike = None,
     cache: bool = False,
     lenient: bool = False,
+    strict: bool = False,
     until_ns: int | None = None,
     notify: Notify | None = None,
     progress: ProgressCallback | None = None,
@@ -46,14 +49,41 @@ def open_history(
             and use it again until the trace, the provider or its version changes.
         lenient: Skip records that cannot be read and count them as anomalies, instead of raising at
             the first.
+        strict: Fail if the input has any anomaly.
         until_ns: Skip what is later, in formats that allow it; not with `cache`.
         notify: Called with a sentence that gives the reason when a cached history is rebuilt.
         progress: Called with the bytes read and the bytes in all.
 
     Raises:
-        InputError: If the file cannot be read.
+        InputError: If the file cannot be read, or `strict` and it has an anomaly.
         ProviderError: If the provider fails, or the file that declares it is wrong.
+        UsageError: If it is to be read both `lenient` and `strict`.
     """
+    check_strictness(lenient=lenient, strict=strict)
+    history = _opened(
+        path,
+        provider_of(provider),
+        cache=cache,
+        lenient=lenient,
+        until_ns=until_ns,
+        notify=notify,
+        progress=progress,
+    )
+    if strict:
+        history.anomalies.refuse(fspath(path))
+    return history
+
+
+def _opened(
+    path: str | PathLike[str],
+    provider: StateProvider | None,
+    *,
+    cache: bool,
+    lenient: bool,
+    until_ns: int | None,
+    notify: Notify | None,
+    progress: ProgressCallback | None,
+) -> History:
     if is_history(path):
         if provider is not None:
             raise InputError(
@@ -68,14 +98,13 @@ def open_history(
             "is a history without its manifest: its build was killed at the beginning, or the file"
             " was deleted; build it again",
         )
-    chosen = provider_of(provider)
     if cache:
         from meantime.cache import cached_history  # noqa: PLC0415 - 5 ms, and few commands cache
 
-        cached = cached_history(path, chosen, lenient=lenient, notify=notify, progress=progress)
+        cached = cached_history(path, provider, lenient=lenient, notify=notify, progress=progress)
         if cached is not None:
             return cached
     trace = open_trace(
-        path, lenient=lenient, until_ns=until_ns, progress=progress, events=chosen is not None
+        path, lenient=lenient, until_ns=until_ns, progress=progress, events=provider is not None
     )
-    return ingest(HistoryBuilder(), trace, chosen)
+    return ingest(HistoryBuilder(), trace, provider)

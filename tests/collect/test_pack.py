@@ -186,6 +186,37 @@ def test_every_command_takes_it(tmp_path: Path, capsys: pytest.CaptureFixture[st
         assert status(*words) == 0, words
 
 
+def test_json_tells_what_was_packed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "run.mtr"
+    record_all(folder)
+
+    assert status("pack", str(folder), "--json", "--strict") == 0
+
+    found = json.loads(capsys.readouterr().out)
+    described = open_recording(folder)
+    assert found["output"] == str(tmp_path / "run.mtrz")
+    assert found["bytes"] == (tmp_path / "run.mtrz").stat().st_size
+    assert found["unpacked_bytes"] == sum(each.stat().st_size for each in folder.iterdir())
+    assert found["processes"] == len(described.processes) == 1
+    assert found["streams"] == sum(len(each.streams) for each in described.processes)
+    assert found["words"] > 0
+    assert found["anomalies"] == {}
+    assert status("pack", str(folder), "--json", "-o", "-") == 2
+
+
+def test_strict_packs_no_damaged_recording(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "run.mtr"
+    record_all(folder)
+    (folder / "recording.json").write_text("{")
+
+    assert status("pack", str(folder), "--strict") == 1
+
+    assert "with --strict: 1 description_damaged" in capsys.readouterr().err
+    assert not (tmp_path / "run.mtrz").exists()
+
+
 @pytest.mark.parametrize("kept", [8, 20, 0.5, -1])
 def test_a_cut_one_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], kept: float

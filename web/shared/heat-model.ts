@@ -31,6 +31,8 @@ export interface HeadCommand {
   by: string | null;
   bounds: [string, string];
   offset_ns: string;
+  filter: string | null;
+  provider: string | null;
 }
 
 interface Head {

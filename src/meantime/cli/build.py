@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from meantime.anomalies import check_strictness
 from meantime.cli.inputs import import_numpy, notify
 from meantime.cli.options import (
     file_argument,
@@ -16,10 +18,11 @@ from meantime.cli.options import (
     lenient_option,
     output_option,
     provider_option,
+    strict_option,
 )
 from meantime.cli.output import replacing
 from meantime.cli.progress import progress_bar
-from meantime.errors import OutputError
+from meantime.errors import InputError, OutputError
 from meantime.units import format_bytes
 
 if TYPE_CHECKING:
@@ -35,6 +38,7 @@ __all__ = ["command", "keep_history"]
 @json_option
 @provider_option
 @lenient_option
+@strict_option
 def command(
     *,
     trace: str,
@@ -43,9 +47,12 @@ def command(
     as_json: bool,
     provider: str | None,
     lenient: bool,
+    strict: bool,
 ) -> None:
     """Turn a trace into a history on disk, which every command can read."""
-    history = keep_history(trace, output, provider=provider, lenient=lenient, force=force)
+    history = keep_history(
+        trace, output, provider=provider, lenient=lenient, strict=strict, force=force
+    )
     for line in history.anomalies.lines():
         click.echo(f"{trace}: {line}", err=True)
     parts = Path(output).rglob("*")
@@ -58,7 +65,7 @@ def command(
 
 
 def keep_history(
-    trace: str, output: str, *, provider: str | None, lenient: bool, force: bool
+    trace: str, output: str, *, provider: str | None, lenient: bool, strict: bool, force: bool
 ) -> History:
     """Build the history of a trace in a directory; an interrupted build is resumed.
 
@@ -67,12 +74,14 @@ def keep_history(
         output: The directory.
         provider: The file that defines how events become states.
         lenient: Skip and count what cannot be read.
+        strict: Fail if the trace has any anomaly; the history is deleted then.
         force: Replace a history that is there, and begin an interrupted build again.
 
     Raises:
-        InputError: If the trace cannot be read.
+        InputError: If the trace cannot be read, or `strict` and it has an anomaly.
         OutputError: If the path exists and is not an interrupted build.
     """
+    check_strictness(lenient=lenient, strict=strict)
     import_numpy()
     from meantime.history.directory import is_history  # noqa: PLC0415 - not for --help
     from meantime.history.directory.open import is_unfinished  # noqa: PLC0415 - as above
@@ -88,7 +97,7 @@ def keep_history(
     if not path.resolve().parent.is_dir():
         raise OutputError(f"{output}: the directory {path.parent} does not exist")
     with replacing(path if is_replaced else None), progress_bar(f"reading {trace}") as progress:
-        return build(
+        history = build(
             trace,
             provider,
             path,
@@ -97,3 +106,10 @@ def keep_history(
             notify=notify,
             progress=progress,
         )
+        try:
+            if strict:
+                history.anomalies.refuse(trace)
+        except InputError:
+            shutil.rmtree(path)
+            raise
+    return history

@@ -16,6 +16,7 @@ from meantime.cli.options import (
     lenient_option,
     once,
     provider_option,
+    strict_option,
 )
 from meantime.errors import InputError, UsageError
 
@@ -43,6 +44,7 @@ _RECORDED = ("tasks", "workers")
 @force_option
 @json_option
 @lenient_option
+@strict_option
 def command(
     *,
     source: str,
@@ -53,6 +55,7 @@ def command(
     force: bool,
     as_json: bool,
     lenient: bool,
+    strict: bool,
 ) -> None:
     """Convert a trace to another format, and report what that format cannot represent."""
     from meantime.cli.output import write  # noqa: PLC0415 - only once the command line is sound
@@ -63,10 +66,10 @@ def command(
         raise UsageError("--force applies to a history; other files are replaced without it")
     lost: Counter[str] = Counter()
     if target == _HISTORY:
-        keep_history(source, output, provider=provider, lenient=lenient, force=force)
+        keep_history(source, output, provider=provider, lenient=lenient, strict=strict, force=force)
         report(lost, as_json=as_json)
         return
-    history = load(source, lenient=lenient, provider=provider)
+    history = load(source, lenient=lenient, strict=strict, provider=provider)
     if reason := nothing_for(history, target):
         raise InputError(source, reason)
     write(output, export(history, target, lost))

@@ -15,6 +15,7 @@ from meantime.query.threads import numbered, thread_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from meantime.columns import Int32s
     from meantime.history.history import History
     from meantime.history.spans import SpanTable
 
@@ -31,9 +32,11 @@ def _finite(text: str) -> float | str:
 _DECODER = json.JSONDecoder(strict=False, parse_constant=str, parse_float=_finite)
 
 
-def spans(history: History, start_ns: int | None, end_ns: int | None) -> Iterator[str]:
+def spans(
+    history: History, threads: Int32s, start_ns: int | None, end_ns: int | None
+) -> Iterator[str]:
     """Yield a line per span, in order of thread or async operation, start and depth."""
-    table = history.spans(start_ns=start_ns, end_ns=end_ns)
+    table = history.spans(threads, start_ns=start_ns, end_ns=end_ns)
     names = [json.dumps(name) for name in table.name.names]
     # the last is for spans without a category, whose code is -1
     categories = [*(json.dumps(name) for name in table.category.names), "null"]
@@ -97,9 +100,11 @@ def parsed(text: str | None) -> Any:
         return text
 
 
-def samples(history: History, start_ns: int | None, end_ns: int | None) -> Iterator[str]:
+def samples(
+    history: History, threads: Int32s, start_ns: int | None, end_ns: int | None
+) -> Iterator[str]:
     """Yield a line per sample, in order of time."""
-    table = history.samples(start_ns=start_ns, end_ns=end_ns)
+    table = history.samples(threads, start_ns=start_ns, end_ns=end_ns)
     frames: dict[int, str] = {}
     for row in range(len(table)):
         stack = int(table.stack[row])
@@ -118,17 +123,16 @@ def samples(history: History, start_ns: int | None, end_ns: int | None) -> Itera
         yield f'{json.dumps(fields)[:-1]}, "stack": {frames[stack]}}}\n'
 
 
-def counters(history: History, start_ns: int | None, end_ns: int | None) -> Iterator[str]:
+def counters(
+    history: History, quarks: Int32s, start_ns: int | None, end_ns: int | None
+) -> Iterator[str]:
     """Yield a line per change of a counter's value."""
-    for lane in history.lanes:
-        if lane.declaration.kind != "counter" or not len(lane.quarks):
-            continue
-        for batch in history.interval_batches(lane.quarks, start_ns, end_ns):
-            for quark, since_ns, _, value, _, _ in batch:
-                if value is None:
-                    continue
-                path = history.attributes.path(quark)
-                fields: dict[str, Any] = {"time_ns": since_ns, "path": format_path(path)}
-                if path[0] == PROCESSES and len(path) == 5:
-                    fields |= {"pid": numbered(path[1]), "name": path[3], "series": path[4]}
-                yield json.dumps({**fields, "value": value}) + "\n"
+    for batch in history.interval_batches(quarks, start_ns, end_ns) if len(quarks) else ():
+        for quark, since_ns, _, value, _, _ in batch:
+            if value is None:
+                continue
+            path = history.attributes.path(quark)
+            fields: dict[str, Any] = {"time_ns": since_ns, "path": format_path(path)}
+            if path[0] == PROCESSES and len(path) == 5:
+                fields |= {"pid": numbered(path[1]), "name": path[3], "series": path[4]}
+            yield json.dumps({**fields, "value": value}) + "\n"

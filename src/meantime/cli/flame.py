@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import PurePath
 from typing import Any
 
 import click
 
 from meantime.cli.convert import report
-from meantime.cli.inputs import import_numpy
+from meantime.cli.inputs import import_numpy, notify
 from meantime.cli.options import (
     file_argument,
     filter_option,
+    json_option,
     lenient_option,
     listed_names,
     once,
     output_option,
+    provider_option,
     range_options,
+    reject,
+    strict_option,
 )
 from meantime.cli.parts import against as compared_with
 from meantime.cli.progress import progress_bar
@@ -25,6 +30,8 @@ from meantime.errors import UsageError
 __all__ = ["command"]
 
 _FORMATS = ("svg", "html", "json", "txt", "folded")
+# These have no title.
+_LINES = ("txt", "folded")
 
 
 @click.command(
@@ -67,7 +74,11 @@ _FORMATS = ("svg", "html", "json", "txt", "folded")
 )
 @click.option("--chart", is_flag=True, help="Draw the spans of each thread over time.")
 @once("--label-arg", metavar="NAME", help="Show the value of this argument in labels of a chart.")
+@once("--title", metavar="TEXT", help="Title of the picture.")
+@json_option
+@provider_option
 @lenient_option
+@strict_option
 def command(
     *,
     file: str,
@@ -77,15 +88,18 @@ def command(
     against: str | None,
     band: str | None,
     pattern: str | None,
+    as_json: bool,
     **options: Any,
 ) -> None:
     """Draw a flame graph, or with --chart a flame chart."""
-    form = _form(
-        output,
-        is_chart=options["chart"],
-        is_comparison=against is not None and not options["elided"],
-    )
-    assert output is not None
+    if as_json and options["chart"]:
+        raise UsageError("--json prints the call tree; use meantime dump to print the spans")
+    form = None
+    if output is not None or not as_json:
+        is_comparison = against is not None and not options["elided"]
+        form = _form(output, is_chart=options["chart"], is_comparison=is_comparison)
+    if form in _LINES:
+        reject(("title",), f".{form}")
     for option in ("isolate", "exclude"):
         options[option] = listed_names(option, options[option])
     compared_to = None if against is None else compared_with(against)
@@ -104,11 +118,15 @@ def command(
         filter=pattern,
         against=other,
         band=offsets,
+        notify=notify,
         progress=progress_bar,
         **options,
     )
-    write(output, view.render(form))
-    report(view.lost)
+    if as_json:
+        click.echo(json.dumps(view.document()))
+    if output is not None and form is not None:
+        write(output, view.render(form))
+        report(view.lost)
 
 
 def _form(output: str | None, *, is_chart: bool, is_comparison: bool) -> str:
@@ -118,7 +136,9 @@ def _form(output: str | None, *, is_chart: bool, is_comparison: bool) -> str:
         UsageError: If the file's name has no such suffix, or the format cannot hold the drawing.
     """
     if output is None:
-        raise UsageError("name the output file with -o; it ends in .svg, .html, .json or .txt")
+        raise UsageError(
+            "name the output file with -o; it ends in .svg, .html, .json or .txt; or use --json"
+        )
     form = PurePath(output).suffix[1:]
     if form not in _FORMATS:
         listed = ", ".join(f".{each}" for each in _FORMATS)

@@ -11,16 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from meantime.cli.inputs import import_numpy, refuse_anomalies
+from meantime.anomalies import check_strictness
+from meantime.cli.inputs import import_numpy, notify
 from meantime.cli.options import (
-    check_strictness,
     file_argument,
+    filter_option,
     given,
     json_option,
     lenient_option,
     listed_names,
     once,
     output_option,
+    provider_option,
     range_options,
     reject,
     strict_option,
@@ -114,6 +116,7 @@ _SEVERAL = ("assume_aligned", "jobs")
 )
 @click.option("--weight", is_flag=True, help="Same as --value weight: perf's sample period.")
 @range_options
+@filter_option
 @once(
     "--color",
     type=click.Choice(["rank", "linear"]),
@@ -153,6 +156,7 @@ _SEVERAL = ("assume_aligned", "jobs")
 )
 @click.option("--no-stacks", is_flag=True, help="Leave the stacks of samples out of a page.")
 @json_option
+@provider_option
 @lenient_option
 @strict_option
 def command(
@@ -170,11 +174,11 @@ def command(
     find: bool,
     no_stacks: bool,
     as_json: bool,
-    strict: bool,
+    pattern: str | None,
     **options: Any,
 ) -> None:
     """Draw a subsecond-offset heat map: activity by its offset in each second."""
-    check_strictness(lenient=options["lenient"], strict=strict)
+    check_strictness(lenient=options["lenient"], strict=options["strict"])
     form = "findings" if find and output is None else _form(output, to_format)
     _check(form, inputs, value, scale)
     if hues and options["palette"] != "cloud-analytics":
@@ -197,11 +201,11 @@ def command(
         scale=_scale(scale),
         offsets=_offsets(offsets, inputs),
         stacks=form in _PAGES and not no_stacks,
+        filter=pattern,
+        notify=notify,
         progress=progress_bar,
         **options,
     )
-    if strict:
-        refuse_anomalies(inputs[0], view.data.anomalies)
     if find:
         _print_findings(view.findings, as_json=as_json)
     if form == "findings":

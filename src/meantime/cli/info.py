@@ -9,7 +9,13 @@ import click
 
 from meantime.cli import SUGGESTS
 from meantime.cli.inputs import load
-from meantime.cli.options import file_argument, json_option, lenient_option, provider_option
+from meantime.cli.options import (
+    file_argument,
+    json_option,
+    lenient_option,
+    provider_option,
+    strict_option,
+)
 from meantime.cli.tables import Column, print_facts, print_table
 from meantime.units import format_exact, format_ns
 
@@ -31,9 +37,10 @@ _MOST_NAMES = 6
 @json_option
 @provider_option
 @lenient_option
-def command(*, file: str, as_json: bool, provider: str | None, lenient: bool) -> None:
+@strict_option
+def command(*, file: str, as_json: bool, provider: str | None, lenient: bool, strict: bool) -> None:
     """Show a summary of a trace: format, time range, entities, states and anomalies."""
-    history = load(file, lenient=lenient, provider=provider)
+    history = load(file, lenient=lenient, strict=strict, provider=provider)
     facts = _facts(file, history)
     if as_json:
         click.echo(json.dumps(facts))

@@ -9,19 +9,18 @@ from typing import TYPE_CHECKING
 import click
 
 from meantime.cli.progress import progress_bar
-from meantime.errors import InputError
 
 if TYPE_CHECKING:
-    from meantime.anomalies import Anomalies
     from meantime.history import History
 
-__all__ = ["import_numpy", "load", "notify", "refuse_anomalies"]
+__all__ = ["import_numpy", "load", "notify"]
 
 
 def load(
     path: str,
     *,
     lenient: bool,
+    strict: bool = False,
     until_ns: int | None = None,
     provider: str | None = None,
 ) -> History:
@@ -30,7 +29,7 @@ def load(
     A history built with a provider is cached.
 
     Raises:
-        InputError: If the trace cannot be read.
+        InputError: If the trace cannot be read, or `strict` and it has an anomaly.
     """
     import_numpy()
     from meantime.history_from_path import open_history  # noqa: PLC0415 - not for --help: NumPy
@@ -41,6 +40,7 @@ def load(
             provider=provider,
             cache=provider is not None,
             lenient=lenient,
+            strict=strict,
             until_ns=until_ns,
             notify=notify,
             progress=progress,
@@ -65,13 +65,3 @@ def import_numpy() -> None:
         import_module("numpy")
     finally:
         del os.environ[variable]
-
-
-def refuse_anomalies(path: str, anomalies: Anomalies) -> None:
-    """Implement `--strict`.
-
-    Raises:
-        InputError: If there is an anomaly; the message has all of them.
-    """
-    if anomalies:
-        raise InputError(path, "with --strict: " + "; ".join(anomalies.lines()))

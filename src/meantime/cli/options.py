@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Once",
-    "check_strictness",
     "file_argument",
     "filter_option",
     "force_option",
@@ -107,16 +106,6 @@ def strict_option(function: F) -> F:
     return click.option("--strict", is_flag=True, help="Fail if the input has any anomaly.")(
         function
     )
-
-
-def check_strictness(*, lenient: bool, strict: bool) -> None:
-    """Check that an input is not to be read in two ways.
-
-    Raises:
-        UsageError: If it is.
-    """
-    if lenient and strict:
-        raise UsageError("--lenient and --strict are mutually exclusive")
 
 
 def json_option(function: F) -> F:

@@ -22,12 +22,20 @@ class Against(NamedTuple):
     from_: str | None
     to: str | None
 
-    def part(self, history: History, pattern: str | None, *, lenient: bool) -> Part:
+    def part(
+        self,
+        history: History,
+        pattern: str | None,
+        *,
+        lenient: bool,
+        strict: bool,
+        provider: str | None,
+    ) -> Part:
         """Return the part; another trace is opened."""
         from meantime.query.parts import part_of  # noqa: PLC0415 - NumPy is not for --help
 
         if self.file is not None:
-            history = load(self.file, lenient=lenient)
+            history = load(self.file, lenient=lenient, strict=strict, provider=provider)
         return part_of(history, self.from_, self.to, pattern)
 
 

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 import click
 
 from meantime.cli.inputs import load
-from meantime.cli.options import file_argument, lenient_option, once, provider_option, range_options
+from meantime.cli.options import (
+    file_argument,
+    lenient_option,
+    once,
+    provider_option,
+    range_options,
+    strict_option,
+)
 from meantime.cli.rows import Form, form_options, show
 from meantime.errors import AttributeNotFound, UsageError
 from meantime.units import parse_duration
@@ -36,6 +43,7 @@ _QUESTIONS = {"at": 1, "state": 2, "intervals": 1, "shares": 1, "tree": 0}
 @once("--bins", type=click.IntRange(1), help="Number of parts to split the range into.  [1]")
 @provider_option
 @lenient_option
+@strict_option
 @form_options
 def command(
     *,
@@ -48,6 +56,7 @@ def command(
     bins: int | None,
     provider: str | None,
     lenient: bool,
+    strict: bool,
     as_json: bool,
     as_csv: bool,
     arrow: str | None,
@@ -74,7 +83,7 @@ def command(
         if value is not None and question not in questions:
             raise UsageError(f"{option} does not apply to {question}: {', '.join(questions)}")
     form = Form(as_json, as_csv, arrow, parquet).check()
-    asked = load(history, lenient=lenient, provider=provider)
+    asked = load(history, lenient=lenient, strict=strict, provider=provider)
     from meantime.query.parts import extent_of, given_range  # noqa: PLC0415 - NumPy is not for --help
 
     extent = extent_of(asked)

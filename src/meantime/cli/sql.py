@@ -5,7 +5,12 @@ from __future__ import annotations
 import click
 
 from meantime.cli.inputs import load
-from meantime.cli.options import file_argument, lenient_option, provider_option
+from meantime.cli.options import (
+    file_argument,
+    lenient_option,
+    provider_option,
+    strict_option,
+)
 from meantime.cli.rows import Form, form_options, show
 
 __all__ = ["command"]
@@ -20,6 +25,7 @@ __all__ = ["command"]
 @click.argument("statement", metavar="STATEMENT")
 @provider_option
 @lenient_option
+@strict_option
 @form_options
 def command(
     *,
@@ -27,6 +33,7 @@ def command(
     statement: str,
     provider: str | None,
     lenient: bool,
+    strict: bool,
     as_json: bool,
     as_csv: bool,
     arrow: str | None,
@@ -38,7 +45,7 @@ def command(
     DuckDB, which the extra [sql] installs.
     """
     form = Form(as_json, as_csv, arrow, parquet).check()
-    asked = load(history, lenient=lenient, provider=provider)
+    asked = load(history, lenient=lenient, strict=strict, provider=provider)
     from meantime.query.sql import answer  # noqa: PLC0415 - NumPy is not for --help
 
     with answer(asked, statement) as rows:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 from click.core import ParameterSource
 
-from meantime.cli.inputs import import_numpy, load, refuse_anomalies
+from meantime.anomalies import check_strictness
+from meantime.cli.inputs import import_numpy, load
 from meantime.cli.options import (
-    check_strictness,
     file_argument,
     filter_option,
     lenient_option,
@@ -106,6 +106,7 @@ class _Statemap(click.Command):
     help="Time to add to the times of a stacked file.",
 )
 @provider_option
+@once("--title", metavar="TEXT", help="Title of the picture.  [that of the data]")
 @lenient_option
 @strict_option
 @click.option("-n", "--dry-run", is_flag=True, help="Print the summary without drawing.")
@@ -126,6 +127,7 @@ def command(
     to: str | None,
     offsets: tuple[str, ...],
     provider: str | None,
+    title: str | None,
     lenient: bool,
     strict: bool,
     dry_run: bool,
@@ -145,10 +147,10 @@ def command(
     height_px = _whole_number("state height", state_height)
     by_hand = _offsets(offsets, files)
     if dry_run:
-        reject(("output",), "--dry-run")
+        reject(("output", "title"), "--dry-run")
     target = None if dry_run else _target(output)
     if target is not None and target.kind == "json":
-        reject(("state_height",), ".json")
+        reject(("state_height", "title"), ".json")
 
     import_numpy()
     from meantime.query.parts import extent_of  # noqa: PLC0415 - NumPy is not for --help
@@ -178,7 +180,7 @@ def command(
     extent.check_overlap(begin_ns, end_ns)
     options = replace(options, begin_ns=begin_ns, end_ns=end_ns)
     try:
-        counts = _drawn(files, opened, options, target, extent, strict=strict)
+        counts = _drawn(files, opened, options, target, extent, title=title, strict=strict)
     except HistoryProblem as problem:
         raise InputError(files[problem.history], str(problem)) from None
     for file, history, (rectangles, anomalies) in zip(files, opened, counts, strict=True):
@@ -252,6 +254,7 @@ def _drawn(
     target: Target | None,
     extent: Extent,
     *,
+    title: str | None,
     strict: bool,
 ) -> list[tuple[int, Anomalies]]:
     """Write the document, if wanted; return the rectangles and anomalies of each file.
@@ -272,7 +275,7 @@ def _drawn(
         # the figures of states are those of a map if it is the only one; spans overlap each other
         kinds = {lane.declaration.kind for lane in histories[0].lanes} - {"counter"}
         same = len(drawn.panels) == 1 and kinds == {"state"} and options.filter is None
-        drawn = replace(drawn, commands=_commands(files, figures=same))
+        drawn = replace(drawn, commands=_commands(files, figures=same), given_title=title or "")
         found = [(0, Anomalies()) for _ in files]
         for panel in drawn.panels:
             rectangles, anomalies = found[panel.history]
@@ -287,7 +290,7 @@ def _drawn(
             raise extent.nothing(options.begin_ns, options.end_ns)
     if strict:
         for file, (_, anomalies) in zip(files, found, strict=True):
-            refuse_anomalies(file, anomalies)
+            anomalies.refuse(file)
     if target is not None:
         write(target.path, [(document if target.kind == "json" else svg).render(drawn)])
     return found

@@ -17,6 +17,7 @@ from meantime.cli.options import (
     once,
     provider_option,
     range_options,
+    strict_option,
 )
 from meantime.cli.parts import against as compared_with
 from meantime.cli.tables import Column, print_table
@@ -24,6 +25,7 @@ from meantime.errors import InputError, UsageError
 from meantime.units import format_ns
 
 if TYPE_CHECKING:
+    from meantime.history.history import History
     from meantime.query.statistics import StateStatistics, StatisticsRow
 
 __all__ = ["command"]
@@ -51,7 +53,7 @@ _DROP = ("mean", "median", "p90", "p99", "count", "longest", "share")
 @once(
     "--against",
     metavar="FROM..TO|FILE",
-    help="Compare spans or samples by name with this range, or with another trace.",
+    help="Compare with this range, or with another trace: states, or spans or samples by name.",
 )
 @click.option("--tree", is_flag=True, help="Print the call tree, heaviest calls first.")
 @once("--callers", metavar="NAME", help="Print the callers of this function.")
@@ -65,6 +67,7 @@ _DROP = ("mean", "median", "p90", "p99", "count", "longest", "share")
 @json_option
 @provider_option
 @lenient_option
+@strict_option
 def command(
     *,
     file: str,
@@ -78,15 +81,17 @@ def command(
     as_json: bool,
     provider: str | None,
     lenient: bool,
+    strict: bool,
     **of_name: str | None,
 ) -> None:
     """Show where the time went: by state or entity, or by name of spans or samples."""
     question = _question(of_name, by=by, against=against, tree=tree)
     compared_to = None if against is None else compared_with(against)
-    history = load(file, lenient=lenient, provider=provider)
+    history = load(file, lenient=lenient, strict=strict, provider=provider)
     has_stacks = len(history.spans()) + len(history.samples()) > 0
     if by is None:
-        by = "name" if has_stacks or question else "state"
+        is_of_names = question is not None and question[0] != "against"
+        by = "name" if has_stacks or is_of_names else "state"
     if by != "state" and by != "entity":  # noqa: PLR1714 - mypy narrows by !=
         if not has_stacks:
             option = f"--{question[0]}" if question else f"--by {by}"
@@ -95,11 +100,38 @@ def command(
         from meantime.query.parts import part_of  # noqa: PLC0415 - as above
 
         asked = part_of(history, from_, to, pattern)
-        other = compared_to and compared_to.part(history, pattern, lenient=lenient)
+        other = compared_to and compared_to.part(
+            history, pattern, lenient=lenient, strict=strict, provider=provider
+        )
         stats_stacks.answer(asked, by, question, other, whole=whole, as_json=as_json)
         return
     if whole:
         raise UsageError("--whole applies to spans; these are states")
+    statistics = _statistics(history, by, from_, to, pattern)
+    if compared_to is None:
+        if as_json:
+            click.echo(json.dumps(_document(statistics)))
+        else:
+            _print(statistics)
+        return
+    from meantime.cli import stats_compared  # noqa: PLC0415 - only for --against
+
+    compared = history
+    if compared_to.file is not None:
+        compared = load(compared_to.file, lenient=lenient, strict=strict, provider=provider)
+    if not len(history.lanes):
+        raise InputError(file, "there are no states, spans or samples for --against")
+    before = _statistics(compared, by, compared_to.from_, compared_to.to, pattern)
+    stats_compared.show(before, statistics, as_json=as_json)
+
+
+def _statistics(
+    history: History,
+    by: Literal["state", "entity"],
+    from_: str | None,
+    to: str | None,
+    pattern: str | None,
+) -> StateStatistics:
     from meantime.query.parts import extent_of, given_range, range_of  # noqa: PLC0415 - NumPy is not for --help
     from meantime.query.statistics import state_statistics  # noqa: PLC0415 - NumPy is not for --help
 
@@ -107,10 +139,7 @@ def command(
     statistics = state_statistics(history, by=by, pattern=pattern, start_ns=start_ns, end_ns=end_ns)
     if not statistics.rows and (from_ is not None or to is not None):
         raise extent_of(history).nothing(*range_of(history, from_, to))
-    if as_json:
-        click.echo(json.dumps(_document(statistics)))
-    else:
-        _print(statistics)
+    return statistics
 
 
 def _question(
@@ -129,6 +158,8 @@ def _question(
     if len(asked) > 1:
         first, second = (f"--{what}" for what, _ in asked[:2])
         raise UsageError(f"{first} and {second} are mutually exclusive")
+    if against is not None and by in {"state", "entity"}:
+        return asked[0]
     if asked and by not in {None, "name"}:
         raise UsageError(f"--{asked[0][0]} applies to names; leave out --by {by}")
     return asked[0] if asked else None

@@ -6,14 +6,12 @@ import json
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from meantime.cli.dump_spans import span_fields
 from meantime.errors import UsageError
 from meantime.query.durations import duration_histogram, longest_spans
-from meantime.query.stacks import callees, callers, left_heavy
+from meantime.query.stacks import callees, callers
 from meantime.query.threads import thread_of, thread_title
-from meantime.query.trees import by_name, call_tree
+from meantime.query.trees import amount, by_name, call_tree, tree_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +23,6 @@ if TYPE_CHECKING:
 __all__ = [
     "Table",
     "all_calls",
-    "amount",
     "compared",
     "histogram",
     "longest",
@@ -59,11 +56,6 @@ def tree_of(part: Part, *, whole: bool) -> tuple[CallTree, str]:
     return call_tree(
         part.history, part.threads, start_ns=part.start_ns, end_ns=part.end_ns, whole=whole
     )
-
-
-def amount(name: str, unit: str) -> str:
-    """Return the key of an amount, which ends in `_ns` for nanoseconds."""
-    return f"{name}_ns" if unit == "ns" else name
 
 
 def compared(part: Part, other: Part, *, whole: bool) -> tuple[dict[str, Any], Table]:
@@ -147,21 +139,7 @@ def histogram(part: Part, spans: SpanTable, name: str) -> tuple[dict[str, Any], 
 def all_calls(tree: CallTree, unit: str) -> tuple[dict[str, Any], Table]:
     """Return the stacks in left-heavy order."""
     own, total = amount("self", unit), amount("total", unit)
-    names, frame = tree.stacks.frames, tree.stacks.frame
-    depth = np.zeros(len(tree), np.int64)
-    rows = []
-    for row in left_heavy(tree):
-        above = int(tree.stacks.parent[row])
-        depth[row] = depth[above] + 1 if above >= 0 else 0
-        amounts = {total: int(tree.total[row]), own: int(tree.own[row])}
-        rows.append(
-            {
-                "depth": int(depth[row]),
-                "name": names[frame[row]],
-                "count": int(tree.count[row]),
-                **amounts,
-            }
-        )
+    rows = tree_rows(tree, unit)
     return {"tree": True, "unit": unit, "rows": rows}, Table(
         "Who called whom",
         ["name", total, own, "count"],

@@ -11,7 +11,6 @@ import numpy as np
 from meantime.cli.stats_names import (
     Table,
     all_calls,
-    amount,
     compared,
     histogram,
     longest,
@@ -23,7 +22,7 @@ from meantime.errors import MeantimeError, UsageError
 from meantime.query.durations import span_statistics
 from meantime.query.parts import extent_of
 from meantime.query.threads import thread_quarks
-from meantime.query.trees import by_name
+from meantime.query.trees import amount, by_name
 from meantime.units import format_ns
 
 if TYPE_CHECKING:

@@ -12,10 +12,22 @@ from meantime.errors import MeantimeError
 from meantime.query.filtering import matching
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
     from meantime.columns import Int32s
     from meantime.history.history import History
 
-__all__ = ["Thread", "choose_threads", "numbered", "thread_of", "thread_quarks", "thread_title"]
+__all__ = [
+    "Thread",
+    "choose_rows",
+    "choose_threads",
+    "numbered",
+    "thread_of",
+    "thread_quarks",
+    "thread_title",
+]
 
 
 class Thread(NamedTuple):
@@ -106,14 +118,44 @@ def choose_threads(history: History, pattern: str) -> Int32s:
         UsageError: If it is not a regular expression.
     """
     sampled = np.unique(history.samples().thread)
-    quarks = [*thread_quarks(history).tolist()]
-    quarks += [quark for quark in sampled.tolist() if quark not in quarks]
-    called = [_called(thread_of(history, quark)) for quark in quarks]
-    is_meant = matching(pattern, [name for names in called for name in names])
-    chosen = np.array([any(map(is_meant, names)) for names in called], np.bool_)
+    quarks = np.array(list(dict.fromkeys([*thread_quarks(history).tolist(), *sampled.tolist()])))
+    chosen = _chosen(pattern, [_called(thread_of(history, quark)) for quark in quarks.tolist()])
     if not chosen.any():
         raise MeantimeError(f"the filter {pattern!r} matches no thread with spans or samples")
-    return np.array(quarks, np.int32)[chosen]
+    return quarks[chosen].astype(np.int32)
+
+
+def choose_rows(history: History, quarks: Int32s, pattern: str) -> Int32s:
+    r"""Return those of some attributes that a filter matches; none if it matches none.
+
+    The filter is compared with the name of the entity, and for an attribute of a thread also with
+    what `choose_threads` compares; see `matching`.
+
+    >>> from meantime.testing import history_from_picture
+    >>> history = history_from_picture("cpu1  a\ncpu10 b")
+    >>> choose_rows(history, history.quarks("*"), "cpu1").tolist() == [history.quark("cpu1")]
+    True
+
+    Raises:
+        UsageError: If it is not a regular expression.
+    """
+    attributes = history.attributes
+    called = []
+    for quark in quarks.tolist():
+        path = attributes.path(quark)
+        names = [entity_name(path)]
+        own = quark
+        if len(path) >= 4 and is_in_thread(path):
+            thread = history.find(*path[:4])
+            own = quark if thread is None else thread
+        called.append(names + _called(thread_of(history, own)))
+    return quarks[_chosen(pattern, called)]
+
+
+def _chosen(pattern: str, called: Sequence[Sequence[str]]) -> npt.NDArray[np.bool_]:
+    """Return which of several things, each with its names, a filter matches."""
+    is_meant = matching(pattern, [name for names in called for name in names])
+    return np.array([any(map(is_meant, names)) for names in called], np.bool_)
 
 
 def _called(whose: Thread) -> list[str]:

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from meantime.query.stacks import sample_tree, span_tree
+from meantime.query.stacks import CallTree, left_heavy, sample_tree, span_tree
 from meantime.query.threads import thread_quarks
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from meantime.columns import Int32s
     from meantime.history.history import History
     from meantime.history.samples import SampleTable
-    from meantime.query.stacks import CallTree
+    from meantime.query.stacks import Difference
 
-__all__ = ["NameWeight", "by_name", "call_tree", "sample_unit"]
+__all__ = [
+    "NameWeight",
+    "amount",
+    "by_name",
+    "call_tree",
+    "compared_rows",
+    "sample_unit",
+    "tree_rows",
+]
 
 _IN_TIME = {"wall", "cpu-clock", "task-clock", "on-cpu", "off-cpu"}
 
@@ -95,6 +103,72 @@ def by_name(tree: CallTree) -> list[NameWeight]:
         if any(numbers)
     ]
     return sorted(rows, key=lambda row: (-row.own, -row.total, row.name))
+
+
+def tree_rows(tree: CallTree, unit: str) -> list[dict[str, Any]]:
+    """Return the stacks as JSON values, each after its caller, heaviest first.
+
+    >>> from meantime.testing import history_from_samples
+    >>> from meantime.query.stacks import sample_tree
+    >>> history = history_from_samples([(0, "t", ["a", "b"], 1), (1, "t", ["a"], 3)])
+    >>> for row in tree_rows(sample_tree(history.samples()), "samples"):
+    ...     print(row)
+    {'depth': 0, 'name': 'a', 'count': 1, 'total': 4, 'self': 3}
+    {'depth': 1, 'name': 'b', 'count': 1, 'total': 1, 'self': 1}
+    """
+    own, total = amount("self", unit), amount("total", unit)
+    return [
+        {
+            "depth": depth,
+            "name": name,
+            "count": int(tree.count[row]),
+            total: int(tree.total[row]),
+            own: int(tree.own[row]),
+        }
+        for row, depth, name in _heaviest_first(tree)
+    ]
+
+
+def compared_rows(both: Difference, unit: str) -> list[dict[str, Any]]:
+    """Return the stacks of a comparison as JSON values, in the order of its flame graph."""
+    before, after = both.before, both.after
+    together = CallTree(
+        both.stacks,
+        before.own + after.own,
+        before.total + after.total,
+        before.count + after.count,
+    )
+    own, total = amount("self", unit), amount("total", unit)
+    return [
+        {
+            "depth": depth,
+            "name": name,
+            **{
+                side: {
+                    "count": int(tree.count[row]),
+                    total: int(tree.total[row]),
+                    own: int(tree.own[row]),
+                }
+                for side, tree in (("before", before), ("after", after))
+            },
+        }
+        for row, depth, name in _heaviest_first(together)
+    ]
+
+
+def amount(name: str, unit: str) -> str:
+    """Return the key of an amount, which ends in `_ns` for nanoseconds."""
+    return f"{name}_ns" if unit == "ns" else name
+
+
+def _heaviest_first(tree: CallTree) -> Iterator[tuple[int, int, str]]:
+    """Yield the row, the depth and the name of each stack that has any weight."""
+    depth = np.zeros(len(tree), np.int64)
+    for row in left_heavy(tree):
+        above = int(tree.stacks.parent[row])
+        depth[row] = depth[above] + 1 if above >= 0 else 0
+        if tree.total[row] or tree.count[row]:
+            yield row, int(depth[row]), tree.stacks.frames[tree.stacks.frame[row]]
 
 
 def _outermost(tree: CallTree) -> list[int]:

@@ -14,14 +14,16 @@ from meantime.query.stacks import difference, gone, sample_tree
 from meantime.query.threads import thread_quarks
 from meantime.query.trees import call_tree, sample_unit
 from meantime.units import duration_ns, format_ns
-from meantime.view_functions.sources import history_of, label_of, silent, texts, title_of
+from meantime.view_functions.sources import Reading, history_of, label_of, silent, texts, title_of
 from meantime.views.flame.view import FlameView
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from meantime.directory_build import Notify
     from meantime.history.history import History
     from meantime.history.samples import SampleTable
+    from meantime.providers.loading import ProviderLike
     from meantime.query.parts import Part
     from meantime.query.stacks import CallTree
     from meantime.units import Time
@@ -49,7 +51,10 @@ def flame(
     chart: bool = False,
     label_arg: str | None = None,
     title: str | None = None,
+    provider: ProviderLike = None,
     lenient: bool = False,
+    strict: bool = False,
+    notify: Notify | None = None,
     progress: Progress | None = None,
 ) -> FlameView:
     """Return the flame graph of a history's spans or samples, or its flame chart.
@@ -81,7 +86,11 @@ def flame(
         chart: Draw the spans of each thread over time, or the stacks that were sampled.
         label_arg: Show the value of this argument of a span in its label on a chart.
         title: The title of the picture.
+        provider: Derives states from the events of a path's trace, as in `meantime.open`; the
+            history is kept in the cache.
         lenient: Skip and count records of a file that cannot be read.
+        strict: Fail if an input has any anomaly.
+        notify: Called with a sentence that gives the reason when a cached history is rebuilt.
         progress: Returns for a path a context manager that yields a progress callback.
 
     Raises:
@@ -106,9 +115,9 @@ def flame(
             "whole": whole,
         }
     )
-    progress = progress or silent
+    reading = Reading(provider, lenient, strict, notify, progress or silent)
     label = label_of(source)
-    history = history_of(source, progress, lenient=lenient)
+    history = history_of(source, reading)
     _check_contents(history, label, whole=whole, chart=chart)
     counting = _Counting(
         label,
@@ -137,7 +146,7 @@ def flame(
         other = part_of(history, *against, filter)
         chosen.append(f"against {_range(other)}")
     else:
-        compared = history_of(against, progress, lenient=lenient)
+        compared = history_of(against, reading)
         other = part_of(compared, None, None, filter)
         chosen.append(f"against {title_of(against)}")
     before, unit_before = counting.tree(other)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 from meantime.errors import InputError, UsageError
 from meantime.query.offsets import Choice, Fold
 from meantime.query.offsets.combine import (
+    EVERY_STATE,
     MapQuery,
     combined,
     first_map,
@@ -23,6 +24,7 @@ from meantime.query.offsets.sources import HistorySource, SampleSource
 from meantime.readers import open_trace, open_without_stacks
 from meantime.units import duration_ns
 from meantime.view_functions.sources import (
+    Reading,
     history_of,
     label_of,
     listed,
@@ -38,6 +40,8 @@ from meantime.views.heatmap.view import HeatmapView
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from meantime.directory_build import Notify
+    from meantime.providers.loading import ProviderLike
     from meantime.query.offsets import OffsetMap, Value
     from meantime.query.offsets.combine import Mapped, Reference
     from meantime.query.offsets.sources import MapSource
@@ -60,6 +64,7 @@ def heatmap(
     by: str | None = None,
     event: str | None = None,
     states: str | Sequence[str] = (),
+    filter: str | None = None,  # noqa: A002 - the command's name for it
     value: Measure | None = None,
     start: Time | None = None,
     end: Time | None = None,
@@ -77,8 +82,11 @@ def heatmap(
     stacks: bool = True,
     offsets: Mapping[int, Time] | None = None,
     assume_aligned: bool = False,
+    provider: ProviderLike = None,
     lenient: bool = False,
+    strict: bool = False,
     jobs: int = 1,
+    notify: Notify | None = None,
     progress: Progress | None = None,
 ) -> HeatmapView:
     """Return a heat map of activity by offset within each second, or within another period.
@@ -99,7 +107,10 @@ def heatmap(
             for whole periods of UTC; None for whole periods of the clock.
         by: Group by `name`, `thread`, `process`, `cpu`, `event`, `host`, `state` or `tag:FIELD`.
         event: Count only samples of this event, or spans with this name.
-        states: Count the states that match these patterns (`*` and `?` are wildcards).
+        states: Count the states that match these patterns (`*` and `?` are wildcards); with a
+            provider all states unless given.
+        filter: Only rows, which are threads or entities: those with this name, or whose name
+            contains a match of this regular expression.
         value: What a cell counts; by default samples, or nanoseconds of spans and states.
             `concurrency` and `utilisation` are ratios, which are only in `.json`.
         start: The beginning of the range.
@@ -119,12 +130,17 @@ def heatmap(
         stacks: Read the stacks of samples, for the flame graphs of pages.
         offsets: By index of an input, a time to add to its times, regardless of its clock.
         assume_aligned: Treat unrelated clocks as synchronised.
+        provider: Derives states from the events of a path's trace, as in `meantime.open`; the
+            history is kept in the cache.
         lenient: Skip and count records of a file that cannot be read.
+        strict: Fail if an input has any anomaly.
         jobs: The number of files to read in parallel.
+        notify: Called with a sentence that gives the reason when a cached history is rebuilt.
         progress: Returns for a path a context manager that yields a progress callback.
 
     Raises:
-        InputError: If an input cannot be read, or has nothing that matches the arguments.
+        InputError: If an input cannot be read or `strict` and it has an anomaly, or has nothing
+            that matches the arguments.
         UsageError: If an argument is wrong, or does not apply to the inputs.
     """
     given = listed(inputs)
@@ -135,6 +151,8 @@ def heatmap(
     selection = _selection(highlight, isolate, exclude, decompose=decompose)
     look = _look(color, palette, hues, scale)
     patterns = texts(states)
+    if provider is not None and event is None and not patterns:
+        patterns = (EVERY_STATE,)
     if event is not None and patterns:
         raise UsageError("event applies to samples and spans, state applies to states; choose one")
     period_ns = duration_ns(period)
@@ -149,6 +167,7 @@ def heatmap(
             by=by,
             event=event,
             states=patterns,
+            filter=filter,
             stacks=stacks and not patterns,
         ),
         start,
@@ -158,6 +177,7 @@ def heatmap(
     offsets_ns = {index: duration_ns(offset) for index, offset in (offsets or {}).items()}
     if not offsets_ns.keys() <= set(range(len(given))):
         raise UsageError(f"the keys of offsets are indices of inputs: 0 to {len(given) - 1}")
+    reading = Reading(provider, lenient, strict, notify, progress or silent)
     tasks = [
         _Task(
             each,
@@ -165,12 +185,13 @@ def heatmap(
             None if names is None else names[index],
             offsets_ns.get(index),
             query,
-            lenient,
-            progress or silent,
+            reading,
         )
         for index, each in enumerate(given)
     ]
     data, reference = _added(tasks, jobs)
+    if strict:
+        data.anomalies.refuse(tasks[0].path)
     try:
         check(data, selection)
     except UsageError as error:
@@ -196,8 +217,7 @@ class _Task:
     name: str | None
     offset_ns: int | None
     query: MapQuery
-    lenient: bool
-    progress: Progress
+    reading: Reading
 
     def first(self) -> tuple[Reference, Mapped]:
         # standard input cannot be read again
@@ -227,27 +247,29 @@ class _Task:
     @contextmanager
     def _opened(self, *, streamed: bool = True) -> Iterator[MapSource]:
         path = self.path
-        if not isinstance(self.given, str | os.PathLike) or Path(path).is_dir():
-            history = history_of(self.given, self.progress, lenient=self.lenient)
-            yield HistorySource(history, path)
+        lenient, progress = self.reading.lenient, self.reading.progress
+        is_file = isinstance(self.given, str | os.PathLike) and not Path(path).is_dir()
+        if not is_file or self.reading.provider is not None:
+            yield HistorySource(history_of(self.given, self.reading), path)
             return
         if self.query.choice.stacks:
             from meantime.history import build  # noqa: PLC0415 - a third of the start-up time
 
-            with self.progress(path) as report:
-                trace = open_trace(path, lenient=self.lenient, progress=report)
+            with progress(path) as report:
+                trace = open_trace(path, lenient=lenient, progress=report)
                 yield HistorySource(build(trace), path)
             return
         switches = bool(self.query.choice.states)
         with (
-            self.progress(path) as report,
-            open_without_stacks(path, lenient=self.lenient, switches=switches, progress=report) as (
+            progress(path) as report,
+            open_without_stacks(path, lenient=lenient, switches=switches, progress=report) as (
                 trace,
                 is_stream,
             ),
         ):
             # The time of the first sample of a stream is known only after it was mapped.
-            if streamed and is_stream and self.query.origin != "first":
+            is_streamed = streamed and self.query.choice.filter is None
+            if is_streamed and is_stream and self.query.origin != "first":
                 yield SampleSource(trace, path)
                 return
             from meantime.history import build  # noqa: PLC0415 - a third of the start-up time
@@ -285,7 +307,18 @@ def _command(task: _Task, reference: Reference, data: OffsetMap) -> FlameCommand
     by = reference.choice.by
     assert by is not None
     bounds = (data.recorded[0][0], data.recorded[-1][1])
-    return FlameCommand(task.path, reference.choice.event, by, bounds, task.offset_ns or 0)
+    choice, provider = reference.choice, task.reading.provider
+    if provider is not None and not isinstance(provider, str | os.PathLike):
+        return None
+    return FlameCommand(
+        task.path,
+        choice.event,
+        by,
+        bounds,
+        task.offset_ns or 0,
+        filter=choice.filter,
+        provider=None if provider is None else os.fspath(provider),
+    )
 
 
 def _title(given: Sequence[Source]) -> str:

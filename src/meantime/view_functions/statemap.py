@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from meantime.errors import InputError, UsageError
 from meantime.query.parts import extent_of
 from meantime.units import duration_ns
-from meantime.view_functions.sources import history_of, label_of, listed, silent
+from meantime.view_functions.sources import Reading, history_of, label_of, listed, silent
 from meantime.views.statemap import (
     HistoryProblem,
     StatemapOptions,
@@ -19,6 +19,8 @@ from meantime.views.statemap import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from meantime.directory_build import Notify
+    from meantime.providers.loading import ProviderLike
     from meantime.units import Time
     from meantime.view_functions.sources import Progress, Source
 
@@ -37,7 +39,11 @@ def statemap(
     ignore_tags: bool = False,
     state_height_px: int = 10,
     offsets: Mapping[int, Time] | None = None,
+    title: str | None = None,
+    provider: ProviderLike = None,
     lenient: bool = False,
+    strict: bool = False,
+    notify: Notify | None = None,
     progress: Progress | None = None,
 ) -> StatemapView:
     """Return the statemap of a history, or of several, one above the other.
@@ -63,7 +69,12 @@ def statemap(
         state_height_px: The height of a row.
         offsets: By index of a source but the first, a time to add to its times, regardless of its
             clock.
+        title: The title of the picture; by default that of the data.
+        provider: Derives states from the events of a path's trace, as in `meantime.open`; the
+            history is kept in the cache.
         lenient: Skip and count records of a file that cannot be read.
+        strict: Fail if an input has any anomaly.
+        notify: Called with a sentence that gives the reason when a cached history is rebuilt.
         progress: Returns for a path a context manager that yields a progress callback.
 
     Raises:
@@ -87,14 +98,15 @@ def statemap(
         state_height_px=state_height_px,
         offsets_ns=offsets_ns,
     )
-    histories = [history_of(source, progress or silent, lenient=lenient) for source in given]
+    reading = Reading(provider, lenient, strict, notify, progress or silent)
+    histories = [history_of(source, reading) for source in given]
     extent = extent_of(histories[0])
     begin_ns = None if start is None else extent.time_ns(start)
     end_ns = None if end is None or end == 0 else extent.time_ns(end)
     extent.check_overlap(begin_ns, end_ns)
     options = replace(options, begin_ns=begin_ns, end_ns=end_ns)
     try:
-        return StatemapView(build(histories, options))
+        return StatemapView(replace(build(histories, options), given_title=title or ""))
     except HistoryProblem as problem:
         source = given[problem.history]
         if source is histories[problem.history]:

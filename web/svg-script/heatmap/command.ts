@@ -44,6 +44,8 @@ export function flameCommand(state: HeatState): string | null {
   const isBand = !isOneRange(selection, model.rows);
   if (isBand) words.push(...offsets(model, selection, offsetNs));
   if (command.event !== null) words.push("--event", command.event);
+  if (command.filter !== null) words.push("--filter", command.filter);
+  if (command.provider !== null) words.push("--provider", command.provider);
   words.push(...names(state));
   if (before) {
     const other = range(before);

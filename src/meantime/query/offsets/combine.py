@@ -22,8 +22,19 @@ if TYPE_CHECKING:
     from meantime.query.offsets.sources import MapSource
     from meantime.units import Time
 
-__all__ = ["MapQuery", "Mapped", "Reference", "combined", "first_map", "further_map", "rows_of"]
+__all__ = [
+    "EVERY_STATE",
+    "MapQuery",
+    "Mapped",
+    "Reference",
+    "combined",
+    "first_map",
+    "further_map",
+    "rows_of",
+]
 
+# The pattern of all states: maps them even if there are samples or spans.
+EVERY_STATE = "*"
 _MINUTE_NS = 60 * 10**9
 _ROWS = {_MINUTE_NS: 60, 60 * _MINUTE_NS: 60, 1440 * _MINUTE_NS: 96, 10080 * _MINUTE_NS: 168}
 
@@ -207,10 +218,15 @@ def combined(
         begin_ns=reference.extent.start_ns,
     )
     window, states = reference.choice.window, reference.choice.states
+    pattern = reference.choice.filter
     if not together.recorded and window != (None, None):
         starts, ends = zip(*(part.bounds for part in parts), strict=True)
         covered = (min(starts), max(ends)) if len(parts) > 1 else None
         raise InputError(path, str(reference.extent.nothing(*window, covered=covered)))
+    if pattern is not None and not len(together.total.number):
+        raise InputError(path, f"the filter {pattern!r} matches no row with anything to map")
+    if states == (EVERY_STATE,) and not len(together.total.number):
+        raise InputError(path, "there are no states to map")
     if states and not len(together.total.number):
         patterns = ", ".join(states)
         raise InputError(path, f"nothing is ever in a state that matches --state {patterns}")

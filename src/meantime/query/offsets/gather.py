@@ -19,6 +19,7 @@ from meantime.query.offsets.sampling_interval import sampling_interval_ns
 from meantime.query.offsets.stack_cells import StackCells
 from meantime.query.roots import sample_names, with_roots
 from meantime.query.statistics import state_quarks
+from meantime.query.threads import choose_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -54,6 +55,7 @@ class Choice:
         event: Only samples of this event, or what a table or spans call so.
         states: Only states that one of these patterns means (`*` and `?` stand for anything);
             with them, states are mapped even if there are samples or spans.
+        filter: Only the threads or entities that this filter matches, as in `choose_rows`.
         window: Only what lies in [start_ns, end_ns); None is open.
         stacks: Whether the stacks of samples are kept too.
     """
@@ -62,6 +64,7 @@ class Choice:
     by: str | None = None
     event: str | None = None
     states: tuple[str, ...] = ()
+    filter: str | None = None
     window: tuple[int | None, int | None] = (None, None)
     stacks: bool = False
 
@@ -190,7 +193,7 @@ def offset_map(
                     (start + offset_ns, end + offset_ns)
                     for start, end in clipped(history.lost, *window)
                 ),
-                _entities(history, kind),
+                _entities(history, kind, choice.filter),
                 sampling_interval_ns(history.samples()) if kind == "samples" else None,
                 kind,
                 gathering.idle(),
@@ -201,11 +204,20 @@ def offset_map(
     return replace(found, fold=fold, stacks=stacks)
 
 
-def _entities(history: History, kind: Kind) -> int:
+def filtered_states(history: History, pattern: str | None) -> Int32s:
+    """Return the attributes of state lanes that a filter matches; None matches all."""
+    quarks = state_quarks(history)
+    return quarks if pattern is None else choose_rows(history, quarks, pattern)
+
+
+def _entities(history: History, kind: Kind, pattern: str | None) -> int:
     """Return how many things can be busy at a time; unknown for samples."""
     if kind == "states":
-        return len(state_quarks(history))
-    return len(history.spans().threads) if kind == "spans" else 1
+        return len(filtered_states(history, pattern))
+    if kind == "samples":
+        return 1
+    threads = history.spans().threads
+    return len(threads if pattern is None else choose_rows(history, threads, pattern))
 
 
 class _Gathering:
@@ -230,7 +242,11 @@ class _Gathering:
         return {"samples": self._samples, "spans": self._spans, "states": self._states}[kind]()
 
     def _samples(self) -> Iterator[_Rows]:
-        samples = self._history.samples(start_ns=self._window[0], end_ns=self._window[1])
+        samples = self._history.samples(
+            self._filtered(self._history.samples().thread),
+            start_ns=self._window[0],
+            end_ns=self._window[1],
+        )
         chosen: slice | Int64s = slice(None)
         if self._choice.event is not None:
             chosen = np.flatnonzero(of_event(samples, self._choice.event))
@@ -268,7 +284,11 @@ class _Gathering:
                 )
 
     def _spans(self) -> Iterator[_Rows]:
-        spans = self._history.spans(start_ns=self._window[0], end_ns=self._window[1])
+        spans = self._history.spans(
+            self._filtered(self._history.spans().threads),
+            start_ns=self._window[0],
+            end_ns=self._window[1],
+        )
         if self._choice.event is None:
             chosen = np.flatnonzero(spans.depth == 0)
         else:
@@ -289,7 +309,7 @@ class _Gathering:
                 raise self._refusal("spans", ("name", "thread", "process", "host"))
 
     def _states(self) -> Iterator[_Rows]:
-        quarks = state_quarks(self._history)
+        quarks = filtered_states(self._history, self._choice.filter)
         if not len(quarks):
             return
         for batch in self._history.interval_batches(quarks, *self._window):
@@ -319,6 +339,12 @@ class _Gathering:
                         ("state", "name", "thread", "process", "cpu", "host", "tag:FIELD"),
                     )
             yield _Rows(batch.start_ns[chosen], batch.end_ns[chosen], key[chosen], None)
+
+    def _filtered(self, threads: Int32s) -> Int32s | None:
+        """Return those of some threads that are mapped; None for all of them."""
+        if self._choice.filter is None:
+            return None
+        return choose_rows(self._history, np.unique(threads), self._choice.filter)
 
     def _refusal(self, kind: Kind, possible: Sequence[str]) -> UsageError:
         return UsageError(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import struct
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
     _Words = npt.NDArray[np.uint64]
 
-__all__ = ["open_packed", "pack"]
+__all__ = ["Packed", "open_packed", "pack"]
 
 _TRAILER = struct.Struct("<QQ8s")
 _BLOCK_RECORDS = 1 << 17
@@ -53,12 +54,34 @@ _KIND = np.uint64(255)
 _SHIFT = np.uint64(8)
 
 
-def pack(path: Path) -> Iterator[bytes]:
+@dataclass(slots=True)
+class Packed:
+    """What was packed so far.
+
+    Attributes:
+        processes: The number of processes.
+        streams: The number of their streams.
+        words: The number of words in these, 8 bytes each.
+        anomalies: What was odd in the files.
+    """
+
+    processes: int = 0
+    streams: int = 0
+    words: int = 0
+    anomalies: Anomalies = field(default_factory=Anomalies)
+
+
+def pack(path: Path, packed: Packed | None = None) -> Iterator[bytes]:
     """Yield the bytes of the packed file of a recording, up to now if it is still growing.
+
+    Args:
+        path: The recording's directory.
+        packed: Counts what is packed; complete at the end.
 
     Raises:
         InputError: If it is not a recording, or one of its files is damaged.
     """
+    packed = packed or Packed()
     files = open_recording(path)
     yield PACKED_MAGIC
     offset = len(PACKED_MAGIC)
@@ -74,6 +97,7 @@ def pack(path: Path) -> Iterator[bytes]:
             "streams": [],
         }
         processes.append(described)
+        packed.processes += 1
         if (facts := facts_words(process, files.anomalies)) is not None:
             described["header"] = facts[0]
             for block, entry in _blocks(facts[1], offset):
@@ -87,6 +111,8 @@ def pack(path: Path) -> Iterator[bytes]:
                 yield block
                 offset += len(block)
                 entries.append(entry)
+                packed.words += entry[2]
+            packed.streams += 1
             described["streams"].append(
                 {
                     "number": stream.number,
@@ -106,6 +132,7 @@ def pack(path: Path) -> Iterator[bytes]:
         "unrecorded": files.unrecorded,
         "anomalies": dict(files.anomalies),
     }
+    packed.anomalies = files.anomalies
     directory = _compress(json.dumps(described_all).encode())
     yield directory
     yield _TRAILER.pack(offset, len(directory), PACKED_MAGIC)

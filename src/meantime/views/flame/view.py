@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from meantime.errors import UsageError
 from meantime.query.stacks import CallTree, Difference
@@ -84,6 +84,27 @@ class FlameView(Picture):
         if isinstance(self.data, Difference):
             raise UsageError("a comparison is written as .svg, .html, .txt or .folded, not .json")
         raise UsageError("a flame chart is written as .svg or .html; export the spans instead")
+
+    def document(self) -> dict[str, Any]:
+        """Return the stacks as JSON values, each after its caller, heaviest first.
+
+        Raises:
+            UsageError: If this is a chart.
+        """
+        from meantime.query.trees import compared_rows, tree_rows  # noqa: PLC0415 - not for pictures
+
+        if isinstance(self.data, CallTree):
+            rows = tree_rows(self.data, self.unit)
+        elif isinstance(self.data, Difference):
+            rows = compared_rows(self.data, self.unit)
+        else:
+            raise UsageError("a flame chart has no call tree; draw it without chart")
+        return {
+            "title": self.title,
+            "selected": list(self._chosen),
+            "unit": self.unit,
+            "rows": rows,
+        }
 
     def _page(self) -> Page:
         if isinstance(self.data, CallTree | Difference):

@@ -24,6 +24,8 @@ class FlameCommand:
         by: What the samples are grouped by.
         bounds: The range that the map was made of, in the times of the map.
         offset_ns: What was added to the file's times.
+        filter: The filter of threads, if any.
+        provider: The path of the provider, if any.
     """
 
     file: str
@@ -31,6 +33,8 @@ class FlameCommand:
     by: str
     bounds: Range
     offset_ns: int
+    filter: str | None = None
+    provider: str | None = None
 
     def head(self) -> dict[str, Any]:
         """Return it as JSON values; times are texts, as JavaScript numbers are not exact."""
@@ -40,4 +44,6 @@ class FlameCommand:
             "by": None if self.by == _DEFAULT_BY else self.by,
             "bounds": [str(time_ns) for time_ns in self.bounds],
             "offset_ns": str(self.offset_ns),
+            "filter": self.filter,
+            "provider": self.provider,
         }

@@ -19,7 +19,9 @@ _MOST_HOSTS = 5
 
 
 def title(statemap: Statemap) -> str:
-    """Return the first title if it mentions a statemap, otherwise one made from all titles."""
+    """Return the given title, the first if it mentions a statemap, or one made from all titles."""
+    if statemap.given_title:
+        return statemap.given_title
     first = statemap.panels[0].title
     if "tatemap" in first:
         return first

@@ -176,9 +176,11 @@ class Statemap:
         sort_state: The state whose total time the rows are sorted by; None is by name.
         state_height_px: The height of a row, before the page makes more room for labels.
         commands: Commands to show in the page; None if the inputs are not files.
+        given_title: The title of the whole; empty for one made from those of the panels.
     """
 
     panels: tuple[StatemapPanel, ...]
     sort_state: str | None
     state_height_px: int
     commands: Commands | None = None
+    given_title: str = ""
