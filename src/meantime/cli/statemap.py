@@ -227,8 +227,10 @@ def _open(file: str, provider: str | None, *, lenient: bool, until_ns: int | Non
     Raises:
         InputError: If it cannot be read up to there.
     """
+    from meantime.query.sampled_states import with_sampled_states  # noqa: PLC0415 - NumPy is not for --help
+
     try:
-        return load(file, lenient=lenient, provider=provider)
+        return with_sampled_states(load(file, lenient=lenient, provider=provider))
     except InputError:
         if provider or not until_ns or not _is_statemap(file):
             raise

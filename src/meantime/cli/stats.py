@@ -119,7 +119,7 @@ def command(
     compared = history
     if compared_to.file is not None:
         compared = load(compared_to.file, lenient=lenient, strict=strict, provider=provider)
-    if not len(history.lanes):
+    if not len(history.lanes) and not len(history.samples()):
         raise InputError(file, "there are no states, spans or samples for --against")
     before = _statistics(compared, by, compared_to.from_, compared_to.to, pattern)
     stats_compared.show(before, statistics, as_json=as_json)
@@ -133,8 +133,10 @@ def _statistics(
     pattern: str | None,
 ) -> StateStatistics:
     from meantime.query.parts import extent_of, given_range, range_of  # noqa: PLC0415 - NumPy is not for --help
+    from meantime.query.sampled_states import with_sampled_states  # noqa: PLC0415 - as above
     from meantime.query.statistics import state_statistics  # noqa: PLC0415 - NumPy is not for --help
 
+    history = with_sampled_states(history)
     start_ns, end_ns = given_range(history, from_, to)
     statistics = state_statistics(history, by=by, pattern=pattern, start_ns=start_ns, end_ns=end_ns)
     if not statistics.rows and (from_ is not None or to is not None):

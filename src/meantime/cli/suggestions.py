@@ -6,6 +6,8 @@ import shlex
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
+from meantime.query.sampled_states import has_sampled_states
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -36,6 +38,8 @@ def _found(history: History, name: str, stem: str) -> Iterator[tuple[str, str]]:
     if len(history.samples()):
         yield f"meantime flame {name} -o {stem}.svg", "draw which functions took the time"
         yield f"meantime heatmap {name} -o {stem}.html", "draw periods, stripes and gaps"
+        if has_sampled_states(history):
+            yield f"meantime statemap {name} -o {stem}.svg", "draw when each thread was on a CPU"
         yield f"meantime stats {name} --by name", "samples in each function"
     if "state" in kinds:
         yield f"meantime stats {name} --by entity", "time of each entity in each state"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from meantime.errors import InputError, UsageError
 from meantime.query.parts import extent_of
+from meantime.query.sampled_states import with_sampled_states
 from meantime.units import duration_ns
 from meantime.view_functions.sources import Reading, history_of, label_of, listed, silent
 from meantime.views.statemap import (
@@ -50,6 +52,8 @@ def statemap(
 
     Times are nanoseconds of the trace's own clock, or texts: `"1.5s"` counts from where the trace
     begins, `"2026-07-01T09:00Z"` is a date, and `"abs:1.5s"` is of the trace's own clock.
+
+    A history that has only samples is drawn as far as they show whether threads were `on-cpu`.
 
     >>> from meantime.testing import history_from_picture
     >>> statemap(history_from_picture("disk0  aab."))
@@ -99,7 +103,7 @@ def statemap(
         offsets_ns=offsets_ns,
     )
     reading = Reading(provider, lenient, strict, notify, progress or silent)
-    histories = [history_of(source, reading) for source in given]
+    histories = [with_sampled_states(history_of(source, reading)) for source in given]
     extent = extent_of(histories[0])
     begin_ns = None if start is None else extent.time_ns(start)
     end_ns = None if end is None or end == 0 else extent.time_ns(end)
@@ -109,6 +113,6 @@ def statemap(
         return StatemapView(replace(build(histories, options), given_title=title or ""))
     except HistoryProblem as problem:
         source = given[problem.history]
-        if source is histories[problem.history]:
+        if not isinstance(source, str | os.PathLike):
             raise
         raise InputError(label_of(source), str(problem)) from None

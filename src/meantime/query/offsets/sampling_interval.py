@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from meantime.columns import Int32s, Int64s
     from meantime.history.samples import SampleTable
 
-__all__ = ["interval_ns", "sampling_interval_ns"]
+__all__ = ["clock_interval_ns", "interval_ns", "is_tracepoint", "sampling_interval_ns"]
 
 _CLOCKS = {"cpu-clock", "task-clock"}
 _FEWEST = 64
@@ -46,21 +46,32 @@ def interval_ns(
         events: The names of the sampled events.
         threads: The thread of each sample; the samples of a single thread may show its own period.
     """
-    if len(time_ns) < _FEWEST or any(_is_tracepoint(event) for event in events):
+    if len(time_ns) < _FEWEST or any(is_tracepoint(event) for event in events):
         return None
-    if all(event.partition(":")[0] in _CLOCKS for event in events):
-        found = int(np.median(weight))
-        if found > 1:
-            return found
+    found = clock_interval_ns(weight, events)
+    if found is not None:
+        return found
     several = np.count_nonzero(np.unique(threads, return_counts=True)[1] >= _FEWEST // 4) > 1
     return _mostly(time_ns, cpu_or_thread) if several else None
+
+
+def clock_interval_ns(weight: Int64s, events: set[str]) -> int | None:
+    """Return the interval of perf's clocks, which is the weight of their samples; None of others.
+
+    >>> clock_interval_ns(np.array([100, 100, 90]), {"cpu-clock:u"})
+    100
+    """
+    if not len(weight) or not all(event.partition(":")[0] in _CLOCKS for event in events):
+        return None
+    found = int(np.median(weight))
+    return found if found > 1 else None
 
 
 def _first(samples: SampleTable) -> SampleTable:
     return samples.select(end_ns=int(samples.time_ns[_MOST]))
 
 
-def _is_tracepoint(event: str) -> bool:
+def is_tracepoint(event: str) -> bool:
     """Return whether an event is a tracepoint: others have short modifiers after the colon."""
     group, colon, name = event.partition(":")
     return bool(colon and group and len(name) > 3)
