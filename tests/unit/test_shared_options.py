@@ -283,7 +283,7 @@ def test_states_are_compared(capsys: pytest.CaptureFixture[str], inputs: Path, b
     ]
     assert found["against_range_ns"] == [0, 40] == sides[0]["range_ns"]
     assert found["range_ns"] == [40, 100] == sides[1]["range_ns"]
-    names = ("key", "entity") if by == "entity" else ("key",)
+    names = ("kind", "key", "entity") if by == "entity" else ("kind", "key")
     for side, name in zip(sides, ("before", "after"), strict=True):
         rows = [
             {each: row[each] for each in names} | row[name] for row in found["rows"] if row[name]
