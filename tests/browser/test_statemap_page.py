@@ -1098,7 +1098,14 @@ def test_a_selection_in_one_map_does_not_affect_others(open_page: Open) -> None:
     first = panel_of(rows, states=["a"], end_ns=10, tags=tag, title="one", entity_kind="A")
     shifted: dict[str, list[Drawn]] = {"r": [(5, 10, {0: 5}, {0: 5})]}
     second = panel_of(
-        shifted, states=["a"], start_ns=5, end_ns=15, tags=tag, title="two", offset_ns=-5
+        shifted,
+        states=["a"],
+        start_ns=5,
+        end_ns=15,
+        tags=tag,
+        title="two",
+        offset_ns=-5,
+        existed={0: (5, 15)},
     )
     page = open_page(render(statemap(first, second)), "#state=0%3Aa&by=k")
 

@@ -101,10 +101,10 @@ export class StateRow {
     const { rectangles, paint } = this;
     const at = rectangles.stateAt[i]!;
     let layer = paint.layers[rectangles.state[at]!]!;
-    let solid = rectangles.stateAt[i + 1]! - at === 1;
+    let solid = rectangles.stateAt[i + 1]! - at === 1 && this.isFull(i, at);
     if (paint.part) {
       const part = paint.part(i);
-      solid = part <= 0 || part >= 1;
+      solid = (part <= 0 || part >= 1) && this.coverage(i) >= 1;
       layer = part >= 1 ? 0 : 1;
     }
     if (solid) {
@@ -122,14 +122,15 @@ export class StateRow {
       shares.fill(0, base, base + paint.pixels.length);
     }
     if (paint.part) {
-      const lit = Math.min(1, paint.part(i));
+      const covered = this.coverage(i);
+      const lit = Math.min(covered, paint.part(i));
       shares[base]! += part * lit;
-      shares[base + 1]! += part * (1 - lit);
+      shares[base + 1]! += part * (covered - lit);
       return;
     }
     const first = rectangles.stateAt[i]!;
     const last = rectangles.stateAt[i + 1]!;
-    if (last - first === 1) {
+    if (last - first === 1 && this.isFull(i, first)) {
       shares[base + paint.layers[rectangles.state[first]!]!]! += part;
       return;
     }
@@ -137,6 +138,21 @@ export class StateRow {
     for (let at = first; at < last; at++) {
       shares[base + paint.layers[rectangles.state[at]!]!]! += (part * rectangles.stateNs.number(at)) / whole;
     }
+  }
+
+  /** Whether a rectangle is in its only state, at index `at`, all of the time. */
+  private isFull(i: number, at: number): boolean {
+    const { starts, ends, stateNs } = this.rectangles;
+    if (stateNs.lo[at] !== (ends.lo[i]! - starts.lo[i]!) >>> 0) return false;
+    return stateNs.number(at) === ends.since(i, starts.hi[i]!, starts.lo[i]!);
+  }
+
+  /** The part of a rectangle, 0 to 1, in which it is in any state. */
+  private coverage(i: number): number {
+    const { starts, ends, stateAt, stateNs } = this.rectangles;
+    let ns = 0;
+    for (let at = stateAt[i]!; at < stateAt[i + 1]!; at++) ns += stateNs.number(at);
+    return ns / ends.since(i, starts.hi[i]!, starts.lo[i]!);
   }
 
   private block({ pixels, width, height }: Target, top: number, tall: number, from: number, to: number): void {

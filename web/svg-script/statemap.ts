@@ -132,5 +132,10 @@ function start(model: Model, body: HTMLElement): void {
   side.update();
 }
 
-const model = readModel();
-openPage(model.title, style, (body) => start(model, body));
+async function open(): Promise<void> {
+  const model = await readModel();
+  openPage(model.title, style, (body) => start(model, body));
+}
+
+// the static picture is shown until the entities of shared rows are inflated
+void open();

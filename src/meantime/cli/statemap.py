@@ -96,6 +96,9 @@ class _Statemap(click.Command):
     help="Height of a row in pixels.  [10]",
 )
 @filter_option
+@click.option(
+    "--unpacked", is_flag=True, help="Draw a row for each task, instead of rows that tasks share."
+)
 @once("--from", "from_", metavar="TIME", help="Same as -b.")
 @once("--to", "to", metavar="TIME", help="Same as -e.")
 @click.option(
@@ -123,6 +126,7 @@ def command(
     ignore_tags: bool,
     state_height: str,
     pattern: str | None,
+    unpacked: bool,
     from_: str | None,
     to: str | None,
     offsets: tuple[str, ...],
@@ -164,6 +168,7 @@ def command(
         sort_by=sortby,
         stack_sort_by=stacksortby,
         filter=pattern,
+        packed=not unpacked,
         ignore_tags=ignore_tags,
         state_height_px=height_px,
         offsets_ns=by_hand,
@@ -274,9 +279,9 @@ def _drawn(
         found = [(each.rectangles, each.anomalies) for each in count(histories, options)]
     else:
         drawn = build(histories, options)
-        # the figures of states are those of a map if it is the only one; spans overlap each other
+        # the figures of states are those of the maps of one file; spans overlap each other
         kinds = {lane.declaration.kind for lane in histories[0].lanes} - {"counter"}
-        same = len(drawn.panels) == 1 and kinds == {"state"} and options.filter is None
+        same = len(histories) == 1 and kinds == {"state"} and options.filter is None
         drawn = replace(drawn, commands=_commands(files, figures=same), given_title=title or "")
         found = [(0, Anomalies()) for _ in files]
         for panel in drawn.panels:

@@ -38,6 +38,7 @@ def statemap(
     sort_by: str | None = None,
     stack_sort_by: str | None = None,
     filter: str | None = None,  # noqa: A002 - the command's name for it
+    packed: bool = True,
     ignore_tags: bool = False,
     state_height_px: int = 10,
     offsets: Mapping[int, Time] | None = None,
@@ -64,11 +65,14 @@ def statemap(
         start: The beginning of the range, in the times of the first source.
         end: The end of the range; as in the original statemap, 0 is the end of the data.
         coalesce: The most rectangles of a map, as far as each run of states without a gap in a row
-            can be one. With None nothing is merged up to 5 million intervals in all maps.
+            can be one; in rows that entities share, a gap can be part of one. With None nothing is
+            merged up to 5 million intervals in all maps.
         sort_by: The state whose total time sorts the rows, most first; `entity` (unless a state is
             called that) and None sort them by name.
         stack_sort_by: The state whose total time sorts the maps; None keeps their order.
         filter: Rows to show: an entity's name, or a regular expression that is found in names.
+        packed: Let short-lived entities, such as tasks, share rows if they never overlap; otherwise
+            each has a row.
         ignore_tags: Leave out the tags; states that differ in nothing else are one.
         state_height_px: The height of a row.
         offsets: By index of a source but the first, a time to add to its times, regardless of its
@@ -98,6 +102,7 @@ def statemap(
         sort_by=sort_by,
         stack_sort_by=stack_sort_by,
         filter=filter,
+        packed=packed,
         ignore_tags=ignore_tags,
         state_height_px=state_height_px,
         offsets_ns=offsets_ns,

@@ -9,7 +9,7 @@ const OPAQUE = 0xff000000;
 
 export interface Colors {
   paint: Paint;
-  /** The average of a rectangle, for rows that are too flat to be stacked. */
+  /** The average of a rectangle where it is in a state, for rows that are too flat to be stacked. */
   colorOf(rectangle: number): number;
 }
 
@@ -24,7 +24,11 @@ export function colorsOf(session: Session, dark: boolean, accent: number): Color
   return session.model.panels.map((panel) => {
     const { lit, property, value } = session;
     const own = panel.states.map((_, state) => stateRgb(panel, state, dark));
-    if (!lit) return byState(panel, own);
+    if (!lit) {
+      const { found } = session;
+      if (!found?.count) return byState(panel, own);
+      return litUp(panel, accent, dim(accent, dark), (i) => found.share(panel, i));
+    }
     if (!session.isLit(panel)) return byState(panel, own.map(() => dim(0, dark)));
     if (property !== null && value !== null) {
       const tags = new Set(byValue(panel, lit.state, property).get(value) ?? []);

@@ -2,7 +2,7 @@
 
 import { h, name, shown } from "../../shared/dom";
 import { exact, short, utc } from "../../shared/format";
-import { type Model, cssColor, isMerged, length, rectangleAt } from "./model";
+import { type Model, coverage, cssColor, isMerged, length, lifeOf, rectangleAt } from "./model";
 import type { Row } from "./rows";
 import { textOf } from "./tags";
 
@@ -17,9 +17,11 @@ export interface Happening {
 
 /** What a row is at a time. */
 export function describe(model: Model, { panel, row }: Row, ns: bigint, event: Happening | null): Node[] {
-  const title = h("div", { class: "who" }, name(panel.kind), " ", h("b", {}, name(panel.entities[row]!)));
+  const i = rectangleAt(panel, row, ns);
   const description = panel.descriptions[row];
-  const made: Node[] = [title];
+  const made: Node[] = panel.shared
+    ? sharers({ panel, row }, i)
+    : [h("div", { class: "who" }, name(panel.kind), " ", h("b", {}, name(panel.entities[row]!)))];
   if (model.panels.length > 1) made.push(h("div", { class: "muted" }, name(panel.title)));
   if (description !== undefined) made.push(h("div", { class: "muted" }, name(description)));
   if (event) {
@@ -28,17 +30,47 @@ export function describe(model: Model, { panel, row }: Row, ns: bigint, event: H
     what.append(` at ${exact(event.ns + model.start)}`);
     made.push(what);
   }
-  const i = rectangleAt(panel, row, ns);
   if (i < 0) {
-    made.push(h("div", { class: "muted" }, `no state at ${exact(ns + model.start)}`));
+    made.push(h("div", { class: "muted" }, `${panel.shared ? "nothing" : "no state"} at ${exact(ns + model.start)}`));
     return made;
   }
   made.push(states({ panel, row }, i), times(model, { panel, row }, i));
   made.push(...tagFields({ panel, row }, i));
-  if (isMerged(panel, i)) {
+  if (isMerged(panel, i) && (!panel.shared || countOf({ panel, row }, i) > 1)) {
     made.push(h("div", { class: "muted" }, "coalesced from several intervals"));
   }
   return made;
+}
+
+/** The entities of a shared row that a rectangle is of. */
+function sharers({ panel, row }: Row, i: number): Node[] {
+  const shared = panel.shared!;
+  const made: Node[] = [];
+  if (i >= 0) {
+    const { first, last } = shared.between(row, panel.starts.get(i), panel.ends.get(i));
+    const who = h("div", { class: "who" }, name(panel.kind), " ", h("b", {}, name(shared.names[first]!)));
+    if (last - first > 1) {
+      const names = shared.names;
+      who.replaceChildren(
+        h("b", {}, `${(last - first).toLocaleString("en")} `, name(plural(panel.kind))),
+        ", ", name(names[first]!), " to ", name(names[last - 1]!),
+      );
+    }
+    made.push(who);
+    const lived = last - first === 1 ? lifeOf(panel, first) : null;
+    if (lived) made.push(h("div", { class: "muted" }, `existed for ${exact(lived.end - lived.start)}`));
+  }
+  made.push(h("div", { class: "muted" }, name(panel.entities[row]!)));
+  return made;
+}
+
+function countOf({ panel, row }: Row, i: number): number {
+  const { first, last } = panel.shared!.between(row, panel.starts.get(i), panel.ends.get(i));
+  return last - first;
+}
+
+function plural(kind: string): string {
+  return `${kind}s`;
 }
 
 function states({ panel }: Row, i: number): Node {
@@ -52,13 +84,18 @@ function states({ panel }: Row, i: number): Node {
   for (const { state, ns } of held.slice(0, MOST_STATES)) {
     const swatch = h("span", { class: "swatch", style: `background:${cssColor(state)}` });
     const row = h("tr", {}, h("td", {}, swatch, name(state.name)));
-    if (held.length > 1) {
+    if (isMerged(panel, i)) {
       row.append(
         h("td", { class: "number" }, percent(Number(ns) / whole)),
         h("td", { class: "number muted" }, short(ns)),
       );
     }
     table.append(row);
+  }
+  const covered = coverage(panel, i);
+  if (covered < 1) {
+    const rest = h("td", { class: "number" }, percent(1 - covered));
+    table.append(h("tr", {}, h("td", { class: "muted" }, "nothing there"), rest));
   }
   if (held.length > MOST_STATES) {
     const rest = h("td", { class: "muted" }, `and ${held.length - MOST_STATES} more`);

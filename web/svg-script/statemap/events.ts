@@ -1,6 +1,7 @@
 /** Instants on rows, and arrows from the row that did something to the row it was done to. */
 
 import type { Happening } from "./describe";
+import { nameAt } from "./model";
 import type { Row } from "./rows";
 import type { Session } from "./session";
 
@@ -102,7 +103,7 @@ export function nearestEvent(session: Session, row: Row, x: number, width: numbe
   return {
     name: row.panel.eventNames[names[nearest]!]!,
     ns: times[nearest]!,
-    target: target < 0 ? null : row.panel.entities[target]!,
+    target: target < 0 ? null : nameAt(row.panel, target, times[nearest]!),
   };
 }
 

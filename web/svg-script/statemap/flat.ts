@@ -5,13 +5,16 @@
 
 import { firstAbove, halves } from "../../shared/times";
 import { GRAINS, type Viewport } from "../../shared/viewport";
-import type { Panel } from "./model";
+import { type Panel, coverage } from "./model";
 
 const THIN = 0.5; // as in kernels/text.pyx: a lone thin rectangle is half a pixel wide
 const ROOM = 4;
 const OPAQUE = 0xff000000;
 
-/** Draws a row into a line of `width` pixels; `colorOf` is the pixel of a rectangle. */
+/**
+ * Draws a row into a line of `width` pixels; `colorOf` is the pixel of a rectangle, of which a part
+ * may be gaps.
+ */
 export function drawFlat(
   pixels: Uint32Array,
   base: number,
@@ -88,6 +91,7 @@ export function drawFlat(
     if (right > width) right = width;
     if (right <= left) continue;
     const color = colorOf(i);
+    const dense = panel.shared ? coverage(panel, i) : 1;
     let pixel = Math.floor(left);
     if (pixel !== at) {
       if (covered > 0) pixels[base + at] = mix(red, green, blue, covered);
@@ -95,7 +99,7 @@ export function drawFlat(
       covered = red = green = blue = 0;
     }
     if (right >= pixel + 1) {
-      const part = pixel + 1 - left;
+      const part = (pixel + 1 - left) * dense;
       if (part === 1) pixels[base + pixel] = color | OPAQUE;
       else {
         red += (color & 255) * part;
@@ -104,13 +108,13 @@ export function drawFlat(
         pixels[base + pixel] = mix(red, green, blue, covered + part);
       }
       const whole = Math.floor(right);
-      if (whole > pixel + 1) pixels.fill(color | OPAQUE, base + pixel + 1, base + whole);
+      if (whole > pixel + 1) pixels.fill(color | alphaOf(dense), base + pixel + 1, base + whole);
       at = whole;
       covered = red = green = blue = 0;
       left = pixel = whole;
       if (right === whole) continue;
     }
-    const part = right - left;
+    const part = (right - left) * dense;
     covered += part;
     red += (color & 255) * part;
     green += ((color >>> 8) & 255) * part;
@@ -136,13 +140,16 @@ function beyondNext(
   return (panel.ends.since(thin + 1, hi, lo) - end) * pxPerNs;
 }
 
+function alphaOf(covered: number): number {
+  return (covered >= 0.999 ? 255 : Math.round(covered * 255)) << 24;
+}
+
 function mix(red: number, green: number, blue: number, covered: number): number {
-  const alpha = covered >= 0.999 ? 255 : Math.round(covered * 255);
   return (
     (Math.round(red / covered) |
       (Math.round(green / covered) << 8) |
       (Math.round(blue / covered) << 16) |
-      (alpha << 24)) >>>
+      alphaOf(covered)) >>>
     0
   );
 }

@@ -1,8 +1,9 @@
 /** What the page shows: panels of rectangles, decoded once into columns. */
 
-import { Varints, readBlock, readHead } from "../../shared/blocks";
+import { Varints, decodeVarints, readBlock, readDeflated, readHead } from "../../shared/blocks";
 import { pixelOf } from "../../shared/lane-image";
 import { Times, firstAbove } from "../../shared/times";
+import { type SharedHead, SharedRows } from "./shared";
 
 export interface State {
   name: string;
@@ -56,6 +57,12 @@ export interface Panel {
   tagNs: Times;
   events: Events;
   eventNames: string[];
+  /** The entities of the rows, if several share one; otherwise each row is one. */
+  shared: SharedRows | null;
+  /** Entities exist while they have a state, from the first rectangle of a row to its last, or always. */
+  existence: "state" | "row" | "always";
+  /** By row, when it existed, if its rectangles do not show that. */
+  existed: Map<number, [start: bigint, end: bigint]>;
 }
 
 interface PanelHead {
@@ -75,6 +82,9 @@ interface PanelHead {
   tagEntries: number;
   events: number;
   eventNames: string[];
+  shared: SharedHead | null;
+  existence: Panel["existence"];
+  existed: Record<string, [start: string, end: string]>;
 }
 
 /** Command lines without their window. */
@@ -101,9 +111,9 @@ export interface Model extends Omit<Head, "panels"> {
   origin: bigint | null;
 }
 
-export function readModel(): Model {
+export async function readModel(): Promise<Model> {
   const head = readHead<Head>();
-  const panels = head.panels.map(decode);
+  const panels = await Promise.all(head.panels.map(decode));
   for (const panel of panels) {
     const same = JSON.stringify(panel.states);
     panel.legend = panels.findIndex((other) => JSON.stringify(other.states) === same);
@@ -119,7 +129,7 @@ export function readModel(): Model {
   };
 }
 
-function decode(head: PanelHead, index: number): Panel {
+async function decode(head: PanelHead, index: number): Promise<Panel> {
   const count = head.rectangles;
   const panel: Panel = {
     ...head,
@@ -136,7 +146,11 @@ function decode(head: PanelHead, index: number): Panel {
     tagAt: new Uint32Array(count + 1),
     tag: new Uint32Array(head.tagEntries),
     tagNs: new Times(head.tagEntries),
-    events: events(readBlock(`e${index}`), head.events),
+    events: events(await readDeflated(`e${index}`), head.events),
+    shared: await SharedRows.read(head.shared, index),
+    existed: new Map(
+      Object.entries(head.existed).map(([row, [start, end]]) => [+row, [BigInt(start), BigInt(end)]]),
+    ),
   };
   decodeRectangles(panel, new Varints(readBlock(`p${index}`)));
   return panel;
@@ -201,13 +215,16 @@ function decodeRectangles(panel: Panel, read: Varints): void {
   }
 }
 
+/** Undoes `_events` of packed.py. */
 function events(block: Uint8Array, count: number): Events {
-  return {
-    times: new BigInt64Array(block.buffer, 0, count),
-    rows: new Int32Array(block.buffer, 8 * count, count),
-    names: new Int32Array(block.buffer, 12 * count, count),
-    targets: new Int32Array(block.buffer, 16 * count, count),
-  };
+  const numbers = decodeVarints(block, new Float64Array(4 * count));
+  const times = new BigInt64Array(count);
+  let time = 0n;
+  for (let i = 0; i < count; i++) times[i] = time += BigInt(numbers[i]!);
+  const column = (number: number) => Int32Array.from(numbers.subarray(number * count, (number + 1) * count));
+  const targets = column(3);
+  for (let i = 0; i < count; i++) targets[i]!--;
+  return { times, rows: column(1), names: column(2), targets };
 }
 
 /** `#rrggbb`, or `#rgb` of a minified style, as a pixel without its alpha. */
@@ -236,12 +253,41 @@ export function mainState(panel: Panel, rectangle: number): number {
   return panel.state[main]!;
 }
 
-/** Whether a rectangle stands for several intervals, whose order is not known. */
+/** Whether a rectangle stands for several intervals, or for gaps too, whose order is not known. */
 export function isMerged(panel: Panel, rectangle: number): boolean {
   return (
     panel.stateAt[rectangle + 1]! - panel.stateAt[rectangle]! > 1 ||
-    panel.tagAt[rectangle + 1]! - panel.tagAt[rectangle]! > 1
+    panel.tagAt[rectangle + 1]! - panel.tagAt[rectangle]! > 1 ||
+    (panel.shared !== null && panel.stateNs.number(panel.stateAt[rectangle]!) < length(panel, rectangle))
   );
+}
+
+/** The part of a rectangle's length, 0 to 1, that is spent in any state. */
+export function coverage(panel: Panel, rectangle: number): number {
+  let ns = 0;
+  for (let i = panel.stateAt[rectangle]!; i < panel.stateAt[rectangle + 1]!; i++) ns += panel.stateNs.number(i);
+  return ns / length(panel, rectangle);
+}
+
+/** What a row is called at a time: its entity, or of a row that several share the one that is there. */
+export function nameAt(panel: Panel, row: number, ns: bigint): string {
+  const { shared } = panel;
+  if (!shared) return panel.entities[row]!;
+  const { first } = shared.between(row, ns, ns + 1n);
+  return `${shared.siteOf(row)}/${shared.names[first] ?? ""}`;
+}
+
+/** When an entity of a shared row exists; null if its end lies within a merged rectangle. */
+export function lifeOf(panel: Panel, entity: number): { start: bigint; end: bigint } | null {
+  const shared = panel.shared!;
+  const row = shared.rowOf(entity);
+  const start = shared.starts.get(entity);
+  const after = entity + 1 < shared.rows[row + 1]! ? shared.starts.get(entity + 1) : null;
+  const [from, to] = [panel.rows[row]!, panel.rows[row + 1]!];
+  const last = (after === null ? to : firstAbove(panel.starts, from, to, after - 1n)) - 1;
+  if (last < from) return null;
+  const end = panel.ends.get(last);
+  return isMerged(panel, last) || end <= start || (after !== null && end > after) ? null : { start, end };
 }
 
 /** The part of a rectangle's length, 0 to 1, that is spent in a state. */

@@ -76,17 +76,24 @@ export class Rows {
   }
 
   /** Puts the rows whose name passes in order: by time in a state, by name, or as they came. */
-  arrange(passes: (name: string) => boolean, sort: Sort): void {
+  arrange(passes: (row: Row) => boolean, sort: Sort): void {
     this.sections = this.model.panels.map((panel) => {
       const order: number[] = [];
       for (let i = 0; i < panel.entities.length; i++) {
         const row = sort === BY_NAME && panel.byName ? panel.byName[i]! : i;
-        if (passes(panel.entities[row]!)) order.push(row);
+        if (passes({ panel, row })) order.push(row);
       }
       const state = panel.states.findIndex(({ name }) => sort !== BY_NAME && name === sort?.state);
       if (state >= 0) {
         const totals = this.timeIn(panel, state);
-        const keys = Array.from(panel.entities, (_, row) => totals.get(row));
+        const { shared } = panel;
+        let keys = Array.from(panel.entities, (_, row) => totals.get(row));
+        if (shared) {
+          // the rows of a site stay together
+          const sums = shared.sites.map(() => 0n);
+          keys.forEach((key, row) => (sums[shared.site[row]!]! += key));
+          keys = shared.site.map((site) => sums[site]!);
+        }
         order.sort((a, b) => (keys[a]! < keys[b]! ? 1 : keys[a]! > keys[b]! ? -1 : a - b));
       }
       return { panel, order: Int32Array.from(order), top: 0, first: 0 };

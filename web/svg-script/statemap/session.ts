@@ -2,6 +2,7 @@
 
 import { Viewport } from "../../shared/viewport";
 import { type Model, type Panel, rectangleAt } from "./model";
+import { Found } from "./found";
 import { type Row, Rows, type Sort } from "./rows";
 
 export interface Lit {
@@ -25,6 +26,8 @@ export class Session {
   value: string | null = null;
   sort: Sort = null;
   filter = "";
+  /** The entities of shared rows that the filter is about. */
+  found: Found | null = null;
   events = true;
   private readonly occurring = new Map<Panel, Uint8Array>();
   private readonly listeners: ((change: Change) => void)[] = [];
@@ -49,7 +52,10 @@ export class Session {
 
   /** Applies sort and filter. */
   arrange(): void {
-    this.rows.arrange(matcher(this.filter), this.sort);
+    const passes = matcher(this.filter);
+    this.found = this.filter ? new Found(this.model.panels, passes) : null;
+    const { found } = this;
+    this.rows.arrange(({ panel, row }) => passes(panel.entities[row]!) || (found?.isIn(panel, row) ?? false), this.sort);
     this.changed("rows");
   }
 

@@ -17,6 +17,44 @@ export interface Totals {
   merged: number;
 }
 
+/**
+ * How long the entities of rows existed in [start, end), as a double; `states` are the times that
+ * they were in each state then.
+ */
+export function existence(panel: Panel, rows: Int32Array, start: bigint, end: bigint, states: Sums): number {
+  if (panel.existence === "always") return Number(end - start) * rows.length;
+  let sum = 0n;
+  if (panel.existence === "state") {
+    for (let state = 0; state < panel.states.length; state++) sum += states.get(state);
+    return Number(sum);
+  }
+  for (const row of rows) {
+    const lived = livedIn(panel, row);
+    if (!lived) continue;
+    const from = lived[0] > start ? lived[0] : start;
+    const to = lived[1] < end ? lived[1] : end;
+    if (to > from) sum += to - from;
+  }
+  return Number(sum);
+}
+
+/** When a row existed in the window; null if it did not. */
+function livedIn(panel: Panel, row: number): [start: bigint, end: bigint] | null {
+  const [first, after] = [panel.rows[row]!, panel.rows[row + 1]!];
+  return panel.existed.get(row) ?? (first < after ? [panel.starts.get(first), panel.ends.get(after - 1)] : null);
+}
+
+/** How many entities of rows exist at a time. */
+export function existing(panel: Panel, rows: Int32Array, at: bigint): number {
+  if (panel.existence === "always") return rows.length;
+  let count = 0;
+  for (const row of rows) {
+    const lived = panel.existence === "row" ? livedIn(panel, row) : null;
+    if (lived ? lived[0] <= at && at < lived[1] : rectangleAt(panel, row, at) >= 0) count++;
+  }
+  return count;
+}
+
 /** How wrong an estimate can be of what lies in a part of a rectangle, given what the whole holds. */
 function error(estimate: number, ns: number, inside: number, whole: number): number {
   const least = Math.max(0, ns - (whole - inside));

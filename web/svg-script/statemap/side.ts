@@ -7,7 +7,7 @@ import { describe, percent } from "./describe";
 import type { Command } from "./command";
 import { type Panel, cssColor, mainState } from "./model";
 import type { Session } from "./session";
-import { type Counts, type Totals, counts, totals } from "./shares";
+import { type Counts, type Totals, counts, existence, existing, totals } from "./shares";
 import { byValue, propertiesOf } from "./tags";
 
 /** What moves the selection: given by the keys' owner, so that buttons and keys do the same. */
@@ -139,16 +139,16 @@ export class Side {
     this.merged += sums.reduce((sum, { merged }) => sum + merged, 0);
     const counted =
       mark === null ? [] : panels.map((panel) => counts(panel, session.rows.order(panel), mark));
-    const rowCount = scopes.reduce((sum, scope) => sum + scope.length, 0);
-    const entityCount = panels.reduce((sum, panel) => sum + session.rows.order(panel).length, 0);
-    const span = Number(end - start) * rowCount;
+    const existed = panels.reduce((sum, panel, k) => sum + existence(panel, scopes[k]!, start, end, sums[k]!.states), 0);
+    const entityCount =
+      mark === null ? 0 : panels.reduce((sum, panel) => sum + existing(panel, session.rows.order(panel), mark), 0);
     const many = model.panels.some((panel) => panel.legend !== legend);
 
     const head = h(
       "tr",
       {},
       h("th", {}, "state"),
-      h("th", { class: "number", title: "Share of the time of these rows" }, "share"),
+      h("th", { class: "number", title: "Share of the time in which these existed" }, "share"),
       h("th", { class: "number" }, "time"),
       mark === null ? null : h("th", { class: "number", title: "Rows in this state at the marked time" }, session.row ? "all at mark" : "rows at mark"),
     );
@@ -160,7 +160,7 @@ export class Side {
       const ns = sums.reduce((sum, { states }) => sum + states.get(index), 0n);
       const error = sums.reduce((sum, { stateErrors }) => sum + stateErrors[index]!, 0);
       estimated ||= error > 0;
-      const share = span ? Number(ns) / span : 0;
+      const share = existed ? Number(ns) / existed : 0;
       const isLit = lit?.legend === legend && lit.state === index;
       const toggle = button(
         h("span", { class: "swatch", style: `background:${cssColor(state)}` }),
@@ -248,11 +248,12 @@ export class Side {
     const shares = new Map<string, number>();
     const times = new Map<string, bigint>();
     const errors = new Map<string, number>();
-    let rowCount = 0;
+    let whole = 0;
     for (const panel of panels) {
       const rows = session.scope(panel);
-      rowCount += rows.length;
-      const held: Counts | Totals = atTime ? counts(panel, rows, mark) : totals(panel, rows, start, end);
+      const sums = atTime ? null : totals(panel, rows, start, end);
+      const held: Counts | Totals = sums ?? counts(panel, rows, mark!);
+      whole += sums ? existence(panel, rows, start, end, sums.states) : existing(panel, rows, mark!);
       for (const [value, tags] of byValue(panel, lit!.state, property)) {
         for (const tag of tags) {
           errors.set(value, (errors.get(value) ?? 0) + held.tagErrors[tag]!);
@@ -262,7 +263,6 @@ export class Side {
         }
       }
     }
-    const whole = rowCount * (atTime ? 1 : Number(end - start));
     if (!atTime) for (const [value, ns] of times) shares.set(value, Number(ns));
     const sorted = [...shares].filter(([, held]) => held > 0).sort((a, b) => b[1] - a[1]);
     const errorText = (error: number) => (atTime ? rowError(error) : timeError(error));

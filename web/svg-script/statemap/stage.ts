@@ -152,8 +152,8 @@ export class Stage {
   }
 
   private currentColors(): Colors[] {
-    const { lit, property, value } = this.session;
-    const wanted = JSON.stringify([lit, property, value, this.theme.dark]);
+    const { lit, property, value, found, filter } = this.session;
+    const wanted = JSON.stringify([lit, property, value, this.theme.dark, found?.count ? filter : null]);
     if (wanted !== this.colorsFor) {
       this.colors = colorsOf(this.session, this.theme.dark, rgb(themeColor("--accent")));
       this.colorsFor = wanted;

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from meantime.anomalies import Anomalies
 from meantime.clocks import align
 from meantime.columns import exact_sum
 from meantime.errors import MeantimeError, UsageError
 from meantime.views.palette import at_night, choose, parse
-from meantime.views.statemap.data import Statemap, StatemapPanel, StateRow
+from meantime.views.statemap.data import SharedRows, Statemap, StatemapPanel, StateRow
 from meantime.views.statemap.events import events, without_row
 from meantime.views.statemap.options import StatemapOptions
-from meantime.views.statemap.paint import paint
+from meantime.views.statemap.paint import paint, ragged
 from meantime.views.statemap.panel import draw
 from meantime.views.statemap.panel_source import StateTable, panel_sources
 from meantime.views.statemap.window import Window
@@ -20,6 +22,7 @@ from meantime.views.statemap.window import Window
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from meantime.columns import Int64s
     from meantime.history import History
     from meantime.trace import State
     from meantime.views.palette import RGB
@@ -75,20 +78,21 @@ def build(histories: Sequence[History], options: StatemapOptions | None = None) 
         UsageError: If the window ends before it begins, or the filter is not a regular expression.
     """
     options = options or StatemapOptions()
-    made = _made(histories, options)
+    alignments = list(_alignments(histories, options))
+    made = _made(histories, alignments, options)
     tables = [[source.table for source in of_one] for of_one in made]
     given = _given_colors(tables)
     # The states of a lane that declares none are known only once it is drawn.
     declared = all(table.states for of_one in tables for table in of_one)
     if declared:
         _check_order(tables, options)
-    maps = _draw(histories, made, options)
+    maps = _draw(alignments, made, options)
     sort_state = _check_order(tables, options)
     if options.stack_sort_by is not None:
         maps = _stacked(maps, options.stack_sort_by)
     names = {state.name for of_one in tables for table in of_one for state in table.states}
     chosen = choose(names - given.keys(), given.values())
-    panels = tuple(_panel(one, given | chosen, sort_state, options) for one in maps)
+    panels = tuple(_panel(one, given | chosen, sort_state, options, len(maps)) for one in maps)
     for of_one in made:
         # anomalies of a history are reported once, on its first map
         first = next(index for index, one in enumerate(maps) if one.source is of_one[0])
@@ -104,9 +108,10 @@ def count(histories: Sequence[History], options: StatemapOptions | None = None) 
         UsageError: If the window ends before it begins, or the filter is not a regular expression.
     """
     options = options or StatemapOptions()
-    made = _made(histories, options)
+    alignments = list(_alignments(histories, options))
+    made = _made(histories, alignments, options)
     counts = [0] * len(histories)
-    for one in _draw(histories, made, options):
+    for one in _draw(alignments, made, options):
         counts[one.history] += len(one.drawing.columns.row)
     return [Counted(*each) for each in zip(counts, map(_anomalies, made), strict=True)]
 
@@ -122,11 +127,17 @@ def check_states(states: Sequence[Sequence[State]], options: StatemapOptions) ->
     _check_order([[table] for table in tables], options)
 
 
-def _made(histories: Sequence[History], options: StatemapOptions) -> list[list[PanelSource]]:
+def _made(
+    histories: Sequence[History], alignments: list[_Alignment], options: StatemapOptions
+) -> list[list[PanelSource]]:
     made = []
-    for number, history in enumerate(histories):
+    for number, (history, alignment) in enumerate(zip(histories, alignments, strict=True)):
         try:
-            made.append(panel_sources(history, options.filter))
+            made.append(
+                panel_sources(
+                    history, alignment.window, pattern=options.filter, packed=options.packed
+                )
+            )
         except UsageError:
             raise
         except MeantimeError as error:
@@ -145,7 +156,7 @@ def _anomalies(of_one: list[PanelSource]) -> Anomalies:
 
 
 def _draw(
-    histories: Sequence[History], made: list[list[PanelSource]], options: StatemapOptions
+    alignments: list[_Alignment], made: list[list[PanelSource]], options: StatemapOptions
 ) -> list[_Map]:
     budget = options.budget(sum(map(len, made)))
     return [
@@ -155,7 +166,7 @@ def _draw(
             alignment,
             draw(source, alignment.window, budget=budget, ignore_tags=options.ignore_tags),
         )
-        for number, alignment in enumerate(_alignments(histories, options))
+        for number, alignment in enumerate(alignments)
         for source in made[number]
     ]
 
@@ -242,15 +253,26 @@ def _alignments(histories: Sequence[History], options: StatemapOptions) -> Itera
 
 
 def _panel(
-    one: _Map, colors: Mapping[str, RGB], sort_state: str | None, options: StatemapOptions
+    one: _Map,
+    colors: Mapping[str, RGB],
+    sort_state: str | None,
+    options: StatemapOptions,
+    maps: int,
 ) -> StatemapPanel:
     number, source, (window, offset_ns, aligned), drawing = one
     history = source.history
     states = [_state_row(state, colors) for state in source.table.states]
     order = drawing.order(source, sort_state)
-    descriptions = map(history.descriptions.get, source.quarks[order].tolist())
+    new_row = np.argsort(order).astype(np.int32)
+    row_of_quark = new_row[source.row_of_quark] if len(order) else source.row_of_quark
+    row_of_quark[source.row_of_quark < 0] = -1
+    row_of_event = np.full(len(row_of_quark), -1, np.int32)
+    row_of_event[source.owners] = row_of_quark[source.quarks]
+    most = options.budget(maps).lossless
+    happened, left_out = events(history, row_of_event, window, most)
     return StatemapPanel(
         title=source.title,
+        label=source.label,
         host=history.clock.host,
         entity_kind=source.entity_kind,
         origin_ns=history.clock.utc_at_origin_ns,
@@ -261,16 +283,33 @@ def _panel(
         states=tuple(states),
         tags=() if options.ignore_tags else history.tags,
         entities=[source.names[row] for row in order.tolist()],
-        descriptions={row: text for row, text in enumerate(descriptions) if text is not None},
+        descriptions={
+            int(row_of_quark[quark]): text
+            for quark, text in history.descriptions.items()
+            if source.shared is None and row_of_quark[quark] >= 0
+        },
         rectangles=paint(drawing.columns, order, [state.color for state in states]),
-        events=events(history, source.owners[order], window),
+        events=happened,
+        events_left_out=left_out,
         intervals=drawing.intervals,
         coalesced=drawing.coalesced,
         clipped=drawing.clipped,
         anomalies=Anomalies(),
         history=number,
         begin_ns=history.bounds[0],
+        shared=source.shared and _shared_in(source.shared, order),
+        existence=source.existence,
+        existed={int(new_row[row]): when for row, when in drawing.existed.items()},
     )
+
+
+def _shared_in(shared: SharedRows, order: Int64s) -> SharedRows:
+    """Return the entities of rows in another order of rows."""
+    offsets, source = ragged(shared.row_offsets, order)
+    names = shared.names
+    if not np.array_equal(order, np.arange(len(order))):
+        names = [names[index] for index in source.tolist()]
+    return SharedRows(shared.sites, shared.site[order], offsets, shared.start_ns[source], names)
 
 
 def _state_row(state: State, colors: Mapping[str, RGB]) -> StateRow:

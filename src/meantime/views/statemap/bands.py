@@ -12,7 +12,10 @@ if TYPE_CHECKING:
     from meantime.columns import Int64s
     from meantime.views.statemap.data import Rectangles
 
-__all__ = ["Bands", "bands"]
+__all__ = ["GROUND", "Bands", "bands"]
+
+# The colour where no state is, as red, green and blue.
+GROUND = (0xF1, 0xF2, 0xF4)
 
 _LEVEL = 17  # a channel has 16 steps, so that adjacent cells often have one colour
 

@@ -74,9 +74,11 @@ def utc(time_ns: int) -> str:
     return f"{moment:%Y-%m-%d %H:%M:%S}.{rest:09} UTC"
 
 
-def panel_title(panel: StatemapPanel) -> str:
+def panel_title(statemap: Statemap, panel: StatemapPanel) -> str:
     """Return the heading of one of several panels, and how its times are aligned."""
-    text = panel.title or "untitled"
+    if panel.label and _is_of_one_trace(statemap):
+        return panel.label
+    text = panel.name or "untitled"
     if panel.host:
         text += f" on {panel.host}"
     if not panel.aligned:
@@ -87,13 +89,23 @@ def panel_title(panel: StatemapPanel) -> str:
     return text
 
 
+def _is_of_one_trace(statemap: Statemap) -> bool:
+    return len({panel.history for panel in statemap.panels}) == 1
+
+
 def footer(statemap: Statemap) -> list[str]:
     """Return the notes: counts of rectangles, left-out intervals and anomalies."""
-    return [text for panel in statemap.panels for text in _notes(panel, len(statemap.panels) > 1)]
+    return [text for panel in statemap.panels for text in _notes(statemap, panel)]
 
 
-def _notes(panel: StatemapPanel, named: bool) -> Iterator[str]:  # noqa: FBT001 - one caller
-    text = f"{panel.title or 'untitled'}: " if named else ""
+def _notes(statemap: Statemap, panel: StatemapPanel) -> Iterator[str]:
+    text = ""
+    if len(statemap.panels) > 1:
+        own = panel.label if _is_of_one_trace(statemap) else panel.name
+        text = f"{own or 'untitled'}: "
+    if panel.shared is not None:
+        text += f"{_count(len(panel.shared), panel.entity_kind)}"
+        text += f" in {_count(len(panel.entities), 'row')}; "
     text += f"{_count(len(panel.rectangles), 'rectangle')}"
     text += f" of {_count(panel.intervals, 'interval')}"
     if panel.coalesced:
@@ -105,6 +117,9 @@ def _notes(panel: StatemapPanel, named: bool) -> Iterator[str]:  # noqa: FBT001 
     if len(panel.events):
         text += f"; {_count(len(panel.events), 'event')}"
     yield text
+    if panel.events_left_out:
+        left_out = _count(panel.events_left_out, "event")
+        yield f"Left out: {left_out}, more than can be shown; draw a shorter window to see them"
     clipped = panel.clipped
     if clipped.before or clipped.after:
         before = _count(clipped.before, "interval")

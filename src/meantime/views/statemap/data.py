@@ -6,8 +6,8 @@ draws or writes it needs no history.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +18,21 @@ if TYPE_CHECKING:
     from meantime.anomalies import Anomalies
     from meantime.columns import Int32s, Int64s
 
-__all__ = ["Clipped", "Commands", "Events", "Rectangles", "StateRow", "Statemap", "StatemapPanel"]
+__all__ = [
+    "Clipped",
+    "Commands",
+    "Events",
+    "Existence",
+    "Rectangles",
+    "SharedRows",
+    "StateRow",
+    "Statemap",
+    "StatemapPanel",
+]
+
+# When the entities of a panel exist, which is the time that shares are of: while they have a state,
+# from the first state of a row to the end of its last one, or always.
+Existence: TypeAlias = Literal["state", "row", "always"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +58,8 @@ class Rectangles:
 
     The content of a rectangle is in two ragged columns: rectangle i has
     `state_ns[state_offsets[i]:state_offsets[i + 1]]` of the states at the same indices of
-    `state_index`, ascending; and so for tags. The states' times of a rectangle sum to its length;
-    a rectangle that was not merged has one state.
+    `state_index`, ascending; and so for tags. The states' times of a rectangle sum to its length,
+    or to less if it was merged with gaps of a shared row; one that was not merged has one state.
 
     Attributes:
         row_offsets: int64, rows + 1: row r has [row_offsets[r], row_offsets[r + 1]).
@@ -98,6 +112,28 @@ class Events:
 
 
 @dataclass(frozen=True, slots=True)
+class SharedRows:
+    """The entities of rows that several share, one after the other.
+
+    Attributes:
+        sites: The names of the sites.
+        site: By row, the index of its site; rows of a site are together.
+        row_offsets: int64, rows + 1: row r has the entities [row_offsets[r], row_offsets[r + 1]).
+        start_ns: When each first has a state in the window, in order of time within a row.
+        names: What each is called.
+    """
+
+    sites: Sequence[str]
+    site: Int32s
+    row_offsets: Int64s
+    start_ns: Int64s
+    names: Sequence[str]
+
+    def __len__(self) -> int:
+        return len(self.start_ns)
+
+
+@dataclass(frozen=True, slots=True)
 class Clipped:
     """What the window and the filter left out: intervals before, intervals after, entities."""
 
@@ -112,6 +148,7 @@ class StatemapPanel:
 
     Attributes:
         title: The title of the trace, or empty.
+        label: What the panel is called among those of its trace, empty if it is the only one.
         host: The host on which it was recorded, if known.
         entity_kind: The kind of a row: `CPU`, `Thread`; `Entity` if the trace does not define it.
         origin_ns: UTC of the panel's time 0, if known.
@@ -131,6 +168,10 @@ class StatemapPanel:
         anomalies: The anomalies of the input.
         history: The index of its history in the list that the statemap was drawn from.
         begin_ns: The time from which printed times count: where its trace begins.
+        shared: The entities of the rows, if several share one.
+        existence: When its entities exist.
+        existed: By row, when it existed in the window, if its rectangles do not show that.
+        events_left_out: How many events are not shown, because there are too many.
     """
 
     title: str
@@ -153,6 +194,16 @@ class StatemapPanel:
     anomalies: Anomalies
     history: int = 0
     begin_ns: int = 0
+    label: str = ""
+    shared: SharedRows | None = None
+    existence: Existence = "row"
+    existed: dict[int, tuple[int, int]] = field(default_factory=dict)
+    events_left_out: int = 0
+
+    @property
+    def name(self) -> str:
+        """The title of the trace and the panel's label."""
+        return ": ".join(filter(None, (self.title, self.label)))
 
 
 class Commands(NamedTuple):

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from meantime.columns import Int32s, Int64s
-    from meantime.views.statemap.data import Statemap, StatemapPanel
+    from meantime.views.statemap.data import SharedRows, Statemap, StatemapPanel
 
 __all__ = ["render"]
 
@@ -34,7 +34,7 @@ def _json(value: object) -> str:
 
 def _map(panel: StatemapPanel) -> str:
     head = {
-        "title": panel.title,
+        "title": panel.name,
         "host": panel.host,
         "entity_kind": panel.entity_kind,
         "origin_ns": panel.origin_ns,
@@ -74,9 +74,24 @@ def _rows(panel: StatemapPanel) -> Iterator[str]:
     offsets = panel.rectangles.row_offsets.tolist()
     rectangles = list(_rectangles(panel))
     for row, entity in enumerate(panel.entities):
-        head = _json({"entity": entity, "description": panel.descriptions.get(row)})
+        head = _json(
+            {
+                "entity": entity,
+                "description": panel.descriptions.get(row),
+                **({} if panel.shared is None else {"entities": _entities(panel.shared, row)}),
+            }
+        )
         held = ",\n".join(rectangles[offsets[row] : offsets[row + 1]])
         yield f'{head[:-1]}, "rects": [{held}]}}'
+
+
+def _entities(shared: SharedRows, row: int) -> list[dict[str, object]]:
+    part = slice(*shared.row_offsets[row : row + 2].tolist())
+    times_ns = shared.start_ns[part].tolist()
+    return [
+        {"name": name, "start_ns": start_ns}
+        for name, start_ns in zip(shared.names[part], times_ns, strict=True)
+    ]
 
 
 def _rectangles(panel: StatemapPanel) -> Iterator[str]:

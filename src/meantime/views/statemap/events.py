@@ -17,23 +17,25 @@ if TYPE_CHECKING:
 __all__ = ["events", "without_row"]
 
 
-def events(history: History, quarks: Int32s, window: Window) -> Events:
-    """Return the events in a window on these attributes, one per row, in order of time.
+def events(history: History, row_of_quark: Int32s, window: Window, most: int) -> tuple[Events, int]:
+    """Return the events in a window on attributes that have a row, and how many are left out.
 
-    An arrow is drawn at its start; one to an entity without a row is an instant.
+    Events are in order of time. An arrow is drawn at its start; one to an entity without a row is
+    an instant. Events cannot be merged, so if there are more than `most` all are left out.
     """
-    row_of_quark = np.full(len(history.attributes), -1, np.int32)
-    row_of_quark[quarks] = np.arange(len(quarks), dtype=np.int32)
     points, flows = history.points(), history.flows()
     time_ns = np.concatenate([points.time_ns, flows.from_ns])
     row = row_of_quark[np.concatenate([points.quark, flows.from_quark])]
     target = np.concatenate([np.full(len(points), -1, np.int32), row_of_quark[flows.to_quark]])
     code = np.concatenate([points.name.codes, flows.name.codes])
     kept = np.flatnonzero((row >= 0) & (time_ns >= window.start_ns) & (time_ns < window.end_ns))
+    left_out = len(kept) if len(kept) > most else 0
+    kept = kept[:0] if left_out else kept
     kept = kept[np.argsort(time_ns[kept], kind="stable")]
     used, name = np.unique(code[kept], return_inverse=True)
     names = [points.name.names[number] for number in used.tolist()]
-    return Events(time_ns[kept], row[kept], name.astype(np.int32), target[kept], names)
+    found = Events(time_ns[kept], row[kept], name.astype(np.int32), target[kept], names)
+    return found, left_out
 
 
 def without_row(sources: list[PanelSource]) -> tuple[int, int]:

@@ -39,11 +39,14 @@ class StatemapOptions:
         begin_ns: The beginning of the map in the first history's time; None is that of its bounds.
         end_ns: The end of the map; None, or 0 as in the original, is the end of the data.
         coalesce: The most rectangles of a map, as far as each run of states without a gap in a row
-            can be one. With None nothing is merged up to 5 million intervals in all maps.
+            can be one; in rows that entities share, a gap can be part of one. With None nothing is
+            merged up to 5 million intervals in all maps.
         sort_by: The state whose total time sorts the rows, most first; `entity` (unless a state is
             called that) and None sort them by name.
         stack_sort_by: The state whose total time sorts the maps; None keeps their order.
         filter: Rows to show: an entity's name, or a regular expression that is found in names.
+        packed: Let short-lived entities, such as tasks, share rows if they never overlap; otherwise
+            each has a row.
         ignore_tags: Leave out the tags; states that differ in nothing else are one.
         state_height_px: The height of a row.
         offsets_ns: By index of a history but the first, its time 0 in the times of the first,
@@ -59,6 +62,7 @@ class StatemapOptions:
     sort_by: str | None = None
     stack_sort_by: str | None = None
     filter: str | None = None
+    packed: bool = True
     ignore_tags: bool = False
     state_height_px: int = 10
     offsets_ns: Mapping[int, int] = field(default_factory=dict)

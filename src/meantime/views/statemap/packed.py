@@ -5,6 +5,7 @@ Times are written as text or as varints, since a JSON number is exact only to 2^
 
 from __future__ import annotations
 
+import zlib
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +17,12 @@ from meantime.views.statemap import captions
 from meantime.views.statemap.rows import natural_order
 
 if TYPE_CHECKING:
-    from meantime.views.statemap.data import Events, Statemap, StatemapPanel
+    from meantime.views.statemap.data import Events, SharedRows, Statemap, StatemapPanel
 
 __all__ = ["blocks", "head"]
 
 _MAX_SAFE_INTEGER = 2**53 - 1
+_LEVEL = 1
 
 
 def head(statemap: Statemap) -> dict[str, Any]:
@@ -32,14 +34,14 @@ def head(statemap: Statemap) -> dict[str, Any]:
         "sort": statemap.sort_state,
         "rowHeight": statemap.state_height_px,
         "commands": statemap.commands and statemap.commands._asdict(),
-        "panels": [_panel_head(panel, statemap.sort_state is None) for panel in statemap.panels],
+        "panels": [_panel_head(statemap, panel) for panel in statemap.panels],
     }
 
 
-def _panel_head(panel: StatemapPanel, given_by_name: bool) -> dict[str, Any]:  # noqa: FBT001 - one caller
-    rectangles = panel.rectangles
+def _panel_head(statemap: Statemap, panel: StatemapPanel) -> dict[str, Any]:
+    rectangles, shared = panel.rectangles, panel.shared
     return {
-        "title": captions.panel_title(panel),
+        "title": captions.panel_title(statemap, panel),
         "kind": panel.entity_kind,
         "origin": None if panel.origin_ns is None else str(panel.origin_ns + panel.begin_ns),
         "start": str(panel.start_ns - panel.begin_ns),
@@ -57,7 +59,7 @@ def _panel_head(panel: StatemapPanel, given_by_name: bool) -> dict[str, Any]:  #
         ],
         "tags": [_exact(tag) for tag in panel.tags],
         "entities": list(panel.entities),
-        "byName": None if given_by_name else natural_order(panel.entities),
+        "byName": None if statemap.sort_state is None else natural_order(panel.entities),
         "descriptions": panel.descriptions,
         "intervals": panel.intervals,
         "rectangles": len(rectangles),
@@ -65,6 +67,17 @@ def _panel_head(panel: StatemapPanel, given_by_name: bool) -> dict[str, Any]:  #
         "tagEntries": len(rectangles.tag_index),
         "events": len(panel.events),
         "eventNames": list(panel.events.names),
+        "existence": panel.existence,
+        "existed": {
+            row: [str(time_ns - panel.start_ns) for time_ns in when]
+            for row, when in panel.existed.items()
+        },
+        "shared": shared
+        and {
+            "count": len(shared),
+            "sites": list(shared.sites),
+            "site": shared.site.tolist(),
+        },
     }
 
 
@@ -83,7 +96,11 @@ def _exact(value: Any) -> Any:
 
 
 def blocks(statemap: Statemap) -> dict[str, bytes]:
-    """Return the rectangles and the events of each panel, as `p0`, `e0`, `p1` and so on."""
+    """Return the rectangles and the events of each panel, as `p0`, `e0`, `p1` and so on.
+
+    The entities of shared rows are deflated: `s0` has the number of each row, then the time from
+    one to the next, or from the window's start, as varints; `n0` has their names.
+    """
     packed: dict[str, bytes] = {}
     for number, panel in enumerate(statemap.panels):
         held = panel.rectangles
@@ -100,19 +117,27 @@ def blocks(statemap: Statemap) -> dict[str, bytes]:
             held.fill,
             panel.start_ns,
         )
+        if panel.shared is not None:
+            packed |= _shared_blocks(panel.shared, number, panel.start_ns)
         if len(panel.events):
             packed[f"e{number}"] = _events(panel.events, panel.start_ns)
     return packed
 
 
+def _shared_blocks(shared: SharedRows, number: int, start_ns: int) -> dict[str, bytes]:
+    since_ns = np.diff(shared.start_ns, prepend=start_ns)
+    first = shared.row_offsets[:-1][np.diff(shared.row_offsets) > 0]
+    since_ns[first] = shared.start_ns[first] - start_ns
+    numbers = np.concatenate([np.diff(shared.row_offsets), since_ns])
+    names = "\0".join(name.replace("\0", " ") for name in shared.names)
+    return {
+        f"s{number}": zlib.compress(kernel.varints(numbers), _LEVEL),
+        f"n{number}": zlib.compress(names.encode("utf-8", "replace"), _LEVEL),
+    }
+
+
 def _events(events: Events, start_ns: int) -> bytes:
-    """Return columns, one after the other: times from the window's start, rows, names, targets."""
-    return b"".join(
-        np.ascontiguousarray(column, dtype=dtype).tobytes()
-        for column, dtype in (
-            (events.time_ns - start_ns, "<i8"),
-            (events.row, "<i4"),
-            (events.name, "<i4"),
-            (events.target, "<i4"),
-        )
-    )
+    """Return deflated varints: times, each since the one before, rows, names, targets plus 1."""
+    since_ns = np.diff(events.time_ns, prepend=start_ns)
+    numbers = np.concatenate([since_ns, events.row, events.name, events.target + 1])
+    return zlib.compress(kernel.varints(numbers.astype(np.int64)), _LEVEL)

@@ -8,6 +8,7 @@ import numpy as np
 
 from meantime.kernels.rectangles import blend
 from meantime.views.palette import parse
+from meantime.views.statemap.bands import GROUND
 from meantime.views.statemap.data import Rectangles
 
 if TYPE_CHECKING:
@@ -16,29 +17,36 @@ if TYPE_CHECKING:
     from meantime.columns import Int64s
     from meantime.kernels.rectangles import Columns
 
-__all__ = ["paint"]
+__all__ = ["paint", "ragged"]
 
 
 def paint(columns: Columns, order: Int64s, colors: Sequence[str]) -> Rectangles:
     """Return rectangles with the rows in this order, each colored by its states.
 
     A single state has its own color. Several are mixed as in the original: starting with the color
-    of the longest (of equals, the last), the others mix in theirs by their share of the length.
+    of the longest (of equals, the last), the others mix in theirs by their share of the time. Where
+    a rectangle was merged with gaps, the result is mixed with the ground.
     """
     row_offsets = np.searchsorted(columns.row, np.arange(len(order) + 1))
     state_offsets, state_index, state_ns = columns[4:7]
     tag_offsets, tag_index, tag_ns = columns[7:10]
     start_ns, end_ns = columns.start, columns.end
     if not np.array_equal(order, np.arange(len(order))):
-        row_offsets, source = _ragged(row_offsets, order)
+        row_offsets, source = ragged(row_offsets, order)
         start_ns, end_ns = start_ns[source], end_ns[source]
-        state_offsets, state_source = _ragged(state_offsets, source)
+        state_offsets, state_source = ragged(state_offsets, source)
         state_index, state_ns = state_index[state_source], state_ns[state_source]
-        tag_offsets, tag_source = _ragged(tag_offsets, source)
+        tag_offsets, tag_source = ragged(tag_offsets, source)
         tag_index, tag_ns = tag_index[tag_source], tag_ns[tag_source]
     fill = np.empty((len(start_ns), 3), np.uint8)
     encoded = np.array([parse(color) for color in colors], np.float64).reshape(-1, 3) / 255
-    blend(start_ns, end_ns, state_offsets, state_index, state_ns, encoded, fill)
+    before_ns = np.concatenate([np.zeros(1, np.int64), np.cumsum(state_ns)])
+    covered_ns = np.diff(before_ns[state_offsets])
+    blend(start_ns, start_ns + covered_ns, state_offsets, state_index, state_ns, encoded, fill)
+    partly = np.flatnonzero(covered_ns < end_ns - start_ns)
+    if len(partly):
+        share = (covered_ns[partly] / (end_ns - start_ns)[partly])[:, None]
+        fill[partly] = share * fill[partly] + (1 - share) * np.array(GROUND)
     return Rectangles(
         row_offsets,
         start_ns,
@@ -53,7 +61,7 @@ def paint(columns: Columns, order: Int64s, colors: Sequence[str]) -> Rectangles:
     )
 
 
-def _ragged(offsets: Int64s, order: Int64s) -> tuple[Int64s, Int64s]:
+def ragged(offsets: Int64s, order: Int64s) -> tuple[Int64s, Int64s]:
     """Return the offsets of reordered lists, and the previous index of each of their items."""
     lengths = np.diff(offsets)[order]
     after = np.zeros(len(order) + 1, np.int64)

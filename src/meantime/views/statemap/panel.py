@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.columns import Coded, named
+from meantime.columns import named
 from meantime.kernels import rectangles as kernel
+from meantime.query.lifetimes import has_state, intervals_between
 from meantime.views.statemap.data import Clipped
 from meantime.views.statemap.merging import merge
 from meantime.views.statemap.rectangle_buffer import RectangleBuffer, empty_columns, part
+from meantime.views.statemap.shared_rows import fill_gaps, remove_gaps
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import numpy.typing as npt
 
     from meantime.columns import Int32s, Int64s
@@ -39,11 +39,13 @@ class Drawing:
         columns: The rectangles.
         intervals: How many intervals they represent.
         clipped: What is not shown.
+        existed: By row, when it existed in the window, if its rectangles do not show that.
     """
 
     columns: Columns
     intervals: int
     clipped: Clipped
+    existed: dict[int, tuple[int, int]]
 
     @property
     def coalesced(self) -> int:
@@ -62,47 +64,81 @@ class Drawing:
         return total
 
     def order(self, source: PanelSource, state: str | None) -> Int64s:
-        """Return the rows in the order of drawing: by name, or most time in a state first."""
+        """Return the rows in the order of drawing: by name, or most time in a state first.
+
+        Rows of one site stay together.
+        """
         if state is None:
             return np.arange(len(source.names))
-        return np.argsort(-self.total_ns(source, state), kind="stable")
+        total_ns = self.total_ns(source, state)
+        if source.shared is not None and len(total_ns):
+            site = source.shared.site
+            of_site = np.zeros(int(site.max()) + 1, np.int64)
+            np.add.at(of_site, site, total_ns)
+            total_ns = of_site[site]
+        return np.argsort(-total_ns, kind="stable")
 
 
 def draw(source: PanelSource, window: Window, *, budget: Budget, ignore_tags: bool) -> Drawing:
     """Return the drawing of a source in a window, with as many rectangles as the budget allows."""
-    history, rows = source.history, len(source.names)
+    history = source.history
     tags = 0 if ignore_tags else len(history.tags)
-    buffer = RectangleBuffer((window.start_ns, window.end_ns), budget=budget, tags=tags)
-    row_of_quark = np.full(len(history.attributes), -1, np.int32)
-    row_of_quark[source.quarks] = np.arange(rows, dtype=np.int32)
+    is_shared = source.shared is not None
+    buffer = RectangleBuffer(
+        (window.start_ns, window.end_ns), budget=budget, tags=tags, joins=not is_shared
+    )
+    # states of two entities are never one rectangle, so each has a number of its own at first
+    number_of_quark = np.full(len(history.attributes), -1, np.int32)
+    number_of_quark[source.quarks] = np.arange(len(source.quarks), dtype=np.int32)
     columns = empty_columns(0)
-    for batch, _ in _between(source, window.start_ns, window.end_ns):
+    gaps, last = 0, (-1, 0)
+    for batch in intervals_between(history, source.quarks, window.start_ns, window.end_ns):
         if len(batch) > len(columns.row):
             columns = empty_columns(len(batch))
+        visible = _clip(batch, source, window, number_of_quark, columns, tagged=tags > 0)
+        if is_shared and len(visible.row):
+            visible.row[:] = source.rows[visible.row]
+            bare, visible = visible, fill_gaps(visible, last)
+            gaps += len(visible.row) - len(bare.row)
+            last = int(bare.row[-1]), int(bare.end[-1])
         buffer.add(
-            _clip(batch, source, window, row_of_quark, columns, tagged=tags > 0),
-            states=len(source.table.states),
+            visible,
+            states=len(source.table.states) + is_shared,
             # batches are in order of rows
-            done_ratio=(int(row_of_quark[batch.quark[-1]]) + 1) / rows,
+            done_ratio=(int(number_of_quark[batch.quark[-1]]) + 1) / len(source.quarks),
         )
+    if buffer.is_merged or buffer.count - gaps > budget.lossless:
+        merge(buffer, budget.merged, appearance=_appearance(source))
+    found = buffer.cut()
+    if is_shared:
+        found = remove_gaps(found)
+    clipped, before, after = _outside(source, window)
+    existed = {}
+    if source.existence == "row" and window.start_ns < window.end_ns:
+        existed = _existed(found, window, before, after)
+    return Drawing(found, buffer.intervals - gaps, clipped, existed)
+
+
+def _appearance(source: PanelSource) -> Int32s:
+    """Return by row the rank of its first entity in the order in which entities appeared."""
     # quarks are numbered in the order in which their attributes were created
-    appearance = np.empty(rows, np.int32)
-    appearance[np.argsort(source.quarks)] = np.arange(rows, dtype=np.int32)
-    if buffer.is_merged or buffer.count > budget.lossless:
-        merge(buffer, budget.merged, appearance=appearance)
-    return Drawing(buffer.cut(), buffer.intervals, _clipped(source, window))
+    first = np.full(len(source.names), np.iinfo(np.int32).max, np.int32)
+    np.minimum.at(first, source.rows, source.quarks)
+    appearance = np.empty(len(first), np.int32)
+    appearance[np.argsort(first, kind="stable")] = np.arange(len(first), dtype=np.int32)
+    return appearance
 
 
 def _clip(
     batch: Intervals,
     source: PanelSource,
     window: Window,
-    row_of_quark: Int32s,
+    number_of_quark: Int32s,
     columns: Visible,
     *,
     tagged: bool,
 ) -> Visible:
-    """Return the visible parts of intervals, as a view of `columns`."""
+    """Return the visible parts of intervals, as a view of `columns`; a row is a quark's number."""
     column = named(batch.value)
     while True:
         count = kernel.clip(
@@ -111,7 +147,7 @@ def _clip(
             batch.end_ns,
             column.codes,
             batch.tag,
-            row_of_quark,
+            number_of_quark,
             source.table.of_code(column.names),
             tagged,
             window.start_ns,
@@ -125,31 +161,43 @@ def _clip(
         source.table.add(column)
 
 
-def _clipped(source: PanelSource, window: Window) -> Clipped:
-    """Return how many intervals lie before and after the window, and what was filtered out."""
-    history = source.history
-    before = sum(
-        int(np.count_nonzero(batch.end_ns[has_state] <= window.start_ns))
-        for batch, has_state in _between(source, history.start_ns, window.start_ns)
-    )
+def _outside(
+    source: PanelSource, window: Window
+) -> tuple[Clipped, npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """Return what is not shown, and which rows have a state before and after the window."""
+    history, rows = source.history, source.row_of_quark
+    before, after = (np.zeros(len(source.names), np.bool_) for _ in range(2))
+    count_before = count_after = 0
+    for batch in intervals_between(history, source.quarks, history.start_ns, window.start_ns):
+        held = has_state(batch)
+        before[rows[batch.quark[held]]] = True
+        count_before += int(np.count_nonzero(batch.end_ns[held] <= window.start_ns))
     # The last change ends the data: what it begins is empty, unless the trace continues.
-    after = 0
     if window.end_ns < history.end_ns - 1:
-        after = sum(
-            int(np.count_nonzero(batch.start_ns[has_state] >= window.end_ns))
-            for batch, has_state in _between(source, window.end_ns, history.end_ns)
-        )
-    return Clipped(before, after, len(source.filtered))
+        for batch in intervals_between(history, source.quarks, window.end_ns, history.end_ns):
+            held = has_state(batch)
+            after[rows[batch.quark[held]]] = True
+            count_after += int(np.count_nonzero(batch.start_ns[held] >= window.end_ns))
+    return Clipped(count_before, count_after, len(source.filtered)), before, after
 
 
-def _between(
-    source: PanelSource, start_ns: int, end_ns: int
-) -> Iterator[tuple[Intervals, npt.NDArray[np.bool_]]]:
-    """Yield the intervals that overlap a range, and which of them have a state."""
-    history = source.history
-    start_ns, end_ns = max(start_ns, history.start_ns), min(end_ns, history.end_ns)
-    if start_ns < end_ns and len(source.names):
-        batches = history.interval_batches(source.quarks, start_ns, end_ns, rows=_BATCH_ROWS)
-        for batch in batches:
-            value = batch.value
-            yield batch, value.codes >= 0 if isinstance(value, Coded) else value.kinds > 0
+def _existed(
+    columns: Columns,
+    window: Window,
+    before: npt.NDArray[np.bool_],
+    after: npt.NDArray[np.bool_],
+) -> dict[int, tuple[int, int]]:
+    """Return when rows existed that did so before their first rectangle or after their last."""
+    first = np.searchsorted(columns.row, np.arange(len(before)))
+    last = np.searchsorted(columns.row, np.arange(len(before)), "right") - 1
+    existed = {}
+    for row in np.flatnonzero(before | after).tolist():
+        is_empty = first[row] > last[row]
+        if is_empty and not (before[row] and after[row]):
+            continue
+        shown = (-1, -1) if is_empty else (columns.start[first[row]], columns.end[last[row]])
+        start_ns = window.start_ns if before[row] else int(shown[0])
+        end_ns = window.end_ns if after[row] else int(shown[1])
+        if (start_ns, end_ns) != shown:
+            existed[row] = start_ns, end_ns
+    return existed

@@ -14,12 +14,17 @@ from meantime.query.filtering import matching
 from meantime.query.threads import thread_of, thread_title
 from meantime.trace import State
 from meantime.views.statemap.rows import natural_order
+from meantime.views.statemap.shared_rows import pack_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy.typing as npt
+
     from meantime.columns import Coded, Int32s
     from meantime.history import History
+    from meantime.views.statemap.data import Existence, SharedRows
+    from meantime.views.statemap.window import Window
 
 __all__ = ["PanelSource", "StateTable", "panel_sources"]
 
@@ -68,30 +73,53 @@ class PanelSource:
     Attributes:
         history: The history with its data.
         title: Its title.
-        entity_kind: The kind of its rows.
-        quarks: The attributes of its rows: states in natural order of their names, depths of stacks
+        label: The name of the lane, empty if no other is drawn.
+        entity_kind: The kind of its entities.
+        quarks: Its attributes, row by row: states in natural order of their names, depths of stacks
             by thread.
+        rows: The row of each attribute.
         names: The names of its rows.
-        owners: The attribute whose events each row shows: itself, or its thread.
-        filtered: The owners of rows that the filter left out.
+        owners: The attribute whose events each of `quarks` shows: itself, or its thread.
+        filtered: The owners of attributes that the filter left out.
         table: Its states.
+        existence: When its entities exist.
+        shared: The entities of its rows, if several share one.
     """
 
     history: History
     title: str
+    label: str
     entity_kind: str
     quarks: Int32s
+    rows: Int32s
     names: list[str]
     owners: Int32s
     filtered: Int32s
     table: StateTable
+    existence: Existence
+    shared: SharedRows | None
+
+    @property
+    def row_of_quark(self) -> Int32s:
+        """The row of each attribute of the history, -1 if it has none."""
+        rows = np.full(len(self.history.attributes), -1, np.int32)
+        rows[self.quarks] = self.rows
+        return rows
 
 
-def panel_sources(history: History, pattern: str | None) -> list[PanelSource]:
+def panel_sources(
+    history: History, window: Window, *, pattern: str | None, packed: bool
+) -> list[PanelSource]:
     """Return a source for each lane of a history that can be drawn: all but those of numbers.
 
-    An attribute has a row if it ever had a state, or a description. A lane without rows has no
-    source if another one has rows.
+    An attribute has a row if it ever had a state, or a description; one of a short-lived lane if it
+    has a state in the window. A lane without rows has no source if another one has rows.
+
+    Args:
+        history: The history.
+        window: The range that is drawn.
+        pattern: Selects entities by name.
+        packed: Whether short-lived entities share rows.
 
     Raises:
         MeantimeError: If no lane can be drawn.
@@ -102,27 +130,30 @@ def panel_sources(history: History, pattern: str | None) -> list[PanelSource]:
         hint = "; use a provider to turn its events into states" if len(history.points()) else ""
         raise MeantimeError(f"there are no states to draw in this trace{hint}")
     title = history.title or ""
-    every = [(lane, _ROWS_OF[lane.declaration.kind](history, lane.quarks)) for lane in lanes]
-    used = [(lane, rows) for lane, rows in every if rows.names] or every[:1]
+    every = [
+        (lane, _packed_rows(history, lane.quarks, window, pattern))
+        if packed and lane.declaration.short_lived
+        else (lane, _filtered(_ROWS_OF[lane.declaration.kind](history, lane.quarks), pattern))
+        for lane in lanes
+    ]
+    used = [(lane, rows) for lane, rows in every if rows.names or len(rows.filtered)] or every[:1]
     made = []
-    for lane, rows in used:
-        declaration = lane.declaration
-        label = declaration.label or declaration.entity_kind or declaration.pattern
-        named = title if len(used) == 1 else f"{title}: {label}" if title else label
-        shown = np.ones(len(rows.names), np.bool_)
-        if pattern is not None:
-            is_shown = matching(pattern, rows.names)
-            shown = np.array([bool(is_shown(name)) for name in rows.names], np.bool_)
+    for (declaration, _), rows in used:
+        existence: Existence = "row" if declaration.kind in {"state", "object"} else "always"
         made.append(
             PanelSource(
                 history,
-                named,
+                title,
+                declaration.name if len(used) > 1 else "",
                 declaration.entity_kind or "Entity",
-                rows.quarks[shown],
-                [name for name, kept in zip(rows.names, shown.tolist(), strict=True) if kept],
-                rows.owners[shown],
-                rows.owners[~shown],
+                rows.quarks,
+                np.arange(len(rows.names), dtype=np.int32) if rows.rows is None else rows.rows,
+                rows.names,
+                rows.owners,
+                rows.filtered,
                 StateTable(declaration.states or rows.states),
+                "state" if declaration.short_lived else existence,
+                rows.shared,
             )
         )
     return made
@@ -133,6 +164,43 @@ class _Rows(NamedTuple):
     owners: Int32s
     names: list[str]
     states: Sequence[State] = ()
+    filtered: Int32s = np.empty(0, np.int32)
+    rows: Int32s | None = None
+    shared: SharedRows | None = None
+
+
+def _shown(names: list[str], pattern: str) -> npt.NDArray[np.bool_]:
+    is_shown = matching(pattern, names)
+    return np.array([bool(is_shown(name)) for name in names], np.bool_)
+
+
+def _filtered(rows: _Rows, pattern: str | None) -> _Rows:
+    if pattern is None:
+        return rows
+    shown = _shown(rows.names, pattern)
+    return rows._replace(
+        quarks=rows.quarks[shown],
+        owners=rows.owners[shown],
+        names=[name for name, kept in zip(rows.names, shown.tolist(), strict=True) if kept],
+        filtered=rows.owners[~shown],
+    )
+
+
+def _packed_rows(history: History, quarks: Int32s, window: Window, pattern: str | None) -> _Rows:
+    quarks = quarks[history.has_values(quarks)]
+    filtered = np.empty(0, np.int32)
+    if pattern is not None:
+        shown = _shown(_row_names(history, quarks), pattern)
+        quarks, filtered = quarks[shown], quarks[~shown]
+    found = pack_rows(history, quarks, window)
+    return _Rows(
+        found.quarks,
+        found.quarks,
+        found.names,
+        filtered=filtered,
+        rows=found.rows,
+        shared=found.shared,
+    )
 
 
 def _state_rows(history: History, quarks: Int32s) -> _Rows:

@@ -72,6 +72,7 @@ class RectangleBuffer:
         window_ns: Start and end of the map.
         budget: The number of rectangles allowed in the end.
         tags: How many tags there are.
+        joins: Whether an interval may continue the last one of the batch before.
 
     Attributes:
         columns: The first `count` rows are used; the rest is spare capacity.
@@ -80,12 +81,15 @@ class RectangleBuffer:
         level: The grid whose cells hold one rectangle; -1 while each interval is one.
     """
 
-    def __init__(self, window_ns: tuple[int, int], *, budget: Budget, tags: int) -> None:
+    def __init__(
+        self, window_ns: tuple[int, int], *, budget: Budget, tags: int, joins: bool
+    ) -> None:
         self.window_ns = window_ns
         self.columns = _no_rectangles()
         self.count = 0
         self.intervals = 0
         self.level = -1
+        self._joins = joins
         self._wanted = budget.merged
         self._most = max(budget.lossless, 2 * budget.merged + _MOST_TO_SPARE)
         no_states = np.zeros(1, np.int64), np.empty(1, np.int32)
@@ -100,7 +104,8 @@ class RectangleBuffer:
 
     def add(self, visible: Visible, *, states: int, done_ratio: float) -> None:
         """Add intervals; `done_ratio` is the estimated part of all that were added with these."""
-        visible = self._join(visible)
+        if self._joins:
+            visible = self._join(visible)
         more = len(visible.row)
         self._make_room(more, states)
         self.count = kernel.pack(

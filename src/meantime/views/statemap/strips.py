@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from meantime.kernels.text import UNITS_PER_PX, pixels, strokes
 from meantime.views.png import png
-from meantime.views.statemap.bands import bands
+from meantime.views.statemap.bands import GROUND, bands
 from meantime.views.statemap.stacked_rows import can_stack, stacked_png
 from meantime.views.svg import escape, px
 
@@ -26,7 +26,6 @@ __all__ = ["BAND_PX", "strips"]
 BAND_PX = 2
 # Browsers need seconds for more elements; the rows of such a panel become one image.
 _MOST_PATHS = 40_000
-_GROUND = (0xF1, 0xF2, 0xF4)
 
 
 def strips(
@@ -67,7 +66,7 @@ def strips(
             end_ns=end_ns,
             rows_a_band=banded,
             cells=cells,
-            ground=_GROUND,
+            ground=GROUND,
         )
     rows = strokes(*drawn, *window, units, _MOST_PATHS)
     if rows is None:

@@ -6,7 +6,10 @@ Above `_MOST_HEIGHT_PX` rows there are fewer pixels than rows, and adjacent rows
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from meantime.views.axis import Tick, ticks
 from meantime.views.page import MARGIN_PX, Page, header, lines
@@ -15,7 +18,7 @@ from meantime.views.statemap.strips import BAND_PX, strips
 from meantime.views.svg import cut_to, element, px, width_px, without_prefix
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from meantime.views.statemap.data import Statemap, StatemapPanel, StateRow
 
@@ -40,12 +43,12 @@ def render(statemap: Statemap) -> bytes:
     last_states: tuple[StateRow, ...] | None = None
     for number, panel in enumerate(statemap.panels):
         if panel.states != last_states:
-            markup, height = _legend(panel.states, top)
+            markup, height = _legend(_occurring(statemap.panels[number:]), top)
             picture.append(markup.encode())
             top += height
             last_states = panel.states
         if len(statemap.panels) > 1:
-            text = cut_to(captions.panel_title(panel), _WIDTH_PX - 2 * MARGIN_PX, 12)
+            text = cut_to(captions.panel_title(statemap, panel), _WIDTH_PX - 2 * MARGIN_PX, 12)
             position = {"class": "ink", "x": MARGIN_PX, "y": top + 17, "font-weight": "600"}
             picture.append(element("text", position, text=text).encode())
             top += _PANEL_TITLE_PX
@@ -128,7 +131,15 @@ class _Layout:
         return self.left_px + self.strip_px * ratio
 
 
-def _legend(states: tuple[StateRow, ...], top: float) -> tuple[str, float]:
+def _occurring(panels: Sequence[StatemapPanel]) -> list[StateRow]:
+    """Return the states that occur in those of the panels that share the legend of the first."""
+    states = panels[0].states
+    sharing = takewhile(lambda panel: panel.states == states, panels)
+    indices = np.unique(np.concatenate([panel.rectangles.state_index for panel in sharing]))
+    return [states[index] for index in indices.tolist()]
+
+
+def _legend(states: Sequence[StateRow], top: float) -> tuple[str, float]:
     parts: list[str] = []
     x, y = float(MARGIN_PX), top
     for state in states:
