@@ -9,7 +9,7 @@ import numpy as np
 from meantime.columns import Coded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     import numpy.typing as npt
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from meantime.history.history import History
     from meantime.history.results import Intervals
 
-__all__ = ["Lifetimes", "has_state", "intervals_between", "lifetimes", "lifetimes_of"]
+__all__ = ["Lifetimes", "has_state", "intervals_between", "lifetimes"]
 
 # A batch of this many intervals stays in the processor's caches.
 _BATCH_ROWS = 1 << 17
@@ -63,24 +63,24 @@ def lifetimes(history: History, quarks: Int32s) -> Lifetimes:
     >>> found.start_ns.tolist(), found.end_ns.tolist()
     ([1], [5])
     """
-    batches = intervals_between(history, quarks, history.start_ns, history.end_ns)
-    return lifetimes_of(batches, quarks, len(history.attributes))
-
-
-def lifetimes_of(batches: Iterable[Intervals], quarks: Int32s, attributes: int) -> Lifetimes:
-    """Return when attributes existed as far as these intervals show; each attribute once."""
-    first = np.full(attributes, np.iinfo(np.int64).max)
-    last = np.full(attributes, np.iinfo(np.int64).min)
-    for batch in batches:
-        rows = np.flatnonzero(has_state(batch))
-        quark = batch.quark[rows]
-        # The intervals of an attribute are together, in order of time.
-        begins = np.flatnonzero(np.diff(quark, prepend=-1))
-        ends = np.append(begins[1:], len(rows)) - 1
-        held = quark[begins]
-        first[held] = np.minimum(first[held], batch.start_ns[rows[begins]])
-        last[held] = np.maximum(last[held], batch.end_ns[rows[ends[: len(begins)]]])
-    start_ns, end_ns = first[quarks], last[quarks]
-    never = end_ns < start_ns
-    start_ns[never] = end_ns[never] = 0
+    start_ns, end_ns = np.zeros(len(quarks), np.int64), np.zeros(len(quarks), np.int64)
+    if history.start_ns == history.end_ns:
+        return Lifetimes(start_ns, end_ns)
+    rows = np.arange(len(quarks))
+    times_ns = np.full(len(quarks), history.start_ns)
+    # only the ends are looked at; intervals without state follow each other if their tags differ
+    while len(rows):
+        found = history.states(quarks[rows], times_ns)
+        is_found = has_state(found)
+        start_ns[rows[is_found]] = found.start_ns[is_found]
+        later = ~is_found & (found.end_ns < history.end_ns)
+        rows, times_ns = rows[later], found.end_ns[later]
+    rows = np.arange(len(quarks))
+    times_ns = np.full(len(quarks), history.end_ns - 1)
+    while len(rows):
+        found = history.states(quarks[rows], times_ns)
+        is_found = has_state(found)
+        end_ns[rows[is_found]] = found.end_ns[is_found]
+        earlier = ~is_found & (found.start_ns > history.start_ns)
+        rows, times_ns = rows[earlier], found.start_ns[earlier] - 1
     return Lifetimes(start_ns, end_ns)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from itertools import chain
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
@@ -16,13 +15,11 @@ import numpy as np
 from meantime.attributes import entity_name
 from meantime.columns import Coded, exact_sum, named
 from meantime.errors import MeantimeError, UsageError
-from meantime.query.lifetimes import intervals_between, lifetimes_of
+from meantime.query.lifetimes import lifetimes
 from meantime.query.threads import choose_rows
 from meantime.tabular import Tabular
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from meantime.columns import Int32s, Int64s, Values
     from meantime.history.history import History
     from meantime.history.results import Intervals
@@ -292,19 +289,13 @@ def state_statistics(
         # checks the range, and clips it to the history
         range_ns = history.intervals(np.empty(0, np.int32), *asked).range_ns
         for name, short_lived, quarks in kinds:
-            batches = history.interval_batches(quarks, *asked)
             counted = _Counted(by, len(history.attributes))
+            for batch in history.interval_batches(quarks, *asked):
+                counted.add(batch)
             if short_lived:
-                for batch in batches:
-                    counted.add(batch)
                 existed = counted.total_ns[quarks]
             else:
-                every = chain(
-                    intervals_between(history, quarks, history.start_ns, range_ns[0]),
-                    counted.each(batches),
-                    intervals_between(history, quarks, range_ns[1], history.end_ns),
-                )
-                lived = lifetimes_of(every, quarks, len(history.attributes)).within(*range_ns)
+                lived = lifetimes(history, quarks).within(*range_ns)
                 existed = lived.end_ns - lived.start_ns
             rows += counted.rows(history, name, quarks, existed)
             transitions += counted.transitions(name)
@@ -342,12 +333,6 @@ class _Counted:
         self._lengths.append(length)
         np.add.at(self.total_ns, batch.quark[codes >= 0], length)
         self._pairs.update(_pairs(batch, codes))
-
-    def each(self, batches: Iterable[Intervals]) -> Iterator[Intervals]:
-        """Count batches, and yield each."""
-        for batch in batches:
-            self.add(batch)
-            yield batch
 
     def rows(
         self, history: History, kind: str, quarks: Int32s, existed_ns: Int64s
