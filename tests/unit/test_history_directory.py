@@ -406,11 +406,23 @@ def test_a_pyramid_that_is_cut_or_gone_or_another_s_changes_no_answer(
     assert check(counter) == (1, 20_000)
 
 
+def test_a_pyramid_of_an_older_version_is_left_alone(
+    counter: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    pyramid = counter / "pyramid" / "000000.pyr"
+    answers = asked(counter)
+    pyramid.write_bytes(b"MTPYR\0\0\1" + pyramid.read_bytes()[8:])
+
+    assert asked(counter) == answers
+    assert not caplog.messages
+    assert check(counter) == (1, 20_000)
+
+
 def test_a_pyramid_with_other_content_is_found(counter: Path) -> None:
     pyramid = counter / "pyramid" / "000000.pyr"
     checksum = int.from_bytes(pyramid.read_bytes()[8:12], "little")
     arrays = {name: array.copy() for name, array in open_pyramid(pyramid, checksum).items()}
-    arrays["high"][0] += 1
+    arrays["times"][0] += 1
     pyramid.write_bytes(b"".join(pack_pyramid(arrays, checksum)))
 
     with pytest.raises(InputError, match="does not match its segment"):

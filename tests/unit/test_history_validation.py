@@ -440,6 +440,7 @@ def test_a_column_of_another_type_is_refused(
         ("step", 0, 60),
         ("value_offset", 1, 60000),
         ("values", 0, 1000),
+        ("values", 0, 2),
         ("time_offset", 1, 60000),
         ("times", 0, 2**31),
         ("times", -1, 0),

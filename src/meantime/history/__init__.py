@@ -14,10 +14,12 @@ from meantime.history.results import (
 )
 from meantime.history.shares import Shares
 from meantime.history.structures import AttributePool, AttributeQueue
+from meantime.history.tiles import CounterTile, StateTile
 
 __all__ = [
     "AttributePool",
     "AttributeQueue",
+    "CounterTile",
     "Flows",
     "History",
     "HistoryBuilder",
@@ -28,5 +30,6 @@ __all__ = [
     "Points",
     "Sample",
     "Shares",
+    "StateTile",
     "build",
 ]

@@ -273,6 +273,17 @@ class _CheckpointSegments:
         """See `SegmentSource.tally`."""
         self._of(start_ns, end_ns).tally(tally, quarks, kinds, start_ns, end_ns)
 
+    def measure_bins(
+        self,
+        quarks: Int32s,
+        kinds: npt.NDArray[np.uint8],
+        edges_ns: Int64s,
+        *columns: npt.NDArray[np.float64],
+    ) -> None:
+        """See `SegmentSource.measure_bins`."""
+        made = self._of(int(edges_ns[0]), int(edges_ns[-1]))
+        made.measure_bins(quarks, kinds, edges_ns, *columns)
+
     def measure(self, quark: int, kind: int, start_ns: int, end_ns: int) -> Measured:
         """See `SegmentSource.measure`."""
         return self._of(start_ns, end_ns).measure(quark, kind, start_ns, end_ns)

@@ -16,6 +16,7 @@ from meantime.history.results import IntervalBatches, TextPaths
 from meantime.history.selecting import many, one
 from meantime.history.shares import shares
 from meantime.history.span_attributes import with_span_attributes
+from meantime.history.tiles import counter_tile, state_tile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from meantime.history.shares import Shares
     from meantime.history.snapshot import Present, Snapshot
     from meantime.history.spans import SpanTable
+    from meantime.history.tiles import CounterTile, StateTile
     from meantime.metadata import TraceMetadata
     from meantime.query.durations import SpanStatistics
     from meantime.query.sql import SqlTable
@@ -434,6 +436,51 @@ class History:
         now = self._asked()
         asked, range_ns = now.query(many(now.attributes, quarks), start_ns, end_ns)
         return shares(now, asked, range_ns, bins, longest=True)
+
+    def state_tile(self, quarks: Many, start_ns: int, bin_ns: int, bins: int) -> StateTile:
+        """Return what a page needs to draw states: for each bin its longest states, rounded.
+
+        Bin i is [start_ns + i * bin_ns, start_ns + (i + 1) * bin_ns). It may reach beyond the
+        history, where there is no state. `shares` of the same bin has the exact times.
+
+        >>> from meantime.testing import history_from_picture
+        >>> tile = history_from_picture("disk0  aab.").state_tile([0], 0, 2, 3)
+        >>> tile.shares[0].tolist()
+        [[0, 255, 0, 0, 0], [127, 127, 0, 0, 0], [255, 0, 0, 0, 0]]
+        >>> tile.states.to_list(), tile.codes[0, :2, 0].tolist()
+        (['a', 'b'], [0, 1])
+
+        Raises:
+            QuarkError: If the attribute does not exist.
+            TimeRangeError: If the start does not fit into 64 bits.
+            ValueError: If there is not at least one bin, or a bin is not from 1 to 2^63 - 1 ns
+                wide.
+        """
+        now = self._asked()
+        asked = now.checked_quarks(many(now.attributes, quarks))
+        return state_tile(now, asked, start_ns, bin_ns, bins)
+
+    def counter_tile(self, quarks: Many, start_ns: int, bin_ns: int, bins: int) -> CounterTile:
+        """Return what a page needs to draw counters: least, greatest and mean of each bin.
+
+        Bins are those of `state_tile`; what is outside the history is NaN.
+
+        >>> from meantime.history import HistoryBuilder
+        >>> builder = HistoryBuilder()
+        >>> builder.modify_many([0, 2, 3], [builder.quark("load")] * 3, [4, 10, 7])
+        >>> tile = builder.close(8).counter_tile([0], 0, 4, 3)
+        >>> tile.least.tolist(), tile.greatest.tolist(), tile.mean.tolist()
+        ([[4.0, 7.0, nan]], [[10.0, 7.0, nan]], [[6.25, 7.0, nan]])
+
+        Raises:
+            QuarkError: If the attribute does not exist.
+            TimeRangeError: If the start does not fit into 64 bits.
+            ValueError: If there is not at least one bin, or a bin is not from 1 to 2^63 - 1 ns
+                wide.
+        """
+        now = self._asked()
+        asked = now.checked_quarks(many(now.attributes, quarks))
+        return counter_tile(now, asked, start_ns, bin_ns, bins)
 
     def sample(self, quarks: Many, times_ns: Sequence[int] | Int64s) -> Sample:
         r"""Return the value of each attribute at each time.

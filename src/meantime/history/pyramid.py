@@ -5,12 +5,14 @@ They make answers faster, and no answer needs one: a missing or damaged one is i
 
 from __future__ import annotations
 
+from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from meantime.errors import InputError
 from meantime.history.directory.container import HEADER_BYTES, aligned
 from meantime.kernels import pyramid as kernel
 from meantime.kernels.search import Segments
+from meantime.kernels.shares import Totals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from meantime.columns import Int32s
     from meantime.history.segment import Segment
 
 __all__ = ["Arrays", "Pyramids", "build_pyramid"]
@@ -66,8 +69,23 @@ class Pyramids:
         self._kinds = kinds
         self._stored = stored
         self._without = set(range(len(segments)))
+        self._totals: Totals | None = None
+        self._lock = Lock()
         self._rows_read = 0
         self._rows = sum(segment.head.changes for segment in segments)
+
+    def totals(self, quarks: Int32s) -> Totals | None:
+        """Return how long these attributes had each value where segments begin.
+
+        None until the pyramids are there, without which computing that reads all rows.
+        """
+        if self._stored is not None or self._without:
+            return None
+        with self._lock:
+            if self._totals is None:
+                self._totals = Totals(self._searched)
+            self._totals.prepare(quarks)
+            return self._totals
 
     def use(self) -> None:
         """Attach the stored pyramids."""

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 __all__ = ["SealedSegments", "search_all"]
 
+# Bins that contain more segments than this take them from totals.
+_SEGMENTS_OF_A_BIN = 2
+
 
 def search_all(segments: Sequence[Segment]) -> Segments:
     """Return segments to be searched; the caller loads those that are needed."""
@@ -159,17 +162,16 @@ class SealedSegments:
             out_tag,
         )
 
-    def bounds(
+    def bounds(  # noqa: PLR0917 - as the kernel's
         self,
         quarks: Int32s,
-        start_ns: int,
-        end_ns: int,
+        start_ns: int,  # noqa: ARG002 - of the whole history, whatever the range: found once
+        end_ns: int,  # noqa: ARG002 - the same
         low: Int64s,
         high: Int64s,
         changes: Int64s,
     ) -> None:
         """Write limits of the integers of each attribute, and of how often it changes."""
-        # Of the whole history, whatever the range: they are found once.
         self.searched.bounds(quarks, low, high, changes)
 
     def expect_rows(self, rows: int) -> None:
@@ -189,7 +191,30 @@ class SealedSegments:
         """Add how long each value of attributes of these types lasted in a range."""
         if self._unloaded:
             self._load(quarks, start_ns, end_ns)
-        tally.take_segments(self.searched, quarks, kinds)
+        totals = None
+        if self.pyramids is not None:
+            segments = bisect_right(self._bases_ns, end_ns) - bisect_right(self._bases_ns, start_ns)
+            if segments > _SEGMENTS_OF_A_BIN * tally.bins:
+                totals = self.pyramids.totals(quarks)
+        tally.take_segments(self.searched, quarks, kinds, totals)
+
+    def measure_bins(  # noqa: PLR0917 - as the kernel's
+        self,
+        quarks: Int32s,
+        kinds: npt.NDArray[np.uint8],
+        edges_ns: Int64s,
+        least: npt.NDArray[np.float64],
+        greatest: npt.NDArray[np.float64],
+        mean: npt.NDArray[np.float64],
+    ) -> None:
+        """Write extremes and means of the numbers of attributes in each bin."""
+        if self._unloaded:
+            self._load(quarks, int(edges_ns[0]), int(edges_ns[-1]))
+        if self.pyramids is not None:
+            self.pyramids.use()
+        read = pyramid.measure_bins(self.searched, quarks, kinds, edges_ns, least, greatest, mean)
+        if self.pyramids is not None:
+            self.pyramids.read(read)
 
     def measure(self, quark: int, kind: int, start_ns: int, end_ns: int) -> Measured:
         """Return the extremes and the integral of the numbers of an attribute in a range."""

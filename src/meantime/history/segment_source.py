@@ -83,7 +83,7 @@ class SegmentSource(StateSource, Protocol):
     ) -> int:
         """Write the intervals that overlap a range, quark by quark; return how many."""
 
-    def bounds(
+    def bounds(  # noqa: PLR0917 - as the kernel's
         self,
         quarks: Int32s,
         start_ns: int,
@@ -111,6 +111,21 @@ class SegmentSource(StateSource, Protocol):
         /,
     ) -> None:
         """Add how long each value of attributes of these types lasted in a range."""
+
+    def measure_bins(  # noqa: PLR0917 - as the kernel's
+        self,
+        quarks: Int32s,
+        kinds: npt.NDArray[np.uint8],
+        edges_ns: Int64s,
+        least: npt.NDArray[np.float64],
+        greatest: npt.NDArray[np.float64],
+        mean: npt.NDArray[np.float64],
+        /,
+    ) -> None:
+        """Write extremes and means of the numbers of attributes in each bin, where they have some.
+
+        The three are by attribute and bin; what has no number stays as it is.
+        """
 
     def measure(self, quark: int, kind: int, start_ns: int, end_ns: int, /) -> Measured:
         """Return the extremes and the integral of the numbers of an attribute in a range."""

@@ -25,14 +25,15 @@ if TYPE_CHECKING:
     from meantime.history.snapshot import Snapshot
     from meantime.tabular import Column
 
-__all__ = ["Shares", "shares"]
+__all__ = ["Shares", "Slots", "shares"]
 
 # Each cell has as few bytes as possible: a query spends most of its time on pages of new memory.
 _SLOTS_OF_A_BYTE = 2**8
 _NS_OF_4_BYTES = 2**32
 _LONGEST_NS = 2**63 - 1
-# From this many rows in a cell, pyramids are faster: 3 blocks of 64, as in `worth` of the kernel.
-_ROWS_OF_A_BLOCK = 192
+# From this many rows in a cell, pyramids are faster: `_NEAR` of the kernel.
+_ROWS_OF_A_BLOCK = 40
+_ROWS_AHEAD = 65
 # Integers of an attribute that are further apart are listed, and not numbered from the least.
 _MOST_SLOTS = 2**20
 # Room for more rows than this is provided only where intervals have been counted: memory that is
@@ -186,15 +187,22 @@ class _Values(NamedTuple):
         return Mixed(np.where(null, np.uint8(0), self.kinds[lane]), words, self.strings)
 
 
-class _Slots(NamedTuple):
-    """How the values of attributes are numbered from their least: see `Tally`."""
+class Slots(NamedTuple):
+    """How the values of attributes are numbered from their least: see `Tally`.
+
+    Attributes:
+        low: By attribute, the word of the first slot.
+        counts: By attribute, how many slots there are; 0 if its values are listed instead.
+        changes: By attribute, how often it changes at most in the range.
+    """
 
     low: Int64s
-    count: Int32s
+    counts: Int32s
     changes: Int64s
 
     @classmethod
-    def of(cls, snapshot: Snapshot, quarks: Int32s, range_ns: tuple[int, int]) -> _Slots:
+    def of(cls, snapshot: Snapshot, quarks: Int32s, range_ns: tuple[int, int]) -> Slots:
+        """Return the slots of attributes for a query of a range."""
         low, high, changes = (np.empty(len(quarks), np.int64) for _ in range(3))
         snapshot.segments.bounds(quarks, *range_ns, low, high, changes)
         kinds = snapshot.kinds[quarks]
@@ -209,11 +217,20 @@ class _Slots(NamedTuple):
         count[some & (apart >= _MOST_SLOTS)] = 0
         return cls(low, count.astype(np.int32), changes)
 
+    def expect_rows(self, snapshot: Snapshot, range_ns: tuple[int, int], bins: int) -> None:
+        """Prepare the segments for reading the rows of a range, unless there are few in a bin."""
+        # About: the number of changes may be that of the whole history.
+        segments = snapshot.segments
+        part = (range_ns[1] - range_ns[0]) / (segments.end_ns - segments.start_ns)
+        rows = int(int(self.changes.sum()) * part)
+        if rows > _ROWS_OF_A_BLOCK * len(self.changes) * bins:
+            segments.expect_rows(rows)
+
     def rows(self, bins: int) -> int:
         """Return how many rows the cells have at most."""
         # A cell has one row for the state at its start, and one per change, but no value twice.
         changed = bins + self.changes
-        valued = np.where(self.count > 0, self.count.astype(np.int64) * bins, changed)
+        valued = np.where(self.counts > 0, self.counts.astype(np.int64) * bins, changed)
         return int(np.minimum(changed, valued).sum())
 
 
@@ -232,32 +249,29 @@ def shares(
         )
     edges_ns = aggregate.bin_edges(*range_ns, bins)
     kinds = snapshot.kinds[quarks]
-    slots = _Slots.of(snapshot, quarks, range_ns)
+    slots = Slots.of(snapshot, quarks, range_ns)
     cells = len(quarks) * bins
-    # About: those changes are of the whole history.
-    part = (range_ns[1] - range_ns[0]) / (snapshot.segments.end_ns - snapshot.segments.start_ns)
-    intervals = int(int(slots.changes.sum()) * part)
-    if intervals > _ROWS_OF_A_BLOCK * cells:
-        snapshot.segments.expect_rows(intervals)
+    slots.expect_rows(snapshot, range_ns, bins)
     rows = cells if longest else slots.rows(bins)
     if rows > max(_UNCOUNTED_ROWS, _DENSE_ROWS * cells):
         counts = np.empty(len(quarks), np.int64)
         snapshot.segments.count(quarks, *range_ns, counts)
         rows = slots._replace(changes=counts).rows(bins)
     byte = (
-        0 < int(slots.count.min(initial=1)) <= int(slots.count.max(initial=1)) <= _SLOTS_OF_A_BYTE
+        0 < int(slots.counts.min(initial=1)) <= int(slots.counts.max(initial=1)) <= _SLOTS_OF_A_BYTE
     )
-    slot: npt.NDArray[Any] = np.empty(rows + 1, np.uint8 if byte else np.int32)
-    # One more: the kernel writes a row before it decides whether to count it.
+    # The kernel writes rows before it decides whether to count them.
+    rows += _ROWS_AHEAD
+    slot: npt.NDArray[Any] = np.empty(rows, np.uint8 if byte else np.int32)
     short = widest_ns < _NS_OF_4_BYTES
-    ns: npt.NDArray[Any] = np.empty(rows + 1, np.uint32 if short else np.int64)
+    ns: npt.NDArray[Any] = np.empty(rows, np.uint32 if short else np.int64)
     cell_rows, cell_changes = (np.empty((len(quarks), bins), np.int32) for _ in range(2))
-    tally = Tally(edges_ns, slots.low, slots.count, longest, slot, ns, cell_rows, cell_changes)
+    tally = Tally(edges_ns, slots.low, slots.counts, longest, slot, ns, cell_rows, cell_changes)
     snapshot.segments.tally(tally, quarks, kinds, *range_ns)
     return Shares(
         quarks,
         edges_ns,
         (cell_rows, cell_changes),
         (slot[: tally.rows], ns[: tally.rows]),
-        _Values(kinds, slots.low, slots.count == 0, tally.words, snapshot.strings),
+        _Values(kinds, slots.low, slots.counts == 0, tally.words, snapshot.strings),
     )

@@ -284,7 +284,7 @@ class SpanAttributes:
                 rows += self._stored.gather(asked, start_ns, end_ns, resolution_ns, *rest)
         return rows
 
-    def bounds(
+    def bounds(  # noqa: PLR0917 - as the segments' own
         self,
         quarks: Int32s,
         start_ns: int,
@@ -350,6 +350,23 @@ class SpanAttributes:
                 None,
             )
             tally.take_intervals(self.start_ns, quark[:rows], start[:rows], end[:rows], code[:rows])
+
+    def measure_bins(  # noqa: PLR0917 - as the segments' own
+        self,
+        quarks: Int32s,
+        kinds: npt.NDArray[np.uint8],
+        edges_ns: Int64s,
+        least: npt.NDArray[np.float64],
+        greatest: npt.NDArray[np.float64],
+        mean: npt.NDArray[np.float64],
+    ) -> None:
+        """Write extremes and means in each bin: attributes derived from spans have no numbers."""
+        for first, last, ours in self._runs(quarks):
+            if not ours:
+                part = slice(first, last)
+                self._stored.measure_bins(
+                    quarks[part], kinds[part], edges_ns, least[part], greatest[part], mean[part]
+                )
 
     def measure(self, quark: int, kind: int, start_ns: int, end_ns: int) -> Measured:
         """Return what the segments measure: attributes derived from spans have no numbers."""

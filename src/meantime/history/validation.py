@@ -178,7 +178,11 @@ def _times_fault(
         return "value_offset"
     ends = arrays["value_offset"].astype(np.int64)
     counts = ends[1:] - ends[:-1]
-    if not _within(counts, 1, _BLOCK_ROWS) or (values > np.repeat(most_code, counts)).any():
+    if (
+        not _within(counts, 1, _BLOCK_ROWS)
+        or (values > np.repeat(most_code, counts)).any()
+        or not _ascending(values, ends)
+    ):
         return "values"
     blocks = (rows - 1) >> step.astype(np.int64)
     if (
@@ -196,6 +200,13 @@ def _times_fault(
     ):
         return "times"
     return None
+
+
+def _ascending(values: npt.NDArray[np.uint32], ends: Int64s) -> bool:
+    """Return whether the values of each run ascend, so that a bin has none of them twice."""
+    first = np.zeros(len(values), np.bool_)
+    first[ends[:-1]] = True
+    return bool((values[1:] > values[:-1])[~first[1:]].all())
 
 
 def _cells_fault(arrays: dict[str, npt.NDArray[Any]], rows: Int64s) -> str | None:

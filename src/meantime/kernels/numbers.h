@@ -87,3 +87,15 @@ static inline void numbers_clear(numbers_of *of, int floats) {
     memset(of, 0, sizeof *of);
     of->floats = floats;
 }
+
+static inline double numbers_least(const numbers_of *of) {
+    return of->floats ? numbers_double(of->low) : (double)of->low;
+}
+
+static inline double numbers_greatest(const numbers_of *of) {
+    return of->floats ? numbers_double(of->high) : (double)of->high;
+}
+
+static inline double numbers_total(const numbers_of *of) {
+    return of->floats ? of->sum + of->rest : (double)of->total;
+}

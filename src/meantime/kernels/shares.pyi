@@ -8,7 +8,14 @@ from meantime.kernels.search import Segments
 
 UInt8s: TypeAlias = npt.NDArray[np.uint8]
 
+class Totals:
+    size_bytes: int
+
+    def __init__(self, segments: Segments) -> None: ...
+    def prepare(self, quarks: Int32s) -> None: ...
+
 class Tally:
+    bins: int
     rows: int
     words: Int64s
 
@@ -23,7 +30,14 @@ class Tally:
         cell_rows: Int32s,
         cell_changes: Int32s,
     ) -> None: ...
-    def take_segments(self, segments: Segments, quarks: Int32s, kinds: UInt8s) -> None: ...
+    @property
+    def states(self) -> tuple[Int64s, UInt8s]: ...
+    def to_tile(
+        self, shares: UInt8s, codes: Int32s, first: int, width: int
+    ) -> None: ...
+    def take_segments(
+        self, segments: Segments, quarks: Int32s, kinds: UInt8s, totals: Totals | None = None
+    ) -> None: ...
     def take_intervals(
         self, birth: int, quark: Int32s, start: Int64s, end: Int64s, code: Int32s
     ) -> None: ...

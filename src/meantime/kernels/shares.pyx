@@ -3,7 +3,7 @@
 from cython cimport final
 from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 import numpy as np
 
@@ -27,10 +27,16 @@ cdef extern from *:
     #define lowest_bit(word) __builtin_ctzll(word)
     #define prefetch(at) __builtin_prefetch(at)
     #define hash_factor 0x9E3779B97F4A7C15u
+    #define LONGEST_SHARED (UINT64_MAX / 255)
+    static inline uint64_t wide_share(uint64_t ns, uint64_t width) {
+        return (uint64_t)((unsigned __int128)ns * 255 / width);
+    }
     """
     int lowest_bit(uint64_t) noexcept nogil
     void prefetch(const void*) noexcept nogil
     uint64_t hash_factor
+    uint64_t LONGEST_SHARED
+    uint64_t wide_share(uint64_t, uint64_t) noexcept nogil
 
 # How the slots with time in a bin are recorded. WORD: as the bits of one word, some of which may be
 # set without time. BITS: as a bitmap with two levels of summaries, each with a bit per word that is
@@ -48,8 +54,18 @@ cdef enum:
     INTEGERS = 1
     # How far ahead rows are fetched. A prefetch beyond the rows does not fault.
     _AHEAD_BYTES = 1024
-    # Up to this many slots are the bits of one word.
+    # Up to this many slots are the bits of one word, and values of a run have durations.
     _FEW = 64
+    # Runs with longer codes have no durations: see `CODE_BITS` in pyramid.pyx.
+    _CODES = 1 << 22
+    # So many rows are read faster than the sums at the two edges of a bin.
+    _NEAR = 16
+    # A tile has so many states of each cell, and the sum of all others.
+    _TOP = 3
+    _SHARES = 5
+    _FULL = 255
+    # A quark has totals from so many rows on.
+    _TOTALLED = 1024
     # The initial capacity for different numbers; a power of two, as the table's mask requires.
     _WORDS = 64
 
@@ -62,6 +78,31 @@ cdef struct Words:
     uint64_t mask
     int32_t count
     int32_t room
+
+
+cdef struct States:
+    # The states of a tile, by code: their words and types. `table` is a hash table of codes plus
+    # one, with linear probing and twice as many buckets as `room`.
+    int64_t* word
+    uint8_t* kind
+    int32_t* table
+    uint64_t mask
+    int32_t count
+    int32_t room
+
+
+cdef struct LaneTotals:
+    # How long a quark had had each of its values where every 2^shift-th segment begins, counted up
+    # to its last change before: `at`. `last` is the index of the value since then, `changes` how
+    # many there were.
+    int shift
+    int values
+    Py_ssize_t groups
+    State* value
+    int64_t* ns
+    int64_t* at
+    int64_t* changes
+    uint8_t* last
 
 
 cdef struct Work:
@@ -88,6 +129,14 @@ cdef struct Work:
     int64_t at
     int64_t stop
     int32_t changes
+    uint8_t kind
+    # By code of the run that is being read, its index among the values that have durations.
+    uint8_t* index_of
+    # A tile's columns instead of rows, if it is one: of the first cell of the attribute.
+    uint8_t* shares
+    int32_t* codes
+    uint64_t width
+    States states
     Py_ssize_t bin
     Py_ssize_t bins
     const int64_t* edges
@@ -99,6 +148,11 @@ cdef struct Work:
     int32_t* cell_rows
     int32_t* cell_changes
     Words words
+
+
+cdef inline uint64_t hashed(int64_t word) noexcept nogil:
+    cdef uint64_t h = <uint64_t>word * hash_factor
+    return h ^ (h >> 29)
 
 
 cdef inline int64_t ordered(const Work* w, int32_t slot) noexcept nogil:
@@ -167,7 +221,7 @@ cdef inline void add(Work* w, int32_t slot, int64_t ns, Used used) noexcept nogi
         w.few |= <uint64_t>1 << slot
     elif used == BITS:
         mark(w, slot)
-    elif w.ns[slot] == 0:
+    elif w.ns[slot] == 0 and w.touched_count < w.words.room:
         w.touched[w.touched_count] = slot
         w.touched_count += 1
     w.ns[slot] += ns
@@ -186,24 +240,128 @@ cdef inline void emit(Work* w, int32_t slot, int64_t ns) noexcept nogil:
 
 
 cdef struct Longest:
-    int32_t slot
-    int64_t ns
+    # The slots with the most time, the longest first; `others` is the time of the rest but null.
+    int32_t[3] slot
+    int64_t[3] ns
+    int64_t others
 
 
-cdef inline void take(
-    Work* w, int32_t slot, Used used, Longest* longest
-) noexcept nogil:
-    """Write a slot and its time, or compare it with the longest; `flush` handles null itself."""
-    cdef int64_t ns = w.ns[slot]
-    w.ns[slot] = 0
-    if longest == NULL:
-        emit(w, slot, ns)
+cdef inline void rank(Longest* longest, int32_t slot, int64_t ns) noexcept nogil:
+    """Add a slot that is not null; of equals the first wins, so slots are added in order."""
+    if ns <= longest.ns[2]:
+        longest.others += ns
+        return
+    longest.others += longest.ns[2]
+    if ns <= longest.ns[1]:
+        longest.slot[2], longest.ns[2] = slot, ns
+        return
+    longest.slot[2], longest.ns[2] = longest.slot[1], longest.ns[1]
+    if ns <= longest.ns[0]:
+        longest.slot[1], longest.ns[1] = slot, ns
+        return
+    longest.slot[1], longest.ns[1] = longest.slot[0], longest.ns[0]
+    longest.slot[0], longest.ns[0] = slot, ns
+
+
+cdef inline uint8_t share(uint64_t ns, uint64_t width) noexcept nogil:
+    """How much of a width: 255 is all, 0 nothing, and what is less than a 255th is 1."""
+    cdef uint64_t part
+    if ns == 0:
+        return 0
+    if width <= LONGEST_SHARED:
+        # A quotient of doubles is too imprecise to decide, but a division costs 10 ns.
+        part = ns * _FULL
+        part = part >> lowest_bit(width) if width & (width - 1) == 0 else part // width
     else:
-        # Of equals the first value wins. Only slots of a list, unsorted here, come out of order.
-        if used == LIST and ns == longest.ns and ns and before(w, slot, longest.slot):
-            longest.slot = slot
-        longest.slot = slot if ns > longest.ns else longest.slot
-        longest.ns = ns if ns > longest.ns else longest.ns
+        part = wide_share(ns, width)
+    return <uint8_t>part if part else 1
+
+
+cdef bint grow_states(States* states) noexcept nogil:
+    cdef int32_t room = 2 * states.room if states.room else _WORDS, code
+    cdef uint64_t bucket, mask = 2 * <uint64_t>room - 1
+    cdef int64_t* word = <int64_t*>realloc(states.word, room * sizeof(int64_t))
+    if word != NULL:
+        states.word = word
+    cdef uint8_t* kind = <uint8_t*>realloc(states.kind, room)
+    if kind != NULL:
+        states.kind = kind
+    cdef int32_t* table = <int32_t*>calloc(mask + 1, sizeof(int32_t))
+    if word == NULL or kind == NULL or table == NULL:
+        free(table)
+        return False
+    for code in range(states.count):
+        bucket = (hashed(states.word[code]) + states.kind[code]) & mask
+        while table[bucket]:
+            bucket = (bucket + 1) & mask
+        table[bucket] = code + 1
+    free(states.table)
+    states.table = table
+    states.mask = mask
+    states.room = room
+    return True
+
+
+cdef inline int32_t code_of(Work* w, int32_t slot) noexcept nogil:
+    """The code of a tile's state, maybe new."""
+    cdef States* states = &w.states
+    cdef int32_t code
+    cdef int64_t word
+    cdef uint64_t bucket
+    word = w.words.of[slot] if w.used == LIST else w.low + slot - 1
+    bucket = (hashed(word) + w.kind) & states.mask
+    while states.table[bucket]:
+        code = states.table[bucket] - 1
+        if states.word[code] == word and states.kind[code] == w.kind:
+            return code
+        bucket = (bucket + 1) & states.mask
+    if states.count == states.room:
+        if not grow_states(states):
+            w.failed = True
+            return 0
+        return code_of(w, slot)
+    code = states.count
+    states.word[code] = word
+    states.kind[code] = w.kind
+    states.table[bucket] = code + 1
+    states.count += 1
+    return code
+
+
+cdef void emit_tile(Work* w, const Longest* longest) noexcept nogil:
+    """Write the cell of the current bin of a tile."""
+    cdef uint8_t* shares = w.shares + w.bin * _SHARES
+    cdef int32_t* codes = w.codes + w.bin * _TOP
+    cdef uint64_t some = <uint64_t>longest.others
+    cdef int i
+    for i in range(_TOP):
+        some += <uint64_t>longest.ns[i]
+        shares[1 + i] = share(<uint64_t>longest.ns[i], w.width)
+        codes[i] = code_of(w, longest.slot[i]) if longest.ns[i] else 0
+    shares[0] = share(w.width - some, w.width)
+    shares[_SHARES - 1] = share(<uint64_t>longest.others, w.width)
+
+
+cdef inline void emit_longest(Work* w, const Longest* longest, int64_t null) noexcept nogil:
+    if null > longest.ns[0]:
+        emit(w, 0, null)
+    elif longest.ns[0]:
+        emit(w, longest.slot[0], longest.ns[0])
+
+
+cdef inline void emit_one(Work* w, int32_t slot, int64_t ns) noexcept nogil:
+    """Write the cell of a bin in which there is one value."""
+    cdef Longest longest
+    if w.shares == NULL:
+        w.cell_rows[w.bin] = ns > 0
+        if ns > 0:
+            emit(w, slot, ns)
+        return
+    memset(&longest, 0, sizeof(Longest))
+    if slot:
+        longest.slot[0] = slot
+        longest.ns[0] = ns
+    emit_tile(w, &longest)
 
 
 cdef inline void emit_few(Work* w, uint64_t bits) noexcept nogil:
@@ -239,8 +397,22 @@ cdef inline void emit_few(Work* w, uint64_t bits) noexcept nogil:
     w.rows = rows
 
 
-cdef inline void take_all(Work* w, Used used, Longest* longest) noexcept nogil:
-    """Process the slots with time, in order unless only the longest is needed."""
+cdef inline void take(Work* w, int32_t slot, Py_ssize_t most, Longest* longest) noexcept nogil:
+    """Write a slot and its time, or compare it with the longest; `flush` handles null itself."""
+    cdef int64_t ns = w.ns[slot]
+    w.ns[slot] = 0
+    if longest == NULL:
+        if w.rows < most:
+            emit(w, slot, ns)
+    elif w.longest:
+        longest.slot[0] = slot if ns > longest.ns[0] else longest.slot[0]
+        longest.ns[0] = ns if ns > longest.ns[0] else longest.ns[0]
+    else:
+        rank(longest, slot, ns)
+
+
+cdef inline void take_all(Work* w, Used used, Py_ssize_t most, Longest* longest) noexcept nogil:
+    """Process the slots with time, in order."""
     cdef Py_ssize_t i
     cdef uint64_t bits = w.few, words, tops
     cdef int32_t word, top
@@ -250,7 +422,7 @@ cdef inline void take_all(Work* w, Used used, Longest* longest) noexcept nogil:
             emit_few(w, bits)
             return
         while bits:
-            take(w, lowest_bit(bits), used, longest)
+            take(w, lowest_bit(bits), most, longest)
             bits &= bits - 1
     elif used == BITS:
         for i in range(w.tops):
@@ -267,33 +439,34 @@ cdef inline void take_all(Work* w, Used used, Longest* longest) noexcept nogil:
                     bits = w.bits[word]
                     w.bits[word] = 0
                     while bits:
-                        take(w, 64 * word + lowest_bit(bits), used, longest)
+                        take(w, 64 * word + lowest_bit(bits), most, longest)
                         bits &= bits - 1
     else:
-        if longest == NULL:
-            sort_touched(w)
+        sort_touched(w)
         for i in range(w.touched_count):
-            take(w, w.touched[i], used, longest)
+            take(w, w.touched[i], most, longest)
         w.touched_count = 0
 
 
 cdef inline void flush(Work* w, Used used) noexcept nogil:
     """Write the cell of the current bin."""
-    cdef Py_ssize_t rows = w.rows
+    # A cell has the value at its start and one per change. Sums in a file may say otherwise: what
+    # is beyond that is not written, since there is no room for it.
+    cdef Py_ssize_t rows = w.rows, most = w.rows + w.changes + 1
     cdef Longest longest
     cdef int64_t null = w.ns[0]
-    if w.longest:
+    if w.longest or w.shares != NULL:
         # Null comes first, but loses against any value that lasted as long.
         w.ns[0] = 0
-        longest.slot = 0
-        longest.ns = 0
-        take_all(w, used, &longest)
-        if null > longest.ns:
-            emit(w, 0, null)
-        elif longest.ns:
-            emit(w, longest.slot, longest.ns)
+        memset(&longest, 0, sizeof(Longest))
+        take_all(w, used, most, &longest)
+        if w.shares != NULL:
+            emit_tile(w, &longest)
+        else:
+            emit_longest(w, &longest, null)
     else:
-        take_all(w, used, NULL)
+        take_all(w, used, most, NULL)
+        w.rows = min(w.rows, most)
     w.cell_rows[w.bin] = <int32_t>(w.rows - rows)
     w.cell_changes[w.bin] = w.changes
     w.changes = 0
@@ -314,16 +487,9 @@ cdef void advance(Work* w, int64_t time, Used used) noexcept nogil:
             w.stop = edge
             return
         w.cell_changes[w.bin] = 0
-        w.cell_rows[w.bin] = edge > w.at
-        if edge > w.at:
-            emit(w, w.slot, edge - w.at)
+        emit_one(w, w.slot, edge - w.at)
         w.at = edge
         w.bin += 1
-
-
-cdef inline uint64_t hashed(int64_t word) noexcept nogil:
-    cdef uint64_t h = <uint64_t>word * hash_factor
-    return h ^ (h >> 29)
 
 
 cdef bint grow(Work* w) noexcept nogil:
@@ -476,93 +642,381 @@ cdef void walk_any(
         walk(w, s, run, low, high, BITS, True)
 
 
-cdef inline int64_t since_first(const Segment* s, Py_ssize_t index) noexcept nogil:
+cdef struct Sums:
+    # Up to a time: how long each value of a run had lasted since the run's first row, the code of
+    # the state at that time, and the first row that does not begin before it.
+    uint64_t[64] ns
+    uint32_t code
+    Py_ssize_t row
+
+
+cdef inline uint64_t block_time(const Segment* s, Py_ssize_t entry, Py_ssize_t block) noexcept nogil:
+    """When a block begins, since the first row of its run: that is the sum of all durations."""
+    cdef Py_ssize_t values = s.value_offset[entry + 1] - s.value_offset[entry], i
+    cdef Py_ssize_t first = s.time_offset[entry] + (block - 1) * values
+    cdef uint64_t time = 0
+    if block == 0:
+        return 0
     if s.times32 != NULL:
-        return s.times32[index]
-    return <int64_t>s.times64[index]
+        for i in range(first, first + values):
+            time += s.times32[i]
+    else:
+        for i in range(first, first + values):
+            time += s.times64[i]
+    return time
 
 
-cdef void leap(
-    Work* w, const Segment* s, Py_ssize_t run, Py_ssize_t entry, Py_ssize_t low, Py_ssize_t high,
-    Used used,
+cdef Py_ssize_t block_at(
+    const Segment* s, Py_ssize_t entry, Py_ssize_t blocks, uint64_t since, uint64_t length
 ) noexcept nogil:
-    """Do as `walk`, but add whole blocks of rows at once where they are within a bin.
+    """The last block that begins before a time since the first row, or the first block.
+
+    Only the sums are read, not the rows, which are further apart. `length` is how long the run
+    lasts; most changes are about evenly distributed, so the guess is often right.
+    """
+    cdef Py_ssize_t low, high, jump = 1, middle
+    low = <Py_ssize_t>(<double>since / (<double>length + 1) * <double>(blocks + 1))
+    if low > blocks:
+        low = blocks
+    # `low` begins before the time, and `high` does not.
+    if low and block_time(s, entry, low) >= since:
+        high = low
+        low -= 1
+        while low > 0 and block_time(s, entry, low) >= since:
+            high = low
+            low = max(0, low - jump)
+            jump *= 2
+    else:
+        high = low + 1
+        while high <= blocks and block_time(s, entry, high) < since:
+            low = high
+            high += jump
+            jump *= 2
+        high = min(high, blocks + 1)
+    while high - low > 1:
+        middle = low + (high - low) // 2
+        if block_time(s, entry, middle) < since:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+cdef void sums_at(
+    const Segment* s, const uint8_t* index_of, Py_ssize_t run, Py_ssize_t entry, uint64_t relative,
+    uint64_t first_time, uint64_t last_time, Sums* sums,
+) noexcept nogil:
+    """Sum up a run to a time that is not before its first row.
 
     Block j begins at row j << step of the run. For the start of each block but the first, the
-    pyramid has how long each value had lasted since the run's first row. So any number of adjacent
-    blocks is one subtraction per value.
+    pyramid has how long each value had lasted since the first row. What is between the time and the
+    nearer of two starts is added or subtracted, row by row. Times count from the segment's base.
     """
-    cdef Py_ssize_t begin = s.offsets[run], block, first, last, middle, end, row = low, index
-    cdef int step = s.step[entry], i, values
+    cdef Py_ssize_t begin = s.offsets[run], end = s.offsets[run + 1], blocks, block, row
+    cdef int step = s.step[entry]
+    cdef int values = <int>(s.value_offset[entry + 1] - s.value_offset[entry])
+    cdef uint64_t packed, since = relative - first_time, at, after
+    cdef uint32_t code
+    blocks = (end - begin - 1) >> step
+    block = block_at(s, entry, blocks, since, last_time - first_time)
+    if block < blocks and (
+        block_time(s, entry, block + 1) - since < since - block_time(s, entry, block)
+    ):
+        fill_sums(s, entry, block + 1, values, sums)
+        row = begin + ((block + 1) << step)
+        after = relative_time(s, row)
+        # Sums that do not match the rows give wrong times, but no row outside the run.
+        while after >= relative and row > begin:
+            row -= 1
+            packed = load_row(s.rows, row, s.width, s.row_mask)
+            at = packed >> s.payload_bits
+            code = <uint32_t>(row_field(s, row, packed))
+            sums.ns[index_of[code]] -= after - (at if at > relative else relative)
+            after = at
+            if at < relative:
+                sums.code = code
+                sums.row = row + 1
+                return
+        # Not after all.
+    else:
+        row = begin + (block << step)
+    fill_sums(s, entry, (row - begin) >> step, values, sums)
+    row = begin + (((row - begin) >> step) << step)
+    packed = load_row(s.rows, row, s.width, s.row_mask)
+    at = packed >> s.payload_bits
+    code = <uint32_t>(row_field(s, row, packed))
+    row += 1
+    while row < end:
+        packed = load_row(s.rows, row, s.width, s.row_mask)
+        after = packed >> s.payload_bits
+        if after >= relative:
+            break
+        sums.ns[index_of[code]] += after - at
+        at = after
+        code = <uint32_t>(row_field(s, row, packed))
+        row += 1
+    sums.ns[index_of[code]] += relative - at
+    sums.code = code
+    sums.row = row
+
+
+cdef inline void prefetch_sums(
+    const Segment* s, Py_ssize_t entry, Py_ssize_t row, Py_ssize_t row_in_run
+) noexcept nogil:
+    """Fetch what `sums_at` reads around a row: otherwise it waits for memory most of the time."""
+    cdef const uint8_t* at = s.rows + row * s.width
+    cdef Py_ssize_t index = s.time_offset[entry] + (
+        (row_in_run >> s.step[entry]) * (s.value_offset[entry + 1] - s.value_offset[entry])
+    )
+    prefetch(at - 128)
+    prefetch(at - 64)
+    prefetch(at)
+    prefetch(at + 64)
+    if s.times32 != NULL:
+        prefetch(&s.times32[index])
+    else:
+        prefetch(&s.times64[index])
+
+
+cdef inline void prefetch_run(const Segment* s, Py_ssize_t run) noexcept nogil:
+    """Fetch what `lane` reads first of a run that a segment probably has."""
+    cdef Py_ssize_t entry
+    if run >= s.runs:
+        return
+    prefetch(s.rows + s.offsets[run] * s.width)
+    prefetch(s.rows + s.offsets[run + 1] * s.width - 64)
+    if run < published_count(&s.timed):
+        prefetch(&s.values[s.value_offset[run]])
+        entry = s.time_offset[run + 1]
+        if s.times32 != NULL:
+            prefetch(&s.times32[entry] - 16)
+        else:
+            prefetch(&s.times64[entry] - 8)
+
+
+cdef inline void prefetch_index(const Segment* s, Py_ssize_t run) noexcept nogil:
+    """Fetch what `prefetch_run` reads."""
+    if run >= s.runs:
+        return
+    prefetch(&s.offsets[run])
+    prefetch(&s.quarks[run])
+    if run < published_count(&s.timed):
+        prefetch(&s.timed_run[run])
+        prefetch(&s.value_offset[run])
+        prefetch(&s.time_offset[run])
+        prefetch(&s.step[run])
+
+
+cdef inline uint64_t relative_time(const Segment* s, Py_ssize_t row) noexcept nogil:
+    return load_row(s.rows, row, s.width, s.row_mask) >> s.payload_bits
+
+
+cdef inline uint64_t row_field(const Segment* s, Py_ssize_t row, uint64_t packed) noexcept nogil:
+    """The code of a value in a row."""
+    if s.payload != NULL:
+        return s.payload[row] & s.code_mask
+    return packed & s.code_mask
+
+
+cdef inline void fill_sums(
+    const Segment* s, Py_ssize_t entry, Py_ssize_t block, int values, Sums* sums
+) noexcept nogil:
+    cdef Py_ssize_t first = s.time_offset[entry] + (block - 1) * values
+    cdef int i
+    if block == 0:
+        memset(sums.ns, 0, values * sizeof(uint64_t))
+    elif s.times32 != NULL:
+        for i in range(values):
+            sums.ns[i] = s.times32[first + i]
+    else:
+        for i in range(values):
+            sums.ns[i] = s.times64[first + i]
+
+
+cdef inline int run_values(
+    Work* w, const Segment* s, Py_ssize_t run, Py_ssize_t entry, int32_t* slots
+) noexcept nogil:
+    """Number the values of a run that have durations, and find their slots."""
     cdef const uint32_t* fields = s.values + s.value_offset[entry]
-    cdef int32_t[64] slots
-    cdef int64_t ns
+    cdef int i, values = <int>(s.value_offset[entry + 1] - s.value_offset[entry])
     cdef State state
-    values = <int>(s.value_offset[entry + 1] - s.value_offset[entry])
     for i in range(values):
         state.meta = 0
         # The row is only used for stored numbers, and their runs have no times (`pyramid_fault`).
         set_value(s, run, 0, fields[i], &state)
         slots[i] = slot_of(w, &state)
-    # The last block whose first row is before `high`.
-    end = (high - 1 - begin) >> step
-    while row < high and not w.failed:
-        first = (row - begin + (<Py_ssize_t>1 << step) - 1) >> step
-        if first >= end:
-            walk_any(w, s, run, row, high, used)
+        if fields[i] < _CODES:
+            w.index_of[fields[i]] = <uint8_t>i
+    return values
+
+
+cdef inline void emit_sums(
+    Work* w, const int32_t* slots, const Sums* since, const Sums* until, int values
+) noexcept nogil:
+    """Write the cell of the current bin, whose times are the differences of two sums."""
+    # As in `emit_few`: locals, and a row is written before it is clear whether it counts.
+    cdef uint8_t* slot8 = w.slot8
+    cdef int32_t* slot32 = w.slot32
+    cdef uint32_t* ns32 = w.ns32
+    cdef int64_t* ns64 = w.ns64
+    cdef Py_ssize_t rows = w.rows
+    cdef uint64_t ns
+    cdef int64_t null = 0, most = 0
+    cdef Longest longest
+    cdef int i, best = 0
+    if w.longest or w.shares != NULL:
+        memset(&longest, 0, sizeof(Longest))
+        if slots[0] == 0:
+            # Null comes first.
+            null = <int64_t>(until.ns[0] - since.ns[0])
+        if w.shares != NULL:
+            for i in range(slots[0] == 0, values):
+                rank(&longest, slots[i], <int64_t>(until.ns[i] - since.ns[i]))
+            emit_tile(w, &longest)
             return
-        # Up to and with the first row of a block: `w.at` is then the time its sums count from.
-        walk_any(w, s, run, row, begin + (first << step) + 1, used)
-        row = begin + (first << step) + 1
-        last = first
-        block = end
-        # The last block that begins before the bin ends; often it is the run's last.
-        if row_time(s, begin + (end << step)) < w.stop:
-            last = end
-        while last < block:
-            middle = last + (block - last + 1) // 2
-            if row_time(s, begin + (middle << step)) < w.stop:
-                last = middle
-            else:
-                block = middle - 1
-        if last == first:
-            continue
+        for i in range(slots[0] == 0, values):
+            ns = until.ns[i] - since.ns[i]
+            if <int64_t>ns > most:
+                most = <int64_t>ns
+                best = i
+        longest.slot[0] = slots[best]
+        longest.ns[0] = most
+        emit_longest(w, &longest, null)
+    elif slot8 != NULL and ns32 != NULL:
         for i in range(values):
-            index = s.time_offset[entry] + (last - 1) * values + i
-            ns = since_first(s, index)
-            if first:
-                ns -= since_first(s, index - (last - first) * values)
-            if ns:
-                add(w, slots[i], ns, used)
-        # Each row is a change, since runs in which one replaces another have no times.
-        w.changes += <int32_t>((last - first) << step)
-        row_state(s, run, begin + (last << step), &state)
-        w.at = state.start
-        w.slot = slot_of(w, &state)
-        row = begin + (last << step) + 1
+            ns = until.ns[i] - since.ns[i]
+            slot8[rows] = <uint8_t>slots[i]
+            ns32[rows] = <uint32_t>ns
+            rows += ns != 0
+        w.rows = min(rows, w.rows + w.changes + 1)
+        rows = w.rows
+    else:
+        for i in range(values):
+            ns = until.ns[i] - since.ns[i]
+            if slot8 != NULL:
+                slot8[rows] = <uint8_t>slots[i]
+            else:
+                slot32[rows] = slots[i]
+            if ns32 != NULL:
+                ns32[rows] = <uint32_t>ns
+            else:
+                ns64[rows] = <int64_t>ns
+            rows += ns != 0
+        w.rows = min(rows, w.rows + w.changes + 1)
+
+
+cdef void differ(
+    Work* w, const Segment* s, Py_ssize_t run, Py_ssize_t entry, Py_ssize_t low, Py_ssize_t high,
+    Used used,
+) noexcept nogil:
+    """Do as `walk`, but take each bin with many rows as the difference of the sums at its edges."""
+    cdef Py_ssize_t row = low, end, rows
+    cdef int32_t[64] slots
+    cdef Sums[2] both
+    cdef Sums* since = &both[0]
+    cdef Sums* until = &both[1]
+    cdef int64_t last_time = row_time(s, high - 1)
+    cdef uint64_t first = relative_time(s, s.offsets[run])
+    cdef uint64_t last = relative_time(s, s.offsets[run + 1] - 1)
+    cdef uint64_t base = <uint64_t>s.base_ns, end_time
+    cdef bint known = False, beyond
+    cdef int values, i
+    cdef State state
+    # Also those of codes that a damaged pyramid lacks.
+    memset(slots, 0, sizeof(slots))
+    values = run_values(w, s, run, entry, slots)
+    if row == s.offsets[run]:
+        walk_any(w, s, run, row, row + 1, used)
+        row += 1
+    while row < high and not w.failed:
+        if row + _NEAR >= high or row_time(s, row + _NEAR) >= w.stop:
+            end = min(row + _NEAR, high)
+            walk_any(w, s, run, row, end, used)
+            row = end
+            known = False
+            continue
+        if not known:
+            sums_at(s, w.index_of, run, entry, <uint64_t>w.at - base, first, last, since)
+            known = True
+        # The last bin ends after all rows.
+        beyond = last_time < w.stop or w.bin + 1 >= w.bins
+        end_time = <uint64_t>(last_time if beyond else w.stop) - base
+        sums_at(s, w.index_of, run, entry, end_time, first, last, until)
+        # Within the run, whatever a damaged pyramid says.
+        rows = high - row if beyond else min(max(until.row, row), high) - row
+        w.changes += <int32_t>rows
+        row += rows
+        # About where the next bin ends.
+        if row + rows < high:
+            prefetch_sums(s, entry, row + rows, row + rows - s.offsets[run])
+        if beyond or w.at != w.edges[w.bin]:
+            for i in range(values):
+                if until.ns[i] != since.ns[i]:
+                    add(w, slots[i], <int64_t>(until.ns[i] - since.ns[i]), used)
+            if beyond:
+                # The value of the run's last row need not have a duration.
+                row_state(s, run, high - 1, &state)
+                w.at = last_time
+                w.slot = slot_of(w, &state)
+                return
+            flush(w, used)
+        else:
+            # Nothing was added to the bin before.
+            end = w.rows
+            emit_sums(w, slots, since, until, values)
+            w.cell_rows[w.bin] = <int32_t>(w.rows - end)
+            w.cell_changes[w.bin] = w.changes
+            w.changes = 0
+        w.at = w.stop
+        w.bin += 1
+        w.stop = w.edges[w.bin + 1]
+        w.slot = slots[w.index_of[until.code] & 63]
+        since, until = until, since
 
 
 cdef inline bint worth(
-    const Work* w, const Segment* s, Py_ssize_t low, Py_ssize_t high, int step
+    const Work* w, const Segment* s, Py_ssize_t low, Py_ssize_t high
 ) noexcept nogil:
-    """Whether a bin has several blocks of these rows."""
+    """Whether a bin has so many of these rows that their sums are found faster than they add up."""
     # Doubles are exact enough: either way the answer is the same, only the time it takes differs.
     cdef double bins, rows = <double>(high - low)
-    if high - low <= <Py_ssize_t>2 << step:
+    if high - low <= 2 * _NEAR:
         return False
     bins = <double>(<uint64_t>row_time(s, high - 1) - <uint64_t>row_time(s, low))
     bins *= <double>w.bins / <double>(<uint64_t>w.edges[w.bins] - <uint64_t>w.edges[0])
-    return rows > 3.0 * <double>(<Py_ssize_t>1 << step) * (bins if bins > 1.0 else 1.0)
+    return rows > 1.0 * _NEAR * (bins if bins > 1.0 else 1.0)
+
+
+cdef void skip(
+    Work* w, const LaneTotals* totals, Py_ssize_t first, Py_ssize_t last, Used used
+) noexcept nogil:
+    """Add what lies between two of the segments at which totals were taken."""
+    cdef int i
+    cdef int64_t ns
+    cdef const int64_t* since = totals.ns + first * totals.values
+    cdef const int64_t* until = totals.ns + last * totals.values
+    if totals.at[last] <= w.at:
+        return
+    for i in range(totals.values):
+        ns = until[i] - since[i]
+        if i == totals.last[first]:
+            ns -= w.at - totals.at[first]
+        if ns:
+            add(w, slot_of(w, &totals.value[i]), ns, used)
+    w.changes += <int32_t>(totals.changes[last] - totals.changes[first])
+    w.at = totals.at[last]
+    w.slot = slot_of(w, &totals.value[totals.last[last]])
 
 
 cdef void lane(
-    Work* w, Segments segments, int32_t quark, Py_ssize_t first, Py_ssize_t last, Used used
+    Work* w, Segments segments, const LaneTotals* totals, int32_t quark, Py_ssize_t first,
+    Py_ssize_t last, Used used,
 ) noexcept nogil:
     """Write all cells of one attribute."""
     cdef State state
     cdef Cursor cursor
     cdef Segment* s
-    cdef Py_ssize_t k, run, low, high, entry, timed, near = 0, end_segment = last
+    cdef Py_ssize_t k, run, low, high, entry, timed, near = 0, end_segment = last, group, until
     cdef int64_t start = w.edges[0], end = w.edges[w.bins]
     segments.locate(quark, start, &state, &cursor)
     w.slot = slot_of(w, &state)
@@ -576,12 +1030,30 @@ cdef void lane(
         last = min(last, segments._last[quark])
     else:
         last = first - 1
-    for k in range(first, last + 1):
+    k = first - 1
+    while k < last:
+        k += 1
         s = &segments._segments[k]
+        if totals != NULL and k & ((<Py_ssize_t>1 << totals.shift) - 1) == 0:
+            # As many groups of segments as the bin contains.
+            group = k >> totals.shift
+            if (
+                group < totals.groups and start < s.base_ns and w.at <= s.base_ns
+                and segments._segments[(group + 1) << totals.shift].base_ns <= w.stop
+            ):
+                until = min(segments.segment_at(w.stop) >> totals.shift, totals.groups)
+                skip(w, totals, group, until, used)
+                if w.failed:
+                    return
+                k = (until << totals.shift) - 1
+                continue
         run = find_run(s, quark, near)
         if run < 0:
             continue
         near = run
+        if k + 2 <= last:
+            prefetch_run(&segments._segments[k + 1], run)
+            prefetch_index(&segments._segments[k + 2], run)
         low = s.offsets[run]
         high = s.offsets[run + 1]
         if low == high:
@@ -593,8 +1065,10 @@ cdef void lane(
         timed = published_count(&s.timed)
         if timed:
             entry = entry_of(s.timed_run, timed, run)
-            if entry >= 0 and high > low and worth(w, s, low, high, s.step[entry]):
-                leap(w, s, run, entry, low, high, used)
+            if (
+                entry >= 0 and high > low and s.code_mask < _CODES and worth(w, s, low, high)
+            ):
+                differ(w, s, run, entry, low, high, used)
                 if w.failed:
                     return
                 continue
@@ -602,6 +1076,212 @@ cdef void lane(
         if w.failed:
             return
     advance(w, end, used)
+
+
+cdef int value_index(State* values, int32_t* count, const State* state) noexcept nogil:
+    """The index of a state's value, maybe new; -1 if there are too many."""
+    cdef int i
+    for i in range(count[0]):
+        if values[i].word == state.word and values[i].meta == (state.meta & 1):
+            return i
+    if count[0] == _FEW:
+        return -1
+    values[count[0]].word = state.word
+    values[count[0]].meta = state.meta & 1
+    count[0] += 1
+    return count[0] - 1
+
+
+@final
+cdef class Totals:
+    """How long attributes had each of their values where segments begin, since the history began.
+
+    A bin takes any number of segments from it at once. The totals of an attribute are computed when
+    it is first asked for, and take at most an eighth of the bytes of its rows: those of one with
+    few changes are taken only at every 2nd, 4th and so on segment.
+    """
+
+    cdef Segments _segments
+    cdef LaneTotals** _of
+    cdef uint8_t[::1] _known
+    cdef Py_ssize_t _quarks
+    cdef readonly Py_ssize_t size_bytes
+
+    def __cinit__(self, Segments segments):
+        self._segments = segments
+        self._quarks = segments._first.shape[0]
+        self._known = np.zeros(self._quarks, np.uint8)
+        self._of = <LaneTotals**>calloc(self._quarks + 1, sizeof(LaneTotals*))
+        if self._of == NULL:
+            raise MemoryError
+
+    def __dealloc__(self):
+        cdef Py_ssize_t i
+        if self._of != NULL:
+            for i in range(self._quarks):
+                free_totals(self._of[i])
+        free(self._of)
+
+    cdef const LaneTotals* of(self, int32_t quark) noexcept nogil:
+        return self._of[quark] if quark < self._quarks else NULL
+
+    def prepare(self, const int32_t[::1] quarks):
+        """Compute the totals of attributes; the caller lets one thread at a time do it."""
+        cdef Py_ssize_t i, count = self._segments._count
+        cdef uint8_t* index_of
+        cdef int64_t* ns
+        cdef bint failed = False
+        if count < 3:
+            return
+        wanted = False
+        for i in range(quarks.shape[0]):
+            if quarks[i] < self._quarks and not self._known[quarks[i]]:
+                wanted = True
+                break
+        if not wanted:
+            return
+        index_of = <uint8_t*>calloc(_CODES, 1)
+        ns = <int64_t*>malloc((count + 1) * (_FEW + 3) * sizeof(int64_t))
+        if index_of == NULL or ns == NULL:
+            free(index_of)
+            free(ns)
+            raise MemoryError
+        with nogil:
+            for i in range(quarks.shape[0]):
+                if quarks[i] < self._quarks and not self._known[quarks[i]]:
+                    self._known[quarks[i]] = 1
+                    failed = not self._take(self._segments, quarks[i], index_of, ns)
+                    if failed:
+                        break
+        free(index_of)
+        free(ns)
+        if failed:
+            raise MemoryError
+
+    cdef bint _take(
+        self, Segments segments, int32_t quark, uint8_t* index_of, int64_t* ns
+    ) noexcept nogil:
+        """Compute the totals of one attribute, unless it has too many values or too few changes.
+
+        `ns` has room for each segment's totals, and for three more numbers of each.
+        """
+        cdef Py_ssize_t count = segments._count, k, run, entry, row, near = 0, groups, group
+        cdef int64_t* at_of = ns + count * _FEW
+        cdef int64_t* changes_of = at_of + count
+        cdef int64_t* last_of = changes_of + count
+        cdef int64_t[64] sums
+        cdef State[64] values
+        cdef State state
+        cdef Segment* s
+        cdef Sums until
+        cdef int[64] index
+        cdef int32_t known = 0, i, last, shift = 0
+        cdef int64_t at = segments.start_ns, changes = 0, rows = 0, time
+        cdef const uint32_t* fields
+        cdef LaneTotals* totals
+        if segments._first[quark] < 0:
+            return True
+        memset(sums, 0, sizeof(sums))
+        state.word = 0
+        state.meta = 1
+        last = value_index(values, &known, &state)
+        for k in range(count):
+            memcpy(ns + k * _FEW, sums, sizeof(sums))
+            at_of[k] = at
+            changes_of[k] = changes
+            last_of[k] = last
+            if k < segments._first[quark] or k > segments._last[quark]:
+                continue
+            s = &segments._segments[k]
+            run = find_run(s, quark, near)
+            if run < 0 or s.offsets[run] == s.offsets[run + 1]:
+                continue
+            near = run
+            row = s.offsets[run]
+            rows += s.offsets[run + 1] - row
+            entry = published_count(&s.timed)
+            if entry:
+                entry = entry_of(s.timed_run, entry, run)
+                if entry >= 0 and s.code_mask < _CODES:
+                    time = row_time(s, row)
+                    sums[last] += time - at
+                    at = row_time(s, s.offsets[run + 1] - 1)
+                    fields = s.values + s.value_offset[entry]
+                    memset(index, 0, sizeof(index))
+                    for i in range(<int32_t>(s.value_offset[entry + 1] - s.value_offset[entry])):
+                        state.meta = 0
+                        set_value(s, run, 0, fields[i], &state)
+                        index[i] = value_index(values, &known, &state)
+                        if index[i] < 0:
+                            return True
+                        if fields[i] < _CODES:
+                            index_of[fields[i]] = <uint8_t>i
+                    sums_at(
+                        s, index_of, run, entry, <uint64_t>at - <uint64_t>s.base_ns,
+                        <uint64_t>time - <uint64_t>s.base_ns, <uint64_t>at - <uint64_t>s.base_ns,
+                        &until,
+                    )
+                    for i in range(<int32_t>(s.value_offset[entry + 1] - s.value_offset[entry])):
+                        sums[index[i]] += <int64_t>until.ns[i]
+                    # Runs in which a row replaces another have no times.
+                    changes += s.offsets[run + 1] - row
+                    row_state(s, run, s.offsets[run + 1] - 1, &state)
+                    last = value_index(values, &known, &state)
+                    if last < 0:
+                        return True
+                    continue
+            while row < s.offsets[run + 1]:
+                row_state(s, run, row, &state)
+                sums[last] += state.start - at
+                changes += state.start != at
+                at = state.start
+                last = value_index(values, &known, &state)
+                if last < 0:
+                    return True
+                row += 1
+        # 8 bytes per value and group, against 5 bytes or so per row.
+        while rows < _TOTALLED or (count >> shift) * known * 64 > 5 * rows:
+            shift += 1
+            if (count - 1) >> shift == 0:
+                return True
+        groups = (count - 1) >> shift
+        totals = <LaneTotals*>calloc(1, sizeof(LaneTotals))
+        if totals == NULL:
+            return False
+        totals.shift = shift
+        totals.values = known
+        totals.groups = groups
+        totals.value = <State*>malloc(known * sizeof(State))
+        totals.ns = <int64_t*>malloc((groups + 1) * known * sizeof(int64_t))
+        totals.at = <int64_t*>malloc((groups + 1) * sizeof(int64_t))
+        totals.changes = <int64_t*>malloc((groups + 1) * sizeof(int64_t))
+        totals.last = <uint8_t*>malloc(groups + 1)
+        if (
+            totals.value == NULL or totals.ns == NULL or totals.at == NULL
+            or totals.changes == NULL or totals.last == NULL
+        ):
+            free_totals(totals)
+            return False
+        memcpy(totals.value, values, known * sizeof(State))
+        for group in range(groups + 1):
+            k = group << shift
+            memcpy(totals.ns + group * known, ns + k * _FEW, known * sizeof(int64_t))
+            totals.at[group] = at_of[k]
+            totals.changes[group] = changes_of[k]
+            totals.last[group] = <uint8_t>last_of[k]
+        self.size_bytes += (groups + 1) * (8 * known + 17)
+        self._of[quark] = totals
+        return True
+
+
+cdef void free_totals(LaneTotals* totals) noexcept nogil:
+    if totals != NULL:
+        free(totals.value)
+        free(totals.ns)
+        free(totals.at)
+        free(totals.changes)
+        free(totals.last)
+        free(totals)
 
 
 @final
@@ -619,6 +1299,7 @@ cdef class Tally:
     none has its numbers listed: slot i is word i - 1 of `words`.
 
     Attributes:
+        bins: How many bins each attribute has.
         rows: How many rows were written.
     """
 
@@ -627,7 +1308,9 @@ cdef class Tally:
     cdef const int32_t[::1] _slots
     cdef object _slot, _ns
     cdef int32_t[:, ::1] _cell_rows, _cell_changes
-    cdef Py_ssize_t _lanes
+    cdef uint8_t[:, :, ::1] _shares
+    cdef int32_t[:, :, ::1] _codes
+    cdef Py_ssize_t _lanes, _first
 
     def __cinit__(self):
         memset(&self.w, 0, sizeof(Work))
@@ -681,6 +1364,8 @@ cdef class Tally:
         w.tops_used = <uint64_t*>calloc(w.tops, sizeof(uint64_t))
         w.words_used = <uint64_t*>calloc(64 * w.tops, sizeof(uint64_t))
         w.bits = <uint64_t*>calloc((slots >> 6) + 1, sizeof(uint64_t))
+        # Most of it is never touched, and takes no memory.
+        w.index_of = <uint8_t*>calloc(_CODES, 1)
         if listed:
             w.listed_ns = <int64_t*>calloc(_WORDS, sizeof(int64_t))
             w.touched = <int32_t*>malloc(_WORDS * sizeof(int32_t))
@@ -691,7 +1376,7 @@ cdef class Tally:
             w.words.table = <int32_t*>calloc(2 * _WORDS, sizeof(int32_t))
         if (
             w.coded == NULL or w.tops_used == NULL or w.words_used == NULL or w.bits == NULL
-            or (listed and (
+            or w.index_of == NULL or (listed and (
                 w.listed_ns == NULL or w.touched == NULL
                 or w.words.of == NULL or w.words.table == NULL
             ))
@@ -701,12 +1386,44 @@ cdef class Tally:
     def __dealloc__(self):
         free(self.w.words.of)
         free(self.w.words.table)
+        free(self.w.states.word)
+        free(self.w.states.kind)
+        free(self.w.states.table)
+        free(self.w.index_of)
         free(self.w.coded)
         free(self.w.listed_ns)
         free(self.w.touched)
         free(self.w.tops_used)
         free(self.w.words_used)
         free(self.w.bits)
+
+    def to_tile(
+        self, uint8_t[:, :, ::1] shares, int32_t[:, :, ::1] codes, Py_ssize_t first, uint64_t width
+    ):
+        """Write the cells of a tile, by attribute from bin `first` on, instead of rows.
+
+        `shares` gets of each bin, of which all are `width` wide, the time without state, that of
+        the three longest states, and that of all others, in 255ths; `codes` what states those are,
+        as indices of `states`.
+        """
+        self._shares, self._codes, self._first = shares, codes, first
+        self.w.width = width
+        if not grow_states(&self.w.states):
+            raise MemoryError
+
+    @property
+    def states(self):
+        """The words and types of the states of a tile, by code."""
+        count = self.w.states.count
+        words, kinds = np.empty(count, np.int64), np.empty(count, np.uint8)
+        if count:
+            words[:] = <int64_t[:count]>self.w.states.word
+            kinds[:] = <uint8_t[:count]>self.w.states.kind
+        return words, kinds
+
+    @property
+    def bins(self):
+        return self.w.bins
 
     @property
     def rows(self):
@@ -724,18 +1441,29 @@ cdef class Tally:
         """Start the next attribute."""
         cdef Work* w = &self.w
         cdef int32_t slots = self._slots[self._lanes]
+        w.kind = kind
         w.floats = kind == FLOAT
         w.low = self._low[self._lanes]
         w.used = LIST if slots == 0 else WORD if slots <= _FEW else BITS
         w.ns = w.listed_ns if slots == 0 else w.coded
         w.cell_rows = &self._cell_rows[self._lanes, 0]
         w.cell_changes = &self._cell_changes[self._lanes, 0]
+        if w.width:
+            w.shares = &self._shares[self._lanes, self._first, 0]
+            w.codes = &self._codes[self._lanes, self._first, 0]
         self._lanes += 1
 
     def take_segments(
-        self, Segments segments, const int32_t[::1] quarks, const uint8_t[::1] kinds
+        self,
+        Segments segments,
+        const int32_t[::1] quarks,
+        const uint8_t[::1] kinds,
+        Totals totals=None,
     ):
-        """Add the next attributes, whose values are of these types, from segments."""
+        """Add the next attributes, whose values are of these types, from segments.
+
+        With totals, those of whole groups of segments are taken from there.
+        """
         cdef Py_ssize_t i, first, last
         with nogil:
             first = segments.segment_at(self.w.edges[0])
@@ -744,7 +1472,10 @@ cdef class Tally:
                 first = 0
             for i in range(quarks.shape[0]):
                 self.begin(kinds[i])
-                lane(&self.w, segments, quarks[i], first, last, self.w.used)
+                lane(
+                    &self.w, segments, totals.of(quarks[i]) if totals is not None else NULL,
+                    quarks[i], first, last, self.w.used,
+                )
                 if self.w.failed:
                     break
         if self.w.failed:

@@ -26,9 +26,11 @@ if TYPE_CHECKING:
     from meantime.history.segment import Segment
     from meantime.history.validation import Limits
 
-__all__ = ["check_pyramid", "open_pyramid", "pack_pyramid", "pyramid_path"]
+__all__ = ["check_pyramid", "has_pyramid", "open_pyramid", "pack_pyramid", "pyramid_path"]
 
-_MAGIC = b"MTPYR\0\0\1"
+_MAGIC = b"MTPYR\0\0\2"
+# Answers do without these, as without any.
+_OLDER = {b"MTPYR\0\0\1"}
 _SECTIONS = {
     "timed_run": "<i4",
     "step": "u1",
@@ -53,6 +55,18 @@ _ADVICE = "answers do without it: it may be removed"
 def pyramid_path(segment_path: Path) -> Path:
     """Return where the pyramid of a segment's file is."""
     return segment_path.parent.with_name("pyramid") / f"{segment_path.stem}.pyr"
+
+
+def has_pyramid(path: Path) -> bool:
+    """Return whether there is a file of a pyramid that is not of an older version."""
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_MAGIC)) not in _OLDER
+    except FileNotFoundError:
+        return False
+    except OSError:
+        # Opening it says what is wrong.
+        return True
 
 
 def pack_pyramid(arrays: Arrays, checksum: int) -> list[bytes]:

@@ -21,7 +21,12 @@ from meantime.history.directory.container import (
     offsets_of,
     pack_header,
 )
-from meantime.history.directory.pyramids import check_pyramid, open_pyramid, pyramid_path
+from meantime.history.directory.pyramids import (
+    check_pyramid,
+    has_pyramid,
+    open_pyramid,
+    pyramid_path,
+)
 from meantime.history.pyramid import Pyramids
 from meantime.history.segment import Head, Segment
 from meantime.history.validation import head_fault, index_fault, rows_fault
@@ -127,7 +132,7 @@ class StoredSegment(Segment):
             InputError: If it is damaged, or does not fit the segment.
         """
         path = pyramid_path(self.path)
-        if not path.exists():
+        if not has_pyramid(path):
             return None
         return open_pyramid(path, self.checksum, self, limits, mapped=self._mapped is not None)
 
@@ -138,7 +143,7 @@ class StoredSegment(Segment):
             InputError: If it is damaged, or does not match the rows.
         """
         path = pyramid_path(self.path)
-        if path.exists():
+        if has_pyramid(path):
             check_pyramid(path, self, self.checksum, limits)
 
 

@@ -1,0 +1,147 @@
+"""Tiles: what a page draws of attributes at one zoom, a few bytes for each bin."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from operator import index
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from meantime.columns import Coded, Mixed
+from meantime.history.numbers import time_of
+from meantime.history.shares import Slots
+from meantime.kernels.shares import Tally
+from meantime.kernels.tail import STR
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from meantime.columns import Int32s, Int64s, Values
+    from meantime.history.snapshot import Snapshot
+
+__all__ = ["CounterTile", "StateTile", "counter_tile", "state_tile"]
+
+_LONGEST_NS = 2**63 - 1
+_SHARES, _TOP = 5, 3
+
+
+@dataclass(frozen=True, slots=True)
+class StateTile:
+    """How the time of each bin divides between states, in 255ths of the bin's width.
+
+    A share is the time times 255 divided by `bin_ns`, rounded down, but 1 where that is 0 and the
+    time is not. So 0 is no time at all, 255 the whole bin, and any other share is less than 1/255
+    of the width away from the time. The arrays are contiguous.
+
+    Attributes:
+        quarks: Int32, the attributes.
+        start_ns: Where the first bin begins.
+        bin_ns: How wide each bin is.
+        shares: Uint8 by attribute, bin and part. Part 0 is the time without state, including what
+            is outside the history; parts 1 to 3 are the states that lasted longest, the longest
+            first, of equals the first in the order of `Shares`; part 4 is all other states.
+        codes: By attribute, bin and 0 to 2: which of `states` those of parts 1 to 3 are; 0 where
+            the part is 0. Uint8, or uint16 or int32 if there are more states.
+        states: The states of the tile.
+    """
+
+    quarks: Int32s
+    start_ns: int
+    bin_ns: int
+    shares: npt.NDArray[np.uint8]
+    codes: npt.NDArray[Any]
+    states: Values
+
+
+@dataclass(frozen=True, slots=True)
+class CounterTile:
+    """The least, the greatest and the mean number of each bin.
+
+    Attributes:
+        quarks: Int32, the attributes.
+        start_ns: Where the first bin begins.
+        bin_ns: How wide each bin is.
+        least: Float64 by attribute and bin; NaN where the attribute has no number.
+        greatest: The same.
+        mean: The mean over the time of the bin that is in the history, no state counting as 0, as
+            `History.average` defines it; within 2^-40 of that, unless the sum is no double.
+    """
+
+    quarks: Int32s
+    start_ns: int
+    bin_ns: int
+    least: npt.NDArray[np.float64]
+    greatest: npt.NDArray[np.float64]
+    mean: npt.NDArray[np.float64]
+
+
+def _edges(
+    snapshot: Snapshot, start_ns: int, bin_ns: int, bins: int
+) -> tuple[int, int, int, int, Int64s]:
+    """Return start, width and number of a tile's bins; and of those in the history first and edges.
+
+    Raises:
+        TimeRangeError: If the start does not fit into 64 bits.
+        ValueError: If there is not at least one bin, or its width is not from 1 to 2^63 - 1.
+    """
+    start_ns, bin_ns, bins = time_of(start_ns), index(bin_ns), index(bins)
+    if bins < 1:
+        raise ValueError(f"bins is {bins}: at least one is needed")
+    if not 1 <= bin_ns <= _LONGEST_NS:
+        raise ValueError(f"bin_ns is {bin_ns}: a bin is from 1 to 2^63 - 1 ns wide")
+    segments = snapshot.segments
+    first = min(bins, max(0, (segments.start_ns - start_ns) // bin_ns))
+    last = max(first, min(bins, -(-(segments.end_ns - start_ns) // bin_ns)))
+    # Products may exceed 64 bits, but the edges within the history do not: the rest cancels out.
+    inner = np.arange(first, last + 1, dtype=np.int64)
+    with np.errstate(over="ignore"):
+        edges_ns = inner * np.int64(bin_ns) + np.int64(start_ns)
+    if last > first:
+        edges_ns[0] = max(start_ns + first * bin_ns, segments.start_ns)
+        edges_ns[-1] = min(start_ns + last * bin_ns, segments.end_ns)
+    return start_ns, bin_ns, bins, first, edges_ns
+
+
+def state_tile(
+    snapshot: Snapshot, quarks: Int32s, start_ns: int, bin_ns: int, bins: int
+) -> StateTile:
+    """Return how long the states of attributes lasted in each bin; raises as `_edges` does."""
+    start_ns, bin_ns, bins, first, edges_ns = _edges(snapshot, start_ns, bin_ns, bins)
+    shares = np.zeros((len(quarks), bins, _SHARES), np.uint8)
+    shares[:, :, 0] = 255
+    codes: npt.NDArray[Any] = np.zeros((len(quarks), bins, _TOP), np.int32)
+    words, kinds = np.empty(0, np.int64), np.empty(0, np.uint8)
+    if len(edges_ns) > 1 and len(quarks):
+        range_ns = int(edges_ns[0]), int(edges_ns[-1])
+        snapshot.check_known(quarks, range_ns[0])
+        slots = Slots.of(snapshot, quarks, range_ns)
+        slots.expect_rows(snapshot, range_ns, len(edges_ns) - 1)
+        cells = np.empty((2, len(quarks), len(edges_ns) - 1), np.int32)
+        none = np.empty(0, np.uint8), np.empty(0, np.uint32)
+        tally = Tally(edges_ns, slots.low, slots.counts, False, *none, cells[0], cells[1])
+        tally.to_tile(shares, codes, first, bin_ns)
+        snapshot.segments.tally(tally, quarks, snapshot.kinds[quarks], *range_ns)
+        words, kinds = tally.states
+    if len(words) <= 2**16:
+        codes = codes.astype(np.uint8 if len(words) <= 2**8 else np.uint16)
+    states: Values
+    if int(kinds.max(initial=0)) <= STR:
+        states = Coded(words.astype(np.int32), snapshot.strings)
+    else:
+        states = Mixed(kinds, words, snapshot.strings)
+    return StateTile(quarks, start_ns, bin_ns, shares, codes, states)
+
+
+def counter_tile(
+    snapshot: Snapshot, quarks: Int32s, start_ns: int, bin_ns: int, bins: int
+) -> CounterTile:
+    """Return extremes and means of the numbers of attributes; raises as `_edges` does."""
+    start_ns, bin_ns, bins, first, edges_ns = _edges(snapshot, start_ns, bin_ns, bins)
+    columns = np.full((3, len(quarks), bins), np.nan)
+    if len(edges_ns) > 1 and len(quarks):
+        snapshot.check_known(quarks, int(edges_ns[0]))
+        found = np.full((3, len(quarks), len(edges_ns) - 1), np.nan)
+        snapshot.segments.measure_bins(quarks, snapshot.kinds[quarks], edges_ns, *found)
+        columns[:, :, first : first + len(edges_ns) - 1] = found
+    return CounterTile(quarks, start_ns, bin_ns, *columns)
