@@ -1,7 +1,7 @@
 r"""The attribute tree. A path is a tuple of names; its text form escapes `/`, `*` and `\`.
 
 An attribute is identified by its quark, a small integer assigned in order of creation. The tree is
-a few arrays and two dicts, so that a million attributes need no objects besides their names.
+columns (`kernels/attribute_tree`), so that a million attributes need no Python objects.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from meantime.errors import AttributeNotFound, HistoryClosedError, QuarkError, UsageError
+from meantime.kernels.attribute_tree import AttributeTree
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from meantime.columns import Int32s
+    from meantime.columns import Int32s, Int64s
 
 __all__ = [
     "ANY",
@@ -60,8 +61,6 @@ _SPECIAL = re.compile(r"[/*\\]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _ELEMENT = re.compile(r"(?:[^/\\]|\\.)*", re.DOTALL)
 _NEAREST = 3
-# All attributes are sorted again once this many more than were sorted before exist.
-_RESORT = 1000
 _SEARCHED_FOR_NEAREST = 2_000
 
 
@@ -165,19 +164,11 @@ class Attributes:
     """
 
     def __init__(self) -> None:
-        self._names: list[str] = []
-        self._name_codes: dict[str, int] = {}
-        self._parent = array("i")
-        self._name = array("i")
-        self._quarks: dict[int, int] = {}
-        self._order = np.zeros(0, np.int32)
-        self._first = np.zeros(0, np.int32)
-        self._since: dict[int, list[int]] = {}
-        self._linked = 0
+        self._tree = AttributeTree()
         self._frozen = False
 
     def __len__(self) -> int:
-        return len(self._parent)
+        return len(self._tree)
 
     def __iter__(self) -> Iterator[int]:
         return iter(range(len(self)))
@@ -192,11 +183,7 @@ class Attributes:
     def copy(self) -> Attributes:
         """Return a tree of the same attributes, to which others can be added."""
         other = Attributes()
-        other._names = self._names[:]
-        other._name_codes = self._name_codes.copy()
-        other._parent = self._parent[:]
-        other._name = self._name[:]
-        other._quarks = self._quarks.copy()
+        other._tree = self._tree.copy()
         return other
 
     def add(self, path: Iterable[str], parent: int | None = None) -> int:
@@ -206,12 +193,11 @@ class Attributes:
             HistoryClosedError: If an attribute is missing, and the history was closed.
             QuarkError: If the path is empty, or there is no such parent.
         """
-        quark = self._start(parent)
-        empty = True
+        quark = start = self._start(parent)
         for name in path:
-            empty = False
             quark = self._child_or_new(quark, name)
-        if empty:
+        # A child is never its parent, so only the empty path leads nowhere.
+        if quark == start:
             raise QuarkError("an attribute's path needs at least one name")
         return quark
 
@@ -219,58 +205,66 @@ class Attributes:
         """Return the quarks of the children of one attribute, creating those missing."""
         if parent != ROOT:
             self._checked(parent)
-        # `_child_or_new` without a call per name, which would take half a second for a million
-        codes, quarks, top = self._name_codes, self._quarks, (parent + 1) << 32
-        found = array("i")
-        for name in names:
-            code = codes.get(name)
-            quark = None if code is None else quarks.get(top | code)
-            found.append(self._child_or_new(parent, name) if quark is None else quark)
+        found = array("i", [self._child_or_new(parent, name) for name in names])
         return np.array(found, np.int32)
 
-    def rows(self, first: int) -> tuple[list[int], list[str]]:
-        """Return parent and name of each attribute from this quark on, for `add_rows`."""
-        names = [self._names[code] for code in self._name[first:]]
-        return self._parent[first:].tolist(), names
+    def columns(self, first: int = 0) -> tuple[Int32s, Int64s, bytes]:
+        """Return the attributes from this quark on, for `extend`.
 
-    def add_rows(self, parents: Iterable[int], names: Iterable[str]) -> None:
-        """Add what `rows` of another tree returned."""
-        for parent, name in zip(parents, names, strict=True):
-            self._child_or_new(parent, name)
+        Returns:
+            Their parents, how many bytes each name has, and the names as UTF-8.
+        """
+        return self._tree.columns(first)
+
+    def extend(self, parents: Int32s, sizes: Int64s, names: bytes) -> None:
+        """Add what `columns` of another tree returned, checked.
+
+        Raises:
+            ValueError: If it is malformed.
+        """
+        names.decode()
+        self._tree.extend(parents, sizes, np.frombuffer(names, np.uint8))
+
+    def check_unique(self) -> None:
+        """Raise `ValueError` if two attributes have the same path, which a damaged file can say."""
+        quark = self._tree.first_twice()
+        if quark >= 0:
+            raise ValueError(f"the attribute {self.text(quark)!r} is there twice")
 
     def _child_or_new(self, parent: int, name: str) -> int:
-        code = self._name_codes.get(name)
-        if code is None:
-            if not isinstance(name, str):
-                raise QuarkError(f"{name!r} is not a name: the elements of a path are strings")
-            text = unicode_of(name)
-            code = self._name_codes.setdefault(text, len(self._names))
-            self._name_codes[name] = code
-            if code == len(self._names):
-                self._names.append(text)
-        key = (parent + 1) << 32 | code
-        quark = self._quarks.get(key)
-        if quark is None:
-            if self._frozen:
-                path = (*(self.path(parent) if parent != ROOT else ()), name)
-                raise HistoryClosedError(
-                    f"this history was closed: {format_path(path)!r} cannot be added"
-                )
-            quark = self._quarks[key] = len(self._parent)
-            self._parent.append(parent)
-            self._name.append(code)
+        try:
+            if not self._frozen:
+                return self._tree.add(parent, name)
+            quark = self._tree.child(parent, name)
+        except TypeError:
+            raise QuarkError(
+                f"{name!r} is not a name: the elements of a path are strings"
+            ) from None
+        except UnicodeEncodeError:
+            return self._child_or_new(parent, unicode_of(name))
+        if quark < 0:
+            path = (*(self.path(parent) if parent != ROOT else ()), name)
+            raise HistoryClosedError(
+                f"this history was closed: {format_path(path)!r} cannot be added"
+            )
         return quark
 
     def find(self, *path: str, parent: int | None = None) -> int | None:
         """Return the quark of a path below `parent`, or None where there is none."""
         quark = self._start(parent)
         for name in path:
-            code = self._name_codes.get(name)
-            child = None if code is None else self._quarks.get((quark + 1) << 32 | code)
-            if child is None:
+            quark = self._child(quark, name)
+            if quark < 0:
                 return None
-            quark = child
         return quark
+
+    def _child(self, parent: int, name: object) -> int:
+        if not isinstance(name, str):
+            return ROOT
+        try:
+            return self._tree.child(parent, name)
+        except UnicodeEncodeError:
+            return self._tree.child(parent, unicode_of(name))
 
     def quark(self, *path: str, parent: int | None = None) -> int:
         """Return the quark of a path below `parent`.
@@ -298,7 +292,7 @@ class Attributes:
 
     def name(self, quark: int) -> str:
         """Return the last element of an attribute's path."""
-        return self._names[self._name[self._checked(quark)]]
+        return self._tree.name(self._checked(quark))
 
     def names(self, quarks: Iterable[int]) -> list[str]:
         """Return the last element of each attribute's path."""
@@ -306,15 +300,15 @@ class Attributes:
 
     def parent(self, quark: int) -> int:
         """Return the quark of an attribute's parent; `ROOT` (-1) at the top, and of `ROOT`."""
-        return ROOT if quark == ROOT else self._parent[self._checked(quark)]
+        return ROOT if quark == ROOT else self._tree.parent(self._checked(quark))
 
     def path(self, quark: int) -> Path:
         """Return the names from the top down to an attribute."""
         names: list[str] = []
         quark = self._checked(quark)
         while quark != ROOT:
-            names.append(self._names[self._name[quark]])
-            quark = self._parent[quark]
+            names.append(self._tree.name(quark))
+            quark = self._tree.parent(quark)
         return tuple(reversed(names))
 
     def text(self, quark: int) -> str:
@@ -329,40 +323,8 @@ class Attributes:
         """
         if quark != ROOT:
             self._checked(quark)
-        if not recursive:
-            return self._children(quark)
-        found: list[int] = []
-        waiting = self._children(quark).tolist()[::-1]
-        while waiting:
-            child = waiting.pop()
-            found.append(child)
-            waiting.extend(self._children(child).tolist()[::-1])
-        return np.array(found, np.int32)
-
-    def _children(self, quark: int) -> Int32s:
-        """Return the children of an attribute: those that were sorted, and those added since.
-
-        So a tree that grows between queries is not sorted for each of them.
-        """
-        count = len(self)
-        if count > 2 * len(self._order) + _RESORT:
-            parent = np.array(self._parent, np.int32)
-            self._order = np.argsort(parent, kind="stable").astype(np.int32)
-            # children of a quark are at [first[quark + 1], first[quark + 2]), since ROOT is -1
-            bounds = np.arange(ROOT, count + 1, dtype=np.int32)
-            self._first = np.searchsorted(parent[self._order], bounds).astype(np.int32)
-            self._since = {}
-            self._linked = count
-        for new in range(self._linked, count):
-            self._since.setdefault(self._parent[new], []).append(new)
-        self._linked = count
-        sorted_before = self._order[0:0]
-        if quark + 2 < len(self._first):
-            sorted_before = self._order[self._first[quark + 1] : self._first[quark + 2]]
-        since = self._since.get(quark)
-        return (
-            sorted_before if since is None else np.append(sorted_before, np.array(since, np.int32))
-        )
+        start = np.array([quark], np.int32)
+        return self._tree.below(start, itself=False) if recursive else self._tree.children(start)
 
     def quarks(self, pattern: Pattern, parent: int | None = None) -> Int32s:
         r"""Return the attributes that match a pattern below `parent`, each once, in tree order.
@@ -380,33 +342,35 @@ class Attributes:
             QuarkError: If there is no such parent.
             UsageError: If the text is not a pattern.
         """
-        found: dict[int, None] = {self._start(parent): None}
+        found = np.array([self._start(parent)], np.int32)
         for element in parse_pattern(pattern) if isinstance(pattern, str) else pattern:
-            found = dict.fromkeys(self._step(found, element))
+            found = self._step(found, element)
         # The root is not an attribute: it has no states, and queries reject it.
-        found.pop(ROOT, None)
-        return np.fromiter(found, np.int32, len(found))
+        attributes: Int32s = found[found != ROOT]
+        return attributes
 
-    def _step(self, quarks: Iterable[int], element: str | Wildcard) -> Iterator[int]:
-        for quark in quarks:
-            if element is ANY:
-                yield from self._children(quark).tolist()
-            elif element is ANY_DEPTH:
-                yield quark
-                yield from self.children(quark, recursive=True).tolist()
-            elif element is UP:
-                yield ROOT if quark == ROOT else self._parent[quark]
-            elif (
-                isinstance(element, str) and (child := self.find(element, parent=quark)) is not None
-            ):
-                yield child
+    def _step(self, quarks: Int32s, element: str | Wildcard) -> Int32s:
+        if element is ANY:
+            return self._tree.children(quarks)
+        if element is ANY_DEPTH:
+            return self._tree.below(quarks, itself=True)
+        if element is UP:
+            parents = self._tree.parents_of(quarks)
+            _, first = np.unique(parents, return_index=True)
+            return parents[np.sort(first)]
+        if not isinstance(element, str):
+            return quarks[:0]
+        try:
+            return self._tree.children_named(quarks, element)
+        except UnicodeEncodeError:
+            return self._tree.children_named(quarks, unicode_of(element))
 
     def _start(self, parent: int | None) -> int:
         """Return the attribute that a path begins below, checked; `ROOT` at the top."""
         return ROOT if parent is None or parent == ROOT else self._checked(parent)
 
     def _checked(self, quark: int) -> int:
-        if not 0 <= quark < len(self._parent):
+        if not 0 <= quark < len(self._tree):
             raise QuarkError(
                 f"{quark} is not the quark of an attribute: this history has {len(self):,}"
             )

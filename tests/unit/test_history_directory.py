@@ -21,6 +21,7 @@ from meantime.history.directory import read as loading
 from meantime.history.directory import upgrade as upgrading
 from meantime.history.directory import write as directory
 from meantime.history.directory.check import check, save
+from meantime.history.directory.loaded import VERSION
 from meantime.history.directory.manifest import checksummed_line
 from meantime.history.directory.open import open_history
 from meantime.history.directory.pyramids import open_pyramid, pack_pyramid
@@ -219,14 +220,14 @@ def test_an_older_version_is_read_through_a_step_for_each_version(
     before = contents(old)
     with pytest.raises(InputError, match=r"000000\.seg: .*is invalid"):
         picture(open_history(old))
-    monkeypatch.setattr(loading, "VERSION", 3)
-    steps = {1: rename_texts, 2: lambda record: record}
+    monkeypatch.setattr(loading, "VERSION", VERSION + 2)
+    steps = {VERSION: rename_texts, VERSION + 1: lambda record: record}
     monkeypatch.setattr(upgrading, "UPGRADERS", steps)
 
     assert picture(open_history(old)).split() == ["a", ".xxxx", "b", "....y"]
     assert contents(old) == before
-    del steps[2]
-    with pytest.raises(InputError, match="is of version 1; this meantime reads 3 to 3: rebuild it"):
+    del steps[VERSION + 1]
+    with pytest.raises(InputError, match="is of version 2; this meantime reads 4 to 4: rebuild it"):
         open_history(old)
 
 
@@ -234,21 +235,21 @@ def test_an_unfinished_history_of_an_older_version_cannot_be_resumed(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old = older(path, closed=False)
-    monkeypatch.setattr(upgrading, "UPGRADERS", {1: rename_texts})
-    monkeypatch.setattr(loading, "VERSION", 2)
-    monkeypatch.setattr("meantime.history.directory.resume.VERSION", 2)
+    monkeypatch.setattr(upgrading, "UPGRADERS", {VERSION: rename_texts})
+    monkeypatch.setattr(loading, "VERSION", VERSION + 1)
+    monkeypatch.setattr("meantime.history.directory.resume.VERSION", VERSION + 1)
 
     assert picture(open_history(old)).split() == ["a", ".xxxx", "b", "....y"]
-    with pytest.raises(HistoryError, match="version 1 of the format, and would continue in 2"):
+    with pytest.raises(HistoryError, match="version 2 of the format, and would continue in 3"):
         HistoryBuilder(old, resume=True)
 
 
 def test_a_file_from_the_future_is_refused_with_both_versions(path: Path) -> None:
     built(path)
-    text = json.dumps({"format": "meantime history", "version": 2}).encode()
+    text = json.dumps({"format": "meantime history", "version": VERSION + 1}).encode()
     (path / "manifest").write_bytes(b"%08x %s\n" % (zlib.crc32(text), text))
 
-    with pytest.raises(InputError, match=r"version 2; this meantime reads up to 1"):
+    with pytest.raises(InputError, match=r"version 3; this meantime reads up to 2"):
         open_history(path)
 
 

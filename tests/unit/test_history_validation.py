@@ -20,6 +20,7 @@ from meantime.history.changes import Changes
 from meantime.history.directory.check import check
 from meantime.history.directory.manifest import checksummed_line
 from meantime.history.directory.open import open_history
+from meantime.history.directory.packed import pack_bytes, pack_signed
 from meantime.history.directory.pyramids import open_pyramid, pack_pyramid
 from meantime.history.directory.segments import _HEADER, open_segment, segment_header
 from meantime.history.directory.tail_log import blocks, read_blocks
@@ -41,6 +42,10 @@ ROWS = 1000
 
 def int32s(*numbers: int) -> np.ndarray[Any, np.dtype[np.int32]]:
     return np.array(numbers, np.int32)
+
+
+def int64s(*numbers: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+    return np.array(numbers, np.int64)
 
 
 @pytest.fixture(scope="module")
@@ -287,6 +292,11 @@ def test_a_head_that_cannot_be_is_refused_by_all(
     )
 
 
+def packed_column(name: str, part: str, value: object) -> Callable[[list[Record]], object]:
+    """Replace a column of what a line adds."""
+    return lambda records: records[1][name].update({part: value})
+
+
 def drop(name: str) -> Callable[[list[Record]], object]:
     return lambda records: records[1].pop(name)
 
@@ -301,17 +311,58 @@ def drop(name: str) -> Callable[[list[Record]], object]:
         (lambda records: records[1].update(boundary_ns=0), "boundary_ns is 0, before the segment"),
         (lambda records: records[1].update(replaced="3"), "replaced is '3'"),
         (drop("checksum"), "checksum is None"),
-        (lambda records: records[1]["attributes"][0].__setitem__(0, 0), "comes before its parent"),
-        (lambda records: records[1]["attributes"][1].__setitem__(1, "s"), "is there twice"),
-        (lambda records: records[1]["attributes"][1].__setitem__(1, 5), "attributes is not a list"),
-        (lambda records: records[1]["attributes"][1].pop(), "are not two lists of one length"),
+        (
+            packed_column("attributes", "parents", pack_signed(int64s(0, -1, -1, -1, -1))),
+            "its parent",
+        ),
+        (
+            packed_column("attributes", "parents", pack_signed(int64s(-1, -2, -1, -1, -1))),
+            "its parent",
+        ),
+        (
+            packed_column("attributes", "parents", pack_signed(int64s(-1, 2**40, -1, -1, 0))),
+            "its parent",
+        ),
+        (
+            packed_column("attributes", "parents", pack_signed(int64s(-1, -1))),
+            "cannot be 5 numbers",
+        ),
+        (
+            packed_column("attributes", "parents", pack_signed(int64s(*[-1] * 6))),
+            "5 numbers is damaged",
+        ),
+        (packed_column("attributes", "parents", 5), "parents is not a text"),
+        (packed_column("attributes", "parents", "="), "padding"),
+        (packed_column("attributes", "count", -1), "count is -1"),
+        (packed_column("attributes", "count", 2**31 - 1), "cannot be 2147483647 numbers"),
+        (packed_column("attributes", "sizes", pack_signed(int64s(*[2**62] * 5))), "are cut"),
+        (
+            packed_column("attributes", "sizes", pack_signed(int64s(0, 0, 0, 0, 0))),
+            "more names than",
+        ),
+        (
+            packed_column("attributes", "names", pack_bytes(b"\xffsifl" + b"main")),
+            "can't decode byte",
+        ),
+        (
+            packed_column("attributes", "names", pack_bytes("sé".encode() + b"lmain")),
+            "is not UTF-8",
+        ),
+        (lambda records: records[1].update(attributes=[]), "attributes are not columns"),
+        (packed_column("extremes", "quarks", pack_signed(int64s(0, 2**30))), "should be below 5"),
+        (packed_column("extremes", "quarks", pack_signed(int64s(1, 2))), "should be below 5"),
+        (
+            packed_column("extremes", "above", pack_signed(int64s(0, -(2**63)))),
+            "is less than its least",
+        ),
         (lambda records: records[1].update(strings=["x", "x"]), "a string is defined twice: 'x'"),
         (lambda records: records[1].update(strings="xy"), "strings is not a list of str: 'xy'"),
         (lambda records: records[1]["tags"][0].__setitem__(0, -1), "a tag is -1"),
         (lambda records: records[1]["tags"][0].__setitem__(0, 2**40), "a tag is 1099511627776"),
         (lambda records: records[1]["tags"][0].__setitem__(1, []), "a tag is 0"),
-        (lambda records: records[1]["kinds"][0].__setitem__(0, 9), "a type is of no attribute"),
-        (lambda records: records[1]["kinds"][1].__setitem__(0, 4), "a type is unknown"),
+        (packed_column("kinds", "quarks", pack_signed(int64s(0, 0, 0, 0, 1))), "should be below 5"),
+        (packed_column("kinds", "kinds", pack_bytes(b"\1\2\3\4\1")), "a type is unknown"),
+        (packed_column("kinds", "kinds", pack_bytes(b"\1\2\3")), "types of attributes are cut"),
         (lambda records: records[2]["closed"].update(end_ns=3), "not all changes are in the range"),
         (lambda records: records[2]["closed"].update(start_ns=-(2**63)), "start_ns is -92"),
         (lambda records: records[2]["closed"].update(start_ns=0.5), "start_ns is 0.5"),
@@ -343,6 +394,14 @@ def test_a_line_that_is_not_a_record_is_rejected(
         file.write(b"%08x %s\n" % (zlib.crc32(text), text))
 
     assert refused(path, capsys).startswith("manifest: byte ")
+
+
+def test_a_path_that_is_there_twice_is_found_by_check(path: Path) -> None:
+    manifest(path, packed_column("attributes", "names", pack_bytes(b"sisl" + b"main")))
+
+    assert open_history(path).quark("s") == 0
+    with pytest.raises(InputError, match="manifest: is invalid: the attribute 's' is there twice"):
+        check(path)
 
 
 @pytest.mark.parametrize("version", [0, "1", None, 1.5])
@@ -570,7 +629,12 @@ def set_record(**members: object) -> Callable[[Record, Sections], None]:
         (set_record(later=[[0, 9, 1, "modify"]]), "quark is 9"),
         (set_record(later=[[0, 0, [], "modify"]]), r"later is \[0, 0, \[\], 'modify'\]"),
         (set_record(later=[[0, 0, 1, "update"]]), "later is"),
-        (set_record(kinds=[[0], [9]]), "a type is unknown"),
+        (
+            set_record(
+                kinds={"count": 1, "quarks": pack_signed(int64s(0)), "kinds": pack_bytes(b"\x09")}
+            ),
+            "a type is unknown",
+        ),
     ],
 )
 def test_a_log_that_cannot_be_is_refused(

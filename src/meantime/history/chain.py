@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from meantime.history.extremes import Extremes
 from meantime.history.sealed import SealedSegments
 from meantime.history.segment import Carry, ScratchBuffer, seal
 
@@ -28,16 +29,24 @@ class SegmentChain:
     Args:
         segments: The segments so far.
         quarks: How many attributes there are.
+        extremes: Those of the integers in these segments.
 
     Attributes:
         segments: The segments so far.
         carry: The state of each attribute at their end.
+        extremes: The least and the greatest integer of each attribute so far.
     """
 
-    def __init__(self, segments: Sequence[Segment] = (), quarks: int = 0) -> None:
+    def __init__(
+        self,
+        segments: Sequence[Segment] = (),
+        quarks: int = 0,
+        extremes: Extremes | None = None,
+    ) -> None:
         # A copy: the sealer appends to it, and the argument can be a loaded history's list.
         self.segments = list(segments)
         self.carry = _carry_after(self.segments, quarks)
+        self.extremes = Extremes.empty() if extremes is None else extremes
         self._scratch = ScratchBuffer()
         fulls = [index for index, segment in enumerate(segments) if segment.head.full]
         since_full = self.segments[fulls[-1] if fulls else 0 :]
@@ -47,6 +56,7 @@ class SegmentChain:
         """Return a chain that does not change with this one."""
         chain = SegmentChain()
         chain.segments, chain.carry = list(self.segments), self.carry.copy()
+        chain.extremes = self.extremes.copy()
         chain._changes_since_full = self._changes_since_full
         return chain
 
@@ -61,7 +71,7 @@ class SegmentChain:
         changed = int(np.count_nonzero(self.carry.start_ns != _INT64.min))
         full = not self.segments or self._changes_since_full > _CHANGES_PER_FULL_RUN * changed
         scratch = self._scratch if reuse else None
-        segment = seal(tail, rows, self.carry, full=full, scratch=scratch)
+        segment = seal(tail, rows, self.carry, self.extremes, full=full, scratch=scratch)
         self._changes_since_full = rows if full else self._changes_since_full + rows
         return segment
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from meantime.columns import Int32s, Int64s
+    from meantime.history.extremes import Extremes
     from meantime.history.journal import ScheduledChange
     from meantime.history.provider_runner import Provider
     from meantime.history.segment_source import Measured, SegmentSource
@@ -258,6 +259,10 @@ class _CheckpointSegments:
     def bounds(self, quarks: Int32s, start_ns: int, end_ns: int, *columns: Any) -> None:
         """See `SegmentSource.bounds`."""
         self._of(start_ns, end_ns).bounds(quarks, start_ns, end_ns, *columns)
+
+    def integers(self, kinds: npt.NDArray[np.uint8]) -> Extremes:
+        """See `SegmentSource.integers`."""
+        return self._of(self.start_ns, self.end_ns).integers(kinds)
 
     def expect_rows(self, rows: int) -> None:
         """Do nothing: what is made for a range has no pyramids."""

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, get_args
 import numpy as np
 
 from meantime.attributes import format_pattern, parse_pattern
-from meantime.columns import Mixed
 from meantime.errors import UsageError
 from meantime.kernels.tail import FLOAT, INT, STR, UNTYPED
 from meantime.trace import LaneDeclaration, LaneKind, State
@@ -101,10 +100,12 @@ def drawable_lanes(snapshot: Snapshot) -> list[Lane]:
         if lane.declaration.kind not in _FLAT:
             for quark in lane.quarks.tolist():
                 kinds[attributes.children(quark, recursive=True)] = UNTYPED
-    small = np.zeros(len(kinds), np.bool_)
-    for quark in np.flatnonzero(kinds == INT).tolist():
-        low, high = _extremes(snapshot, quark)
-        small[quark] = 0 <= low <= high <= _SMALL_INT
+    small = kinds == INT
+    if small.any():
+        integers = snapshot.segments.integers(snapshot.kinds)
+        quarks = np.flatnonzero(small)
+        # An attribute that has no integer in the end is one of states.
+        small[quarks] = (integers.low[quarks] >= 0) & (integers.high[quarks] <= _SMALL_INT)
     state, counter = LaneDeclaration(""), LaneDeclaration("", kind="counter")
     others = (
         (state, kinds == STR),
@@ -116,12 +117,3 @@ def drawable_lanes(snapshot: Snapshot) -> list[Lane]:
         for declaration, which in others
         if which.any()
     ]
-
-
-def _extremes(snapshot: Snapshot, quark: int) -> tuple[int, int]:
-    """Return the least and the greatest value of an attribute of integers."""
-    whole = (snapshot.segments.start_ns, snapshot.segments.end_ns)
-    values = snapshot.gather(np.array([quark], np.int32), whole).value
-    assert isinstance(values, Mixed)
-    words = values.words[values.kinds == INT]
-    return int(words.min(initial=0)), int(words.max(initial=0))

@@ -10,7 +10,7 @@ from meantime.history.chain import SegmentChain
 from meantime.history.changes import Changes, TypedChanges
 from meantime.history.late import LateChanges, grouped, pieces, with_late
 from meantime.history.live import LiveStates
-from meantime.history.sealed import SealedSegments
+from meantime.history.sealed import SealedSegments, extremes_of
 from meantime.kernels.tail import DONE, FULL, Tail
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from meantime.columns import Int32s, Int64s
     from meantime.history.directory.loaded import LoadedHistory
+    from meantime.history.extremes import Extremes
     from meantime.history.segment import Segment
 
 __all__ = ["Sealer", "Sink", "chunks"]
@@ -97,6 +98,11 @@ class Sealer:
         return self._chain.segments
 
     @property
+    def extremes(self) -> Extremes:
+        """The least and the greatest integer of each attribute in the segments."""
+        return self._chain.extremes
+
+    @property
     def replaced(self) -> int:
         """How many states of no length were replaced by a later change of the same time."""
         return self._replaced + self.tail.replaced
@@ -128,7 +134,13 @@ class Sealer:
 
     def restore(self, loaded: LoadedHistory) -> None:
         """Continue after the segments that another sealer stored; the caller puts the rest next."""
-        self._chain = SegmentChain(loaded.segments, len(loaded.kinds))
+        quarks = len(loaded.kinds)
+        extremes = loaded.extremes
+        if extremes is None:
+            # A history of an older version, which is only read.
+            extremes = extremes_of(loaded.segments, loaded.kinds)
+        extremes.reserve(quarks)
+        self._chain = SegmentChain(loaded.segments, quarks, extremes)
         carry, tail = self._chain.carry, self.tail
         tail.resume(loaded.kinds, carry.start_ns, carry.word, carry.meta)
         if self.segments:
@@ -260,7 +272,9 @@ class Sealer:
             self._seal(last=True)
         start_ns, latest_end_ns = self._range(start_ns)
         end_ns = latest_end_ns if end_ns is None else max(end_ns, latest_end_ns)
-        return SealedSegments(self.segments, start_ns, end_ns)
+        sealed = SealedSegments(self.segments, start_ns, end_ns)
+        sealed.extremes = self.extremes
+        return sealed
 
     def _seal(self, *, last: bool) -> None:
         tail = self.tail
@@ -315,7 +329,11 @@ class Sealer:
         again = self.segments[kept:]
         if self.sink:
             self.sink.rewind(kept)
-        self._chain = SegmentChain(self.segments[:kept], old.quarks)
+        # The extremes stay: what was sealed is sealed again. All are written again, since some of
+        # the lines that had them are gone.
+        extremes = self.extremes
+        extremes.changed = None
+        self._chain = SegmentChain(self.segments[:kept], old.quarks, extremes)
         carry = self._chain.carry
         # Verbatim: changes to the same state were dropped when they first came. One that is still
         # there replaced another one of its time, and is kept.

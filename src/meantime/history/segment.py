@@ -17,11 +17,13 @@ import numpy as np
 from meantime.history.directory.container import ALIGNMENT, Section, size_of, views
 from meantime.kernels import seal as kernel
 from meantime.kernels.search import Segments
+from meantime.kernels.tail import INT
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from meantime.columns import Int32s, Int64s
+    from meantime.history.extremes import Extremes
     from meantime.kernels.tail import Tail
 
 __all__ = ["SEGMENT_CHANGES", "Carry", "Head", "ScratchBuffer", "Segment", "seal"]
@@ -186,11 +188,18 @@ class ScratchBuffer:
 
 
 def seal(
-    tail: Tail, rows: int, before: Carry, *, full: bool, scratch: ScratchBuffer | None = None
+    tail: Tail,
+    rows: int,
+    before: Carry,
+    extremes: Extremes,
+    *,
+    full: bool,
+    scratch: ScratchBuffer | None = None,
 ) -> Segment:
     """Return the segment of the first `rows` changes of a tail, those of a quark in order of time.
 
     `before` is the state where the segment begins; it is changed to that where the segment ends.
+    `extremes` are widened by the segment's integers.
     The segment is in `scratch`, or in memory of its own.
     """
     time_ns, quark = tail.time_ns[:rows], tail.quark[:rows]
@@ -207,7 +216,14 @@ def seal(
     np.cumsum(lengths, out=offsets[1:])
     code_bits = (highest_code + 1).bit_length()
     numbers = (
-        _Numbers.plan(tail, rows, quarks, offsets, max(code_bits, _INLINE_BITS))
+        _Numbers.plan(
+            tail,
+            rows,
+            quarks,
+            offsets,
+            inline_bits=max(code_bits, _INLINE_BITS),
+            extremes=extremes,
+        )
         if numeric
         else None
     )
@@ -285,7 +301,9 @@ class _Numbers(NamedTuple):
         rows: int,
         quarks: Int32s,
         offsets: npt.NDArray[np.uint32],
+        *,
         inline_bits: int,
+        extremes: Extremes,
     ) -> _Numbers:
         kind = tail.kind[: tail.quarks]
         low = np.full(tail.quarks, _INT64.max, np.int64)
@@ -294,6 +312,9 @@ class _Numbers(NamedTuple):
         kernel.measure_numbers(
             tail.quark[:rows], tail.word[:rows], tail.meta[:rows], kind, low, high, fractional
         )
+        extremes.reserve(tail.quarks)
+        some = quarks[(kind[quarks] == INT) & (low[quarks] <= high[quarks])]
+        extremes.widen(some, low[some], high[some])
         # The span of 64-bit integers needs 64 bits without a sign.
         span = np.where(low <= high, high.view(np.uint64) - low.view(np.uint64), np.uint64(0))
         inline = (span <= np.uint64(2**inline_bits - 2)) & (fractional == 0)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from meantime.columns import Int32s, Int64s
+    from meantime.history.extremes import Extremes
     from meantime.kernels.shares import Tally
 
 __all__ = ["Measured", "SegmentSource", "StateSource", "cut_groups"]
@@ -97,6 +98,9 @@ class SegmentSource(StateSource, Protocol):
 
         No integer is outside [low, high], and an attribute without any has a high below its low.
         """
+
+    def integers(self, kinds: npt.NDArray[np.uint8], /) -> Extremes:
+        """Return the least and the greatest integer of attributes of these types, by quark."""
 
     def expect_rows(self, rows: int, /) -> None:
         """Prepare for a tally that would read so many rows unless they are summed up already."""

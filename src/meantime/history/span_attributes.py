@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from meantime.attributes import Attributes, Path
     from meantime.columns import Int32s, Int64s
+    from meantime.history.extremes import Extremes
     from meantime.history.segment_source import Measured, SegmentSource
     from meantime.history.snapshot import Snapshot
     from meantime.history.spans import SpanTable
@@ -306,6 +307,10 @@ class SpanAttributes:
                 self._stored.bounds(
                     quarks[part], start_ns, end_ns, low[part], high[part], changes[part]
                 )
+
+    def integers(self, kinds: npt.NDArray[np.uint8]) -> Extremes:
+        """Return the least and the greatest integer of each attribute; depths have none."""
+        return self._stored.integers(kinds)
 
     def expect_rows(self, rows: int) -> None:
         """Prepare the segments for a tally that would read so many rows."""

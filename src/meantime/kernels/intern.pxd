@@ -6,6 +6,7 @@ from libc.stdint cimport int32_t, uint32_t, uint64_t
 cdef extern from "intern.h" nogil:
     ctypedef struct intern_text:
         const char *at
+        uint64_t first, second
         uint32_t size
     ctypedef struct intern_table:
         int32_t count
@@ -13,6 +14,7 @@ cdef extern from "intern.h" nogil:
         uint64_t *offsets
         uint32_t *contexts
         char *bytes
+    uint64_t intern_fold(uint64_t a, uint64_t b)
     intern_text intern_text_of(const char *at, size_t size)
     const char *intern_text_ahead(const char *at, const char *end, intern_text *text)
     int32_t intern_find(const intern_table *table, const intern_text *text, uint32_t context)

@@ -504,6 +504,32 @@ cdef class Segments:
                     word[quark] = state.word
                     meta[quark] = state.meta
 
+    def extremes(
+        self,
+        Py_ssize_t segment,
+        const uint8_t[::1] kinds,
+        int64_t[::1] low,
+        int64_t[::1] high,
+    ):
+        """Widen the least and the greatest integer of each quark by those of a segment."""
+        cdef Segment* s = &self._segments[segment]
+        cdef Py_ssize_t run, row
+        cdef int32_t quark
+        cdef State state
+        with nogil:
+            for run in range(s.runs):
+                quark = s.quarks[run]
+                if kinds[quark] != 2:
+                    continue
+                for row in range(s.offsets[run], s.offsets[run + 1]):
+                    row_state(s, run, row, &state)
+                    if state.meta & 1:
+                        continue
+                    if state.word < low[quark]:
+                        low[quark] = state.word
+                    if state.word > high[quark]:
+                        high[quark] = state.word
+
     def unseal(
         self,
         Py_ssize_t segment,

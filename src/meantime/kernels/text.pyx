@@ -13,6 +13,9 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, qsort, realloc
 from libc.string cimport memcpy, memset
 
+cdef extern from "varint.h" nogil:
+    char* put_varint(char*, uint64_t)
+
 UNITS_PER_PX = 1000
 
 cdef enum:
@@ -68,15 +71,6 @@ cdef inline char* put_hex(char* out, uint32_t color) noexcept nogil:
     for i in range(6):
         out[i] = digits[(color >> (20 - 4 * i)) & 15]
     return out + 6
-
-
-cdef inline char* put_varint(char* out, uint64_t value) noexcept nogil:
-    while value > 127:
-        out[0] = <char> (value | 128)
-        out += 1
-        value >>= 7
-    out[0] = <char> value
-    return out + 1
 
 
 cdef void place(

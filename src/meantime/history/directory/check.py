@@ -8,6 +8,7 @@ from meantime.errors import InputError
 from meantime.history.builder import HistoryBuilder
 from meantime.history.changes import Changes, TypedChanges
 from meantime.history.contents import Contents
+from meantime.history.directory.loaded import SALVAGE
 from meantime.history.directory.read import read_directory
 from meantime.history.directory.stored_tables import StoredTables
 from meantime.history.sealed import search_all
@@ -27,6 +28,10 @@ def check(path: Path) -> tuple[int, int]:
         InputError: If something of it is missing or damaged.
     """
     loaded = read_directory(path)
+    try:
+        loaded.catalogue.attributes.check_unique()
+    except ValueError as error:
+        raise InputError(str(path / "manifest"), f"is invalid: {error}; {SALVAGE}") from None
     for segment in loaded.segments:
         segment.load()
         segment.check_pyramid(loaded.limits)

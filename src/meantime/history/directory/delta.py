@@ -13,9 +13,20 @@ from meantime.clocks import Clock
 from meantime.clocks import Kind as ClockKind
 from meantime.errors import UsageError
 from meantime.history.directory.manifest import items_in, to_json
+from meantime.history.directory.packed import (
+    ascending_in,
+    bytes_in,
+    count_in,
+    numbers_in,
+    pack_ascending,
+    pack_bytes,
+    pack_numbers,
+    pack_signed,
+    signed_in,
+)
 from meantime.history.lanes import lane_of
 from meantime.history.numbers import AFTER_ALL, BEFORE_ALL
-from meantime.kernels.tail import FLOAT, UNTYPED
+from meantime.kernels.tail import FLOAT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,13 +34,14 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from meantime.history.catalogue import Catalogue
+    from meantime.history.extremes import Extremes
 
-__all__ = ["Cursor", "apply_delta", "metadata_delta"]
+__all__ = ["Cursor", "apply_delta", "apply_extremes", "extremes_delta", "metadata_delta"]
 
 
 _LOG = logging.getLogger("meantime")
+_MOST_QUARKS = 2**31 - 1
 _First = TypeVar("_First")
-_Second = TypeVar("_Second")
 
 
 class Cursor(NamedTuple):
@@ -47,9 +59,14 @@ def metadata_delta(
 ) -> tuple[dict[str, Any], Cursor]:
     """Return what is new since a cursor as a record, and the cursor after it."""
     record: dict[str, Any] = {}
-    parents, names = catalogue.attributes.rows(cursor.attributes)
-    if names:
-        record["attributes"] = [parents, names]
+    parents, sizes, names = catalogue.attributes.columns(cursor.attributes)
+    if len(parents):
+        record["attributes"] = {
+            "count": len(parents),
+            "parents": pack_signed(parents.astype(np.int64)),
+            "sizes": pack_numbers(sizes.astype(np.uint64)),
+            "names": pack_bytes(names),
+        }
     if strings := catalogue.strings.names[cursor.strings :]:
         record["strings"] = strings
     if tags := catalogue.tag_log[cursor.tags :]:
@@ -57,13 +74,17 @@ def metadata_delta(
     before = np.zeros(len(kinds), np.uint8)
     before[: len(cursor.kinds)] = cursor.kinds
     if len(new := np.flatnonzero(kinds != before)):
-        record["kinds"] = [new.tolist(), kinds[new].tolist()]
+        record["kinds"] = {
+            "count": len(new),
+            "quarks": pack_ascending(new),
+            "kinds": pack_bytes(kinds[new].tobytes()),
+        }
     facts = _facts(catalogue)
     text = to_json(facts)
     if text != cursor.facts:
         record["facts"] = facts
     return record, Cursor(
-        cursor.attributes + len(names),
+        cursor.attributes + len(parents),
         len(catalogue.strings.names),
         len(catalogue.tag_log),
         kinds,
@@ -79,13 +100,8 @@ def apply_delta(
     Raises:
         ValueError: If the record is malformed.
     """
-    parents, names = _pair(record, "attributes", int, str)
-    first = len(catalogue.attributes)
-    if any(not -1 <= parent < first + row for row, parent in enumerate(parents)):
-        raise ValueError("an attribute comes before its parent")
-    catalogue.attributes.add_rows(parents, names)
-    if len(catalogue.attributes) != first + len(names):
-        raise ValueError("an attribute is there twice")
+    if "attributes" in record:
+        _add_attributes(catalogue, record["attributes"])
     catalogue.strings.recall(items_in(record, "strings", str))
     for definition in items_in(record, "tags", list):
         tag, fields, key = definition
@@ -95,27 +111,66 @@ def apply_delta(
         catalogue.recall_tag(tag, fields, key)
     known = np.zeros(len(catalogue.attributes), np.uint8)
     known[: len(kinds)] = kinds
-    quarks, values = _pair(record, "kinds", int, int)
-    if quarks and not (min(quarks) >= 0 and max(quarks) < len(known)):
-        raise ValueError("a type is of no attribute")
-    if values and not (min(values) >= UNTYPED and max(values) <= FLOAT):
-        raise ValueError("a type is unknown")
-    known[quarks] = values
+    if "kinds" in record:
+        changed = _columns(record["kinds"], "kinds")
+        values = bytes_in(changed, "kinds")
+        if len(values) != count_in(changed):
+            raise ValueError("the types of attributes are cut")
+        if len(values) and int(values.max()) > FLOAT:
+            raise ValueError("a type is unknown")
+        known[ascending_in(changed, "quarks", len(known))] = values
     if "facts" in record:
         _recall_facts(catalogue, record["facts"])
     return known
 
 
-def _pair(
-    record: dict[str, Any], name: str, first: type[_First], second: type[_Second]
-) -> tuple[list[_First], list[_Second]]:
-    """Return two lists of the same length from a record; empty ones if it has none."""
-    if name not in record:
-        return [], []
-    pair = items_in(record, name, list)
-    if len(pair) != 2 or len(pair[0]) != len(pair[1]):
-        raise ValueError(f"{name} are not two lists of one length")
-    return items_in({name: pair[0]}, name, first), items_in({name: pair[1]}, name, second)
+def extremes_delta(extremes: Extremes) -> dict[str, Any]:
+    """Return as a record the extremes that changed since the last time."""
+    quarks = extremes.take_changed()
+    if not len(quarks):
+        return {}
+    low, high = extremes.low[quarks], extremes.high[quarks]
+    return {
+        "extremes": {
+            "count": len(quarks),
+            "quarks": pack_ascending(quarks),
+            "low": pack_signed(low),
+            "above": pack_numbers(high.view(np.uint64) - low.view(np.uint64)),
+        }
+    }
+
+
+def apply_extremes(extremes: Extremes, record: dict[str, Any], quarks: int) -> None:
+    """Apply what `extremes_delta` returned to the extremes of so many attributes.
+
+    Raises:
+        ValueError: If it is malformed.
+    """
+    extremes.reserve(quarks)
+    if "extremes" not in record:
+        return
+    changed = _columns(record["extremes"], "extremes")
+    where, low = ascending_in(changed, "quarks", quarks), signed_in(changed, "low")
+    high = (low.view(np.uint64) + numbers_in(changed, "above")).view(np.int64)
+    if (high < low).any():
+        raise ValueError("the greatest value of an attribute is less than its least")
+    extremes.low[where], extremes.high[where] = low, high
+
+
+def _add_attributes(catalogue: Catalogue, record: Any) -> None:
+    columns = _columns(record, "attributes")
+    parents, sizes = signed_in(columns, "parents"), numbers_in(columns, "sizes")
+    # Before they become 32 bits, which would make others of them.
+    if len(parents) and not -1 <= int(parents.min()) <= int(parents.max()) < _MOST_QUARKS:
+        raise ValueError("an attribute comes before its parent")
+    names = bytes_in(columns, "names").tobytes()
+    catalogue.attributes.extend(parents.astype(np.int32), sizes.view(np.int64), names)
+
+
+def _columns(columns: Any, name: str) -> dict[str, Any]:
+    if not isinstance(columns, dict):
+        raise ValueError(f"{name} are not columns")  # noqa: TRY004 - of a file, not an argument
+    return columns
 
 
 def _facts(catalogue: Catalogue) -> dict[str, Any]:

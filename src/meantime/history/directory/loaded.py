@@ -19,11 +19,12 @@ if TYPE_CHECKING:
     from meantime.history.directory.delta import Cursor
     from meantime.history.directory.segments import StoredSegment
     from meantime.history.directory.tail_log import Entry
+    from meantime.history.extremes import Extremes
     from meantime.history.journal import ScheduledChange
 
 __all__ = ["SALVAGE", "VERSION", "WRONG", "LoadedHistory", "reason_of"]
 
-VERSION = 1
+VERSION = 2
 SALVAGE = "`meantime check --salvage` recovers the intact part"
 # Raised by reading a record that is JSON but does not have the expected content.
 WRONG = (AttributeError, IndexError, KeyError, TypeError, ValueError)
@@ -40,6 +41,8 @@ class LoadedHistory:
         ends: Where each line of the manifest ends; the first is not of a segment.
         cursors: After each line, how much of names, tags and metadata had been written.
         kinds: By quark, the type of its values.
+        extremes: The least and the greatest integers in segments; None in version 1, which does not
+            have them.
         boundary_ns: Where the sealed part ends.
         replaced: How many states of no length were replaced.
         capacity: How many changes there was room for before a segment had to be sealed.
@@ -62,6 +65,7 @@ class LoadedHistory:
     ends: list[int] = field(default_factory=list)
     cursors: list[Cursor] = field(default_factory=list)
     kinds: npt.NDArray[np.uint8] = field(default_factory=lambda: np.zeros(0, np.uint8))
+    extremes: Extremes | None = None
     boundary_ns: int = np.iinfo(np.int64).min
     replaced: int = 0
     capacity: int = 0

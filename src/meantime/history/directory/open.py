@@ -67,6 +67,7 @@ class _Source:
         catalogue, closed = loaded.catalogue, loaded.closed
         catalogue.attributes.freeze()
         segments = SealedSegments(loaded.segments, closed["start_ns"], closed["end_ns"])
+        segments.extremes = loaded.extremes
         segments.pyramids = stored_pyramids(segments, loaded.segments, loaded.limits)
         return Snapshot(
             segments,

@@ -7,17 +7,70 @@ the record is in the new one. The layout of a segment is in its own header.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+import numpy as np
+
+from meantime.attributes import unicode_of
+from meantime.history.directory.manifest import items_in
+from meantime.history.directory.packed import (
+    pack_ascending,
+    pack_bytes,
+    pack_numbers,
+    pack_signed,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+_First = TypeVar("_First")
+_Second = TypeVar("_Second")
 
 __all__ = ["UPGRADERS", "missing_step", "upgraded"]
 
 Record: TypeAlias = dict[str, Any]
 
+
+def _into_columns(record: Record) -> Record:
+    """From version 1, in which attributes and their types are lists of JSON.
+
+    Raises:
+        ValueError: If the record is malformed.
+    """
+    upgraded = dict(record)
+    if "attributes" in record:
+        parents, names = _pair(record, "attributes", int, str)
+        texts = [unicode_of(name).encode() for name in names]
+        upgraded["attributes"] = {
+            "count": len(texts),
+            "parents": pack_signed(np.array(parents, np.int64)),
+            "sizes": pack_numbers(np.array(list(map(len, texts)), np.uint64)),
+            "names": pack_bytes(b"".join(texts)),
+        }
+    if "kinds" in record:
+        quarks, kinds = _pair(record, "kinds", int, int)
+        if kinds and not (0 <= min(kinds) <= max(kinds) < 256):
+            raise ValueError("a type is unknown")
+        upgraded["kinds"] = {
+            "count": len(quarks),
+            "quarks": pack_ascending(np.array(quarks, np.int32)),
+            "kinds": pack_bytes(bytes(kinds)),
+        }
+    return upgraded
+
+
+def _pair(
+    record: Record, name: str, first: type[_First], second: type[_Second]
+) -> tuple[list[_First], list[_Second]]:
+    """Return two lists of the same length from a record."""
+    pair = items_in(record, name, list)
+    if len(pair) != 2 or len(pair[0]) != len(pair[1]):
+        raise ValueError(f"{name} are not two lists of one length")
+    return items_in({name: pair[0]}, name, first), items_in({name: pair[1]}, name, second)
+
+
 # By version, what makes a record of it one of the next version.
-UPGRADERS: dict[int, Callable[[Record], Record]] = {}
+UPGRADERS: dict[int, Callable[[Record], Record]] = {1: _into_columns}
 
 
 def missing_step(version: int, current: int) -> int | None:

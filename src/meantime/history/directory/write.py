@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from meantime.errors import HistoryError, OutputError
-from meantime.history.directory.delta import Cursor, metadata_delta
+from meantime.history.directory.delta import Cursor, extremes_delta, metadata_delta
 from meantime.history.directory.loaded import VERSION
 from meantime.history.directory.lock import LOCK_NAME, DirectoryLock
 from meantime.history.directory.manifest import checksummed_line
@@ -192,6 +192,7 @@ class DirectoryWriter:
                 "boundary_ns": sealer.boundary_ns,
                 "replaced": sealer.replaced,
                 **new,
+                **extremes_delta(sealer.extremes),
             }
         )
         if not self._rewritten:

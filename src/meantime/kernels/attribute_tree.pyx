@@ -1,0 +1,387 @@
+"""The attribute tree as columns: names in one blob, children as linked lists, paths by hashing.
+
+Quarks are the indices of the columns; `ROOT` is -1. Links and hashes are made when they are first
+needed, so that a tree from a file costs only its columns until it is asked. Nothing here releases
+the interpreter's lock: another thread may be adding attributes, which moves the columns.
+"""
+
+from cpython.unicode cimport PyUnicode_AsUTF8AndSize, PyUnicode_DecodeUTF8
+from cython cimport final
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.string cimport memcmp, memcpy, memset
+
+from meantime.kernels.intern cimport intern_fold, intern_text, intern_text_of
+
+import os
+
+import numpy as np
+
+# Up to so many children are compared one after another, which is faster than hashing: they are
+# near each other in memory.
+cdef enum:
+    FEW_CHILDREN = 4
+    LEAST_SLOTS = 64
+
+
+cdef int32_t* grown(int32_t* column, Py_ssize_t rows) except NULL:
+    cdef int32_t* larger = <int32_t*>realloc(column, rows * sizeof(int32_t))
+    if larger == NULL:
+        raise MemoryError
+    return larger
+
+
+@final
+cdef class AttributeTree:
+    """Attributes, each with a name and a parent that comes before it."""
+
+    cdef Py_ssize_t count, room, linked, hashed
+    cdef int32_t* parents
+    cdef int64_t* offsets
+    cdef char* text
+    cdef int64_t text_room
+    # By quark + 1, since the root is -1: the first and the last child, and the next sibling.
+    cdef int32_t* first
+    cdef int32_t* last
+    cdef int32_t* sibling
+    cdef Py_ssize_t link_room
+    # Open addressing; half of the slots at least are -1, so that probing ends.
+    cdef int32_t* slots
+    cdef uint64_t slot_mask
+    # The names are untrusted.
+    cdef uint64_t seed
+
+    def __cinit__(self):
+        self.seed = <uint64_t>int.from_bytes(os.urandom(8), "little")
+        self.reserve(16, 256)
+        self.offsets[0] = 0
+
+    def __dealloc__(self):
+        free(self.parents)
+        free(self.offsets)
+        free(self.text)
+        free(self.first)
+        free(self.last)
+        free(self.sibling)
+        free(self.slots)
+
+    def __len__(self):
+        return self.count
+
+    cdef int reserve(self, Py_ssize_t rows, int64_t text_bytes) except -1:
+        """Make room for so many attributes and bytes of names in all."""
+        cdef int64_t* offsets
+        cdef char* text
+        if rows > self.room:
+            rows = max(rows, 2 * self.room)
+            self.parents = grown(self.parents, rows)
+            offsets = <int64_t*>realloc(self.offsets, (rows + 1) * sizeof(int64_t))
+            if offsets == NULL:
+                raise MemoryError
+            self.offsets = offsets
+            self.room = rows
+        if text_bytes > self.text_room:
+            text_bytes = max(text_bytes, 2 * self.text_room)
+            text = <char*>realloc(self.text, text_bytes)
+            if text == NULL:
+                raise MemoryError
+            self.text = text
+            self.text_room = text_bytes
+        return 0
+
+    cdef uint64_t slot_of(self, int32_t parent, const char* name, Py_ssize_t size) noexcept nogil:
+        cdef intern_text text = intern_text_of(name, size)
+        cdef uint64_t more = <uint64_t>size | (<uint64_t><uint32_t>parent) << 32
+        return intern_fold(
+            text.first ^ self.seed,
+            text.second ^ more * <uint64_t>0xD6E8FEB86659FD93 ^ <uint64_t>0xA0761D6478BD642F,
+        ) & self.slot_mask
+
+    cdef bint has_name(self, int32_t quark, const char* name, Py_ssize_t size) noexcept nogil:
+        return (
+            self.offsets[quark + 1] - self.offsets[quark] == size
+            and memcmp(self.text + self.offsets[quark], name, size) == 0
+        )
+
+    cdef int32_t lookup(self, int32_t parent, const char* name, Py_ssize_t size) noexcept nogil:
+        """The child of a name among those that were hashed, or -1."""
+        cdef uint64_t slot = self.slot_of(parent, name, size)
+        cdef int32_t quark = self.slots[slot]
+        while quark >= 0:
+            if self.parents[quark] == parent and self.has_name(quark, name, size):
+                return quark
+            slot = (slot + 1) & self.slot_mask
+            quark = self.slots[slot]
+        return -1
+
+    cdef Py_ssize_t hash_all(self) except -2:
+        """Hash all attributes; return the first that another one equals, or -1."""
+        cdef uint64_t slots = self.slot_mask + 1 if self.slots != NULL else LEAST_SLOTS, slot
+        cdef int32_t quark, found
+        cdef Py_ssize_t twice = -1
+        if self.hashed == self.count and self.slots != NULL:
+            return -1
+        while slots < 2 * <uint64_t>self.count + 2:
+            slots *= 2
+        if self.slots == NULL or slots != self.slot_mask + 1:
+            free(self.slots)
+            self.slots = NULL
+            self.hashed = 0
+            self.slots = <int32_t*>malloc(slots * sizeof(int32_t))
+            if self.slots == NULL:
+                raise MemoryError
+            memset(self.slots, 255, slots * sizeof(int32_t))
+            self.slot_mask = slots - 1
+        for quark in range(<int32_t>self.hashed, <int32_t>self.count):
+            slot = self.slot_of(
+                self.parents[quark], self.text + self.offsets[quark],
+                self.offsets[quark + 1] - self.offsets[quark],
+            )
+            found = self.slots[slot]
+            while found >= 0:
+                if self.parents[found] == self.parents[quark] and self.has_name(
+                    found, self.text + self.offsets[quark],
+                    self.offsets[quark + 1] - self.offsets[quark],
+                ):
+                    twice = quark if twice < 0 else twice
+                    break
+                slot = (slot + 1) & self.slot_mask
+                found = self.slots[slot]
+            if found < 0:
+                self.slots[slot] = quark
+        self.hashed = self.count
+        return twice
+
+    cdef int link_all(self) except -1:
+        """Append all attributes to the lists of their parents' children."""
+        cdef Py_ssize_t room = self.link_room, row
+        cdef int32_t quark, parent
+        if self.linked == self.count and self.first != NULL:
+            return 0
+        if room < self.count + 1:
+            room = max(2 * room, self.count + 1)
+            self.first = grown(self.first, room)
+            self.last = grown(self.last, room)
+            self.sibling = grown(self.sibling, room)
+            for row in range(self.link_room, room):
+                self.first[row] = -1
+            self.link_room = room
+        for quark in range(<int32_t>self.linked, <int32_t>self.count):
+            parent = self.parents[quark] + 1
+            self.sibling[quark + 1] = -1
+            if self.first[parent] < 0:
+                self.first[parent] = quark
+            else:
+                self.sibling[self.last[parent] + 1] = quark
+            self.last[parent] = quark
+        self.linked = self.count
+        return 0
+
+    def child(self, int32_t parent, object name):
+        """Return the child of an attribute by its name, or -1; the parent must exist."""
+        cdef Py_ssize_t size
+        cdef const char* text = PyUnicode_AsUTF8AndSize(name, &size)
+        self.hash_all()
+        return self.lookup(parent, text, size)
+
+    def add(self, int32_t parent, object name):
+        """Return the child of an attribute by its name, a new one if there is none.
+
+        Raises:
+            UnicodeEncodeError: If the name cannot be encoded as UTF-8.
+        """
+        cdef Py_ssize_t size
+        cdef const char* text = PyUnicode_AsUTF8AndSize(name, &size)
+        self.hash_all()
+        return self.child_or_new(parent, text, size)
+
+    cdef int32_t child_or_new(self, int32_t parent, const char* name, Py_ssize_t size) except -1:
+        cdef int32_t quark = self.lookup(parent, name, size)
+        cdef uint64_t slot
+        if quark >= 0:
+            return quark
+        if self.count == INT32_MAX - 1:
+            raise OverflowError("a history has at most 2^31 - 2 attributes")
+        self.reserve(self.count + 1, self.offsets[self.count] + size)
+        quark = <int32_t>self.count
+        self.parents[quark] = parent
+        memcpy(self.text + self.offsets[quark], name, size)
+        self.offsets[quark + 1] = self.offsets[quark] + size
+        self.count += 1
+        if 2 * <uint64_t>self.count > self.slot_mask:
+            self.hash_all()
+            return quark
+        slot = self.slot_of(parent, name, size)
+        while self.slots[slot] >= 0:
+            slot = (slot + 1) & self.slot_mask
+        self.slots[slot] = quark
+        self.hashed = self.count
+        return quark
+
+    def first_twice(self):
+        """Return the first attribute with the path of an earlier one, or -1.
+
+        Only a tree from a file can have one; `child` finds the earlier one.
+        """
+        self.hashed = 0
+        free(self.slots)
+        self.slots = NULL
+        return self.hash_all()
+
+    def name(self, Py_ssize_t quark):
+        """Return the name of an attribute, which must exist."""
+        cdef int64_t first = self.offsets[quark]
+        return PyUnicode_DecodeUTF8(self.text + first, self.offsets[quark + 1] - first, NULL)
+
+    def parent(self, Py_ssize_t quark):
+        """Return the parent of an attribute, which must exist."""
+        return self.parents[quark]
+
+    def columns(self, Py_ssize_t first):
+        """Return parents, lengths of names in bytes, and names of the attributes from one on."""
+        cdef Py_ssize_t rows = self.count - first, row
+        parents_array, sizes_array = np.empty(rows, np.int32), np.empty(rows, np.int64)
+        cdef int32_t[::1] parents = parents_array
+        cdef int64_t[::1] sizes = sizes_array
+        for row in range(rows):
+            parents[row] = self.parents[first + row]
+            sizes[row] = self.offsets[first + row + 1] - self.offsets[first + row]
+        cdef int64_t start = self.offsets[first]
+        return parents_array, sizes_array, self.text[start:self.offsets[self.count]]
+
+    def extend(
+        self, const int32_t[::1] parents, const int64_t[::1] sizes, const uint8_t[::1] names
+    ):
+        """Add what `columns` of another tree returned, checked.
+
+        Raises:
+            ValueError: If it is malformed; nothing is added then.
+        """
+        cdef Py_ssize_t rows = parents.shape[0], row
+        cdef int64_t end = self.offsets[self.count], left = names.shape[0]
+        if sizes.shape[0] != rows:
+            raise ValueError("attributes have parents and names of different numbers")
+        if rows > INT32_MAX - 1 - self.count:
+            raise ValueError("there are more attributes than 2^31")
+        for row in range(rows):
+            if not -1 <= parents[row] < self.count + row:
+                raise ValueError("an attribute comes before its parent")
+            if not 0 <= sizes[row] <= left:
+                raise ValueError("the names of attributes are cut")
+            # A name begins with a character, so that each is UTF-8 if all are.
+            if sizes[row] and names[names.shape[0] - left] & 0xC0 == 0x80:
+                raise ValueError("a name of an attribute is not UTF-8")
+            left -= sizes[row]
+        if left:
+            raise ValueError("there are more names than attributes")
+        self.reserve(self.count + rows, end + names.shape[0])
+        if names.shape[0]:
+            memcpy(self.text + end, &names[0], names.shape[0])
+        for row in range(rows):
+            self.parents[self.count + row] = parents[row]
+            end += sizes[row]
+            self.offsets[self.count + row + 1] = end
+        self.count += rows
+
+    def copy(self):
+        """Return a tree of the same attributes."""
+        cdef AttributeTree other = AttributeTree()
+        other.reserve(self.count, self.offsets[self.count])
+        memcpy(other.parents, self.parents, self.count * sizeof(int32_t))
+        memcpy(other.offsets, self.offsets, (self.count + 1) * sizeof(int64_t))
+        memcpy(other.text, self.text, self.offsets[self.count])
+        other.count = self.count
+        return other
+
+    def children(self, const int32_t[::1] quarks):
+        """Return the children of each of these attributes, those of one in order of creation."""
+        cdef Py_ssize_t i, n = 0
+        cdef int32_t child
+        self.link_all()
+        for i in range(quarks.shape[0]):
+            child = self.first[quarks[i] + 1]
+            while child >= 0:
+                n += 1
+                child = self.sibling[child + 1]
+        found_array = np.empty(n, np.int32)
+        cdef int32_t[::1] found = found_array
+        n = 0
+        for i in range(quarks.shape[0]):
+            child = self.first[quarks[i] + 1]
+            while child >= 0:
+                found[n] = child
+                n += 1
+                child = self.sibling[child + 1]
+        return found_array
+
+    def children_named(self, const int32_t[::1] quarks, object name):
+        """Return those children of these attributes that have a name."""
+        cdef Py_ssize_t i, n = 0, size, few
+        cdef const char* text = PyUnicode_AsUTF8AndSize(name, &size)
+        cdef int32_t child
+        self.link_all()
+        self.hash_all()
+        found_array = np.empty(quarks.shape[0], np.int32)
+        cdef int32_t[::1] found = found_array
+        for i in range(quarks.shape[0]):
+            child = self.first[quarks[i] + 1]
+            few = 0
+            while child >= 0 and few < FEW_CHILDREN and not self.has_name(child, text, size):
+                child = self.sibling[child + 1]
+                few += 1
+            if child >= 0 and few == FEW_CHILDREN:
+                child = self.lookup(quarks[i], text, size)
+            if child >= 0:
+                found[n] = child
+                n += 1
+        return found_array[:n].copy()
+
+    def parents_of(self, const int32_t[::1] quarks):
+        """Return the parent of each of these attributes; that of the root is the root."""
+        cdef Py_ssize_t i
+        found_array = np.empty(quarks.shape[0], np.int32)
+        cdef int32_t[::1] found = found_array
+        for i in range(quarks.shape[0]):
+            found[i] = self.parents[quarks[i]] if quarks[i] >= 0 else -1
+        return found_array
+
+    def below(self, const int32_t[::1] quarks, *, bint itself):
+        """Return all attributes below each of these, in pre-order, each once.
+
+        Args:
+            quarks: The attributes, or the root.
+            itself: Whether each of them comes before those below it.
+        """
+        cdef Py_ssize_t i, n = 0
+        cdef int32_t top, quark
+        cdef uint8_t* seen
+        self.link_all()
+        found_array = np.empty(self.count + 1, np.int32)
+        cdef int32_t[::1] found = found_array
+        seen = <uint8_t*>calloc(self.count + 1, 1)
+        if seen == NULL:
+            raise MemoryError
+        for i in range(quarks.shape[0]):
+            top = quarks[i]
+            if itself:
+                # All below it was found with it.
+                if seen[top + 1]:
+                    continue
+                seen[top + 1] = 1
+                found[n] = top
+                n += 1
+            quark = self.first[top + 1]
+            while quark >= 0:
+                if not seen[quark + 1]:
+                    seen[quark + 1] = 1
+                    found[n] = quark
+                    n += 1
+                # Down, else to the next sibling, else up until there is one.
+                if self.first[quark + 1] >= 0:
+                    quark = self.first[quark + 1]
+                    continue
+                while quark != top and self.sibling[quark + 1] < 0:
+                    quark = self.parents[quark]
+                quark = self.sibling[quark + 1] if quark != top else -1
+        free(seen)
+        return found_array[:n].copy()
