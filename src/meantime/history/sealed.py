@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from meantime.history.segment_source import Measured
     from meantime.kernels.shares import Tally
 
-__all__ = ["SealedSegments", "extremes_of", "search_all"]
+__all__ = ["SealedSegments", "search_all"]
 
 # Bins that contain more segments than this take them from totals.
 _SEGMENTS_OF_A_BIN = 2
@@ -36,21 +36,6 @@ def search_all(segments: Sequence[Segment]) -> Segments:
     return searched
 
 
-def extremes_of(segments: Sequence[Segment], kinds: npt.NDArray[np.uint8]) -> Extremes:
-    """Return the extremes of the integers in segments, all rows of which are read.
-
-    Raises:
-        InputError: If one is damaged.
-    """
-    extremes = Extremes.empty(len(kinds))
-    for segment in segments:
-        segment.load()
-        alone = search_all([segment])
-        alone.extremes(0, kinds, extremes.low, extremes.high)
-    extremes.changed = None
-    return extremes
-
-
 class SealedSegments:
     """Answers queries from segments; each is loaded when an answer first depends on its rows.
 
@@ -62,8 +47,7 @@ class SealedSegments:
     Attributes:
         segments: The segments in order of time.
         searched: The same, to be searched.
-        extremes: The least and the greatest integer of each attribute; None until they are asked,
-            where they are not stored.
+        extremes: The least and the greatest integer of each attribute.
         pyramids: Makes answers about long ranges faster; None while the history is being built.
     """
 
@@ -71,7 +55,7 @@ class SealedSegments:
         self.segments = list(segments)
         self.searched = search_all(segments)
         self.searched.start_ns, self.searched.end_ns = start_ns, end_ns
-        self.extremes: Extremes | None = None
+        self.extremes = Extremes(segments)
         self.pyramids: Pyramids | None = None
         self._bases_ns = [segment.head.base_ns for segment in segments]
         self._unloaded = {index for index, segment in enumerate(segments) if not segment.loaded}
@@ -195,10 +179,7 @@ class SealedSegments:
 
     def integers(self, kinds: npt.NDArray[np.uint8]) -> Extremes:
         """Return the least and the greatest integer of each attribute; `kinds` has their types."""
-        if self.extremes is None:
-            self.extremes = extremes_of(self.segments, kinds)
-        self.extremes.reserve(len(kinds))
-        return self.extremes
+        return self.extremes.resolve(kinds)
 
     def expect_rows(self, rows: int) -> None:
         """Attach the pyramids, or count the rows until making them pays."""

@@ -8,9 +8,10 @@ import numpy as np
 
 from meantime.history.chain import SegmentChain
 from meantime.history.changes import Changes, TypedChanges
+from meantime.history.extremes import Extremes
 from meantime.history.late import LateChanges, grouped, pieces, with_late
 from meantime.history.live import LiveStates
-from meantime.history.sealed import SealedSegments, extremes_of
+from meantime.history.sealed import SealedSegments
 from meantime.kernels.tail import DONE, FULL, Tail
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
     from meantime.columns import Int32s, Int64s
     from meantime.history.directory.loaded import LoadedHistory
-    from meantime.history.extremes import Extremes
     from meantime.history.segment import Segment
 
 __all__ = ["Sealer", "Sink", "chunks"]
@@ -135,12 +135,7 @@ class Sealer:
     def restore(self, loaded: LoadedHistory) -> None:
         """Continue after the segments that another sealer stored; the caller puts the rest next."""
         quarks = len(loaded.kinds)
-        extremes = loaded.extremes
-        if extremes is None:
-            # A history of an older version, which is only read.
-            extremes = extremes_of(loaded.segments, loaded.kinds)
-        extremes.reserve(quarks)
-        self._chain = SegmentChain(loaded.segments, quarks, extremes)
+        self._chain = SegmentChain(loaded.segments, quarks, Extremes(loaded.segments))
         carry, tail = self._chain.carry, self.tail
         tail.resume(loaded.kinds, carry.start_ns, carry.word, carry.meta)
         if self.segments:
@@ -329,11 +324,8 @@ class Sealer:
         again = self.segments[kept:]
         if self.sink:
             self.sink.rewind(kept)
-        # The extremes stay: what was sealed is sealed again. All are written again, since some of
-        # the lines that had them are gone.
-        extremes = self.extremes
-        extremes.changed = None
-        self._chain = SegmentChain(self.segments[:kept], old.quarks, extremes)
+        # The extremes stay: what was sealed is sealed again.
+        self._chain = SegmentChain(self.segments[:kept], old.quarks, self.extremes)
         carry = self._chain.carry
         # Verbatim: changes to the same state were dropped when they first came. One that is still
         # there replaced another one of its time, and is kept.

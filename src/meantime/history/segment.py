@@ -131,6 +131,8 @@ class Segment:
         head: The numbers from which its sections follow.
         index: The sections by which rows are found, in one buffer.
         rows: Those behind them, in another.
+        integers: The attributes that have integers, and the extremes of those; None if they have
+            not been computed from the rows.
     """
 
     def __init__(
@@ -139,6 +141,7 @@ class Segment:
         self.head = head
         self.index = index
         self.rows = rows
+        self.integers: tuple[Int32s, Int64s, Int64s] | None = None
 
     @cached_property
     def sections(self) -> dict[str, npt.NDArray[Any]]:

@@ -504,31 +504,21 @@ cdef class Segments:
                     word[quark] = state.word
                     meta[quark] = state.meta
 
-    def extremes(
-        self,
-        Py_ssize_t segment,
-        const uint8_t[::1] kinds,
-        int64_t[::1] low,
-        int64_t[::1] high,
-    ):
-        """Widen the least and the greatest integer of each quark by those of a segment."""
+    def extremes(self, Py_ssize_t segment, int64_t[::1] low, int64_t[::1] high):
+        """Lower and raise by run the extremes to those of the words of a segment's values."""
         cdef Segment* s = &self._segments[segment]
         cdef Py_ssize_t run, row
-        cdef int32_t quark
         cdef State state
         with nogil:
             for run in range(s.runs):
-                quark = s.quarks[run]
-                if kinds[quark] != 2:
-                    continue
                 for row in range(s.offsets[run], s.offsets[run + 1]):
                     row_state(s, run, row, &state)
                     if state.meta & 1:
                         continue
-                    if state.word < low[quark]:
-                        low[quark] = state.word
-                    if state.word > high[quark]:
-                        high[quark] = state.word
+                    if state.word < low[run]:
+                        low[run] = state.word
+                    if state.word > high[run]:
+                        high[run] = state.word
 
     def unseal(
         self,

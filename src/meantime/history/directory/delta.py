@@ -24,6 +24,7 @@ from meantime.history.directory.packed import (
     pack_signed,
     signed_in,
 )
+from meantime.history.extremes import Extremes
 from meantime.history.lanes import lane_of
 from meantime.history.numbers import AFTER_ALL, BEFORE_ALL
 from meantime.kernels.tail import FLOAT
@@ -34,9 +35,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from meantime.history.catalogue import Catalogue
-    from meantime.history.extremes import Extremes
 
-__all__ = ["Cursor", "apply_delta", "apply_extremes", "extremes_delta", "metadata_delta"]
+__all__ = ["Cursor", "apply_delta", "extremes_in", "metadata_delta", "packed_extremes"]
 
 
 _LOG = logging.getLogger("meantime")
@@ -124,37 +124,33 @@ def apply_delta(
     return known
 
 
-def extremes_delta(extremes: Extremes) -> dict[str, Any]:
-    """Return as a record the extremes that changed since the last time."""
-    quarks = extremes.take_changed()
-    if not len(quarks):
-        return {}
+def packed_extremes(extremes: Extremes) -> dict[str, Any]:
+    """Return as a record the extremes of the attributes that have integers."""
+    quarks = np.flatnonzero(extremes.low <= extremes.high)
     low, high = extremes.low[quarks], extremes.high[quarks]
     return {
-        "extremes": {
-            "count": len(quarks),
-            "quarks": pack_ascending(quarks),
-            "low": pack_signed(low),
-            "above": pack_numbers(high.view(np.uint64) - low.view(np.uint64)),
-        }
+        "count": len(quarks),
+        "quarks": pack_ascending(quarks),
+        "low": pack_signed(low),
+        "above": pack_numbers(high.view(np.uint64) - low.view(np.uint64)),
     }
 
 
-def apply_extremes(extremes: Extremes, record: dict[str, Any], quarks: int) -> None:
-    """Apply what `extremes_delta` returned to the extremes of so many attributes.
+def extremes_in(record: Any, quarks: int) -> Extremes:
+    """Return the extremes of so many attributes that `packed_extremes` wrote.
 
     Raises:
-        ValueError: If it is malformed.
+        ValueError: If they are malformed.
     """
+    extremes = Extremes()
     extremes.reserve(quarks)
-    if "extremes" not in record:
-        return
-    changed = _columns(record["extremes"], "extremes")
+    changed = _columns(record, "extremes")
     where, low = ascending_in(changed, "quarks", quarks), signed_in(changed, "low")
     high = (low.view(np.uint64) + numbers_in(changed, "above")).view(np.int64)
     if (high < low).any():
         raise ValueError("the greatest value of an attribute is less than its least")
     extremes.low[where], extremes.high[where] = low, high
+    return extremes
 
 
 def _add_attributes(catalogue: Catalogue, record: Any) -> None:

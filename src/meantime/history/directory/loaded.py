@@ -41,8 +41,8 @@ class LoadedHistory:
         ends: Where each line of the manifest ends; the first is not of a segment.
         cursors: After each line, how much of names, tags and metadata had been written.
         kinds: By quark, the type of its values.
-        extremes: The least and the greatest integers in segments; None in version 1, which does not
-            have them.
+        extremes: The least and the greatest integers, which a finished history has from version 2
+            on.
         boundary_ns: Where the sealed part ends.
         replaced: How many states of no length were replaced.
         capacity: How many changes there was room for before a segment had to be sealed.

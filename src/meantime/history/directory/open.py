@@ -67,7 +67,8 @@ class _Source:
         catalogue, closed = loaded.catalogue, loaded.closed
         catalogue.attributes.freeze()
         segments = SealedSegments(loaded.segments, closed["start_ns"], closed["end_ns"])
-        segments.extremes = loaded.extremes
+        if loaded.extremes is not None:
+            segments.extremes = loaded.extremes
         segments.pyramids = stored_pyramids(segments, loaded.segments, loaded.limits)
         return Snapshot(
             segments,

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 from meantime.clocks import Clock
 from meantime.errors import InputError
 from meantime.history.catalogue import Catalogue
-from meantime.history.directory.delta import Cursor, apply_delta, apply_extremes
+from meantime.history.directory.delta import Cursor, apply_delta, extremes_in
 from meantime.history.directory.loaded import SALVAGE, VERSION, WRONG, LoadedHistory, reason_of
 from meantime.history.directory.manifest import items_in, number_in, read_lines, to_json
 from meantime.history.directory.read_logs import file_state, load_unfinished
 from meantime.history.directory.segments import open_segment
 from meantime.history.directory.upgrade import missing_step, upgraded
-from meantime.history.extremes import Extremes
 from meantime.history.numbers import AFTER_ALL, BEFORE_ALL
 
 if TYPE_CHECKING:
@@ -66,7 +65,6 @@ def _load(
     before = file_state(manifest)
     lines = read_lines(manifest, salvage=salvage)
     loaded.version = version = _version(manifest, lines.records)
-    loaded.extremes = Extremes.empty() if version > 1 else None
     loaded.ends, loaded.cursors = lines.ends[:1], [Cursor()]
     for number, (record, end) in enumerate(zip(lines.records[1:], lines.ends[1:], strict=True), 1):
         try:
@@ -107,8 +105,6 @@ def _add(
     if loaded.closed is not None:
         raise ValueError("it comes after the history was closed")
     kinds = apply_delta(loaded.catalogue, record, loaded.kinds)
-    if loaded.extremes is not None:
-        apply_extremes(loaded.extremes, record, len(kinds))
     if "segment" in record:
         name = record["segment"]
         if not isinstance(name, str) or not _SEGMENT_NAME.fullmatch(name):
@@ -132,6 +128,9 @@ def _add(
         loaded.boundary_ns, loaded.replaced = boundary_ns, replaced
     else:
         loaded.closed = _closing(loaded, record.get("closed"))
+        # Version 1 does not have them.
+        if "extremes" in loaded.closed:
+            loaded.extremes = extremes_in(loaded.closed["extremes"], len(kinds))
         loaded.replaced = loaded.closed["replaced"]
     loaded.kinds = kinds
     catalogue = loaded.catalogue

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from meantime.errors import HistoryError, OutputError
-from meantime.history.directory.delta import Cursor, extremes_delta, metadata_delta
+from meantime.history.directory.delta import Cursor, metadata_delta, packed_extremes
 from meantime.history.directory.loaded import VERSION
 from meantime.history.directory.lock import LOCK_NAME, DirectoryLock
 from meantime.history.directory.manifest import checksummed_line
@@ -192,7 +192,6 @@ class DirectoryWriter:
                 "boundary_ns": sealer.boundary_ns,
                 "replaced": sealer.replaced,
                 **new,
-                **extremes_delta(sealer.extremes),
             }
         )
         if not self._rewritten:
@@ -311,6 +310,7 @@ class DirectoryWriter:
                 "end_ns": finished.segments.end_ns,
                 "replaced": self._contents.store.sealer.replaced,
                 "tables": described,
+                "extremes": packed_extremes(finished.segments.integers(finished.kinds)),
             }
             new, self._cursor = self._since(self._cursor)
             self._append({"closed": record, **new})
