@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
 import numpy as np
 
 from meantime.errors import AttributeNotFound, HistoryClosedError, HistoryError
-from meantime.history import attribute_queries
+from meantime.history import attribute_queries, finding
 from meantime.history.lanes import drawable_lanes
 from meantime.history.numbers import quarks_of, time_of
 from meantime.history.results import IntervalBatches, TextPaths
@@ -21,13 +20,14 @@ from meantime.history.tiles import counter_tile, state_tile
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
+    from types import EllipsisType
 
     import numpy.typing as npt
 
     from meantime.anomalies import Anomalies
     from meantime.attributes import Attributes, Pattern
     from meantime.clocks import Clock
-    from meantime.columns import Int32s, Int64s
+    from meantime.columns import Int32s, Int64s, Value
     from meantime.history.lanes import Lane
     from meantime.history.results import Flows, Interval, Intervals, Points, Sample
     from meantime.history.samples import SampleTable
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 __all__ = ["History"]
 
-TableT = TypeVar("TableT", "Intervals", "Sample")
+TableT = TypeVar("TableT", "Intervals", "Sample", "Points", "Flows")
 
 _BATCH_ROWS = 2**19
 _LOOK_EVERY_S = 0.02
@@ -513,6 +513,78 @@ class History:
             self, one(self.attributes, quark), from_ns, backwards=backwards
         )
 
+    def following(
+        self,
+        quarks: Many,
+        time_ns: int,
+        *,
+        value: Value | EllipsisType = ...,
+        tag: int | None = None,
+    ) -> Interval | None:
+        r"""Return the first interval of any of these attributes that begins after a time.
+
+        With a value or a tag, the first that has it; otherwise the first that has a state. Of
+        several that begin at one time, that of the first attribute; None if there is none.
+
+        >>> from meantime.testing import history_from_picture
+        >>> history = history_from_picture("a  xxyx\nb  xyyy")
+        >>> history.following("*", 0, value="y").start_ns
+        1
+
+        Raises:
+            QuarkError: If the attribute does not exist.
+            TimeRangeError: If the time lies outside the history.
+        """
+        now = self._asked()
+        asked = now.checked_quarks(many(now.attributes, quarks))
+        return finding.nearest(now, asked, time_of(time_ns), value, tag, backwards=False)
+
+    def preceding(
+        self,
+        quarks: Many,
+        time_ns: int,
+        *,
+        value: Value | EllipsisType = ...,
+        tag: int | None = None,
+    ) -> Interval | None:
+        r"""Return the last interval of any of these attributes that began before a time.
+
+        With a value or a tag, the last that has it; see `following`.
+
+        >>> from meantime.testing import history_from_picture
+        >>> history = history_from_picture("a  xxyx\nb  xyyy")
+        >>> history.preceding("*", 3, value="x")
+        Interval(quark=0, start_ns=0, end_ns=2, value='x', tag=None, ongoing=False)
+        """
+        now = self._asked()
+        asked = now.checked_quarks(many(now.attributes, quarks))
+        return finding.nearest(now, asked, time_of(time_ns), value, tag, backwards=True)
+
+    def count(
+        self,
+        quarks: Many,
+        start_ns: int | None = None,
+        end_ns: int | None = None,
+        *,
+        value: Value | EllipsisType = ...,
+        tag: int | None = None,
+    ) -> Int64s:
+        """Return for each attribute how many of its intervals overlap [start_ns, end_ns), as int64.
+
+        With a value or a tag, those that have it; otherwise those that have a state.
+
+        >>> from meantime.testing import history_from_picture
+        >>> history_from_picture("disk0  aab.a").count([0], value="a").tolist()
+        [2]
+
+        Raises:
+            QuarkError: If the attribute does not exist.
+            TimeRangeError: If the range is empty or starts outside the history.
+        """
+        now = self._asked()
+        asked, range_ns = now.query(many(now.attributes, quarks), start_ns, end_ns)
+        return finding.counts(now, asked, range_ns, value, tag)
+
     def maximum(self, quark: One, start_ns: int, end_ns: int) -> int | float | None:
         """Return the greatest number an attribute had in [start_ns, end_ns); None if none.
 
@@ -598,13 +670,38 @@ class History:
             "end_ns": None if end_ns is None else time_of(end_ns),
         }
 
-    def points(self) -> Points:
-        """Return the instants on attributes, in order of time."""
-        return replace(self._now().tables.points, attributes=self.attributes)
+    def points(
+        self,
+        quarks: Many | None = None,
+        *,
+        start_ns: int | None = None,
+        end_ns: int | None = None,
+    ) -> Points:
+        """Return the instants on these attributes in [start_ns, end_ns), in order of time.
 
-    def flows(self) -> Flows:
-        """Return the arrows between attributes, in order of where they begin."""
-        return replace(self._now().tables.flows, attributes=self.attributes)
+        Without quarks, on all attributes.
+        """
+        table = self._now().tables.points
+        if quarks is not None or start_ns is not None or end_ns is not None:
+            table = table.select(**self._selected(quarks, start_ns, end_ns))
+        return _with_paths(table, self.attributes)
+
+    def flows(
+        self,
+        quarks: Many | None = None,
+        *,
+        start_ns: int | None = None,
+        end_ns: int | None = None,
+    ) -> Flows:
+        """Return the arrows to or from these attributes, in order of where they begin.
+
+        With a range, those that are under way in [start_ns, end_ns): from the earlier of their
+        times to the later, both included. Without quarks, between all attributes.
+        """
+        table = self._now().tables.flows
+        if quarks is not None or start_ns is not None or end_ns is not None:
+            table = table.select(**self._selected(quarks, start_ns, end_ns))
+        return _with_paths(table, self.attributes)
 
     @overload
     def stats(

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 import numpy as np
 
 from meantime.columns import Coded, Mixed, part_of
+from meantime.kernels.span_search import TimeIndex
 from meantime.tabular import ColumnBatches, Tabular
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import numpy.typing as npt
 
@@ -32,6 +33,7 @@ __all__ = [
     "shown",
 ]
 
+_INT64 = np.iinfo(np.int64)
 _SHOWN_ROWS = 10
 _STR = 1  # of `Mixed.kinds`: lower means no value, higher a number
 
@@ -271,6 +273,29 @@ class Points(Tabular):
         """Return the arguments of a point as in the trace, mostly JSON."""
         return self.text.decode(int(self.arguments_offset[row]), int(self.arguments_length[row]))
 
+    def select(
+        self,
+        quarks: Sequence[int] | Int32s | None = None,
+        *,
+        start_ns: int | None = None,
+        end_ns: int | None = None,
+    ) -> Points:
+        """Return the points of these attributes in [start_ns, end_ns), by default of all."""
+        first = 0 if start_ns is None else int(np.searchsorted(self.time_ns, start_ns))
+        last = len(self) if end_ns is None else int(np.searchsorted(self.time_ns, end_ns))
+        rows: slice | Int64s = slice(first, max(first, last))
+        if quarks is not None:
+            wanted = np.isin(self.quark[rows], np.asarray(quarks, np.int32))
+            rows = np.flatnonzero(wanted) + first
+        return Points(
+            self.time_ns[rows],
+            self.quark[rows],
+            Coded(self.name.codes[rows], self.name.names),
+            self.arguments_offset[rows],
+            self.arguments_length[rows],
+            self.text,
+        )
+
     def columns(self) -> dict[str, Column]:
         """Return time_ns, quark and name."""
         return {"time_ns": self.time_ns, "quark": self.quark, "name": self.name}
@@ -286,7 +311,8 @@ class Points(Tabular):
         return listed(f"Points: {len(self):,}", lines, len(self))
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+# without slots, so that its index is kept
+@dataclass(frozen=True, repr=False)
 class Flows(Tabular):
     """Arrows from one attribute at one time to another, in order of where they begin.
 
@@ -304,6 +330,39 @@ class Flows(Tabular):
     to_quark: Int32s
     name: Coded
     attributes: Paths | None = field(default=None, compare=False)
+
+    def select(
+        self,
+        quarks: Sequence[int] | Int32s | None = None,
+        *,
+        start_ns: int | None = None,
+        end_ns: int | None = None,
+    ) -> Flows:
+        """Return the flows to or from these attributes that are under way in [start_ns, end_ns).
+
+        One is under way from the earlier of its times to the later, both included.
+        """
+        low = _INT64.min if start_ns is None else max(_INT64.min, min(start_ns, _INT64.max))
+        high = _INT64.max if end_ns is None else max(_INT64.min, min(end_ns, _INT64.max))
+        whole = np.array([0, len(self)])
+        rows = self._times.overlapping(whole[:1], whole[1:], low, high)
+        if quarks is not None:
+            wanted = np.asarray(quarks, np.int32)
+            begins, ends = self.from_quark[rows], self.to_quark[rows]
+            rows = rows[np.isin(begins, wanted) | np.isin(ends, wanted)]
+        return Flows(
+            self.from_ns[rows],
+            self.from_quark[rows],
+            self.to_ns[rows],
+            self.to_quark[rows],
+            Coded(self.name.codes[rows], self.name.names),
+        )
+
+    @cached_property
+    def _times(self) -> TimeIndex:
+        # times are below 2^63 - 1, so the end fits
+        latest_ns = np.maximum(self.from_ns, self.to_ns)
+        return TimeIndex(np.minimum(self.from_ns, self.to_ns), latest_ns + 1)
 
     def columns(self) -> dict[str, Column]:
         """Return from_ns, from_quark, to_ns, to_quark and name."""

@@ -30,8 +30,8 @@ class Instants:
     """Instants by attribute, each attribute in a panel of its own.
 
     Attributes:
-        points: The table of all instants of the history.
-        rows: The rows of those in the range, panel by panel, in order of time.
+        points: The instants of the range.
+        rows: Their rows, panel by panel, in order of time.
         panels: What each panel is.
     """
 
@@ -44,12 +44,8 @@ def instants(
     history: History, quarks: Sequence[int] | Int32s | None, start_ns: int, end_ns: int
 ) -> Instants:
     """Return the instants of a range; with quarks, only those on these threads."""
-    points = history.points()
-    inside = (points.time_ns >= start_ns) & (points.time_ns < end_ns)
-    if quarks is not None:
-        inside &= np.isin(points.quark, np.asarray(quarks, np.int32))
-    rows = np.flatnonzero(inside)
-    rows = rows[np.argsort(points.quark[rows], kind="stable")]
+    points = history.points(quarks, start_ns=start_ns, end_ns=end_ns)
+    rows = np.argsort(points.quark, kind="stable")
     panels = []
     owners, firsts = np.unique(points.quark[rows], return_index=True)
     edges = [*firsts.tolist(), len(rows)]
@@ -141,7 +137,7 @@ def flows(
     history: History, panels: Sequence[ChartPanel], start_ns: int, end_ns: int
 ) -> Flows | None:
     """Return the flows between panels that begin and end in the range; None without any."""
-    table = history.flows()
+    table = history.flows(start_ns=start_ns, end_ns=end_ns)
     if not len(table):
         return None
     quarks = [quark for each in panels for quark in each.quarks]
