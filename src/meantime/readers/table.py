@@ -11,13 +11,14 @@ from __future__ import annotations
 import csv
 import io
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from meantime.attributes import parse_pattern
-from meantime.columns import Interner
+from meantime.columns import Coded, Interner
 from meantime.errors import InputError, MissingExtraError, UsageError
+from meantime.kernels.csv_rows import read_rows
 from meantime.readers.contract import lazy_trace
 from meantime.trace import LaneDeclaration, Samples, StateChanges
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from meantime.columns import Int64s
+    from meantime.columns import Int32s, Int64s
     from meantime.readers.contract import ReadOptions
     from meantime.readers.source import Source
     from meantime.trace import Batch, Trace
@@ -43,6 +44,11 @@ _LIMIT = 2**63 - 1
 # Values that a Parquet file may have: this many, or this many for each of its bytes.
 _VALUES_FREELY = 1 << 20
 _MOST_VALUES_PER_BYTE = 300
+_NUMBERS = {"time_ns", "weight", "start_ns", "end_ns"}
+_BOM = b"\xef\xbb\xbf"
+_LONGEST_HEAD = 1 << 17
+_SMALL = 1 << 16
+_REPLACE = "backslashreplace"
 _NOT_A_TIME = "not an integer of nanoseconds that fits into 64 bits"
 
 
@@ -71,6 +77,25 @@ def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Bat
     yield from _Reading(trace, options).batches(source)
 
 
+class _Integers(NamedTuple):
+    """A column of integers, 0 in the rows that have none."""
+
+    numbers: Int64s
+    bad: npt.NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, numbers: Int64s, others: list[tuple[int, str]]) -> _Integers:
+        """Return integers of which some rows have a text that may be one."""
+        bad = np.zeros(len(numbers), np.bool_)
+        for row, text in others:
+            number = _integer(text)
+            numbers[row], bad[row] = number or 0, number is None
+        return cls(numbers, bad)
+
+
+_Column: TypeAlias = _Integers | Coded
+
+
 class _Reading:
     """Reads one table into a trace."""
 
@@ -89,10 +114,10 @@ class _Reading:
             data = source.whole()
         self._options.report_progress(source.read_bytes, source.stored_bytes or 0)
         self._trace.anomalies.add("truncated", int(source.truncated))
-        head = bytes(data[:4])
         name = source.name
-        columns = _parquet(data, name) if head == _PARQUET else _csv(data, name)
-        self._trace.records = len(next(iter(columns.values()), ()))
+        columns = _parquet(data, name) if bytes(data[:4]) == _PARQUET else _csv(data, name)
+        del data
+        self._trace.records = next(map(_rows_of, columns.values()), 0)
         if set(_INTERVALS) <= set(columns):
             yield self._states(columns)
         elif set(_EVENTS) <= set(columns):
@@ -103,23 +128,28 @@ class _Reading:
                 "a table needs the columns time_ns and name, or start_ns, end_ns, path and value",
             )
 
-    def _samples(self, columns: dict[str, Sequence[str]]) -> Samples:
+    def _samples(self, columns: dict[str, _Column]) -> Samples:
         times, no_time = _times(columns["time_ns"])
-        weights = columns.get("weight")
-        weight, no_weight = _integers(["1"] * len(times) if weights is None else weights)
+        if "weight" in columns:
+            weight, no_weight = _integers(columns["weight"])
+        else:
+            weight, no_weight = np.ones(len(times), np.int64), np.zeros(len(times), np.bool_)
         rows = self._good(
             (no_time, f"its time_ns is {_NOT_A_TIME}"),
             (no_weight, "its weight is not an integer that fits into 64 bits"),
         )
-        names = columns["name"]
-        rows = [
-            row
-            for row in rows
-            if times[row] <= self._until_ns and (self._keep is None or self._keep(names[row]))
-        ]
-        name = self._values.codes(names[row] for row in rows)
-        thread = self._paths.codes((names[row],) for row in rows)
-        if rows:
+        names = _texts(columns["name"])
+        rows = self._kept(rows, times, names)
+        used, _, which = _appearing(names.codes[rows], names.names)
+        texts = [names.names[code] for code in used]
+        name, thread = (
+            codes.take(which)
+            for codes in (
+                self._values.codes(texts),
+                self._paths.codes((text,) for text in texts),
+            )
+        )
+        if len(rows):
             kept = times[rows]
             self._trace.bounds = (int(kept.min()), int(kept.max()) + 1)
         return Samples(
@@ -131,7 +161,7 @@ class _Reading:
             name=name,
         )
 
-    def _states(self, columns: dict[str, Sequence[str]]) -> StateChanges:
+    def _states(self, columns: dict[str, _Column]) -> StateChanges:
         starts, no_start = _times(columns["start_ns"])
         ends, no_end = _times(columns["end_ns"])
         rows = self._good(
@@ -139,44 +169,68 @@ class _Reading:
             (no_end, f"its end_ns is {_NOT_A_TIME}"),
             (ends < starts, "its end_ns is before its start_ns"),
         )
-        paths, values = columns["path"], columns["value"]
-        by_path: dict[int, list[tuple[int, int, int]]] = {}
-        for row in rows:
-            text = paths[row]
-            # a history cannot contain intervals of length 0
-            if starts[row] == ends[row]:
-                self._trace.anomalies.add("zero_length_state")
-            elif starts[row] <= self._until_ns and (self._keep is None or self._keep(text)):
-                code = self._paths.code(self._parsed(text, row))
-                interval = (int(starts[row]), int(ends[row]), self._values.code(values[row]))
-                by_path.setdefault(code, []).append(interval)
-        changes: list[tuple[int, int, int]] = []
-        for code, intervals in by_path.items():
-            intervals.sort(key=lambda interval: interval[:2])
-            for number, (start_ns, end_ns, value) in enumerate(intervals):
-                after = intervals[number + 1][0] if number + 1 < len(intervals) else None
-                if after is not None and after < end_ns:
-                    raise InputError(
-                        self._trace.source,
-                        f"intervals of {'/'.join(self._trace.paths[code])!r} overlap at {after} ns",
-                    )
-                changes.append((start_ns, code, value))
-                # the next interval replaces the end of one that it touches
-                if after != end_ns:
-                    changes.append((end_ns, code, -1))
-        changes.sort(key=lambda change: change[0])
-        if changes:
-            self._trace.bounds = (changes[0][0], max(change[0] for change in changes))
+        # a history cannot contain intervals of length 0
+        some = starts[rows] != ends[rows]
+        self._trace.anomalies.add("zero_length_state", len(rows) - int(np.count_nonzero(some)))
+        paths, values = _texts(columns["path"]), _texts(columns["value"])
+        rows = self._kept(rows[some], starts, paths)
+        used, first, which = _appearing(paths.codes[rows], paths.names)
+        parsed = [
+            self._parsed(paths.names[code], row)
+            for code, row in zip(used, rows[first].tolist(), strict=True)
+        ]
+        path = self._paths.codes(parsed).take(which)
+        used, _, which = _appearing(values.codes[rows], values.names)
+        value = self._values.codes(values.names[code] for code in used).take(which)
+        del columns, no_start, no_end, some, paths, values, which
+        changes = self._changes(starts[rows], ends[rows], path, value)
+        if len(changes.time_ns):
+            self._trace.bounds = (int(changes.time_ns[0]), int(changes.time_ns[-1]))
         self._trace.lanes.append(LaneDeclaration("**"))
-        table = np.array(changes, np.int64).reshape(-1, 3)
-        return StateChanges(
-            time_ns=table[:, 0].copy(),
-            entity=table[:, 1].astype(np.int32),
-            state=table[:, 2].astype(np.int32),
-            tag=np.full(len(table), -1, np.int32),
-        )
+        return changes
 
-    def _good(self, *faults: tuple[npt.NDArray[np.bool_], str]) -> list[int]:
+    def _changes(self, starts: Int64s, ends: Int64s, path: Int32s, value: Int32s) -> StateChanges:
+        """Return the changes of intervals, in order of time.
+
+        Raises:
+            InputError: If intervals of one path overlap.
+        """
+        # small codes are sorted in linear time
+        small = path.astype(np.uint16) if len(self._trace.paths) <= _SMALL else path
+        order = np.argsort(small, kind="stable")
+        if not _in_order(path[order], starts[order], ends[order]):
+            order = np.lexsort((ends, starts, path))
+        starts, ends, path, value = starts[order], ends[order], path[order], value[order]
+        of_same = path[1:] == path[:-1]
+        overlap = np.flatnonzero(of_same & (starts[1:] < ends[:-1]))
+        if len(overlap):
+            row = int(overlap[0])
+            name = "/".join(self._trace.paths[int(path[row])])
+            raise InputError(
+                self._trace.source, f"intervals of {name!r} overlap at {starts[row + 1]} ns"
+            )
+        # the next interval replaces the end of one that it touches
+        ending = np.ones(len(order), np.bool_)
+        ending[:-1] = ~(of_same & (starts[1:] == ends[:-1]))
+        # by path, the start of an interval and then its end, if it has one
+        start_at = np.arange(len(order)) + np.cumsum(ending) - ending
+        end_at = start_at[ending] + 1
+        count = len(order) + len(end_at)
+        time_ns = np.empty(count, np.int64)
+        time_ns[start_at], time_ns[end_at] = starts, ends[ending]
+        del starts, ends
+        order = np.argsort(time_ns, kind="stable")
+        # one column after the other, as this is where a table takes the most memory
+        time_ns = time_ns[order]
+        entity = np.empty(count, np.int32)
+        entity[start_at], entity[end_at] = path, path[ending]
+        entity = entity[order]
+        state = np.full(count, -1, np.int32)
+        state[start_at] = value
+        state = state[order]
+        return StateChanges(time_ns, entity, state, tag=np.full(count, -1, np.int32))
+
+    def _good(self, *faults: tuple[npt.NDArray[np.bool_], str]) -> Int64s:
         """Return the rows without faults; each fault is a mask of rows and its reason.
 
         Raises:
@@ -189,7 +243,16 @@ class _Reading:
             reason = next(reason for rows, reason in faults if rows[row])
             raise InputError(self._trace.source, f"row {row + 1}: {reason}")
         self._trace.anomalies.add("bad_record", len(wrong))
-        return np.flatnonzero(~bad).tolist()
+        return np.flatnonzero(~bad)
+
+    def _kept(self, rows: Int64s, times: Int64s, names: Coded) -> Int64s:
+        """Return the rows that are not after the last wanted time, and whose names are wanted."""
+        rows = rows[times[rows] <= self._until_ns]
+        if self._keep is None:
+            return rows
+        used, _, which = _appearing(names.codes[rows], names.names)
+        kept = np.array([self._keep(names.names[code]) for code in used], np.bool_)
+        return rows[kept[which]]
 
     def _parsed(self, text: str, row: int) -> tuple[str, ...]:
         try:
@@ -208,27 +271,66 @@ def _names(line: str) -> list[str]:
         return []
 
 
-def _integers(texts: Sequence[str]) -> tuple[Int64s, npt.NDArray[np.bool_]]:
-    """Parse a column of integers; return it with 0 in the rows that are none, and these rows."""
-    bad = np.zeros(len(texts), np.bool_)
-    # the whole column at once; value by value only to find those that are not integers
+def _in_order(path: Int32s, starts: Int64s, ends: Int64s) -> bool:
+    """Return whether intervals sorted by path are sorted by start and end too."""
+    later = (starts[1:] > starts[:-1]) | ((starts[1:] == starts[:-1]) & (ends[1:] >= ends[:-1]))
+    return bool((later | (path[1:] != path[:-1])).all())
+
+
+def _rows_of(column: _Column) -> int:
+    return len(column.bad if isinstance(column, _Integers) else column.codes)
+
+
+def _appearing(codes: Int32s, names: Sequence[str]) -> tuple[list[int], Int64s, Int32s]:
+    """Return which codes occur, in order of first appearance.
+
+    Returns:
+        These codes; the first row of each; and for each row which of them it has.
+    """
+    rows = len(codes)
+    first = np.full(len(names), rows)
+    # of equal indices, the last assignment stays
+    first[codes[::-1]] = np.arange(rows - 1, -1, -1)
+    used = np.argsort(first, kind="stable")[: int(np.count_nonzero(first < rows))]
+    rank = np.empty(len(names), np.int32)
+    rank[used] = np.arange(len(used))
+    return used.tolist(), first[used], rank[codes]
+
+
+def _integers(column: _Column) -> tuple[Int64s, npt.NDArray[np.bool_]]:
+    """Return a column of integers with 0 in the rows that are none, and these rows."""
+    if isinstance(column, _Integers):
+        return column.numbers, column.bad
+    numbers = [_integer(text) for text in column.names]
+    bad = np.array([number is None for number in numbers], np.bool_)
+    return (
+        np.array([number or 0 for number in numbers], np.int64)[column.codes],
+        bad[column.codes],
+    )
+
+
+def _integer(text: str) -> int | None:
+    """Return a text as an integer; None if it is none, or does not fit into 64 bits."""
     try:
-        return np.array(texts, np.int64), bad
-    except (ValueError, OverflowError):
-        numbers = np.zeros(len(texts), np.int64)
-    for row, text in enumerate(texts):
-        try:
-            numbers[row] = int(text)
-        except (ValueError, OverflowError):
-            bad[row] = True
-    return numbers, bad
+        number = int(text)
+    except ValueError:
+        return None
+    return number if -_LIMIT - 1 <= number <= _LIMIT else None
 
 
-def _times(texts: Sequence[str]) -> tuple[Int64s, npt.NDArray[np.bool_]]:
-    """Parse a column of times; return it and the rows whose time a history cannot contain."""
-    times, bad = _integers(texts)
-    bad |= (times == -_LIMIT - 1) | (times >= _LIMIT - 1)
-    return times, bad
+def _texts(column: _Column) -> Coded:
+    """Return a column as texts."""
+    if isinstance(column, Coded):
+        return column
+    used, which = np.unique(column.numbers, return_inverse=True)
+    names = [*map(str, used.tolist()), str(None)]
+    return Coded(np.where(column.bad, len(used), which).astype(np.int32), names)
+
+
+def _times(column: _Column) -> tuple[Int64s, npt.NDArray[np.bool_]]:
+    """Return a column of times, and the rows whose time a history cannot contain."""
+    times, bad = _integers(column)
+    return times, bad | (times == -_LIMIT - 1) | (times >= _LIMIT - 1)
 
 
 def _wanted(names: Sequence[str], source: str) -> dict[str, int]:
@@ -244,10 +346,37 @@ def _wanted(names: Sequence[str], source: str) -> dict[str, int]:
     return wanted
 
 
-def _csv(data: memoryview, name: str) -> dict[str, Sequence[str]]:
+def _csv(data: memoryview, name: str) -> dict[str, _Column]:
     """Return the columns of a CSV text by name; fields missing at the end of a row are empty."""
+    begin = len(_BOM) if data[:3] == _BOM else 0
+    end = bytes(data[begin : begin + _LONGEST_HEAD]).find(b"\n") + 1
+    first = str(data[begin : begin + end], "utf-8", _REPLACE).rstrip("\r\n")
+    try:
+        # strict: a line that ends inside quotes is not the whole header
+        [names] = csv.reader([first], strict=True)
+    except (csv.Error, ValueError):
+        return _odd_csv(data, name)
+    if "\r" in first or not end:
+        return _odd_csv(data, name)
+    wanted = _wanted([each.strip() for each in names], name)
+    names = sorted(wanted, key=lambda each: wanted[each])
+    found = read_rows(data, begin + end, [(wanted[each], each not in _NUMBERS) for each in names])
+    if found is None:
+        return _odd_csv(data, name)
+    return {
+        each: _Integers.of(
+            values, [(row, str(data[a:b], "utf-8", _REPLACE)) for row, a, b in others]
+        )
+        if each in _NUMBERS
+        else Coded(values, [str(text, "utf-8", _REPLACE) for text in others])
+        for each, (values, others) in zip(names, found, strict=True)
+    }
+
+
+def _odd_csv(data: memoryview, name: str) -> dict[str, _Column]:
+    """Return the columns of any CSV text, as the module `csv` reads it."""
     # utf-8-sig removes the byte order mark that Excel writes
-    text = str(data, "utf-8-sig", "backslashreplace")
+    text = str(data, "utf-8-sig", _REPLACE)
     rows = csv.reader(io.StringIO(text, newline=""))
     try:
         wanted = _wanted([each.strip() for each in next(rows, [])], name)
@@ -259,10 +388,10 @@ def _csv(data: memoryview, name: str) -> dict[str, Sequence[str]]:
                 columns[column].append(row[at] if at < len(row) else "")
     except csv.Error as error:
         raise InputError(name, f"malformed CSV ({error})", line=rows.line_num) from None
-    return dict(columns)
+    return {name: Coded.of(column) for name, column in columns.items()}
 
 
-def _parquet(data: memoryview, name: str) -> dict[str, Sequence[str]]:
+def _parquet(data: memoryview, name: str) -> dict[str, _Column]:
     try:
         pa, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
     except ImportError:
@@ -278,16 +407,73 @@ def _parquet(data: memoryview, name: str) -> dict[str, Sequence[str]]:
         _check_rows(file.metadata, len(wanted), len(data), name)
         # Texts that repeat are few in the file, and stay few in memory.
         file = parquet.ParquetFile(pa.BufferReader(data), read_dictionary=wanted)
-        table = file.read(columns=wanted)
+        table = file.read(columns=wanted, use_threads=False)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise InputError(name, f"malformed Parquet ({error})") from None
-    columns: dict[str, Sequence[str]] = {}
+    columns: dict[str, _Column] = {}
     for each in wanted:
+        chunks = table.column(each).chunks
         try:
-            columns[each] = [text for chunk in table.column(each).chunks for text in _texts(chunk)]
+            if pa.types.is_integer(table.schema.field(each).type):
+                columns[each] = _integer_column(chunks)
+            else:
+                columns[each] = _text_column(chunks)
         except (pa.ArrowException, ValueError, OverflowError, IndexError) as error:
             raise InputError(name, f"the column {each} cannot be read ({error})") from None
+        del chunks
+        table = table.drop_columns([each])
+    pa.default_memory_pool().release_unused()
     return columns
+
+
+def _integer_column(chunks: list[Any]) -> _Integers:
+    parts = [_numbers(chunk) for chunk in chunks]
+    numbers = [np.empty(0, np.int64)]
+    bad = [np.empty(0, np.bool_)]
+    for part, missing in parts:
+        # a column of uint64 may have more than fits
+        outside = missing | (part > _LIMIT)
+        numbers.append(np.where(outside, 0, part).astype(np.int64))
+        bad.append(outside)
+    return _Integers(np.concatenate(numbers), np.concatenate(bad))
+
+
+def _numbers(array: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+    """Return the numbers of an Arrow array of integers, and which rows have none.
+
+    `Array.to_numpy` would import pandas, if it is installed.
+    """
+    validity, values = array.buffers()
+    rows = slice(array.offset, array.offset + len(array))
+    missing = np.zeros(len(array), np.bool_)
+    if not len(array):
+        return np.empty(0, np.int64), missing
+    if array.null_count:
+        bits = np.frombuffer(validity, np.uint8)
+        missing = np.unpackbits(bits, count=rows.stop, bitorder="little")[rows] == 0
+    return np.frombuffer(values, str(array.type), rows.stop)[rows], missing
+
+
+def _text_column(chunks: list[Any]) -> Coded:
+    names: list[str] = []
+    known = Interner(names)
+    parts = [np.empty(0, np.int32)]
+    for chunk in chunks:
+        dictionary = getattr(chunk, "dictionary", None)
+        if dictionary is None:
+            parts.append(known.codes(str(value) for value in chunk.to_pylist()))
+            continue
+        at, missing = _numbers(chunk.indices)
+        nulls = bool(missing.any())
+        texts = [str(value) for value in dictionary.to_pylist()]
+        if nulls:
+            at = np.where(missing, len(texts), at)
+            texts.append(str(None))
+        code_of = known.codes(texts)
+        if len(at) and not 0 <= int(at.min()) <= int(at.max()) < len(code_of):
+            raise IndexError("a value is not in its dictionary")
+        parts.append(code_of[at])
+    return Coded(np.concatenate(parts), names)
 
 
 def _check_rows(metadata: Any, columns: int, size_bytes: int, name: str) -> None:
@@ -307,11 +493,3 @@ def _check_rows(metadata: Any, columns: int, size_bytes: int, name: str) -> None
         raise InputError(
             name, f"malformed Parquet ({rows:,} rows cannot be in {size_bytes:,} bytes)"
         )
-
-
-def _texts(chunk: Any) -> list[str]:
-    dictionary = getattr(chunk, "dictionary", None)
-    if dictionary is None:
-        return [str(value) for value in chunk.to_pylist()]
-    texts = [str(value) for value in dictionary.to_pylist()]
-    return [str(None) if code is None else texts[code] for code in chunk.indices.to_pylist()]
