@@ -193,6 +193,47 @@ def test_stops_that_come_again_and_again_are_one_period() -> None:
     ]
 
 
+@pytest.mark.parametrize(("length_s", "period_s"), [(60, 10), (120, 10), (200, 10), (200, 20)])
+@pytest.mark.parametrize("stop_s", [0.1, 0.3, 1.5])
+@pytest.mark.parametrize("names", [1, 3])
+def test_regular_stops_are_reported_once(
+    monkeypatch: pytest.MonkeyPatch, length_s: int, period_s: int, stop_s: float, names: int
+) -> None:
+    monkeypatch.setattr(f"{__name__}.LENGTH_S", length_s)
+    stops = [(second + 2.5, second + 2.5 + stop_s) for second in range(0, length_s, period_s)]
+
+    found = sentences(mapped(INTERVALS[99], 50, **threads(names, *stops)))
+
+    who = "everything" if names > 1 else "work0"
+    assert found == [f"{who} stops every {period_s}s"]
+
+
+def test_regular_stops_are_found_among_short_gaps() -> None:
+    random = np.random.default_rng(2)
+    begins = np.sort(random.uniform(0, LENGTH_S, 150))
+    chance = [
+        (begin, begin + length)
+        for begin, length in zip(begins, random.exponential(0.05, 150), strict=True)
+    ]
+    edges = np.zeros(LENGTH_S * 1000 + 2, np.int8)
+    for begin, end in [*chance, *((second + 4.2, second + 4.8) for second in range(0, 200, 14))]:
+        edges[1 + int(begin * 1000) : 1 + int(end * 1000)] = 1
+    running = np.flatnonzero(np.diff(np.concatenate([[1], edges[1:-1], [1]]))).reshape(-1, 2)
+
+    found = find(mapped(INTERVALS[99], 50, work=running * (S // 1000)))
+
+    assert [each.sentence for each in found] == ["work stops every 14s"]
+
+
+def test_a_stop_off_the_beat_is_a_gap_beside_the_period() -> None:
+    stops = [(second + 2.5, second + 2.9) for second in range(0, 200, 20)]
+    extra = (131.3, 132.1)
+
+    found = sentences(mapped(INTERVALS[99], 50, **threads(3, *sorted([*stops, extra]))))
+
+    assert found == ["everything stops every 20s", "nothing happened for 800ms from 131.3s"]
+
+
 def test_names_that_run_together_are_one_period() -> None:
     jobs = {name: runs(5, begin, 0.3) for name, begin in (("a", 0.3), ("b", 0.35), ("c", 2.8))}
 

@@ -9,48 +9,80 @@ import numpy as np
 from meantime.query.offsets.bursts import bursts
 from meantime.query.offsets.finding import Finding, clearest, named_list
 from meantime.query.offsets.ranges import clipped
-from meantime.query.offsets.stops import Stop, shared_stops, stops
+from meantime.query.offsets.stops import Stop, regular_gaps, regular_stops, shared_stops, stops
 from meantime.units import format_exact, format_ns
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from meantime.columns import Int64s
     from meantime.query.offsets.cells import Cells
     from meantime.query.offsets.map import OffsetMap
     from meantime.query.offsets.ranges import Range
+    from meantime.query.offsets.stops import RegularStops
 
-__all__ = ["burst_findings", "gap_findings"]
+__all__ = ["burst_findings", "gap_findings", "stops_of"]
 
 _LEAST_STOP = 4
 # Beyond this many empty stretches of columns, only those much longer than most are findings.
 _FEW_EMPTY, _MUCH_LONGER = 8, 3
 
 
-def gap_findings(
-    found: OffsetMap,
-    busy: Mapping[str, Int64s],
-    whole: Int64s,
-    first: int,
-    stopping: set[str],
-) -> list[Finding]:
-    """Find ranges in which everything stopped, or some names, apart from periodic stops."""
+def stops_of(
+    found: OffsetMap, busy: Mapping[str, Int64s], whole: Int64s
+) -> tuple[dict[str, list[Range]], dict[str, RegularStops]]:
+    """Return the ranges of cells in which each name stopped, and those at equal distances.
+
+    The empty name is everything. Of stops at equal distances their lengths need not be improbable.
+    """
     cell_ns = found.fold.period_ns / found.fold.rows
     interval_ns = max((each.interval_ns or 0 for each in found.sources), default=0)
     least = max(_LEAST_STOP, int(np.ceil(3 * interval_ns / cell_ns)))
-    everything = stops(whole, least)
+    own = {name: numbers for name, numbers in busy.items() if name not in found.idle}
+    stopped, regular = {}, {}
+    for name, numbers in {**own, "": whole}.items():
+        stopped[name] = stops(numbers, least)
+        each = regular_stops(stopped[name]) or regular_gaps(numbers, least)
+        if each is not None:
+            regular[name] = each
+    return stopped, regular
+
+
+def gap_findings(
+    found: OffsetMap,
+    stopped: Mapping[str, Sequence[Range]],
+    regular: Mapping[str, RegularStops],
+    first: int,
+    stopping: set[str],
+) -> list[Finding]:
+    """Find ranges in which everything stopped, or some names, apart from periodic stops.
+
+    Args:
+        found: The map.
+        stopped: The stops of each name, of everything by the empty name.
+        regular: Those of them that come at equal distances.
+        first: The number of the first cell.
+        stopping: The names that stop periodically.
+    """
+    cell_ns = found.fold.period_ns / found.fold.rows
+    everything = stopped[""]
     by = {
-        name: stops(numbers, least)
-        for name, numbers in busy.items()
-        if name not in found.idle and name not in stopping
+        name: _irregular(ranges, regular[name]) if name in regular else ranges
+        for name, ranges in stopped.items()
+        if name and (name in regular or name not in stopping)
     }
     shared = shared_stops(by, everything)
-    chosen = [Stop(cells, ()) for cells in everything if "" not in stopping] + shared
+    alone: Sequence[Range] = () if "" in stopping else everything
+    if "" in regular:
+        alone = _irregular(everything, regular[""])
+    chosen = [Stop(cells, ()) for cells in alone] + shared
     spans = [(_span(found, first, stop.cells), stop.names) for stop in chosen]
+    periodic = regular[""].cells if "" in regular else ()
+    known = [_span(found, first, cells) for cells in (*everything, *periodic)]
     spans += [
         (span, ())
         for span in _unusual(_empty_columns(found))
-        if not any(clipped([span], *other) for other, names in spans if not names)
+        if not any(clipped([span], *other) for other in known)
     ]
     findings = []
     for span, names in spans:
@@ -64,6 +96,12 @@ def gap_findings(
             Finding("gap", names[0] if names else "", text, names, span_ns=span, score=score)
         )
     return clearest(findings, "gap")
+
+
+def _irregular(ranges: Sequence[Range], regular: RegularStops) -> list[Range]:
+    """Return the stops that are none of the regular ones."""
+    of_them = set(regular.cells)
+    return [cells for cells in ranges if cells not in of_them]
 
 
 def _span(found: OffsetMap, first: int, cells: Range) -> Range:

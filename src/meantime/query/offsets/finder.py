@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from meantime.query.offsets.cells import merge_cells
-from meantime.query.offsets.disturbances import burst_findings, gap_findings
+from meantime.query.offsets.disturbances import burst_findings, gap_findings, stops_of
 from meantime.query.offsets.finding import Finding
 from meantime.query.offsets.periods import Sight
 from meantime.query.offsets.ranges import union
@@ -55,7 +55,14 @@ def find(found: OffsetMap) -> list[Finding]:
         most=max(2**16, min(2**20, _MOST_SIGHT // max(1, len(busy)))),
         intervals_ns=[each.interval_ns for each in found.sources if each.interval_ns],
     )
-    repeated = repeats({**busy, "": whole} if len(busy) > 1 else busy, cells, sight)
+    stopped, regular = stops_of(found, busy, whole)
+    repeated = repeats(
+        {**busy, "": whole} if len(busy) > 1 else busy,
+        cells,
+        sight,
+        regular=regular,
+        cell_ns=found.fold.period_ns / rows,
+    )
     findings = [each.finding() for each in repeated]
     periods = {name: each for each in repeated for name in each.names}
     for name, numbers in busy.items():
@@ -63,7 +70,7 @@ def find(found: OffsetMap) -> list[Finding]:
         if len(numbers) >= _FEWEST_CELLS and not is_lines:
             findings += _stripes(found, name, numbers, cells, first % rows)
     stopping = {name for name, each in periods.items() if each.stops}
-    findings += gap_findings(found, busy, whole, first, stopping)
+    findings += gap_findings(found, stopped, regular, first, stopping)
     findings += burst_findings(found, total, first, cells, set(periods) - stopping)
     findings += _fillers(busy, cells)
     order = ("period", "stripe", "gap", "burst", "filler")

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from meantime.query.offsets.spectrum import HARMONICS, Spectrum
+from meantime.kernels.harmonics import middle, strengths
+from meantime.query.offsets.spectrum import FIRST_HARMONICS, HARMONICS, Spectrum
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,6 +28,8 @@ __all__ = ["Period", "PeriodSearch", "Sight"]
 # Noise has a power of about 1 per harmonic, 16 in total.
 _POWER = 80.0
 _CLEAR = 6.0
+# The part of the power that must be in the first harmonics.
+_FIRST = 0.1
 _FEWEST_CYCLES = 5
 _MASKED_MULTIPLES = 10
 _STEPS = (2, 3, 5, 7)
@@ -130,14 +133,20 @@ class PeriodSearch:
         sight, spectrum = self._sight, self._spectrum
         busy = numbers // sight.joined
         busy = busy[np.diff(busy, prepend=-1) > 0]
-        if len(busy) < 2 or len(busy) == sight.cells or not len(spectrum.frequency):
+        runs = np.count_nonzero(np.diff(busy) > 1) + 1
+        if runs < _FEWEST_CYCLES or not len(spectrum.frequency):
             return None
-        summed = spectrum.power(busy)
+        power = spectrum.power(busy)
+        summed = power.strong(_FIRST * _POWER)
         summed[self._masked] = 0
         best = _longest(summed, spectrum)
         score, frequency = float(summed[best]), float(spectrum.frequency[best])
-        around = summed[spectrum.between(frequency / 2, 4 * frequency)]
-        if score < max(_POWER, _CLEAR * float(np.median(around))):
+        if score < _POWER:
+            return None
+        near = spectrum.between(frequency / 2, 4 * frequency)
+        around = power.within(near)
+        around[self._masked[near]] = 0
+        if score < _CLEAR * float(np.median(around)):
             return None
         return _exact(busy, 1 / frequency, float(spectrum.step[best]), score, sight)
 
@@ -145,15 +154,15 @@ class PeriodSearch:
 def _exact(busy: Int64s, period: float, step: float, score: float, sight: Sight) -> Period | None:
     """Return the period near one of the grid, if it is genuine."""
     cells = sight.cells
+    if 2 * len(busy) > cells:
+        # The idle cells of a name that is mostly busy have the sharper edges.
+        busy = np.setdiff1d(np.arange(cells), busy, assume_unique=True)
     positions = (busy + 0.5).astype(np.float64)
     period = _refined(positions, period, step)
     while (shorter := _divided(positions, period)) is not None:
         period = shorter
     while (longer := _multiplied(positions, period, sight)) is not None:
         period = longer
-    if 2 * len(busy) > cells:
-        # The idle cells of a name that is mostly busy have the sharper edges.
-        positions = (np.setdiff1d(np.arange(cells), busy) + 0.5).astype(np.float64)
     period, error = _fitted(positions, period)
     if not _is_sound(positions, period, sight):
         return None
@@ -181,11 +190,11 @@ def _refined(positions: Float64s, period: float, step: float) -> float:
     step = period * period * step / 8
     if len(positions) > _MOST_REFINED:
         # enough to distinguish the candidates; the period is fitted to all of them afterwards
-        positions = positions[:: -(-len(positions) // _MOST_REFINED)]
+        positions = positions[:: -(-len(positions) // _MOST_REFINED)].copy()
     for _ in range(2):
-        tried = period + step * np.arange(-10, 11)
-        period, step = max(tried.tolist(), key=lambda each: _strength(positions, each)), step / 10
-    return float(period)
+        tried = period + step * np.arange(-10.0, 11.0)
+        period, step = float(tried[strengths(positions, tried, HARMONICS).argmax()]), step / 10
+    return period
 
 
 def _divided(positions: Float64s, period: float) -> float | None:
@@ -215,12 +224,7 @@ def _multiplied(positions: Float64s, period: float, sight: Sight) -> float | Non
 
 
 def _strength(positions: Float64s, period: float, harmonics: int = HARMONICS) -> float:
-    turn = np.exp(2j * np.pi / period * positions)
-    power, strength = np.ones(len(positions), np.complex128), 0.0
-    for _ in range(min(harmonics, int(period // 2))):
-        power *= turn
-        strength += abs(power.sum()) ** 2
-    return float(strength)
+    return float(strengths(positions, np.array([period]), harmonics)[0])
 
 
 def _are_unlike(positions: Float64s, period: float, classes: int) -> bool:
@@ -240,8 +244,7 @@ def _are_unlike(positions: Float64s, period: float, classes: int) -> bool:
 
 def _start(positions: Float64s, period: float) -> float:
     """Return where to divide cycles: half a period before the circular mean of positions."""
-    middle = np.angle(np.exp(2j * np.pi * positions / period).sum()) / (2 * np.pi) * period
-    return float(middle - period / 2)
+    return middle(positions, period) - period / 2
 
 
 def _is_sound(positions: Float64s, period: float, sight: Sight) -> bool:
@@ -249,7 +252,7 @@ def _is_sound(positions: Float64s, period: float, sight: Sight) -> bool:
     if sight.masked(np.array([period]))[0] or not _is_seen_often(positions, period, sight.cells):
         return False
     # One of 16 harmonics fits by chance for many periods: most power must not be in high ones.
-    if _strength(positions, period, 4) < 0.1 * _strength(positions, period):
+    if _strength(positions, period, FIRST_HARMONICS) < _FIRST * _strength(positions, period):
         return False
     return not sight.beats(period) or _is_deep(positions, period)
 

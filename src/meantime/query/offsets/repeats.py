@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from meantime.query.offsets.finding import Finding, named_list
-from meantime.query.offsets.periods import PeriodSearch
+from meantime.query.offsets.periods import Period, PeriodSearch
 from meantime.units import format_ns
 
 if TYPE_CHECKING:
@@ -13,13 +13,16 @@ if TYPE_CHECKING:
 
     from meantime.columns import Int64s
     from meantime.query.offsets.fold import Fold
-    from meantime.query.offsets.periods import Period, Sight
+    from meantime.query.offsets.periods import Sight
+    from meantime.query.offsets.stops import RegularStops
 
 __all__ = ["Repeat", "has_lines", "repeats"]
 
 _FEWEST_CELLS = 12
 # How far apart cycles that begin together are, as a part of the period.
 _SAME_PHASE = 0.1
+# The score of a regular stop: that of a sharp run in every cycle.
+_REGULAR = 16.0
 
 
 class Repeat(NamedTuple):
@@ -47,11 +50,30 @@ class Repeat(NamedTuple):
         )
 
 
-def repeats(busy: Mapping[str, Int64s], cells: int, sight: Sight) -> list[Repeat]:
-    """Find the periods of names, those of one period and phase together."""
+def repeats(
+    busy: Mapping[str, Int64s],
+    cells: int,
+    sight: Sight,
+    *,
+    regular: Mapping[str, RegularStops],
+    cell_ns: float,
+) -> list[Repeat]:
+    """Find the periods of names, those of one period and phase together.
+
+    Args:
+        busy: The busy cells of each name; the empty name is all together.
+        cells: The number of cells.
+        sight: The resolution of the search.
+        regular: The regular stops of names, which are exact: the search would see parts of their
+            period, too.
+        cell_ns: The length of a cell.
+    """
     search = PeriodSearch(sight)
     alone = []
     for name, numbers in busy.items():
+        if name in regular:
+            alone.append(Repeat((name,), _period_of(regular[name], cell_ns), stops=True))
+            continue
         stops = 2 * len(numbers) > cells
         # All together are only asked for their stops: their runs are those of the names.
         if len(numbers) >= _FEWEST_CELLS and (name or stops):
@@ -69,6 +91,16 @@ def repeats(busy: Mapping[str, Int64s], cells: int, sight: Sight) -> list[Repeat
         else:
             joined.append(each)
     return joined
+
+
+def _period_of(found: RegularStops, cell_ns: float) -> Period:
+    """Return regular stops as a period; as clear as there are stops."""
+    return Period(
+        found.period * cell_ns,
+        found.error * cell_ns,
+        found.phase * cell_ns,
+        _REGULAR * len(found.cells),
+    )
 
 
 def _is_same(one: Period, other: Period) -> bool:

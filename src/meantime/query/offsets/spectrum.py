@@ -7,18 +7,24 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from meantime.kernels.harmonics import add_harmonics, squared
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from meantime.columns import Int64s
 
-__all__ = ["HARMONICS", "Float64s", "Spectrum"]
+__all__ = ["FIRST_HARMONICS", "HARMONICS", "Float64s", "Power", "Spectrum"]
 
 Float64s: TypeAlias = npt.NDArray[np.float64]
 
 HARMONICS = 16
+# Those that have some part of the power of every genuine period.
+FIRST_HARMONICS = 4
 # Per cell of the signal: the frequencies of its transform are closer than the signal resolves.
 _FINER = 2
+# As many frequencies are enough for a median.
+_MOST_AROUND = 2**12
 
 
 class Spectrum:
@@ -54,32 +60,54 @@ class Spectrum:
             top, harmonics = low, min(HARMONICS, 2 * harmonics)
         self.frequency = np.concatenate([np.zeros(0), *octaves])
         self.step = np.concatenate([np.zeros(0), *steps])
-        self._harmonics = [
-            np.rint(
-                self.frequency[: np.searchsorted(self.frequency, 0.5 / times, "right")]
-                * times
-                * self._length
-            ).astype(np.int32)
-            for times in range(1, HARMONICS + 1)
-        ]
 
-    def power(self, busy: Int64s) -> Float64s:
+    def power(self, busy: Int64s) -> Power:
         """Return the power of each frequency and its harmonics, about 1 per harmonic for noise."""
         signal = np.full(self._cells, -len(busy) / self._cells)
         signal[busy] += 1
         transformed = np.fft.rfft(signal, self._length)
         # Divided by the sum of squares of the signal, noise has a mean power of 1.
         spread = len(busy) * (1 - len(busy) / self._cells)
-        power = (transformed.real**2 + transformed.imag**2) / spread
-        summed = np.zeros(len(self.frequency))
-        for at in self._harmonics:
-            summed[: len(at)] += power[at]
-        return summed
+        return Power(squared(transformed, 1 / spread), self.frequency, self._length)
 
     def between(self, low: float, high: float) -> slice:
-        """Return which frequencies are in [low, high)."""
-        first, last = np.searchsorted(self.frequency, [low, high])
-        return slice(int(first), int(last))
+        """Return which frequencies are in [low, high), evenly spread ones if there are many."""
+        first, last = (int(at) for at in np.searchsorted(self.frequency, [low, high]))
+        return slice(first, last, max(1, (last - first) // _MOST_AROUND))
+
+
+class Power:
+    """The power of a signal at each frequency of a spectrum and its harmonics.
+
+    Args:
+        power: The power at each frequency of the transform.
+        frequency: The frequencies, ascending.
+        length: The length of the transform.
+    """
+
+    def __init__(self, power: Float64s, frequency: Float64s, length: int) -> None:
+        self._power = power
+        self._frequency = frequency
+        self._length = length
+
+    def strong(self, least: float) -> Float64s:
+        """Return the power of each frequency; only the first harmonics if these have less."""
+        summed = np.zeros(len(self._frequency))
+        self._add(1, FIRST_HARMONICS, 0.0, self._frequency, summed)
+        self._add(FIRST_HARMONICS + 1, HARMONICS, least, self._frequency, summed)
+        return summed
+
+    def within(self, part: slice) -> Float64s:
+        """Return the power of some of the frequencies."""
+        frequency = self._frequency[part].copy()
+        summed = np.zeros(len(frequency))
+        self._add(1, HARMONICS, 0.0, frequency, summed)
+        return summed
+
+    def _add(
+        self, first: int, last: int, least: float, frequency: Float64s, summed: Float64s
+    ) -> None:
+        add_harmonics(self._power, frequency, self._length, first, last, least, summed)
 
 
 def _fast(length: int) -> int:
