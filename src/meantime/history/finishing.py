@@ -25,7 +25,7 @@ def finish(
     segments = finished.segments
     assert isinstance(segments, SealedSegments)
     if directory is None:
-        segments.pyramids = Pyramids(segments.searched, segments.segments, finished.kinds)
+        segments.pyramids = Pyramids(segments, segments.segments, finished.kinds)
         return finished
     from meantime.history.directory.segments import stored_pyramids  # noqa: PLC0415 - not for a history in memory
     from meantime.history.validation import Limits  # noqa: PLC0415 - as above

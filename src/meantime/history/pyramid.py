@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeAlias
+from weakref import ref
 
 from meantime.errors import InputError
 from meantime.history.directory.container import HEADER_BYTES, aligned
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from meantime.columns import Int32s
+    from meantime.history.sealed import SealedSegments
     from meantime.history.segment import Segment
 
 __all__ = ["Arrays", "Pyramids", "build_pyramid"]
@@ -51,20 +53,24 @@ class Pyramids:
     """The pyramids of a finished history's segments, which are attached once they pay.
 
     Args:
-        searched: What they are attached to.
+        sealed: What they are attached to.
         segments: Its segments.
         kinds: By quark, the type of its values.
         stored: Returns the stored pyramid of a segment, by its index; None if there is none.
+
+    Attributes:
+        size_bytes: The memory of those that are attached.
     """
 
     def __init__(
         self,
-        searched: Segments,
+        sealed: SealedSegments,
         segments: Sequence[Segment],
         kinds: npt.NDArray[np.uint8],
         stored: Callable[[int], Arrays | None] | None = None,
     ) -> None:
-        self._searched = searched
+        # What it is attached to refers to this: a cycle would keep both until the next collection.
+        self._sealed = ref(sealed)
         self._segments = segments
         self._kinds = kinds
         self._stored = stored
@@ -72,7 +78,14 @@ class Pyramids:
         self._totals: Totals | None = None
         self._lock = Lock()
         self._rows_read = 0
+        self.size_bytes = 0
         self._rows = sum(segment.head.changes for segment in segments)
+
+    @property
+    def _searched(self) -> Segments:
+        sealed = self._sealed()
+        assert sealed is not None
+        return sealed.searched
 
     def totals(self, quarks: Int32s) -> Totals | None:
         """Return how long these attributes had each value where segments begin.
@@ -102,8 +115,12 @@ class Pyramids:
                 logging.getLogger("meantime").warning("%s", error)
                 continue
             if arrays is not None:
-                self._searched.attach(index, **arrays)
+                self._attach(index, arrays)
                 self._without.discard(index)
+
+    def _attach(self, index: int, arrays: Arrays) -> None:
+        self._searched.attach(index, **arrays)
+        self.size_bytes += sum(array.nbytes for array in arrays.values())
 
     def read(self, rows: int) -> None:
         """Count rows that were read and that pyramids would have saved.
@@ -118,5 +135,5 @@ class Pyramids:
         for index in sorted(self._without):
             arrays = build_pyramid(self._segments[index], self._kinds)
             if arrays is not None:
-                self._searched.attach(index, **arrays)
+                self._attach(index, arrays)
         self._without.clear()

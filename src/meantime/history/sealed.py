@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
@@ -46,34 +47,45 @@ class SealedSegments:
 
     Attributes:
         segments: The segments in order of time.
-        searched: The same, to be searched.
+        start_ns: The first time of the history.
+        end_ns: The first time after it.
         extremes: The least and the greatest integer of each attribute.
         pyramids: Makes answers about long ranges faster; None while the history is being built.
     """
 
     def __init__(self, segments: Sequence[Segment], start_ns: int, end_ns: int) -> None:
         self.segments = list(segments)
-        self.searched = search_all(segments)
-        self.searched.start_ns, self.searched.end_ns = start_ns, end_ns
+        self.start_ns = start_ns
+        self.end_ns = end_ns
         self.extremes = Extremes(segments)
         self.pyramids: Pyramids | None = None
         self._bases_ns = [segment.head.base_ns for segment in segments]
         self._unloaded = {index for index, segment in enumerate(segments) if not segment.loaded}
+        self._searched: Segments | None = None
+        self._lock = threading.Lock()
 
     @property
-    def start_ns(self) -> int:
-        """The first time of the history."""
-        return self.searched.start_ns
+    def searched(self) -> Segments:
+        """The segments, to be searched; the index of each is read when this is first used.
 
-    @property
-    def end_ns(self) -> int:
-        """The first time after it."""
-        return self.searched.end_ns
+        Raises:
+            InputError: If one is damaged.
+        """
+        searched = self._searched
+        if searched is None:
+            with self._lock:
+                searched = self._searched
+                if searched is None:
+                    searched = search_all(self.segments)
+                    searched.start_ns, searched.end_ns = self.start_ns, self.end_ns
+                    self._searched = searched
+        return searched
 
     @property
     def size_bytes(self) -> int:
-        """How much memory the segments take."""
-        return self.searched.size_bytes
+        """How much memory the segments take once all is read."""
+        pyramids = self.pyramids.size_bytes if self.pyramids is not None else 0
+        return pyramids + sum(segment.head.size_bytes() for segment in self.segments)
 
     def _load(self, quarks: Int32s, start_ns: int, end_ns: int) -> None:
         """Load the segments of a range, and those with the states around it of these attributes.

@@ -1,16 +1,17 @@
-"""A segment: up to 2^20 changes, quark-major, in one buffer that is the same in memory and on disk.
+"""A segment: up to 2^20 changes, quark-major, in sections that begin at multiples of 64 bytes.
 
 The changes of a quark are one run of packed rows: the time since the segment began above the
-payload, which is a tag and a value's code. A run carries in the state that its quark was in before,
-so the segment answers for its quarks alone; a full segment has a run, if an empty one, for every
-quark that ever changed. Sections begin at multiples of 64 bytes.
+payload, which is a tag and a value's code. A full segment has a run, if an empty one, for every
+quark that ever changed, and carries in the state that each was in before. In others that state is
+found in the segments before, at the latest in a full one. Rows are the same in memory and on disk;
+what they are found by is packed on disk (`directory/segment_index`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
     from meantime.history.extremes import Extremes
     from meantime.kernels.tail import Tail
 
-__all__ = ["SEGMENT_CHANGES", "Carry", "Head", "ScratchBuffer", "Segment", "seal"]
+__all__ = ["SEGMENT_CHANGES", "Carry", "Head", "ScratchBuffer", "Sections", "Segment", "seal"]
+
+Sections: TypeAlias = "dict[str, npt.NDArray[Any]]"
 
 SEGMENT_CHANGES = 2**20
 
@@ -79,7 +82,7 @@ class Head(NamedTuple):
         payload_bits: The bits of a payload; the time is above them.
         wide: Whether payloads do not fit into rows and have a section of their own.
         numeric: Whether some attribute has numbers, so that each run has the form of its values.
-        full: Whether every quark that ever changed has a run.
+        full: Whether every quark that ever changed has a run, with the state before it.
     """
 
     base_ns: int
@@ -95,14 +98,15 @@ class Head(NamedTuple):
     full: bool
 
     def index_sections(self) -> list[Section]:
-        """Return the sections by which rows are found, in their order."""
+        """Return the sections by which rows are found, as they are in memory."""
         described = self.runs if self.numeric else 0
+        carried = self.runs if self.full else 0
         return [
             Section("quarks", np.dtype(np.int32), self.runs),
             Section("offsets", np.dtype(np.uint32), self.runs + 1),
-            Section("carry_start", np.dtype(np.int64), self.runs),
-            Section("carry_word", np.dtype(np.int64), self.runs),
-            Section("carry_meta", np.dtype(np.uint32), self.runs),
+            Section("carry_start", np.dtype(np.int64), carried),
+            Section("carry_word", np.dtype(np.int64), carried),
+            Section("carry_meta", np.dtype(np.uint32), carried),
             Section("form", np.dtype(np.uint8), described),
             Section("origin", np.dtype(np.int64), described),
         ]
@@ -115,13 +119,13 @@ class Head(NamedTuple):
             Section("numbers", np.dtype(np.int64), self.numbers),
         ]
 
-    def index_bytes(self) -> int:
-        """Return the length of the index: the rows begin there."""
-        return size_of(self.index_sections())
+    def row_bytes(self) -> int:
+        """Return the length of the sections behind the index."""
+        return size_of(self.row_sections())
 
     def size_bytes(self) -> int:
-        """Return the length of all sections."""
-        return self.index_bytes() + size_of(self.row_sections())
+        """Return the length of all sections in memory."""
+        return size_of(self.index_sections()) + self.row_bytes()
 
 
 class Segment:
@@ -129,25 +133,21 @@ class Segment:
 
     Attributes:
         head: The numbers from which its sections follow.
-        index: The sections by which rows are found, in one buffer.
-        rows: Those behind them, in another.
+        rows: The sections behind the index, in one buffer.
         integers: The attributes that have integers, and the extremes of those; None if they have
             not been computed from the rows.
     """
 
-    def __init__(
-        self, head: Head, index: npt.NDArray[np.uint8], rows: npt.NDArray[np.uint8]
-    ) -> None:
+    def __init__(self, head: Head, index: Sections, rows: npt.NDArray[np.uint8]) -> None:
         self.head = head
-        self.index = index
+        self._index = index
         self.rows = rows
         self.integers: tuple[Int32s, Int64s, Int64s] | None = None
 
     @cached_property
-    def sections(self) -> dict[str, npt.NDArray[Any]]:
+    def sections(self) -> Sections:
         """The arrays by name."""
-        head = self.head
-        return views(self.index, head.index_sections()) | views(self.rows, head.row_sections())
+        return self._index | views(self.rows, self.head.row_sections())
 
     def load(self) -> None:
         """Bring the rows into memory, where they are not, before they are used.
@@ -251,14 +251,16 @@ def seal(
         numeric=numeric,
         full=full,
     )
-    buffer, index_bytes = (scratch or ScratchBuffer()).take(head.size_bytes()), head.index_bytes()
-    segment = Segment(head, buffer[:index_bytes], buffer[index_bytes:])
+    buffer = (scratch or ScratchBuffer()).take(head.size_bytes())
+    index = views(buffer, head.index_sections())
+    segment = Segment(head, index, buffer[len(buffer) - head.row_bytes() :])
     to = segment.sections
     to["quarks"][:] = quarks
     to["offsets"][:] = offsets
-    to["carry_start"][:] = before.start_ns[quarks]
-    to["carry_word"][:] = before.word[quarks]
-    to["carry_meta"][:] = before.meta[quarks]
+    if full:
+        to["carry_start"][:] = before.start_ns[quarks]
+        to["carry_word"][:] = before.word[quarks]
+        to["carry_meta"][:] = before.meta[quarks]
     position = np.zeros(tail.quarks, np.int32)
     position[quarks] = offsets[:-1]
     form = origin = None

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from meantime.columns import Int64s
-    from meantime.history.segment import Head, Segment
+    from meantime.history.segment import Head, Sections, Segment
 
 __all__ = ["Limits", "head_fault", "index_fault", "pyramid_fault", "rows_fault", "words_fault"]
 
@@ -63,23 +63,22 @@ def head_fault(head: Head) -> str | None:
     return next((name for name, is_good in good.items() if not is_good), None)
 
 
-def index_fault(segment: Segment) -> str | None:
+def index_fault(head: Head, sections: Sections) -> str | None:
     """Return which section before the rows is invalid; None if none is."""
-    head, sections = segment.head, segment.sections
     quarks, offsets = sections["quarks"], sections["offsets"].astype(np.int64)
     if int(quarks[0]) < 0 or not (quarks[1:] > quarks[:-1]).all():
         return "quarks"
     lengths = np.diff(offsets)
     if offsets[0] != 0 or offsets[-1] != head.changes or int(lengths.min()) < 0:
         return "offsets"
-    if int(sections["carry_start"].max()) > head.base_ns:
+    if int(sections["carry_start"].max(initial=BEFORE_ALL)) > head.base_ns:
         return "carry_start"
-    return _forms_fault(segment, offsets) if head.numeric else None
+    return _forms_fault(head, sections, offsets) if head.numeric else None
 
 
-def _forms_fault(segment: Segment, offsets: Int64s) -> str | None:
+def _forms_fault(head: Head, sections: Sections, offsets: Int64s) -> str | None:
     """Return what is invalid in the storage of a segment's numbers."""
-    form, origin = segment.sections["form"], segment.sections["origin"]
+    form, origin = sections["form"], sections["origin"]
     if int(form.max()) > STORED:
         return "form"
     kept = origin[form == FLOAT_INLINE]
@@ -88,8 +87,8 @@ def _forms_fault(segment: Segment, offsets: Int64s) -> str | None:
     if (
         not _within(kept, -_INLINE_FLOATS, _INLINE_FLOATS)
         or not _within(shift, -_ROWS, _ROWS)
-        or not _within(first + shift, 0, segment.head.numbers)
-        or not _within(last + shift, 0, segment.head.numbers)
+        or not _within(first + shift, 0, head.numbers)
+        or not _within(last + shift, 0, head.numbers)
     ):
         return "origin"
     return None
@@ -108,7 +107,8 @@ def rows_fault(segment: Segment, limits: Limits) -> str | None:
     kinds = limits.kinds[quarks]
     carried = sections["carry_start"] != BEFORE_ALL
     carry = sections["carry_word"][carried], sections["carry_meta"][carried]
-    if (fault := words_fault(*carry, kinds[carried], limits)) is not None:
+    of_carried = kinds[carried] if head.full else kinds[:0]
+    if (fault := words_fault(*carry, of_carried, limits)) is not None:
         return f"carry: {fault}"
     most_code = _most_codes(segment, kinds, limits)
     run = validate.segment_rows(

@@ -60,8 +60,8 @@ cdef class Segments:
     ):
         """Add the segment after the last; the arrays are kept, not copied.
 
-        `rows` has 8 bytes more than the rows; `form`, `origin`, `payload` and `numbers` are empty
-        where the segment has none.
+        `rows` has 8 bytes more than the rows; the arrays of the carry, `form`, `origin`, `payload`
+        and `numbers` are empty where the segment has none.
         """
         cdef Segment* s
         cdef Py_ssize_t room, run, runs = quarks.shape[0]
@@ -87,9 +87,9 @@ cdef class Segments:
         s.code_mask = ((<uint64_t>1) << code_bits) - 1
         s.quarks = &quarks[0] if runs else NULL
         s.offsets = &offsets[0]
-        s.carry_start = &carry_start[0] if runs else NULL
-        s.carry_word = &carry_word[0] if runs else NULL
-        s.carry_meta = &carry_meta[0] if runs else NULL
+        s.carry_start = &carry_start[0] if carry_start.shape[0] else NULL
+        s.carry_word = &carry_word[0] if carry_word.shape[0] else NULL
+        s.carry_meta = &carry_meta[0] if carry_meta.shape[0] else NULL
         s.form = &form[0] if form.shape[0] else NULL
         s.origin = &origin[0] if origin.shape[0] else NULL
         s.rows = &rows[0]
@@ -209,10 +209,9 @@ cdef class Segments:
         back = here if here < self._last[quark] else self._last[quark]
         if back < here:
             cursor.segment = self._count
-        # Go back to the nearest segment with a run of the quark. Its carry has the state before it,
-        # so none before that is needed, and `_first` has a run, so the loop ends. Full segments,
-        # which have a run of every quark, keep this short.
-        while True:
+        # Go back to the nearest segment with a change of the quark before the time. Full segments,
+        # which have a run of every quark, and the state before it, keep this short.
+        while back >= self._first[quark]:
             s = &self._segments[back]
             run = find_run(s, quark, 0)
             if run >= 0:
@@ -222,11 +221,13 @@ cdef class Segments:
                     cursor.row = row
                 if row > s.offsets[run]:
                     row_state(s, run, row - 1, state)
-                elif s.carry_start[run] != INT64_MIN:
-                    state.start = s.carry_start[run]
-                    state.word = s.carry_word[run]
-                    state.meta = s.carry_meta[run]
-                return
+                    return
+                if s.carry_start != NULL:
+                    if s.carry_start[run] != INT64_MIN:
+                        state.start = s.carry_start[run]
+                        state.word = s.carry_word[run]
+                        state.meta = s.carry_meta[run]
+                    return
             back -= 1
 
     cdef bint next_change(self, int32_t quark, Cursor* cursor, int64_t* time) noexcept nogil:
@@ -272,9 +273,13 @@ cdef class Segments:
                     continue
                 if here >= self._first[quark]:
                     back = here if here < self._last[quark] else self._last[quark]
-                    while find_run(&self._segments[back], quark, 0) < 0:
+                    while back >= self._first[quark]:
+                        if find_run(&self._segments[back], quark, 0) >= 0:
+                            used[back] = 1
+                            # A change in the segment of the start may come after it.
+                            if back < here or self._segments[back].carry_start != NULL:
+                                break
                         back -= 1
-                    used[back] = 1
                 back = after if after > self._first[quark] else self._first[quark]
                 while back <= self._last[quark]:
                     if self.changes_in(quark, back):

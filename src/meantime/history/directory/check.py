@@ -61,15 +61,14 @@ def save(path: Path, to: Path) -> list[str]:
     saved = HistoryBuilder(to)
     contents = saved.contents
     contents.catalogue = loaded.catalogue
-    searched = search_all(loaded.segments)
-    for index, segment in enumerate(loaded.segments):
+    for segment in loaded.segments:
         try:
             segment.load()
         except InputError as error:
             missing.append(str(error))
             break
         changes = Changes.room(segment.head.changes)
-        searched.unseal(index, *changes)
+        search_all([segment]).unseal(0, *changes)
         contents.put_verbatim(_typed(changes.in_order(), loaded))
     else:
         for changes in (loaded.late, *(entry.changes for entry in loaded.entries)):

@@ -68,7 +68,7 @@ def _load(
     loaded.ends, loaded.cursors = lines.ends[:1], [Cursor()]
     for number, (record, end) in enumerate(zip(lines.records[1:], lines.ends[1:], strict=True), 1):
         try:
-            _add(loaded, upgraded(record, version, VERSION), opened)
+            _add(loaded, upgraded(record, version, VERSION), opened, salvage=salvage)
         except InputError as error:
             if not salvage:
                 raise
@@ -94,7 +94,11 @@ def _load(
 
 
 def _add(
-    loaded: LoadedHistory, record: dict[str, Any], opened: Mapping[int, StoredSegment]
+    loaded: LoadedHistory,
+    record: dict[str, Any],
+    opened: Mapping[int, StoredSegment],
+    *,
+    salvage: bool,
 ) -> None:
     """Add a line of the manifest.
 
@@ -114,8 +118,8 @@ def _add(
         boundary_ns = number_in(record, "boundary_ns", BEFORE_ALL, AFTER_ALL)
         replaced = number_in(record, "replaced")
         segment = _open(segment_path, checksum, loaded, opened.get(checksum))
-        if int(segment.sections["quarks"][-1]) >= len(kinds):
-            raise InputError(str(segment_path), f"has attributes that are not there; {SALVAGE}")
+        if salvage:
+            segment.check_index()
         # Kernels search segments by bisection, so they must be in order and not overlap.
         if loaded.segments and segment.head.base_ns <= loaded.segments[-1].head.last_ns:
             raise InputError(

@@ -1,6 +1,7 @@
-"""A segment as a file: a header of 128 bytes, and the segment's sections as they are in memory.
+"""A segment as a file: a header of 128 bytes, the packed index, and the rows as in memory.
 
-The index is read when a file is opened, the rows before they are first used. They are read and not
+The header is read when a history is opened, the index when it is first queried, the rows before an
+answer first depends on them. They are read and not
 mapped: mapped pages vanish when another process cuts the file, which ends this one, and they may
 change after they were checked, on which compiled code relies. Only histories that are too large to
 be kept in memory are mapped, and the length of their files is checked before each use.
@@ -10,22 +11,30 @@ from __future__ import annotations
 
 import threading
 import zlib
+from functools import cached_property
 from struct import Struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from meantime.history.directory.container import (
     HEADER_BYTES,
     ContainerFile,
-    offsets_of,
+    aligned,
     pack_header,
+    views,
 )
 from meantime.history.directory.pyramids import (
     check_pyramid,
     has_pyramid,
     open_pyramid,
     pyramid_path,
+)
+from meantime.history.directory.segment_index import (
+    PackedIndex,
+    size_in_version_1,
+    unpacked,
+    unpacked_version_1,
 )
 from meantime.history.pyramid import Pyramids
 from meantime.history.segment import Head, Segment
@@ -38,29 +47,57 @@ if TYPE_CHECKING:
 
     from meantime.history.pyramid import Arrays
     from meantime.history.sealed import SealedSegments
+    from meantime.history.segment import Sections
     from meantime.history.validation import Limits
 
-__all__ = ["MOST_IN_MEMORY", "StoredSegment", "open_segment", "segment_header", "stored_pyramids"]
+__all__ = ["MOST_IN_MEMORY", "StoredSegment", "open_segment", "packed_segment", "stored_pyramids"]
 
 # The rows of one history beyond so many bytes are mapped: that is 190 million changes of 5.6 bytes.
 MOST_IN_MEMORY = 2**30
 
-_MAGIC = b"MTSEG\0\0\1"
-# Magic, the numbers of the head, its flags, two checksums; zeros; the checksum of all before it.
-_HEADER = Struct("<8s8qqII36xI")
+_MAGIC = b"MTSEG\0\0\2"
+# Magic, the numbers of the head, its flags, two checksums, the bytes of each column of the index;
+# zeros; the checksum of all before it.
+_HEADER = Struct("<8s8qqII5I16xI")
+# In version 1 the index had arrays of fixed width.
+_MAGIC_1 = b"MTSEG\0\0\1"
+_HEADER_1 = Struct("<8s8qqII36xI")
 _ADVICE = "`meantime check --salvage` recovers the intact part"
 
 
-def segment_header(segment: Segment) -> bytes:
-    """Return what is before a segment's sections in its file."""
-    head = segment.head
+class _Stored(NamedTuple):
+    """What a header says of the file.
+
+    Attributes:
+        sizes: The bytes of each column of the index; None in version 1.
+        index_crc: The checksum of the index.
+        rows_crc: That of the rows.
+        checksum: That of the header.
+    """
+
+    sizes: tuple[int, ...] | None
+    index_crc: int
+    rows_crc: int
+    checksum: int
+
+    def rows_offset(self, head: Head) -> int:
+        """Return where the rows begin."""
+        sizes = self.sizes
+        return HEADER_BYTES + (size_in_version_1(head) if sizes is None else aligned(sum(sizes)))
+
+
+def packed_segment(segment: Segment) -> tuple[bytes, bytes]:
+    """Return the header and the index of a segment, which are before its rows in its file."""
+    head, packed = segment.head, PackedIndex.of(segment)
     flags = head.wide | head.numeric << 1 | head.full << 2
-    index_crc, rows_crc = zlib.crc32(segment.index.data), zlib.crc32(segment.rows.data)
-    return pack_header(_HEADER, _MAGIC, *head[:8], flags, index_crc, rows_crc)
+    index = packed.data()
+    index_crc, rows_crc = zlib.crc32(index), zlib.crc32(segment.rows.data)
+    sizes = packed.sizes()
+    return pack_header(_HEADER, _MAGIC, *head[:8], flags, index_crc, rows_crc, *sizes), index
 
 
 class StoredSegment(Segment):
-    """A segment whose rows are in a file until they are first used.
+    """A segment whose index and rows are in a file until they are first used.
 
     Attributes:
         path: The file.
@@ -75,28 +112,84 @@ class StoredSegment(Segment):
         path: Path,
         file: ContainerFile,
         head: Head,
-        crcs: tuple[int, int],
+        stored: _Stored,
         before: StoredSegment | None,
     ) -> None:
-        """Read the index of the segment with this head; `crcs` are of its header and its rows."""
-        index = file.read(HEADER_BYTES, head.index_bytes())
+        """Read nothing yet."""
+        super().__init__(head, {}, np.empty(0, np.uint8))
         bytes_before = before.bytes_so_far if before is not None else 0
         self.bytes_so_far: int = bytes_before + head.size_bytes()
+        self.path = path
+        self.checksum = stored.checksum
+        self._stored = stored
+        self._rows_offset = stored.rows_offset(head)
+        self.limits: Limits | None = None
+        self._file = file
+        self._checked = False
+        # Two threads that query at once must not both read into the same rows.
+        self._lock = threading.RLock()
         self._mapped: mmap.mmap | None = None
         if bytes_before >= MOST_IN_MEMORY:
             self._mapped = file.map()
             file.close()
-            rows = np.frombuffer(self._mapped, np.uint8, offset=HEADER_BYTES + len(index))
+
+    @cached_property
+    def sections(self) -> Sections:
+        """The arrays by name; those of the index are read and checked, those of the rows empty.
+
+        Raises:
+            InputError: If the index is damaged or impossible.
+        """
+        with self._lock:
+            if not self._index:
+                self._index = self._read_index()
+                if self._mapped is not None:
+                    offset = self._rows_offset
+                    self.rows = np.frombuffer(self._mapped, np.uint8, offset=offset)
+                else:
+                    # Not filled: the system provides this memory when it is first written to.
+                    self.rows = np.empty(self.head.row_bytes(), np.uint8)
+            return self._index | views(self.rows, self.head.row_sections())
+
+    def check_index(self) -> None:
+        """Read the index, if that was not done before.
+
+        Raises:
+            InputError: If it is damaged or impossible.
+        """
+        assert self.sections
+
+    def _read_index(self) -> Sections:
+        file, head = self._file, self.head
+        size_bytes = self._rows_offset - HEADER_BYTES
+        if self._mapped is None:
+            data = file.read(HEADER_BYTES, size_bytes)
         else:
-            # Not filled: the system provides this memory only when it is first written to.
-            rows = np.empty(head.size_bytes() - len(index), np.uint8)
-        super().__init__(head, index, rows)
-        self.path = path
-        self.checksum, self._rows_crc = crcs
-        self.limits: Limits | None = None
-        self._file = file
-        self._checked = False
-        self._lock = threading.Lock()
+            self._check_length()
+            data = np.frombuffer(self._mapped, np.uint8, size_bytes, HEADER_BYTES).copy()
+        # First the checksum, then the content: a matching checksum does not make numbers valid,
+        # and kernels do not check them again.
+        if zlib.crc32(data.data) != self._stored.index_crc:
+            raise file.error("the index is damaged", HEADER_BYTES)
+        try:
+            if self._stored.sizes is None:
+                index = unpacked_version_1(head, data)
+            else:
+                index = unpacked(head, data, self._stored.sizes)
+            fault = index_fault(head, index)
+        except ValueError as error:
+            fault = str(error)
+        if fault is not None:
+            raise file.error(f"the index is wrong: {fault}", HEADER_BYTES)
+        # Searching allocates by the last quark.
+        if self.limits is not None and int(index["quarks"][-1]) >= len(self.limits.kinds):
+            raise file.error("has attributes that are not there")
+        return index
+
+    def _check_length(self) -> None:
+        """Raise `InputError` if the file is mapped and was cut."""
+        if self._mapped is not None and self._mapped.size() < len(self._mapped):
+            raise self._file.error("was cut", self._mapped.size())
 
     @property
     def loaded(self) -> bool:
@@ -109,16 +202,15 @@ class StoredSegment(Segment):
         Raises:
             InputError: If they are damaged or impossible, or the file was cut.
         """
-        # Two threads that query at once must not both read into the same rows.
         with self._lock:
-            offset = HEADER_BYTES + len(self.index)
-            if self._mapped is not None and self._mapped.size() < len(self._mapped):
-                raise self._file.error("was cut", self._mapped.size())
+            offset = self._rows_offset
+            self._check_length()
             if self._checked:
                 return
+            self.check_index()
             if self._mapped is None:
                 self._file.read_into(self.rows, offset)
-            if zlib.crc32(self.rows.data) != self._rows_crc:
+            if zlib.crc32(self.rows.data) != self._stored.rows_crc:
                 raise self._file.error("the rows are damaged", offset)
             if self.limits is not None and (fault := rows_fault(self, self.limits)) is not None:
                 raise self._file.error(f"is invalid: {fault}", offset)
@@ -151,32 +243,29 @@ def stored_pyramids(
     sealed: SealedSegments, segments: Sequence[StoredSegment], limits: Limits
 ) -> Pyramids:
     """Return the pyramids of a history's segments, which are opened when they are first used."""
-    return Pyramids(
-        sealed.searched, segments, limits.kinds, lambda index: segments[index].pyramid(limits)
-    )
+    return Pyramids(sealed, segments, limits.kinds, lambda index: segments[index].pyramid(limits))
 
 
 def open_segment(path: Path, before: StoredSegment | None = None) -> StoredSegment:
-    """Return the segment in a file, the next of its history; all but its rows is checked.
+    """Return the segment in a file, the next of its history; its header is checked.
 
     Raises:
-        InputError: If the file is missing, cut or damaged.
+        InputError: If the file is missing or cut, or its header is damaged.
     """
     file = ContainerFile(path, _ADVICE)
-    *numbers, flags, index_crc, rows_crc, checksum = file.header(_HEADER, _MAGIC)
-    head = Head._make([*numbers, *(bool(flags >> bit & 1) for bit in range(3))])
+    sizes: tuple[int, ...] | None = None
+    if file.read(0, len(_MAGIC_1)).tobytes() == _MAGIC_1:
+        fields = file.header(_HEADER_1, _MAGIC_1)
+    else:
+        fields = file.header(_HEADER, _MAGIC)
+        sizes = fields[11:-1]
+    flags = fields[8]
+    head = Head._make([*fields[:8], *(bool(flags >> bit & 1) for bit in range(3))])
     if (fault := head_fault(head)) is not None:
         raise file.error(f"the header is wrong: {fault}", 0)
-    size_bytes = HEADER_BYTES + head.size_bytes()
+    stored = _Stored(sizes, fields[9], fields[10], fields[-1])
+    size_bytes = stored.rows_offset(head) + head.row_bytes()
     if file.size_bytes != size_bytes:
         wrong = f"is {file.size_bytes} bytes long and should be {size_bytes}"
         raise file.error(wrong, file.size_bytes)
-    segment = StoredSegment(path, file, head, (checksum, rows_crc), before)
-    # First the checksum, then the content: a matching checksum does not make numbers valid, and
-    # kernels do not check them again.
-    if zlib.crc32(segment.index.data) != index_crc:
-        raise file.error("the index is damaged", HEADER_BYTES)
-    if (fault := index_fault(segment)) is not None:
-        offset = HEADER_BYTES + offsets_of(head.index_sections())[fault]
-        raise file.error(f"the index is wrong: {fault}", offset)
-    return segment
+    return StoredSegment(path, file, head, stored, before)

@@ -25,7 +25,7 @@ from meantime.history.directory.lock import LOCK_NAME, DirectoryLock
 from meantime.history.directory.manifest import checksummed_line
 from meantime.history.directory.pyramids import pack_pyramid, pyramid_path
 from meantime.history.directory.read import FORMAT
-from meantime.history.directory.segments import open_segment, segment_header
+from meantime.history.directory.segments import open_segment, packed_segment
 from meantime.history.directory.tables import write_tables
 from meantime.history.directory.tail_log import blocks
 from meantime.history.pyramid import build_pyramid
@@ -174,9 +174,9 @@ class DirectoryWriter:
         # the old one refers to the old files.
         name = f"{len(self.segments):06d}{'-late' if self._rewritten else ''}.seg"
         path = self.path / "segments" / name
-        header = segment_header(segment)
+        header, index = packed_segment(segment)
         with self._writing(path):
-            self._replace(f"segments/{name}", header, segment.index, segment.rows)
+            self._replace(f"segments/{name}", header, index, segment.rows)
         stored = open_segment(path, self.segments[-1] if self.segments else None)
         self._keep_pyramid(segment, stored)
         new, self._cursor = self._since(self._cursor)
