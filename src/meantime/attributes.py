@@ -20,7 +20,11 @@ from meantime.kernels.attribute_tree import AttributeTree
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from meantime.columns import Int32s, Int64s
+    import numpy.typing as npt
+
+    from meantime.columns import Int32s
+
+    UInt64s: TypeAlias = npt.NDArray[np.uint64]
 
 __all__ = [
     "ANY",
@@ -208,22 +212,24 @@ class Attributes:
         found = array("i", [self._child_or_new(parent, name) for name in names])
         return np.array(found, np.int32)
 
-    def columns(self, first: int = 0) -> tuple[Int32s, Int64s, bytes]:
+    def columns(self, first: int = 0) -> tuple[UInt64s, UInt64s, UInt64s, bytes]:
         """Return the attributes from this quark on, for `extend`.
 
         Returns:
-            Their parents, how many bytes each name has, and the names as UTF-8.
+            Of each its parent: 0 for the attribute before it, otherwise the quark plus 2; of each
+            its name: 0 for the next one, otherwise the index of an earlier one plus 1; how many
+            bytes each name has; the names as UTF-8.
         """
         return self._tree.columns(first)
 
-    def extend(self, parents: Int32s, sizes: Int64s, names: bytes) -> None:
+    def extend(self, parents: UInt64s, codes: UInt64s, sizes: UInt64s, names: bytes) -> None:
         """Add what `columns` of another tree returned, checked.
 
         Raises:
             ValueError: If it is malformed.
         """
         names.decode()
-        self._tree.extend(parents, sizes, np.frombuffer(names, np.uint8))
+        self._tree.extend(parents, codes, sizes, np.frombuffer(names, np.uint8))
 
     def check_unique(self) -> None:
         """Raise `ValueError` if two attributes have the same path, which a damaged file can say."""

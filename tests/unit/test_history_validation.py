@@ -20,7 +20,7 @@ from meantime.history.changes import Changes
 from meantime.history.directory.check import check
 from meantime.history.directory.manifest import checksummed_line
 from meantime.history.directory.open import open_history
-from meantime.history.directory.packed import pack_bytes, pack_signed
+from meantime.history.directory.packed import pack_bytes, pack_numbers, pack_signed
 from meantime.history.directory.pyramids import open_pyramid, pack_pyramid
 from meantime.history.directory.segments import _HEADER, open_segment, packed_segment
 from meantime.history.directory.tail_log import blocks, read_blocks
@@ -42,6 +42,10 @@ ROWS = 1000
 
 def int32s(*numbers: int) -> np.ndarray[Any, np.dtype[np.int32]]:
     return np.array(numbers, np.int32)
+
+
+def pack_uint64s(*numbers: int) -> str:
+    return pack_numbers(np.array(numbers, np.uint64))
 
 
 def int64s(*numbers: int) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -318,43 +322,23 @@ def drop(name: str) -> Callable[[list[Record]], object]:
         (lambda records: records[1].update(boundary_ns=0), "boundary_ns is 0, before the segment"),
         (lambda records: records[1].update(replaced="3"), "replaced is '3'"),
         (drop("checksum"), "checksum is None"),
-        (
-            packed_column("attributes", "parents", pack_signed(int64s(0, -1, -1, -1, -1))),
-            "its parent",
-        ),
-        (
-            packed_column("attributes", "parents", pack_signed(int64s(-1, -2, -1, -1, -1))),
-            "its parent",
-        ),
-        (
-            packed_column("attributes", "parents", pack_signed(int64s(-1, 2**40, -1, -1, 0))),
-            "its parent",
-        ),
-        (
-            packed_column("attributes", "parents", pack_signed(int64s(-1, -1))),
-            "cannot be 5 numbers",
-        ),
-        (
-            packed_column("attributes", "parents", pack_signed(int64s(*[-1] * 6))),
-            "5 numbers is damaged",
-        ),
+        (packed_column("attributes", "parents", pack_uint64s(2, 1, 1, 1, 1)), "its parent"),
+        (packed_column("attributes", "parents", pack_uint64s(0, 1, 1, 1, 1)), "its parent"),
+        (packed_column("attributes", "parents", pack_uint64s(1, 3, 1, 1, 1)), "its parent"),
+        (packed_column("attributes", "parents", pack_uint64s(1, 2**64 - 1, 1, 1, 1)), "its parent"),
+        (packed_column("attributes", "parents", pack_uint64s(1, 1)), "cannot be 5 numbers"),
+        (packed_column("attributes", "parents", pack_uint64s(*[1] * 6)), "5 numbers is damaged"),
         (packed_column("attributes", "parents", 5), "parents is not a text"),
         (packed_column("attributes", "parents", "="), "padding"),
         (packed_column("attributes", "count", -1), "count is -1"),
         (packed_column("attributes", "count", 2**31 - 1), "cannot be 2147483647 numbers"),
-        (packed_column("attributes", "sizes", pack_signed(int64s(*[2**62] * 5))), "are cut"),
-        (
-            packed_column("attributes", "sizes", pack_signed(int64s(0, 0, 0, 0, 0))),
-            "more names than",
-        ),
-        (
-            packed_column("attributes", "names", pack_bytes(b"\xffsifl" + b"main")),
-            "can't decode byte",
-        ),
-        (
-            packed_column("attributes", "names", pack_bytes("sé".encode() + b"lmain")),
-            "is not UTF-8",
-        ),
+        (packed_column("attributes", "codes", pack_uint64s(0, 2, 0, 0, 0)), "has no name"),
+        (packed_column("attributes", "codes", pack_uint64s(0, 1, 0, 0, 0)), "more names than"),
+        (packed_column("attributes", "sizes", pack_uint64s(*[2**62] * 5)), "are cut"),
+        (packed_column("attributes", "sizes", pack_uint64s(0, 0, 0, 0, 0)), "more names than"),
+        (packed_column("attributes", "different", 4), "4 numbers is damaged"),
+        (packed_column("attributes", "names", pack_bytes(b"\xffifl" + b"main")), "decode byte"),
+        (packed_column("attributes", "names", pack_bytes("sé".encode() + b"lmain")), "not UTF-8"),
         (lambda records: records[1].update(attributes=[]), "attributes are not columns"),
         (closed_extremes("quarks", pack_signed(int64s(0, 2**30))), "should be below 5"),
         (closed_extremes("quarks", pack_signed(int64s(1, 2))), "should be below 5"),
@@ -700,17 +684,22 @@ def test_bytes_with_right_checksums_are_answers_or_an_error(
     whole: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
     path = shutil.copytree(whole, tmp_path_factory.mktemp("any") / "x.mth")
-    size = open_segment(path / "segments" / "000000.seg").head.size_bytes()
-    places = st.integers(0, size - 1) | st.integers(0, 400)
+    file = path / "segments" / "000000.seg"
+    file_bytes, header_bytes = file.stat().st_size, 128
+    places = st.integers(header_bytes, file_bytes - 1) | st.integers(header_bytes, 400)
     bytes_ = data.draw(st.lists(st.tuples(places, st.integers(0, 255)), min_size=1, max_size=4))
-
-    def change(sections: Sections) -> None:
-        index, rows = (whole_of(sections[name]) for name in ("quarks", "rows"))
-        for place, byte in bytes_:
-            buffer, first = (index, 0) if place < len(index) else (rows, len(index))
-            buffer[place - first] = byte
-
-    damage_segment(path, change)
+    damaged = bytearray(file.read_bytes())
+    for place, byte in bytes_:
+        damaged[place] = byte
+    fields = list(_HEADER.unpack(damaged[:header_bytes]))
+    rows_at = file_bytes - open_segment(file).head.row_bytes()
+    fields[10] = zlib.crc32(damaged[header_bytes:rows_at])
+    fields[11] = zlib.crc32(damaged[rows_at:])
+    header = _HEADER.pack(*fields[:-1], 0)[:-4]
+    header += zlib.crc32(header).to_bytes(4, "little")
+    file.write_bytes(header + damaged[header_bytes:])
+    checksum = int.from_bytes(header[-4:], "little")
+    manifest(path, lambda records: records[1].update(checksum=checksum))
 
     with contextlib.suppress(MeantimeError):
         questions(path)

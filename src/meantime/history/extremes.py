@@ -80,7 +80,7 @@ def _integers_of(segment: Segment, kinds: npt.NDArray[np.uint8]) -> tuple[Int32s
             segment.integers = np.empty(0, np.int32), none, none
         else:
             segment.load()
-            alone = Segments()
+            alone = Segments(searchable=False)
             segment.add_to(alone)
             quarks = segment.sections["quarks"]
             low, high = np.full(len(quarks), _INT64.max), np.full(len(quarks), _INT64.min)

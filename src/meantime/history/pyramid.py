@@ -41,7 +41,7 @@ def build_pyramid(segment: Segment, kinds: npt.NDArray[np.uint8]) -> Arrays | No
         segment: The segment.
         kinds: By quark, the type of its values.
     """
-    alone = Segments()
+    alone = Segments(searchable=False)
     segment.load()
     segment.add_to(alone)
     arrays = kernel.build(alone, 0, kinds, segment.head.last_ns)

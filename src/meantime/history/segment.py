@@ -18,7 +18,6 @@ import numpy as np
 from meantime.history.directory.container import ALIGNMENT, Section, size_of, views
 from meantime.kernels import seal as kernel
 from meantime.kernels.search import Segments
-from meantime.kernels.tail import INT
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -36,6 +35,9 @@ SEGMENT_CHANGES = 2**20
 # Numbers of a range of at most this many bits are in the rows, so that one attribute with a wide
 # range does not widen the rows of all others; longer codes of strings raise it at no cost.
 _INLINE_BITS = 16
+_ORIGIN_BYTES = 3
+# Origins of doubles in rows are integers from the negative of this on.
+_INLINE_FLOATS = 2**31
 _INT64 = np.iinfo(np.int64)
 # `load_row` reads 8 bytes for each row, the last one too.
 _READ_BEYOND = 8
@@ -285,7 +287,7 @@ def seal(
         to["numbers"] if numbers is not None else None,
     )
     # Read back what was written, instead of finding the last change of each quark a second time.
-    alone = Segments()
+    alone = Segments(searchable=False)
     segment.add_to(alone)
     alone.ends(0, before.start_ns, before.word, before.meta)
     return segment
@@ -311,30 +313,27 @@ class _Numbers(NamedTuple):
         extremes: Extremes,
     ) -> _Numbers:
         kind = tail.kind[: tail.quarks]
-        low = np.full(tail.quarks, _INT64.max, np.int64)
-        high = np.full(tail.quarks, _INT64.min, np.int64)
-        fractional = np.zeros(tail.quarks, np.uint8)
-        kernel.measure_numbers(
-            tail.quark[:rows], tail.word[:rows], tail.meta[:rows], kind, low, high, fractional
-        )
+        low, high, origin = (np.empty(tail.quarks, np.int64) for _ in range(3))
+        fractional, form = np.empty(tail.quarks, np.uint8), np.empty(tail.quarks, np.uint8)
+        columns = tail.quark[:rows], tail.word[:rows], tail.meta[:rows]
+        kernel.measure_numbers(*columns, kind, quarks, low, high, fractional)
         extremes.reserve(tail.quarks)
-        some = quarks[(kind[quarks] == INT) & (low[quarks] <= high[quarks])]
-        extremes.widen(some, low[some], high[some])
-        # The span of 64-bit integers needs 64 bits without a sign.
-        span = np.where(low <= high, high.view(np.uint64) - low.view(np.uint64), np.uint64(0))
-        inline = (span <= np.uint64(2**inline_bits - 2)) & (fractional == 0)
-        form = np.where(inline, kind - np.uint8(1), np.uint8(kernel.STORED)).astype(np.uint8)
-        form[kind <= 1] = kernel.CODE
-        origin = np.where(low <= high, low, 0)
-        runs_form = form[quarks]
-        stored = runs_form == kernel.STORED
-        lengths = np.where(stored, np.diff(offsets.astype(np.int64)), 0)
-        ends = np.cumsum(lengths)
-        # What to add to a row to get its index among the stored numbers; see `fill`.
-        origin[quarks[stored]] = (ends - lengths - offsets[:-1])[stored]
-        kept_inline = span[quarks][(runs_form != kernel.STORED) & (runs_form != kernel.CODE)]
+        kernel.widen(quarks, kind, low, high, extremes.low, extremes.high)
+        most_span = 2**inline_bits - 2
+        apart, any_apart, span, least, greatest = kernel.choose_forms(
+            quarks, offsets, kind, low, high, fractional, most_span, form, origin
+        )
         # A stored number has code 1, to distinguish it from null.
-        bits = 1 if stored.any() else 0
-        if len(kept_inline):
-            bits = max(bits, (int(kept_inline.max()) + 1).bit_length())
-        return cls(form, origin, bits, int(ends[-1]))
+        bits = 1 if any_apart else 0
+        if span >= 0:
+            bits = max(bits, (span + 1).bit_length())
+            # An origin that all have in common takes nothing, one for each run some 3 bytes.
+            common = max(bits, max(0, greatest - least + 1).bit_length())
+            if (
+                common <= inline_bits
+                and least >= -_INLINE_FLOATS
+                and rows * (common - bits) <= 8 * _ORIGIN_BYTES * len(quarks)
+            ):
+                bits = common
+                kernel.set_origin(quarks, form, least if least <= greatest else 0, origin)
+        return cls(form, origin, bits, apart)

@@ -22,6 +22,10 @@ import numpy as np
 cdef enum:
     FEW_CHILDREN = 4
     LEAST_SLOTS = 64
+    RECENT_NAMES = 4096
+    # A name that is longer than this many bytes is written each time, so that a small file cannot
+    # ask for much memory.
+    LONGEST_REPEATED = 64
 
 
 cdef int32_t* grown(int32_t* column, Py_ssize_t rows) except NULL:
@@ -238,48 +242,107 @@ cdef class AttributeTree:
         return self.parents[quark]
 
     def columns(self, Py_ssize_t first):
-        """Return parents, lengths of names in bytes, and names of the attributes from one on."""
-        cdef Py_ssize_t rows = self.count - first, row
-        parents_array, sizes_array = np.empty(rows, np.int32), np.empty(rows, np.int64)
-        cdef int32_t[::1] parents = parents_array
-        cdef int64_t[::1] sizes = sizes_array
+        """Return the attributes from one on as columns, for `extend`.
+
+        Returns:
+            How to get from an attribute to its parent: 0 for the attribute before it, otherwise the
+            parent plus 2; how to get its name: 0 for the next name, otherwise a name's index plus
+            1; the sizes of the names in bytes; the names.
+        """
+        cdef Py_ssize_t rows = self.count - first, row, count = 0
+        cdef int32_t same
+        parents_array, codes_array = np.empty(rows, np.uint64), np.empty(rows, np.uint64)
+        sizes_array = np.empty(rows, np.uint64)
+        cdef uint64_t[::1] parents = parents_array, codes = codes_array, sizes = sizes_array
+        # A small table of recent names: those that many attributes share come again soon.
+        cdef int32_t recent[RECENT_NAMES]
+        cdef int64_t indices[RECENT_NAMES]
+        cdef const char* name
+        cdef Py_ssize_t size
+        cdef uint64_t slot
+        cdef bytearray names = bytearray()
+        memset(recent, 255, sizeof(recent))
         for row in range(rows):
-            parents[row] = self.parents[first + row]
-            sizes[row] = self.offsets[first + row + 1] - self.offsets[first + row]
-        cdef int64_t start = self.offsets[first]
-        return parents_array, sizes_array, self.text[start:self.offsets[self.count]]
+            parents[row] = (
+                0 if self.parents[first + row] == first + row - 1 and first + row
+                else self.parents[first + row] + 2
+            )
+            name = self.text + self.offsets[first + row]
+            size = self.offsets[first + row + 1] - self.offsets[first + row]
+            slot = intern_fold(intern_text_of(name, size).first, 0xD6E8FEB86659FD93) >> 52
+            same = recent[slot]
+            if same >= 0 and size <= LONGEST_REPEATED and self.has_name(same, name, size):
+                codes[row] = indices[slot] + 1
+                continue
+            codes[row] = 0
+            sizes[count] = size
+            recent[slot] = <int32_t>(first + row)
+            indices[slot] = count
+            count += 1
+            names += name[:size]
+        return parents_array, codes_array, sizes_array[:count], bytes(names)
 
     def extend(
-        self, const int32_t[::1] parents, const int64_t[::1] sizes, const uint8_t[::1] names
+        self,
+        const uint64_t[::1] parents,
+        const uint64_t[::1] codes,
+        const uint64_t[::1] sizes,
+        const uint8_t[::1] names,
     ):
         """Add what `columns` of another tree returned, checked.
 
         Raises:
             ValueError: If it is malformed; nothing is added then.
         """
-        cdef Py_ssize_t rows = parents.shape[0], row
-        cdef int64_t end = self.offsets[self.count], left = names.shape[0]
-        if sizes.shape[0] != rows:
+        cdef Py_ssize_t rows = parents.shape[0], row, known = 0
+        cdef int64_t end = self.offsets[self.count], left = names.shape[0], index
+        cdef uint64_t parent
+        if codes.shape[0] != rows:
             raise ValueError("attributes have parents and names of different numbers")
         if rows > INT32_MAX - 1 - self.count:
             raise ValueError("there are more attributes than 2^31")
-        for row in range(rows):
-            if not -1 <= parents[row] < self.count + row:
-                raise ValueError("an attribute comes before its parent")
-            if not 0 <= sizes[row] <= left:
+        starts_array = np.zeros(sizes.shape[0] + 1, np.int64)
+        cdef int64_t[::1] starts = starts_array
+        for row in range(sizes.shape[0]):
+            if sizes[row] > <uint64_t>left:
                 raise ValueError("the names of attributes are cut")
             # A name begins with a character, so that each is UTF-8 if all are.
             if sizes[row] and names[names.shape[0] - left] & 0xC0 == 0x80:
                 raise ValueError("a name of an attribute is not UTF-8")
-            left -= sizes[row]
+            left -= <int64_t>sizes[row]
+            starts[row + 1] = starts[row] + <int64_t>sizes[row]
         if left:
             raise ValueError("there are more names than attributes")
-        self.reserve(self.count + rows, end + names.shape[0])
-        if names.shape[0]:
-            memcpy(self.text + end, &names[0], names.shape[0])
         for row in range(rows):
-            self.parents[self.count + row] = parents[row]
-            end += sizes[row]
+            parent = parents[row]
+            # One that is not the attribute before it is an earlier one; the first has none.
+            if parent > <uint64_t>(self.count + row) + 1 or (not parent and not self.count + row):
+                raise ValueError("an attribute comes before its parent")
+            if codes[row] > <uint64_t>known or (not codes[row] and known == sizes.shape[0]):
+                raise ValueError("an attribute has no name")
+            index = known if not codes[row] else <int64_t>codes[row] - 1
+            known += not codes[row]
+            end += starts[index + 1] - starts[index]
+            if codes[row] and starts[index + 1] - starts[index] > LONGEST_REPEATED:
+                raise ValueError("a long name of an attribute is repeated")
+        if known != sizes.shape[0]:
+            raise ValueError("there are more names than attributes")
+        self.reserve(self.count + rows, end)
+        end = self.offsets[self.count]
+        known = 0
+        for row in range(rows):
+            parent = parents[row]
+            self.parents[self.count + row] = (
+                <int32_t>(self.count + row - 1) if not parent
+                else <int32_t>(<int64_t>parent - 2)
+            )
+            index = known if not codes[row] else <int64_t>codes[row] - 1
+            known += not codes[row]
+            if starts[index + 1] > starts[index]:
+                memcpy(
+                    self.text + end, &names[starts[index]], starts[index + 1] - starts[index]
+                )
+            end += starts[index + 1] - starts[index]
             self.offsets[self.count + row + 1] = end
         self.count += rows
 
@@ -320,7 +383,6 @@ cdef class AttributeTree:
         cdef const char* text = PyUnicode_AsUTF8AndSize(name, &size)
         cdef int32_t child
         self.link_all()
-        self.hash_all()
         found_array = np.empty(quarks.shape[0], np.int32)
         cdef int32_t[::1] found = found_array
         for i in range(quarks.shape[0]):
@@ -330,6 +392,7 @@ cdef class AttributeTree:
                 child = self.sibling[child + 1]
                 few += 1
             if child >= 0 and few == FEW_CHILDREN:
+                self.hash_all()
                 child = self.lookup(quarks[i], text, size)
             if child >= 0:
                 found[n] = child

@@ -23,10 +23,31 @@ def measure_numbers(
     word: Int64s,
     meta: UInt32s,
     kind: UInt8s,
+    quarks: Int32s,
     low: Int64s,
     high: Int64s,
     fractional: UInt8s,
 ) -> None: ...
+def widen(
+    quarks: Int32s,
+    kind: UInt8s,
+    low: Int64s,
+    high: Int64s,
+    least: Int64s,
+    greatest: Int64s,
+) -> None: ...
+def choose_forms(
+    quarks: Int32s,
+    offsets: UInt32s,
+    kind: UInt8s,
+    low: Int64s,
+    high: Int64s,
+    fractional: UInt8s,
+    most_span: int,
+    form: UInt8s,
+    origin: Int64s,
+) -> tuple[int, bool, int, int, int]: ...
+def set_origin(quarks: Int32s, form: UInt8s, common: int, origin: Int64s) -> None: ...
 def fill(
     time: Int64s,
     quark: Int32s,

@@ -111,17 +111,23 @@ def measure_numbers(
     const int64_t[::1] word,
     const uint32_t[::1] meta,
     const uint8_t[::1] kind,
+    const int32_t[::1] quarks,
     int64_t[::1] low,
     int64_t[::1] high,
     uint8_t[::1] fractional,
 ):
     """Find the range of the numbers of each quark; a quark with a float that no int32 equals is
-    marked `fractional` instead. All of `low` is INT64_MAX, `high` INT64_MIN, `fractional` zero."""
+    marked `fractional` instead. Only the items of `quarks`, all that are in `quark`, are written;
+    a quark without numbers has a `low` of INT64_MAX and a `high` of INT64_MIN."""
     cdef Py_ssize_t i
     cdef int32_t q
     cdef int64_t value
     cdef double x
     with nogil:
+        for i in range(quarks.shape[0]):
+            low[quarks[i]] = INT64_MAX
+            high[quarks[i]] = INT64_MIN
+            fractional[quarks[i]] = 0
         for i in range(quark.shape[0]):
             q = quark[i]
             if kind[q] < 2 or meta[i] & 1:
@@ -138,6 +144,84 @@ def measure_numbers(
                 low[q] = value
             if value > high[q]:
                 high[q] = value
+
+
+def widen(
+    const int32_t[::1] quarks,
+    const uint8_t[::1] kind,
+    const int64_t[::1] low,
+    const int64_t[::1] high,
+    int64_t[::1] least,
+    int64_t[::1] greatest,
+):
+    """Widen the extremes of those of these quarks that have integers by `low` and `high`; all but
+    `quarks` are by quark."""
+    cdef Py_ssize_t i
+    cdef int32_t q
+    with nogil:
+        for i in range(quarks.shape[0]):
+            q = quarks[i]
+            if kind[q] == 2:
+                least[q] = min(least[q], low[q])
+                greatest[q] = max(greatest[q], high[q])
+
+
+def choose_forms(
+    const int32_t[::1] quarks,
+    const uint32_t[::1] offsets,
+    const uint8_t[::1] kind,
+    const int64_t[::1] low,
+    const int64_t[::1] high,
+    const uint8_t[::1] fractional,
+    uint64_t most_span,
+    uint8_t[::1] form,
+    int64_t[::1] origin,
+):
+    """Choose by quark how the numbers of each run are stored: in rows up to a span, or apart.
+
+    Returns:
+        How many numbers are stored apart, whether any run is, the largest span of those in rows
+        (-1: none are), and their least and greatest number.
+    """
+    cdef Py_ssize_t i
+    cdef int32_t q
+    cdef int64_t apart = 0, least = INT64_MAX, greatest = INT64_MIN
+    cdef uint64_t span, largest = 0
+    cdef bint some = False, any_apart = False
+    with nogil:
+        for i in range(quarks.shape[0]):
+            q = quarks[i]
+            if kind[q] < 2:
+                form[q] = 0
+                origin[q] = 0
+                continue
+            # The span of 64-bit integers needs 64 bits without a sign.
+            span = <uint64_t>high[q] - <uint64_t>low[q] if low[q] <= high[q] else 0
+            if fractional[q] or span > most_span:
+                # What to add to a row to get its index among the stored numbers; see `fill`.
+                form[q] = 3
+                origin[q] = apart - offsets[i]
+                apart += offsets[i + 1] - offsets[i]
+                any_apart = True
+                continue
+            form[q] = kind[q] - 1
+            origin[q] = low[q] if low[q] <= high[q] else 0
+            some = True
+            largest = max(largest, span)
+            least = min(least, low[q])
+            greatest = max(greatest, high[q])
+    return apart, any_apart, (largest if some else -1), least, greatest
+
+
+def set_origin(
+    const int32_t[::1] quarks, const uint8_t[::1] form, int64_t common, int64_t[::1] origin
+):
+    """Give all runs whose numbers are in rows the same origin."""
+    cdef Py_ssize_t i
+    with nogil:
+        for i in range(quarks.shape[0]):
+            if form[quarks[i]] == 1 or form[quarks[i]] == 2:
+                origin[quarks[i]] = common
 
 
 def fill(

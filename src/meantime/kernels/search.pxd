@@ -153,6 +153,7 @@ cdef inline Py_ssize_t first_after(
 cdef class Segments:
     cdef Segment* _segments
     cdef Py_ssize_t _count, _room
+    cdef bint _searchable
     # The arrays that the pointers in `_segments` point into.
     cdef list _kept
     cdef public int64_t start_ns, end_ns

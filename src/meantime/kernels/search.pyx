@@ -15,13 +15,18 @@ cdef class Segments:
 
     A quark that never changed has been null since `start_ns`; the last interval of every quark
     ends at `end_ns`.
+
+    Args:
+        searchable: Whether segments are searched, or only read one by one: then nothing is computed
+            for each quark.
     """
 
-    def __cinit__(self):
+    def __cinit__(self, *, bint searchable=True):
+        self._searchable = searchable
         self._segments = NULL
         self._count = self._room = 0
 
-    def __init__(self):
+    def __init__(self, *, bint searchable=True):
         self._kept = []
         self.start_ns = self.end_ns = 0
         self._first_array = np.zeros(0, np.int32)
@@ -100,6 +105,9 @@ cdef class Segments:
             quarks, offsets, carry_start, carry_word, carry_meta, form, origin, rows, payload,
             numbers,
         ))
+        self._count += 1
+        if not self._searchable:
+            return
         if runs and quarks[runs - 1] >= self._first.shape[0]:
             self._grow(quarks[runs - 1] + 1)
         with nogil:
@@ -109,7 +117,6 @@ cdef class Segments:
                     if self._first[quark] < 0:
                         self._first[quark] = here
                     self._last[quark] = here
-        self._count += 1
 
     def attach(
         self,

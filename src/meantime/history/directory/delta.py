@@ -12,7 +12,7 @@ from meantime.anomalies import CATALOGUE
 from meantime.clocks import Clock
 from meantime.clocks import Kind as ClockKind
 from meantime.errors import UsageError
-from meantime.history.directory.manifest import items_in, to_json
+from meantime.history.directory.manifest import items_in, number_in, to_json
 from meantime.history.directory.packed import (
     ascending_in,
     bytes_in,
@@ -28,6 +28,7 @@ from meantime.history.extremes import Extremes
 from meantime.history.lanes import lane_of
 from meantime.history.numbers import AFTER_ALL, BEFORE_ALL
 from meantime.kernels.tail import FLOAT
+from meantime.kernels.varints import decoded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,12 +60,14 @@ def metadata_delta(
 ) -> tuple[dict[str, Any], Cursor]:
     """Return what is new since a cursor as a record, and the cursor after it."""
     record: dict[str, Any] = {}
-    parents, sizes, names = catalogue.attributes.columns(cursor.attributes)
+    parents, codes, sizes, names = catalogue.attributes.columns(cursor.attributes)
     if len(parents):
         record["attributes"] = {
             "count": len(parents),
-            "parents": pack_signed(parents.astype(np.int64)),
-            "sizes": pack_numbers(sizes.astype(np.uint64)),
+            "parents": pack_numbers(parents),
+            "codes": pack_numbers(codes),
+            "different": len(sizes),
+            "sizes": pack_numbers(sizes),
             "names": pack_bytes(names),
         }
     if strings := catalogue.strings.names[cursor.strings :]:
@@ -155,12 +158,12 @@ def extremes_in(record: Any, quarks: int) -> Extremes:
 
 def _add_attributes(catalogue: Catalogue, record: Any) -> None:
     columns = _columns(record, "attributes")
-    parents, sizes = signed_in(columns, "parents"), numbers_in(columns, "sizes")
-    # Before they become 32 bits, which would make others of them.
-    if len(parents) and not -1 <= int(parents.min()) <= int(parents.max()) < _MOST_QUARKS:
-        raise ValueError("an attribute comes before its parent")
-    names = bytes_in(columns, "names").tobytes()
-    catalogue.attributes.extend(parents.astype(np.int32), sizes.view(np.int64), names)
+    catalogue.attributes.extend(
+        numbers_in(columns, "parents"),
+        numbers_in(columns, "codes"),
+        decoded(bytes_in(columns, "sizes"), number_in(columns, "different", most=_MOST_QUARKS)),
+        bytes_in(columns, "names").tobytes(),
+    )
 
 
 def _columns(columns: Any, name: str) -> dict[str, Any]:

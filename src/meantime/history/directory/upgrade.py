@@ -17,11 +17,12 @@ from meantime.history.directory.packed import (
     pack_ascending,
     pack_bytes,
     pack_numbers,
-    pack_signed,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    import numpy.typing as npt
 
 _First = TypeVar("_First")
 _Second = TypeVar("_Second")
@@ -43,7 +44,9 @@ def _into_columns(record: Record) -> Record:
         texts = [unicode_of(name).encode() for name in names]
         upgraded["attributes"] = {
             "count": len(texts),
-            "parents": pack_signed(np.array(parents, np.int64)),
+            "parents": pack_numbers(_shifted(parents)),
+            "codes": pack_numbers(np.zeros(len(texts), np.uint64)),
+            "different": len(texts),
             "sizes": pack_numbers(np.array(list(map(len, texts)), np.uint64)),
             "names": pack_bytes(b"".join(texts)),
         }
@@ -57,6 +60,12 @@ def _into_columns(record: Record) -> Record:
             "kinds": pack_bytes(bytes(kinds)),
         }
     return upgraded
+
+
+def _shifted(parents: list[int]) -> npt.NDArray[np.uint64]:
+    if parents and not -1 <= min(parents) <= max(parents) < 2**31:
+        raise ValueError("an attribute comes before its parent")
+    return np.array(parents, np.int64).view(np.uint64) + np.uint64(2)
 
 
 def _pair(
