@@ -17,14 +17,17 @@ from meantime.errors import (
     TimeOrderError,
     TimeRangeError,
 )
+from meantime.history.directory.segments import StoredSegment
 from meantime.history.event_summary import event_range, overlapping_spans, thread_ranks
 from meantime.history.events import EventTables
 from meantime.history.numbers import OUTSIDE, quark_of
+from meantime.history.pyramid import Pyramids
 from meantime.history.samples import SampleCollector
 from meantime.history.snapshot import Present, Snapshot
 from meantime.history.spans import SpanCollector
 from meantime.history.store import Store
 from meantime.history.tables import TablesInMemory
+from meantime.history.validation import Limits
 from meantime.history.values import KIND_NAMES
 from meantime.kernels.tail import BACKWARDS, NO_CODE, NO_QUARK, NO_TIME
 
@@ -36,6 +39,8 @@ if TYPE_CHECKING:
     from meantime.history.catalogue import Catalogue
     from meantime.history.changes import TypedChanges
     from meantime.history.directory.loaded import LoadedHistory
+    from meantime.history.pyramid import Arrays
+    from meantime.history.sealed import SealedSegments
     from meantime.history.segment_source import SegmentSource
     from meantime.history.tables import Tables
     from meantime.metadata import TraceMetadata
@@ -128,6 +133,7 @@ class Contents:
         store = self.store.copy()
         store.reserve(len(self.attributes))
         segments = store.finish(self.catalogue.start_ns, None)
+        segments.pyramids = self._pyramids(segments)
         names = self.catalogue.strings.names
         points, flows = self.events.tables(names)
         # Sorting spans and samples is too slow for every query: only the finished history has
@@ -135,6 +141,22 @@ class Contents:
         spans = SpanCollector().table(names, self._thread_ranks)
         tables = TablesInMemory(points, flows, spans, SampleCollector().table(names))
         return self.snapshot_of(segments, tables, built=False)
+
+    def _pyramids(self, segments: SealedSegments) -> Pyramids:
+        """Return the pyramids of the segments that the next snapshot has too."""
+        lasting = 0
+        for segment, sealed in zip(segments.segments, self.store.sealer.segments, strict=False):
+            if segment is not sealed:
+                break
+            lasting += 1
+        kinds = self.kinds()
+        limits = Limits(kinds, len(self.catalogue.strings.names), len(self.catalogue.tags))
+
+        def stored(index: int) -> Arrays | None:
+            segment = segments.segments[index]
+            return segment.pyramid(limits) if isinstance(segment, StoredSegment) else None
+
+        return Pyramids(segments, segments.segments[:lasting], kinds, stored, growing=True)
 
     def _with_extent(self, metadata: TraceMetadata, segments: SegmentSource) -> TraceMetadata:
         """Return metadata with bounds, and with the date if the times are dates.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeAlias
-from weakref import ref
+from weakref import WeakKeyDictionary, ref
 
 from meantime.errors import InputError
 from meantime.history.directory.container import HEADER_BYTES, aligned
@@ -32,6 +32,8 @@ Arrays: TypeAlias = "dict[str, npt.NDArray[Any]]"
 # A pyramid has at most a fifth of its segment's bytes. The kernel limits each run to a sixth of its
 # rows; headers and alignment come on top, and can be too much for small segments.
 _SEGMENT_BYTES = 5
+# Those of growing histories, by segment, which the next snapshot has too.
+_KEPT: WeakKeyDictionary[Segment, Arrays] = WeakKeyDictionary()
 
 
 def build_pyramid(segment: Segment, kinds: npt.NDArray[np.uint8]) -> Arrays | None:
@@ -50,13 +52,14 @@ def build_pyramid(segment: Segment, kinds: npt.NDArray[np.uint8]) -> Arrays | No
 
 
 class Pyramids:
-    """The pyramids of a finished history's segments, which are attached once they pay.
+    """The pyramids of a history's segments, which are attached once they pay.
 
     Args:
         sealed: What they are attached to.
         segments: Its segments.
         kinds: By quark, the type of its values.
         stored: Returns the stored pyramid of a segment, by its index; None if there is none.
+        growing: Whether more segments follow, so that other snapshots will have these too.
 
     Attributes:
         size_bytes: The memory of those that are attached.
@@ -68,6 +71,8 @@ class Pyramids:
         segments: Sequence[Segment],
         kinds: npt.NDArray[np.uint8],
         stored: Callable[[int], Arrays | None] | None = None,
+        *,
+        growing: bool = False,
     ) -> None:
         # What it is attached to refers to this: a cycle would keep both until the next collection.
         self._sealed = ref(sealed)
@@ -75,6 +80,7 @@ class Pyramids:
         self._kinds = kinds
         self._stored = stored
         self._without = set(range(len(segments)))
+        self._growing = growing
         self._totals: Totals | None = None
         self._lock = Lock()
         self._rows_read = 0
@@ -90,9 +96,10 @@ class Pyramids:
     def totals(self, quarks: Int32s) -> Totals | None:
         """Return how long these attributes had each value where segments begin.
 
-        None until the pyramids are there, without which computing that reads all rows.
+        None until the pyramids are there, without which computing that reads all rows, and of a
+        growing history, of which each snapshot would compute it again.
         """
-        if self._stored is not None or self._without:
+        if self._growing or self._stored is not None or self._without:
             return None
         with self._lock:
             if self._totals is None:
@@ -106,9 +113,9 @@ class Pyramids:
         stored, self._stored = self._stored, None
         if stored is None:
             return
-        for index in range(len(self._segments)):
+        for index, segment in enumerate(self._segments):
             try:
-                arrays = stored(index)
+                arrays = _KEPT[segment] if segment in _KEPT else stored(index)
             except InputError as error:
                 import logging  # noqa: PLC0415 - 2 ms, for damaged files only
 
@@ -119,6 +126,8 @@ class Pyramids:
                 self._without.discard(index)
 
     def _attach(self, index: int, arrays: Arrays) -> None:
+        if self._growing:
+            _KEPT[self._segments[index]] = arrays
         self._searched.attach(index, **arrays)
         self.size_bytes += sum(array.nbytes for array in arrays.values())
 
