@@ -11,6 +11,7 @@ import argparse
 import resource
 import shutil
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -23,7 +24,7 @@ from meantime.history.directory.open import open_history
 from meantime.units import format_bytes, format_ns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from meantime.columns import Int32s, Int64s
     from meantime.history import History
@@ -43,7 +44,12 @@ def main() -> None:
     parser.add_argument("--zipf", action="store_true", help="few attributes have most changes")
     parser.add_argument("--disk", type=Path, help="where to keep it; it is removed again")
     parser.add_argument("--scattered", action="store_true", help="a million attributes, any order")
+    parser.add_argument("--growth", action="store_true", help="shares and tiles at three sizes")
     arguments = parser.parse_args()
+    if arguments.growth:
+        print(measure.header("shares"))
+        _ask_shares(arguments)
+        return
     random = np.random.default_rng(1)
     attributes = 1_000_000 if arguments.scattered else arguments.attributes
     names = [f"state{index}" for index in range(arguments.states)]
@@ -169,6 +175,67 @@ def _ask_lanes(history: History) -> None:
             f"shares of {len(lanes):,} attributes in {bins:,} bins: {seconds * 1e3:.1f} ms,"
             f" the longest alone: {longest * 1e3:.1f} ms"
         )
+
+
+def _ask_shares(arguments: argparse.Namespace) -> None:
+    """Print what shares and tiles cost at 1/100 and 1/10 of the changes and at all, and the growth.
+
+    Once with integers and once with strings, 1,000 attributes or as many as asked.
+    """
+    names = [f"state{index}" for index in range(arguments.states)]
+    changes, attributes = arguments.changes, arguments.attributes
+    for kind in ("int", "str"):
+        costs: dict[str, list[float]] = {}
+        for arguments.changes in (changes // 100, changes // 10, changes):
+            path = None if arguments.disk is None else arguments.disk / "history.mth"
+            builder = HistoryBuilder(path)
+            builder.attributes.add_many([str(index) for index in range(attributes)])
+            spent_s = 0.0
+            for time_ns, quark, code in _batches(np.random.default_rng(1), arguments):
+                value = Coded(code, names) if kind == "str" else code.astype(np.int64)
+                before_s = time.process_time()
+                builder.modify_many(time_ns, quark, value)
+                spent_s += time.process_time() - before_s
+            before_s = time.process_time()
+            history = builder.close()
+            spent_s += time.process_time() - before_s
+            history = open_history(path) if path is not None else history
+            files = path.rglob("*.pyr") if path is not None else ()
+            pyramid_bytes = sum(file.stat().st_size for file in files) / arguments.changes
+            print(
+                f"{kind}, {arguments.changes:,} changes:"
+                f" {arguments.changes / spent_s / 1e6:.1f} M/s,"
+                f" {pyramid_bytes:.2f} bytes of pyramids a change"
+            )
+            lanes = np.arange(min(attributes, 1000), dtype=np.int32)
+            width_ns = 2 ** ((history.end_ns - history.start_ns) // 512).bit_length()
+            deep_ns = max(1, width_ns >> 12)
+            middle_ns = (history.start_ns + history.end_ns) // 2 // deep_ns * deep_ns
+            asked: dict[str, Callable[[], object]] = {
+                f"shares of {len(lanes):,} in {bins:,} bins": partial(
+                    history.shares, lanes, bins=bins
+                )
+                for bins in (2_000, 200, 1)
+            }
+            asked["the longest alone, 2,000 bins"] = partial(history.dominant, lanes, bins=2_000)
+            for what, start_ns, bin_ns in (
+                ("the widest", 0, width_ns),
+                ("zoomed in", middle_ns, deep_ns),
+            ):
+                tile = (lanes[:64], start_ns, bin_ns, 512)
+                asked[f"tile of 64 x 512, {what}"] = partial(history.state_tile, *tile)
+                if kind == "int":
+                    asked[f"counters of 64 x 512, {what}"] = partial(history.counter_tile, *tile)
+            for what, ask in asked.items():
+                costs.setdefault(what, []).append(measure.best_cpu_s(ask, times=7) * 1e3)
+            history.close()
+            if path is not None:
+                shutil.rmtree(path)
+        for what, each in costs.items():
+            print(
+                f"{kind}: {what}: {', '.join(f'{cost:.2f}' for cost in each)} ms;"
+                f" growth {each[1] / each[0]:.1f}, {each[2] / each[1]:.1f}"
+            )
 
 
 if __name__ == "__main__":

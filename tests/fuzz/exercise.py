@@ -137,6 +137,9 @@ def _states(
     repr(shares)
     history.shares(quarks[:3], middle_ns, end_ns)
     history.dominant(quarks, bins=bins)
+    width_ns = max(1, length_ns // 5)
+    history.state_tile(quarks[:64], start_ns - width_ns, width_ns, 8)
+    history.counter_tile(quarks[:64], start_ns, width_ns, 8)
     if len(quarks) and exact:
         whole_ns = sum(sum(shares.cell(0, part).values()) for part in range(bins))
         if whole_ns != length_ns:

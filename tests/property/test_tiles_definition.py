@@ -20,6 +20,7 @@ from meantime.testing import history_from_picture
 from meantime.units import bin_edge
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from meantime.columns import Value
@@ -45,7 +46,7 @@ def generated(seed: int, shape: str, changes: int) -> tuple[list[int], list[Valu
     time_ns = (np.cumsum(steps) + random.integers(0, 3)).tolist()
     number = random.integers(0, int(random.choice([2, 9, 60])), changes)
     null = random.random(changes) < random.choice([0.0, 0.2])
-    made: list[Value]
+    made: Sequence[Value]
     if shape == "text":
         made = [NAMES[each] for each in number.tolist()]
     elif shape == "text of many":

@@ -30,9 +30,9 @@ _SHARES, _TOP = 5, 3
 class StateTile:
     """How the time of each bin divides between states, in 255ths of the bin's width.
 
-    A share is the time times 255 divided by `bin_ns`, rounded down, but 1 where that is 0 and the
-    time is not. So 0 is no time at all, 255 the whole bin, and any other share is less than 1/255
-    of the width away from the time. The arrays are contiguous.
+    A share is the time times 255 divided by `bin_ns`, rounded down, but at least 1 if there was any
+    time. So 0 means never, 255 the whole bin, and any other share is less than 1/255 of the width
+    away from the time. The arrays are contiguous.
 
     Attributes:
         quarks: Int32, the attributes.
@@ -65,7 +65,7 @@ class CounterTile:
         least: Float64 by attribute and bin; NaN where the attribute has no number.
         greatest: The same.
         mean: The mean over the time of the bin that is in the history, no state counting as 0, as
-            `History.average` defines it; within 2^-40 of that, unless the sum is no double.
+            `History.average` defines it; within 2^-40 of that, unless a sum exceeds the doubles.
     """
 
     quarks: Int32s

@@ -60,6 +60,8 @@ cdef enum:
     _CODES = 1 << 22
     # So many rows are read faster than the sums at the two edges of a bin.
     _NEAR = 16
+    # For so many edges of bins it is decided ahead how they are computed; a power of two.
+    _PLANS = 8
     # A tile has so many states of each cell, and the sum of all others.
     _TOP = 3
     _SHARES = 5
@@ -702,28 +704,54 @@ cdef Py_ssize_t block_at(
     return low
 
 
+cdef struct Plan:
+    # From which block on the sums at a time are computed, and whether it is the one before.
+    Py_ssize_t block
+    bint before
+
+
+cdef inline void plan_sums(
+    const Segment* s, Py_ssize_t run, Py_ssize_t entry, uint64_t since, uint64_t length, Plan* plan
+) noexcept nogil:
+    """Find the block that begins nearest to a time since the first row, and fetch its rows."""
+    cdef Py_ssize_t blocks = (s.offsets[run + 1] - s.offsets[run] - 1) >> s.step[entry]
+    cdef const uint8_t* rows
+    plan.block = block_at(s, entry, blocks, since, length)
+    plan.before = plan.block == blocks or (
+        block_time(s, entry, plan.block + 1) - since >= since - block_time(s, entry, plan.block)
+    )
+    # Otherwise `sums_at` waits for memory most of the time.
+    if plan.before:
+        rows = s.rows + (s.offsets[run] + (plan.block << s.step[entry])) * s.width
+        prefetch(rows)
+        prefetch(rows + 64)
+        prefetch(rows + 128)
+    else:
+        plan.block += 1
+        rows = s.rows + (s.offsets[run] + (plan.block << s.step[entry])) * s.width
+        prefetch(rows)
+        prefetch(rows - 64)
+        prefetch(rows - 128)
+
+
 cdef void sums_at(
     const Segment* s, const uint8_t* index_of, Py_ssize_t run, Py_ssize_t entry, uint64_t relative,
-    uint64_t first_time, uint64_t last_time, Sums* sums,
+    const Plan* plan, Sums* sums,
 ) noexcept nogil:
-    """Sum up a run to a time that is not before its first row.
+    """Sum up a run to a time that is not before its first row, and counts from the segment's base.
 
     Block j begins at row j << step of the run. For the start of each block but the first, the
     pyramid has how long each value had lasted since the first row. What is between the time and the
-    nearer of two starts is added or subtracted, row by row. Times count from the segment's base.
+    planned start is added or subtracted, row by row.
     """
-    cdef Py_ssize_t begin = s.offsets[run], end = s.offsets[run + 1], blocks, block, row
+    cdef Py_ssize_t begin = s.offsets[run], end = s.offsets[run + 1], row
     cdef int step = s.step[entry]
     cdef int values = <int>(s.value_offset[entry + 1] - s.value_offset[entry])
-    cdef uint64_t packed, since = relative - first_time, at, after
+    cdef uint64_t packed, at, after
     cdef uint32_t code
-    blocks = (end - begin - 1) >> step
-    block = block_at(s, entry, blocks, since, last_time - first_time)
-    if block < blocks and (
-        block_time(s, entry, block + 1) - since < since - block_time(s, entry, block)
-    ):
-        fill_sums(s, entry, block + 1, values, sums)
-        row = begin + ((block + 1) << step)
+    row = begin + (plan.block << step)
+    if not plan.before:
+        fill_sums(s, entry, plan.block, values, sums)
         after = relative_time(s, row)
         # Sums that do not match the rows give wrong times, but no row outside the run.
         while after >= relative and row > begin:
@@ -737,9 +765,6 @@ cdef void sums_at(
                 sums.code = code
                 sums.row = row + 1
                 return
-        # Not after all.
-    else:
-        row = begin + (block << step)
     fill_sums(s, entry, (row - begin) >> step, values, sums)
     row = begin + (((row - begin) >> step) << step)
     packed = load_row(s.rows, row, s.width, s.row_mask)
@@ -758,24 +783,6 @@ cdef void sums_at(
     sums.ns[index_of[code]] += relative - at
     sums.code = code
     sums.row = row
-
-
-cdef inline void prefetch_sums(
-    const Segment* s, Py_ssize_t entry, Py_ssize_t row, Py_ssize_t row_in_run
-) noexcept nogil:
-    """Fetch what `sums_at` reads around a row: otherwise it waits for memory most of the time."""
-    cdef const uint8_t* at = s.rows + row * s.width
-    cdef Py_ssize_t index = s.time_offset[entry] + (
-        (row_in_run >> s.step[entry]) * (s.value_offset[entry + 1] - s.value_offset[entry])
-    )
-    prefetch(at - 128)
-    prefetch(at - 64)
-    prefetch(at)
-    prefetch(at + 64)
-    if s.times32 != NULL:
-        prefetch(&s.times32[index])
-    else:
-        prefetch(&s.times64[index])
 
 
 cdef inline void prefetch_run(const Segment* s, Py_ssize_t run) noexcept nogil:
@@ -918,7 +925,10 @@ cdef void differ(
     cdef int64_t last_time = row_time(s, high - 1)
     cdef uint64_t first = relative_time(s, s.offsets[run])
     cdef uint64_t last = relative_time(s, s.offsets[run + 1] - 1)
-    cdef uint64_t base = <uint64_t>s.base_ns, end_time
+    cdef uint64_t base = <uint64_t>s.base_ns, since_time
+    cdef Plan plan
+    cdef Plan[_PLANS] plans
+    cdef Py_ssize_t planned = 0
     cdef bint known = False, beyond
     cdef int values, i
     cdef State state
@@ -936,19 +946,35 @@ cdef void differ(
             known = False
             continue
         if not known:
-            sums_at(s, w.index_of, run, entry, <uint64_t>w.at - base, first, last, since)
+            since_time = <uint64_t>w.at - base
+            plan_sums(s, run, entry, since_time - first, last - first, &plan)
+            sums_at(s, w.index_of, run, entry, since_time, &plan, since)
             known = True
         # The last bin ends after all rows.
         beyond = last_time < w.stop or w.bin + 1 >= w.bins
-        end_time = <uint64_t>(last_time if beyond else w.stop) - base
-        sums_at(s, w.index_of, run, entry, end_time, first, last, until)
+        if beyond:
+            plan_sums(s, run, entry, <uint64_t>last_time - base - first, last - first, &plan)
+            sums_at(s, w.index_of, run, entry, <uint64_t>last_time - base, &plan, until)
+        else:
+            # Several ahead, since memory answers many requests in the time of one.
+            planned = max(planned, w.bin)
+            while (
+                planned < w.bins - 1 and planned < w.bin + _PLANS
+                and w.edges[planned + 1] <= last_time
+            ):
+                plan_sums(
+                    s, run, entry, <uint64_t>w.edges[planned + 1] - base - first, last - first,
+                    &plans[planned & (_PLANS - 1)],
+                )
+                planned += 1
+            sums_at(
+                s, w.index_of, run, entry, <uint64_t>w.stop - base, &plans[w.bin & (_PLANS - 1)],
+                until,
+            )
         # Within the run, whatever a damaged pyramid says.
         rows = high - row if beyond else min(max(until.row, row), high) - row
         w.changes += <int32_t>rows
         row += rows
-        # About where the next bin ends.
-        if row + rows < high:
-            prefetch_sums(s, entry, row + rows, row + rows - s.offsets[run])
         if beyond or w.at != w.edges[w.bin]:
             for i in range(values):
                 if until.ns[i] != since.ns[i]:
@@ -1179,6 +1205,8 @@ cdef class Totals:
         cdef int64_t at = segments.start_ns, changes = 0, rows = 0, time
         cdef const uint32_t* fields
         cdef LaneTotals* totals
+        cdef uint64_t length
+        cdef Plan plan
         if segments._first[quark] < 0:
             return True
         memset(sums, 0, sizeof(sums))
@@ -1216,10 +1244,10 @@ cdef class Totals:
                             return True
                         if fields[i] < _CODES:
                             index_of[fields[i]] = <uint8_t>i
+                    length = <uint64_t>at - <uint64_t>time
+                    plan_sums(s, run, entry, length, length, &plan)
                     sums_at(
-                        s, index_of, run, entry, <uint64_t>at - <uint64_t>s.base_ns,
-                        <uint64_t>time - <uint64_t>s.base_ns, <uint64_t>at - <uint64_t>s.base_ns,
-                        &until,
+                        s, index_of, run, entry, <uint64_t>at - <uint64_t>s.base_ns, &plan, &until
                     )
                     for i in range(<int32_t>(s.value_offset[entry + 1] - s.value_offset[entry])):
                         sums[index[i]] += <int64_t>until.ns[i]
