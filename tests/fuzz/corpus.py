@@ -398,6 +398,9 @@ def _history() -> list[Files]:
             _write_numbers(top / "numbers.mth", close=True)
             _write_numbers(top / "unfinished.mth", close=False)
         _write_blocks(top / "pyramid.mth")
+        with _small_segments(400):
+            # With as many segments and changes as totals over whole segments need.
+            _write_blocks(top / "pyramids.mth", 1500)
         return [_files_in(path) for path in sorted(top.glob("*.mth"))]
 
 
@@ -418,11 +421,11 @@ def _write_numbers(path: Path, *, close: bool) -> None:
     builder.flush()
 
 
-def _write_blocks(path: Path) -> None:
+def _write_blocks(path: Path, changes: int = 700) -> None:
     """Write a history whose segments have pyramids."""
     with meantime.HistoryBuilder(path) as builder:
         state, number = builder.quark("state"), builder.quark("number")
-        for time_ns in range(700):
+        for time_ns in range(changes):
             builder.modify(time_ns * 1000, state, ("a", "b")[time_ns % 2])
             builder.modify(time_ns * 1000, number, time_ns % 50)
 
