@@ -24,21 +24,30 @@ _MOST_DIGITS = 40
 
 def thread_ranks(catalogue: Catalogue, quarks: Int32s) -> Int32s:
     """Return the ranks of threads: by process, each as the trace sorts them, then by id."""
-    keys = [_sort_key_of(catalogue, quark) for quark in quarks.tolist()]
+    known: dict[int, list[tuple[int, bool, int, str]]] = {ROOT: []}
+    keys = [_sort_key_of(catalogue, quark, known) for quark in quarks.tolist()]
     ranks = np.empty(len(keys), np.int32)
     ranks[sorted(range(len(keys)), key=keys.__getitem__)] = np.arange(len(keys))
     return ranks
 
 
-def _sort_key_of(catalogue: Catalogue, quark: int) -> list[tuple[int, bool, int, str]]:
-    key = []
-    while quark != ROOT:
-        name = catalogue.attributes.name(quark)
+def _sort_key_of(
+    catalogue: Catalogue, quark: int, known: dict[int, list[tuple[int, bool, int, str]]]
+) -> list[tuple[int, bool, int, str]]:
+    """Return the key of an attribute; those of the attributes above it are added to `known`."""
+    waiting = []
+    while quark not in known:
+        waiting.append(quark)
+        quark = catalogue.attributes.parent(quark)
+    key = known[quark]
+    for index, below in enumerate(reversed(waiting), 1):
+        name = catalogue.attributes.name(below)
         digits = name.removeprefix("-")
         number = int(name) if digits.isdecimal() and len(digits) <= _MOST_DIGITS else 0
-        key.append((catalogue.metadata.sort_keys.get(quark, 0), name != THREADS, number, name))
-        quark = catalogue.attributes.parent(quark)
-    return key[::-1]
+        key = [*key, (catalogue.metadata.sort_keys.get(below, 0), name != THREADS, number, name)]
+        if index < len(waiting):
+            known[below] = key
+    return key
 
 
 def overlapping_spans(attributes: Attributes, spans: SpanTable) -> int:

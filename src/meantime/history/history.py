@@ -70,12 +70,13 @@ class History:
         self._present_source = present
         self._snapshot: Snapshot | None = None
         self._with_spans: Snapshot | None = None
+        self._lanes: list[Lane] | None = None
         self._now()
 
     def close(self) -> None:
         """Release files and memory; every query afterwards raises `HistoryClosedError`."""
         self._source, self._present_source = _closed, None
-        self._snapshot = self._with_spans = None
+        self._snapshot = self._with_spans = self._lanes = None
 
     def __enter__(self) -> Self:
         return self
@@ -241,7 +242,12 @@ class History:
         from 0 to 255 as states, other numbers as counters; their declarations have the empty
         pattern.
         """
-        return drawable_lanes(self._asked())
+        now = self._asked()
+        if not now.built:
+            return drawable_lanes(now)
+        if self._lanes is None:
+            self._lanes = drawable_lanes(now)
+        return [*self._lanes]
 
     def has_values(self, quarks: Many) -> npt.NDArray[np.bool_]:
         """Return for each attribute whether it ever had a value."""

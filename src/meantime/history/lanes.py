@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
-from meantime.attributes import format_pattern, parse_pattern
+from meantime.attributes import ANY_DEPTH, format_pattern, parse_pattern
 from meantime.errors import UsageError
 from meantime.kernels.tail import FLOAT, INT, STR, UNTYPED
 from meantime.trace import LaneDeclaration, LaneKind, State
@@ -97,9 +97,9 @@ def drawable_lanes(snapshot: Snapshot) -> list[Lane]:
     kinds = snapshot.kinds.copy()
     for lane in declared:
         kinds[lane.quarks] = UNTYPED
-        if lane.declaration.kind not in _FLAT:
-            for quark in lane.quarks.tolist():
-                kinds[attributes.children(quark, recursive=True)] = UNTYPED
+        if lane.declaration.kind not in _FLAT and len(lane.quarks):
+            below = (*parse_pattern(lane.declaration.pattern), ANY_DEPTH)
+            kinds[attributes.quarks(below)] = UNTYPED
     small = kinds == INT
     if small.any():
         integers = snapshot.segments.integers(snapshot.kinds)

@@ -233,12 +233,12 @@ class SpanTable(Tabular):
             chosen = np.flatnonzero(np.isin(self.threads, np.asarray(quarks, np.int32)))
         threads = self.threads[chosen]
         first, last = self.offsets[:-1][chosen], self.offsets[1:][chosen]
-        if start_ns is None and end_ns is None:
+        from_ns = _INT64.min if start_ns is None else max(_INT64.min, min(start_ns, _INT64.max))
+        to_ns = _INT64.max if end_ns is None else max(_INT64.min, min(end_ns, _INT64.max))
+        if (start_ns is None and end_ns is None) or self._times.all_overlap(from_ns, to_ns):
             return self._of_threads(threads, first, last)
         if quarks is None:
             first, last = self.offsets[:1], self.offsets[-1:]
-        from_ns = _INT64.min if start_ns is None else max(_INT64.min, min(start_ns, _INT64.max))
-        to_ns = _INT64.max if end_ns is None else max(_INT64.min, min(end_ns, _INT64.max))
         rows = self._times.overlapping(first, last, from_ns, to_ns)
         # in 32 bits, so that the rows are not copied to be compared
         edges = np.searchsorted(rows, self.offsets[:-1][chosen].astype(np.int32))

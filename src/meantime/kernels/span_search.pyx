@@ -28,6 +28,7 @@ cdef class TimeIndex:
     cdef int64_t first[MOST_LEVELS + 1]
     cdef int64_t rows[MOST_LEVELS]
     cdef int levels
+    cdef int64_t last_start
 
     def __init__(self, const int64_t[::1] start_ns, const int64_t[::1] end_ns):
         cdef int64_t n = start_ns.shape[0], blocks = (n + LEAF - 1) // LEAF, rows = LEAF
@@ -38,6 +39,7 @@ cdef class TimeIndex:
         self.start = start_ns
         self.end = end_ns
         self.levels = 0
+        self.last_start = np.iinfo(np.int64).min
         self.first[0] = 0
         while True:
             self.rows[self.levels] = rows
@@ -56,6 +58,8 @@ cdef class TimeIndex:
                 block = i // LEAF
                 if start_ns[i] < self.least[block]:
                     self.least[block] = start_ns[i]
+                if start_ns[i] > self.last_start:
+                    self.last_start = start_ns[i]
                 if end_ns[i] > self.most[block]:
                     self.most[block] = end_ns[i]
             for level in range(1, self.levels):
@@ -66,6 +70,11 @@ cdef class TimeIndex:
                         self.least[block] = self.least[i]
                     if self.most[i] > self.most[block]:
                         self.most[block] = self.most[i]
+
+    def all_overlap(self, int64_t from_ns, int64_t to_ns):
+        """Return whether it is clear that all spans overlap a range: they begin in it."""
+        return (self.start.shape[0] == 0 or self.least[self.first[self.levels] - 1] >= from_ns
+                and self.last_start < to_ns)
 
     cdef inline bint misses(self, int level, int64_t block, int64_t from_ns,
                             int64_t to_ns) noexcept nogil:

@@ -21,7 +21,14 @@ if TYPE_CHECKING:
     from meantime.history.spans import SpanTable
     from meantime.tabular import Column
 
-__all__ = ["Grouping", "SpanStatistics", "duration_histogram", "longest_spans", "span_statistics"]
+__all__ = [
+    "Grouping",
+    "SpanStatistics",
+    "clipped",
+    "duration_histogram",
+    "longest_spans",
+    "span_statistics",
+]
 
 Grouping: TypeAlias = Literal["name", "category", "thread"]
 
@@ -109,8 +116,8 @@ def span_statistics(
         raise TimeRangeError(f"the range from {start_ns} ns to {end_ns} ns is empty")
     spans = history.spans(quarks, start_ns=start_ns, end_ns=end_ns)
     starts, ends = spans.start_ns, spans.end_ns
-    if not whole and (start_ns is not None or end_ns is not None):
-        starts, ends = (np.clip(times, start_ns, end_ns) for times in (starts, ends))
+    if not whole:
+        starts, ends = clipped(spans, start_ns, end_ns)
     group, keys = _groups(history, spans, by)
     try:
         columns = calls.durations(
@@ -145,6 +152,18 @@ def span_statistics(
         quantiles[:, 1],
         quantiles[:, 2],
     )
+
+
+def clipped(spans: SpanTable, start_ns: int | None, end_ns: int | None) -> tuple[Int64s, Int64s]:
+    """Return the starts and ends of spans in a range, which are copied only if any is outside."""
+    starts, ends = spans.start_ns, spans.end_ns
+    if not len(spans):
+        return starts, ends
+    if start_ns is not None and int(starts.min()) < start_ns:
+        starts, ends = np.maximum(starts, start_ns), np.maximum(ends, start_ns)
+    if end_ns is not None and int(ends.max()) > end_ns:
+        starts, ends = np.minimum(starts, end_ns), np.minimum(ends, end_ns)
+    return starts, ends
 
 
 def _groups(history: History, spans: SpanTable, by: Grouping) -> tuple[Int32s, list[str | None]]:

@@ -13,6 +13,7 @@ import numpy as np
 
 from meantime.errors import MeantimeError
 from meantime.kernels import calls, nest
+from meantime.query.durations import clipped
 from meantime.stacks import NO_STACK, StackTable, StackTableBuilder
 
 if TYPE_CHECKING:
@@ -78,9 +79,7 @@ def span_tree(
     >>> [tree.stacks.frames_of(row) for row in range(2)], tree.total.tolist(), tree.own.tolist()
     ([['a'], ['a', 'b']], [10, 4], [6, 4])
     """
-    starts, ends = spans.start_ns, spans.end_ns
-    if start_ns is not None or end_ns is not None:
-        starts, ends = (np.clip(times, start_ns, end_ns) for times in (starts, ends))
+    starts, ends = clipped(spans, start_ns, end_ns)
     stack, parent, frame = calls.stacks(spans.parent, spans.name.codes)
     table = StackTable(parent, frame, spans.name.names)
     return _tree(table, stack, nest.innermost_time(starts, ends, spans.offsets))

@@ -79,19 +79,28 @@ def _span_facts(history: History) -> dict[str, Any]:
     """Return the numbers of spans and samples, by process and thread."""
     spans, samples = history.spans(), history.samples()
     processes: dict[int | str, dict[str, Any]] = {}
-    sampled = samples.thread.tolist()
-    counted = {quark: sampled.count(quark) for quark in sorted(set(sampled))}
-    rows = {quark: row for row, quark in enumerate(spans.threads.tolist())}
-    asynchronous = 0
-    for quark in [*rows, *(quark for quark in counted if quark not in rows)]:
-        whose = thread_of(history, quark)
-        first, last = (
-            (int(spans.offsets[rows[quark]]), int(spans.offsets[rows[quark] + 1]))
-            if quark in rows
-            else (0, 0)
+    sampled, counts = np.unique(samples.thread, return_counts=True)
+    counted = dict(zip(sampled.tolist(), counts.tolist(), strict=True))
+    # by thread: spans, depth, lanes; a thread of the table has at least one span
+    first = spans.offsets[:-1]
+    sizes = [np.diff(spans.offsets)]
+    sizes += [
+        np.maximum.reduceat(column, first).astype(np.int64) + 1 if len(first) else first
+        for column in (spans.depth, spans.lane)
+    ]
+    size_of = dict(
+        zip(
+            spans.threads.tolist(),
+            zip(*(column.tolist() for column in sizes), strict=True),
+            strict=True,
         )
+    )
+    asynchronous = 0
+    for quark in dict.fromkeys([*size_of, *counted]):
+        whose = thread_of(history, quark)
+        count, depth, lanes = size_of.get(quark, (0, 0, 0))
         if whose.tid is None:
-            asynchronous += last - first
+            asynchronous += count
             continue
         process = processes.setdefault(
             whose.pid, {"pid": whose.pid, "name": whose.process, "threads": []}
@@ -100,9 +109,9 @@ def _span_facts(history: History) -> dict[str, Any]:
             {
                 "tid": whose.tid,
                 "name": whose.name,
-                "spans": last - first,
-                "depth": int(spans.depth[first:last].max()) + 1 if last > first else 0,
-                "lanes": int(spans.lane[first:last].max()) + 1 if last > first else 0,
+                "spans": count,
+                "depth": depth,
+                "lanes": lanes,
                 "samples": counted.get(quark, 0),
             }
         )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from meantime.attribute_paths import ASYNC, THREADS, is_in_thread, process_id, process_path
+from meantime.attribute_paths import ASYNC, THREADS, is_in_thread, process_id
 from meantime.attributes import entity_name
 from meantime.errors import MeantimeError
 from meantime.query.filtering import matching
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from meantime.columns import Int32s
     from meantime.history.history import History
+    from meantime.history.spans import SpanTable
 
 __all__ = [
     "Thread",
@@ -28,6 +30,10 @@ __all__ = [
     "thread_quarks",
     "thread_title",
 ]
+
+
+# The threads of a table of spans, which several parts of one command request.
+_of_table: WeakKeyDictionary[SpanTable, Int32s] = WeakKeyDictionary()
 
 
 class Thread(NamedTuple):
@@ -64,12 +70,14 @@ def thread_of(history: History, quark: int) -> Thread:
     """Return the thread whose spans are at this attribute."""
     path = history.attributes.path(quark)
     if len(path) >= 4 and (pid := process_id(path)) is not None:
-        process = history.find(*process_path(pid))
+        process = quark
+        for _ in path[2:]:
+            process = history.attributes.parent(process)
         is_thread = is_in_thread(path)
         return Thread(
             numbered(pid),
             numbered(path[3]) if is_thread else None,
-            None if process is None else history.names.get(process),
+            history.names.get(process),
             history.names.get(quark),
             None if is_thread else "/".join(path[2:]),
         )
@@ -96,9 +104,14 @@ def thread_title(whose: Thread) -> str:
 
 def thread_quarks(history: History) -> Int32s:
     """Return the threads that have spans, in the order of the table; async operations are none."""
-    threads = history.spans().threads
-    chosen = [quark for quark in threads.tolist() if thread_of(history, quark).tid is not None]
-    return np.array(chosen, np.int32)
+    spans = history.spans()
+    # a table with the same rows is of the same threads
+    known = _of_table.get(spans)
+    if known is None:
+        quarks = spans.threads.tolist()
+        chosen = [quark for quark in quarks if thread_of(history, quark).tid is not None]
+        known = _of_table[spans] = np.array(chosen, np.int32)
+    return known
 
 
 def choose_threads(history: History, pattern: str) -> Int32s:
