@@ -65,6 +65,51 @@ def test_a_history_answers_on_the_command_line(path: Path) -> None:
     assert "disks/0" in meantime("query", path, "tree").stdout
 
 
+def test_states_with_a_value_are_found_and_counted(path: Path) -> None:
+    after = lines(meantime("query", path, "next", "disks/*", "0", "--value", "busy", "--json"))
+    number = lines(meantime("query", path, "next", "**", "0", "--value", "0.5", "--json"))
+    before = lines(meantime("query", path, "previous", "disks/0", "3", "--json"))
+    none = meantime("query", path, "previous", "disks/0", "0", "--csv")
+    counts = lines(meantime("query", path, "count", "**", "--value", "idle", "--json"))
+
+    assert [(row["path"], row["start_ns"]) for row in after] == [("disks/0", 2)]
+    assert [(row["path"], row["start_ns"]) for row in number] == [("load", 3)]
+    assert [row["value"] for row in before] == ["busy"]
+    assert none.stdout == "path,start_ns,end_ns,value,tag\n"
+    assert {row["path"]: row["count"] for row in counts} == {"disks": 0, "disks/0": 2, "load": 0}
+
+
+def test_a_span_has_the_same_number_in_every_command(tmp_path: Path) -> None:
+    trace, history = tmp_path / "x.json", tmp_path / "x.mth"
+    trace.write_text(
+        '[{"ph": "X", "pid": 1, "tid": 1, "name": "a", "ts": 0, "dur": 9},'
+        ' {"ph": "X", "pid": 1, "tid": 2, "name": "b", "ts": 1, "dur": 8},'
+        ' {"ph": "X", "pid": 1, "tid": 2, "name": "c", "ts": 2, "dur": 1, "args": {"n": 1}},'
+        ' {"ph": "i", "pid": 1, "tid": 2, "name": "mark", "ts": 4},'
+        ' {"ph": "s", "id": 1, "pid": 1, "tid": 1, "name": "f", "ts": 5},'
+        ' {"ph": "f", "id": 1, "pid": 1, "tid": 2, "name": "f", "ts": 6}]'
+    )
+    assert meantime("build", trace, "-o", history).exit_code == 0
+
+    for source in (trace, history):
+        dumped = lines(meantime("dump", source, "--kind", "spans", "--from", "2us", "--to", "3us"))
+        longest = meantime("stats", source, "--longest", "c", "--from", "2us", "--json")
+        (span,) = lines(meantime("query", source, "span", "2", "--json"))
+        (around,) = lines(meantime("query", source, "span", "1", "--json"))
+
+        assert [(row["span"], row["name"]) for row in dumped] == [(0, "a"), (1, "b"), (2, "c")]
+        assert json.loads(longest.stdout)["rows"][0]["span"] == 2
+        assert (span["name"], span["parent"], span["arguments"]) == ("c", 1, '{"n": 1}')
+        assert (around["self_ns"], around["parent"], around["arguments"]) == (7000, None, None)
+        assert isinstance(meantime("query", source, "span", "3").exception, UsageError)
+        assert isinstance(meantime("query", source, "span", "x").exception, UsageError)
+        points = lines(meantime("query", source, "points", "--from", "4us", "--json"))
+        assert [(row["time_ns"], row["name"]) for row in points] == [(4000, "mark")]
+        flows = lines(meantime("query", source, "flows", "**/2", "--to", "6us", "--json"))
+        assert [(row["from_ns"], row["to_ns"]) for row in flows] == [(5000, 6000)]
+        assert lines(meantime("query", source, "flows", "--to", "5us", "--json")) == []
+
+
 def test_a_wrong_number_of_words_is_a_wrong_command_line(path: Path) -> None:
     assert isinstance(meantime("query", path, "at").exception, UsageError)
     assert isinstance(meantime("query", path, "state", "load").exception, UsageError)

@@ -57,13 +57,13 @@ def test_spans_are_dumped_by_thread_with_their_arguments(
     lines = dumped(capsys, trace, "spans")
 
     assert lines == [
-        {"name": "wait", "category": None, "pid": "GPU", "tid": "q", "start_ns": 4000,
+        {"span": 0, "name": "wait", "category": None, "pid": "GPU", "tid": "q", "start_ns": 4000,
          "end_ns": 9000, "depth": 0, "lane": 0, "self_ns": 5000, "unfinished": True, "args": None},
-        {"name": "work", "category": "a", "pid": 1, "tid": 2, "start_ns": 0, "end_ns": 10_000,
+        {"span": 1, "name": "work", "category": "a", "pid": 1, "tid": 2, "start_ns": 0, "end_ns": 10_000,
          "depth": 0, "lane": 0, "self_ns": 7000, "unfinished": False, "args": None},
-        {"name": "read", "category": "b", "pid": 1, "tid": 2, "start_ns": 2000, "end_ns": 5000,
+        {"span": 2, "name": "read", "category": "b", "pid": 1, "tid": 2, "start_ns": 2000, "end_ns": 5000,
          "depth": 1, "lane": 0, "self_ns": 3000, "unfinished": False, "args": {"n": 1}},
-        {"name": "get", "category": "net", "pid": 1, "tid": None,
+        {"span": 3, "name": "get", "category": "net", "pid": 1, "tid": None,
          "path": "Processes/1/Async/net/5", "start_ns": 1000, "end_ns": 3000, "depth": 0,
          "lane": 0, "self_ns": 2000, "unfinished": False, "args": {"status": 500}},
     ]  # fmt: skip
@@ -303,10 +303,10 @@ def calls(tmp_path: Path) -> str:
             {
                 "longest": "g",
                 "rows": [
-                    {"name": "g", "category": None, "pid": 1, "tid": 2, "start_ns": start,
-                     "end_ns": start + 2000, "depth": 1, "lane": 0, "self_ns": 2000,
-                     "unfinished": False, "args": args}
-                    for start, args in ((1000, None), (4000, {"n": 1}))
+                    {"span": span, "name": "g", "category": None, "pid": 1, "tid": 2,
+                     "start_ns": start, "end_ns": start + 2000, "depth": 1, "lane": 0,
+                     "self_ns": 2000, "unfinished": False, "args": args}
+                    for span, start, args in ((1, 1000, None), (2, 4000, {"n": 1}))
                 ],
             },
         ),

@@ -32,7 +32,7 @@ COMMANDS = {
     "flame": "Draw a flame graph, or with --chart a flame chart.",
     "info": "Show a summary of a trace: format, time range, entities, states and anomalies.",
     "stats": "Show where the time went: by state or entity, or by name of spans or samples.",
-    "query": "Query a history or a trace: states at a time, intervals, shares, attributes.",
+    "query": "Query a history or a trace: states at a time, intervals, shares, events, attributes.",
     "sql": "Query a history or a trace with SQL.",
     "dump": "Print the content of a trace, one JSON object per line.",
     "record": "Run a command and record what its tasks, event loops and pools do.",

@@ -40,11 +40,12 @@ def spans(
     names = [json.dumps(name) for name in table.name.names]
     # the last is for spans without a category, whose code is -1
     categories = [*(json.dumps(name) for name in table.category.names), "null"]
-    self_ns = table.self_ns
+    self_ns, number = table.self_ns, table.rows
     for thread, quark in enumerate(table.threads.tolist()):
         head = _ids(history, quark)
         rows = slice(int(table.offsets[thread]), int(table.offsets[thread + 1]))
         columns = (
+            number,
             table.name.codes,
             table.category.codes,
             table.start_ns,
@@ -55,12 +56,14 @@ def spans(
             table.unfinished,
             table.arguments_length,
         )
-        for row, (name, category, start, end, depth, lane, own, unfinished, length) in enumerate(
-            zip(*(column[rows].tolist() for column in columns), strict=True), rows.start
+        values = zip(*(column[rows].tolist() for column in columns), strict=True)
+        for row, (span, name, category, start, end, depth, lane, own, unfinished, length) in zip(
+            range(rows.start, rows.stop), values, strict=True
         ):
             args = json.dumps(parsed(table.arguments(row))) if length else "null"
             yield (
-                f'{{"name": {names[name]}, "category": {categories[category]}, {head},'
+                f'{{"span": {span}, "name": {names[name]}, "category": {categories[category]},'
+                f" {head},"
                 f' "start_ns": {start}, "end_ns": {end},'
                 f' "depth": {depth}, "lane": {lane}, "self_ns": {own},'
                 f' "unfinished": {"true" if unfinished else "false"}, "args": {args}}}\n'
@@ -71,6 +74,7 @@ def span_fields(history: History, table: SpanTable, row: int) -> dict[str, Any]:
     """Return the members of a span's line in `spans`."""
     thread = int(np.searchsorted(table.offsets, row, side="right")) - 1
     return {
+        "span": int(table.rows[row]),
         "name": table.name[row],
         "category": table.category[row],
         **json.loads(f"{{{_ids(history, int(table.threads[thread]))}}}"),

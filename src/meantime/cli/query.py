@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -25,22 +25,37 @@ if TYPE_CHECKING:
 
     from meantime.columns import Coded, Int32s
     from meantime.history import History, Intervals
-    from meantime.tabular import Column, ColumnBatches
+    from meantime.tabular import Column, ColumnBatches, Tabular
 
 __all__ = ["command"]
 
-_QUESTIONS = {"at": 1, "state": 2, "intervals": 1, "shares": 1, "tree": 0}
+# How many arguments each needs; one that needs none can have one.
+_QUESTIONS = {
+    "at": 1,
+    "state": 2,
+    "intervals": 1,
+    "shares": 1,
+    "tree": 0,
+    "next": 2,
+    "previous": 2,
+    "count": 1,
+    "points": 0,
+    "flows": 0,
+    "span": 1,
+}
+_IN_RANGE = ("intervals", "shares", "count", "points", "flows")
 
 
 @click.command("query", epilog="Example:  meantime query disks.mth intervals 'disks/*' --to 5ms")
 @file_argument("history", "HISTORY")
 @click.argument("question", type=click.Choice(list(_QUESTIONS)))
-@click.argument("words", metavar="[PATH|PATTERN] [TIME]", nargs=-1)
+@click.argument("words", metavar="[PATH|PATTERN|NUMBER] [TIME]", nargs=-1)
 @range_options
 @once(
     "--resolution", metavar="TIME", help="Only intervals at multiples of this time from the start."
 )
 @once("--bins", type=click.IntRange(1), help="Number of parts to split the range into.  [1]")
+@once("--value", help="Only states with this value.")
 @provider_option
 @lenient_option
 @strict_option
@@ -54,6 +69,7 @@ def command(
     to: str | None,
     resolution: str | None,
     bins: int | None,
+    value: str | None,
     provider: str | None,
     lenient: bool,
     strict: bool,
@@ -62,7 +78,7 @@ def command(
     arrow: str | None,
     parquet: str | None,
 ) -> None:
-    """Query a history or a trace: states at a time, intervals, shares, attributes.
+    """Query a history or a trace: states at a time, intervals, shares, events, attributes.
 
     \b
     at TIME             state of every attribute at a time
@@ -70,17 +86,25 @@ def command(
     intervals PATTERN   states of the attributes, ordered by time
     shares PATTERN      time in each state, for each of --bins parts of the range
     tree [PATTERN]      paths of the attributes
+    next PATTERN TIME   first state that begins after a time
+    previous PATTERN TIME
+                        last state that began before a time
+    count PATTERN       number of states of each attribute
+    points [PATTERN]    instants
+    flows [PATTERN]     flows to and from the attributes
+    span NUMBER         span with this number, as `dump` prints it
     """  # noqa: D301 - \b is click's mark for lines that stay as they are
     least = _QUESTIONS[question]
     if not least <= len(words) <= max(least, 1):
         raise UsageError(f"{question} needs {least} arguments, not {len(words)}; see --help")
-    for option, value, questions in (
-        ("--from", from_, ("intervals", "shares")),
-        ("--to", to, ("intervals", "shares")),
+    for option, given, questions in (
+        ("--from", from_, _IN_RANGE),
+        ("--to", to, _IN_RANGE),
+        ("--value", value, ("next", "previous", "count")),
         ("--resolution", resolution, ("intervals",)),
         ("--bins", bins, ("shares",)),
     ):
-        if value is not None and question not in questions:
+        if given is not None and question not in questions:
             raise UsageError(f"{option} does not apply to {question}: {', '.join(questions)}")
     form = Form(as_json, as_csv, arrow, parquet).check()
     asked = load(history, lenient=lenient, strict=strict, provider=provider)
@@ -94,6 +118,12 @@ def command(
         "intervals": lambda: _intervals(asked, words[0], range_ns, resolution),
         "shares": lambda: _shares(asked, words[0], range_ns, bins or 1),
         "tree": lambda: _tree(asked, words[0] if words else "**"),
+        "next": lambda: _near(asked, words[0], extent.instant(words[1]), value, backwards=False),
+        "previous": lambda: _near(asked, words[0], extent.instant(words[1]), value, backwards=True),
+        "count": lambda: _count(asked, words[0], range_ns, value),
+        "points": lambda: _table(asked.points(*_chosen(asked, words), **_range(range_ns))),
+        "flows": lambda: _table(asked.flows(*_chosen(asked, words), **_range(range_ns))),
+        "span": lambda: _span(asked, words[0]),
     }
     show(question, answers[question](), form, extent=extent, drop=("tag", "bin", "end"))
 
@@ -149,6 +179,89 @@ def _tree(history: History, pattern: str) -> ColumnBatches:
         "quark": quarks,
         "path": _Paths(history, quarks.tolist()).of(quarks),
     }
+    return ColumnBatches(lambda: iter([columns]))
+
+
+def _near(
+    history: History, pattern: str, time_ns: int, value: str | None, *, backwards: bool
+) -> ColumnBatches:
+    quarks = _quarks(history, pattern)
+    find = history.preceding if backwards else history.following
+    found = [find(quarks, time_ns, value=each) for each in _values(value)]
+    key = (max if backwards else min)(
+        ((each.start_ns, each.quark) for each in found if each is not None), default=None
+    )
+    if key is None:
+        # no rows, with the columns of all
+        intervals = history.intervals([])
+    else:
+        intervals = history.intervals([key[1]], key[0], key[0] + 1)
+    return _interval_columns(history, quarks, [intervals])
+
+
+def _values(value: str | None) -> list[Any]:
+    """Return what a value given as text can mean: the text, or also a number."""
+    if value is None:
+        return [...]
+    try:
+        return [value, int(value)]
+    except ValueError:
+        pass
+    try:
+        return [value, float(value)]
+    except ValueError:
+        return [value]
+
+
+def _count(
+    history: History, pattern: str, range_ns: tuple[int | None, int | None], value: str | None
+) -> ColumnBatches:
+    import numpy as np  # noqa: PLC0415 - it is not for --help
+
+    from meantime.tabular import ColumnBatches  # noqa: PLC0415 - as above
+
+    quarks = _quarks(history, pattern)
+    counts = sum(history.count(quarks, *range_ns, value=each) for each in _values(value))
+    columns: dict[str, Column] = {
+        "path": _Paths(history, quarks).of(np.array(quarks, np.int32)),
+        "count": np.asarray(counts),
+    }
+    return ColumnBatches(lambda: iter([columns]))
+
+
+def _chosen(history: History, words: tuple[str, ...]) -> list[list[int]]:
+    return [_quarks(history, word) for word in words]
+
+
+def _range(range_ns: tuple[int | None, int | None]) -> dict[str, int | None]:
+    return dict(zip(("start_ns", "end_ns"), range_ns, strict=True))
+
+
+def _table(found: Tabular) -> ColumnBatches:
+    from meantime.tabular import ColumnBatches  # noqa: PLC0415 - NumPy is not for --help
+
+    columns = found.with_paths()
+    for name in ("quark", "from_quark", "to_quark"):
+        columns.pop(name, None)
+    return ColumnBatches(lambda: iter([columns]))
+
+
+def _span(history: History, number: str) -> ColumnBatches:
+    from meantime.columns import Coded, Mixed  # noqa: PLC0415 - NumPy is not for --help
+    from meantime.tabular import ColumnBatches  # noqa: PLC0415 - as above
+
+    spans = history.spans()
+    if not number.isdecimal() or int(number) >= len(spans):
+        raise UsageError(f"{number!r} is not the number of a span: this history has {len(spans):,}")
+    part, row = spans.around(int(number))
+    part.attributes = history.attributes
+    columns: dict[str, Column] = {}
+    for name, column in part.with_paths().items():
+        if isinstance(column, Coded):
+            columns[name] = Coded(column.codes[row : row + 1], column.names)
+        elif not isinstance(column, Mixed) and name != "thread":
+            columns[name] = column[row : row + 1]
+    columns["arguments"] = Coded.of([part.arguments(row)])
     return ColumnBatches(lambda: iter([columns]))
 
 

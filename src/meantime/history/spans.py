@@ -209,6 +209,17 @@ class SpanTable(Tabular):
         """Return the quark of the thread of the span in a row."""
         return int(self.threads[np.searchsorted(self.offsets, row, side="right") - 1])
 
+    def around(self, row: int) -> tuple[SpanTable, int]:
+        """Return the spans that overlap the span in a row, on its thread, and its row among them.
+
+        The part has all that is inside the span, so its self time is that of the whole table.
+        """
+        start_ns, end_ns = int(self.start_ns[row]), int(self.end_ns[row])
+        part = self.select(
+            [self.thread_at(row)], start_ns=start_ns, end_ns=max(end_ns, start_ns + 1)
+        )
+        return part, int(np.searchsorted(part.rows, self.rows[row]))
+
     def select(
         self,
         quarks: Sequence[int] | Int32s | None = None,
