@@ -144,16 +144,32 @@ def _span_statistics(part: Part, by: Grouping, *, whole: bool) -> tuple[dict[str
     window_ns = max(1, part.end_ns - part.start_ns)
     whole_ns = window_ns * (1 if by == "thread" else max(1, len(threads)))
     columns = ("total", "self", "median", "p90", "p99", "min", "max")
-    rows: list[dict[str, Any]] = []
-    for row, key in enumerate(found.keys):
-        times = {f"{name}_ns": int(getattr(found, f"{name}_ns")[row]) for name in columns}
-        count = int(found.count[row])
-        total = {name: times.pop(name) for name in ("total_ns", "self_ns")}
-        share = {
-            "share": int(found.covered_ns[row]) / whole_ns,
-            "mean_ns": total["total_ns"] / count,
+    # by column, as there can be a million names
+    total_ns, self_ns, *others = (getattr(found, f"{name}_ns").tolist() for name in columns)
+    rows: list[dict[str, Any]] = [
+        {
+            "key": key,
+            "count": count,
+            "total_ns": total,
+            "self_ns": own,
+            "share": covered / whole_ns,
+            "mean_ns": total / count,
+            "median_ns": median,
+            "p90_ns": p90,
+            "p99_ns": p99,
+            "min_ns": least,
+            "max_ns": most,
         }
-        rows.append({"key": key, "count": count, **total, **share, **times})
+        for key, count, total, own, covered, median, p90, p99, least, most in zip(
+            found.keys,
+            found.count.tolist(),
+            total_ns,
+            self_ns,
+            found.covered_ns.tolist(),
+            *others,
+            strict=True,
+        )
+    ]
     shown = ["self_ns", "total_ns", "mean_ns", "median_ns", "p90_ns", "p99_ns", "max_ns"]
     return {"by": by, "rows": rows}, Table(
         f"Time in spans over {format_ns(window_ns)}",
