@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meantime.history.directory import tables
+from meantime.history import argument_texts
 from meantime.trace import ArgumentText
 
 ROWS = st.lists(st.tuples(st.integers(0, 300), st.integers(0, 20)), max_size=30)
@@ -32,9 +32,9 @@ def test_joined_texts_are_those_of_the_rows(
     length = np.array([length for _, length in inside], np.int32)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tables, "_WINDOW_BYTES", window)
-        patch.setattr(tables, "_GAP_BYTES", gap)
-        begins, parts = tables.joined_texts(text, offset, length)
+        patch.setattr(argument_texts, "_WINDOW_BYTES", window)
+        patch.setattr(argument_texts, "_GAP_BYTES", gap)
+        begins, parts = argument_texts.joined_texts(text, offset, length)
         joined = b"".join(part.tobytes() for part in parts)
 
     assert len(joined) == length.sum()

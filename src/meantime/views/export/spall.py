@@ -7,15 +7,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from meantime.history.argument_texts import joined_texts
+from meantime.kernels import span_records
 from meantime.query.threads import thread_of
 from meantime.trace import SpanFlag
 from meantime.views.export.rest import count_rest
-from meantime.views.export.walk import lanes, walk
+from meantime.views.export.walk import lanes, steps
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
+    import numpy.typing as npt
+
+    from meantime.columns import Int32s, Int64s
     from meantime.history.history import History
     from meantime.history.spans import SpanTable
 
@@ -23,13 +28,11 @@ __all__ = ["write"]
 
 _MAGIC = 0x0BADF00D
 _NOT_HELD = ("categories", "samples", "points", "flows", "counter series", "objects")
-_BEGIN_1 = struct.Struct("<BBIIdBB")
-_END_1 = struct.Struct("<BIId")
-_BEGIN_3 = struct.Struct("<BQBB")
-_END_3 = struct.Struct("<BQ")
 _BUFFER = struct.Struct("<IIIQ")
 _MOST_BYTES = 255
-_MOST_BUFFER_BYTES = 1 << 20
+# How many steps are in a buffer, which may have 10 MB: each has at most 521 bytes.
+_STEPS = 1 << 14
+_ASCII = 0x80
 _LARGEST_ID = 2**32 - 1
 _LARGEST_DOUBLE = 2**53
 _NEVER = -(2**63)
@@ -42,7 +45,7 @@ def write(history: History, lost: Counter[str], *, version: int) -> Iterator[byt
     count_rest(history, lost, *_NOT_HELD)
     ids = _Ids(history, lost)
     spans = history.spans()
-    texts = [_cut(name.encode("utf-8", "replace"), "names", lost) for name in spans.name.names]
+    names = _Names(spans.name.names, lost)
     for thread, quark in enumerate(spans.threads.tolist()):
         if thread_of(history, quark).tid is None:
             first, last = int(spans.offsets[thread]), int(spans.offsets[thread + 1])
@@ -56,9 +59,9 @@ def write(history: History, lost: Counter[str], *, version: int) -> Iterator[byt
                 tid = ids.unused()
             if version == 3:
                 head = _named(8, ids.process(quark)) + _named(9, ids.thread(quark, lane))
-                yield from _buffers(spans, rows, texts, head, (pid, tid), lost)
+                yield from _buffers(spans, rows, names, head, (pid, tid), lost)
             else:
-                yield from _stream(spans, rows, texts, (pid, tid), lost)
+                yield from _stream(spans, rows, names, (pid, tid), lost)
 
 
 class _Ids:
@@ -111,11 +114,6 @@ def _cut(text: bytes, what: str, lost: Counter[str]) -> bytes:
     return text[:_MOST_BYTES]
 
 
-def _arguments(spans: SpanTable, row: int, lost: Counter[str]) -> bytes:
-    text = spans.arguments(row)
-    return b"" if text is None else _cut(text.encode(), "arguments", lost)
-
-
 def _left_open(spans: SpanTable, rows: list[int], lost: Counter[str]) -> set[int]:
     """Return the unfinished spans of a lane that need no end record: they end with the last one.
 
@@ -145,52 +143,112 @@ def _left_open(spans: SpanTable, rows: list[int], lost: Counter[str]) -> set[int
 
 
 def _stream(
-    spans: SpanTable, rows: list[int], texts: list[bytes], ids: tuple[int, int], lost: Counter[str]
+    spans: SpanTable, rows: list[int], names: _Names, ids: tuple[int, int], lost: Counter[str]
 ) -> Iterator[bytes]:
     left_open = _left_open(spans, rows, lost)
-    records = bytearray()
-    for begins, row, time_ns in walk(spans, rows):
-        if abs(time_ns) > _LARGEST_DOUBLE:
-            lost["times beyond 2^53 ns, which became inexact"] += 1
-        if begins:
-            name = texts[spans.name.codes[row]]
-            arguments = _arguments(spans, row, lost)
-            records += _BEGIN_1.pack(3, 0, *ids, float(time_ns), len(name), len(arguments))
-            records += name + arguments
-        elif row not in left_open:
-            records += _END_1.pack(4, *ids, float(time_ns))
-        if len(records) > _MOST_BUFFER_BYTES:
-            yield bytes(records)
-            records.clear()
-    yield bytes(records)
+    index, begins, time_ns = _written(spans, rows, left_open)
+    lost["times beyond 2^53 ns, which became inexact"] += int(
+        np.count_nonzero((time_ns > _LARGEST_DOUBLE) | (time_ns < -_LARGEST_DOUBLE))
+    )
+    for first in range(0, len(index), _STEPS):
+        part = slice(first, first + _STEPS)
+        yield _records(spans, index[part], begins[part], time_ns[part], names, (1, *ids), lost)
 
 
 def _buffers(  # noqa: PLR0917 - what all threads share
     spans: SpanTable,
     rows: list[int],
-    texts: list[bytes],
+    names: _Names,
     head: bytes,
     ids: tuple[int, int],
     lost: Counter[str],
 ) -> Iterator[bytes]:
-    early = {row for row in rows if spans.start_ns[row] < 0}
-    lost["spans that begin before time 0"] += len(early)
-    left_open = _left_open(spans, [row for row in rows if row not in early], lost)
-    records = bytearray(head)
-    first_ns: int | None = None
-    for begins, row, time_ns in walk(spans, rows):
-        if row in early:
-            continue
-        first_ns = time_ns if first_ns is None else first_ns
-        if begins:
-            name = texts[spans.name.codes[row]]
-            arguments = _arguments(spans, row, lost)
-            records += _BEGIN_3.pack(3, time_ns, len(name), len(arguments)) + name + arguments
-        elif row not in left_open:
-            records += _END_3.pack(4, time_ns)
-        if len(records) > _MOST_BUFFER_BYTES:
+    early = spans.start_ns[np.array(rows, np.int32)] < 0
+    lost["spans that begin before time 0"] += int(early.sum())
+    kept = np.array(rows, np.int32)[~early].tolist()
+    left_open = _left_open(spans, kept, lost)
+    index, begins, time_ns = _written(spans, rows, left_open)
+    late = spans.start_ns[index] >= 0
+    index, begins, time_ns = index[late], begins[late], time_ns[late]
+    for first in range(0, max(len(index), 1), _STEPS):
+        part = slice(first, first + _STEPS)
+        records = head + _records(
+            spans, index[part], begins[part], time_ns[part], names, (3, *ids), lost
+        )
+        if records:
+            first_ns = int(time_ns[first]) if len(index) else 0
             yield _BUFFER.pack(len(records), ids[1], ids[0], first_ns) + records
-            records.clear()
-            first_ns = None
-    if records:
-        yield _BUFFER.pack(len(records), ids[1], ids[0], first_ns or 0) + records
+        head = b""
+
+
+def _written(
+    spans: SpanTable, rows: list[int], left_open: set[int]
+) -> tuple[Int32s, npt.NDArray[np.bool_], Int64s]:
+    """Return the steps of a lane without the ends of spans that stay open."""
+    index, begins, time_ns = steps(spans, np.array(rows, np.int32))
+    if not left_open:
+        return index, begins, time_ns
+    kept = begins | ~np.isin(index, list(left_open))
+    return index[kept], begins[kept], time_ns[kept]
+
+
+def _records(  # noqa: PLR0917 - what all threads share
+    spans: SpanTable,
+    index: Int32s,
+    begins: npt.NDArray[np.bool_],
+    time_ns: Int64s,
+    names: _Names,
+    head: tuple[int, int, int],
+    lost: Counter[str],
+) -> bytes:
+    """Return the records of some steps; `head` is the version, the process and the thread."""
+    rows = index[begins]
+    offset, text, length = _arguments(spans, rows)
+    lost[f"arguments over {_MOST_BYTES} bytes, which were cut"] += int((length > _MOST_BYTES).sum())
+    name, argument_length = np.zeros(len(index), np.int32), np.zeros(len(index), np.int32)
+    argument_offset = np.zeros(len(index), np.int64)
+    name[begins] = spans.name.codes[rows]
+    argument_offset[begins], argument_length[begins] = offset, length
+    return span_records.spall(
+        *head,
+        begins.view(np.uint8),
+        time_ns,
+        name,
+        names.text,
+        names.offset,
+        text,
+        argument_offset,
+        argument_length,
+    )
+
+
+def _arguments(spans: SpanTable, rows: Int32s) -> tuple[Int64s, npt.NDArray[np.uint8], Int32s]:
+    """Return where the arguments of some spans begin in a text, that, and their lengths."""
+    length = spans.arguments_length[rows]
+    offset, parts = joined_texts(spans.text, spans.arguments_offset[rows], length)
+    text = np.concatenate([np.empty(0, np.uint8), *parts])
+    if (text < _ASCII).all():
+        return offset, text, length
+    # what is not UTF-8 is replaced, which changes lengths
+    given = text.tobytes()
+    texts = [
+        given[first : first + size].decode("utf-8", "replace").encode()
+        for first, size in zip(offset.tolist(), length.tolist(), strict=True)
+    ]
+    length = np.array([*map(len, texts)], np.int32)
+    offset = np.cumsum(length, dtype=np.int64) - length
+    return offset, np.frombuffer(b"".join(texts), np.uint8), length
+
+
+class _Names:
+    """The names of spans as one text.
+
+    Attributes:
+        text: All names, each cut to what a record has room for.
+        offset: By code, where its name begins; the next one's is its end.
+    """
+
+    def __init__(self, names: Iterable[str], lost: Counter[str]) -> None:
+        texts = [_cut(name.encode("utf-8", "replace"), "names", lost) for name in names]
+        self.text = np.frombuffer(b"".join(texts), np.uint8)
+        self.offset = np.cumsum([0, *map(len, texts)], dtype=np.int64)

@@ -6,14 +6,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from meantime.kernels import span_records
 from meantime.trace import SpanFlag
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import numpy.typing as npt
+
+    from meantime.columns import Int32s, Int64s
     from meantime.history.spans import SpanTable
 
-__all__ = ["Step", "is_structured", "lanes", "walk"]
+__all__ = ["Step", "is_structured", "lanes", "steps", "walk"]
 
 
 class Step(NamedTuple):
@@ -35,19 +39,17 @@ def lanes(spans: SpanTable, thread: int) -> Iterator[tuple[int, list[int]]]:
 
 def walk(spans: SpanTable, rows: list[int]) -> Iterator[Step]:
     """Yield the begins and ends of the spans of one lane; unfinished ones end too."""
-    parent = spans.parent[rows].tolist()
-    start_ns, end_ns = spans.start_ns[rows].tolist(), spans.end_ns[rows].tolist()
-    begun: list[int] = []
-    for index, row in enumerate(rows):
-        # a parent in another lane matches no open span, so all of them end
-        while begun and rows[begun[-1]] != parent[index]:
-            ended = begun.pop()
-            yield Step(False, rows[ended], end_ns[ended])
-        begun.append(index)
-        yield Step(True, row, start_ns[index])
-    while begun:
-        ended = begun.pop()
-        yield Step(False, rows[ended], end_ns[ended])
+    index, begins, time_ns = steps(spans, np.array(rows, np.int32))
+    for step in zip(begins.tolist(), index.tolist(), time_ns.tolist(), strict=True):
+        yield Step(*step)
+
+
+def steps(spans: SpanTable, rows: Int32s) -> tuple[Int32s, npt.NDArray[np.bool_], Int64s]:
+    """Return the same as columns: rows, whether each begins, and the times."""
+    order = span_records.walk(rows, spans.parent)
+    begins = order >= 0
+    index = rows[np.where(begins, order, ~order)]
+    return index, begins, np.where(begins, spans.start_ns[index], spans.end_ns[index])
 
 
 def is_structured(spans: SpanTable, thread: int) -> bool:

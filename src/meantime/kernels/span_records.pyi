@@ -1,0 +1,19 @@
+import numpy as np
+import numpy.typing as npt
+
+from meantime.columns import Int32s, Int64s
+
+def walk(rows: Int32s, parent: Int32s) -> Int32s: ...
+def spall(
+    version: int,
+    pid: int,
+    tid: int,
+    begins: npt.NDArray[np.uint8],
+    time_ns: Int64s,
+    name: Int32s,
+    names: npt.NDArray[np.uint8],
+    name_offset: Int64s,
+    arguments: npt.NDArray[np.uint8],
+    argument_offset: Int64s,
+    argument_length: Int32s,
+) -> bytes: ...
