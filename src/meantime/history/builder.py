@@ -25,7 +25,7 @@ from meantime.history.journal import Journal
 from meantime.history.lanes import lane_of
 from meantime.history.numbers import AFTER_ALL, BEFORE_ALL, checked_time, quarks_of, times_of
 from meantime.history.values import Strings, word_of, words_of
-from meantime.kernels.tail import DONE
+from meantime.kernels.tail import DONE, Direct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -540,6 +540,17 @@ class HistoryBuilder:
         """
         self.journal.begin_transactions(position)
         self.contents.store.sealer.whole_steps = True
+
+    def direct(self) -> Direct | None:
+        """Return a way around `modify` and `ongoing` for the events of one batch.
+
+        For compiled providers, which call `modify` for what it refuses. None if changes are
+        reordered.
+        """
+        store, strings = self._open_store(), self.contents.catalogue.strings
+        if store.reorders:
+            return None
+        return Direct(store.sealer.tail, strings.known, strings.names)
 
     def begin_event(self, time_ns: int) -> None:
         """End the transaction of the event before, and apply what is scheduled until this one."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from meantime.events import Event, Events
     from meantime.history.builder import HistoryBuilder
 
-__all__ = ["Provider", "ProviderRunner"]
+__all__ = ["Provider", "ProviderRunner", "located"]
 
 
 class Provider(Protocol):
@@ -138,12 +138,19 @@ class ProviderRunner:
             raise self._located(error, event) from error
 
     def _located(self, error: Exception, event: Event | None) -> MeantimeError:
-        """Return a provider's error with its code location and the event."""
-        at = "" if event is None else f" (at the event {event.name!r}, {event.time_ns} ns)"
-        if isinstance(error, ProviderError):
-            return error
-        location = ""
-        if not isinstance(error, MeantimeError):
-            last = traceback.extract_tb(error.__traceback__)[-1]
-            location = f"{Path(last.filename).name}:{last.lineno}: {type(error).__name__}: "
-        return ProviderError(f"{self._provider.name}: {location}{error}{at}")
+        at = (None, None) if event is None else (event.name, event.time_ns)
+        return located(self._provider.name, error, *at)
+
+
+def located(
+    provider: str, error: Exception, event: str | None, time_ns: int | None
+) -> MeantimeError:
+    """Return a provider's error with its code location, and the name and the time of the event."""
+    if isinstance(error, ProviderError):
+        return error
+    at = "" if event is None else f" (at the event {event!r}, {time_ns} ns)"
+    location = ""
+    if not isinstance(error, MeantimeError):
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        location = f"{Path(last.filename).name}:{last.lineno}: {type(error).__name__}: "
+    return ProviderError(f"{provider}: {location}{error}{at}")

@@ -70,6 +70,11 @@ class Store:
         if self._reorder:
             self._reorder.reserve(quarks)
 
+    @property
+    def reorders(self) -> bool:
+        """Whether changes may come late."""
+        return self._reorder is not None
+
     def kind(self, quark: int) -> int:
         """Return the type of an attribute's values."""
         return int((self._reorder.latest if self._reorder else self._tail).kind[quark])

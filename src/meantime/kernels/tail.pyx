@@ -5,6 +5,7 @@ double; bit 0 of `meta` is set if the value is null, the bits above are the tag 
 """
 
 from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy
 
 import numpy as np
 
@@ -506,3 +507,106 @@ cdef class Tail:
                 now = &self._now[self._quark[i]]
                 self._before[i] = now.row
                 now.row = <int32_t>i
+
+
+cdef class Direct:
+    """Puts values into a tail, one at a time, for compiled providers.
+
+    Args:
+        tail: The tail.
+        codes: The codes of strings.
+        names: The strings by code.
+    """
+
+    cdef Tail tail
+    cdef dict codes
+    cdef list names
+
+    def __init__(self, Tail tail, dict codes, list names):
+        self.tail, self.codes, self.names = tail, codes, names
+
+    def now(self, Py_ssize_t quark):
+        """Return the value of the state that a quark is in."""
+        cdef const Now* now
+        cdef double number
+        if not 0 <= quark < self.tail.quarks:
+            return None
+        now = &self.tail._now[quark]
+        if now.meta & 1:
+            return None
+        if self.tail._kind[quark] == 1:
+            return self.names[now.word]
+        if self.tail._kind[quark] == 2:
+            return now.word
+        memcpy(&number, &now.word, 8)
+        return number
+
+    def put(self, int64_t time, Py_ssize_t quark, value):
+        """Put one change; return False, and change nothing, if that needs the builder.
+
+        That is the case for a new string, a number of a rare type, and whatever is wrong.
+        """
+        cdef int64_t word = 0
+        cdef uint32_t meta = 0
+        cdef uint8_t kind = 1
+        cdef double number
+        if type(value) is str:
+            code = self.codes.get(value)
+            if code is None:
+                return False
+            word = code
+        elif value is None:
+            meta, kind = 1, 0
+        elif type(value) is int:
+            if not INT64_MIN <= value <= INT64_MAX:
+                return False
+            word, kind = value, 2
+        elif type(value) is float:
+            # equal numbers are one value, and so are all NaNs, which the builder sees to
+            number = <double>value + 0.0
+            if number != number:
+                return False
+            memcpy(&word, &number, 8)
+            kind = 3
+        else:
+            return False
+        return self.put_word(time, quark, word, meta, kind)
+
+    def add(self, int64_t time, Py_ssize_t quark, amount):
+        """Add to the number of a quark; return False as `put` does."""
+        cdef const Now* now
+        cdef int64_t more, word
+        cdef double number
+        cdef uint8_t kind
+        if not 0 <= quark < self.tail.quarks:
+            return False
+        now = &self.tail._now[quark]
+        word = 0 if now.meta & 1 else now.word
+        kind = self.tail._kind[quark]
+        if type(amount) is int and (kind == 0 or kind == 2):
+            if not INT64_MIN <= amount <= INT64_MAX:
+                return False
+            more = amount
+            if (more > 0 and word > INT64_MAX - more) or (more < 0 and word < INT64_MIN - more):
+                return False
+            return self.put_word(time, quark, word + more, 0, 2)
+        if type(amount) is float and kind == 3:
+            memcpy(&number, &word, 8)
+            number = number + <double>amount + 0.0
+            if number != number:
+                return False
+            memcpy(&word, &number, 8)
+            return self.put_word(time, quark, word, 0, 3)
+        return False
+
+    cdef bint put_word(
+        self, int64_t time, Py_ssize_t quark, int64_t word, uint32_t meta, uint8_t kind
+    ) noexcept:
+        cdef Open o
+        cdef Status status
+        if not 0 <= quark < self.tail.quarks:
+            return False
+        o = self.tail.open()
+        status = put(&o, time, <int32_t>quark, word, meta, kind)
+        self.tail.keep(&o)
+        return status == S_DONE

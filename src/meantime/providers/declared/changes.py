@@ -1,26 +1,23 @@
-"""Changes of a declaration, as functions of an event and the state."""
+"""Changes of a declaration, as the lines of a Python function."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from meantime.errors import ProviderError
-from meantime.events import ABSENT
 from meantime.providers.declared.conditions import condition
-from meantime.providers.declared.values import Incomplete, Quarks
+from meantime.providers.declared.values import Expression, Incomplete
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterable
 
-    from meantime.events import Event
-    from meantime.history import HistoryBuilder
     from meantime.providers.declared.nodes import Node
-    from meantime.providers.declared.values import Names, Value, Values
+    from meantime.providers.declared.values import Place, Values
 
-__all__ = ["Change", "changes"]
+__all__ = ["Lines", "changes", "indented"]
 
 Action: TypeAlias = Literal["modify", "push", "pop", "increment", "remove"]
-Change: TypeAlias = "Callable[[Event, HistoryBuilder], None]"
+Lines: TypeAlias = list[str]
 
 _VALUED = ("set", "push", "increment", "update")
 _BARE = ("clear", "remove", "pop", "pop_all")
@@ -34,204 +31,156 @@ _SCHEDULED: dict[str, Action] = {
     "increment": "increment",
     "remove": "remove",
 }
+# By change of a quark `at` to a value `new`, the lines that make it. `put` and `add` are fast, and
+# return False where they leave a change to the builder.
+_MADE: dict[str, Lines] = {
+    "set": ["if not put(time_ns, at, new):", " state.modify(time_ns, at, new)"],
+    "clear": ["if not put(time_ns, at, None):", " state.modify(time_ns, at, None)"],
+    "increment": ["if not add(time_ns, at, new):", " state.increment(time_ns, at, new)"],
+    "update": ["state.update_ongoing(at, new)"],
+    "push": ["state.push(time_ns, at, new)"],
+    "pop": ["state.pop(time_ns, at)"],
+    "pop_all": ["while state.ongoing(at):", " state.pop(time_ns, at)"],
+    "remove": ["state.remove(time_ns, at)"],
+}
+_INCOMPLETE = "incomplete += 1"
+_NESTED = 30
 
 
-def changes(node: Node, values: Values) -> Change:
-    """Return all changes of an array as one."""
-    parts = [_change(part, values) for part in node.items()]
-    if not parts:
+def indented(lines: Iterable[str]) -> Lines:
+    """Return lines one level further to the right."""
+    return [f" {line}" for line in lines]
+
+
+def changes(node: Node, values: Values, depth: int = 0) -> Lines:
+    """Return the lines of all changes of an array."""
+    if depth > _NESTED:
+        node.fail("is nested too deeply")
+    lines = [line for part in node.items() for line in _change(part, values, depth)]
+    if not lines:
         node.fail("it has no changes")
-    if len(parts) == 1:
-        return parts[0]
-
-    def all_of_them(event: Event, state: HistoryBuilder) -> None:
-        for part in parts:
-            part(event, state)
-
-    return all_of_them
+    return lines
 
 
-def _change(node: Node, values: Values) -> Change:
+def _change(node: Node, values: Values, depth: int) -> Lines:
     if not isinstance(node.value, dict):
         node.fail(
             f'{node.value!r} is not a change: write a table such as {{ path = "a", set = "x" }}'
         )
     if "then" in node or "else" in node:
-        return _branch(node, values)
+        return _branch(node, values, depth)
     if "recycle" in node:
-        change = _recycle(node.table("recycle", "if"), values)
+        lines = _recycle(node.table("recycle", "if"), values)
     else:
-        change = _of_attribute(node, values)
+        lines = _of_attribute(node, values)
     when = node.get("if")
-    if when is None:
-        return _counted(change)
-    holds, done = condition(when, values), _counted(change)
-
-    def conditional(event: Event, state: HistoryBuilder) -> None:
-        if holds(event, state):
-            done(event, state)
-
-    return conditional
+    return lines if when is None else [f"if {condition(when, values)}:", *indented(lines)]
 
 
-def _branch(node: Node, values: Values) -> Change:
+def _branch(node: Node, values: Values, depth: int) -> Lines:
     node.table("if", "then", "else")
     holds = condition(node.needed("if", "the condition of then and else"), values)
     then, other = (
-        changes(node[word], values) if word in node else None for word in ("then", "else")
+        changes(node[word], values, depth + 1) if word in node else ["pass"]
+        for word in ("then", "else")
     )
-
-    def branch(event: Event, state: HistoryBuilder) -> None:
-        done = then if holds(event, state) else other
-        if done is not None:
-            done(event, state)
-
-    return branch
+    return [f"if {holds}:", *indented(then), "else:", *indented(other)]
 
 
-def _counted(change: Change) -> Change:
-    """Count a change that needs a missing value, instead of failing."""
-
-    def counted(event: Event, state: HistoryBuilder) -> None:
-        try:
-            change(event, state)
-        except Incomplete:
-            state.anomalies.add("incomplete_change")
-
-    return counted
-
-
-def _recycle(node: Node, values: Values) -> Change:
+def _recycle(node: Node, values: Values) -> Lines:
     pool, key = values.pool(node["recycle"])
 
-    def recycle(event: Event, state: HistoryBuilder) -> None:
-        pool.recycle(_needed(key(event, state)), event.time_ns, state)
+    def recycle(key: str | None, time_ns: int) -> bool:
+        assert values.state is not None
+        if key is None:
+            return False
+        try:
+            pool.recycle(key, time_ns, values.state)
+        except Incomplete:
+            return False
+        return True
 
-    return recycle
+    return [f"if not {values.name('recycle', recycle)}({key.text}, time_ns):", f" {_INCOMPLETE}"]
 
 
-def _needed(value: Any) -> Any:
-    if value is ABSENT or value is None:
-        raise Incomplete
-    return value
-
-
-def _of_attribute(node: Node, values: Values) -> Change:
+def _of_attribute(node: Node, values: Values) -> Lines:
     node.table("path", *_VALUED, *_BARE, *_WHEN, "as", "if")
-    names = values.path(node.needed("path", "which attribute it changes"))
+    place = values.path(node.needed("path", "which attribute it changes"))
     kind = node.one_of((*_VALUED, *_BARE), "a change")
     value = _value(node, kind, values)
-    quark_of = _quark_of(names)
     when = [word for word in _WHEN if word in node]
     if not when:
-        return _now(kind, quark_of, value)
+        return _valued(kind, value, _placed(place, values, _MADE[kind]))
     if len(when) > 1:
         node.fail("a change has a time (at_ns) or a delay (after_ns), not both")
     if kind not in _SCHEDULED:
         node.fail(f"{kind!r} cannot be scheduled for later; these can: {', '.join(_SCHEDULED)}")
-    return _later(node, kind, quark_of, value, values)
+    return _later(node, kind, place, value, values)
 
 
-def _value(node: Node, kind: str, values: Values) -> Value:
+def _value(node: Node, kind: str, values: Values) -> Expression:
     if kind in _BARE:
         node[kind].true()
         if "as" in node:
             node["as"].fail(f"{kind!r} has no value that could have a type")
-        return lambda *_: None
+        return Expression("None", "None", None)
     value = values.value(node[kind])
     forced = node.get("as")
     return value if forced is None else values.forced(forced, value)
 
 
-def _quark_of(names: Names) -> Callable[[Event, HistoryBuilder], int]:
-    known = Quarks()
+def _valued(kind: str, value: Expression, lines: Lines) -> Lines:
+    """Return lines that compute a value, and then, if there is one, are these lines.
 
-    def quark_of(event: Event, state: HistoryBuilder) -> int:
-        quark = known.quark(names(event, state), state)
-        assert quark is not None
-        return quark
-
-    return quark_of
-
-
-def _state(value: Any) -> Any:
-    """Return a value as a state; true and false become texts, as states have no booleans."""
-    if value is ABSENT:
-        raise Incomplete
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return value
+    The value is computed first: a change that lacks one must not create the attribute.
+    """
+    if kind in _BARE:
+        return lines
+    missing = "new is ABSENT or new is None" if kind == "increment" else "new is ABSENT"
+    # states have no booleans; only a number can be added
+    converted = (
+        [] if kind == "increment" else ["if new is True or new is False:", " new = text_of(new)"]
+    )
+    if isinstance(value.constant, str | int | float):
+        return [f"new = {value.code}", *lines]
+    lines = [*converted, *lines]
+    return [f"new = {value.code}", f"if {missing}:", f" {_INCOMPLETE}", "else:", *indented(lines)]
 
 
-def _now(kind: str, quark_of: Callable[[Event, HistoryBuilder], int], value: Value) -> Change:
-    # Each computes its value first: a change that lacks one must not create the attribute.
-    def set_(event: Event, state: HistoryBuilder) -> None:
-        changed = _state(value(event, state))
-        state.modify(event.time_ns, quark_of(event, state), changed)
-
-    def update(event: Event, state: HistoryBuilder) -> None:
-        changed = _state(value(event, state))
-        state.update_ongoing(quark_of(event, state), changed)
-
-    def push(event: Event, state: HistoryBuilder) -> None:
-        changed = _state(value(event, state))
-        state.push(event.time_ns, quark_of(event, state), changed)
-
-    def increment(event: Event, state: HistoryBuilder) -> None:
-        amount = _needed(value(event, state))
-        state.increment(event.time_ns, quark_of(event, state), amount)
-
-    def pop(event: Event, state: HistoryBuilder) -> None:
-        state.pop(event.time_ns, quark_of(event, state))
-
-    def pop_all(event: Event, state: HistoryBuilder) -> None:
-        quark = quark_of(event, state)
-        while state.ongoing(quark):
-            state.pop(event.time_ns, quark)
-
-    def remove(event: Event, state: HistoryBuilder) -> None:
-        state.remove(event.time_ns, quark_of(event, state))
-
-    return {
-        "set": set_,
-        "clear": set_,
-        "update": update,
-        "push": push,
-        "increment": increment,
-        "pop": pop,
-        "pop_all": pop_all,
-        "remove": remove,
-    }[kind]
+def _placed(place: Place, values: Values, lines: Lines) -> Lines:
+    """Return lines that find or create the attribute at a place, and then are these lines."""
+    quark = values.quark_of(place)
+    return [f"if (at := {quark}) is None:", f" {_INCOMPLETE}", "else:", *indented(lines)]
 
 
-def _later(
-    node: Node,
-    kind: str,
-    quark_of: Callable[[Event, HistoryBuilder], int],
-    value: Value,
-    values: Values,
-) -> Change:
+def _later(node: Node, kind: str, place: Place, value: Expression, values: Values) -> Lines:
     word = next(word for word in _WHEN if word in node)
-    time, action, is_delay = values.value(node[word]), _SCHEDULED[kind], word == "after_ns"
+    time, is_delay = values.value(node[word]), word == "after_ns"
 
-    def later(event: Event, state: HistoryBuilder) -> None:
-        given = _needed(time(event, state))
+    def due(given: Any, name: str, time_ns: int) -> int | None:
         # a field of text, such as one of perf's, may have the number as its digits
         if isinstance(given, str):
             given = _whole(given)
         if not isinstance(given, int) or isinstance(given, bool):
             raise ProviderError(
                 f"{node.where}: {word} is {given!r}: a time is a whole number of nanoseconds"
-                f" (at the event {event.name!r}, {event.time_ns} ns)"
+                f" (at the event {name!r}, {time_ns} ns)"
             )
-        time_ns = event.time_ns + given if is_delay else given
-        if time_ns < event.time_ns:
-            state.anomalies.add("past_change")
-            return
-        changed = _state(value(event, state))
-        state.later(time_ns, quark_of(event, state), changed, action=action)
+        due_ns = time_ns + given if is_delay else given
+        return None if due_ns < time_ns else due_ns
 
-    return later
+    new = "new" if kind in _VALUED else "None"
+    scheduled = [f"state.later(due_ns, at, {new}, action={_SCHEDULED[kind]!r})"]
+    # an amount that is null is an error of its type, as in any scheduled change
+    changed = _valued("set" if kind in _VALUED else kind, value, _placed(place, values, scheduled))
+    return [
+        f"if (given := {time.code}) is ABSENT or given is None:",
+        f" {_INCOMPLETE}",
+        f"elif (due_ns := {values.name('due', due)}(given, name, time_ns)) is None:",
+        " past += 1",
+        "else:",
+        *indented(changed),
+    ]
 
 
 def _whole(text: str) -> int | str:

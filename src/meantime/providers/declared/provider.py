@@ -5,23 +5,27 @@ from __future__ import annotations
 import hashlib
 import re
 import tomllib
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from meantime.attributes import parse_pattern
 from meantime.errors import ProviderError, UsageError
+from meantime.events import Events
+from meantime.history.provider_runner import located
 from meantime.providers.base import StateProvider
-from meantime.providers.declared.changes import changes
+from meantime.providers.declared.changes import changes, indented
+from meantime.providers.declared.compiling import compiled
 from meantime.providers.declared.conditions import condition
 from meantime.providers.declared.nodes import Node
 from meantime.providers.declared.positions import lines_of
-from meantime.providers.declared.values import Pool, Values
+from meantime.providers.declared.values import Pool, Values, text_of
 from meantime.trace import LaneKind, State
 
 if TYPE_CHECKING:
     from meantime.events import Event
     from meantime.history import HistoryBuilder
-    from meantime.providers.declared.changes import Change
+    from meantime.providers.declared.changes import Lines
 
 __all__ = ["DeclaredProvider", "declare"]
 
@@ -36,17 +40,20 @@ class _Lane(NamedTuple):
 
 class _Handler(NamedTuple):
     names: re.Pattern[str]
-    change: Change
+    lines: Lines
 
 
 class DeclaredProvider(StateProvider):
-    """The provider that a TOML file declares; created by `declare`."""
+    """The provider that a TOML file declares; created by `declare`.
+
+    Its changes are compiled to one Python function, which loops over the columns of a batch.
+    """
 
     def __init__(self, root: Node, name: str) -> None:
         root.table(*_TOP)
         self.name = root["name"].text() if "name" in root else name
         self.version = _version(root.get("version"))
-        values = Values()
+        self._values = values = Values()
         self._pools = values.pools
         _read_tables(root, values)
         self._lanes = [_lane(node) for node in _items(root, "lanes")]
@@ -54,8 +61,15 @@ class DeclaredProvider(StateProvider):
             _handler(node, values)
             for node in root.needed("on", "a table [[on]] defines what an event changes").items()
         ]
-        # The changes by event name, compiled when the first event of a name arrives.
-        self._changes: dict[str, list[Change]] = {}
+        # The programs, which are the handlers that apply to events of one name, and the program of
+        # each name so far.
+        self._programs: dict[tuple[int, ...], int] = {}
+        self._program_of: dict[str, int] = {}
+        self._run: Any = None
+        try:
+            compiled([handler.lines for handler in self._handlers], values)
+        except (SyntaxError, RecursionError, MemoryError):
+            root.fail("is nested too deeply")
 
     def begin(self, state: HistoryBuilder) -> None:
         """Declare the lanes."""
@@ -66,13 +80,50 @@ class DeclaredProvider(StateProvider):
 
     def handle(self, event: Event, state: HistoryBuilder) -> None:
         """Apply the changes that the declaration lists for events of this name."""
-        found = self._changes.get(event.name)
-        if found is None:
-            found = self._changes[event.name] = [
-                handler.change for handler in self._handlers if handler.names.fullmatch(event.name)
-            ]
-        for change in found:
-            change(event, state)
+        self.handle_batch(Events([event]), state)
+
+    def handle_batch(self, columns: Events, state: HistoryBuilder) -> None:
+        """Apply to each event the changes that the declaration lists for events of its name."""
+        names = list(map(columns.names.__getitem__, columns.name.tolist()))
+        programs = self._programs_of(names)
+        self._values.bind(state)
+        run, fields, texts = self._run
+        known: dict[int, str] = {}
+        # from here on, changes apply no scheduled ones: the function does so before each event
+        state.advance(int(columns.time_ns[0]))
+        run(
+            state,
+            zip(
+                columns.time_ns.tolist(),
+                programs,
+                names,
+                *(columns.values_of(field) for field in fields),
+                *(columns.texts_of(field, known, text_of) for field in texts),
+                strict=True,
+            ),
+            partial(located, self.name),
+        )
+
+    def _programs_of(self, names: list[str]) -> list[int]:
+        """Return the program of each name, compiling those that are new."""
+        more = False
+        for name in set(names).difference(self._program_of):
+            applied = tuple(
+                number
+                for number, handler in enumerate(self._handlers)
+                if handler.names.fullmatch(name)
+            )
+            more |= applied not in self._programs
+            self._program_of[name] = self._programs.setdefault(applied, len(self._programs))
+        if more:
+            self._run = compiled(
+                [
+                    [line for number in applied for line in self._handlers[number].lines]
+                    for applied in self._programs
+                ],
+                self._values,
+            )
+        return list(map(self._program_of.__getitem__, names))
 
     def save(self) -> Any:
         """Return the assignments of all pools."""
@@ -206,19 +257,11 @@ def _handler(node: Node, values: Values) -> _Handler:
     if not names:
         event.fail("there is no event in it")
     pattern = "|".join(_pattern(name.text()) for name in names)
-    change = changes(node.needed("change", "what the event changes"), values)
+    lines = changes(node.needed("change", "what the event changes"), values)
     if "if" in node:
-        change = _guarded(condition(node["if"], values), change)
-    return _Handler(re.compile(pattern, re.DOTALL), change)
+        lines = [f"if {condition(node['if'], values)}:", *indented(lines)]
+    return _Handler(re.compile(pattern, re.DOTALL), lines)
 
 
 def _pattern(name: str) -> str:
     return ".*".join(map(re.escape, name.split("*")))
-
-
-def _guarded(holds: Any, change: Change) -> Change:
-    def guarded(event: Event, state: HistoryBuilder) -> None:
-        if holds(event, state):
-            change(event, state)
-
-    return guarded

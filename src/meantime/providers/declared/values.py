@@ -1,33 +1,61 @@
-"""Values and paths of a declaration, as functions of an event and the state."""
+"""Values and paths of a declaration, as Python expressions of an event and the state.
+
+A declaration is compiled to one Python function, which is called with the columns of a batch. Its
+text has names of our own, numbers, and strings written by `repr`; nothing of the file becomes code.
+"""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from meantime.errors import ProviderError
 from meantime.events import ABSENT
 from meantime.history import AttributePool
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from meantime.events import Event
     from meantime.history import HistoryBuilder
     from meantime.providers.declared.nodes import Node
 
-__all__ = ["Incomplete", "Names", "Quarks", "Value", "Values", "text_of"]
-
-Value: TypeAlias = "Callable[[Event, HistoryBuilder], Any]"
-Names: TypeAlias = "Callable[[Event, HistoryBuilder], tuple[str, ...]]"
+__all__ = ["Expression", "Incomplete", "Place", "Quarks", "Values", "text_of"]
 
 # an escaped brace, a field in braces, other text, or a lone brace
 _PIECE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[^{}]+|[{}]")
 _ELEMENT = re.compile(r"(?:[^/\\]|\\.)*", re.DOTALL)
 
 
+# Definitions are written out where they are used.
+_LONGEST_CODE = 20_000
+
+
 class Incomplete(Exception):  # noqa: N818 - not an error: a change is left out
     """A change needs a value that is missing."""
+
+
+class Expression(NamedTuple):
+    """A value of a declaration.
+
+    Attributes:
+        code: Evaluates to the value; `ABSENT` where there is none.
+        text: Evaluates to its text; None where there is no value.
+        constant: What it always is; `ABSENT` if it varies.
+    """
+
+    code: str
+    text: str
+    constant: Any = ABSENT
+
+
+class Place(NamedTuple):
+    """The attribute at a path.
+
+    Attributes:
+        key: Evaluates to the key of the attribute in `quarks`.
+        quarks: The name of the `Quarks` of the path in the compiled function.
+    """
+
+    key: str
+    quarks: str
 
 
 def text_of(value: Any) -> str:
@@ -83,39 +111,88 @@ class Pool:
 
 
 class Quarks:
-    """A cache of the quarks of paths; it is cleared for another builder.
+    """The quarks of one path, by the texts of those of its elements that vary.
 
     Args:
-        find: Whether to return None for a missing path, instead of creating it.
+        elements: The elements; None for one that varies.
+        find: Whether a missing attribute is left missing, instead of created.
+
+    Attributes:
+        known: By the text that varies, or the tuple of texts, the quark.
     """
 
-    def __init__(self, *, find: bool = False) -> None:
+    def __init__(self, elements: list[str | None], *, find: bool) -> None:
+        self._elements = elements
         self._find = find
-        self._known: dict[tuple[str, ...], int] = {}
-        self._whose: HistoryBuilder | None = None
+        self._varying = elements.count(None)
+        self.known: dict[Any, int] = {}
+        self.state: HistoryBuilder | None = None
 
-    def quark(self, path: tuple[str, ...], state: HistoryBuilder) -> int | None:
-        """Return the quark of a path; None if it is missing and must not be created."""
-        if self._whose is not state:
-            self._known, self._whose = {}, state
-        quark = self._known.get(path)
-        if quark is None:
-            quark = state.attributes.find(*path) if self._find else state.quark(*path)
-            if quark is not None:
-                self._known[path] = quark
-        return quark
+    def quark(self, key: Any) -> int | None:
+        """Return the quark of a key that is not known yet; None if it is incomplete or missing."""
+        texts = [key] if self._varying == 1 else key
+        if texts is None or None in texts:
+            return None
+        given = iter(texts)
+        path = [next(given) if element is None else element for element in self._elements]
+        assert self.state is not None
+        if not self._find:
+            quark = self.known[key] = self.state.quark(*path)
+            return quark
+        found = self.state.attributes.find(*path)
+        if found is not None:
+            self.known[key] = found
+        return found
 
 
 class Values:
-    """Compiles values and paths, with the tables they refer to."""
+    """Compiles values and paths, with the tables they refer to.
+
+    Attributes:
+        names: By name in the compiled function, what it is.
+        fields: By name of a field whose values are used, the variable that has them.
+        texts: By name of a field whose texts are used, the variable that has them.
+        quarks: The attributes of all paths.
+    """
 
     def __init__(self) -> None:
         self.mappings: dict[str, dict[str, Any]] = {}
-        self.definitions: dict[str, Value] = {}
+        self.definitions: dict[str, Expression] = {}
         self.undefined: set[str] = set()
         self.pools: dict[str, Pool] = {}
+        self.names: dict[str, Any] = {
+            "ABSENT": ABSENT,
+            "text_of": text_or_none,
+            "joined": joined,
+            "joined_or_absent": joined_or_absent,
+        }
+        self.fields: dict[str, str] = {}
+        self.texts: dict[str, str] = {}
+        self.quarks: list[Quarks] = []
+        self.state: HistoryBuilder | None = None
+        self._count = 0
 
-    def value(self, node: Node) -> Value:
+    def bind(self, state: HistoryBuilder) -> None:
+        """Forget the attributes of another builder."""
+        if self.state is not state:
+            self.state = state
+            for quarks in self.quarks:
+                quarks.known.clear()
+                quarks.state = state
+
+    def name(self, what: str, value: Any = None) -> str:
+        """Return a new name, in the compiled function that of a value."""
+        self._count += 1
+        name = f"{what}{self._count}"
+        self.names[name] = value
+        return name
+
+    def variable(self) -> str:
+        """Return the name of a new variable."""
+        self._count += 1
+        return f"v{self._count}"
+
+    def value(self, node: Node) -> Expression:
         """Return a value: a constant, a text with fields in it, or the result of a table."""
         value = node.value
         if isinstance(value, bool):
@@ -128,13 +205,21 @@ class Values:
             return self.template(node, value)
         if not isinstance(value, dict):
             node.fail(f"{value!r} is not a value: write a number, a string or a table")
-        return self._composite(node)
+        made = self._composite(node)
+        if len(made.code) > _LONGEST_CODE:
+            node.fail("is nested too deeply")
+        return made
 
-    def constant(self, value: Any) -> Value:
+    def constant(self, value: Any) -> Expression:
         """Return a value that is always the same."""
-        return lambda *_: value
+        # infinity and NaN have no literals
+        code = repr(value) if isinstance(value, str | int) else self.name("number", value)
+        return Expression(code, repr(text_of(value)), value)
 
-    def _composite(self, node: Node) -> Value:
+    def _of_code(self, code: str) -> Expression:
+        return Expression(code, f"text_of({code})")
+
+    def _composite(self, node: Node) -> Expression:
         kind = node.one_of(("field", "query", "top", "map", "text"), "a value that is a table")
         if kind == "map":
             return self._mapped(node.table("map", "of", "default", "as"))
@@ -144,81 +229,69 @@ class Values:
         elif kind == "text":
             value = self.template(node["text"], node["text"].text())
         else:
-            value = self._asked(self.path(node[kind]), is_stack=kind == "top")
+            value = self._asked(self.path(node[kind], find=True), is_stack=kind == "top")
         return self._typed(node, self._defaulted(node, value))
 
-    def _defaulted(self, node: Node, value: Value) -> Value:
+    def _defaulted(self, node: Node, value: Expression) -> Expression:
         default = node.get("default")
         if default is None:
             return value
-        other = self.value(default)
+        other, found = self.value(default), self.variable()
+        is_some = f"({found} := {value.code}) is not ABSENT and {found} is not None"
+        return self._of_code(f"({found} if {is_some} else {other.code})")
 
-        def defaulted(event: Event, state: HistoryBuilder) -> Any:
-            found = value(event, state)
-            return other(event, state) if found is ABSENT or found is None else found
-
-        return defaulted
-
-    def _typed(self, node: Node, value: Value) -> Value:
+    def _typed(self, node: Node, value: Expression) -> Expression:
         forced = node.get("as")
         return value if forced is None else self.forced(forced, value)
 
-    def forced(self, node: Node, value: Value) -> Value:
+    def forced(self, node: Node, value: Expression) -> Expression:
         """Return a value converted to a type."""
         kind = node.choice("int", "float", "str")
         convert = {"int": _to_int, "float": _to_float, "str": text_of}[kind]
 
-        def forced(event: Event, state: HistoryBuilder) -> Any:
-            found = value(event, state)
+        def forced(found: Any, name: str, time_ns: int) -> Any:
             if found is ABSENT or found is None:
                 return found
             try:
                 return convert(found)
             except (ValueError, OverflowError):
                 raise ProviderError(
-                    f"{node.where}: {found!r} cannot become {kind} (at the event {event.name!r},"
-                    f" {event.time_ns} ns)"
+                    f"{node.where}: {found!r} cannot become {kind} (at the event {name!r},"
+                    f" {time_ns} ns)"
                 ) from None
 
-        return forced
+        return self._of_code(f"{self.name('forced', forced)}({value.code}, name, time_ns)")
 
-    def _mapped(self, node: Node) -> Value:
+    def _mapped(self, node: Node) -> Expression:
         name = node["map"].text()
         if name not in self.mappings:
             node["map"].fail(f"there is no table [mappings.{name}]")
         mapping = self.mappings[name]
         of = self.value(node.needed("of", "what is looked up in the mapping"))
 
-        def mapped(event: Event, state: HistoryBuilder) -> Any:
-            found = of(event, state)
+        def mapped(found: Any) -> Any:
             if found is ABSENT or found is None:
                 return found
             return mapping.get(text_of(found), ABSENT)
 
-        return self._typed(node, self._defaulted(node, mapped))
+        value = self._of_code(f"{self.name('mapped', mapped)}({of.code})")
+        return self._typed(node, self._defaulted(node, value))
 
-    def _asked(self, names: Names, *, is_stack: bool) -> Value:
-        known = Quarks(find=True)
+    def _asked(self, place: Place, *, is_stack: bool) -> Expression:
+        quark = self.quark_of(place)
+        found = self.variable()
+        ask = "top" if is_stack else "now"
+        return self._of_code(f"({ask}({found}) if ({found} := {quark}) is not None else None)")
 
-        def asked(event: Event, state: HistoryBuilder) -> Any:
-            try:
-                quark = known.quark(names(event, state), state)
-            except Incomplete:
-                return None
-            if quark is None:
-                return None
-            value = state.ongoing(quark)
-            if not is_stack or value is None:
-                return value
-            # the value of a stack is its depth, which is also the name of its top attribute
-            top = state.attributes.find(text_of(value), parent=quark)
-            return None if top is None else state.ongoing(top)
+    def quark_of(self, place: Place) -> str:
+        """Return the code of the quark of a place; None if it is incomplete or missing."""
+        key, quark, quarks = self.variable(), self.variable(), place.quarks
+        known = f"({quark} := {quarks}_known({key} := {place.key}))"
+        return f"({quark} if {known} is not None else {quarks}({key}))"
 
-        return asked
-
-    def template(self, node: Node, text: str) -> Value:
+    def template(self, node: Node, text: str) -> Expression:
         """Return a text with the values of fields in it; a lone field keeps its type."""
-        pieces: list[str | Value] = []
+        pieces: list[str | Expression] = []
         for match in _PIECE.finditer(text):
             if match[1] is not None:
                 pieces.append(self._named(node, match[1]))
@@ -231,13 +304,16 @@ class Values:
                 else:
                     pieces.append(literal)
         if not pieces:
-            return lambda *_: ""
+            return self.constant("")
         if len(pieces) == 1:
             [piece] = pieces
-            return piece if not isinstance(piece, str) else lambda *_: piece
-        return lambda event, state: _joined(pieces, event, state)
+            return self.constant(piece) if isinstance(piece, str) else piece
+        texts = ", ".join(repr(piece) if isinstance(piece, str) else piece.text for piece in pieces)
+        if len(texts) > _LONGEST_CODE:
+            node.fail("is nested too deeply")
+        return Expression(f"joined_or_absent({texts})", f"joined({texts})")
 
-    def _named(self, node: Node, name: str) -> Value:
+    def _named(self, node: Node, name: str) -> Expression:
         if not name:
             node.fail("{} is empty: write the name of a field in it")
         if name in self.definitions:
@@ -245,47 +321,66 @@ class Values:
         if name in self.undefined:
             node.fail(f"{{{name}}} is defined here or further down: define it before it is used")
         if name == "name":
-            return lambda event, _: event.name
+            return Expression("name", "name")
         if name == "time_ns":
-            return lambda event, _: event.time_ns
+            return Expression("time_ns", "str(time_ns)")
+        # which of the two is used is known from the text of the function
+        value = self.fields.setdefault(name, f"field{len(self.fields)}_")
+        return Expression(value, self.texts.setdefault(name, f"text{len(self.texts)}_"))
 
-        def field(event: Event, state: HistoryBuilder) -> Any:
-            del state
-            fields = event.fields
-            return fields[name] if name in fields else event.get(name, ABSENT)
-
-        return field
-
-    def path(self, node: Node) -> Names:
+    def path(self, node: Node, *, find: bool = False) -> Place:
         """Return a path: a text of elements between slashes, or an array of elements."""
         if isinstance(node.value, str):
-            return _path([self._text_element(node, text) for text in _elements(node.text())])
+            return self._path(
+                [self._text_element(node, text) for text in _elements(node.text())], find=find
+            )
         nodes = list(node.items())
         if not nodes:
             node.fail("a path needs at least one name")
         if not _is_pool(nodes[0]):
-            return _path([self._element(element) for element in nodes])
+            return self._path([self._element(element) for element in nodes], find=find)
         pool, key = self.pool(nodes[0])
-        below = [self._element(element) for element in nodes[1:]]
 
-        def names(event: Event, state: HistoryBuilder) -> tuple[str, ...]:
-            slot = pool.slot(_name(key, event, state), state)
-            return (*pool.names, slot, *[_name(element, event, state) for element in below])
+        def slot(key: str | None) -> str | None:
+            assert self.state is not None
+            return None if key is None else pool.slot(key, self.state)
 
-        return names
+        taken = f"{self.name('slot', slot)}({key.text})"
+        elements = [*map(self.constant, pool.names), Expression(taken, taken)]
+        return self._path([*elements, *(self._element(each) for each in nodes[1:])], find=find)
 
-    def _text_element(self, node: Node, text: str) -> str | Value:
+    def _text_element(self, node: Node, text: str) -> Expression:
         plain = re.sub(r"\\(.)", r"\1", text, flags=re.DOTALL)
-        return plain if "{" not in plain and "}" not in plain else self.template(node, plain)
+        if "{" not in plain and "}" not in plain:
+            return self.constant(plain)
+        return self.template(node, plain)
 
-    def _element(self, node: Node) -> Value:
+    def _element(self, node: Node) -> Expression:
         if _is_pool(node):
             node.fail(
                 "an attribute of a pool is a path's first element: the pool has a path itself"
             )
         return self.template(node, node.value) if isinstance(node.value, str) else self.value(node)
 
-    def pool(self, node: Node) -> tuple[Pool, Value]:
+    def _path(self, elements: list[Expression], *, find: bool) -> Place:
+        quarks = Quarks(
+            [None if each.constant is ABSENT else text_of(each.constant) for each in elements],
+            find=find,
+        )
+        self.quarks.append(quarks)
+        name = self.name("quark", quarks.quark)
+        self.names[f"{name}_known"] = quarks.known.get
+        texts = [each.text for each in elements if each.constant is ABSENT]
+        if len(texts) == 1:
+            return Place(texts[0], name)
+        if all(text.isidentifier() for text in texts):
+            return Place(f"({''.join(f'{text}, ' for text in texts)})", name)
+        # an element after one that is missing is not evaluated, as it may be an error
+        parts = [(self.variable(), text) for text in texts]
+        missing = " or ".join(f"({part} := {text}) is None" for part, text in parts)
+        return Place(f"(None if {missing} else ({', '.join(part for part, _ in parts)}))", name)
+
+    def pool(self, node: Node) -> tuple[Pool, Expression]:
         """Return the pool of a reference, and the key in it."""
         node.table("pool", "key")
         name = node.needed("pool", "the name of a table [pools.NAME]").text()
@@ -296,17 +391,23 @@ class Values:
         )
 
 
+def text_or_none(value: Any) -> str | None:
+    """Return the text of a value; None if there is none."""
+    return None if value is ABSENT or value is None else text_of(value)
+
+
+def joined(*texts: str | None) -> str | None:
+    """Return texts as one; None if one is missing."""
+    return None if None in texts else "".join(texts)  # type: ignore[arg-type] # no None is among them
+
+
+def joined_or_absent(*texts: str | None) -> Any:
+    """Return texts as one; `ABSENT` if one is missing."""
+    return ABSENT if None in texts else "".join(texts)  # type: ignore[arg-type] # as above
+
+
 def _is_pool(node: Node) -> bool:
     return isinstance(node.value, dict) and "pool" in node
-
-
-def _path(elements: list[str | Value]) -> Names:
-    def names(event: Event, state: HistoryBuilder) -> tuple[str, ...]:
-        return tuple(
-            [e if type(e) is str else _name(e, event, state) for e in elements]  # type: ignore[arg-type] # mypy does not narrow by type()
-        )
-
-    return names
 
 
 def _elements(text: str) -> list[str]:
@@ -319,23 +420,6 @@ def _elements(text: str) -> list[str]:
         at = match.end() + 1
         if match.end() == len(text):
             return elements
-
-
-def _name(value: Value, event: Event, state: HistoryBuilder) -> str:
-    found = value(event, state)
-    if found is ABSENT or found is None:
-        raise Incomplete
-    return found if type(found) is str else text_of(found)
-
-
-def _joined(pieces: list[str | Value], event: Event, state: HistoryBuilder) -> Any:
-    texts = []
-    for piece in pieces:
-        found = piece if isinstance(piece, str) else piece(event, state)
-        if found is ABSENT or found is None:
-            return ABSENT
-        texts.append(text_of(found))
-    return "".join(texts)
 
 
 def _to_int(value: Any) -> int:
