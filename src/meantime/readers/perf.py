@@ -131,7 +131,7 @@ class _Reading:
         self._keep = options.keep
         self._with_events = options.events
         self._first_ns = -1
-        self._tails: list[bytes] = []
+        self._events: Events | None = None
         self._paths = Interner(trace.paths)
         self._values = Interner(trace.values)
         # By the kernel's code of a thread: its path, its name, and whether it is kept.
@@ -148,6 +148,8 @@ class _Reading:
         try:
             # with events, a provider makes the states of the same sched_switch
             with_switches &= not self._with_events
+            # nor do events have stacks
+            with_stacks &= not self._with_events
             text = perf.PerfText(self._layout(), with_stacks, with_switches)
             first_ns, last_ns = 2**63 - 1, -1
             last = full = False
@@ -160,8 +162,8 @@ class _Reading:
                     last_ns = max(last_ns, int(batch.time_ns.max()))
                     if not self._with_events:
                         yield batch
-                    elif found := events_of(trace, batch, self._tails):
-                        yield found
+                    elif self._events is not None:
+                        yield self._events
         finally:
             window.source.close()
         if not trace.records:
@@ -239,31 +241,29 @@ class _Reading:
             done, rows, full = text.scan(
                 block, last, time_ns, period, thread, cpu, event, stack, tail
             )
-            ranges = [] if tail is None else tail[:rows].tolist()
-            # copied, since the window reuses its block
-            tails = [bytes(block[begin:end]) for begin, end in ranges]
-        window.start += done
-        if rows and not self._trace.records:
-            self._first_ns = int(time_ns[0])
-        self._trace.records += rows
-        self._learn(text)
-        kept = self._is_kept[thread[:rows]]
-        if self._until_ns is not None:
-            kept &= time_ns[:rows] <= self._until_ns
-        if tails:
-            self._tails = [tails[row] for row in np.flatnonzero(kept).tolist()]
-        # negative: the line has no period
-        period[:rows][period[:rows] < 0] = 1
-        thread = thread[:rows][kept]
-        batch = Samples(
-            time_ns=time_ns[:rows][kept],
-            thread=self._path_of[thread],
-            stack=stack[:rows][kept],
-            weight=period[:rows][kept],
-            event=self._event_of[event[:rows][kept]],
-            name=self._name_of[thread],
-            cpu=cpu[:rows][kept],
-        )
+            window.start += done
+            if rows and not self._trace.records:
+                self._first_ns = int(time_ns[0])
+            self._trace.records += rows
+            self._learn(text)
+            kept = self._is_kept[thread[:rows]]
+            if self._until_ns is not None:
+                kept &= time_ns[:rows] <= self._until_ns
+            # negative: the line has no period
+            period[:rows][period[:rows] < 0] = 1
+            thread = thread[:rows][kept]
+            batch = Samples(
+                time_ns=time_ns[:rows][kept],
+                thread=self._path_of[thread],
+                stack=stack[:rows][kept],
+                weight=period[:rows][kept],
+                event=self._event_of[event[:rows][kept]],
+                name=self._name_of[thread],
+                cpu=cpu[:rows][kept],
+            )
+            if tail is not None:
+                # now, as the window reuses its block
+                self._events = events_of(self._trace, batch, block, tail[:rows][kept])
         return batch, full
 
     def _kept_of(self, changes: StateChanges) -> StateChanges:

@@ -2,7 +2,8 @@
 
 Most print `name=value` separated by spaces, syscalls `name: value` separated by commas. Decimal and
 hexadecimal numbers become integers, everything else text. Output without names becomes the field
-`text`, and a syscall's return value `ret`.
+`text`, and a syscall's return value `ret`. `fields_of` defines this; `EventRows` does it for text
+that is ASCII and names no field twice.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from meantime.attribute_paths import process_id
-from meantime.events import Event, Events
+from meantime.events import Events
+from meantime.kernels.event_rows import EventRows
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from meantime.attributes import Path
+    from meantime.columns import Int64s
     from meantime.trace import Samples, Trace
 
 __all__ = ["events_of", "fields_of", "is_tracepoint"]
@@ -71,27 +72,59 @@ def _value(text: str) -> int | str:
     return int(text, 16) if _HEXADECIMAL.fullmatch(text) else text
 
 
-def events_of(trace: Trace, batch: Samples, tails: Sequence[bytes]) -> Events | None:
-    """Return the tracepoints among samples as events, in order of time; None if there are none."""
+def events_of(trace: Trace, batch: Samples, block: memoryview, tail: Int64s) -> Events | None:
+    """Return the tracepoints among samples as events, in order of time; None if there are none.
+
+    Args:
+        trace: Has the names and paths of the samples.
+        batch: The samples.
+        block: The text that they were read from.
+        tail: By sample, where in it the fields begin and end.
+    """
     assert batch.cpu is not None
-    found = []
+    codes, which = np.unique(batch.event, return_inverse=True)
+    names = [trace.values[code] for code in codes.tolist()]
+    is_event = np.array([is_tracepoint(name) for name in names], np.bool_)
     order = np.argsort(batch.time_ns, kind="stable")
-    columns = (batch.time_ns, batch.event, batch.cpu, batch.thread)
-    rows = zip(*(column[order].tolist() for column in columns), order.tolist(), strict=True)
-    for time_ns, event, cpu, thread, row in rows:
-        name = trace.values[event]
-        if is_tracepoint(name):
-            pid, tid = _ids(trace.paths[thread])
-            fields = fields_of(name, tails[row].decode("utf-8", "backslashreplace"))
-            found.append(Event(time_ns, name, fields, None if cpu < 0 else cpu, pid, tid))
-    return Events(found, trace.values) if found else None
+    rows = order[is_event[which[order]]]
+    if not len(rows):
+        return None
+    threads, thread = np.unique(batch.thread, return_inverse=True)
+    ids = np.array([_ids(trace.paths[each]) for each in threads.tolist()], np.int64)
+    cpu, (pid, tid) = batch.cpu.astype(np.int64), ids[thread].T.copy()
+    found = EventRows(len(rows))
+    done = 0
+    while True:
+        done = found.put_tracepoints(
+            block,
+            tail,
+            rows,
+            time_ns=batch.time_ns,
+            name=which.astype(np.int32),
+            names=[name.encode() for name in names],
+            cpu=cpu,
+            pid=pid,
+            tid=tid,
+            first=done,
+        )
+        if done == len(rows):
+            break
+        row = int(rows[done])
+        name = names[int(which[row])]
+        fields = fields_of(
+            name, bytes(block[tail[row, 0] : tail[row, 1]]).decode("utf-8", "backslashreplace")
+        )
+        found.put(int(batch.time_ns[row]), name, fields, cpu[row], pid[row], tid[row], 0, 0)
+        done += 1
+    columns, _, _ = found.take(len(rows), codes.astype(np.int32))
+    return Events.of_columns(columns, trace.values, None)
 
 
-def _ids(path: Path) -> tuple[int | None, int | None]:
-    """Return the process and thread ids in a path; None where it has none."""
+def _ids(path: Path) -> tuple[int, int]:
+    """Return the process and thread ids in a path; -1 where it has none."""
     return _id(process_id(path) or ""), _id(path[-1])
 
 
-def _id(text: str) -> int | None:
-    """Return an id; None if the text is not a number that fits into 64 bits."""
-    return int(text) if _ID.fullmatch(text) else None
+def _id(text: str) -> int:
+    """Return an id; -1 if the text is not a number that fits into 64 bits."""
+    return int(text) if _ID.fullmatch(text) else -1
