@@ -11,7 +11,7 @@ import { moves } from "./statemap/moves";
 import * as permalink from "./statemap/permalink";
 import { Session } from "./statemap/session";
 import { Side } from "./statemap/side";
-import { Stage } from "./statemap/stage";
+import { Stage, narrow } from "./statemap/stage";
 import style from "./statemap/statemap.css?inline";
 
 const ZOOM = 1.25;
@@ -76,7 +76,7 @@ function start(model: Model, body: HTMLElement): void {
     { keys: ["p", "n"], label: "p / n", help: "previous, next occurrence of the highlighted or selected state", action: (key) => (digits && key === "n" ? exactly("n") : does.occurrence(key === "p" ? -1 : 1)) },
     { keys: ["[", "]"], label: "[ / ]", help: "flatter, taller rows", action: (key) => resize(key === "]" ? 1.3 : 1 / 1.3) },
     { keys: ["e"], help: "show or hide events", action: toggleEvents },
-    { keys: ["/"], help: "search the rows", action: () => frame.search() },
+    { keys: ["/"], help: "search the rows, and tasks that share one: Enter goes to the next", action: () => frame.search() },
     { keys: ["t"], help: "switch between light and dark", action: () => theme.toggle() },
     { keys: ["?"], help: "show this help", action: () => help.toggle() },
     { keys: ["Escape"], label: "Esc", help: "clear, in this order: number, second mark, mark, highlighted state, filter", action: () => (digits ? type("") : does.back()) },
@@ -102,8 +102,13 @@ function start(model: Model, body: HTMLElement): void {
     toggleEvents,
     toggleTheme: () => theme.toggle(),
     toggleHelp: () => help.toggle(),
+    found: (by) => does.found(by),
   });
   body.prepend(frame.element);
+  // a small screen has no room for notes below the map
+  const placeNotes = () => (narrow.matches ? side.element : stage.element).append(stage.footer);
+  narrow.addEventListener("change", placeNotes);
+  placeNotes();
   listen(keys);
 
   let timer = 0;

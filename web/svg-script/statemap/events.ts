@@ -34,9 +34,9 @@ export function drawEvents(
   if (which === "none") return;
   const lines = new Path2D();
   const heads = new Path2D();
-  const size = rows.heightPx;
   for (const panel of model.panels) {
     if (which === "row" && session.row!.panel !== panel) continue;
+    const size = rows.heightOf(panel);
     const places = new Map<number, number>();
     for (const placed of rows.visible()) {
       if (placed.panel === panel) places.set(placed.row, placed.y);

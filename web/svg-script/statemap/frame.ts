@@ -4,6 +4,7 @@ import { button, h, name, shown } from "../../shared/dom";
 import { icon } from "../../shared/icon";
 import { exact, short, utc } from "../../shared/format";
 import type { Command } from "./command";
+import type { Panel } from "./model";
 import { BY_NAME } from "./rows";
 import type { Session } from "./session";
 import type { Side } from "./side";
@@ -18,6 +19,7 @@ export interface Tools {
   toggleEvents(): void;
   toggleTheme(): void;
   toggleHelp(): void;
+  found(by: number): void;
 }
 
 export class Frame {
@@ -77,18 +79,18 @@ export class Frame {
         this.eventsButton,
         h(
           "span",
-          { class: "group" },
+          { class: "group by-hand" },
           button(icon("flatter"), "Flatter rows ([)", () => tools.resize(1 / 1.3)),
           button(icon("taller"), "Taller rows (])", () => tools.resize(1.3)),
         ),
         h(
           "span",
           { class: "group" },
-          button(icon("left"), "Earlier (←)", () => tools.pan(-1)),
+          button(icon("left"), "Earlier (←)", () => tools.pan(-1), { class: "by-hand" }),
           this.smaller,
           button(icon("whole"), "Show everything (r)", tools.reset),
           button(icon("plus"), "Zoom in (+)", tools.zoomIn),
-          button(icon("right"), "Later (→)", () => tools.pan(1)),
+          button(icon("right"), "Later (→)", () => tools.pan(1), { class: "by-hand" }),
         ),
       ),
     );
@@ -102,6 +104,9 @@ export class Frame {
     this.input.addEventListener("input", () => {
       session.filter = this.input.value;
       session.arrange();
+    });
+    this.input.addEventListener("keydown", (event) => {
+      if (event.key === "Enter") tools.found(event.shiftKey ? -1 : 1);
     });
     this.sort.addEventListener("change", () => {
       const { value } = this.sort;
@@ -130,7 +135,8 @@ export class Frame {
     const { model } = this.session;
     const option = (value: string, text: string) => h("option", { attributes: { value } }, shown(text));
     const given = model.sort === null ? "Sort by name" : `Sort by ${model.sort} (as drawn)`;
-    const states = new Set(model.panels.flatMap((panel) => panel.states.map((state) => state.name)));
+    const occurring = (panel: Panel) => panel.states.filter((_, index) => this.session.occurs(panel, index));
+    const states = new Set(model.panels.flatMap((panel) => occurring(panel).map((state) => state.name)));
     this.sort.append(option("", given));
     if (model.sort !== null) this.sort.append(option(BY_NAME, "Sort by name"));
     for (const state of states) this.sort.append(option(`=${state}`, `Most ${state} first`));
@@ -150,6 +156,12 @@ export class Frame {
     this.span.replaceChildren(h("b", {}, parts[0]!), ...parts.slice(1).map((part) => h("span", { class: "muted" }, part)));
     this.smaller.disabled = view.isWhole;
     this.found.textContent = session.filter ? `${rows.shownCount} of ${rows.count}` : "";
+    if (session.found?.count) {
+      const { count } = session.found;
+      const kind = model.panels.find(({ shared }) => shared)!.kind.toLowerCase();
+      this.found.textContent = `${count.toLocaleString("en")} ${shown(kind)}${count === 1 ? "" : "s"}`;
+      this.found.title = `In ${rows.shownCount} of ${rows.count} rows; Enter goes to the next, Shift+Enter to the one before`;
+    }
     if (this.input.value !== session.filter) this.input.value = session.filter;
     const { sort } = session;
     this.sort.value = sort === BY_NAME ? BY_NAME : sort ? `=${sort.state}` : "";

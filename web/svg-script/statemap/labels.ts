@@ -21,7 +21,8 @@ export class Labels {
   constructor(model: Model) {
     const bold = measureIn(`600 12px ${FONT}`); // as the selected one is
     const widths: number[] = [];
-    for (const { entities } of model.panels) {
+    for (const panel of model.panels) {
+      const entities = panel.shared ? panel.shared.sites : panel.entities;
       const every = Math.ceil(entities.length / MOST_MEASURED);
       for (let row = 0; row < entities.length; row += every) {
         widths.push(bold(shown(entities[row]!.slice(0, MOST_LETTERS))));
@@ -30,6 +31,15 @@ export class Labels {
     widths.sort((a, b) => a - b);
     this.widthPx = Math.max(12, widths[Math.ceil(widths.length * WHOLE) - 1] ?? 0);
     this.shorten = model.panels.map(({ entities }) => withoutPrefix(entities));
+  }
+
+  /** What fits of the name of a row's site at 12 pixels, with the number of its rows. */
+  site(panel: Panel, row: number, roomPx: number): string {
+    const shared = panel.shared!;
+    const rows = shared.rowsOf[shared.site[row]!]!;
+    const count = rows > 1 ? ` × ${rows}` : "";
+    const room = Math.max(0, roomPx - this.measure(count));
+    return elide(shown(shared.siteOf(row)), room, this.measure) + count;
   }
 
   /** What fits of a row's name at 12 pixels; without what all names begin with if most do not fit. */

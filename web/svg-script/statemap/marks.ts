@@ -61,8 +61,9 @@ export class Marks {
       });
     }
     const y = session.row ? rows.y(session.row) : null;
-    if (session.row && y !== null && y > -rows.heightPx && y < heightPx) {
-      const place = `top:${y}px;height:${rows.heightPx}px`;
+    const tall = session.row ? rows.heightOf(session.row.panel) : 0;
+    if (session.row && y !== null && y > -tall && y < heightPx) {
+      const place = `top:${y}px;height:${tall}px`;
       map.push(h("div", { class: "row", style: place }));
       const i = session.rectangle;
       if (i >= 0) {

@@ -1,7 +1,7 @@
 /** What moves the selection or the rows: the same for keys and buttons. */
 
 import { firstAbove } from "../../shared/times";
-import { type Panel, mainState, shareOf, taggedShare } from "./model";
+import { type Panel, lifeOf, mainState, shareOf, taggedShare } from "./model";
 import type { Row } from "./rows";
 import type { Session } from "./session";
 import type { Moves } from "./side";
@@ -9,6 +9,8 @@ import type { Stage } from "./stage";
 import { byValue } from "./tags";
 
 const SCROLL_ROWS = 3;
+/** What is a smaller part of the view than this is zoomed to. */
+const SEEN_PART = 100;
 
 /** @param say Shows why nothing has moved. */
 export function moves(session: Session, stage: Stage, say: (text: string) => void): Moves & { scroll(by: number): void; back(): void } {
@@ -81,6 +83,20 @@ export function moves(session: Session, stage: Stage, say: (text: string) => voi
         view.reveal(found.ns);
         session.changed("view");
       }
+    },
+
+    /** To the next entity of a shared row that the search found; so near that it can be seen. */
+    found(by) {
+      const { found, model } = session;
+      if (!found?.count) return;
+      const next = found.next(model.panels, session.mark ?? (by > 0 ? -1n : view.endNs), by);
+      if (!next) {
+        say(`no ${by > 0 ? "later" : "earlier"} match`);
+        return;
+      }
+      const end = lifeOf(next.panel, next.entity)?.end ?? next.ns;
+      if (Number(end - next.ns) * SEEN_PART < Number(view.endNs - view.startNs)) stage.zoomTo(next.ns, end);
+      go({ panel: next.panel, row: next.row }, next.ns);
     },
 
     zoomToChoice() {

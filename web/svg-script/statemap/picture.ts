@@ -25,14 +25,14 @@ export class Picture {
     if (this.image?.width !== width || this.image.height !== height) this.image = new ImageData(width, height);
     const target = { pixels: new Uint32Array(this.image.data.buffer), width, height };
     target.pixels.fill(0);
-    const gap = rows.heightPx >= GAP_FROM_PX ? 1 : 0;
-    const tall = Math.max(1, Math.round(rows.heightPx * scale)) - gap;
-    for (const { panel, row, y } of rows.visible()) {
+    for (const { panel, row, y, heightPx } of rows.visible()) {
+      const gap = heightPx >= GAP_FROM_PX ? 1 : 0;
+      const tall = Math.max(1, Math.round(heightPx * scale)) - gap;
       const top = Math.round(y * scale);
       const below = top + tall;
       if (gap && below < height) target.pixels.fill((ground | OPAQUE) >>> 0, below * width, (below + 1) * width);
       const { paint, colorOf } = colors[panel.index]!;
-      if (rows.heightPx >= STACKED_PX && paint.pixels.length <= MOST_LAYERS) {
+      if (heightPx >= STACKED_PX && paint.pixels.length <= MOST_LAYERS) {
         this.stateRow.draw(target, top, tall, panel, row, view, paint);
         continue;
       }

@@ -13,8 +13,11 @@ export interface Row {
 }
 
 export interface PlacedRow extends Row {
-  /** Its upper edge on the screen. */
+  /** Its upper edge on the screen, and its height. */
   y: number;
+  heightPx: number;
+  /** Whether its label stands above it, in a line of its own. */
+  isNamed: boolean;
 }
 
 interface Section {
@@ -23,12 +26,22 @@ interface Section {
   /** Where its heading begins and where its first row begins, from the top of everything. */
   top: number;
   first: number;
+  heightPx: number;
+  /** How many lines with names there are down to each row; null if names stand beside the rows. */
+  lines: Int32Array | null;
 }
 
 const HEADING_PX = 26;
 /** Rows fill the height there is, up to this. */
 const ROOMY_PX = 120;
 const TIGHT_PX = 2;
+/** Rows beside those that tasks share are this high, if they take no more than a part of the room. */
+const OWN_PX = 22;
+const OWN_SHARE = 0.4;
+/** A line with a name above a row. */
+export const NAME_PX = 17;
+/** Below names, rows have at least this height. */
+const NAMED_PX = 10;
 
 export class Rows {
   heightPx = 10;
@@ -37,6 +50,7 @@ export class Rows {
   private sections: Section[] = [];
   private viewPx = 0;
   private chosenPx: number | null = null;
+  private above = false;
   private readonly totals: (Sums | undefined)[][];
 
   constructor(private readonly model: Model) {
@@ -50,7 +64,7 @@ export class Rows {
   /** The height of everything. */
   get totalPx(): number {
     const last = this.sections.at(-1);
-    return last ? last.first + last.order.length * this.heightPx : 0;
+    return last ? this.bottom(last) : 0;
   }
 
   get headings(): { panel: Panel; y: number; shown: number }[] {
@@ -65,12 +79,11 @@ export class Rows {
     if (this.totalPx <= this.viewPx) return null;
     let before = 0;
     let seen = 0;
-    for (const { order, first } of this.sections) {
-      const from = Math.ceil((this.scrollPx - first) / this.heightPx);
-      const to = Math.floor((this.scrollPx + this.viewPx - first) / this.heightPx);
-      const clamp = (i: number) => Math.min(order.length, Math.max(0, i));
-      before += clamp(from);
-      seen += clamp(to) - clamp(from);
+    for (const section of this.sections) {
+      const from = this.firstBelow(section, this.scrollPx - 0.5);
+      const to = this.firstBelow(section, this.scrollPx + this.viewPx - section.heightPx + 0.5);
+      before += from;
+      seen += Math.max(0, to - from);
     }
     return { first: before + 1, last: before + seen };
   }
@@ -96,16 +109,25 @@ export class Rows {
         }
         order.sort((a, b) => (keys[a]! < keys[b]! ? 1 : keys[a]! > keys[b]! ? -1 : a - b));
       }
-      return { panel, order: Int32Array.from(order), top: 0, first: 0 };
+      return { panel, order: Int32Array.from(order), top: 0, first: 0, heightPx: 0, lines: null };
     });
     this.shownCount = this.sections.reduce((sum, { order }) => sum + order.length, 0);
     this.place();
   }
 
-  /** Fits the rows to a height: the requested one, more if there is room, less if it helps. */
-  fit(viewPx: number): void {
+  /**
+   * Fits the rows to a height: the requested one, more if there is room, less if it helps.
+   *
+   * @param above Whether names stand above rows: one for each, or one for the rows of a site.
+   */
+  fit(viewPx: number, above: boolean): void {
     this.viewPx = viewPx;
+    this.above = above;
     this.place();
+  }
+
+  heightOf(panel: Panel): number {
+    return this.sections[panel.index]!.heightPx;
   }
 
   /** Makes the rows higher or lower by hand. */
@@ -124,18 +146,28 @@ export class Rows {
 
   private place(): void {
     const headings = this.model.panels.length > 1 ? HEADING_PX : 0;
-    const room = this.viewPx - headings * this.model.panels.length;
-    const fitting = Math.floor((room * devicePixelRatio) / Math.max(1, this.shownCount)) / devicePixelRatio;
+    for (const section of this.sections) section.lines = this.above ? linesOf(section) : null;
+    const lines = this.sections.reduce((sum, { lines }) => sum + (lines?.at(-1) ?? 0), 0);
+    const room = this.viewPx - headings * this.model.panels.length - lines * NAME_PX;
+    const own = this.model.panels.some(({ shared }) => shared)
+      ? this.sections.reduce((sum, { panel, order }) => sum + (panel.shared ? 0 : order.length), 0)
+      : 0;
+    const whole = (px: number) => Math.floor(px * devicePixelRatio) / devicePixelRatio;
+    let fitting = whole(room / Math.max(1, this.shownCount));
+    const ownPx = own ? Math.min(OWN_PX, whole((OWN_SHARE * room) / own)) : 0;
+    if (ownPx > fitting) fitting = whole((room - own * ownPx) / Math.max(1, this.shownCount - own));
     const asked = this.model.rowHeight;
     if (this.chosenPx !== null) this.heightPx = this.chosenPx;
     else if (asked === 0) this.heightPx = Math.min(ROOMY_PX, Math.max(1, fitting));
     else if (fitting >= asked) this.heightPx = Math.min(fitting, Math.max(asked, ROOMY_PX));
     else this.heightPx = Math.max(fitting, Math.min(asked, TIGHT_PX));
+    if (this.above && this.chosenPx === null) this.heightPx = Math.max(this.heightPx, NAMED_PX);
     let top = 0;
     for (const section of this.sections) {
+      section.heightPx = section.panel.shared ? this.heightPx : Math.max(this.heightPx, ownPx);
       section.top = top;
       section.first = top + headings;
-      top = section.first + section.order.length * this.heightPx;
+      top = this.bottom(section);
     }
     this.scrollTo(this.scrollPx);
   }
@@ -147,11 +179,12 @@ export class Rows {
   /** The rows of which something can be seen. */
   visible(): PlacedRow[] {
     const found: PlacedRow[] = [];
-    for (const { panel, order, first } of this.sections) {
-      const from = Math.max(0, Math.floor((this.scrollPx - first) / this.heightPx));
-      const to = Math.min(order.length, Math.ceil((this.scrollPx + this.viewPx - first) / this.heightPx));
-      for (let i = from; i < to; i++) {
-        found.push({ panel, row: order[i]!, y: first + i * this.heightPx - this.scrollPx });
+    for (const section of this.sections) {
+      const { panel, order, heightPx, lines } = section;
+      const to = this.firstBelow(section, this.scrollPx + this.viewPx + (lines ? NAME_PX : 0));
+      for (let i = Math.max(0, this.firstBelow(section, this.scrollPx) - 1); i < to; i++) {
+        const isNamed = lines !== null && lines[i] !== (i ? lines[i - 1] : 0);
+        found.push({ panel, row: order[i]!, y: this.topOf(section, i) - this.scrollPx, heightPx, isNamed });
       }
     }
     return found;
@@ -160,9 +193,9 @@ export class Rows {
   /** The row at a height on the screen. */
   at(y: number): Row | null {
     const px = y + this.scrollPx;
-    for (const { panel, order, first } of this.sections) {
-      const i = Math.floor((px - first) / this.heightPx);
-      if (i >= 0 && i < order.length) return { panel, row: order[i]! };
+    for (const section of this.sections) {
+      const i = this.firstBelow(section, px + Number.EPSILON * px + 1e-9) - 1;
+      if (i >= 0 && px < this.topOf(section, i) + section.heightPx) return { panel: section.panel, row: section.order[i]! };
     }
     return null;
   }
@@ -171,7 +204,7 @@ export class Rows {
   y(wanted: Row): number | null {
     const section = this.sections[wanted.panel.index]!;
     const i = section.order.indexOf(wanted.row);
-    return i < 0 ? null : section.first + i * this.heightPx - this.scrollPx;
+    return i < 0 ? null : this.topOf(section, i) - this.scrollPx;
   }
 
   /** The row that comes `by` rows after one, across panels; the nearest there is. */
@@ -207,10 +240,31 @@ export class Rows {
   reveal(wanted: Row): void {
     const y = this.y(wanted);
     if (y === null) return;
-    if (y < 0) this.scrollTo(this.scrollPx + y);
-    else if (y + this.heightPx > this.viewPx) {
-      this.scrollTo(this.scrollPx + y + this.heightPx - this.viewPx);
+    const height = this.heightOf(wanted.panel);
+    if (y < 0) this.scrollTo(this.scrollPx + y - (this.above ? NAME_PX : 0));
+    else if (y + height > this.viewPx) this.scrollTo(this.scrollPx + y + height - this.viewPx);
+  }
+
+  /** The upper edge of a section's i-th row, from the top of everything. */
+  private topOf({ first, heightPx, lines }: Section, i: number): number {
+    return first + i * heightPx + (lines ? lines[i]! * NAME_PX : 0);
+  }
+
+  private bottom(section: Section): number {
+    const { order, first, heightPx } = section;
+    return order.length ? this.topOf(section, order.length - 1) + heightPx : first;
+  }
+
+  /** The first of a section's rows whose upper edge is at a height or below it; their number if none is. */
+  private firstBelow(section: Section, px: number): number {
+    let from = 0;
+    let to = section.order.length;
+    while (from < to) {
+      const middle = (from + to) >>> 1;
+      if (this.topOf(section, middle) >= px) to = middle;
+      else from = middle + 1;
     }
+    return from;
   }
 
   private timeIn(panel: Panel, state: number): Sums {
@@ -229,4 +283,14 @@ export class Rows {
     }
     return known[state];
   }
+}
+
+/** How many lines with names there are down to each row: one a row, or one for the rows of a site. */
+function linesOf({ panel, order }: Section): Int32Array {
+  const lines = new Int32Array(order.length);
+  for (let i = 0; i < order.length; i++) {
+    const isFirst = !i || !panel.shared || panel.shared.site[order[i]!] !== panel.shared.site[order[i - 1]!];
+    lines[i] = (i ? lines[i - 1]! : 0) + (isFirst ? 1 : 0);
+  }
+  return lines;
 }

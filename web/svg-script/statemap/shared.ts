@@ -11,6 +11,8 @@ export interface SharedHead {
 }
 
 export class SharedRows {
+  /** By site, how many rows it has. */
+  readonly rowsOf: number[];
   private list: string[] | null = null;
 
   private constructor(
@@ -22,7 +24,10 @@ export class SharedRows {
     /** When each first has a state. */
     readonly starts: Times,
     private readonly packedNames: Uint8Array,
-  ) {}
+  ) {
+    this.rowsOf = sites.map(() => 0);
+    for (const each of site) this.rowsOf[each]!++;
+  }
 
   static async read(head: SharedHead | null, index: number): Promise<SharedRows | null> {
     if (!head) return null;

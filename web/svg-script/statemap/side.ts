@@ -2,6 +2,7 @@
 
 import { button, h, name, replaceContent } from "../../shared/dom";
 import { icon } from "../../shared/icon";
+import { addGrip } from "../../shared/panel-grip";
 import { exact, short, utc } from "../../shared/format";
 import { describe, percent } from "./describe";
 import type { Command } from "./command";
@@ -12,6 +13,7 @@ import { byValue, propertiesOf } from "./tags";
 
 /** What moves the selection: given by the keys' owner, so that buttons and keys do the same. */
 export interface Moves {
+  found(by: number): void;
   rectangle(by: number): void;
   row(by: number): void;
   occurrence(by: number): void;
@@ -35,6 +37,7 @@ export class Side {
     private readonly command: Command,
   ) {
     this.element = h("aside", { class: "side" }, this.selection, this.states, this.tags);
+    addGrip(this.element);
     session.onChange((change) => {
       // sums over everything in view wait until a zoom or a pan has come to rest
       clearTimeout(this.timer);
@@ -45,7 +48,11 @@ export class Side {
 
   update(): void {
     this.merged = 0;
-    const legends = [...new Set(this.session.model.panels.map(({ legend }) => legend))];
+    // of a selected row only its own kind has figures
+    const { model, row } = this.session;
+    const inSight = model.panels.filter((panel) => this.session.rows.order(panel).length);
+    const panels = row ? [row.panel] : inSight.length ? inSight : model.panels;
+    const legends = [...new Set(panels.map(({ legend }) => legend))];
     this.drawSelection();
     replaceContent(
       this.states,

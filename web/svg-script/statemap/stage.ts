@@ -11,23 +11,24 @@ import { Labels } from "./labels";
 import { Marks } from "./marks";
 import { rectangleAt, rgb } from "./model";
 import { Picture } from "./picture";
-import type { Row } from "./rows";
+import { NAME_PX, type PlacedRow, type Row } from "./rows";
 import type { Session } from "./session";
 import type { Tooltip } from "../../shared/tooltip";
 
 const TICK_PX = 110;
+/** So near to an edge a label would be cut if nothing is beside the map. */
+const TICK_EDGE_PX = 16;
 const LABEL_PX = 13;
 const MOST_LABEL_SHARE = 0.28;
 const MOST_LABEL_PX = 238;
 const LABEL_GAP_PX = 10;
 const PAN_PX = 50;
-const NARROW_SHARE = 0.6;
 const DOUBLE_CLICK_MS = 600;
 /** So high a map fits a page with its legend. */
 const PAPER_PX = 400;
 
-/** Then the tables stand below the map, as in the style. */
-const narrow = matchMedia("(max-width: 900px)");
+/** Then names stand above rows, and the tables in a sheet below the map, as in the style. */
+export const narrow = matchMedia("(max-width: 900px)");
 
 export class Stage {
   readonly element: HTMLElement;
@@ -47,7 +48,7 @@ export class Stage {
   private readonly strip: HTMLElement;
   private readonly field: HTMLElement;
   private readonly position = h("div", { class: "position" });
-  private readonly footer: HTMLElement;
+  readonly footer: HTMLElement;
   private readonly picture = new Picture();
   private colors: Colors[] = [];
   private colorsFor = "";
@@ -88,6 +89,11 @@ export class Stage {
     this.listen();
   }
 
+  /** Whether names stand above rows. */
+  private get isAbove(): boolean {
+    return narrow.matches && !this.theme.printing;
+  }
+
   /** The width of the strip. */
   get widthPx(): number {
     return this.strip.clientWidth;
@@ -111,12 +117,13 @@ export class Stage {
     const { rows, view } = session;
     // a whole number, so that a pixel of the canvas is one of the screen
     const most = Math.min(MOST_LABEL_PX, this.element.clientWidth * MOST_LABEL_SHARE);
-    this.gutterPx = Math.ceil(Math.min(this.names.widthPx, most)) + LABEL_GAP_PX;
+    this.gutterPx = this.isAbove ? 0 : Math.ceil(Math.min(this.names.widthPx, most)) + LABEL_GAP_PX;
     this.element.style.setProperty("--gutter", `${this.gutterPx}px`);
-    const around = this.axis.parentElement!.offsetHeight + this.footer.offsetHeight + 2;
-    const free = narrow.matches ? NARROW_SHARE * innerHeight : this.element.clientHeight - around;
+    const notes = this.element.contains(this.footer) ? this.footer.offsetHeight : 0;
+    const around = this.axis.parentElement!.offsetHeight + notes + 2;
+    const free = this.element.clientHeight - around;
     const room = this.theme.printing ? Math.min(free, PAPER_PX) : free;
-    rows.fit(Math.max(60, room));
+    rows.fit(Math.max(60, room), this.isAbove);
     const height = Math.max(20, Math.min(rows.totalPx, room));
     this.field.style.height = `${height}px`;
     this.spacer.style.height = `${rows.totalPx}px`;
@@ -125,7 +132,7 @@ export class Stage {
     this.strip.style.touchAction = this.scroller.hidden ? "pan-y" : "none";
     this.empty.textContent = rows.shownCount ? "" : this.reason;
     this.scroller.scrollTop = rows.scrollPx;
-    rows.fit(height);
+    rows.fit(height, this.isAbove);
     const seen = rows.inView;
     const count = (rowCount: number) => rowCount.toLocaleString("en");
     this.position.textContent = seen
@@ -174,7 +181,9 @@ export class Stage {
       const ratio = view.ratio(ns - model.start);
       if (ratio * width < -0.5 || ratio * width > width + 0.5) return [];
       // a part of the width, which is another one on paper
-      const tick = h("div", { class: "tick", style: `left:${(100 * ratio).toFixed(4)}%` }, h("span", {}, label));
+      const x = ratio * width;
+      const edge = x < TICK_EDGE_PX ? " first" : x > width - TICK_EDGE_PX ? " last" : "";
+      const tick = h("div", { class: `tick${edge}`, style: `left:${(100 * ratio).toFixed(4)}%` }, h("span", {}, label));
       return [tick];
     });
     this.ticks.replaceChildren(...made);
@@ -183,42 +192,62 @@ export class Stage {
   private drawLabels(): void {
     const { session } = this;
     const { rows } = session;
-    const every = Math.ceil(LABEL_PX / rows.heightPx);
-    const size = Math.max(9, Math.min(12, rows.heightPx - 2));
-    this.labels.style.setProperty("--size", `${size}px`);
-    this.labels.style.setProperty("--row", `${rows.heightPx}px`);
     const isRow = (wanted: Row | null, { panel, row }: Row) =>
       wanted?.panel === panel && wanted.row === row;
     const visible = rows.visible();
-    const special = visible.filter((row) => isRow(session.row, row) || isRow(this.hovered, row));
-    const shownRows = visible.filter(
-      (placed) =>
-        special.includes(placed) ||
-        (!(Math.round((placed.y + rows.scrollPx) / rows.heightPx) % every) &&
-          special.every(({ y }) => Math.abs(y - placed.y) >= LABEL_PX - 2)),
-    );
-    // names are measured at 12 pixels
-    const room = ((this.gutterPx - LABEL_GAP_PX + 2) * 12) / size;
-    const made = shownRows.map((placed) => {
-      const { panel, row, y } = placed;
+    const special = (placed: Row) => isRow(session.row, placed) || isRow(this.hovered, placed);
+    const chosen = visible.filter(special);
+    const shownRows = this.isAbove
+      ? visible.filter(({ isNamed }) => isNamed)
+      : visible.filter(
+          (placed, i) =>
+            special(placed) ||
+            (this.isLabelled(placed, visible[i - 1]) &&
+              chosen.every(({ y }) => Math.abs(y - placed.y) >= LABEL_PX - 2)),
+        );
+    let lastY = -Infinity;
+    const made = shownRows.flatMap((placed) => {
+      const { panel, row, y, heightPx } = placed;
+      const isSpecial = special(placed);
+      let top = this.isAbove ? y - NAME_PX / 2 : Math.max(LABEL_PX / 2, y + heightPx / 2);
+      if (panel.shared && !isSpecial && !this.isAbove) {
+        // anywhere beside the rows of the site
+        top = Math.max(y + Math.max(heightPx, LABEL_PX) / 2, lastY + LABEL_PX - 1);
+        const rowsOf = panel.shared.rowsOf[panel.shared.site[row]!]!;
+        if (top > y + Math.max(LABEL_PX, rowsOf * heightPx)) return [];
+      } else if (top < lastY + LABEL_PX - 2 && !isSpecial) return [];
+      lastY = top;
+      const size = this.isAbove ? 12 : Math.max(9, Math.min(12, panel.shared ? LABEL_PX : heightPx - 2));
+      // names are measured at 12 pixels
+      const room = this.isAbove ? this.widthPx - 8 : ((this.gutterPx - LABEL_GAP_PX + 2) * 12) / size;
       const selected = isRow(session.row, placed) ? " selected" : "";
       const hovered = isRow(this.hovered, placed) ? " hovered" : "";
+      const isSite = panel.shared !== null && (this.isAbove || !isSpecial);
+      const text = isSite ? this.names.site(panel, row, room) : this.names.text(panel, row, room);
       const label = h(
         "div",
         {
           class: `label${selected}${hovered}`,
-          style: `top:${Math.max(size / 2, y + rows.heightPx / 2)}px`,
+          style: `top:${top}px;--size:${size}px`,
           title: `${shown(panel.kind)} ${shown(panel.entities[row]!)}`,
         },
-        h("bdi", {}, this.names.text(panel, row, room)),
+        h("bdi", {}, text),
       );
       label.dataset.row = `${panel.index}:${row}`;
-      return label;
+      return [label];
     });
     const headings = rows.headings.map(({ panel, y }) =>
       h("div", { class: "panel-title", style: `top:${y}px` }, name(panel.title)),
     );
     this.labels.replaceChildren(...made, ...headings);
+  }
+
+  /** Whether a row has a label beside it: every so many rows, or the first in view of a site. */
+  private isLabelled(placed: PlacedRow, before: PlacedRow | undefined): boolean {
+    const { panel, row, y, heightPx } = placed;
+    if (panel.shared) return before?.panel !== panel || panel.shared.site[before.row] !== panel.shared.site[row];
+    const every = Math.ceil(LABEL_PX / heightPx);
+    return !(Math.round((y + this.session.rows.scrollPx) / heightPx) % every);
   }
 
   private listen(): void {
