@@ -1248,6 +1248,168 @@ def test_a_phone_lays_the_page_out_in_its_own_width(open_page: Open) -> None:
     assert page.evaluate("document.documentElement.scrollWidth") == 390
 
 
+def requests_history() -> History:
+    """Return a loop of 10 s, and requests of one site that need two rows, the last of 1 ms."""
+    builder = HistoryBuilder()
+    states = [{"name": "running", "color": GREEN}, {"name": "waiting", "color": YELLOW}]
+    builder.lanes("Loops/*", label="Event loops", states=states)
+    builder.lanes("Tasks/*/*", entity_kind="Task", label="Tasks", states=states, short_lived=True)
+    loop = builder.quark("Loops", "main")
+    builder.modify(0, loop, "running")
+    lives = [(0, 4 * S), (1 * S, 3 * S), (6 * S, 9 * S), (9 * S + 500 * MS, 9 * S + 501 * MS)]
+    for number, (start_ns, end_ns) in enumerate(lives):
+        task = builder.quark("Tasks", "serve (app.py:3)", str(number))
+        builder.modify(start_ns, task, "waiting")
+        builder.modify((start_ns + end_ns) // 2, task, "running")
+        builder.modify(end_ns, task, None)
+    return builder.close(10 * S)
+
+
+def rows_of(page: Page) -> list[str]:
+    return [label.get_attribute("title") or "" for label in page.locator(".label").all()]
+
+
+def test_tasks_that_never_overlap_share_rows_below_the_loops(open_page: Open) -> None:
+    page = open_page(render(build([requests_history()])))
+
+    assert page.locator(".panel-title").all_text_contents() == ["Event loops", "Tasks"]
+    assert rows_of(page) == ["Entity Loops/main", "Task serve (app.py:3) · lane 1 of 2"]
+    assert page.locator(".label").all_text_contents() == ["Loops/main", "serve (app.py:3) \u00d7 2"]
+
+
+def test_hovering_a_shared_row_names_the_task_that_is_there(open_page: Open) -> None:
+    page = open_page(render(build([requests_history()])))
+    box = strip(page)
+    bottom = box["y"] + box["height"] - 2
+
+    tips = []
+    for ratio, y in ((0.65, bottom - 0.45 * box["height"]), (0.2, bottom), (0.5, bottom)):
+        page.mouse.move(box["x"] + ratio * box["width"], y)
+        at_rest(page)
+        tips.append(page.locator(".tooltip").text_content() or "")
+
+    assert tips[0].startswith("Task 2existed for 3 sserve (app.py:3) · lane 1 of 2")
+    assert tips[1].startswith("Task 1existed for 2 sserve (app.py:3) · lane 2 of 2")
+    assert "nothing at 5 s" in tips[2]
+
+
+def test_shares_are_of_the_time_that_each_kind_of_entity_existed(open_page: Open) -> None:
+    history = requests_history()
+    page = open_page(render(build([history])), "#t=0..7000000000")
+
+    shown = [row[:2] for row in table(page, ".legend")]
+
+    rows = state_statistics(history, start_ns=0, end_ns=7 * S).rows
+    order = {("Event loops", "running"): 0, ("Tasks", "running"): 1, ("Tasks", "waiting"): 2}
+    rows.sort(key=lambda row: order[row.kind, row.key])
+    assert [row.kind for row in rows] == ["Event loops", "Tasks", "Tasks"]
+    # the loop is never waiting: such a state is folded away
+    occurring = [row for row in shown if row[1] != "\u2013"]
+    assert occurring == [[row.key, f"{100 * row.share:.2f} %"] for row in rows]
+
+
+def test_a_search_finds_tasks_in_shared_rows_and_enter_goes_to_each(open_page: Open) -> None:
+    page = open_page(render(build([requests_history()])))
+    field = page.get_by_role("searchbox")
+
+    found = after(page, lambda: field.fill("serve (app.py:3)/3"))
+    text = page.locator(".found").text_content()
+    titles = rows_of(page)
+    gone = after(page, lambda: page.keyboard.press("Enter"))
+
+    assert text == "1 task"
+    assert titles == ["Task serve (app.py:3) · lane 1 of 2"]
+    assert found["rows"] == "serve (app.py:3)/3"
+    assert int(gone["at"]) == 9 * S + 500 * MS
+    # a task that is too short to be seen is zoomed to
+    assert view(gone).span_ns < 2 * MS
+    assert "Task 3" in (page.locator(".selection").text_content() or "")
+
+
+def test_a_rectangle_that_is_merged_with_gaps_is_partly_empty_and_counts_exactly(
+    open_page: Open,
+) -> None:
+    builder = HistoryBuilder()
+    builder.lanes("Tasks/*/*", entity_kind="Task", short_lived=True)
+    for number in range(100):
+        task = builder.quark("Tasks", "serve", str(number))
+        builder.modify(number * MS, task, "running")
+        builder.modify(number * MS + MS // 4, task, None)
+    history = builder.close(100 * MS)
+    drawn = build([history], StatemapOptions(coalesce=1, state_height_px=20))
+    assert len(drawn.panels[0].rectangles) == 1
+
+    page = open_page(render(drawn))
+    box = strip(page)
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    tip = page.locator(".tooltip").text_content() or ""
+    image = picture(page)
+
+    assert [row[:3] for row in table(page, ".legend")] == [["running", "100.00 %", "25.000 ms"]]
+    assert tip.startswith("100 Tasks, 0 to 99")
+    assert "25.19 %" in tip
+    assert "nothing there74.81 %" in tip
+    column = image[:, image.shape[1] // 2, 3]
+    assert 0.2 < np.count_nonzero(column) / len(column) < 0.3
+
+
+def phone(open_page: Open, file: bytes) -> Page:
+    return open_page(file, viewport={"width": 390, "height": 844}, is_mobile=True, has_touch=True)
+
+
+def test_on_a_phone_nothing_is_cut_and_controls_can_be_touched(open_page: Open) -> None:
+    page = phone(open_page, render(build([requests_history()])))
+    at_rest(page)
+
+    assert page.evaluate("[innerWidth, document.documentElement.scrollWidth]") == [390, 390]
+    assert page.evaluate("document.documentElement.scrollHeight") == 844
+    for control in page.locator("button:visible, input:visible, select:visible").all():
+        if control.evaluate("element => element.matches('.flag, .scope button')"):
+            continue
+        box = control.bounding_box()
+        assert box
+        assert (box["x"] >= 0, box["x"] + box["width"] <= 390) == (True, True)
+        assert box["height"] >= 36
+    assert strip(page)["width"] == 390
+
+
+def test_on_a_phone_names_stand_above_rows_and_a_tap_fills_the_sheet(open_page: Open) -> None:
+    page = phone(open_page, render(build([requests_history()])))
+    at_rest(page)
+    names = [label.bounding_box() for label in page.locator(".label").all()]
+    box = strip(page)
+    sheet = page.locator(".side").bounding_box()
+
+    page.touchscreen.tap(box["x"] + 0.2 * box["width"], box["y"] + box["height"] - 3)
+    page.locator(".selection .who").wait_for()
+
+    assert page.locator(".label").all_text_contents() == ["Loops/main", "serve (app.py:3) \u00d7 2"]
+    assert all(name and name["x"] < 20 for name in names)
+    assert sheet
+    assert sheet["y"] >= box["y"] + box["height"]
+    assert sheet["y"] + sheet["height"] == 844
+    assert "Task 1" in (page.locator(".selection").text_content() or "")
+
+
+def test_on_a_phone_the_sheet_is_dragged_by_its_edge(open_page: Open) -> None:
+    page = phone(open_page, render(build([requests_history()])))
+    grip = page.locator(".side .grip").bounding_box()
+    assert grip
+    x, y = grip["x"] + grip["width"] / 2, grip["y"] + grip["height"] / 2
+
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x, y - 150)
+    page.mouse.up()
+    at_rest(page)
+
+    higher = page.locator(".side .grip").bounding_box()
+    assert higher
+    assert 130 < grip["y"] - higher["y"] < 170
+    box = strip(page)
+    assert box["y"] + box["height"] <= higher["y"]
+
+
 def test_the_help_lists_the_keys(open_page: Open) -> None:
     page = open_page(render(statemap(simple())))
     dialog = page.get_by_role("dialog")

@@ -22,7 +22,8 @@ export class Labels {
     const bold = measureIn(`600 12px ${FONT}`); // as the selected one is
     const widths: number[] = [];
     for (const panel of model.panels) {
-      const entities = panel.shared ? panel.shared.sites : panel.entities;
+      const { shared } = panel;
+      const entities = shared ? shared.sites.map((site, i) => site + countOf(shared.rowsOf[i]!)) : panel.entities;
       const every = Math.ceil(entities.length / MOST_MEASURED);
       for (let row = 0; row < entities.length; row += every) {
         widths.push(bold(shown(entities[row]!.slice(0, MOST_LETTERS))));
@@ -36,8 +37,7 @@ export class Labels {
   /** What fits of the name of a row's site at 12 pixels, with the number of its rows. */
   site(panel: Panel, row: number, roomPx: number): string {
     const shared = panel.shared!;
-    const rows = shared.rowsOf[shared.site[row]!]!;
-    const count = rows > 1 ? ` × ${rows}` : "";
+    const count = countOf(shared.rowsOf[shared.site[row]!]!);
     const room = Math.max(0, roomPx - this.measure(count));
     return elide(shown(shared.siteOf(row)), room, this.measure) + count;
   }
@@ -58,4 +58,9 @@ export class Labels {
     }
     return label;
   }
+}
+
+/** How many rows a site has, if there are several. */
+function countOf(rows: number): string {
+  return rows > 1 ? ` × ${rows}` : "";
 }

@@ -35,7 +35,9 @@ export interface Panel {
   /** Where the window begins, from the panel's origin; all other times count from here. */
   start: bigint;
   states: State[];
-  /** Panels with equal tables of states share a legend: the first one's number. */
+  /** What it is called among the panels of its trace. */
+  label: string;
+  /** Panels of one label with equal tables of states share a legend: the first one's number. */
   legend: number;
   tags: Tag[];
   entities: string[];
@@ -67,6 +69,7 @@ export interface Panel {
 
 interface PanelHead {
   title: string;
+  label: string;
   kind: string;
   origin: string | null;
   start: string;
@@ -115,8 +118,10 @@ export async function readModel(): Promise<Model> {
   const head = readHead<Head>();
   const panels = await Promise.all(head.panels.map(decode));
   for (const panel of panels) {
-    const same = JSON.stringify(panel.states);
-    panel.legend = panels.findIndex((other) => JSON.stringify(other.states) === same);
+    // two kinds of entities are never added up
+    const key = ({ label, states }: Panel) => JSON.stringify([label, states]);
+    const same = key(panel);
+    panel.legend = panels.findIndex((other) => key(other) === same);
   }
   const first = head.panels[0]!;
   return {

@@ -28,7 +28,7 @@ const DOUBLE_CLICK_MS = 600;
 const PAPER_PX = 400;
 
 /** Then names stand above rows, and the tables in a sheet below the map, as in the style. */
-export const narrow = matchMedia("(max-width: 900px)");
+export const narrow = matchMedia("screen and (max-width: 900px)");
 
 export class Stage {
   readonly element: HTMLElement;
@@ -89,11 +89,6 @@ export class Stage {
     this.listen();
   }
 
-  /** Whether names stand above rows. */
-  private get isAbove(): boolean {
-    return narrow.matches && !this.theme.printing;
-  }
-
   /** The width of the strip. */
   get widthPx(): number {
     return this.strip.clientWidth;
@@ -117,13 +112,14 @@ export class Stage {
     const { rows, view } = session;
     // a whole number, so that a pixel of the canvas is one of the screen
     const most = Math.min(MOST_LABEL_PX, this.element.clientWidth * MOST_LABEL_SHARE);
-    this.gutterPx = this.isAbove ? 0 : Math.ceil(Math.min(this.names.widthPx, most)) + LABEL_GAP_PX;
+    this.gutterPx = narrow.matches ? 0 : Math.ceil(Math.min(this.names.widthPx, most)) + LABEL_GAP_PX;
     this.element.style.setProperty("--gutter", `${this.gutterPx}px`);
     const notes = this.element.contains(this.footer) ? this.footer.offsetHeight : 0;
     const around = this.axis.parentElement!.offsetHeight + notes + 2;
     const free = this.element.clientHeight - around;
-    const room = this.theme.printing ? Math.min(free, PAPER_PX) : free;
-    rows.fit(Math.max(60, room), this.isAbove);
+    // on paper the height of the stage follows from that of the map
+    const room = this.theme.printing ? PAPER_PX : free;
+    rows.fit(Math.max(60, room), narrow.matches);
     const height = Math.max(20, Math.min(rows.totalPx, room));
     this.field.style.height = `${height}px`;
     this.spacer.style.height = `${rows.totalPx}px`;
@@ -132,7 +128,7 @@ export class Stage {
     this.strip.style.touchAction = this.scroller.hidden ? "pan-y" : "none";
     this.empty.textContent = rows.shownCount ? "" : this.reason;
     this.scroller.scrollTop = rows.scrollPx;
-    rows.fit(height, this.isAbove);
+    rows.fit(height, narrow.matches);
     const seen = rows.inView;
     const count = (rowCount: number) => rowCount.toLocaleString("en");
     this.position.textContent = seen
@@ -197,7 +193,7 @@ export class Stage {
     const visible = rows.visible();
     const special = (placed: Row) => isRow(session.row, placed) || isRow(this.hovered, placed);
     const chosen = visible.filter(special);
-    const shownRows = this.isAbove
+    const shownRows = narrow.matches
       ? visible.filter(({ isNamed }) => isNamed)
       : visible.filter(
           (placed, i) =>
@@ -209,20 +205,20 @@ export class Stage {
     const made = shownRows.flatMap((placed) => {
       const { panel, row, y, heightPx } = placed;
       const isSpecial = special(placed);
-      let top = this.isAbove ? y - NAME_PX / 2 : Math.max(LABEL_PX / 2, y + heightPx / 2);
-      if (panel.shared && !isSpecial && !this.isAbove) {
+      let top = narrow.matches ? y - NAME_PX / 2 : Math.max(LABEL_PX / 2, y + heightPx / 2);
+      if (panel.shared && !isSpecial && !narrow.matches) {
         // anywhere beside the rows of the site
         top = Math.max(y + Math.max(heightPx, LABEL_PX) / 2, lastY + LABEL_PX - 1);
         const rowsOf = panel.shared.rowsOf[panel.shared.site[row]!]!;
         if (top > y + Math.max(LABEL_PX, rowsOf * heightPx)) return [];
       } else if (top < lastY + LABEL_PX - 2 && !isSpecial) return [];
       lastY = top;
-      const size = this.isAbove ? 12 : Math.max(9, Math.min(12, panel.shared ? LABEL_PX : heightPx - 2));
+      const size = narrow.matches ? 12 : Math.max(9, Math.min(12, panel.shared ? LABEL_PX : heightPx - 2));
       // names are measured at 12 pixels
-      const room = this.isAbove ? this.widthPx - 8 : ((this.gutterPx - LABEL_GAP_PX + 2) * 12) / size;
+      const room = narrow.matches ? this.widthPx - 8 : ((this.gutterPx - LABEL_GAP_PX + 2) * 12) / size;
       const selected = isRow(session.row, placed) ? " selected" : "";
       const hovered = isRow(this.hovered, placed) ? " hovered" : "";
-      const isSite = panel.shared !== null && (this.isAbove || !isSpecial);
+      const isSite = panel.shared !== null && (narrow.matches || !isSpecial);
       const text = isSite ? this.names.site(panel, row, room) : this.names.text(panel, row, room);
       const label = h(
         "div",

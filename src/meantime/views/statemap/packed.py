@@ -42,6 +42,7 @@ def _panel_head(statemap: Statemap, panel: StatemapPanel) -> dict[str, Any]:
     rectangles, shared = panel.rectangles, panel.shared
     return {
         "title": captions.panel_title(statemap, panel),
+        "label": panel.label,
         "kind": panel.entity_kind,
         "origin": None if panel.origin_ns is None else str(panel.origin_ns + panel.begin_ns),
         "start": str(panel.start_ns - panel.begin_ns),
