@@ -1,6 +1,6 @@
 /** The entities of rows that several share: which is where, and what it is called. */
 
-import { Varints, readDeflated } from "../../shared/blocks";
+import { Varints, decodeVarints, readDeflated } from "../../shared/blocks";
 import { Times, firstAbove } from "../../shared/times";
 
 export interface SharedHead {
@@ -23,7 +23,7 @@ export class SharedRows {
     readonly rows: Uint32Array,
     /** When each first has a state. */
     readonly starts: Times,
-    private readonly packedNames: Uint8Array,
+    private readonly readNames: () => string[],
   ) {
     this.rowsOf = sites.map(() => 0);
     for (const each of site) this.rowsOf[each]!++;
@@ -47,7 +47,9 @@ export class SharedRows {
         starts.lo[i] = lo;
       }
     }
-    return new SharedRows(head.sites, head.site, rows, starts, await readDeflated(`n${index}`));
+    const [names, ids] = [await readDeflated(`n${index}`), await readDeflated(`i${index}`)];
+    const readNames = () => (ids.length ? idNames(ids, head.count) : texts(names, head.count));
+    return new SharedRows(head.sites, head.site, rows, starts, readNames);
   }
 
   get count(): number {
@@ -61,7 +63,7 @@ export class SharedRows {
 
   /** What each is called; decoded when it is first needed. */
   get names(): string[] {
-    return (this.list ??= this.count ? new TextDecoder().decode(this.packedNames).split("\0") : []);
+    return (this.list ??= this.readNames());
   }
 
   /** The entities of a row that a range may show: from the one at its start to the last that begins in it. */
@@ -83,4 +85,15 @@ export class SharedRows {
     }
     return from;
   }
+}
+
+function texts(packed: Uint8Array, count: number): string[] {
+  return count ? new TextDecoder().decode(packed).split("\0") : [];
+}
+
+/** Names that are numbers, from the steps between them: odd ones are negative. */
+function idNames(packed: Uint8Array, count: number): string[] {
+  const steps = decodeVarints(packed, new Float64Array(count));
+  let id = 0;
+  return Array.from(steps, (step) => `${(id += step % 2 ? -(step + 1) / 2 : step / 2)}`);
 }

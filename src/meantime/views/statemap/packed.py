@@ -5,6 +5,7 @@ Times are written as text or as varints, since a JSON number is exact only to 2^
 
 from __future__ import annotations
 
+import re
 import zlib
 from math import isfinite
 from typing import TYPE_CHECKING, Any
@@ -17,12 +18,17 @@ from meantime.views.statemap import captions
 from meantime.views.statemap.rows import natural_order
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from meantime.columns import Int64s
     from meantime.views.statemap.data import Events, SharedRows, Statemap, StatemapPanel
 
 __all__ = ["blocks", "head"]
 
 _MAX_SAFE_INTEGER = 2**53 - 1
 _LEVEL = 1
+# A number that a double has exactly, and as JavaScript prints it.
+_ID = re.compile(r"0|[1-9][0-9]{0,14}")
 
 
 def head(statemap: Statemap) -> dict[str, Any]:
@@ -100,7 +106,8 @@ def blocks(statemap: Statemap) -> dict[str, bytes]:
     """Return the rectangles and the events of each panel, as `p0`, `e0`, `p1` and so on.
 
     The entities of shared rows are deflated: `s0` has the number of each row, then the time from
-    one to the next, or from the window's start, as varints; `n0` has their names.
+    one to the next, or from the window's start, as varints; `n0` has their names, or if these are
+    numbers `i0` has the steps from one to the next, as varints of which odd ones are negative.
     """
     packed: dict[str, bytes] = {}
     for number, panel in enumerate(statemap.panels):
@@ -130,11 +137,24 @@ def _shared_blocks(shared: SharedRows, number: int, start_ns: int) -> dict[str, 
     first = shared.row_offsets[:-1][np.diff(shared.row_offsets) > 0]
     since_ns[first] = shared.start_ns[first] - start_ns
     numbers = np.concatenate([np.diff(shared.row_offsets), since_ns])
-    names = "\0".join(name.replace("\0", " ") for name in shared.names)
+    ids = _ids(shared.names)
+    if ids is None:
+        names = "\0".join(name.replace("\0", " ") for name in shared.names)
+        named = names.encode("utf-8", "replace")
+    else:
+        step = np.diff(ids, prepend=0)
+        named = kernel.varints(np.where(step < 0, -2 * step - 1, 2 * step))
     return {
         f"s{number}": zlib.compress(kernel.varints(numbers), _LEVEL),
-        f"n{number}": zlib.compress(names.encode("utf-8", "replace"), _LEVEL),
+        f"{'n' if ids is None else 'i'}{number}": zlib.compress(named, _LEVEL),
     }
+
+
+def _ids(names: Sequence[str]) -> Int64s | None:
+    """Return names that all are plain numbers as numbers."""
+    if not names or not all(map(_ID.fullmatch, names)):
+        return None
+    return np.array(names).astype(np.int64)
 
 
 def _events(events: Events, start_ns: int) -> bytes:
