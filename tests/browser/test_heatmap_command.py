@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import json
 import shlex
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -176,4 +179,80 @@ def test_no_command_is_offered_where_none_draws_the_same(
     # the flame graph is in the page all the same
     assert total(page) > 0
     assert not page.locator(".command code").is_visible()
+    page.close()
+
+
+def spans(folder: Path) -> Path:
+    """Write two threads with calls that are neither aligned with cells nor with each other."""
+    path = folder / "calls.json"
+    events = []
+    for i in range(400):
+        ts = 50_000 * i + 137 * (i % 7)
+        events += [
+            {"ph": "X", "name": f"work{i % 3}", "pid": 1, "tid": 1, "ts": ts, "dur": 41_777},
+            {"ph": "X", "name": "read", "pid": 1, "tid": 1, "ts": ts + 901, "dur": 17_003},
+            {"ph": "X", "name": "poll", "pid": 1, "tid": 2, "ts": ts + 11_111, "dur": 20_123},
+        ]
+    path.write_text(json.dumps(events))
+    return path
+
+
+def states(folder: Path) -> Path:
+    """Write three entities whose states change at odd times."""
+    path = folder / "states.csv"
+    rows = ["start_ns,end_ns,path,value"]
+    for entity, step in (("disk0", 93_000_111), ("disk1", 71_000_333), ("spare", 400_000_777)):
+        rows += [
+            f"{at * step},{(at + 1) * step},{entity},{('idle', 'busy', 'wait')[at % 3]}"
+            for at in range(20_000_000_000 // step)
+        ]
+    path.write_text("\n".join(rows) + "\n")
+    return path
+
+
+def result(command: str) -> Any:
+    """Run a command that was copied, and return what it prints as JSON."""
+    words = shlex.split(command)
+    if words[1] == "flame":
+        words = words[:-2]
+    with contextlib.redirect_stdout(io.StringIO()) as printed, pytest.raises(SystemExit) as left:
+        main([*words[1:], "--json"])
+    assert left.value.code == 0
+    return json.loads(printed.getvalue())
+
+
+@pytest.mark.parametrize("options", [[], ["--period", "700ms"], ["--filter", "1/1"]], ids=" ".join)
+def test_the_flame_graph_of_spans_is_that_of_the_copied_command(
+    context: BrowserContext, tmp_path: Path, options: list[str]
+) -> None:
+    page = opened(context, spans(tmp_path), tmp_path, options)
+
+    drag(page, *TIME)
+    shown = total(page)
+    rows = result(copied(page))["rows"]
+
+    assert shown == sum(row["self_ns"] for row in rows) > 0
+    page.close()
+
+
+@pytest.mark.parametrize("options", [[], ["--filter", "disk", "--period", "1.3s"]], ids=" ".join)
+def test_the_table_of_states_is_that_of_the_copied_command(
+    context: BrowserContext, tmp_path: Path, options: list[str]
+) -> None:
+    page = opened(context, states(tmp_path), tmp_path, options)
+
+    drag(page, *TIME)
+    page.wait_for_function("document.querySelector('.states-table').dataset.total && atRest()")
+    shown = int(page.evaluate("document.querySelector('.states-table').dataset.total"))
+    heads = page.locator(".states-table thead th").all_inner_texts()
+    entities = page.locator(".states-table tbody th").all_inner_texts()
+    rows = result(copied(page))["rows"]
+
+    assert shown == sum(row["total_ns"] for row in rows) > 0
+    assert set(heads) == {"Entity", "Total", *(row["key"] for row in rows)}
+    assert set(entities) == {"All", *(row["entity"] for row in rows)}
+    page.keyboard.press("f")
+    page.keyboard.type("disk1")
+    assert page.locator(".states-table tbody th").all_inner_texts() == ["All", "disk1"]
+    page.wait_for_function("location.hash.includes('q=disk1')")
     page.close()

@@ -24,8 +24,12 @@ export interface HeadFinding {
   span_ns: [string, string] | null;
 }
 
+/** What is in the cells. */
+export type Kind = "samples" | "spans" | "states";
+
 /** The parts of the command that draws flame graphs, as `FlameCommand` in command.py. */
 export interface HeadCommand {
+  kind: Kind;
   file: string;
   event: string | null;
   by: string | null;
@@ -42,6 +46,8 @@ interface Head {
   command: HeadCommand | null;
   /** Stacks with less than this are merged into their callers; null without stacks. */
   least: number | null;
+  /** What the stacks are of; null without stacks. */
+  holds: Kind | null;
   origin_ns: string;
   /** Where printed times count from: the beginning of the first input. */
   begin_ns: string;

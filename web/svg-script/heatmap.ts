@@ -19,10 +19,11 @@ import { type PackedStacks, readStacks } from "../shared/stack-cells";
 import { StatusBar } from "../shared/statusbar";
 import { Tooltip } from "../shared/tooltip";
 import { readState, writeState } from "./heatmap/address";
-import { flameCommand } from "./heatmap/command";
+import { selectionCommand } from "./heatmap/command";
 import { Facts } from "./heatmap/facts";
 import { SelectionFlame } from "./heatmap/flame";
 import style from "./heatmap/heatmap.css?inline";
+import { SelectionStates } from "./heatmap/states";
 
 const MODES: [Mode, string, string][] = [
   ["highlight", "Highlight", "Draw everything, with the selected names in colour (h)"],
@@ -138,11 +139,16 @@ function start(model: Model, stacks: PackedStacks | null, body: HTMLElement): vo
   );
   let isReady = false;
   const remember = () => {
-    if (isReady) writeState(state, { q: flame?.search.text || null, tab: panel.tab === "found" ? null : panel.tab });
+    if (isReady) writeState(state, { q: flame?.search.text || table?.text || null, tab: panel.tab === "found" ? null : panel.tab });
   };
-  const flame = stacks && new SelectionFlame(state, stacks, tooltip, remember);
+  const isStates = head.holds === "states";
+  const flame = stacks && !isStates ? new SelectionFlame(state, stacks, tooltip, remember) : null;
+  const table = stacks && isStates ? new SelectionStates(state, stacks, remember) : null;
+  const content = flame ?? table;
+  const noun = isStates ? "entities" : "functions";
   const tabs = [{ id: "found", label: "What stands out", key: "1", content: findings.element }];
-  if (flame) tabs.push({ id: "flame", label: "Flame graph", key: "2", content: flame.element });
+  const inside = isStates ? "states" : "flame";
+  if (content) tabs.push({ id: inside, label: isStates ? "States" : "Flame graph", key: "2", content: content.element });
   const facts = new Facts(state, amount);
   const compare = button("Compare", "Keep the selection as A, and compare the next one with it (c)", () => state.compare(), { class: "small" });
   const shape = button("", "Select a band of offsets, or a range in order of time (b)", () => state.setShape(state.shape === "band" ? "time" : "band"), { class: "small shape" });
@@ -153,12 +159,12 @@ function start(model: Model, stacks: PackedStacks | null, body: HTMLElement): vo
   const status = new StatusBar();
   state.listen((change) => {
     if (change === "view") return remember();
-    if (change === "selection" && state.selection && flame) panel.open("flame");
+    if (change === "selection" && state.selection && content) panel.open(inside);
     compare.disabled = !state.selection && !state.before;
     compare.setAttribute("aria-pressed", String(state.before !== null));
     shape.textContent = state.shape === "band" ? "Selects a band" : "Selects a range of time";
-    const command = flameCommand(state);
-    status.show(command ? "Draws the same flame graph" : "", command);
+    const command = selectionCommand(state);
+    status.show(command ? (isStates ? "Prints the same times" : "Draws the same flame graph") : "", command);
     remember();
   });
 
@@ -185,16 +191,20 @@ function start(model: Model, stacks: PackedStacks | null, body: HTMLElement): vo
   rows.addEventListener("change", () => refold(true));
   const keys: Key[] = [
     { keys: ["/"], help: "search names", action: () => legend.focusSearch() },
-    { keys: ["f"], help: "search functions", action: () => (panel.open("flame"), flame?.search.focus()) },
-    { keys: ["n"], help: "next function found", action: () => flame?.search.go(1) },
-    { keys: ["N", "Shift+N"], label: "N", help: "previous function found", action: () => flame?.search.go(-1) },
+    ...(content ? [{ keys: ["f"], help: `search ${noun}`, action: () => (panel.open(inside), flame ? flame.search.focus() : table?.focus()) }] : []),
+    ...(flame
+      ? [
+          { keys: ["n"], help: "next function found", action: () => flame.search.go(1) },
+          { keys: ["N", "Shift+N"], label: "N", help: "previous function found", action: () => flame.search.go(-1) },
+        ]
+      : []),
     { keys: ["m"], help: "move to the map, to select by keys", action: () => map.canvas.focus() },
     { keys: ["j", "ArrowDown"], label: "j / ↓", help: "select the next name", action: () => step(1) },
     { keys: ["k", "ArrowUp"], label: "k / ↑", help: "select the previous name", action: () => step(-1) },
     { keys: ["b"], help: "select a band of offsets, or a range in order of time", action: () => state.setShape(state.shape === "band" ? "time" : "band") },
     { keys: ["c"], help: "compare the next selection with this one", action: () => state.compare() },
     { keys: ["1"], help: "what stands out", action: () => panel.open("found") },
-    { keys: ["2"], help: "flame graph", action: () => panel.open("flame") },
+    ...(content ? [{ keys: ["2"], help: isStates ? "states of the selected cells" : "flame graph", action: () => panel.open(inside) }] : []),
     { keys: ["h"], help: "highlight the selected names", action: () => setMode("highlight") },
     { keys: ["i"], help: "draw only the selected names", action: () => setMode("isolate") },
     { keys: ["x"], help: "draw everything except the selected names", action: () => setMode("exclude") },
@@ -294,6 +304,7 @@ function start(model: Model, stacks: PackedStacks | null, body: HTMLElement): vo
   };
   const address = readState(state);
   if (flame) flame.search.text = address.get("q") ?? "";
+  if (table) table.text = address.get("q") ?? "";
   panel.open(address.get("tab") ?? "found");
   isReady = true;
   redraw();

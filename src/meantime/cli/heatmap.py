@@ -154,7 +154,11 @@ _SEVERAL = ("assume_aligned", "jobs")
     is_flag=True,
     help="Report periods, stripes, gaps, bursts, and what ran in the gaps; draw only with -o.",
 )
-@click.option("--no-stacks", is_flag=True, help="Leave the stacks of samples out of a page.")
+@click.option(
+    "--no-stacks",
+    is_flag=True,
+    help="Leave flame graphs and tables of selected cells out of a page.",
+)
 @json_option
 @provider_option
 @lenient_option

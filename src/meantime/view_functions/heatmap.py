@@ -127,7 +127,8 @@ def heatmap(
             `"lock"` the largest of the whole map.
         title: The title of the picture.
         names: The names of the inputs, in order.
-        stacks: Read the stacks of samples, for the flame graphs of pages.
+        stacks: Read the stacks of samples and spans and the entities of states, for the flame
+            graphs and tables of pages.
         offsets: By index of an input, a time to add to its times, regardless of its clock.
         assume_aligned: Treat unrelated clocks as synchronised.
         provider: Derives states from the events of a path's trace, as in `meantime.open`; the
@@ -168,7 +169,7 @@ def heatmap(
             event=event,
             states=patterns,
             filter=filter,
-            stacks=stacks and not patterns,
+            stacks=stacks,
         ),
         start,
         end,
@@ -252,7 +253,7 @@ class _Task:
         if not is_file or self.reading.provider is not None:
             yield HistorySource(history_of(self.given, self.reading), path)
             return
-        if self.query.choice.stacks:
+        if self.query.choice.stacks and not self.query.choice.states:
             from meantime.history import build  # noqa: PLC0415 - a third of the start-up time
 
             with progress(path) as report:
@@ -300,9 +301,15 @@ def _added(tasks: Sequence[_Task], jobs: int) -> tuple[OffsetMap, Reference]:
 
 
 def _command(task: _Task, reference: Reference, data: OffsetMap) -> FlameCommand | None:
-    """Return the command for flame graphs of a map of samples in a file, if there is one."""
+    """Return the command that shows the same of a map of a file, if there is one."""
     is_file = isinstance(task.given, str | os.PathLike) and task.path != "-"
-    if not is_file or data.sources[0].kind != "samples" or not data.recorded:
+    kind = data.sources[0].kind
+    if not is_file or not data.recorded:
+        return None
+    if kind != "samples" and (data.stacks is None or reference.choice.event is not None):
+        return None
+    # the command prints all states
+    if kind == "states" and reference.choice.states not in {(), (EVERY_STATE,)}:
         return None
     by = reference.choice.by
     assert by is not None
@@ -311,6 +318,7 @@ def _command(task: _Task, reference: Reference, data: OffsetMap) -> FlameCommand
     if provider is not None and not isinstance(provider, str | os.PathLike):
         return None
     return FlameCommand(
+        kind,
         task.path,
         choice.event,
         by,

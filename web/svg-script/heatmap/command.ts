@@ -1,4 +1,4 @@
-/** The command that draws the flame graph of the selected cells. */
+/** The command that shows what is in the selected cells. */
 
 import { type Model, plain } from "../../shared/heat-model";
 import type { HeatState } from "../../shared/heat-state";
@@ -24,8 +24,8 @@ function offsets(model: Model, { from, to }: Selection, offsetNs: bigint): strin
   return periodNs === 1_000_000_000n ? band : [...band, "--period", seconds(periodNs)];
 }
 
-/** The command; null if no single one draws the same stacks. */
-export function flameCommand(state: HeatState): string | null {
+/** The command; null if no single one shows the same. */
+export function selectionCommand(state: HeatState): string | null {
   const { model, selection, before } = state;
   const { command } = model.head;
   if (!command || !selection) return null;
@@ -40,13 +40,17 @@ export function flameCommand(state: HeatState): string | null {
   };
   const times = range(selection);
   if (!times) return null;
-  const words = ["meantime", "flame", command.file, "--from", times[0], "--to", times[1]];
+  const isStates = command.kind === "states";
+  const words = ["meantime", isStates ? "stats" : "flame", command.file, "--from", times[0], "--to", times[1]];
+  if (isStates) words.push("--by", "entity");
   const isBand = !isOneRange(selection, model.rows);
+  // only samples are selected by offsets and by names
+  if (command.kind !== "samples" && (isBand || state.counted)) return null;
   if (isBand) words.push(...offsets(model, selection, offsetNs));
   if (command.event !== null) words.push("--event", command.event);
   if (command.filter !== null) words.push("--filter", command.filter);
   if (command.provider !== null) words.push("--provider", command.provider);
-  words.push(...names(state));
+  if (command.kind === "samples") words.push(...names(state));
   if (before) {
     const other = range(before);
     const rows = (chosen: Selection) => `${chosen.from.row} ${chosen.to.row}`;
@@ -55,7 +59,7 @@ export function flameCommand(state: HeatState): string | null {
     if (!other || !isAlike) return null;
     words.push("--against", `${other[0]}..${other[1]}`);
   }
-  return [...words.map(quoted), "-o", "flame.svg"].join(" ");
+  return [...words.map(quoted), ...(isStates ? [] : ["-o", "flame.svg"])].join(" ");
 }
 
 /** The names to which the graph is limited. */

@@ -2,7 +2,7 @@
 
 import { button, h } from "../../shared/dom";
 import { FlameGraph } from "../../shared/flame-graph";
-import { grouped, share } from "../../shared/format";
+import { grouped, share, short } from "../../shared/format";
 import type { HeatState } from "../../shared/heat-state";
 import { SearchField } from "../../shared/search-field";
 import { type PackedStacks, StackCells } from "../../shared/stack-cells";
@@ -14,6 +14,7 @@ export class SelectionFlame {
   readonly element: HTMLElement;
   readonly search: SearchField;
   private readonly graph: FlameGraph;
+  private readonly amount: (value: number) => string;
   private readonly about = h("p", { class: "about muted" });
   private readonly empty = h("p", { class: "empty muted" });
   private stacks: StackCells | null = null;
@@ -29,8 +30,10 @@ export class SelectionFlame {
     tooltip: Tooltip,
     found: () => void,
   ) {
-    const unit = state.model.head.value === "weight" ? "weight" : "samples";
-    this.graph = new FlameGraph(tooltip, { amount: (value) => `${grouped(value)} ${unit}` });
+    const { head } = state.model;
+    const unit = head.value === "weight" ? "weight" : "samples";
+    this.amount = head.holds === "samples" ? (value) => `${grouped(value)} ${unit}` : (value) => short(BigInt(Math.round(value)));
+    this.graph = new FlameGraph(tooltip, { amount: this.amount });
     this.search = new SearchField(
       {
         searched: (text) => {
@@ -95,7 +98,7 @@ export class SelectionFlame {
     for (let node = 0; node < tree.parent.length; node++) if (tree.parent[node]! < 0) total += tree.value[node]!;
     this.graph.element.dataset.total = String(total);
     if (!total) {
-      this.empty.textContent = `There are no samples ${listed ? `of ${listed} ` : ""}in the selected cells.`;
+      this.empty.textContent = `There are no ${model.head.holds} ${listed ? `of ${listed} ` : ""}in the selected cells.`;
       return;
     }
     this.graph.element.hidden = false;
@@ -104,7 +107,7 @@ export class SelectionFlame {
     this.search.look();
     const compared = before ? "B compared with A: red has a larger share in B, blue in A" : "";
     const { least } = model.head;
-    const merged = least !== null && least > 1 ? `stacks with fewer than ${grouped(least)} are merged into their callers` : "";
+    const merged = least !== null && least > 1 ? `stacks with less than ${this.amount(least)} are merged into their callers` : "";
     this.about.textContent = [listed, compared, merged].filter(Boolean).join(" · ");
   }
 }

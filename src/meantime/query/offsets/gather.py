@@ -13,13 +13,15 @@ from meantime.attributes import entity_name
 from meantime.columns import Coded, Interner, named
 from meantime.errors import UsageError
 from meantime.query.offsets.cells import CellsBuilder
+from meantime.query.offsets.interval_stacks import IntervalStacks, segments_of
 from meantime.query.offsets.map import OffsetMap, Source
 from meantime.query.offsets.ranges import clipped
 from meantime.query.offsets.sampling_interval import sampling_interval_ns
 from meantime.query.offsets.stack_cells import StackCells
 from meantime.query.roots import sample_names, with_roots
 from meantime.query.statistics import state_quarks
-from meantime.query.threads import choose_rows
+from meantime.query.threads import choose_rows, thread_quarks
+from meantime.stacks import NO_STACK, StackTableBuilder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -57,7 +59,7 @@ class Choice:
             with them, states are mapped even if there are samples or spans.
         filter: Only the threads or entities that this filter matches, as in `choose_rows`.
         window: Only what lies in [start_ns, end_ns); None is open.
-        stacks: Whether the stacks of samples are kept too.
+        stacks: Whether the stacks of samples and spans, or the entities of states, are kept too.
     """
 
     value: Value | None = None
@@ -154,6 +156,9 @@ def offset_map(
     own_fold = replace(fold, origin_ns=fold.origin_ns - offset_ns)
     builder = CellsBuilder(own_fold)
     stacks: StackCells | None = None
+    # spans of one name count wherever they are, and so do what is in them and what is around them
+    is_kept = choice.stacks and (kind == "states" or (kind == "spans" and choice.event is None))
+    parts = IntervalStacks(own_fold) if is_kept else None
     for rows in gathering.rows(kind) if window[0] < window[1] else ():
         key = None if choice.by is None else rows.key
         if rows.end_ns is None:
@@ -170,8 +175,11 @@ def offset_map(
                     names=[""] if key is None else gathering.names,
                     stacks=gathering.stacks,
                 )
-        elif value == "ns":
-            begin, end = np.maximum(rows.start_ns, window[0]), np.minimum(rows.end_ns, window[1])
+            continue
+        begin, end = np.maximum(rows.start_ns, window[0]), np.minimum(rows.end_ns, window[1])
+        if parts is not None and rows.stack is not None:
+            parts.add(begin, end, np.zeros_like(rows.key) if key is None else key, rows.stack)
+        if value == "ns":
             builder.add_intervals(begin, np.maximum(begin, end), keys=key)
         else:
             times = rows.end_ns if value == "ends" else rows.start_ns
@@ -180,6 +188,9 @@ def offset_map(
             if high is not None:
                 inside &= times < high
             builder.add_times(times[inside], keys=None if key is None else key[inside])
+    if parts is not None and window[0] < window[1]:
+        gathering.add_segments(parts, kind)
+        stacks = parts.cells([""] if choice.by is None else gathering.names, gathering.stacks)
     recorded = clipped([history.bounds], *window)
     found = OffsetMap.of(
         builder,
@@ -197,6 +208,7 @@ def offset_map(
                 sampling_interval_ns(history.samples()) if kind == "samples" else None,
                 kind,
                 gathering.idle(),
+                is_cut=parts is not None and stacks is None,
             )
         ],
         anomalies=history.anomalies,
@@ -230,6 +242,7 @@ class _Gathering:
         self._source = source
         self.names: list[str] = []
         self.stacks = history.samples().stacks
+        self._states_of_entities = StackTableBuilder()
         self._key = Interner(self.names).code
         self._asleep: set[str] = set()
         self._awake: set[str] = set()
@@ -297,6 +310,23 @@ class _Gathering:
         key = self._span_keys(spans)
         yield _Rows(spans.start_ns[chosen], spans.end_ns[chosen], key[chosen], None)
 
+    def add_segments(self, parts: IntervalStacks, kind: Kind) -> None:
+        """Add the stacks of spans of threads, and have `stacks` contain what was added."""
+        if kind == "states":
+            self.stacks = self._states_of_entities.build()
+            return
+        threads = thread_quarks(self._history)
+        if self._choice.filter is not None:
+            threads = choose_rows(self._history, threads, self._choice.filter)
+        start_ns, end_ns = self._window
+        spans = self._history.spans(threads, start_ns=start_ns, end_ns=end_ns)
+        found = segments_of(spans, self._window)
+        key = np.zeros(len(spans), np.int64)
+        if self._choice.by is not None:
+            key = self._span_keys(spans)
+        self.stacks = found.stacks
+        parts.add(found.start_ns, found.end_ns, key[found.root], found.stack)
+
     def _span_keys(self, spans: SpanTable) -> Int64s:
         match self._choice.by:
             case None | "host":
@@ -338,7 +368,20 @@ class _Gathering:
                         "states",
                         ("state", "name", "thread", "process", "cpu", "host", "tag:FIELD"),
                     )
-            yield _Rows(batch.start_ns[chosen], batch.end_ns[chosen], key[chosen], None)
+            stack = None
+            if self._choice.stacks:
+                stack = self._nodes(column.codes[chosen], names, batch.quark[chosen])
+            yield _Rows(batch.start_ns[chosen], batch.end_ns[chosen], key[chosen], None, stack)
+
+    def _nodes(self, codes: Int32s, names: Sequence[str], quarks: Int32s) -> Int32s:
+        """Return the stack of a state, below which is the entity, for each interval."""
+        pairs, at = np.unique(codes.astype(np.int64) << 32 | quarks, return_inverse=True)
+        stacks = self._states_of_entities
+        found = np.empty(len(pairs), np.int32)
+        for index, pair in enumerate(pairs.tolist()):
+            state = stacks.push(NO_STACK, stacks.frame(names[pair >> 32]))
+            found[index] = stacks.push(state, stacks.frame(self._thread_name(pair & 0xFFFFFFFF)))
+        return found[at]
 
     def _filtered(self, threads: Int32s) -> Int32s | None:
         """Return those of some threads that are mapped; None for all of them."""

@@ -39,6 +39,7 @@ class Source:
         interval_ns: The sampling interval, if a clock triggered the samples.
         kind: What of it was mapped.
         idle: The names that contain only the idle task.
+        is_cut: Whether its cells have too many parts for their stacks to be kept.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Source:
     interval_ns: int | None = None
     kind: Kind = "samples"
     idle: tuple[str, ...] = ()
+    is_cut: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,8 @@ class OffsetMap:
         anomalies: The anomalies of the input.
         utc_at_zero_ns: UTC at the map's time 0, in ns since 1970, if known.
         begin_ns: The time from which printed times count: where the first source begins.
-        stacks: The stacks of the samples in the cells, if they were kept.
+        stacks: What is in the cells, if it was kept: the stacks of samples; those of spans, whose
+            values are nanoseconds; or states, each with an entity below it, in nanoseconds.
     """
 
     fold: Fold

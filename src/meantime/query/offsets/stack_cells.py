@@ -1,4 +1,4 @@
-"""The stacks of the samples in each cell, for the flame graph of a selection of cells."""
+"""The stacks of the samples, spans or states in each cell, for what a selection of cells holds."""
 
 from __future__ import annotations
 
@@ -72,6 +72,24 @@ class StackCells:
         row = np.searchsorted(edges, offset_ns, side="right") - 1
         number = column * fold.rows + row
         return cls(*_summed(number, name, stack, value), tuple(names), stacks)
+
+    @classmethod
+    def summed(
+        cls,
+        parts: Sequence[tuple[Int64s, Int64s, Int32s, Int64s]],
+        names: Sequence[str],
+        stacks: StackTable,
+    ) -> StackCells:
+        """Return what has these cells, names, stacks and values, added up.
+
+        Args:
+            parts: Columns of cell numbers, indices into `names`, rows of `stacks`, and values.
+            names: The names.
+            stacks: The stacks.
+        """
+        empty = (np.zeros(0, np.int64),) * 4
+        columns = [np.concatenate(column) for column in zip(empty, *parts, strict=True)]
+        return cls(*_summed(*columns), tuple(names), stacks)
 
     def shifted(self, cells: int) -> StackCells:
         """Return these with other numbers of cells, larger by `cells`."""

@@ -1,4 +1,4 @@
-"""The command that draws the flame graph of a selection: what the page needs to write it."""
+"""The command that shows what is in a selection: what the page needs to write it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from meantime.query.offsets import Range
+    from meantime.query.offsets.map import Kind
 
 __all__ = ["FlameCommand"]
 
@@ -16,9 +17,10 @@ _DEFAULT_BY = "name"
 
 @dataclass(frozen=True, slots=True)
 class FlameCommand:
-    """The parts of `meantime flame` that do not depend on the selection.
+    """The parts of `meantime flame` or `meantime stats` that do not depend on the selection.
 
     Attributes:
+        kind: What is mapped: `flame` draws samples and spans, `stats` prints states.
         file: The file.
         event: The event of the samples, if one was chosen.
         by: What the samples are grouped by.
@@ -28,6 +30,7 @@ class FlameCommand:
         provider: The path of the provider, if any.
     """
 
+    kind: Kind
     file: str
     event: str | None
     by: str
@@ -39,6 +42,7 @@ class FlameCommand:
     def head(self) -> dict[str, Any]:
         """Return it as JSON values; times are texts, as JavaScript numbers are not exact."""
         return {
+            "kind": self.kind,
             "file": self.file,
             "event": self.event,
             "by": None if self.by == _DEFAULT_BY else self.by,

@@ -42,13 +42,14 @@ def packed_stacks(found: OffsetMap, stacks: StackCells) -> PackedStacks:
         if size <= _MOST_BYTES or least > int(stacks.value.sum()):
             return PackedStacks(blocks, least)
         # a size twice the limit needs much more than half of the stacks merged
-        least *= 4
+        least = max(4 * least, int(stacks.value.sum()) >> 20)
 
 
 def _stack_blocks(found: OffsetMap, stacks: StackCells) -> dict[str, bytes]:
     base = found.columns[0] * found.fold.rows
     index = {name: number for number, name in enumerate(list(found.by) or [""])}
-    name = np.array([index[each] for each in stacks.names], np.int64)[stacks.name]
+    # a name that has no cell, as its intervals neither start nor end there, is in no list
+    name = np.array([index.get(each, len(index)) for each in stacks.names], np.int64)[stacks.name]
     follows = stacks.value != 1
     columns = np.stack(
         (

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 
 __all__ = ["figure_page"]
 
+_CUT = (
+    "The cells have too many parts for this page to show what is in a selection: select a shorter"
+    " range with --from and --to, or longer cells."
+)
 _LEGEND_PX = 260
 _ENTRY_PX = 20
 # The number of ramps in a page; further names reuse them from the second on.
@@ -52,7 +56,12 @@ def figure_page(
         findings: The findings in the map.
         command: The command that draws flame graphs of the same samples, if there is one.
     """
-    stacks = None if found.stacks is None else packed_stacks(found, found.stacks)
+    # without those of one input, a graph would show less than there is
+    is_cut = any(source.is_cut for source in found.sources)
+    stacks = None if found.stacks is None or is_cut else packed_stacks(found, found.stacks)
+    head = _head(figure, found, selection, look)
+    if is_cut:
+        head["notes"].append(_CUT)
     width, height = figure.plot_px
     legend_px = _LEGEND_PX if figure.entries else 0
     tall = max(height, _ENTRY_PX * len(figure.entries))
@@ -63,10 +72,11 @@ def figure_page(
         picture=[part.encode() for part in _picture(figure, tall)],
         script="heatmap",
         head={
-            **_head(figure, found, selection, look),
+            **head,
             "findings": [_finding(each) for each in findings],
             "command": command and command.head(),
             "least": stacks and stacks.least,
+            "holds": found.sources[0].kind if stacks else None,
         },
         blocks={"cells": packed_cells(found), **(stacks.blocks if stacks else {})},
     )
