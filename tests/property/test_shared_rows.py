@@ -67,7 +67,7 @@ def test_no_two_entities_of_a_row_overlap_and_no_row_is_too_many(
     lived = dict(zip(names, times, strict=True))
 
     of_site = defaultdict(list)
-    seen = []
+    seen: list[str] = []
     for row, site in enumerate(shared.site.tolist()):
         part = slice(*shared.row_offsets[row : row + 2].tolist())
         spans = [lived[name] for name in shared.names[part]]

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meantime.kernels import text
+from meantime.kernels import varints
 
 
 def decoded(encoded: bytes) -> list[int]:
@@ -22,7 +22,8 @@ def decoded(encoded: bytes) -> list[int]:
 
 @given(st.lists(st.integers(0, 2**63 - 1)))
 def test_varints_keep_every_number(values: list[int]) -> None:
-    encoded = text.varints(np.array(values, np.int64))
+    encoded = varints.encoded(np.array(values, np.int64))
 
     assert decoded(encoded) == values
+    assert varints.decoded(np.frombuffer(encoded, np.uint8), len(values)).tolist() == values
     assert len(encoded) == sum(max(1, -(-value.bit_length() // 7)) for value in values)

@@ -10,7 +10,7 @@ import pytest
 import meantime
 from meantime.cli import main
 from meantime.errors import UsageError
-from meantime.kernels.text import varints
+from meantime.kernels.varints import encoded
 from meantime.query.offsets import (
     CellsBuilder,
     Choice,
@@ -302,7 +302,7 @@ def test_what_was_not_recorded_is_known_to_the_cell() -> None:
 
 
 def test_numbers_are_packed_as_leb128() -> None:
-    assert varints(np.array([0, 2**35 + 1, 5])).hex() == "00818080808001" + "05"
+    assert encoded(np.array([0, 2**35 + 1, 5])).hex() == "00818080808001" + "05"
 
 
 def test_periods_stripes_gaps_and_fillers_are_found() -> None:

@@ -482,23 +482,3 @@ def records(
         return text[:used]
     finally:
         free(text)
-
-
-def varints(const int64_t[::1] values):
-    """Return LEB128 numbers, 7 bits to a byte, the low ones first; none may be negative."""
-    cdef Py_ssize_t i, count = values.shape[0]
-    cdef Py_ssize_t size = 0
-    cdef uint64_t rest
-    with nogil:
-        for i in range(count):
-            rest = <uint64_t> values[i]
-            while rest > 127:
-                size += 1
-                rest >>= 7
-            size += 1
-    cdef bytes written = PyBytes_FromStringAndSize(NULL, size)
-    cdef char* out = PyBytes_AS_STRING(written)
-    with nogil:
-        for i in range(count):
-            out = put_varint(out, <uint64_t> values[i])
-    return written

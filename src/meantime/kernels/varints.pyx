@@ -11,8 +11,9 @@ cdef extern from "varint.h" nogil:
     const uint8_t* get_varint(const uint8_t*, const uint8_t*, uint64_t*)
 
 
-def encoded(const uint64_t[::1] numbers):
-    """Return numbers as bytes."""
+def encoded(column):
+    """Return numbers of 64 bits as bytes; a negative one is taken as one without a sign."""
+    cdef const uint64_t[::1] numbers = column.view(np.uint64)
     cdef Py_ssize_t i, count = numbers.shape[0], size = 0
     for i in range(count):
         size += varint_bytes(numbers[i])

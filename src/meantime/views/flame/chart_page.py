@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.kernels import text as kernel
+from meantime.kernels.varints import encoded
 from meantime.units import format_ns
 from meantime.views.axis import ticks
 from meantime.views.name_colors import NameColors
@@ -135,15 +135,15 @@ def _blocks(chart: Chart, frame: Int32s) -> dict[str, bytes]:
     if chart.count is not None:
         columns["count"] = chart.count
     blocks = {
-        name: zlib.compress(kernel.varints(np.ascontiguousarray(column, np.int64)), _LEVEL)
+        name: zlib.compress(encoded(np.ascontiguousarray(column, np.int64)), _LEVEL)
         for name, column in columns.items()
     }
     for number, counter in enumerate(chart.counters):
         step = np.diff(counter.time, prepend=np.int64(0)).astype(np.int64)
-        blocks[f"counter{number}"] = zlib.compress(kernel.varints(step), _LEVEL)
+        blocks[f"counter{number}"] = zlib.compress(encoded(step), _LEVEL)
         blocks[f"value{number}"] = zlib.compress(counter.value.astype("<f8").tobytes(), _LEVEL)
     if chart.flows is not None:
-        blocks["flows"] = zlib.compress(kernel.varints(_flow_numbers(chart.flows)), _LEVEL)
+        blocks["flows"] = zlib.compress(encoded(_flow_numbers(chart.flows)), _LEVEL)
     if chart.arguments.texts:
         texts = json.dumps(list(chart.arguments.texts), separators=(",", ":"))
         blocks["texts"] = zlib.compress(texts.encode(), _LEVEL)

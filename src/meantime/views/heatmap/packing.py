@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from meantime.kernels.text import varints
+from meantime.kernels.varints import encoded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -67,8 +67,8 @@ def _stack_blocks(found: OffsetMap, stacks: StackCells) -> dict[str, bytes]:
     callers = np.stack((rows - table.parent, table.frame.astype(np.int64)), axis=1)
     frames = json.dumps(list(table.frames), ensure_ascii=False)
     return {
-        "stack-cells": zlib.compress(varints(columns[is_written])),
-        "stack-table": zlib.compress(varints(callers.ravel())),
+        "stack-cells": zlib.compress(encoded(columns[is_written])),
+        "stack-table": zlib.compress(encoded(callers.ravel())),
         "stack-names": zlib.compress(frames.encode("utf-8", "replace")),
     }
 
@@ -88,5 +88,5 @@ def packed_cells(found: OffsetMap) -> bytes:
         columns[:, 1] = cells.value
         is_written = np.ones(columns.shape, np.bool_)
         is_written[:, 1] = follows
-        parts.append(varints(np.append(len(cells.number), columns[is_written])))
+        parts.append(encoded(np.append(len(cells.number), columns[is_written])))
     return b"".join(parts)

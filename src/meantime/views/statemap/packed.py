@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from meantime.kernels import text as kernel
+from meantime.kernels.varints import encoded
 from meantime.views.state_classes import is_quiet, rank
 from meantime.views.statemap import captions
 from meantime.views.statemap.rows import natural_order
@@ -143,9 +144,9 @@ def _shared_blocks(shared: SharedRows, number: int, start_ns: int) -> dict[str, 
         named = names.encode("utf-8", "replace")
     else:
         step = np.diff(ids, prepend=0)
-        named = kernel.varints(np.where(step < 0, -2 * step - 1, 2 * step))
+        named = encoded(np.where(step < 0, -2 * step - 1, 2 * step))
     return {
-        f"s{number}": zlib.compress(kernel.varints(numbers), _LEVEL),
+        f"s{number}": zlib.compress(encoded(numbers), _LEVEL),
         f"{'n' if ids is None else 'i'}{number}": zlib.compress(named, _LEVEL),
     }
 
@@ -161,4 +162,4 @@ def _events(events: Events, start_ns: int) -> bytes:
     """Return deflated varints: times, each since the one before, rows, names, targets plus 1."""
     since_ns = np.diff(events.time_ns, prepend=start_ns)
     numbers = np.concatenate([since_ns, events.row, events.name, events.target + 1])
-    return zlib.compress(kernel.varints(numbers.astype(np.int64)), _LEVEL)
+    return zlib.compress(encoded(numbers.astype(np.int64)), _LEVEL)
