@@ -32,6 +32,8 @@ _ALIGNMENT = 64
 _SEGMENT_HEADER_BYTES = 128
 _HEAD = struct.Struct("<8q")
 _FLAGS_AT, _INDEX_CRC_AT, _ROWS_CRC_AT, _HEADER_CRC_AT = 72, 80, 84, 124
+# The bytes of each column of the index.
+_COLUMNS, _COLUMNS_AT = struct.Struct("<5I"), 88
 _LARGEST_SEGMENT = 1 << 20
 _PYRAMID_HEADER_BYTES = 128
 _PYRAMID_HEADER_END = 80
@@ -85,12 +87,10 @@ def _aligned(size_bytes: int) -> int:
 
 def _segment_sizes(header: bytes) -> tuple[int, int]:
     """Return how long a segment's index is, and all that follows its header."""
-    _, _, changes, runs, numbers, width, *_ = _HEAD.unpack_from(header, 8)
+    _, _, changes, _, numbers, width, *_ = _HEAD.unpack_from(header, 8)
     (flags,) = struct.unpack_from("<q", header, _FLAGS_AT)
-    wide, described = flags & 1, runs if flags & 2 else 0
-    index = (4 * runs, 4 * (runs + 1), 8 * runs, 8 * runs, 4 * runs, described, 8 * described)
-    rest = (changes * width + 8, 8 * changes if wide else 0, 8 * numbers)
-    index_bytes = sum(map(_aligned, index))
+    rest = (changes * width + 8, 8 * changes if flags & 1 else 0, 8 * numbers)
+    index_bytes = _aligned(sum(_COLUMNS.unpack_from(header, _COLUMNS_AT)))
     return index_bytes, index_bytes + sum(map(_aligned, rest))
 
 
@@ -100,7 +100,8 @@ def _mutated_segment(data: bytes, random: Random) -> bytes:
     index_bytes = _segment_sizes(header)[0]
     part = random.randrange(3)
     if part == 0:
-        header = _same_length(header[:_INDEX_CRC_AT], random) + header[_INDEX_CRC_AT:]
+        numbers = _COLUMNS_AT + _COLUMNS.size
+        header = _same_length(header[:numbers], random) + header[numbers:]
         size_bytes = _segment_sizes(header)[1]
         if 0 <= size_bytes <= _LARGEST_SEGMENT and random.random() < 0.7:
             # a file of another length than its header promises is refused before it is looked at

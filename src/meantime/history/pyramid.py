@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from meantime.history.sealed import SealedSegments
     from meantime.history.segment import Segment
 
-__all__ = ["Arrays", "Pyramids", "build_pyramid"]
+__all__ = ["PYRAMID_ROWS", "Arrays", "Pyramids", "build_pyramid"]
 
 Arrays: TypeAlias = "dict[str, npt.NDArray[Any]]"
 
@@ -34,6 +34,8 @@ Arrays: TypeAlias = "dict[str, npt.NDArray[Any]]"
 _SEGMENT_BYTES = 5
 # Those of growing histories, by segment, which the next snapshot has too.
 _KEPT: WeakKeyDictionary[Segment, Arrays] = WeakKeyDictionary()
+# Runs of at most so many rows are in none.
+PYRAMID_ROWS = 64
 
 
 def build_pyramid(segment: Segment, kinds: npt.NDArray[np.uint8]) -> Arrays | None:

@@ -260,7 +260,10 @@ cdef class AttributeTree:
         cdef const char* name
         cdef Py_ssize_t size
         cdef uint64_t slot
-        cdef bytearray names = bytearray()
+        # No names are longer than all of them.
+        cdef bytearray names = bytearray(self.offsets[self.count] - self.offsets[first])
+        cdef char* to = names
+        cdef Py_ssize_t written = 0
         memset(recent, 255, sizeof(recent))
         for row in range(rows):
             parents[row] = (
@@ -279,8 +282,9 @@ cdef class AttributeTree:
             recent[slot] = <int32_t>(first + row)
             indices[slot] = count
             count += 1
-            names += name[:size]
-        return parents_array, codes_array, sizes_array[:count], bytes(names)
+            memcpy(to + written, name, size)
+            written += size
+        return parents_array, codes_array, sizes_array[:count], bytes(names[:written])
 
     def extend(
         self,

@@ -172,6 +172,12 @@ cdef class Segments:
     cdef void locate(
         self, int32_t quark, int64_t time, State* state, Cursor* cursor
     ) noexcept nogil
+    cdef void locate_near(
+        self, int32_t quark, int64_t time, State* state, Cursor* cursor, Py_ssize_t* near
+    ) noexcept nogil
+    cdef bint next_near(
+        self, int32_t quark, Cursor* cursor, int64_t* time, Py_ssize_t* near
+    ) noexcept nogil
     cdef bint next_change(self, int32_t quark, Cursor* cursor, int64_t* time) noexcept nogil
 
 

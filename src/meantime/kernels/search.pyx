@@ -2,7 +2,7 @@
 
 from cython cimport final
 from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport free, realloc
+from libc.stdlib cimport calloc, free, realloc
 
 import numpy as np
 
@@ -197,6 +197,15 @@ cdef class Segments:
         self, int32_t quark, int64_t time, State* state, Cursor* cursor
     ) noexcept nogil:
         """The state of a quark at a time, and the cursor after it."""
+        self.locate_near(quark, time, state, cursor, NULL)
+
+    cdef void locate_near(
+        self, int32_t quark, int64_t time, State* state, Cursor* cursor, Py_ssize_t* near
+    ) noexcept nogil:
+        """The same; `near` has by segment the run that was found last, unless it is NULL.
+
+        With ascending quarks that saves the search in each segment.
+        """
         cdef Py_ssize_t here, back, run, row
         cdef Segment* s
         state.start = self.start_ns
@@ -220,8 +229,10 @@ cdef class Segments:
         # which have a run of every quark, and the state before it, keep this short.
         while back >= self._first[quark]:
             s = &self._segments[back]
-            run = find_run(s, quark, 0)
+            run = find_run(s, quark, 0 if near == NULL else near[back])
             if run >= 0:
+                if near != NULL:
+                    near[back] = run
                 row = first_after(s, s.offsets[run], s.offsets[run + 1], time)
                 if back == here:
                     cursor.run = run
@@ -239,6 +250,12 @@ cdef class Segments:
 
     cdef bint next_change(self, int32_t quark, Cursor* cursor, int64_t* time) noexcept nogil:
         """Move to the next change and write its time; return False if there is none."""
+        return self.next_near(quark, cursor, time, NULL)
+
+    cdef bint next_near(
+        self, int32_t quark, Cursor* cursor, int64_t* time, Py_ssize_t* near
+    ) noexcept nogil:
+        """The same; `near` as for `locate_near`."""
         cdef Segment* s
         cdef Py_ssize_t run
         if cursor.segment >= self._count:
@@ -251,7 +268,11 @@ cdef class Segments:
         cursor.segment += 1
         while cursor.segment <= self._last[quark]:
             s = &self._segments[cursor.segment]
-            run = find_run(s, quark, cursor.run if cursor.run >= 0 else 0)
+            if near != NULL:
+                run = find_run(s, quark, near[cursor.segment])
+                near[cursor.segment] = run if run >= 0 else near[cursor.segment]
+            else:
+                run = find_run(s, quark, cursor.run if cursor.run >= 0 else 0)
             if run >= 0 and s.offsets[run + 1] > s.offsets[run]:
                 cursor.run = run
                 cursor.row = s.offsets[run]
@@ -323,14 +344,18 @@ cdef class Segments:
         cdef Py_ssize_t i
         cdef State state
         cdef Cursor cursor
+        cdef Py_ssize_t* near = <Py_ssize_t*>calloc(self._count + 1, sizeof(Py_ssize_t))
+        if near == NULL:
+            raise MemoryError
         with nogil:
             for i in range(quarks.shape[0]):
-                self.locate(quarks[i], times[i], &state, &cursor)
+                self.locate_near(quarks[i], times[i], &state, &cursor, near)
                 start[i] = state.start
                 word[i] = state.word
                 meta[i] = state.meta
-                if not self.next_change(quarks[i], &cursor, &end[i]):
+                if not self.next_near(quarks[i], &cursor, &end[i], near):
                     end[i] = self.end_ns
+        free(near)
 
     def sample(
         self,

@@ -18,6 +18,8 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+import numpy as np
+
 from meantime.errors import HistoryError, OutputError
 from meantime.history.directory.delta import Cursor, metadata_delta, packed_extremes
 from meantime.history.directory.loaded import VERSION
@@ -28,7 +30,7 @@ from meantime.history.directory.read import FORMAT
 from meantime.history.directory.segments import open_segment, packed_segment
 from meantime.history.directory.tables import write_tables
 from meantime.history.directory.tail_log import blocks
-from meantime.history.pyramid import build_pyramid
+from meantime.history.pyramid import PYRAMID_ROWS, build_pyramid
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -200,7 +202,9 @@ class DirectoryWriter:
 
     def _keep_pyramid(self, segment: Segment, stored: StoredSegment) -> None:
         """Write a segment's pyramid without fsync: it can be rebuilt."""
-        arrays = build_pyramid(segment, self._contents.kinds())
+        # Shorter runs are in none, so that looking at each of a million would be in vain.
+        long = int(np.diff(segment.sections["offsets"]).max()) > PYRAMID_ROWS
+        arrays = build_pyramid(segment, self._contents.kinds()) if long else None
         path = pyramid_path(stored.path)
         # One of a segment that an interrupted build wrote under this name would not match.
         path.unlink(missing_ok=True)
