@@ -96,7 +96,7 @@ def test_a_segment_is_damaged_behind_its_checksums() -> None:
     damaged = 0
     for seed in range(200):
         segment = mutated_history(whole, generator(seed)).get(path, b"")
-        if segment[:8] == b"MTSEG\0\0\1" and segment[128:] != whole[path][128:]:
+        if segment[:8] == b"MTSEG\0\0\2" and segment[128:] != whole[path][128:]:
             damaged += segment[124:128] == zlib.crc32(segment[:124]).to_bytes(4, "little")
     assert damaged > 20
 

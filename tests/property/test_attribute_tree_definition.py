@@ -1,0 +1,102 @@
+"""The attribute tree, against dictionaries of paths."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from meantime.attributes import ANY, ANY_DEPTH, UP, Attributes, Path
+
+if TYPE_CHECKING:
+    from meantime.attributes import Wildcard
+
+names = st.sampled_from(["a", "b", "é", "", "x" * 70, "\ud800"])
+paths = st.lists(st.lists(names, min_size=1, max_size=4).map(tuple), max_size=30)
+patterns = st.lists(names | st.sampled_from([ANY, ANY_DEPTH, UP]), max_size=4)
+
+
+def tree_of(added: list[Path]) -> tuple[Attributes, dict[Path, int]]:
+    """Return a tree, and what its quarks are by definition."""
+    attributes, quarks = Attributes(), dict[Path, int]()
+    for raw in added:
+        path = tuple(name.replace("\ud800", "\ufffd") for name in raw)
+        for end in range(1, len(path) + 1):
+            quarks.setdefault(path[:end], len(quarks))
+        assert attributes.add(raw) == quarks[path]
+    return attributes, quarks
+
+
+def children(quarks: dict[Path, int], parent: Path) -> list[Path]:
+    return [path for path in quarks if path[:-1] == parent]
+
+
+def below(quarks: dict[Path, int], top: Path) -> list[Path]:
+    return [each for child in children(quarks, top) for each in (child, *below(quarks, child))]
+
+
+def matches(quarks: dict[Path, int], pattern: list[str | Wildcard]) -> list[int]:
+    found: list[Path] = [()]
+    for element in pattern:
+        step: list[Path] = []
+        for path in found:
+            if element is ANY:
+                step += children(quarks, path)
+            elif element is ANY_DEPTH:
+                step += [path, *below(quarks, path)]
+            elif element is UP:
+                step.append(path[:-1])
+            else:
+                child = (*path, str(element).replace("\ud800", "\ufffd"))
+                step += [child] if child in quarks else []
+        found = list(dict.fromkeys(step))
+    return [quarks[path] for path in found if path]
+
+
+@given(paths, patterns, st.integers(0, 30))
+def test_a_tree_finds_what_its_definition_says(
+    added: list[Path], pattern: list[str | Wildcard], cut: int
+) -> None:
+    attributes, quarks = tree_of(added)
+    first = min(cut, len(attributes))
+    read = Attributes()
+    known = attributes.columns()
+    read.extend(known[0][:0], known[1][:0], known[2][:0], b"")
+    for begin, end in ((0, first), (first, len(attributes))):
+        part = Attributes()
+        for path in list(quarks)[:end]:
+            part.add(path)
+        read.extend(*part.columns(begin))
+
+    for tree in (attributes, read, attributes.copy()):
+        assert len(tree) == len(quarks)
+        assert tree.quarks(pattern).tolist() == matches(quarks, pattern)
+        for path, quark in quarks.items():
+            assert tree.path(quark) == path
+            assert tree.find(*path) == quark
+            assert tree.children(quark).tolist() == [quarks[p] for p in children(quarks, path)]
+            assert tree.children(quark, recursive=True).tolist() == [
+                quarks[p] for p in below(quarks, path)
+            ]
+        assert tree.find("no", "such") is None
+        tree.check_unique()
+
+
+def test_children_named_of_many_are_found_by_hashing() -> None:
+    attributes = Attributes()
+    for parent in range(20):
+        for child in range(parent):
+            attributes.add((str(parent), str(child)))
+
+    found = attributes.quarks("*/11").tolist()
+
+    assert [attributes.text(quark) for quark in found] == [f"{n}/11" for n in range(12, 20)]
+
+
+def test_a_long_name_that_is_shared_in_a_file_is_rejected() -> None:
+    numbers = [np.array(column, np.uint64) for column in ([1, 1], [0, 1], [65])]
+    with pytest.raises(ValueError, match="a long name of an attribute is repeated"):
+        Attributes().extend(*numbers, b"x" * 65)
