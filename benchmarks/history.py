@@ -3,13 +3,18 @@
 python benchmarks/history.py --changes 10000000 --attributes 1000
 python benchmarks/history.py --changes 100000000 --attributes 10000 --zipf --disk DIRECTORY
 python benchmarks/history.py --scattered: a million attributes with ten changes each, any order
+python benchmarks/history.py --growth opening --disk DIRECTORY: what opening costs, at three sizes
+python benchmarks/history.py --growth shares --changes 100000000: shares and tiles, the same
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import resource
 import shutil
+import subprocess
+import sys
 import time
 from functools import partial
 from pathlib import Path
@@ -44,11 +49,19 @@ def main() -> None:
     parser.add_argument("--zipf", action="store_true", help="few attributes have most changes")
     parser.add_argument("--disk", type=Path, help="where to keep it; it is removed again")
     parser.add_argument("--scattered", action="store_true", help="a million attributes, any order")
-    parser.add_argument("--growth", action="store_true", help="shares and tiles at three sizes")
+    parser.add_argument("--growth", choices=("opening", "shares"), help="the cost at several sizes")
+    parser.add_argument(
+        "--most", type=int, default=100_000_000, help="the changes of the largest that is opened"
+    )
     arguments = parser.parse_args()
-    if arguments.growth:
+    if arguments.growth == "shares":
         print(measure.header("shares"))
         _ask_shares(arguments)
+        return
+    if arguments.growth == "opening":
+        if arguments.disk is None:
+            parser.error("--growth opening needs --disk")
+        _growth(arguments.disk, arguments.most)
         return
     random = np.random.default_rng(1)
     attributes = 1_000_000 if arguments.scattered else arguments.attributes
@@ -65,6 +78,85 @@ def main() -> None:
     _single()
     if path is not None:
         shutil.rmtree(path)
+
+
+def _growth(folder: Path, most: int) -> None:
+    """Print how opening, and the first queries, grow with changes and with attributes."""
+    print(measure.header("history"))
+    print(
+        f"{'values':8}{'changes':>12}{'attributes':>12}{'build M/s':>10}{'bytes':>7}{'open ms':>9}"
+        f"{'MB':>6}{'lanes ms':>9}{'first at':>9}{'at ms':>8}{'growth of open':>16}"
+    )
+    for kind in ("integers", "strings"):
+        for attributes in (1_000, 10_000, 1_000_000):
+            before: float | None = None
+            for changes in (1_000_000, 10_000_000, 100_000_000):
+                if changes > most or (attributes > changes // 10):
+                    continue
+                before = _grown(folder / "growth.mth", kind, changes, attributes, before)
+
+
+# In a process of its own: what it has resident is that of one history alone.
+_OPEN = """
+import json, sys, time
+import meantime
+from meantime.history.directory.open import open_history
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * 4096
+def cpu(function):
+    before = time.process_time()
+    function()
+    return time.process_time() - before
+path = sys.argv[1]
+cpu(lambda: open_history(path).end_ns)
+best = min(cpu(lambda: open_history(path).end_ns) for _ in range(3))
+before = resident()
+history = open_history(path)
+history.end_ns
+taken = resident() - before
+lanes = cpu(lambda: history.lanes)
+middle_ns = (history.start_ns + history.end_ns) // 2
+first = cpu(lambda: history.at(middle_ns))
+again = min(cpu(lambda: history.at(middle_ns)) for _ in range(3))
+print(json.dumps([best, taken, lanes, first, again]))
+"""
+
+
+def _grown(path: Path, kind: str, changes: int, attributes: int, before: float | None) -> float:
+    """Print a row of the table of growth; return how long opening takes."""
+    shutil.rmtree(path, ignore_errors=True)
+    random = np.random.default_rng(1)
+    builder = HistoryBuilder(path)
+    builder.attributes.add_many(map(str, range(attributes)))
+    names = [f"state{index}" for index in range(16)]
+    seconds, now_ns = 0.0, 0
+    for first in range(0, changes, BATCH_ROWS):
+        rows = min(BATCH_ROWS, changes - first)
+        time_ns = now_ns + np.cumsum(random.integers(1, 4_000, rows))
+        now_ns = int(time_ns[-1])
+        quark = random.integers(0, attributes, rows, dtype=np.int32)
+        code = random.integers(0, 16, rows, dtype=np.int32)
+        values = code.astype(np.int64) if kind == "integers" else Coded(code, names)
+        start = time.process_time()
+        builder.modify_many(time_ns, quark, values)
+        seconds += time.process_time() - start
+    start = time.process_time()
+    builder.close()
+    seconds += time.process_time() - start
+    del builder
+    size_bytes = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+    command = [sys.executable, "-c", _OPEN, str(path)]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    opened, taken, lanes, first_at, at = json.loads(printed)
+    growth = "" if before is None else f"{opened / before:.1f} x"
+    print(
+        f"{kind:8}{changes:12,}{attributes:12,}{changes / seconds / 1e6:10.1f}"
+        f"{size_bytes / changes:7.2f}{opened * 1e3:9.1f}{taken / 1e6:6.0f}{lanes * 1e3:9.2f}"
+        f"{first_at * 1e3:9.1f}{at * 1e3:8.2f}{growth:>16}",
+        flush=True,
+    )
+    shutil.rmtree(path)
+    return float(opened)
 
 
 def _batches(random: np.random.Generator, arguments: argparse.Namespace) -> Iterator[Batch]:

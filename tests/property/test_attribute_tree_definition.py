@@ -97,6 +97,6 @@ def test_children_named_of_many_are_found_by_hashing() -> None:
 
 
 def test_a_long_name_that_is_shared_in_a_file_is_rejected() -> None:
-    numbers = [np.array(column, np.uint64) for column in ([1, 1], [0, 1], [65])]
+    parents, codes, sizes = (np.array(each, np.uint64) for each in ([1, 1], [0, 1], [65]))
     with pytest.raises(ValueError, match="a long name of an attribute is repeated"):
-        Attributes().extend(*numbers, b"x" * 65)
+        Attributes().extend(parents, codes, sizes, b"x" * 65)
