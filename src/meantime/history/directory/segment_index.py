@@ -180,14 +180,14 @@ def _forms(head: Head, column: npt.NDArray[np.uint8], offsets: Int64s) -> Sectio
         raise ValueError("form")
     form = np.repeat(forms.astype(np.uint8), counts.view(np.int64))
     origin = np.repeat(_signed(origins), counts.view(np.int64))
-    stored = form == STORED
-    lengths = np.where(stored, np.diff(offsets), 0)
-    ends = np.cumsum(lengths)
-    if int(ends[-1]) != head.numbers:
+    if (forms == CODE).any():
+        origin[form == CODE] = 0
+    stored = np.flatnonzero(form == STORED) if (forms == STORED).any() else np.empty(0, np.int64)
+    lengths = offsets[stored + 1] - offsets[stored]
+    if int(lengths.sum()) != head.numbers:
         raise ValueError("form")
     # What to add to a row to get its index among the stored numbers.
-    origin[stored] = (ends - lengths - offsets[:-1])[stored]
-    origin[form == CODE] = 0
+    origin[stored] = np.cumsum(lengths) - lengths - offsets[stored]
     return {"form": form, "origin": origin}
 
 
