@@ -40,6 +40,7 @@ _MOST_SLOTS = 2**20
 # not used costs nothing, but some systems do not promise it.
 _UNCOUNTED_ROWS = 2**22
 _DENSE_ROWS = 16
+_SHORT = 16
 
 
 class Shares(Tabular):
@@ -234,6 +235,12 @@ class Slots(NamedTuple):
         return int(np.minimum(changed, valued).sum())
 
 
+def _is_short(snapshot: Snapshot, range_ns: tuple[int, int]) -> bool:
+    """Return whether a range is so short that counting its intervals pays, in smaller arrays."""
+    whole_ns = snapshot.segments.end_ns - snapshot.segments.start_ns
+    return (range_ns[1] - range_ns[0]) * _SHORT < whole_ns
+
+
 def shares(
     snapshot: Snapshot, quarks: Int32s, range_ns: tuple[int, int], bins: int, *, longest: bool
 ) -> Shares:
@@ -253,7 +260,9 @@ def shares(
     cells = len(quarks) * bins
     slots.expect_rows(snapshot, range_ns, bins)
     rows = cells if longest else slots.rows(bins)
-    if rows > max(_UNCOUNTED_ROWS, _DENSE_ROWS * cells):
+    if rows > max(_UNCOUNTED_ROWS, _DENSE_ROWS * cells) or (
+        rows > cells and _is_short(snapshot, range_ns)
+    ):
         counts = np.empty(len(quarks), np.int64)
         snapshot.segments.count(quarks, *range_ns, counts)
         rows = slots._replace(changes=counts).rows(bins)

@@ -12,7 +12,7 @@ from meantime.columns import Coded, Mixed
 from meantime.history.numbers import time_of
 from meantime.history.shares import Slots
 from meantime.kernels.shares import Tally
-from meantime.kernels.tail import STR
+from meantime.kernels.tail import INT, STR
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -117,9 +117,7 @@ def state_tile(
         snapshot.check_known(quarks, range_ns[0])
         slots = Slots.of(snapshot, quarks, range_ns)
         slots.expect_rows(snapshot, range_ns, len(edges_ns) - 1)
-        cells = np.empty((2, len(quarks), len(edges_ns) - 1), np.int32)
-        none = np.empty(0, np.uint8), np.empty(0, np.uint32)
-        tally = Tally(edges_ns, slots.low, slots.counts, False, *none, cells[0], cells[1])
+        tally = _tally_without_rows(edges_ns, slots.low, slots.counts)
         tally.to_tile(shares, codes, first, bin_ns)
         snapshot.segments.tally(tally, quarks, snapshot.kinds[quarks], *range_ns)
         words, kinds = tally.states
@@ -141,7 +139,34 @@ def counter_tile(
     columns = np.full((3, len(quarks), bins), np.nan)
     if len(edges_ns) > 1 and len(quarks):
         snapshot.check_known(quarks, int(edges_ns[0]))
-        found = np.full((3, len(quarks), len(edges_ns) - 1), np.nan)
-        snapshot.segments.measure_bins(quarks, snapshot.kinds[quarks], edges_ns, *found)
-        columns[:, :, first : first + len(edges_ns) - 1] = found
+        columns[:, :, first : first + len(edges_ns) - 1] = _numbers(snapshot, quarks, edges_ns)
     return CounterTile(quarks, start_ns, bin_ns, *columns)
+
+
+def _numbers(snapshot: Snapshot, quarks: Int32s, edges_ns: Int64s) -> npt.NDArray[np.float64]:
+    """Return the least, the greatest and the mean numbers by attribute and bin; NaN is none."""
+    segments, kinds = snapshot.segments, snapshot.kinds[quarks]
+    found = np.full((3, len(quarks), len(edges_ns) - 1), np.nan)
+    range_ns = int(edges_ns[0]), int(edges_ns[-1])
+    slots = Slots.of(snapshot, quarks, range_ns)
+    # Where few integers are possible, those of a bin follow from how long each of them lasted.
+    coded = (kinds == INT) & (slots.counts > 0)
+    if coded.any():
+        part = np.ascontiguousarray(found[:, coded])
+        slots.expect_rows(snapshot, range_ns, len(edges_ns) - 1)
+        tally = _tally_without_rows(edges_ns, slots.low[coded], slots.counts[coded])
+        tally.to_counters(*part)
+        segments.tally(tally, quarks[coded], kinds[coded], *range_ns)
+        found[:, coded] = part
+    if not coded.all():
+        part = np.ascontiguousarray(found[:, ~coded])
+        segments.measure_bins(quarks[~coded], kinds[~coded], edges_ns, *part)
+        found[:, ~coded] = part
+    return found
+
+
+def _tally_without_rows(edges_ns: Int64s, low: Int64s, counts: Int32s) -> Tally:
+    """Return a tally that has no room for rows, for other kinds of cells."""
+    cells = np.empty((2, len(low), len(edges_ns) - 1), np.int32)
+    none = np.empty(0, np.uint8), np.empty(0, np.uint32)
+    return Tally(edges_ns, low, counts, False, *none, cells[0], cells[1])

@@ -22,6 +22,15 @@ from meantime.kernels.search cimport (
     set_value,
 )
 
+cdef extern from "numbers.h":
+    ctypedef struct numbers_of:
+        int some
+    void numbers_item(numbers_of*, int64_t, uint64_t) noexcept nogil
+    void numbers_clear(numbers_of*, int) noexcept nogil
+    double numbers_least(const numbers_of*) noexcept nogil
+    double numbers_greatest(const numbers_of*) noexcept nogil
+    double numbers_total(const numbers_of*) noexcept nogil
+
 cdef extern from *:
     """
     #define lowest_bit(word) __builtin_ctzll(word)
@@ -139,6 +148,11 @@ cdef struct Work:
     int32_t* codes
     uint64_t width
     States states
+    # Or what counters need: by bin of the attribute, and the numbers of the current one.
+    double* least
+    double* greatest
+    double* mean
+    numbers_of numbers
     Py_ssize_t bin
     Py_ssize_t bins
     const int64_t* edges
@@ -351,9 +365,29 @@ cdef inline void emit_longest(Work* w, const Longest* longest, int64_t null) noe
         emit(w, longest.slot[0], longest.ns[0])
 
 
+cdef inline void add_number(Work* w, int32_t slot, int64_t ns) noexcept nogil:
+    if ns and slot:
+        numbers_item(&w.numbers, w.low + slot - 1, <uint64_t>ns)
+
+
+cdef void emit_numbers(Work* w) noexcept nogil:
+    """Write the cell of the current bin of counters, unless it has no number."""
+    if w.numbers.some:
+        w.least[w.bin] = numbers_least(&w.numbers)
+        w.greatest[w.bin] = numbers_greatest(&w.numbers)
+        w.mean[w.bin] = numbers_total(&w.numbers) / (
+            <double>(<uint64_t>w.edges[w.bin + 1] - <uint64_t>w.edges[w.bin])
+        )
+        numbers_clear(&w.numbers, False)
+
+
 cdef inline void emit_one(Work* w, int32_t slot, int64_t ns) noexcept nogil:
     """Write the cell of a bin in which there is one value."""
     cdef Longest longest
+    if w.least != NULL:
+        add_number(w, slot, ns)
+        emit_numbers(w)
+        return
     if w.shares == NULL:
         w.cell_rows[w.bin] = ns > 0
         if ns > 0:
@@ -409,6 +443,8 @@ cdef inline void take(Work* w, int32_t slot, Py_ssize_t most, Longest* longest) 
     elif w.longest:
         longest.slot[0] = slot if ns > longest.ns[0] else longest.slot[0]
         longest.ns[0] = ns if ns > longest.ns[0] else longest.ns[0]
+    elif w.least != NULL:
+        add_number(w, slot, ns)
     else:
         rank(longest, slot, ns)
 
@@ -457,12 +493,14 @@ cdef inline void flush(Work* w, Used used) noexcept nogil:
     cdef Py_ssize_t rows = w.rows, most = w.rows + w.changes + 1
     cdef Longest longest
     cdef int64_t null = w.ns[0]
-    if w.longest or w.shares != NULL:
+    if w.longest or w.shares != NULL or w.least != NULL:
         # Null comes first, but loses against any value that lasted as long.
         w.ns[0] = 0
         memset(&longest, 0, sizeof(Longest))
         take_all(w, used, most, &longest)
-        if w.shares != NULL:
+        if w.least != NULL:
+            emit_numbers(w)
+        elif w.shares != NULL:
             emit_tile(w, &longest)
         else:
             emit_longest(w, &longest, null)
@@ -852,7 +890,8 @@ cdef inline int run_values(
         # The row is only used for stored numbers, and their runs have no times (`pyramid_fault`).
         set_value(s, run, 0, fields[i], &state)
         slots[i] = slot_of(w, &state)
-        if fields[i] < _CODES:
+        # Codes above the mask are in no row.
+        if fields[i] <= s.code_mask:
             w.index_of[fields[i]] = <uint8_t>i
     return values
 
@@ -871,7 +910,11 @@ cdef inline void emit_sums(
     cdef int64_t null = 0, most = 0
     cdef Longest longest
     cdef int i, best = 0
-    if w.longest or w.shares != NULL:
+    if w.least != NULL:
+        for i in range(values):
+            add_number(w, slots[i], <int64_t>(until.ns[i] - since.ns[i]))
+        emit_numbers(w)
+    elif w.longest or w.shares != NULL:
         memset(&longest, 0, sizeof(Longest))
         if slots[0] == 0:
             # Null comes first.
@@ -1338,6 +1381,7 @@ cdef class Tally:
     cdef int32_t[:, ::1] _cell_rows, _cell_changes
     cdef uint8_t[:, :, ::1] _shares
     cdef int32_t[:, :, ::1] _codes
+    cdef double[:, ::1] _least, _greatest, _mean
     cdef Py_ssize_t _lanes, _first
 
     def __cinit__(self):
@@ -1392,8 +1436,6 @@ cdef class Tally:
         w.tops_used = <uint64_t*>calloc(w.tops, sizeof(uint64_t))
         w.words_used = <uint64_t*>calloc(64 * w.tops, sizeof(uint64_t))
         w.bits = <uint64_t*>calloc((slots >> 6) + 1, sizeof(uint64_t))
-        # Most of it is never touched, and takes no memory.
-        w.index_of = <uint8_t*>calloc(_CODES, 1)
         if listed:
             w.listed_ns = <int64_t*>calloc(_WORDS, sizeof(int64_t))
             w.touched = <int32_t*>malloc(_WORDS * sizeof(int32_t))
@@ -1404,7 +1446,7 @@ cdef class Tally:
             w.words.table = <int32_t*>calloc(2 * _WORDS, sizeof(int32_t))
         if (
             w.coded == NULL or w.tops_used == NULL or w.words_used == NULL or w.bits == NULL
-            or w.index_of == NULL or (listed and (
+            or (listed and (
                 w.listed_ns == NULL or w.touched == NULL
                 or w.words.of == NULL or w.words.table == NULL
             ))
@@ -1438,6 +1480,15 @@ cdef class Tally:
         self.w.width = width
         if not grow_states(&self.w.states):
             raise MemoryError
+
+    def to_counters(self, double[:, ::1] least, double[:, ::1] greatest, double[:, ::1] mean):
+        """Write extremes and means by attribute and bin, instead of rows.
+
+        The attributes have integers, and none that are listed. Bins without any are not written.
+        """
+        self._least, self._greatest, self._mean = least, greatest, mean
+        numbers_clear(&self.w.numbers, False)
+        self.w.least = &least[0, 0]
 
     @property
     def states(self):
@@ -1476,6 +1527,10 @@ cdef class Tally:
         w.ns = w.listed_ns if slots == 0 else w.coded
         w.cell_rows = &self._cell_rows[self._lanes, 0]
         w.cell_changes = &self._cell_changes[self._lanes, 0]
+        if w.least != NULL:
+            w.least = &self._least[self._lanes, 0]
+            w.greatest = &self._greatest[self._lanes, 0]
+            w.mean = &self._mean[self._lanes, 0]
         if w.width:
             w.shares = &self._shares[self._lanes, self._first, 0]
             w.codes = &self._codes[self._lanes, self._first, 0]
@@ -1493,11 +1548,19 @@ cdef class Tally:
         With totals, those of whole groups of segments are taken from there.
         """
         cdef Py_ssize_t i, first, last
+        cdef uint64_t codes = 0
+        first = segments.segment_at(self.w.edges[0])
+        last = segments.segment_at(self.w.edges[self.w.bins] - 1)
+        if first < 0:
+            first = 0
+        for i in range(first, last + 1):
+            if segments._segments[i].code_mask < _CODES:
+                codes = max(codes, segments._segments[i].code_mask + 1)
+        free(self.w.index_of)
+        self.w.index_of = <uint8_t*>calloc(codes + 1, 1)
+        if self.w.index_of == NULL:
+            raise MemoryError
         with nogil:
-            first = segments.segment_at(self.w.edges[0])
-            last = segments.segment_at(self.w.edges[self.w.bins] - 1)
-            if first < 0:
-                first = 0
             for i in range(quarks.shape[0]):
                 self.begin(kinds[i])
                 lane(
