@@ -19,15 +19,20 @@ from typing import TYPE_CHECKING
 import measure
 import numpy as np
 
+import meantime
 from meantime.history_from_path import open_history
 from meantime.query.durations import span_statistics
 from meantime.query.stacks import left_heavy, span_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+    from meantime.history.history import History
 
 THREADS, NAMES, KINETO_ARGUMENTS_BYTES = 8, 200, 700
 OPEN = "import sys, meantime; meantime.open(sys.argv[1]).spans()"
+MEANTIME = [sys.executable, "-m", "meantime"]
+ERRORS = 87_000
 
 
 def main() -> None:
@@ -44,10 +49,13 @@ def main() -> None:
             opened(path, count)
         whole = Path(folder) / "X.json"
         asked(whole)
-        flame = measure.run(
-            [sys.executable, "-m", "meantime", "flame", str(whole), "-o", f"{folder}/x.svg"]
-        )
+        flame = measure.run([*MEANTIME, "flame", str(whole), "-o", f"{folder}/x.svg"])
         print(f"flame graph of X.json: {flame.cpu_s:.3f} s")
+        built(whole, Path(folder) / "x.mth")
+        for name in ("x.spall", "x.chrome.json"):
+            run = measure.run([*MEANTIME, "convert", str(whole), f"{folder}/{name}"], times=1)
+            print(f"convert X.json to {name}: {run.cpu_s:.3f} s, {run.peak_bytes / 1e6:.0f} MB")
+    near()
 
 
 def opened(path: Path, count: int) -> None:
@@ -70,6 +78,58 @@ def asked(path: Path) -> None:
     spans = history.spans()
     print(f"statistics per name: {measure.best_cpu_s(lambda: span_statistics(history)):.3f} s")
     print(f"call tree: {measure.best_cpu_s(lambda: left_heavy(span_tree(spans))):.3f} s")
+
+
+def built(trace: Path, path: Path) -> None:
+    """Print what building a history on disk costs, opening it, and asking it for a part."""
+    read = measure.run([*MEANTIME, "info", str(trace)])
+    build = measure.run([*MEANTIME, "build", str(trace), "-o", str(path)], times=1)
+    print(
+        f"build X.json: {build.cpu_s:.3f} s, {build.peak_bytes / 1e6:.0f} MB;"
+        f" info: {read.cpu_s:.3f} s, {read.peak_bytes / 1e6:.0f} MB"
+    )
+    opened = measure.best_cpu_s(lambda: meantime.open(path))
+    print(f"open the history: {opened * 1e3:.2f} ms")
+    print(f"statistics per name of the history as opened: {first(path, span_statistics):.3f} s")
+    print(f"call tree of the history as opened: {first(path, whole_tree):.3f} s")
+    history = meantime.open(path)
+    begin_ns, finish_ns = history.bounds
+    middle_ns, part_ns = (begin_ns + finish_ns) // 2, (finish_ns - begin_ns) // 100
+    thread = int(history.spans().threads[0])
+    questions: dict[str, Callable[[], object]] = {
+        "spans of 1 us": lambda: history.spans(start_ns=middle_ns, end_ns=middle_ns + 1000),
+        "spans of a thread": lambda: history.spans([thread]),
+        "statistics of 1 %": lambda: span_statistics(
+            history, start_ns=middle_ns, end_ns=middle_ns + part_ns
+        ),
+        "statistics of all": lambda: span_statistics(history),
+    }
+    for name, question in questions.items():
+        print(f"{name}: {measure.best_cpu_s(question) * 1e3:.2f} ms")
+
+
+def first(path: Path, ask: Callable[[History], object]) -> float:
+    """Return the CPU time of the first question to a history, which reads and checks columns."""
+    histories = [meantime.open(path) for _ in range(3)]
+    return measure.best_cpu_s(lambda: ask(histories.pop()), times=len(histories))
+
+
+def whole_tree(history: History) -> list[int]:
+    """Return the stacks of all spans."""
+    return left_heavy(span_tree(history.spans()))
+
+
+def near() -> None:
+    """Print what finding the only error among many states costs."""
+    builder = meantime.history.HistoryBuilder()
+    quark = builder.quark("state")
+    names = np.arange(ERRORS) % 5
+    names[-2] = 5
+    texts = ["error" if name == 5 else f"state {name}" for name in names.tolist()]
+    builder.modify_many(np.arange(ERRORS) * 10, np.full(ERRORS, quark), texts)
+    history = builder.close()
+    cost = measure.best_cpu_s(lambda: history.following(quark, 0, value="error"))
+    print(f"the next error among {ERRORS:,} states: {cost * 1e3:.2f} ms")
 
 
 def files(count: int) -> dict[str, Iterator[bytes]]:

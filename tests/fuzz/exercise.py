@@ -83,6 +83,7 @@ def _ask(history: History, *, exact: bool) -> None:
         every = np.arange(min(len(history.attributes), _MOST_QUARKS), dtype=np.int32)
         _states(history, every, exact=exact)
         _numbers(history, every)
+        _near(history, every)
         state_statistics(history)
         state_statistics(history, by="entity", start_ns=start_ns, end_ns=end_ns)
     _tables(history)
@@ -146,6 +147,14 @@ def _states(
             raise WrongHistoryError(f"the shares of an attribute sum to {whole_ns} of {length_ns}")
 
 
+def _near(history: History, quarks: np.ndarray[tuple[int], np.dtype[np.int32]]) -> None:
+    middle_ns = (history.start_ns + history.end_ns) // 2
+    for value in (..., None, "x", 0, 0.5):
+        repr(history.following(quarks, middle_ns, value=value))
+        repr(history.preceding(quarks, middle_ns, value=value))
+        repr(history.count(quarks, middle_ns, value=value).tolist())
+
+
 def _numbers(history: History, quarks: np.ndarray[tuple[int], np.dtype[np.int32]]) -> None:
     for quark in quarks[:8].tolist():
         try:
@@ -170,6 +179,16 @@ def _tables(history: History) -> None:
         thread_of(history, quark)
     repr((len(history.spans(start_ns=start_ns, end_ns=end_ns)), spans.clipped(start_ns, end_ns)))
     history.samples(start_ns=start_ns, end_ns=end_ns)
+    middle_ns = (start_ns + end_ns) // 2
+    part = history.spans(start_ns=middle_ns, end_ns=middle_ns + (end_ns - start_ns) // 100 + 1)
+    repr(
+        [column.tolist() for column in (part.rows, part.parent, part.depth, part.lane, part.flags)]
+    )
+    if len(part):
+        part.around(len(part) - 1)
+    for quark in spans.threads.tolist()[:_MOST_QUARKS]:
+        repr(history.spans([quark], start_ns=middle_ns).self_ns.tolist())
+    repr((len(history.points(start_ns=middle_ns)), len(history.flows(end_ns=middle_ns))))
     points, flows = history.points(), history.flows()
     repr((points.name.to_list(), points.quark.tolist(), flows.name.to_list(), flows.to_ns.tolist()))
     by_name(call_tree(history)[0])

@@ -164,6 +164,7 @@ def questions(path: Path) -> None:
             history.average(quark, history.start_ns, history.end_ns)
     spans = history.spans()
     assert len(spans.name.to_list()) == len(spans.self_ns)
+    spans.category.to_list()
     [spans.arguments(row) for row in range(len(spans))]
     samples = history.samples()
     [samples.stacks.frames_of(stack) for stack in samples.stack.tolist()]
@@ -423,7 +424,7 @@ def column(path: Path, name: str, row: int, number: int) -> None:
     [
         ("points.time_ns", 0, 2**62),
         ("points.quark", 0, 99),
-        ("points.name", 0, -2),
+        ("points.name", 0, -1),
         ("flows.from_quark", 0, -1),
         ("flows.to_quark", 0, 2**30),
         ("flows.name", 0, 2),
@@ -435,6 +436,8 @@ def column(path: Path, name: str, row: int, number: int) -> None:
         ("spans.end_ns", 1, -1),
         ("spans.end_ns", 0, 2**63 - 1),
         ("spans.name", 0, 2),
+        ("spans.name", 0, -1),
+        ("spans.category", 0, -2),
         ("spans.depth", 1, 2**31 - 1),
         ("spans.depth", 0, -1),
         ("spans.lane", 0, 255),

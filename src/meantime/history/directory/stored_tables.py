@@ -69,7 +69,7 @@ class StoredTables:
         return Points(
             columns.times("points.time_ns"),
             columns.codes("points.quark", 0, self._quarks),
-            Coded(columns.codes("points.name", -1, len(self._strings)), self._strings),
+            Coded(columns.codes("points.name", 0, len(self._strings)), self._strings),
             offset,
             length,
             ArgumentText(self._text("points")),
@@ -84,7 +84,7 @@ class StoredTables:
             columns.codes("flows.from_quark", 0, self._quarks),
             columns.times("flows.to_ns", ordered=False),
             columns.codes("flows.to_quark", 0, self._quarks),
-            Coded(columns.codes("flows.name", -1, len(self._strings)), self._strings),
+            Coded(columns.codes("flows.name", 0, len(self._strings)), self._strings),
         )
 
     @cached_property
@@ -97,7 +97,7 @@ class StoredTables:
             thread=columns.codes("samples.thread", 0, self._quarks),
             stack=columns.codes("samples.stack", -1, len(stacks)),
             weight=columns.get("samples.weight"),
-            event=Coded(columns.codes("samples.event", -1, len(strings)), strings),
+            event=Coded(columns.codes("samples.event", 0, len(strings)), strings),
             name=Coded(columns.codes("samples.name", -1, len(strings)), strings),
             cpu=columns.codes("samples.cpu", -1, 2**31),
             stacks=stacks,
@@ -157,7 +157,9 @@ class _SpanColumns:
             return self._columns.arguments("spans")[name == "arguments_length"]
         if name == "flags":
             return self._columns.get("spans.flags")
-        return self._columns.codes(f"spans.{name}", -1, self._strings)
+        # a span can be without a category, but not without a name
+        least = -1 if name == "category" else 0
+        return self._columns.codes(f"spans.{name}", least, self._strings)
 
     @cached_property
     def _structure(self) -> dict[str, npt.NDArray[Any]]:
