@@ -28,6 +28,7 @@ __all__ = ["write"]
 
 _LINES_AT_ONCE = 2**12
 _EARLIEST_NS = -(2**63)
+_UNFINISHED = int(SpanFlag.UNFINISHED)
 # Facts that `write` writes itself, from other data of the history.
 _WRITTEN = {
     *("displayTimeUnit", "traceName", "baseTimeNanoseconds"),
@@ -77,12 +78,14 @@ def _events(history: History, lost: Counter[str]) -> Iterator[str]:
     yield from _metadata(history)
     spans = history.spans()
     names = [json.dumps(name) for name in spans.name.names]
+    # the last is for spans without a category, whose code is -1
+    categories = [*(f',"cat":{json.dumps(name)}' for name in spans.category.names), ""]
     for thread, quark in enumerate(spans.threads.tolist()):
         path = history.attributes.path(quark)
         if thread_of(history, quark).tid is None:
             yield from _async(spans, thread, path, names)
         else:
-            yield from _thread(spans, thread, _ids(history, quark), names)
+            yield from _thread(spans, thread, _ids(history, quark), names, categories)
     yield from _points(history, lost)
     yield from _counters(history)
     _count_the_rest(history, lost)
@@ -177,26 +180,59 @@ def _arguments(text: str | None) -> str:
     return f',"args":{text}'
 
 
-def _thread(spans: SpanTable, thread: int, ids: str, names: list[str]) -> Iterator[str]:
+def _thread(
+    spans: SpanTable, thread: int, ids: str, names: list[str], categories: list[str]
+) -> Iterator[str]:
     """Yield B and E events of spans that were recorded that way, X events of other spans.
 
     X events are nested by their times only; in a thread with lanes begins and ends would not come
     in the order of time.
     """
-    unfinished, code = spans.unfinished, spans.name.codes
+    first, last = int(spans.offsets[thread]), int(spans.offsets[thread + 1])
+    structured = (spans.flags[first:last] & np.uint8(SpanFlag.STRUCTURED)) != 0
+    if not structured.any():
+        yield from _complete(spans, slice(first, last), ids, names, categories)
+        return
+    flags, code = spans.flags, spans.name.codes
     for begins, row, time_ns in _steps(spans, thread):
         if begins is None:
             start_ns = int(spans.start_ns[row])
             kind = '"ph":"B"'
-            if not unfinished[row]:
+            if not flags[row] & _UNFINISHED:
                 kind = f'"ph":"X","dur":{_us(time_ns - start_ns)}'
             fields = f'"name":{names[code[row]]},"ts":{_us(start_ns)},{ids}'
             yield f"{{{kind},{fields}{_details(spans, row)}}}"
         elif begins:
             fields = f'"name":{names[code[row]]},"ts":{_us(time_ns)},{ids}'
             yield f'{{"ph":"B",{fields}{_details(spans, row)}}}'
-        elif not unfinished[row]:
+        elif not flags[row] & _UNFINISHED:
             yield f'{{"ph":"E","ts":{_us(time_ns)},{ids}}}'
+
+
+def _complete(
+    spans: SpanTable, rows: slice, ids: str, names: list[str], categories: list[str]
+) -> Iterator[str]:
+    """Yield X events of spans, B events of unfinished ones; by column, as most threads are such."""
+    columns = (
+        spans.start_ns,
+        spans.end_ns,
+        spans.name.codes,
+        spans.category.codes,
+        spans.flags,
+        spans.arguments_length,
+    )
+    values = zip(*(column[rows].tolist() for column in columns), strict=True)
+    for row, (start_ns, end_ns, name, category, flags, length) in zip(
+        range(rows.start, rows.stop), values, strict=True
+    ):
+        kind = '"ph":"B"'
+        if not flags & _UNFINISHED:
+            kind = f'"ph":"X","dur":{_us(end_ns - start_ns)}'
+        arguments = _arguments(spans.arguments(row)) if length else ""
+        yield (
+            f'{{{kind},"name":{names[name]},"ts":{_us(start_ns)},{ids}'
+            f"{categories[category]}{arguments}}}"
+        )
 
 
 def _steps(spans: SpanTable, thread: int) -> Iterator[tuple[bool | None, int, int]]:
