@@ -83,6 +83,8 @@ class Event:
         return default if value is None else value
 
     def __getitem__(self, name: str) -> Any:
+        if name in self.fields:
+            return self.fields[name]
         value = self.get(name, ABSENT)
         if value is ABSENT:
             raise KeyError(

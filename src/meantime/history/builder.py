@@ -532,6 +532,11 @@ class HistoryBuilder:
         """Whether events, spans and samples are kept."""
         return self._keep == "everything"
 
+    @property
+    def on_disk(self) -> bool:
+        """Whether it is stored in a directory."""
+        return self._directory is not None
+
     def begin_transactions(self, position: Callable[[], Any]) -> None:
         """Keep the changes between two events together from now on, on disk or not at all.
 

@@ -119,13 +119,17 @@ class ProviderRunner:
 
     def _take_each(self, batch: Events) -> None:
         handle, builder = self._provider.handle, self._builder
-        begin_event = builder.begin_event
+        begin_event, scheduled = builder.begin_event, builder.journal.scheduled
         done = self._events
+        # in memory, the beginning of an event matters to scheduled changes only
+        begins = True
         for row, event in enumerate(batch):
             if row < done:
                 continue
             self._events = row
-            begin_event(event.time_ns)
+            if begins or scheduled:
+                begin_event(event.time_ns)
+                begins = builder.on_disk
             try:
                 handle(event, builder)
             except Exception as error:
