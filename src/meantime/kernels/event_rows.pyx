@@ -63,7 +63,7 @@ cpdef enum Stop:
     ODD  # a line that needs `put`
     LATE  # an event that is later than those that were taken
 
-# the members that are no fields, with the first codes of keys
+# the members with a meaning of their own, which have the first codes of keys
 cdef enum:
     TIME_NS = 0
     TS
@@ -1070,7 +1070,7 @@ cdef class Cells:
             name: The field.
             absent: Stands for the field of events that lack it.
             ids: By event, the field of those without such a field, unless it is negative; None if
-                it is no id.
+                it is not an id.
         """
         cdef Py_ssize_t row, n = self.first.shape[0] - 1
         cdef int64_t cell
