@@ -44,6 +44,7 @@ def without_row(sources: list[PanelSource]) -> tuple[int, int]:
     known = np.zeros(len(history.attributes), np.bool_)
     for source in sources:
         known[source.owners] = True
+        known[source.absent] = True
         known[source.filtered] = True
     flows = history.flows()
     drawn = known[flows.from_quark]

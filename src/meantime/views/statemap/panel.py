@@ -168,15 +168,18 @@ def _outside(
     history, rows = source.history, source.row_of_quark
     before, after = (np.zeros(len(source.names), np.bool_) for _ in range(2))
     count_before = count_after = 0
-    for batch in intervals_between(history, source.quarks, history.start_ns, window.start_ns):
+    quarks = np.concatenate([source.quarks, source.absent])
+    for batch in intervals_between(history, quarks, history.start_ns, window.start_ns):
         held = has_state(batch)
-        before[rows[batch.quark[held]]] = True
+        row = rows[batch.quark[held]]
+        before[row[row >= 0]] = True
         count_before += int(np.count_nonzero(batch.end_ns[held] <= window.start_ns))
     # The last change ends the data: what it begins is empty, unless the trace continues.
     if window.end_ns < history.end_ns - 1:
-        for batch in intervals_between(history, source.quarks, window.end_ns, history.end_ns):
+        for batch in intervals_between(history, quarks, window.end_ns, history.end_ns):
             held = has_state(batch)
-            after[rows[batch.quark[held]]] = True
+            row = rows[batch.quark[held]]
+            after[row[row >= 0]] = True
             count_after += int(np.count_nonzero(batch.start_ns[held] >= window.end_ns))
     return Clipped(count_before, count_after, len(source.filtered)), before, after
 

@@ -81,6 +81,7 @@ class PanelSource:
         names: The names of its rows.
         owners: The attribute whose events each of `quarks` shows: itself, or its thread.
         filtered: The owners of attributes that the filter left out.
+        absent: Attributes that are selected, but have no state in the window and therefore no row.
         table: Its states.
         existence: When its entities exist.
         shared: The entities of its rows, if several share one.
@@ -95,6 +96,7 @@ class PanelSource:
     names: list[str]
     owners: Int32s
     filtered: Int32s
+    absent: Int32s
     table: StateTable
     existence: Existence
     shared: SharedRows | None
@@ -151,6 +153,7 @@ def panel_sources(
                 rows.names,
                 rows.owners,
                 rows.filtered,
+                rows.absent,
                 StateTable(declaration.states or rows.states),
                 "state" if declaration.short_lived else existence,
                 rows.shared,
@@ -165,6 +168,7 @@ class _Rows(NamedTuple):
     names: list[str]
     states: Sequence[State] = ()
     filtered: Int32s = np.empty(0, np.int32)
+    absent: Int32s = np.empty(0, np.int32)
     rows: Int32s | None = None
     shared: SharedRows | None = None
 
@@ -198,6 +202,7 @@ def _packed_rows(history: History, quarks: Int32s, window: Window, pattern: str 
         found.quarks,
         found.names,
         filtered=filtered,
+        absent=np.setdiff1d(quarks, found.quarks),
         rows=found.rows,
         shared=found.shared,
     )
