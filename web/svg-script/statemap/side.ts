@@ -88,8 +88,11 @@ export class Side {
     const { session, moves } = this;
     const { mark, second, model, row } = session;
     if (mark === null) {
-      const hint = h("p", { class: "muted" }, "Click the map to mark a time and select a row. Shift-click measures from there.");
-      replaceContent(this.selection, hint);
+      const touch = matchMedia("(hover: none)").matches;
+      const text = touch
+        ? "Tap the map to mark a time and select a row."
+        : "Click the map to mark a time and select a row. Shift-click measures from there.";
+      replaceContent(this.selection, h("p", { class: "muted" }, text));
       return;
     }
     const made: Node[] = [];
