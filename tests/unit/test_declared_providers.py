@@ -300,6 +300,7 @@ BAD = {
     '[pools.p]\npath = "a"\nlowest_first = 1': "3: must be true or false",
     "[[lanes]]": "1: 'pattern' is missing",
     '[[lanes]]\npattern = "a*"': "2: in the pattern 'a\\*'",
+    '[[lanes]]\npattern = "a"\nshort_lived = false': "3: can only be true",
     '[[lanes]]\npattern = "a"\nkind = "bar"': "3: 'bar' must be one of state, stack",
     '[[lanes]]\npattern = "a"\nstates = [\n{ name = "a", color = "red" }]': "4: 'red' is not a",
 }
@@ -312,6 +313,25 @@ def test_an_error_is_reported_with_its_line(toml: str, complaint: str) -> None:
 
     with pytest.raises(ProviderError, match=rf"x\.toml:{complaint}"):
         declare(toml.encode(), "x.toml")
+
+
+def test_requests_that_are_declared_short_lived_share_a_row() -> None:
+    toml = """
+        lanes = [{ pattern = "Requests/*", short_lived = true }]
+        [[on]]
+        event = "begin"
+        change = [{ path = "Requests/{id}", set = "open" }]
+        [[on]]
+        event = "end"
+        change = [{ path = "Requests/{id}", clear = true }]
+    """
+    names = ("begin", "end") * 3
+    told = [Event(at, name, {"id": at // 2}) for at, name in enumerate(names)]
+
+    panel = meantime.statemap(history_of(toml, told)).data.panels[0]
+
+    assert panel.entities == ["Requests"]
+    assert panel.rectangles.start_ns.tolist() == [0, 2, 4]
 
 
 def test_text_and_numbers_are_not_compared() -> None:

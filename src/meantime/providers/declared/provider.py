@@ -221,7 +221,7 @@ def _constant_path(node: Node) -> tuple[str, ...]:
 
 
 def _lane(node: Node) -> _Lane:
-    node.table("pattern", "kind", "entity_kind", "label", "unit", "states")
+    node.table("pattern", "kind", "entity_kind", "label", "unit", "states", "short_lived")
     pattern = node.needed("pattern", "which attributes can be drawn")
     try:
         parse_pattern(pattern.text())
@@ -232,6 +232,9 @@ def _lane(node: Node) -> _Lane:
     }
     if "kind" in node:
         options["kind"] = node["kind"].choice(*get_args(LaneKind))
+    if "short_lived" in node:
+        node["short_lived"].true()
+        options["short_lived"] = True
     if "states" in node:
         options["states"] = [_state(state, row) for row, state in enumerate(node["states"].items())]
     return _Lane(pattern.value, options)
