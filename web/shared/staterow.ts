@@ -39,6 +39,8 @@ const MIXED = 1;
 const SOLID = 2;
 /** The least part of a row's height that is drawn for a share that is noticed. */
 const LEAST = 1 / 60;
+/** What sums of shares, in single precision, may be off by. */
+const ROUNDING = 1e-3;
 
 export class StateRow {
   private kinds = new Uint8Array(0);
@@ -187,6 +189,17 @@ export class StateRow {
       if (size > heights[largest]!) largest = layer;
     }
     if (lacking) heights[largest] = Math.max(least, heights[largest]! - lacking);
+    // small shares are seen, but not in more lines than are covered: the largest of them
+    const most = Math.max(least, Math.ceil(Math.min(1, covered) * tall - ROUNDING));
+    let taken = 0;
+    for (let layer = 0; layer < layers; layer++) taken += heights[layer]!;
+    for (; taken > most; taken--) {
+      let smallest = -1;
+      for (let layer = 0; layer < layers; layer++) {
+        if (heights[layer]! > 0 && (smallest < 0 || shares[base + layer]! < shares[base + smallest]!)) smallest = layer;
+      }
+      heights[smallest]!--;
+    }
     let y = top + tall;
     for (let layer = 0; layer < layers; layer++) {
       const pixel = paint.pixels[layer]!;

@@ -23,7 +23,7 @@ cdef inline void add(Row* row, int64_t x, int64_t layer, double part) noexcept n
 
 cdef void draw(Row* row, const uint8_t* noticed, uint8_t* lines) noexcept nogil:
     """Write the columns of a row: 1 and the layer for a pixel, 0 where no state is."""
-    cdef int64_t x, layer, y, end, drawn, largest, lacking, size
+    cdef int64_t x, layer, y, end, drawn, largest, lacking, size, taken, most, smallest
     cdef int64_t least = <int64_t> ceil(row.tall / 60.0)
     cdef double sum
     cdef double* covered
@@ -51,6 +51,18 @@ cdef void draw(Row* row, const uint8_t* noticed, uint8_t* lines) noexcept nogil:
                 largest = layer
         if lacking:
             row.size[largest] = max(least, row.size[largest] - lacking)
+        # small shares are seen, but not in more lines than are covered: the largest of them
+        most = max(least, <int64_t> ceil(min(1.0, sum) * row.tall - 1e-3))
+        taken = 0
+        for layer in range(row.layers):
+            taken += row.size[layer]
+        while taken > most:
+            smallest = -1
+            for layer in range(row.layers):
+                if row.size[layer] and (smallest < 0 or covered[layer] < covered[smallest]):
+                    smallest = layer
+            row.size[smallest] -= 1
+            taken -= 1
         y = row.tall
         for layer in range(row.layers):
             end = max(0, y - row.size[layer])
