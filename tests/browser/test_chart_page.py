@@ -292,3 +292,117 @@ def test_question_mark_lists_the_keys(open_page: Open) -> None:
 
     assert page.locator("dialog.help").is_visible()
     assert "next match" in str(page.locator("dialog.help").text_content())
+
+
+MANY = {f"t{number}": [("f", 0, 100 + 10 * number), ("g", 10, 20)] for number in range(12)}
+
+
+def titles(page: Page) -> list[str]:
+    found: list[str] = page.locator(".lane-name.level2 .title").all_text_contents()
+    return found
+
+
+def pressed(page: Page, *keys: str) -> None:
+    for key in keys:
+        page.keyboard.press(key)
+    page.wait_for_function("atRest()", polling=10)
+
+
+def test_a_pinned_lane_stays_in_view(open_page: Open) -> None:
+    page = opened(open_page, {name: MANY[name] for name in sorted(MANY)})
+
+    pressed(page, "j", "j", ".")
+    area = page.locator(".lane-tree canvas").bounding_box()
+    assert area
+    strip = {"x": area["x"], "y": area["y"], "width": area["width"], "height": 17}
+    first = page.screenshot(clip=strip)
+    page.evaluate("document.querySelector('.lane-tree').scrollTop = 10_000")
+    page.wait_for_function("atRest()", polling=10)
+    scrolled = page.screenshot(clip=strip)
+
+    assert titles(page)[0] == "t1"
+    assert scrolled == first
+    assert page.locator(".lane-name.sticky .title").all_text_contents() == ["t1"]
+    page.mouse.click(area["x"] + 20, area["y"] + 8)
+    page.wait_for_selector(".facts .fact >> text=thread")
+    assert "thread1 / t1" in facts(page)
+    pressed(page, "k", "k", "k", ".")
+    assert page.locator(".lane-name.sticky").count() == 0
+
+
+def test_hidden_lanes_are_in_no_figure_and_come_back(open_page: Open) -> None:
+    page = opened(open_page, SPANS)
+    page.wait_for_selector(".function-table td")
+
+    pressed(page, "j", "h")
+    page.wait_for_function("document.querySelectorAll('.function-table tbody tr').length === 1")
+    assert titles(page) == ["pool-1"]
+    assert page.locator(".top .small").text_content() == "Show 1 hidden"
+    pressed(page, "u")
+    page.wait_for_function("document.querySelectorAll('.function-table tbody tr').length === 4")
+    assert titles(page) == ["main", "pool-1"]
+    assert page.locator(".top .small").is_hidden()
+
+
+def test_lanes_are_ordered_by_name_and_by_time(open_page: Open) -> None:
+    page = opened(open_page, {"b": [("f", 0, 50)], "a10": [("f", 0, 20)], "a9": [("f", 0, 90)]})
+
+    assert titles(page) == ["a10", "a9", "b"]
+    pressed(page, "o")
+    assert titles(page) == ["a9", "a10", "b"]
+    pressed(page, "o")
+    assert titles(page) == ["a9", "b", "a10"]
+    page.locator(".order").evaluate(
+        "(e) => (e.value = 'trace', e.dispatchEvent(new Event('change')))"
+    )
+    page.wait_for_function("atRest()", polling=10)
+    assert titles(page) == ["a10", "a9", "b"]
+
+
+def test_the_address_has_pins_hidden_lanes_and_the_order(open_page: Open) -> None:
+    spans = {"b": [("f", 0, 50)], "a10": [("f", 0, 20)], "a9": [("f", 0, 90)], "c": [("f", 0, 5)]}
+    page = opened(open_page, spans)
+    pressed(page, "o", "j", "h", "j", ".")
+    page.wait_for_function("location.hash.includes('pins=') && location.hash.includes('order=')")
+
+    again = opened(open_page, spans, fragment=page.evaluate("location.hash"))
+
+    assert titles(page) == titles(again) == ["b", "a10", "c"]
+    assert again.locator(".order").evaluate("(e) => e.value") == "name"
+    assert again.locator(".lane-name.sticky .title").all_text_contents() == ["b"]
+
+
+@pytest.mark.parametrize("fragment", ["#pins=99,0&hidden=1e9", "#hidden=,&pins=-1&order=x"])
+def test_an_address_of_another_trace_does_no_harm(open_page: Open, fragment: str) -> None:
+    page = opened(open_page, SPANS, fragment=fragment)
+
+    assert titles(page) == ["main", "pool-1"]
+
+
+def test_the_statistics_are_saved_as_csv(open_page: Open) -> None:
+    page = opened(open_page, {**SPANS, "t": [('a "b", c', 950, 1000)]})
+    page.wait_for_selector(".function-table td")
+
+    with page.expect_download() as saved:
+        page.keyboard.press("e")
+
+    assert saved.value.suggested_filename == "statistics.csv"
+    assert saved.value.path().read_text().splitlines() == [
+        "name,count,self_ns,total_ns,longest_ns",
+        '"work",1,600,600,600',
+        '"write",1,400,400,400',
+        '"read",1,300,300,300',
+        '"serve",1,300,1000,1000',
+        '"a ""b"", c",1,50,50,50',
+    ]
+
+
+def test_a_match_in_a_hidden_lane_shows_it_again(open_page: Open) -> None:
+    page = opened(open_page, SPANS)
+
+    pressed(page, "j", "h")
+    page.locator(".search input").fill("read")
+    page.locator(".search input").press("Enter")
+    page.wait_for_selector(".facts .named >> text=read")
+
+    assert titles(page) == ["main", "pool-1"]

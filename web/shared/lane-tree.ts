@@ -1,7 +1,8 @@
 /** Lanes below each other: their names at the left, what they draw at the right, in one image. */
 
-import { h, name } from "./dom";
+import { button, h, name } from "./dom";
 import { LABEL_FONT } from "./box-labels";
+import { icon } from "./icon";
 import { LaneImage } from "./lane-image";
 import type { View } from "./lane-image";
 
@@ -29,6 +30,8 @@ export interface Hit {
 }
 
 const GAP_PX = 3;
+/** Pinned lanes stay in view up to this part of the height; higher ones are scrolled with the others. */
+const MOST_PINNED = 0.6;
 /** In a narrow window a name has no room at the left, and is above its lane. */
 const NAME_PX = 18;
 const NARROW = matchMedia("(max-width: 720px)");
@@ -46,6 +49,14 @@ export class LaneTree {
   private tops: number[] = [];
   private bottom = 0;
   private filter: (lane: Lane) => boolean = () => true;
+  private readonly pins = new Set<Lane>();
+  private readonly hidden = new Set<Lane>();
+  /** How lanes are ordered inside their groups; null for the order in which they were given. */
+  private order: ((one: Lane, other: Lane) => number) | null = null;
+  /** How many of the shown lanes stay at the top, and how high they are. */
+  private sticky = 0;
+  private stickyPx = 0;
+  private marked: Lane | null = null;
   private drawnNames = "";
   private drawnPixels = "";
   /** Sizes in CSS pixels, kept as reading them makes the browser lay the page out. */
@@ -61,8 +72,8 @@ export class LaneTree {
     new ResizeObserver(() => {
       this.size = { width: this.canvas.clientWidth, height: this.element.clientHeight };
       this.canvas.style.height = `${this.size.height}px`;
-      this.spacer.style.height = `${Math.max(this.bottom, this.size.height)}px`;
-      this.changed();
+      // how much may be pinned depends on the height
+      this.arrange();
     }).observe(this.element);
   }
 
@@ -93,7 +104,88 @@ export class LaneTree {
 
   /** All lanes that pass the filter, closed groups included. */
   get passing(): Lane[] {
-    return this.lanes.filter((lane) => lane.level > 1 && this.filter(lane));
+    return this.lanes.filter((lane) => lane.level > 1 && this.passes(lane));
+  }
+
+  /** How many lanes are hidden. */
+  get hiddenCount(): number {
+    return this.hidden.size;
+  }
+
+  /** The lane that the keys for lanes are about. */
+  get current(): Lane | null {
+    return this.marked && this.shown.includes(this.marked) ? this.marked : null;
+  }
+
+  set current(lane: Lane | null) {
+    this.marked = lane;
+    this.drawnNames = "";
+    this.changed();
+  }
+
+  /** The pinned and the hidden lanes, as indices of the lanes that were given. */
+  get marks(): { pins: number[]; hidden: number[] } {
+    const indices = (of: Set<Lane>) => this.lanes.flatMap((lane, index) => (of.has(lane) ? [index] : []));
+    return { pins: indices(this.pins), hidden: indices(this.hidden) };
+  }
+
+  set marks({ pins, hidden }: { pins: number[]; hidden: number[] }) {
+    const mark = (indices: number[], of: Set<Lane>) => {
+      of.clear();
+      for (const index of indices) if ((this.lanes[index]?.level ?? 0) > 1) of.add(this.lanes[index]!);
+    };
+    mark(pins, this.pins);
+    mark(hidden, this.hidden);
+    this.arrange();
+  }
+
+  isPinned(lane: Lane): boolean {
+    return this.pins.has(lane);
+  }
+
+  /** Keeps a lane at the top, or no longer. */
+  pin(lane: Lane): void {
+    if (lane.level === 1) return;
+    if (!this.pins.delete(lane)) this.pins.add(lane);
+    this.arrange();
+  }
+
+  /** Hides a lane, and goes on to the next one. */
+  hide(lane: Lane): void {
+    if (lane.level === 1) return;
+    if (this.marked === lane) this.marked = this.besides(lane, 1) ?? this.besides(lane, -1);
+    this.hidden.add(lane);
+    this.arrange();
+  }
+
+  showHidden(): void {
+    this.hidden.clear();
+    this.arrange();
+  }
+
+  /** Orders lanes inside their groups; null is the order in which they were given. */
+  ordered(order: ((one: Lane, other: Lane) => number) | null): void {
+    this.order = order;
+    this.arrange();
+  }
+
+  /** Marks the next lane, or with -1 the previous one. */
+  step(by: 1 | -1): void {
+    const from = this.current;
+    const lanes = this.shown.filter((lane) => lane.level > 1);
+    const to = from ? this.besides(from, by) : lanes[by > 0 ? 0 : lanes.length - 1];
+    if (!to) return;
+    this.current = to;
+    this.reveal(to, 0, Math.min(to.height(), this.size.height / 2));
+  }
+
+  private besides(lane: Lane, by: 1 | -1): Lane | null {
+    const lanes = this.shown.filter((each) => each.level > 1);
+    return lanes[lanes.indexOf(lane) + by] ?? null;
+  }
+
+  private passes(lane: Lane): boolean {
+    return !this.hidden.has(lane) && this.filter(lane);
   }
 
   get widthPx(): number {
@@ -106,32 +198,33 @@ export class LaneTree {
 
   /** Lays the lanes out again; a lane that is given keeps its place in the window. */
   arrange(anchor: Lane | null = null): void {
-    const before = anchor && this.topOf(anchor);
-    this.shown = [];
-    let group: Lane | null = null;
-    let isPending = false;
+    const before = anchor && !this.pins.has(anchor) ? this.topOf(anchor) : null;
+    const groups: { group: Lane | null; lanes: Lane[] }[] = [{ group: null, lanes: [] }];
     for (const lane of this.lanes) {
-      if (lane.level === 1) {
-        group = lane;
-        isPending = true;
-        continue;
-      }
-      if (!this.filter(lane)) continue;
-      if (group && isPending) this.shown.push(group);
-      isPending = false;
-      if (!group || group.open) this.shown.push(lane);
+      if (lane.level === 1) groups.push({ group: lane, lanes: [] });
+      else if (this.passes(lane) && !this.pins.has(lane)) groups.at(-1)!.lanes.push(lane);
+    }
+    this.shown = this.lanes.filter((lane) => this.pins.has(lane) && this.passes(lane));
+    const pinned = this.shown.length;
+    for (const { group, lanes } of groups) {
+      if (!lanes.length) continue;
+      if (group) this.shown.push(group);
+      if (group && !group.open) continue;
+      this.shown.push(...(this.order ? lanes.sort(this.order) : lanes));
     }
     this.tops = [];
+    this.sticky = this.stickyPx = 0;
     let top = 0;
-    for (const lane of this.shown) {
+    for (const [index, lane] of this.shown.entries()) {
       top += this.above(lane);
       this.tops.push(top);
       top += lane.height() + GAP_PX;
+      if (index + 1 === pinned && top <= MOST_PINNED * this.size.height) [this.sticky, this.stickyPx] = [pinned, top];
     }
     this.bottom = top;
     this.spacer.style.height = `${Math.max(this.bottom, this.size.height)}px`;
     this.drawnNames = this.drawnPixels = "";
-    const after = anchor && this.topOf(anchor);
+    const after = anchor && before !== null ? this.topOf(anchor) : null;
     if (before !== null && after !== null && after !== before) this.scrollBy(after - before);
     this.changed();
   }
@@ -150,14 +243,34 @@ export class LaneTree {
       this.canvas.style.transform = `translateY(${top}px)`;
       image.begin(width, height, background, grid, line);
       for (let index = first; index < last; index++) this.shown[index]!.draw(image, this.tops[index]! - top, view);
+      this.drawPinned(view, background, grid, line);
     }
     image.put();
     image.context.font = LABEL_FONT;
     image.context.textBaseline = "middle";
+    for (let index = 0; index < this.sticky; index++) {
+      this.shown[index]!.drawOver?.(image.context, this.tops[index]!, view, width);
+    }
+    image.context.save();
+    image.context.beginPath();
+    image.context.rect(0, this.stickyPx, width, height);
+    image.context.clip();
     for (let index = first; index < last; index++) {
       this.shown[index]!.drawOver?.(image.context, this.tops[index]! - top, view, width);
     }
+    image.context.restore();
     this.drawNames(first, last, top);
+  }
+
+  /** Draws the lanes that stay at the top over what was scrolled below them. */
+  private drawPinned(view: View, background: number, grid: readonly number[], line: number): void {
+    const { image } = this;
+    const height = Math.round(this.stickyPx * image.ratio);
+    if (!height) return;
+    image.fill(0, 0, image.width, height, background);
+    for (const x of grid) image.fill(Math.round(x * image.ratio), 0, 1, height, line);
+    for (let index = 0; index < this.sticky; index++) this.shown[index]!.draw(image, this.tops[index]!, view);
+    image.fill(0, height - 1, image.width, 1, line);
   }
 
   get context(): CanvasRenderingContext2D {
@@ -166,7 +279,7 @@ export class LaneTree {
 
   /** The lane at a height in CSS pixels from the top of the canvas. */
   at(y: number): Hit | null {
-    const at = y + this.top;
+    const at = y < this.stickyPx ? y : y + this.top;
     const index = this.indexAt(at);
     const lane = this.shown[index];
     const below = at - (this.tops[index] ?? 0);
@@ -175,13 +288,14 @@ export class LaneTree {
 
   /** The lane at the top of the window. */
   get uppermost(): Lane | null {
-    return this.shown[this.indexAt(this.top)] ?? null;
+    return this.shown[this.indexAt(this.top + this.stickyPx)] ?? null;
   }
 
   /** The top of a lane in CSS pixels from the top of the canvas; null if it is not shown. */
   topOf(lane: Lane): number | null {
     const index = this.shown.indexOf(lane);
-    return index < 0 ? null : this.tops[index]! - this.top;
+    if (index < 0) return null;
+    return this.tops[index]! - (index < this.sticky ? 0 : this.top);
   }
 
   scrollBy(px: number): void {
@@ -192,13 +306,15 @@ export class LaneTree {
   /** Scrolls until a height of a lane is in view. */
   reveal(lane: Lane, y: number, height: number): void {
     const group = this.groupOf(lane);
-    if (group && !group.open) {
-      group.open = true;
+    const isHidden = this.hidden.delete(lane);
+    if (isHidden || (group && !group.open)) {
+      if (group) group.open = true;
       this.arrange();
     }
     const top = this.topOf(lane);
     if (top === null) return;
-    if (top + y < 0 || top + y + height > this.size.height) {
+    if (this.shown.indexOf(lane) < this.sticky) return;
+    if (top + y < this.stickyPx || top + y + height > this.size.height) {
       this.scrollBy(top + y - this.size.height / 2);
     }
   }
@@ -235,7 +351,19 @@ export class LaneTree {
 
   private inView(top: number): [number, number] {
     if (!this.shown.length) return [0, 0];
-    return [this.indexAt(top), this.indexAt(top + this.size.height) + 1];
+    const first = Math.max(this.sticky, this.indexAt(top + this.stickyPx));
+    return [first, this.indexAt(top + this.size.height) + 1];
+  }
+
+  private tools(lane: Lane): HTMLElement {
+    const isPinned = this.pins.has(lane);
+    const pin = button(icon("pin"), isPinned ? "Do not keep at the top (.)" : "Keep at the top (.)", () => this.pin(lane), { class: "bare" });
+    pin.setAttribute("aria-pressed", String(isPinned));
+    const hide = button(icon("hide"), "Hide (h)", () => this.hide(lane), { class: "bare" });
+    const made = h("span", { class: "lane-tools" }, pin, hide);
+    // the name itself opens and closes the lane
+    made.addEventListener("click", (event) => event.stopPropagation());
+    return made;
   }
 
   /** The names of the lanes in view; each stays in view while its lane is. */
@@ -244,26 +372,30 @@ export class LaneTree {
     if (state === this.drawnNames) return;
     this.drawnNames = state;
     const rows = [];
-    for (let index = first; index < last; index++) {
+    const seen = top + this.stickyPx;
+    const indices = [...this.shown.keys()].filter((index) => index < this.sticky || (index >= first && index < last));
+    for (const index of indices) {
       const lane = this.shown[index]!;
-      const at = this.tops[index]!;
+      const isSticky = index < this.sticky;
+      const at = this.tops[index]! + (isSticky ? top : 0);
       const height = lane.height();
       const above = this.above(lane);
       const sign = lane.opens ? h("i", { class: lane.open ? "open" : "closed" }) : null;
       const row = h(
         "div",
         {
-          class: `lane-name level${lane.level}`,
+          class: `lane-name level${lane.level}${isSticky ? " sticky" : ""}${lane === this.marked ? " current" : ""}`,
           style: `top:${at - above}px;height:${above || height}px`,
           title: lane.title,
-          attributes: { role: "treeitem", "aria-level": String(lane.level), "aria-expanded": String(lane.open) },
+          attributes: { role: "treeitem", "aria-level": String(lane.level), "aria-expanded": String(lane.open), "aria-selected": String(lane === this.marked) },
         },
         h(
           "div",
-          { style: at < top && height > 36 && !above ? `margin-top:${Math.min(top - at, height - 18)}px` : "" },
+          { style: !isSticky && at < seen && height > 36 && !above ? `margin-top:${Math.min(seen - at, height - 18)}px` : "" },
           sign,
           name(lane.title, { class: "title" }),
           lane.detail ? h("span", { class: "detail" }, lane.detail) : null,
+          lane.level > 1 ? this.tools(lane) : null,
         ),
       );
       if (lane.opens) row.addEventListener("click", () => this.toggle(lane));

@@ -5,7 +5,7 @@ from libc.stdint cimport int64_t
 
 import numpy as np
 
-# The phases that are told apart, a power of two.
+# The number of phases, a power of two.
 cdef enum:
     PHASES = 256
 
@@ -116,7 +116,7 @@ def strengths(const double[::1] positions, const double[::1] periods, int harmon
     Args:
         positions: In [0, 2**31).
         periods: At least 1.
-        harmonics: At most half of the phases that are told apart, 128.
+        harmonics: At most half of the number of phases, 128.
     """
     cdef Py_ssize_t i
     cdef int bin, harmonic, most

@@ -22,6 +22,9 @@ export function remember(session: Session, fields: Fields): void {
     q: fields.search,
     lanes: fields.filter,
     tab: fields.tab === FIRST_TAB ? null : fields.tab,
+    order: session.order === "trace" ? null : session.order,
+    pins: session.tree.marks.pins.join(","),
+    hidden: session.tree.marks.hidden.join(","),
     label: session.labelField === session.head.label ? null : (session.labelField ?? ""),
   });
 }
@@ -41,6 +44,10 @@ export function recall(session: Session): Fields {
   if (range) session.range = { from: Math.max(0, Number(range[0])), to: Math.min(session.head.width, Number(range[1])) };
   const span = Number(address.get("span") ?? NaN);
   if (Number.isInteger(span) && span >= 0 && span < session.columns.boxes.count) session.select(span);
+  const indices = (text: string | null) => (/^\d{1,9}(,\d{1,9})*$/.test(text ?? "") ? text!.split(",").map(Number) : []);
+  session.tree.marks = { pins: indices(address.get("pins")), hidden: indices(address.get("hidden")) };
+  const order = address.get("order");
+  if (order === "name" || order === "busy") session.sortLanes(order);
   session.labelField = address.get("label") ?? session.labelField;
   return {
     search: address.get("q") ?? "",

@@ -1,6 +1,7 @@
 /** The panel below a chart: what is selected, and the statistics of a range. */
 
-import { h } from "../../shared/dom";
+import { button, h } from "../../shared/dom";
+import { download } from "../../shared/download";
 import { FlameGraph } from "../../shared/flame-graph";
 import { duration, exact } from "../../shared/format";
 import { FunctionTable } from "../../shared/function-table";
@@ -48,7 +49,7 @@ export class Answers {
         { id: "heavy", label: "Left heavy", key: "Shift+2", content: this.graph.element },
         { id: "callers", label: "Callers and callees", key: "Shift+3", content: this.sandwich.element },
       ],
-      h("span"),
+      h("span", { class: "tools" }, button("Save CSV", "Save the statistics as CSV (e)", () => this.save(), { class: "small" })),
       changed,
     );
     addGrip(this.panel.element);
@@ -57,6 +58,19 @@ export class Answers {
   recolor(): void {
     this.graph.recolor();
     this.sandwich.recolor();
+  }
+
+  /** Saves the statistics of the selection, or of what is in view, with exact times. */
+  save(): void {
+    const { session } = this;
+    const { from, to } = session.asked;
+    const { names } = session.columns;
+    const rows = new SpanRange(session.columns, threadsOf(session.spanLanes), from, to, new Scratch()).byName();
+    rows.sort((a, b) => b.own - a.own || (names[a.name]! < names[b.name]! ? -1 : 1));
+    const quote = (text: string) => `"${text.replaceAll('"', '""')}"`;
+    const lines = rows.map(({ name, count, own, total, longest }) => [quote(names[name]!), count, own, total, longest].join(","));
+    const text = ["name,count,self_ns,total_ns,longest_ns", ...lines, ""].join("\n");
+    download("statistics.csv", new Blob([text], { type: "text/csv" }));
   }
 
   /** Answers again even if it is about the same range. */
@@ -69,7 +83,7 @@ export class Answers {
     const { session } = this;
     const { from, to } = session.asked;
     const lanes = session.spanLanes;
-    const key = [from, to, lanes.length, this.panel.tab, session.span, session.labelField].join(" ");
+    const key = [from, to, session.tree.marks.hidden, lanes.length, this.panel.tab, session.span, session.labelField].join(" ");
     if (key === this.answered) return;
     this.answered = key;
     const statistics = new SpanRange(session.columns, threadsOf(lanes), from, to, this.scratch);

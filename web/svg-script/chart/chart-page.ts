@@ -8,6 +8,7 @@ import { listen as listenToHands } from "../../shared/gestures";
 import { icon } from "../../shared/icon";
 import type { Key } from "../../shared/keys";
 import { listen as listenToKeys } from "../../shared/keys";
+import type { Lane } from "../../shared/lane-tree";
 import { Minimap } from "../../shared/minimap";
 import { Help, Theme } from "../../shared/page";
 import { SearchField } from "../../shared/search-field";
@@ -24,9 +25,14 @@ import type { Pens } from "./lanes";
 import { matching } from "./matches";
 import { Picture } from "./picture";
 import { Session } from "./session";
-import type { ChartHead } from "./session";
+import type { ChartHead, Order } from "./session";
 
 const REST_MS = 140;
+const ORDERS: [Order, string][] = [
+  ["trace", "Lanes as in the trace"],
+  ["name", "Lanes by name"],
+  ["busy", "Busiest lanes first"],
+];
 
 export class ChartPage {
   private readonly session: Session;
@@ -46,6 +52,12 @@ export class ChartPage {
     attributes: { type: "search", placeholder: "Filter lanes", "aria-label": "Filter lanes" },
     on: { input: () => this.filterLanes() },
   });
+  private readonly order = h(
+    "select",
+    { class: "order", title: "Order of the lanes of a process (o)", attributes: { "aria-label": "Order of lanes" }, on: { change: () => this.sortLanes(this.order.value as Order) } },
+    ...ORDERS.map(([value, text]) => h("option", { attributes: { value } }, text)),
+  );
+  private readonly hidden = button("", "Show the hidden lanes (u)", () => this.session.tree.showHidden(), { class: "small" });
   private pending = 0;
   private resting = 0;
   /** The height of the pointer on the lanes; null if it is elsewhere. */
@@ -95,6 +107,7 @@ export class ChartPage {
     const fields = recall(this.session);
     this.filter.value = fields.filter;
     if (fields.filter) this.filterLanes();
+    this.order.value = this.session.order;
     this.search.text = fields.search;
     this.answers.panel.open(fields.tab);
     this.redraw();
@@ -114,6 +127,8 @@ export class ChartPage {
           "nav",
           {},
           this.search.element,
+          this.hidden,
+          this.order,
           button("Show all", "Show all (0)", () => this.session.showAll(), { class: "reset" }),
           button(icon("theme"), "Light or dark (T)", () => this.theme.toggle()),
           button(icon("help"), "Keys (?)", () => this.help.toggle()),
@@ -139,6 +154,9 @@ export class ChartPage {
     const { view } = this.session;
     this.picture.draw();
     const whole = view.isWhole ? "" : ` of ${duration(view.widthNs)}`;
+    const { hiddenCount } = this.session.tree;
+    this.hidden.hidden = !hiddenCount;
+    this.hidden.textContent = `Show ${grouped(hiddenCount)} hidden`;
     this.lengthInView.replaceChildren(h("b", {}, duration(view.endNs - view.startNs)), whole);
     clearTimeout(this.resting);
     this.resting = setTimeout(() => this.rested(), REST_MS);
@@ -190,6 +208,12 @@ export class ChartPage {
       (lane instanceof SpanLane ? lane.head.title : lane.title).toLowerCase().includes(text),
     );
     this.answers.invalidate();
+    this.redraw();
+  }
+
+  private sortLanes(order: Order): void {
+    this.order.value = order;
+    this.session.sortLanes(order);
     this.redraw();
   }
 
@@ -249,6 +273,16 @@ export class ChartPage {
     this.redraw();
   }
 
+  /** Does something with the lane that keys are about, and marks it. */
+  private ofLane(action: (lane: Lane) => void): void {
+    const lane = this.session.currentLane;
+    if (!lane) return;
+    this.session.tree.current = lane;
+    action(lane);
+    this.answers.invalidate();
+    this.redraw();
+  }
+
   private keys(): Key[] {
     const { session } = this;
     const zoom = (factor: number) => {
@@ -276,7 +310,14 @@ export class ChartPage {
       { keys: ["/"], help: "search", action: () => this.search.focus() },
       { keys: ["n"], label: "N", help: "next match", action: () => this.search.go(1) },
       { keys: ["p"], label: "P", help: "previous match", action: () => this.search.go(-1) },
-      { keys: [" "], label: "Space", help: "open or close the lane of the selection", action: () => session.toggleLane() },
+      { keys: [" "], label: "Space", help: "open or close the lane", action: () => session.toggleLane() },
+      { keys: ["j"], label: "J", help: "next lane", action: () => session.tree.step(1) },
+      { keys: ["k"], label: "K", help: "previous lane", action: () => session.tree.step(-1) },
+      { keys: ["."], help: "keep the lane at the top, or no longer", action: () => this.ofLane((lane) => session.tree.pin(lane)) },
+      { keys: ["h"], label: "H", help: "hide the lane", action: () => this.ofLane((lane) => session.tree.hide(lane)) },
+      { keys: ["u"], label: "U", help: "show the hidden lanes", action: () => session.tree.showHidden() },
+      { keys: ["o"], label: "O", help: "order of lanes: as in the trace, by name, busiest first", action: () => this.sortLanes(afterwards(session.order)) },
+      { keys: ["e"], label: "E", help: "save the statistics as CSV", action: () => this.answers.save() },
       { keys: ["Escape"], help: "clear the selection, then show all", action: () => session.clear() },
       { keys: ["Shift+!", "!"], label: "Shift + 1", help: "statistics", action: () => tab("statistics") },
       { keys: ["Shift+@", "@", '"'], label: "Shift + 2", help: "left heavy", action: () => tab("heavy") },
@@ -288,6 +329,11 @@ export class ChartPage {
   }
 }
 
+function afterwards(order: Order): Order {
+  const at = ORDERS.findIndex(([each]) => each === order);
+  return ORDERS[(at + 1) % ORDERS.length]![0];
+}
+
 const HANDS = [
   { what: "wheel", help: "zoom at the pointer" },
   { what: "Shift + wheel", help: "scroll the lanes" },
@@ -295,5 +341,6 @@ const HANDS = [
   { what: "Shift + drag", help: "select a range" },
   { what: "click", help: "select a span" },
   { what: "double click", help: "fit a span" },
+  { what: "the signs beside a name", help: "keep a lane at the top, hide it" },
   { what: "drag in the band above", help: "move the part in view" },
 ];

@@ -34,6 +34,9 @@ export interface ChartHead {
   label: string | null;
 }
 
+/** How lanes are ordered inside their processes. */
+export type Order = "trace" | "name" | "busy";
+
 export interface Range {
   from: number;
   to: number;
@@ -56,6 +59,7 @@ export class Session {
   labelField: string | null;
   /** The function that was selected last, in any view. */
   named: string | null = null;
+  order: Order = "trace";
   private readonly argumentFields = new Map<number, Map<string, string>>();
 
   /**
@@ -254,6 +258,36 @@ export class Session {
     if (changed.length) tree.arrange((y === null ? null : tree.at(y)?.lane) ?? tree.uppermost);
   }
 
+  /** Orders the lanes; the busiest are those of the range that is asked about now. */
+  sortLanes(order: Order): void {
+    this.order = order;
+    if (order === "trace") return this.tree.ordered(null);
+    const { from, to } = this.asked;
+    const ranks = new Map<number, { name: string; covered: number }>();
+    // lanes of one thread stay together
+    for (const lane of this.panelLanes) {
+      const { thread } = lane.head;
+      if (thread < 0) continue;
+      const rank = ranks.get(thread) ?? { name: lane.title, covered: 0 };
+      rank.covered = Math.max(rank.covered, lane.covered(from, to));
+      ranks.set(thread, rank);
+    }
+    const rankOf = (lane: Lane) => {
+      if (!(lane instanceof SpanLane)) return { name: lane.title, covered: -1 };
+      return ranks.get(lane.head.thread) ?? { name: lane.title, covered: lane.covered(from, to) };
+    };
+    const ranked = new Map(this.lanes.map((lane) => [lane, rankOf(lane)]));
+    this.tree.ordered((one, other) => {
+      const [a, b] = [ranked.get(one)!, ranked.get(other)!];
+      return order === "name" ? a.name.localeCompare(b.name, "en", { numeric: true }) : b.covered - a.covered;
+    });
+  }
+
+  /** The lane that the keys for lanes are about: the marked one, otherwise that of the selection. */
+  get currentLane(): Lane | null {
+    return this.tree.current ?? (this.span < 0 ? null : (this.laneOf(this.span)?.lane ?? null));
+  }
+
   clear(): void {
     if (this.range || this.span >= 0) {
       this.range = null;
@@ -262,8 +296,8 @@ export class Session {
   }
 
   toggleLane(): void {
-    const found = this.span < 0 ? null : this.laneOf(this.span);
-    if (found?.lane.opens) this.tree.toggle(found.lane);
+    const lane = this.currentLane;
+    if (lane?.opens) this.tree.toggle(lane);
   }
 
   /** The command that draws the visible range. */
