@@ -152,7 +152,7 @@ def test_a_filter_and_an_event_limit_what_cells_hold() -> None:
 
 def test_too_many_parts_are_left_out_and_the_page_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     history = history_from_spans({"main": [("a", 0, 1000)]})
-    monkeypatch.setattr("meantime.query.offsets.interval_stacks._MOST_PARTS", 99)
+    monkeypatch.setattr("meantime.query.offsets.interval_stacks._MOST_CELLS", 99)
 
     view = meantime.heatmap(history, period=10, rows=10)
 

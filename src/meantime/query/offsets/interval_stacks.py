@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from meantime.columns import Interner
 from meantime.kernels import calls
 from meantime.kernels.innermost import innermost_segments
-from meantime.query.offsets.fold import edges_ns
+from meantime.query.offsets.cells import CellsBuilder
 from meantime.query.offsets.stack_cells import StackCells
 from meantime.stacks import StackTable
 
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["IntervalStacks", "Segments", "segments_of"]
 
-# The most parts of intervals in cells: 200 MB while they are added up.
-_MOST_PARTS = 2**22
+# The most cells of all stacks together: 200 MB while they are added up.
+_MOST_CELLS = 2**22
 
 
 class Segments(NamedTuple):
@@ -71,40 +72,37 @@ def _roots(spans: SpanTable) -> Int32s:
 
 
 class IntervalStacks:
-    """Collects intervals with a name and a stack, and cuts them into the cells of a fold."""
+    """Adds up intervals with a name and a stack in the cells of a fold."""
 
     def __init__(self, fold: Fold) -> None:
         self._fold = fold
-        self._parts: list[tuple[Int64s, Int64s, Int32s, Int64s]] = []
-        self._count = 0
+        self._builder = CellsBuilder(fold)
+        # a code for each pair of a name and a stack, and at most how many cells it is in
+        self._pairs: list[tuple[int, int]] = []
+        self._code = Interner(self._pairs).code
+        self._most_cells: list[int] = []
 
     def add(self, start_ns: Int64s, end_ns: Int64s, name: Int64s, stack: Int32s) -> None:
-        """Add intervals, unless there are already too many."""
+        """Add intervals, unless they are in too many cells."""
         kept = end_ns > start_ns
-        start_ns, end_ns, name, stack = start_ns[kept], end_ns[kept], name[kept], stack[kept]
-        fold = self._fold
-        first, last = self._numbers(start_ns), self._numbers(end_ns - 1)
-        counts = last - first + 1
-        self._count += int(counts.sum())
-        if self._count > _MOST_PARTS:
-            self._parts.clear()
+        start_ns, end_ns = start_ns[kept], end_ns[kept]
+        if not len(start_ns) or self._is_cut:
             return
-        interval = np.repeat(np.arange(len(counts)), counts)
-        before = np.cumsum(counts) - counts
-        number = first[interval] + np.arange(len(interval)) - before[interval]
-        column, row = np.divmod(number, fold.rows)
-        edges = edges_ns(fold.period_ns, fold.rows)
-        column_ns = fold.origin_ns + column * fold.period_ns
-        ns = np.minimum(column_ns + edges[row + 1], end_ns[interval])
-        ns -= np.maximum(column_ns + edges[row], start_ns[interval])
-        self._parts.append((number, name[interval], stack[interval], ns))
+        pairs, at = np.unique(name[kept] << 32 | stack[kept], return_inverse=True)
+        codes = np.array([self._code((pair >> 32, pair & 0xFFFFFFFF)) for pair in pairs.tolist()])
+        self._most_cells += [0] * (len(self._pairs) - len(self._most_cells))
+        # an interval is in at most two cells more than fit into it
+        cells = (end_ns - start_ns) // max(1, int(self._fold.widths_ns().min())) + 2
+        extent = self._fold.number(int(end_ns.max())) - self._fold.number(int(start_ns.min())) + 1
+        counts = np.bincount(at, weights=cells.astype(np.float64))
+        for code, count in zip(codes.tolist(), counts.tolist(), strict=True):
+            self._most_cells[code] += int(min(count, extent))
+        if not self._is_cut:
+            self._builder.add_intervals(start_ns, end_ns, keys=codes[at])
 
-    def _numbers(self, time_ns: Int64s) -> Int64s:
-        fold = self._fold
-        column, offset_ns = np.divmod(time_ns - fold.origin_ns, fold.period_ns)
-        edges = edges_ns(fold.period_ns, fold.rows)
-        found: Int64s = column * fold.rows + np.searchsorted(edges, offset_ns, side="right") - 1
-        return found
+    @property
+    def _is_cut(self) -> bool:
+        return sum(self._most_cells) > _MOST_CELLS
 
     def cells(self, names: Sequence[str], stacks: StackTable) -> StackCells | None:
         """Return how long each stack of each name lasted in each cell; None if there are too many.
@@ -113,6 +111,16 @@ class IntervalStacks:
             names: The names.
             stacks: The stacks.
         """
-        if self._count > _MOST_PARTS:
+        if self._is_cut:
             return None
-        return StackCells.summed(self._parts, names, stacks)
+        parts = [
+            (
+                cells.number,
+                np.full(len(cells.number), name, np.int64),
+                np.full(len(cells.number), stack, np.int32),
+                cells.value,
+            )
+            for code, cells in self._builder.build().items()
+            for name, stack in (self._pairs[code],)
+        ]
+        return StackCells.summed(parts, names, stacks)
