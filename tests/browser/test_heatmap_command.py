@@ -113,6 +113,7 @@ def total(page: Page) -> int:
         ["--event", "cpu-clock", "--isolate", "it's $x\\, b"],
         ["--event", "cpu-clock", "--exclude", "work"],
         ["--event", "page-faults"],
+        ["--event", "cpu-clock", "--filter", "^it's"],
         ["--by", "event", "--isolate", "page-faults"],
         ["--event", "cpu-clock", "--by", "thread", "--isolate", "tick 8"],
         ["--event", "cpu-clock", "--from", "1.2s", "--to", "12.5s"],
