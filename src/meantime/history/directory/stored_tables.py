@@ -52,14 +52,12 @@ class StoredTables:
 
     def check(self) -> None:
         """Read and check every column."""
-        spans = self.spans
-        self._text("points").check()
-        self._text("spans").check()
-        for _ in (
-            *(self.points, self.flows, self.samples),
-            *(spans.name, spans.category, spans.flags, spans.arguments_offset, spans.parent),
-        ):
-            pass
+        for table in ("points", "flows", "samples", "spans"):
+            getattr(self, table)
+        for column in ("start_ns", "name", "category", "flags", "arguments_offset"):
+            getattr(self.spans, column)
+        for table in ("points", "spans"):
+            self._text(table).check()
 
     @cached_property
     def points(self) -> Points:
