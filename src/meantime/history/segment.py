@@ -10,7 +10,6 @@ what they are found by is packed on disk (`directory/segment_index`).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -143,13 +142,16 @@ class Segment:
     def __init__(self, head: Head, index: Sections, rows: npt.NDArray[np.uint8]) -> None:
         self.head = head
         self._index = index
+        self._sections: Sections | None = None
         self.rows = rows
         self.integers: tuple[Int32s, Int64s, Int64s] | None = None
 
-    @cached_property
+    @property
     def sections(self) -> Sections:
         """The arrays by name."""
-        return self._index | views(self.rows, self.head.row_sections())
+        if self._sections is None:
+            self._sections = self._index | views(self.rows, self.head.row_sections())
+        return self._sections
 
     def load(self) -> None:
         """Bring the rows into memory, where they are not, before they are used.

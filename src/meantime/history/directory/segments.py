@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import threading
 import zlib
-from functools import cached_property
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,7 +21,6 @@ from meantime.history.directory.container import (
     ContainerFile,
     aligned,
     pack_header,
-    views,
 )
 from meantime.history.directory.pyramids import (
     check_pyramid,
@@ -133,23 +131,26 @@ class StoredSegment(Segment):
             self._mapped = file.map()
             file.close()
 
-    @cached_property
+    @property
     def sections(self) -> Sections:
         """The arrays by name; those of the index are read and checked, those of the rows empty.
 
         Raises:
             InputError: If the index is damaged or impossible.
         """
+        if self._sections is not None:
+            return self._sections
         with self._lock:
             if not self._index:
-                self._index = self._read_index()
+                index = self._read_index()
                 if self._mapped is not None:
                     offset = self._rows_offset
                     self.rows = np.frombuffer(self._mapped, np.uint8, offset=offset)
                 else:
                     # Not filled: the system provides this memory when it is first written to.
                     self.rows = np.empty(self.head.row_bytes(), np.uint8)
-            return self._index | views(self.rows, self.head.row_sections())
+                self._index = index
+            return super().sections
 
     def check_index(self) -> None:
         """Read the index, if that was not done before.
