@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-
-from meantime.kernels.search import Segments
-from meantime.kernels.tail import INT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -15,11 +12,15 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from meantime.columns import Int32s, Int64s
-    from meantime.history.segment import Segment
 
 __all__ = ["Extremes"]
 
 _INT64 = np.iinfo(np.int64)
+
+
+class _Segment(Protocol):
+    def integers(self, kinds: npt.NDArray[np.uint8], /) -> tuple[Int32s, Int64s, Int64s]:
+        """Return the attributes that have integers, and the extremes of those."""
 
 
 class Extremes:
@@ -36,7 +37,7 @@ class Extremes:
         high: The greatest.
     """
 
-    def __init__(self, segments: Iterable[Segment] = ()) -> None:
+    def __init__(self, segments: Iterable[_Segment] = ()) -> None:
         self.low: Int64s = np.empty(0, np.int64)
         self.high: Int64s = np.empty(0, np.int64)
         self._segments = list(segments)
@@ -67,24 +68,6 @@ class Extremes:
         """
         self.reserve(len(kinds))
         while self._segments:
-            self.widen(*_integers_of(self._segments[-1], kinds))
+            self.widen(*self._segments[-1].integers(kinds))
             self._segments.pop()
         return self
-
-
-def _integers_of(segment: Segment, kinds: npt.NDArray[np.uint8]) -> tuple[Int32s, Int64s, Int64s]:
-    """Return the attributes that have integers in a segment, and the extremes of those."""
-    if segment.integers is None:
-        if not segment.head.numeric:
-            none = np.empty(0, np.int64)
-            segment.integers = np.empty(0, np.int32), none, none
-        else:
-            segment.load()
-            alone = Segments(searchable=False)
-            segment.add_to(alone)
-            quarks = segment.sections["quarks"]
-            low, high = np.full(len(quarks), _INT64.max), np.full(len(quarks), _INT64.min)
-            alone.extremes(0, low, high)
-            some = (kinds[quarks] == INT) & (low <= high)
-            segment.integers = quarks[some], low[some], high[some]
-    return segment.integers

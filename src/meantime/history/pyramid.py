@@ -6,7 +6,7 @@ They make answers faster, and no answer needs one: a missing or damaged one is i
 from __future__ import annotations
 
 from threading import Lock
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from weakref import WeakKeyDictionary, ref
 
 from meantime.errors import InputError
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from meantime.columns import Int32s
-    from meantime.history.sealed import SealedSegments
     from meantime.history.segment import Segment
 
 __all__ = ["PYRAMID_ROWS", "Arrays", "Pyramids", "build_pyramid"]
@@ -53,6 +52,14 @@ def build_pyramid(segment: Segment, kinds: npt.NDArray[np.uint8]) -> Arrays | No
     return arrays if size_bytes * _SEGMENT_BYTES <= segment.head.size_bytes() else None
 
 
+class Searched(Protocol):
+    """Has segments to be searched."""
+
+    @property
+    def searched(self) -> Segments:
+        """The segments."""
+
+
 class Pyramids:
     """The pyramids of a history's segments, which are attached once they pay.
 
@@ -69,7 +76,7 @@ class Pyramids:
 
     def __init__(
         self,
-        sealed: SealedSegments,
+        sealed: Searched,
         segments: Sequence[Segment],
         kinds: npt.NDArray[np.uint8],
         stored: Callable[[int], Arrays | None] | None = None,

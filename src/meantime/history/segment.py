@@ -17,6 +17,7 @@ import numpy as np
 from meantime.history.directory.container import ALIGNMENT, Section, size_of, views
 from meantime.kernels import seal as kernel
 from meantime.kernels.search import Segments
+from meantime.kernels.tail import INT
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -135,8 +136,6 @@ class Segment:
     Attributes:
         head: The numbers from which its sections follow.
         rows: The sections behind the index, in one buffer.
-        integers: The attributes that have integers, and the extremes of those; None if they have
-            not been computed from the rows.
     """
 
     def __init__(self, head: Head, index: Sections, rows: npt.NDArray[np.uint8]) -> None:
@@ -144,7 +143,7 @@ class Segment:
         self._index = index
         self._sections: Sections | None = None
         self.rows = rows
-        self.integers: tuple[Int32s, Int64s, Int64s] | None = None
+        self._integers: tuple[Int32s, Int64s, Int64s] | None = None
 
     @property
     def sections(self) -> Sections:
@@ -164,6 +163,32 @@ class Segment:
     def loaded(self) -> bool:
         """Whether `load` has nothing left to do."""
         return True
+
+    def integers(self, kinds: npt.NDArray[np.uint8]) -> tuple[Int32s, Int64s, Int64s]:
+        """Return the attributes that have integers, and the least and the greatest of each.
+
+        Args:
+            kinds: By quark, the type of its values.
+
+        Raises:
+            InputError: If the rows are in a file that is damaged.
+        """
+        if self._integers is None:
+            self._integers = self._found_integers(kinds)
+        return self._integers
+
+    def _found_integers(self, kinds: npt.NDArray[np.uint8]) -> tuple[Int32s, Int64s, Int64s]:
+        if not self.head.numeric:
+            none = np.empty(0, np.int64)
+            return np.empty(0, np.int32), none, none
+        self.load()
+        alone = Segments(searchable=False)
+        self.add_to(alone)
+        quarks = self.sections["quarks"]
+        low, high = np.full(len(quarks), _INT64.max), np.full(len(quarks), _INT64.min)
+        alone.extremes(0, low, high)
+        some = (kinds[quarks] == INT) & (low <= high)
+        return quarks[some], low[some], high[some]
 
     def add_to(self, segments: Segments) -> None:
         """Make this the last of the segments that a history searches."""
