@@ -69,6 +69,8 @@ cdef enum:
     _CODES = 1 << 22
     # So many rows are read faster than the sums at the two edges of a bin.
     _NEAR = 16
+    # The blocks of runs with at most so many are listed by when they begin.
+    _LISTED = 127
     # For so many edges of bins it is decided ahead how they are computed; a power of two.
     _PLANS = 8
     # A tile has so many states of each cell, and the sum of all others.
@@ -753,11 +755,33 @@ cdef inline void plan_sums(
 ) noexcept nogil:
     """Find the block that begins nearest to a time since the first row, and fetch its rows."""
     cdef Py_ssize_t blocks = (s.offsets[run + 1] - s.offsets[run] - 1) >> s.step[entry]
-    cdef const uint8_t* rows
     plan.block = block_at(s, entry, blocks, since, length)
     plan.before = plan.block == blocks or (
         block_time(s, entry, plan.block + 1) - since >= since - block_time(s, entry, plan.block)
     )
+    finish_plan(s, run, entry, plan)
+
+
+cdef inline Py_ssize_t plan_next(
+    const Segment* s, Py_ssize_t run, Py_ssize_t entry, uint64_t since, const uint64_t* times,
+    Py_ssize_t blocks, Py_ssize_t block, Plan* plan,
+) noexcept nogil:
+    """Do the same for a time that is not before `block`; return the last block that begins before.
+
+    `times` is when each of the blocks begins.
+    """
+    while block < blocks and times[block + 1] < since:
+        block += 1
+    plan.block = block
+    plan.before = block == blocks or times[block + 1] - since >= since - times[block]
+    finish_plan(s, run, entry, plan)
+    return block
+
+
+cdef inline void finish_plan(
+    const Segment* s, Py_ssize_t run, Py_ssize_t entry, Plan* plan
+) noexcept nogil:
+    cdef const uint8_t* rows
     # Otherwise `sums_at` waits for memory most of the time.
     if plan.before:
         rows = s.rows + (s.offsets[run] + (plan.block << s.step[entry])) * s.width
@@ -955,6 +979,10 @@ cdef inline void emit_sums(
         w.rows = min(rows, w.rows + w.changes + 1)
 
 
+cdef inline double bins_per_ns(const Work* w) noexcept nogil:
+    return <double>w.bins / <double>(<uint64_t>w.edges[w.bins] - <uint64_t>w.edges[0])
+
+
 cdef void differ(
     Work* w, const Segment* s, Py_ssize_t run, Py_ssize_t entry, Py_ssize_t low, Py_ssize_t high,
     Used used,
@@ -971,13 +999,21 @@ cdef void differ(
     cdef uint64_t base = <uint64_t>s.base_ns, since_time
     cdef Plan plan
     cdef Plan[_PLANS] plans
-    cdef Py_ssize_t planned = 0
+    cdef Py_ssize_t planned = 0, block = 0, j
+    cdef Py_ssize_t blocks = (s.offsets[run + 1] - s.offsets[run] - 1) >> s.step[entry]
+    cdef uint64_t[_LISTED + 1] times
+    cdef bint listed = False
     cdef bint known = False, beyond
     cdef int values, i
     cdef State state
     # Also those of codes that a damaged pyramid lacks.
     memset(slots, 0, sizeof(slots))
     values = run_values(w, s, run, entry, slots)
+    if blocks <= _LISTED and (last_time - w.at) * bins_per_ns(w) * 4.0 > blocks:
+        # Enough bins for a list of when blocks begin.
+        listed = True
+        for j in range(blocks + 1):
+            times[j] = block_time(s, entry, j)
     if row == s.offsets[run]:
         walk_any(w, s, run, row, row + 1, used)
         row += 1
@@ -1005,10 +1041,16 @@ cdef void differ(
                 planned < w.bins - 1 and planned < w.bin + _PLANS
                 and w.edges[planned + 1] <= last_time
             ):
-                plan_sums(
-                    s, run, entry, <uint64_t>w.edges[planned + 1] - base - first, last - first,
-                    &plans[planned & (_PLANS - 1)],
-                )
+                since_time = <uint64_t>w.edges[planned + 1] - base - first
+                if listed:
+                    block = plan_next(
+                        s, run, entry, since_time, times, blocks, block,
+                        &plans[planned & (_PLANS - 1)],
+                    )
+                else:
+                    plan_sums(
+                        s, run, entry, since_time, last - first, &plans[planned & (_PLANS - 1)]
+                    )
                 planned += 1
             sums_at(
                 s, w.index_of, run, entry, <uint64_t>w.stop - base, &plans[w.bin & (_PLANS - 1)],
@@ -1052,7 +1094,7 @@ cdef inline bint worth(
     if high - low <= 2 * _NEAR:
         return False
     bins = <double>(<uint64_t>row_time(s, high - 1) - <uint64_t>row_time(s, low))
-    bins *= <double>w.bins / <double>(<uint64_t>w.edges[w.bins] - <uint64_t>w.edges[0])
+    bins *= bins_per_ns(w)
     return rows > 1.0 * _NEAR * (bins if bins > 1.0 else 1.0)
 
 
