@@ -69,9 +69,6 @@ class Pyramids:
         kinds: By quark, the type of its values.
         stored: Returns the stored pyramid of a segment, by its index; None if there is none.
         growing: Whether more segments follow, so that other snapshots will have these too.
-
-    Attributes:
-        size_bytes: The memory of those that are attached.
     """
 
     def __init__(
@@ -93,7 +90,7 @@ class Pyramids:
         self._totals: Totals | None = None
         self._lock = Lock()
         self._rows_read = 0
-        self.size_bytes = 0
+        self._attached_bytes = 0
         self._rows = sum(segment.head.changes for segment in segments)
 
     @property
@@ -101,6 +98,12 @@ class Pyramids:
         sealed = self._sealed()
         assert sealed is not None
         return sealed.searched
+
+    @property
+    def size_bytes(self) -> int:
+        """How much memory those that are attached take, with the totals so far."""
+        totals = self._totals.size_bytes if self._totals is not None else 0
+        return self._attached_bytes + totals
 
     def totals(self, quarks: Int32s) -> Totals | None:
         """Return how long these attributes had each value where segments begin.
@@ -138,7 +141,7 @@ class Pyramids:
         if self._growing:
             _KEPT[self._segments[index]] = arrays
         self._searched.attach(index, **arrays)
-        self.size_bytes += sum(array.nbytes for array in arrays.values())
+        self._attached_bytes += sum(array.nbytes for array in arrays.values())
 
     def read(self, rows: int) -> None:
         """Count rows that were read and that pyramids would have saved.

@@ -83,7 +83,7 @@ class SealedSegments:
 
     @property
     def size_bytes(self) -> int:
-        """How much memory the segments take once all is read."""
+        """How much memory the segments take once all is read, with what was computed."""
         pyramids = self.pyramids.size_bytes if self.pyramids is not None else 0
         return pyramids + sum(segment.head.size_bytes() for segment in self.segments)
 

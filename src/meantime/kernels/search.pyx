@@ -510,7 +510,11 @@ cdef class Segments:
                 continue
             near = run
             # What a run carries in was in an earlier one, unless a file is wrong about it.
-            if s.carry_start[run] != INT64_MIN and not s.carry_meta[run] & 1:
+            if (
+                s.carry_start != NULL
+                and s.carry_start[run] != INT64_MIN
+                and not s.carry_meta[run] & 1
+            ):
                 low[0] = min(low[0], s.carry_word[run])
                 high[0] = max(high[0], s.carry_word[run])
             rows = s.offsets[run + 1] - s.offsets[run]

@@ -126,7 +126,7 @@ cdef struct Work:
     int64_t* coded
     int64_t* listed_ns
     Used used
-    # The word of slot 1; slots are listed instead if it does not apply.
+    # The word of slot 1, unless slots are listed.
     int64_t low
     uint64_t few
     uint64_t* bits
@@ -287,7 +287,7 @@ cdef inline uint8_t share(uint64_t ns, uint64_t width) noexcept nogil:
     if ns == 0:
         return 0
     if width <= LONGEST_SHARED:
-        # A quotient of doubles is too imprecise to decide, but a division costs 10 ns.
+        # Most tiles have bins of a power of two: a shift instead of a division.
         part = ns * _FULL
         part = part >> lowest_bit(width) if width & (width - 1) == 0 else part // width
     else:
@@ -963,7 +963,6 @@ cdef inline void emit_sums(
             ns32[rows] = <uint32_t>ns
             rows += ns != 0
         w.rows = min(rows, w.rows + w.changes + 1)
-        rows = w.rows
     else:
         for i in range(values):
             ns = until.ns[i] - since.ns[i]
