@@ -16,6 +16,8 @@ from meantime.providers.declared.positions import lines_of
 from meantime.testing import picture
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from meantime.history import History
 
 
@@ -397,3 +399,63 @@ def test_an_edited_declaration_is_another_provider() -> None:
     )
 
     assert one.definition != other.definition
+
+
+def test_the_key_of_a_recycled_attribute_may_be_a_number() -> None:
+    toml = """
+        [pools.free]
+        path = "p"
+        [[on]]
+        event = "take"
+        change = [{ path = [{ pool = "free", key = "{k}" }], set = "{k}" }]
+        [[on]]
+        event = "give"
+        change = [{ recycle = { pool = "free", key = "{k}" } }]
+        """
+
+    history = history_of(
+        toml, [Event(0, "take", {"k": 1}), Event(1, "give", {"k": 1}), Event(2, "take", {"k": 2})]
+    )
+
+    assert states(history, "p", "0") == [1, 2]
+    assert not history.anomalies
+
+
+def test_more_changes_than_a_segment_has_are_put(tmp_path: Path) -> None:
+    rows = 100_000
+    trace = tmp_path / "a.jsonl"
+    with trace.open("w") as file:
+        file.writelines(f'{{"ts": {row}, "name": "e", "f": {row % 3}}}\n' for row in range(rows))
+    toml = """
+        [[on]]
+        event = "e"
+        change = [
+          { path = "n/{f}", increment = 1 },
+          { path = "last", set = "{time_ns}" },
+          { path = "part/{f}", increment = 0.5 },
+          { path = "text", set = "{f} at {time_ns}" },
+        ]
+        """
+
+    history = meantime.build(trace, declare(toml.encode(), "x.toml"), path=tmp_path / "a.mth")
+
+    assert states(history, "last") == list(range(rows))
+    counts = [states(history, "n", str(each)) for each in range(3)]
+    assert [count[-1] for count in counts] == [33_334, 33_333, 33_333]
+    assert all(count == list(range(1, len(count) + 1)) for count in counts)
+    assert states(history, "part", "1")[-1] == 33_333 / 2
+    assert states(history, "text")[-1] == "0 at 99999"
+
+
+def test_what_is_nested_too_deeply_is_refused() -> None:
+    change = '{ path = "a", set = 1 }'
+    for _ in range(40):
+        change = f'{{ if = {{ field = "f", eq = 1 }}, then = [{change}] }}'
+    doubled = "[define]\na0 = { text = '{f}{f}' }\n" + "".join(
+        f"a{row} = {{ text = '{{a{row - 1}}}{{a{row - 1}}}' }}\n" for row in range(1, 40)
+    )
+    on = '[[on]]\nevent = "e"\nchange = [{ path = "{a39}", set = 1 }]\n'
+
+    for toml in (f'[[on]]\nevent = "e"\nchange = [{change}]\n', doubled + on):
+        with pytest.raises(ProviderError, match=r"x\.toml:\d+: .*nested too deeply"):
+            declare(toml.encode(), "x.toml")
