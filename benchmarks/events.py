@@ -55,6 +55,10 @@ def main() -> None:
         with trace.open("w") as file:
             file.writelines(lines(count))
         report("read", count, lambda: sum(map(len, batches(trace))))
+        text = Path(folder) / "events.txt"
+        with text.open("w") as file:
+            file.writelines(tracepoints(count))
+        report("read as tracepoints of perf", count, lambda: sum(map(len, batches(text))))
         for name, provider in (
             ("a provider in Python", EXAMPLES / "files.py"),
             ("a declared provider", EXAMPLES / "files.toml"),
@@ -65,12 +69,26 @@ def main() -> None:
 
 def batches(trace: Path) -> Iterator[Events]:
     """Yield the events of a trace."""
-    return open_trace(trace).batches  # type: ignore[return-value] # it has nothing else
+    return open_trace(trace, events=True).batches  # type: ignore[return-value] # it has nothing else
 
 
 def report(name: str, count: int, function: Callable[[], object]) -> None:
     """Print how many events a second a function takes."""
     print(f"{name}: {count / measure.best_cpu_s(function):,.0f} events a second")
+
+
+def tracepoints(count: int) -> Iterator[str]:
+    """Yield context switches as `perf script` prints them."""
+    dice = random.Random(1)  # noqa: S311 - nothing is secret here
+    time_us = 0
+    for _ in range(count):
+        time_us += dice.randrange(1, 20)
+        one, other = dice.randrange(100, 140), dice.randrange(100, 140)
+        yield (
+            f"worker {one:6} [{one % 4:03}] {time_us // 10**6:5}.{time_us % 10**6:06}:"
+            f" sched:sched_switch: prev_comm=worker prev_pid={one} prev_prio=120 prev_state=S"
+            f" ==> next_comm=worker next_pid={other} next_prio=120\n"
+        )
 
 
 def lines(count: int) -> Iterator[str]:
