@@ -110,11 +110,14 @@ def test_states_of_one_class_have_shades_of_its_color_and_the_typical_one_has_it
     assert len(set(chosen.values())) == 6
 
 
-def test_a_state_has_another_color_on_dark_ground_only_if_its_class_chose_it() -> None:
-    (panel,) = build([history((0, "x", "running"), (1, "x", "a"), colors={"a": "#ff0000"})]).panels
+def test_a_state_has_another_color_on_dark_ground_if_its_class_chose_it_or_if_it_is_pale() -> None:
+    declared = {"a": "#ff0000", "off": "#ffffff"}
+    changes = ((0, "x", "running"), (1, "x", "a"), (2, "x", "off"), (3, "x", "a"))
+    (panel,) = build([history(*changes, colors=declared)]).panels
 
     assert [(state.name, state.color, state.dark) for state in panel.states] == [
         ("a", "#ff0000", None),
+        ("off", "#ffffff", "#222222"),
         ("running", "#1d8759", "#42be90"),
     ]
 

@@ -7,14 +7,14 @@ static picture, which is light.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
-from math import cos, radians, sin
 from typing import TYPE_CHECKING
 
-from meantime.views.palette import RGB
+from meantime.views.palette import oklch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from meantime.views.palette import RGB
 
 __all__ = ["NameColors", "name_hash"]
 
@@ -75,7 +75,7 @@ class NameColors:
             by = name_hash(file or (module[1] if module else name))
         hue = _HUES[by % len(_HUES)] + (code >> 7) % 3 * 6 - 6
         lightness = (0.9 if is_quiet else 0.8) - (code >> 11) % 3 * 0.025
-        return _oklch(lightness, 0.028 if is_quiet else 0.105, hue)
+        return oklch(lightness, 0.028 if is_quiet else 0.105, hue)
 
 
 def _is_library(file: str) -> bool:
@@ -86,23 +86,3 @@ def _file(name: str) -> str:
     """Return the file that a name mentions, or an empty text."""
     found = _FILE.search(name) or _PERF_FILE.match(name) or _LEADING_FILE.match(name)
     return found[1] if found else ""
-
-
-@lru_cache
-def _oklch(lightness: float, chroma: float, hue: int) -> RGB:
-    a, b = chroma * cos(radians(hue)), chroma * sin(radians(hue))
-    l = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3  # noqa: E741 - the cone's name
-    m = (lightness - 0.1055613458 * a - 0.0638541728 * b) ** 3
-    s = (lightness - 0.0894841775 * a - 1.291485548 * b) ** 3
-    return RGB(
-        _encoded(4.0767416621 * l - 3.3077115913 * m + 0.2309699292 * s),
-        _encoded(-1.2684380046 * l + 2.6097574011 * m - 0.3413193965 * s),
-        _encoded(-0.0041960863 * l - 0.7034186147 * m + 1.707614701 * s),
-    )
-
-
-def _encoded(part: float) -> int:
-    light = min(1.0, max(0.0, part))
-    if light <= 0.0031308:
-        return int(255 * 12.92 * light + 0.5)
-    return int(255 * (1.055 * light ** (1 / 2.4) - 0.055) + 0.5)

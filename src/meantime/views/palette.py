@@ -13,7 +13,7 @@ from meantime.views.state_classes import class_of
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["RGB", "at_night", "choose", "parse"]
+__all__ = ["RGB", "at_night", "choose", "oklch", "pale_at_night", "parse"]
 
 _HEX = re.compile("#[0-9a-fA-F]{6}")
 _NAMED_HEX = re.compile("([a-z]+)(#[0-9a-f]{6})")
@@ -60,6 +60,8 @@ _LIGHTER, _DARKER = 0.45, -0.35
 _SHADES = (0.0, 0.35, -0.3, 0.6, -0.5)
 # Colours that are nearer to each other in OKLab (100 is black to white) are hard to distinguish.
 _ALIKE = 8.0
+# Colours that are nearer to white are hardly more than the ground of a page by day.
+_PALE = 14.0
 # The quiet classes of states are nearer than that to each other.
 _ALIKE_CLASSES = 5.0
 
@@ -107,6 +109,27 @@ def _oklab(color: RGB) -> tuple[float, float, float]:
         1.9779984951 * long - 2.4285922050 * medium + 0.4505937099 * short,
         0.0259040371 * long + 0.7827717662 * medium - 0.8086757660 * short,
     )
+
+
+@functools.cache
+def oklch(lightness: float, chroma: float, hue: float) -> RGB:
+    """Return a colour by lightness and chroma, up to 1, and hue in degrees, after OKLab."""
+    a, b = chroma * math.cos(math.radians(hue)), chroma * math.sin(math.radians(hue))
+    l = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3  # noqa: E741 - the cone's name
+    m = (lightness - 0.1055613458 * a - 0.0638541728 * b) ** 3
+    s = (lightness - 0.0894841775 * a - 1.291485548 * b) ** 3
+    return RGB(
+        _encoded(4.0767416621 * l - 3.3077115913 * m + 0.2309699292 * s),
+        _encoded(-1.2684380046 * l + 2.6097574011 * m - 0.3413193965 * s),
+        _encoded(-0.0041960863 * l - 0.7034186147 * m + 1.707614701 * s),
+    )
+
+
+def _encoded(part: float) -> int:
+    light = min(1.0, max(0.0, part))
+    if light <= 0.0031308:
+        return int(255 * 12.92 * light + 0.5)
+    return int(255 * (1.055 * light ** (1 / 2.4) - 0.055) + 0.5)
 
 
 def parse(text: str) -> RGB | None:
@@ -162,6 +185,20 @@ def choose(names: Iterable[str], taken: Iterable[RGB] = ()) -> dict[str, RGB]:
         chosen[name] = front[code % len(front)]
         left.remove(chosen[name])
     return chosen
+
+
+def pale_at_night(color: RGB) -> RGB | None:
+    """Return what a colour that is nearly white becomes on dark ground; None for any other.
+
+    It is of the same hue, and as near to the ground as before: white boxes would outshine the rest.
+
+    >>> str(pale_at_night(RGB(0xDB, 0xE4, 0xEE))), pale_at_night(RGB(0xE8, 0xA3, 0x3D))
+    ('#2d3843', None)
+    """
+    lightness, a, b = _oklab(color)
+    if color.distance(RGB(255, 255, 255)) >= _PALE:
+        return None
+    return oklch(1.25 - lightness, 1.5 * math.hypot(a, b), math.degrees(math.atan2(b, a)))
 
 
 def at_night(name: str, color: RGB) -> RGB | None:

@@ -10,7 +10,7 @@ from meantime.anomalies import Anomalies
 from meantime.clocks import align
 from meantime.columns import exact_sum
 from meantime.errors import MeantimeError, UsageError
-from meantime.views.palette import at_night, choose, parse
+from meantime.views.palette import at_night, choose, pale_at_night, parse
 from meantime.views.statemap.data import SharedRows, Statemap, StatemapPanel, StateRow
 from meantime.views.statemap.events import events, without_row
 from meantime.views.statemap.options import StatemapOptions
@@ -315,5 +315,5 @@ def _shared_in(shared: SharedRows, order: Int64s) -> SharedRows:
 def _state_row(state: State, colors: Mapping[str, RGB]) -> StateRow:
     own = None if state.color is None else parse(state.color)
     color = own or colors[state.name]
-    dark = None if own else at_night(state.name, color)
+    dark = pale_at_night(own) if own else at_night(state.name, color)
     return StateRow(state.name, state.value, str(color), dark and str(dark))
