@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import meantime
 from meantime.errors import UsageError
 from meantime.kernels import nest
-from meantime.kernels.innermost import innermost_segments
+from meantime.kernels.nest import innermost_segments
 from meantime.query.offsets import Choice, Fold
 from meantime.query.offsets.gather import offset_map
 from meantime.query.statistics import state_statistics

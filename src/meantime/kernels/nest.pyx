@@ -454,16 +454,41 @@ def self_time(const int64_t[::1] start_ns, const int64_t[::1] end_ns,
     return self_array
 
 
-def innermost_time(const int64_t[::1] start_ns, const int64_t[::1] end_ns,
-                   const int64_t[::1] offsets):
-    """Return for how long each span was the latest begun open one of its thread, as int64.
+cdef struct Innermost:
+    # Where to add up the time of each span, or else where to list its segments.
+    int64_t* time
+    int32_t* span
+    int64_t* start
+    int64_t* end
+    int64_t count
 
-    Every instant in which anything is open on a thread is counted once.
-    """
+
+cdef inline void innermost_in(
+    Innermost* out, int32_t span, int64_t start, int64_t end
+) noexcept nogil:
+    if out.time != NULL:
+        out.time[span] += end - start
+    elif end > start:
+        out.span[out.count] = span
+        out.start[out.count] = start
+        out.end[out.count] = end
+        out.count += 1
+
+
+cdef int find_innermost(
+    const int64_t[::1] start_ns,
+    const int64_t[::1] end_ns,
+    const int64_t[::1] offsets,
+    Innermost* out,
+) except -1:
+    """Pass each segment in which a span is the latest begun open one of its thread."""
     cdef int64_t n = start_ns.shape[0], t, i, now, until
     cdef int32_t top
-    time_array = np.zeros(n, np.int64)
-    cdef int64_t[::1] time_ns = time_array
+    if end_ns.shape[0] != n or n >= 2**31 - 1:
+        raise ValueError("an end for each start")
+    for t in range(offsets.shape[0]):
+        if not (offsets[t - 1] if t else 0) <= offsets[t] <= n:
+            raise ValueError("offsets that are not ascending")
     cdef int32_t[::1] below = np.empty(n, np.int32)
     with nogil:
         for t in range(offsets.shape[0] - 1):
@@ -473,14 +498,48 @@ def innermost_time(const int64_t[::1] start_ns, const int64_t[::1] end_ns,
                 until = start_ns[i] if i < offsets[t + 1] else NEVER
                 while top >= 0:
                     if end_ns[top] > until:
-                        time_ns[top] += until - now
+                        innermost_in(out, top, now, until)
                         break
                     if end_ns[top] > now:
-                        time_ns[top] += end_ns[top] - now
+                        innermost_in(out, top, now, end_ns[top])
                         now = end_ns[top]
                     top = below[top]
                 now = until
                 if i < offsets[t + 1]:
                     below[i] = top
                     top = <int32_t>i
-    return time_array
+    return 0
+
+
+def innermost_time(const int64_t[::1] start_ns, const int64_t[::1] end_ns,
+                   const int64_t[::1] offsets):
+    """Return for how long each span was the latest begun open one of its thread, as int64.
+
+    Every instant in which anything is open on a thread is counted once.
+    """
+    time_array = np.zeros(start_ns.shape[0] + 1, np.int64)
+    cdef int64_t[::1] time_ns = time_array
+    cdef Innermost out
+    out.time = &time_ns[0]
+    find_innermost(start_ns, end_ns, offsets, &out)
+    return time_array[:-1]
+
+
+def innermost_segments(const int64_t[::1] start_ns, const int64_t[::1] end_ns,
+                       const int64_t[::1] offsets):
+    """Return where each span is the latest begun open one of its thread: span, start and end.
+
+    The segments of a thread are in order of time, and cover every moment in which a span is open
+    once. Their lengths sum to `innermost_time`.
+    """
+    # Each span closes a segment where it begins, and one where it ends.
+    cdef int64_t most = 2 * start_ns.shape[0] + 1
+    span_array = np.empty(most, np.int32)
+    from_array, to_array = np.empty(most, np.int64), np.empty(most, np.int64)
+    cdef int32_t[::1] span = span_array
+    cdef int64_t[::1] from_ns = from_array, to_ns = to_array
+    cdef Innermost out
+    out.time = NULL
+    out.span, out.start, out.end, out.count = &span[0], &from_ns[0], &to_ns[0], 0
+    find_innermost(start_ns, end_ns, offsets, &out)
+    return span_array[:out.count], from_array[:out.count], to_array[:out.count]

@@ -8,7 +8,7 @@ import numpy as np
 
 from meantime.columns import Interner
 from meantime.kernels import calls
-from meantime.kernels.innermost import innermost_segments
+from meantime.kernels.nest import innermost_segments
 from meantime.query.offsets.cells import CellsBuilder
 from meantime.query.offsets.stack_cells import StackCells
 from meantime.stacks import StackTable
