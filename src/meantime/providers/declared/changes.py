@@ -89,13 +89,14 @@ def _branch(node: Node, values: Values, depth: int) -> Lines:
 
 def _recycle(node: Node, values: Values) -> Lines:
     pool, key = values.pool(node["recycle"])
+    bound = values.bound
 
     def recycle(key: str | None, time_ns: int) -> bool:
-        assert values.state is not None
+        assert bound.state is not None
         if key is None:
             return False
         try:
-            pool.recycle(key, time_ns, values.state)
+            pool.recycle(key, time_ns, bound.state)
         except Incomplete:
             return False
         return True

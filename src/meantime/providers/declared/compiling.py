@@ -74,7 +74,8 @@ def compiled(programs: list[Lines], values: Values) -> Compiled:
     code = compile(_BEGIN.replace("ROW", row) + body + _END, "<declared provider>", "exec")
     names: dict[str, Any] = values.names | {"equal": equal, "refuse": lambda *_: False}
     exec(code, names)  # noqa: S102 - as above; interpreting it would take ten times as long
-    return Compiled(names["run"], [*fields], [*texts])
+    # removed, as a function that is in its own globals is a cycle, which would keep the builder
+    return Compiled(names.pop("run"), [*fields], [*texts])
 
 
 def _choice(programs: list[Lines], first: int) -> Lines:

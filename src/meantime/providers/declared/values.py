@@ -110,23 +110,34 @@ class Pool:
         self.taken, self._pool = dict(taken), None
 
 
+class Bound:
+    """The builder that a declaration is applied to now; None before the first.
+
+    What refers to this refers to no provider, so there is no cycle that would keep the builder.
+    """
+
+    def __init__(self) -> None:
+        self.state: HistoryBuilder | None = None
+
+
 class Quarks:
     """The quarks of one path, by the texts of those of its elements that vary.
 
     Args:
         elements: The elements; None for one that varies.
         find: Whether a missing attribute is left missing, instead of created.
+        bound: The builder that has them.
 
     Attributes:
         known: By the text that varies, or the tuple of texts, the quark.
     """
 
-    def __init__(self, elements: list[str | None], *, find: bool) -> None:
+    def __init__(self, elements: list[str | None], *, find: bool, bound: Bound) -> None:
         self._elements = elements
+        self._bound = bound
         self._find = find
         self._varying = elements.count(None)
         self.known: dict[Any, int] = {}
-        self.state: HistoryBuilder | None = None
 
     def quark(self, key: Any) -> int | None:
         """Return the quark of a key that is not known yet; None if it is incomplete or missing."""
@@ -135,11 +146,12 @@ class Quarks:
             return None
         given = iter(texts)
         path = [next(given) if element is None else element for element in self._elements]
-        assert self.state is not None
+        state = self._bound.state
+        assert state is not None
         if not self._find:
-            quark = self.known[key] = self.state.quark(*path)
+            quark = self.known[key] = state.quark(*path)
             return quark
-        found = self.state.attributes.find(*path)
+        found = state.attributes.find(*path)
         if found is not None:
             self.known[key] = found
         return found
@@ -153,6 +165,7 @@ class Values:
         fields: By name of a field whose values are used, the variable that has them.
         texts: By name of a field whose texts are used, the variable that has them.
         quarks: The attributes of all paths.
+        bound: The builder.
     """
 
     def __init__(self) -> None:
@@ -169,16 +182,15 @@ class Values:
         self.fields: dict[str, str] = {}
         self.texts: dict[str, str] = {}
         self.quarks: list[Quarks] = []
-        self.state: HistoryBuilder | None = None
+        self.bound = Bound()
         self._count = 0
 
     def bind(self, state: HistoryBuilder) -> None:
         """Forget the attributes of another builder."""
-        if self.state is not state:
-            self.state = state
+        if self.bound.state is not state:
+            self.bound.state = state
             for quarks in self.quarks:
                 quarks.known.clear()
-                quarks.state = state
 
     def name(self, what: str, value: Any = None) -> str:
         """Return a new name, in the compiled function that of a value."""
@@ -340,10 +352,11 @@ class Values:
         if not _is_pool(nodes[0]):
             return self._path([self._element(element) for element in nodes], find=find)
         pool, key = self.pool(nodes[0])
+        bound = self.bound
 
         def slot(key: str | None) -> str | None:
-            assert self.state is not None
-            return None if key is None else pool.slot(key, self.state)
+            assert bound.state is not None
+            return None if key is None else pool.slot(key, bound.state)
 
         taken = f"{self.name('slot', slot)}({key.text})"
         elements = [*map(self.constant, pool.names), Expression(taken, taken)]
@@ -366,6 +379,7 @@ class Values:
         quarks = Quarks(
             [None if each.constant is ABSENT else text_of(each.constant) for each in elements],
             find=find,
+            bound=self.bound,
         )
         self.quarks.append(quarks)
         name = self.name("quark", quarks.quark)
