@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 
@@ -47,6 +47,18 @@ def test_a_history_and_a_file_of_it_make_the_same_map(root: Path) -> None:
     streamed, held = meantime.heatmap(path), meantime.heatmap(meantime.open(path))
 
     assert b"".join(streamed.render("json")) == b"".join(held.render("json"))
+
+
+def test_times_are_coloured_in_proportion_and_counts_by_rank(root: Path) -> None:
+    states = root / "examples" / "postgres.statemap.gz"
+    samples = root / "examples" / "jobs.perf.gz"
+
+    def picture(path: Path, color: Literal["rank", "linear"] | None = None) -> bytes:
+        return b"".join(meantime.heatmap(path, color=color).render("svg"))
+
+    assert b"in proportion" in picture(states)
+    assert b"by rank" in picture(states, "rank")
+    assert b"by rank" in picture(samples)
 
 
 def test_histories_are_added_up_under_names_and_offsets() -> None:

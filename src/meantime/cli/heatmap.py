@@ -120,8 +120,7 @@ _SEVERAL = ("assume_aligned", "jobs")
 @once(
     "--color",
     type=click.Choice(["rank", "linear"]),
-    default="rank",
-    help="Colour by rank or in proportion.  [rank]",
+    help="Colour by rank or in proportion.  [linear for times, else rank]",
 )
 @once("--palette", type=click.Choice(_PALETTES), default="even", help="Colour palette.  [even]")
 @once("--hues", metavar="DEGREES", help="Hues of the palette cloud-analytics, comma-separated.")

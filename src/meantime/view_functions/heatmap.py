@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from meantime.query.offsets.sources import MapSource
     from meantime.units import Time
     from meantime.view_functions.sources import Progress, Source
+    from meantime.views.heatmap.color import Method
 
 __all__ = ["heatmap"]
 
@@ -73,7 +74,7 @@ def heatmap(
     exclude: str | Sequence[str] = (),
     decompose: bool = False,
     idle: bool = False,
-    color: Literal["rank", "linear"] = "rank",
+    color: Method | None = None,
     palette: str = "even",
     hues: Sequence[float] = (),
     scale: str | float = "auto",
@@ -120,7 +121,8 @@ def heatmap(
         exclude: Draw all other names.
         decompose: Draw every name in a separate colour.
         idle: Draw the idle task too.
-        color: Colour by rank or in proportion.
+        color: Colour by `"rank"`, or `"linear"` in proportion; by default in proportion if the
+            values are times, where ranks would make all busy cells alike, and by rank otherwise.
         palette: `even`, `cloud-analytics`, `flamescope` or `flamescope-enhanced`.
         hues: Hues in degrees, for the palette `cloud-analytics`.
         scale: The value of the strongest colour; `"auto"` is the largest value that is drawn,
@@ -150,7 +152,8 @@ def heatmap(
     if names is not None and len(names) != len(given):
         raise UsageError(f"there are {len(given)} inputs and {len(names)} names for them")
     selection = _selection(highlight, isolate, exclude, decompose=decompose)
-    look = _look(color, palette, hues, scale)
+    # what is wrong with them is said before anything is read
+    _look(color or "rank", palette, hues, scale)
     patterns = texts(states)
     if provider is not None and event is None and not patterns:
         patterns = (EVERY_STATE,)
@@ -201,7 +204,7 @@ def heatmap(
     return HeatmapView(
         data,
         selection,
-        look,
+        _look(color or ("linear" if data.value == "ns" else "rank"), palette, hues, scale),
         title=title or _title(given),
         command=_command(tasks[0], reference, data) if len(tasks) == 1 else None,
         ratio=ratio,
@@ -334,9 +337,7 @@ def _title(given: Sequence[Source]) -> str:
     return first if len(given) == 1 else f"{first} and {len(given) - 1} more"
 
 
-def _look(
-    color: Literal["rank", "linear"], palette: str, hues: Sequence[float], scale: str | float
-) -> Look:
+def _look(color: Method, palette: str, hues: Sequence[float], scale: str | float) -> Look:
     if scale in {"auto", "lock"}:
         return Look(color, palette, tuple(hues), scale == "lock", None)
     if isinstance(scale, str) or not 0 < scale < float("inf"):
