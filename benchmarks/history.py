@@ -223,6 +223,15 @@ def _single() -> None:
 
     seconds = measure.best_cpu_s(modify, times=1)
     print(f"changes one by one: {0.2 / seconds:.2f} M/s")
+    history, first_ns = builder.history, builder.history.end_ns
+
+    def live() -> None:
+        for time_ns in range(first_ns, first_ns + ASKED):
+            builder.modify(time_ns, quarks[time_ns % 100], "abc"[time_ns % 3])
+            history.state(quarks[0], time_ns - 1)
+
+    seconds = measure.best_cpu_s(live, times=1)
+    print(f"a change, and a state of the growing history: {seconds / ASKED * 1e6:.1f} us")
 
 
 def _ask(history: History, random: np.random.Generator) -> None:
