@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 import numpy as np
 
 from meantime.errors import AttributeNotFound, HistoryClosedError, HistoryError
-from meantime.history import attribute_queries, finding
+from meantime.history import attribute_queries, searching
 from meantime.history.lanes import drawable_lanes
 from meantime.history.numbers import quarks_of, time_of
 from meantime.history.results import IntervalBatches, TextPaths
@@ -543,7 +543,7 @@ class History:
         """
         now = self._asked()
         asked = now.checked_quarks(many(now.attributes, quarks))
-        return finding.nearest(now, asked, time_of(time_ns), value, tag, backwards=False)
+        return searching.nearest(now, asked, time_of(time_ns), value, tag, backwards=False)
 
     def preceding(
         self,
@@ -564,7 +564,7 @@ class History:
         """
         now = self._asked()
         asked = now.checked_quarks(many(now.attributes, quarks))
-        return finding.nearest(now, asked, time_of(time_ns), value, tag, backwards=True)
+        return searching.nearest(now, asked, time_of(time_ns), value, tag, backwards=True)
 
     def count(
         self,
@@ -589,7 +589,7 @@ class History:
         """
         now = self._asked()
         asked, range_ns = now.query(many(now.attributes, quarks), start_ns, end_ns)
-        return finding.counts(now, asked, range_ns, value, tag)
+        return searching.counts(now, asked, range_ns, value, tag)
 
     def maximum(self, quark: One, start_ns: int, end_ns: int) -> int | float | None:
         """Return the greatest number an attribute had in [start_ns, end_ns); None if none.

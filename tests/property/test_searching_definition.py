@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meantime.history import HistoryBuilder, finding
+from meantime.history import HistoryBuilder, searching
 
 if TYPE_CHECKING:
     from meantime.columns import Value
@@ -79,8 +79,8 @@ def test_the_nearest_interval_is_that_of_all(  # noqa: PLR0917 - as drawn
     found = [each for each in intervals if matches(each, value, tag)]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(finding, "_FIRST_ROWS", rows[0])
-        patch.setattr(finding, "_MOST_ROWS", rows[1])
+        patch.setattr(searching, "_FIRST_ROWS", rows[0])
+        patch.setattr(searching, "_MOST_ROWS", rows[1])
         after = history.following(chosen, time, value=value, tag=tag)
         before = history.preceding(chosen, time, value=value, tag=tag)
         counts = history.count(chosen, time, value=value, tag=tag)
