@@ -109,7 +109,7 @@ def put(builder: HistoryBuilder, batch: list[Change]) -> None:
 
 
 @given(pairs())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_the_intervals_are_those_of_the_definition(pair: Pair) -> None:
     history, naive = pair
     if history.start_ns == history.end_ns:
@@ -123,7 +123,7 @@ def test_the_intervals_are_those_of_the_definition(pair: Pair) -> None:
 
 
 @given(pairs(), st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_every_query_answers_what_the_intervals_say(pair: Pair, data: st.DataObject) -> None:
     history, naive = pair
     if history.start_ns == history.end_ns:

@@ -128,7 +128,7 @@ def test_events_are_those_of_the_definition(lines: list[Any], ascii_only: bool, 
     assert_read([json.dumps(line, ensure_ascii=ascii_only) for line in lines], end)
 
 
-@settings(max_examples=500)
+@settings(max_examples=250)
 @given(st.lists(spelled_lines(), max_size=6))
 @example(['{"time_ns": 1, "name": "a", "x": 1}', '{"time_ns": 2, "name": "b", "x": 1, "x": 2}'])
 @example(['{"name": "a", "ts": 3, "x": [ 1, {"a": 1, "a": "\\u00fc"}]}'])

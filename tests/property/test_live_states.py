@@ -24,7 +24,7 @@ QUARKS = 4
     segment_changes=st.sampled_from([1, 2, 3, 8, 1000]),
     step=st.integers(1, 9),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_states_of_now_are_those_of_a_snapshot(
     script: list[Change], segment_changes: int, step: int
 ) -> None:

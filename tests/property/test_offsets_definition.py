@@ -123,7 +123,7 @@ def test_an_interval_adds_its_exact_overlap_to_every_cell(
     assert found == {key: counter for key, counter in expected.items() if counter}
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from([1, 7, 49, 50]), st.integers(1, 5))
 def test_many_rows_take_the_same_way_as_few(seed: int, rows: int, keys: int) -> None:
     random = np.random.default_rng(seed)
