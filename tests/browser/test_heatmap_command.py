@@ -108,8 +108,6 @@ def total(page: Page) -> int:
 @pytest.mark.parametrize(
     "options",
     [
-        ["--event", "cpu-clock"],
-        ["--event", "cpu-clock", "--isolate", "tick"],
         ["--event", "cpu-clock", "--isolate", "it's $x\\, b"],
         ["--event", "cpu-clock", "--exclude", "work"],
         ["--event", "page-faults"],
@@ -117,7 +115,6 @@ def total(page: Page) -> int:
         ["--by", "event", "--isolate", "page-faults"],
         ["--event", "cpu-clock", "--by", "thread", "--isolate", "tick 8"],
         ["--event", "cpu-clock", "--from", "1.2s", "--to", "12.5s"],
-        ["--event", "cpu-clock", "--period", "1.1s"],
         ["--event", "cpu-clock", "--period", "7s", "--rows", "49"],
         ["--event", "cpu-clock", "--origin", "first"],
         ["--event", "cpu-clock", "--offset"],

@@ -562,3 +562,19 @@ def test_a_build_killed_just_after_it_went_on_still_knows_which_rows_were_done(
     history = resumed.close()
 
     assert [interval.value for interval in history.intervals([0])] == times
+
+
+def test_floats_that_are_all_null_beside_a_large_integer_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("meantime.history.store.Store.__init__.__defaults__", (1,))
+    with HistoryBuilder(tmp_path / "x.mth") as builder:
+        floating, large = builder.quark("f"), builder.quark("i")
+        builder.modify(0, floating, 0.0)
+        builder.modify(24, floating, None)
+        builder.modify(24, large, 2**63 - 1)
+        builder.modify(30, large, None)
+
+    history = open_history(tmp_path / "x.mth")
+
+    assert [history.state(quark, 25).value for quark in (floating, large)] == [None, 2**63 - 1]

@@ -358,7 +358,11 @@ class _Numbers(NamedTuple):
             common = max(bits, max(0, greatest - least + 1).bit_length())
             if (
                 common <= inline_bits
-                and least >= -_INLINE_FLOATS
+                # An origin of floats is a small number, also that of a run in which all are null.
+                and (
+                    -_INLINE_FLOATS <= least <= _INLINE_FLOATS
+                    or not (form[quarks] == kernel.FLOAT_INLINE).any()
+                )
                 and rows * (common - bits) <= 8 * _ORIGIN_BYTES * len(quarks)
             ):
                 bits = common
