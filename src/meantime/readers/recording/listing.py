@@ -10,6 +10,7 @@ import re
 import stat
 import struct
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -217,9 +218,11 @@ def open_recording(path: Path) -> RecordingFiles:
     entries = sorted(path.iterdir())
     found = [(entry, match) for entry in entries if (match := _NAME.fullmatch(entry.name))]
     for entry, match in found:
-        # opening a FIFO of such a name would block, and a link may lead out of the recording
-        if stat.S_ISREG(entry.lstat().st_mode):
-            listing.add(entry, match)
+        # the recorder removes a file that it could not fill, also after it was listed here
+        with suppress(FileNotFoundError):
+            # opening a FIFO of such a name would block, and a link may lead out of the recording
+            if stat.S_ISREG(entry.lstat().st_mode):
+                listing.add(entry, match)
     if path / DESCRIPTION not in entries:
         if not found:
             raise InputError(
