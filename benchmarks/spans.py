@@ -173,8 +173,8 @@ def chrome(count: int, phases: str, arguments: bytes = b"") -> Iterator[bytes]:
         for begins, now, name, duration in walk:
             number += 1
             at = b"%d.%03d" % divmod(now, 1000)
-            told = arguments or (b"%d" % number if number % 8 == 0 else b"")
-            more = b',"args":{"i":%s}' % told if told else b""
+            chosen = arguments or (b"%d" % number if number % 8 == 0 else b"")
+            more = b',"args":{"i":%s}' % chosen if chosen else b""
             if begins and phases == "X":
                 yield (
                     b'{"ph":"X",%s,"ts":%s,"dur":%d.%03d,"cat":"c","name":"ns::Class::method_%d"%s},\n'

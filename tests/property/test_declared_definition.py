@@ -36,16 +36,16 @@ def some(value: Any) -> Any:
 
 
 class Plain(meantime.StateProvider):
-    """Reads a declaration anew for each event."""
+    """Reads a declaration again for each event."""
 
-    def __init__(self, told: dict[str, Any]) -> None:
-        self.told = told
+    def __init__(self, declaration: dict[str, Any]) -> None:
+        self.declaration = declaration
         self.slots: dict[str, int] = {}
         self.pool: AttributePool | None = None
 
     def handle(self, event: Event, state: HistoryBuilder) -> None:
         self.event, self.state = event, state
-        for on in self.told["on"]:
+        for on in self.declaration["on"]:
             if on["event"] in ("*", event.name) and self.holds(on.get("if")):
                 self.all_of(on["change"])
 
@@ -59,24 +59,24 @@ class Plain(meantime.StateProvider):
                 except Incomplete:
                     self.state.anomalies.add("incomplete_change")
 
-    def change(self, told: dict[str, Any]) -> None:
-        if "recycle" in told:
-            self.recycle(told["recycle"]["key"])
+    def change(self, declaration: dict[str, Any]) -> None:
+        if "recycle" in declaration:
+            self.recycle(declaration["recycle"]["key"])
             return
-        [kind] = {*VALUED, "clear", "pop", "pop_all", "remove"} & {*told}
-        state, time_ns, is_later = self.state, self.event.time_ns, "after_ns" in told
+        [kind] = {*VALUED, "clear", "pop", "pop_all", "remove"} & {*declaration}
+        state, time_ns, is_later = self.state, self.event.time_ns, "after_ns" in declaration
         if is_later:
-            after = self.delay(told["after_ns"])
+            after = self.delay(declaration["after_ns"])
             if after < 0:
                 state.anomalies.add("past_change")
                 return
             time_ns += after
-        value = self.forced(self.value(told[kind]), told) if kind in VALUED else None
+        value = self.forced(self.value(declaration[kind]), declaration) if kind in VALUED else None
         if value is ABSENT or (kind == "increment" and value is None and not is_later):
             raise Incomplete
         if isinstance(value, bool) and (kind != "increment" or is_later):
             value = text_of(value)
-        quark = state.quark(*self.path(told["path"]))
+        quark = state.quark(*self.path(declaration["path"]))
         if is_later:
             action: Any = {"set": "modify", "clear": "modify"}.get(kind, kind)
             state.later(time_ns, quark, value, action=action)
@@ -96,23 +96,23 @@ class Plain(meantime.StateProvider):
             action = {"set": "modify", "clear": "modify"}.get(kind, kind)
             getattr(state, action)(time_ns, quark, value)
 
-    def delay(self, told: Any) -> int:
-        after = some(self.value(told))
+    def delay(self, declaration: Any) -> int:
+        after = some(self.value(declaration))
         if isinstance(after, str) and re.fullmatch(r"-?\d+", after):
             after = int(after)
         if type(after) is not int:
             raise ProviderError("not a time")
         return after
 
-    def recycle(self, told: Any) -> None:
-        key = text_of(some(self.value(told)))
+    def recycle(self, declaration: Any) -> None:
+        key = text_of(some(self.value(declaration)))
         if key not in self.slots:
             raise Incomplete
         assert self.pool is not None
         self.pool.recycle(self.event.time_ns, self.slots.pop(key))
 
-    def path(self, told: Any) -> list[str]:
-        elements = told.split("/") if isinstance(told, str) else told
+    def path(self, declaration: Any) -> list[str]:
+        elements = declaration.split("/") if isinstance(declaration, str) else declaration
         first, names = elements[0], []
         if isinstance(first, dict) and "pool" in first:
             key = text_of(some(self.value(first["key"])))
@@ -124,22 +124,25 @@ class Plain(meantime.StateProvider):
             elements = elements[1:]
         return names + [text_of(some(self.value(element))) for element in elements]
 
-    def value(self, told: Any) -> Any:
-        if isinstance(told, str):
-            return self.template(told)
-        if not isinstance(told, dict):
-            return told
-        if "field" in told:
-            found = self.event.get(told["field"], ABSENT)
-        elif "map" in told:
-            found = self.value(told["of"])
+    def value(self, declaration: Any) -> Any:
+        if isinstance(declaration, str):
+            return self.template(declaration)
+        if not isinstance(declaration, dict):
+            return declaration
+        if "field" in declaration:
+            found = self.event.get(declaration["field"], ABSENT)
+        elif "map" in declaration:
+            found = self.value(declaration["of"])
             if found is not ABSENT and found is not None:
-                found = MAPPINGS[told["map"]].get(text_of(found), ABSENT)
+                found = MAPPINGS[declaration["map"]].get(text_of(found), ABSENT)
         else:
-            found = self.asked(told["query" if "query" in told else "top"], is_top="top" in told)
-        if (found is ABSENT or found is None) and "default" in told:
-            found = self.value(told["default"])
-        return self.forced(found, told)
+            found = self.asked(
+                declaration["query" if "query" in declaration else "top"],
+                is_top="top" in declaration,
+            )
+        if (found is ABSENT or found is None) and "default" in declaration:
+            found = self.value(declaration["default"])
+        return self.forced(found, declaration)
 
     def asked(self, path: Any, *, is_top: bool) -> Any:
         state = self.state
@@ -153,13 +156,13 @@ class Plain(meantime.StateProvider):
         child = state.attributes.find(text_of(found), parent=quark)
         return None if child is None else state.ongoing(child)
 
-    def forced(self, value: Any, told: dict[str, Any]) -> Any:
-        if "as" not in told or value is ABSENT or value is None:
+    def forced(self, value: Any, declaration: dict[str, Any]) -> Any:
+        if "as" not in declaration or value is ABSENT or value is None:
             return value
-        if isinstance(value, float) and told["as"] == "int" and not value.is_integer():
+        if isinstance(value, float) and declaration["as"] == "int" and not value.is_integer():
             raise ProviderError("cannot become")
         try:
-            return CONVERTED[told["as"]](value)
+            return CONVERTED[declaration["as"]](value)
         except (ValueError, OverflowError):
             raise ProviderError("cannot become") from None
 
@@ -177,21 +180,21 @@ class Plain(meantime.StateProvider):
         except Incomplete:
             return ABSENT
 
-    def holds(self, told: Any) -> bool:
-        if told is None:
+    def holds(self, declaration: Any) -> bool:
+        if declaration is None:
             return True
-        if "not" in told:
-            return not self.holds(told["not"])
+        if "not" in declaration:
+            return not self.holds(declaration["not"])
         for word, join in (("and", all), ("or", any)):
-            if word in told:
-                return join(self.holds(part) for part in told[word])
-        [test] = {"eq", "ne", "gt", "le", "in", "present"} & {*told}
-        mine = self.value(told)
+            if word in declaration:
+                return join(self.holds(part) for part in declaration[word])
+        [test] = {"eq", "ne", "gt", "le", "in", "present"} & {*declaration}
+        mine = self.value(declaration)
         if test == "present":
-            return (mine is not ABSENT and mine is not None) is told[test]
+            return (mine is not ABSENT and mine is not None) is declaration[test]
         if test == "in":
-            return any(equal(mine, choice) for choice in told[test])
-        return compared(test, mine, self.value(told[test]))
+            return any(equal(mine, choice) for choice in declaration[test])
+        return compared(test, mine, self.value(declaration[test]))
 
 
 def compared(test: str, mine: Any, other: Any) -> bool:
@@ -352,14 +355,16 @@ def built(events: list[Event], provider: meantime.StateProvider) -> Any:
     [(0, "e", {"f": 1}, None), (1, "d", {"f": 1}, None), (1, "e", {"f": "a"}, None)],
 )
 def test_a_compiled_declaration_does_what_it_says(
-    told: list[dict[str, Any]], drawn: list[tuple[int, str, dict[str, Any], int | None]]
+    declaration: list[dict[str, Any]], drawn: list[tuple[int, str, dict[str, Any], int | None]]
 ) -> None:
     text = '[mappings.m]\n1 = "one"\ntrue = 2.5\na = "x"\n[pools.p]\npath = "pool"\n'
-    for on in told:
+    for on in declaration:
         text += "[[on]]\n" + "".join(f"{key} = {toml(value)}\n" for key, value in on.items())
     time_ns, events = 0, []
     for gap, name, fields, pid in drawn:
         time_ns += gap
         events.append(Event(time_ns, name, fields, pid=pid))
 
-    assert built(events, declare(text.encode(), "x.toml")) == built(events, Plain({"on": told}))
+    assert built(events, declare(text.encode(), "x.toml")) == built(
+        events, Plain({"on": declaration})
+    )

@@ -137,7 +137,7 @@ def test_however_they_are_spelled(lines: list[str]) -> None:
 
 
 def assert_read(texts: list[str], end: str) -> None:
-    told = [event for row, text in enumerate(texts) if (event := defined(text, row))]
+    read_events = [event for row, text in enumerate(texts) if (event := defined(text, row))]
     data = "".join(text + end for text in texts).encode("utf-8", "surrogatepass")
     trace = jsonl.read(Source("x", io.BytesIO(data)), ReadOptions(lenient=True))
     read = []
@@ -145,7 +145,9 @@ def assert_read(texts: list[str], end: str) -> None:
         assert isinstance(batch, Events)
         read += list(batch)
 
-    expected = [event for _, _, event in sorted(told, key=lambda row: row[:2])]
-    # of floats, NaN and the sign of zero are told apart too
+    expected = [event for _, _, event in sorted(read_events, key=lambda row: row[:2])]
+    # of floats, NaN and the sign of zero are distinguished too
     assert repr(read) == repr(expected)
-    assert trace.anomalies["bad_record"] == sum(bool(text.strip()) for text in texts) - len(told)
+    assert trace.anomalies["bad_record"] == sum(bool(text.strip()) for text in texts) - len(
+        read_events
+    )

@@ -84,26 +84,27 @@ def whole_or_none(text: str) -> int | None:
 
 def defined(names: Sequence[str], rows: list[list[str]]) -> Any:
     """Return what is read of rows: changes or samples in order, or None if they are refused."""
-    told = [dict.fromkeys(names, "") | dict(zip(names, row, strict=False)) for row in rows]
+    table_rows = [dict.fromkeys(names, "") | dict(zip(names, row, strict=False)) for row in rows]
     try:
         if "path" not in names:
             return [
-                (a_time(row["time_ns"]), row["name"], whole(row.get("weight", "1"))) for row in told
+                (a_time(row["time_ns"]), row["name"], whole(row.get("weight", "1")))
+                for row in table_rows
             ]
         intervals = [
             (a_time(row["start_ns"]), a_time(row["end_ns"]), row["path"], row["value"])
-            for row in told
+            for row in table_rows
         ]
         return changes_of(intervals)
     except (ValueError, UsageError):
         return None
 
 
-def changes_of(told: list[tuple[int, int, str, str]]) -> list[Any]:
+def changes_of(table_rows: list[tuple[int, int, str, str]]) -> list[Any]:
     by_path: dict[tuple[str, ...], list[tuple[int, int, str]]] = {}
-    if any(end < start for start, end, _, _ in told):
+    if any(end < start for start, end, _, _ in table_rows):
         raise ValueError
-    for start, end, text, value in told:
+    for start, end, text, value in table_rows:
         if start < end:
             path = parse_pattern(text)
             if not path or not all(isinstance(element, str) for element in path):
@@ -149,12 +150,12 @@ def read(data: bytes) -> Any:
     (INTERVALS, [["0", "2", "a", "x"], ["2", "4", "a", "y"], ["1", "2", "b", "x"]]), "\n", False, 0
 )
 def test_csv_is_read_as_rows_of_texts(
-    told: tuple[tuple[str, ...], list[list[str]]],
+    table_rows: tuple[tuple[str, ...], list[list[str]]],
     end: str,
     quoted: bool,  # noqa: FBT001 - a case
     cut: int,
 ) -> None:
-    names, rows = told
+    names, rows = table_rows
     text = io.StringIO()
     writer = csv.writer(
         text, lineterminator=end, quoting=csv.QUOTE_ALL if quoted else csv.QUOTE_MINIMAL
@@ -171,12 +172,12 @@ def test_csv_is_read_as_rows_of_texts(
 
 @given(tables(), st.integers(1, 4), st.booleans())
 def test_parquet_is_read_as_rows_of_texts(
-    told: tuple[tuple[str, ...], list[list[str]]],
+    table_rows: tuple[tuple[str, ...], list[list[str]]],
     group: int,
     whole_numbers: bool,  # noqa: FBT001 - a case
 ) -> None:
     pa = pytest.importorskip("pyarrow", reason="the extra [arrow] is not installed")
-    names, rows = told
+    names, rows = table_rows
     columns: dict[str, Any] = {}
     for at, name in enumerate(names):
         texts = [row[at].encode("utf-8", "replace").decode() for row in rows]

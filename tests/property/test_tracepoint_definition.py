@@ -42,23 +42,23 @@ TAILS = st.one_of(
 @example(
     [("block:block_rq", "a=1 a=2"), ("block:block_rq", "a= ==> b="), ("block:block_rq", "a=1 ==>")]
 )
-def test_fields_are_those_of_the_definition(told: list[tuple[str, str]]) -> None:
+def test_fields_are_those_of_the_definition(named_texts: list[tuple[str, str]]) -> None:
     trace = Trace("x", "perf", iter(()))
     trace.paths.append(("Processes", "4", "Threads", "5"))
     block, tail = b"", []
-    for _, text in told:
+    for _, text in named_texts:
         begin = len(block)
         block += text.encode()
         tail.append((begin, len(block)))
         block += b"\n"
-    trace.values.extend(sorted({name for name, _ in told}))
-    rows = len(told)
+    trace.values.extend(sorted({name for name, _ in named_texts}))
+    rows = len(named_texts)
     batch = Samples(
         time_ns=np.arange(rows),
         thread=np.zeros(rows, np.int32),
         stack=np.full(rows, -1, np.int32),
         weight=np.ones(rows, np.int64),
-        event=np.array([trace.values.index(name) for name, _ in told], np.int32),
+        event=np.array([trace.values.index(name) for name, _ in named_texts], np.int32),
         cpu=np.zeros(rows, np.int32),
     )
 
@@ -66,6 +66,6 @@ def test_fields_are_those_of_the_definition(told: list[tuple[str, str]]) -> None
 
     assert events is not None
     assert [(event.name, event.fields) for event in events] == [
-        (name, fields_of(name, text)) for name, text in told
+        (name, fields_of(name, text)) for name, text in named_texts
     ]
     assert {(event.cpu, event.pid, event.tid) for event in events} == {(0, 4, 5)}

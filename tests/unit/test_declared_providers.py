@@ -27,8 +27,8 @@ def history_of(toml: str, events: list[Event]) -> History:
 
 def of_change(change: str, *events: dict[str, Any], name: str = "e") -> History:
     """Return the history of a declaration with one change, its events a nanosecond apart."""
-    told = [Event(time_ns, name, fields) for time_ns, fields in enumerate(events)]
-    return history_of(f'[[on]]\nevent = "{name}"\nchange = [{change}]\n', told)
+    put_events = [Event(time_ns, name, fields) for time_ns, fields in enumerate(events)]
+    return history_of(f'[[on]]\nevent = "{name}"\nchange = [{change}]\n', put_events)
 
 
 def states(history: History, *path: str) -> list[Any]:
@@ -115,7 +115,7 @@ def test_mappings_translate_and_types_are_forced() -> None:
           { path = "c", set = "{n}", as = "float" },
         ]
         """
-    told: list[dict[str, Any]] = [
+    put_events: list[dict[str, Any]] = [
         {"kind": 0, "n": "0x1f"},
         {"kind": "0", "n": 2.0},
         {"kind": True, "n": True},
@@ -123,9 +123,9 @@ def test_mappings_translate_and_types_are_forced() -> None:
     ]
 
     with pytest.raises(ProviderError, match=r"x.toml:10: '0x1f' cannot become float"):
-        history_of(toml, [Event(0, "e", told[0])])
-    told[0]["n"] = "31"
-    history = history_of(toml, [Event(time, "e", fields) for time, fields in enumerate(told)])
+        history_of(toml, [Event(0, "e", put_events[0])])
+    put_events[0]["n"] = "31"
+    history = history_of(toml, [Event(time, "e", fields) for time, fields in enumerate(put_events)])
 
     assert states(history, "a") == ["file", "2.5", "other"]
     assert states(history, "b") == [31, 2, 1]
@@ -328,9 +328,9 @@ def test_requests_that_are_declared_short_lived_share_a_row() -> None:
         change = [{ path = "Requests/{id}", clear = true }]
     """
     names = ("begin", "end") * 3
-    told = [Event(at, name, {"id": at // 2}) for at, name in enumerate(names)]
+    put_events = [Event(at, name, {"id": at // 2}) for at, name in enumerate(names)]
 
-    panel = meantime.statemap(history_of(toml, told)).data.panels[0]
+    panel = meantime.statemap(history_of(toml, put_events)).data.panels[0]
 
     assert panel.entities == ["Requests"]
     assert panel.rectangles.start_ns.tolist() == [0, 2, 4]

@@ -233,7 +233,7 @@ def test_an_unfinished_build_is_repeated_with_a_message(root: Path, tmp_path: Pa
 
 
 def test_damage_is_named_and_the_rest_is_saved(path: Path, tmp_path: Path) -> None:
-    told = picture(open_history(path))
+    answered = picture(open_history(path))
     segment = path / "segments" / "000000.seg"
     segment.write_bytes(segment.read_bytes()[:-9] + b"\xff" * 9)
 
@@ -246,7 +246,7 @@ def test_damage_is_named_and_the_rest_is_saved(path: Path, tmp_path: Path) -> No
     assert open_history(tmp_path / "saved.mth").attributes.find("disks", "0") is not None
     whole = meantime("check", tmp_path / "saved.mth", "--salvage", tmp_path / "again.mth")
     assert "everything" in whole.stdout
-    assert told
+    assert answered
 
 
 def test_a_whole_history_is_saved_as_it_is(path: Path, tmp_path: Path) -> None:

@@ -332,17 +332,17 @@ def test_a_killed_process_loses_nothing_that_was_flushed(path: Path) -> None:
         [sys.executable, "-c", _BUILD, str(path)], stdout=subprocess.PIPE, text=True
     )
     assert process.stdout
-    told = [int(process.stdout.readline()) for _ in range(5)]
+    printed = [int(process.stdout.readline()) for _ in range(5)]
     beside = open_history(path)
-    seen = beside.state(0, told[-1]).value
+    seen = beside.state(0, printed[-1]).value
     process.kill()
     process.communicate()
 
     history = open_history(path)
 
-    assert seen == told[-1] == 4000
-    assert history.end_ns > told[-1]
-    assert all(history.state(0, time_ns).value == time_ns for time_ns in range(told[-1]))
+    assert seen == printed[-1] == 4000
+    assert history.end_ns > printed[-1]
+    assert all(history.state(0, time_ns).value == time_ns for time_ns in range(printed[-1]))
     assert not history.built
 
 

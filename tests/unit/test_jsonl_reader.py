@@ -210,16 +210,19 @@ def test_a_reading_continues_where_another_stopped(
 def test_texts_of_earlier_events_are_dropped_but_not_those_of_kept_batches(file: Path) -> None:
     # more texts and more keys than the tables hold
     long = "x" * 200
-    told: list[dict[str, Any]] = [{f"k{row}": f"{row}{long}", "same": "é"} for row in range(_ROWS)]
+    fields_of_rows: list[dict[str, Any]] = [
+        {f"k{row}": f"{row}{long}", "same": "é"} for row in range(_ROWS)
+    ]
     file.write_text(
         "".join(
-            json.dumps({"ts": row, "name": "a"} | fields) + "\n" for row, fields in enumerate(told)
+            json.dumps({"ts": row, "name": "a"} | fields) + "\n"
+            for row, fields in enumerate(fields_of_rows)
         )
     )
 
     batches = [events_of(batch) for batch in open_trace(file).batches]
 
-    assert [event.fields for batch in batches for event in batch] == told
+    assert [event.fields for batch in batches for event in batch] == fields_of_rows
     assert max(len(batch.of_name("a").columns) for batch in batches[:1]) == 2**15 + 1
     assert batches[0]._cells.texts is not batches[-1]._cells.texts
 

@@ -457,7 +457,7 @@ def test_a_trace_of_only_counters_is_reported_to_have_no_spans(
     )
 
     found = json.loads(run(capsys, "info", str(path), "--json"))
-    told = run(capsys, "info", str(path))
+    shown_facts = run(capsys, "info", str(path))
 
     assert {name: found[name] for name in ("spans", "depth", "processes", "facts")} == {
         "spans": 0,
@@ -465,7 +465,7 @@ def test_a_trace_of_only_counters_is_reported_to_have_no_spans(
         "processes": [],
         "facts": {"displayTimeUnit": "ns"},
     }
-    assert [line.split() for line in told.splitlines() if line.startswith("spans")] == [
+    assert [line.split() for line in shown_facts.splitlines() if line.startswith("spans")] == [
         ["spans", "none"]
     ]
 
