@@ -175,7 +175,7 @@ def test_a_loop_of_another_thread_that_has_no_tasks_is_taken_over(tmp_path: Path
 
 def test_parked_is_as_long_as_a_uvloop_sleeps(tmp_path: Path) -> None:
     with meantime.record(tmp_path / "run.mtr"), asyncio.Runner(loop_factory=_uvloop) as runner:
-        runner.run(asyncio.sleep(0.03))
+        runner.run(asyncio.sleep(0.2))
 
     recorded = read(tmp_path / "run.mtr")
     ((path, _),) = [item for item in recorded.changes.items() if item[0][0] == "Loops"]
@@ -189,7 +189,7 @@ def test_a_loop_with_another_selector_is_parked_too(
 ) -> None:
     loop = asyncio.SelectorEventLoop(selector())
     with meantime.record(tmp_path / "run.mtr"):
-        loop.run_until_complete(asyncio.sleep(0.03))
+        loop.run_until_complete(asyncio.sleep(0.2))
     loop.close()
 
     assert read(tmp_path / "run.mtr").times("Loops")["parked"] > 25_000_000
