@@ -241,7 +241,7 @@ def test_a_column_stacks_the_share_of_each_state(open_page: Open) -> None:
 def test_a_pixel_of_a_flat_row_is_the_average_of_what_it_covers(open_page: Open) -> None:
     length_ns = 60_000
     rows = crowded(length_ns)
-    many = {f"{row}-{copy}": rows[row] for row in rows for copy in range(70)}
+    many = {f"{row}-{copy}": rows[row] for row in rows for copy in range(40)}
     drawn_panel = panel_of(rows, states=["a", "b", "c"], end_ns=length_ns)
     page = open_page(render(statemap(panel_of(many, states=["a", "b", "c"], end_ns=length_ns))))
 
