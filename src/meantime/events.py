@@ -83,14 +83,13 @@ class Event:
         return default if value is None else value
 
     def __getitem__(self, name: str) -> Any:
-        if name in self.fields:
-            return self.fields[name]
-        value = self.get(name, ABSENT)
-        if value is ABSENT:
-            raise KeyError(
-                f"{name!r}: the event {self.name!r} at {self.time_ns} ns has no such field"
-            )
-        return value
+        # Providers call this several times for each event.
+        fields = self.fields
+        if name in fields:
+            return fields[name]
+        if name in _PLACES and (place := getattr(self, name)) is not None:
+            return place
+        raise KeyError(f"{name!r}: the event {self.name!r} at {self.time_ns} ns has no such field")
 
     def __contains__(self, name: str) -> bool:
         return self.get(name, ABSENT) is not ABSENT

@@ -229,7 +229,11 @@ class Values:
         return Expression(code, repr(text_of(value)), value)
 
     def _of_code(self, code: str) -> Expression:
-        return Expression(code, f"text_of({code})")
+        # Most values are texts, which need no call.
+        found = self.variable()
+        return Expression(
+            code, f"({found} if type({found} := {code}) is str else text_of({found}))"
+        )
 
     def _composite(self, node: Node) -> Expression:
         kind = node.one_of(("field", "query", "top", "map", "text"), "a value that is a table")
