@@ -197,6 +197,14 @@ class Attributes:
             HistoryClosedError: If an attribute is missing, and the history was closed.
             QuarkError: If the path is empty, or there is no such parent.
         """
+        # Providers call this for each event; whatever is wrong is found out below.
+        if type(path) is tuple and path and not self._frozen:
+            try:
+                found = self._tree.add_path(ROOT if parent is None else parent, path)
+            except (TypeError, OverflowError, UnicodeEncodeError):
+                found = ROOT
+            if found != ROOT:
+                return found
         quark = start = self._start(parent)
         for name in path:
             quark = self._child_or_new(quark, name)

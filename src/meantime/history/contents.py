@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from meantime.history.sealed import SealedSegments
     from meantime.history.segment_source import SegmentSource
     from meantime.history.tables import Tables
+    from meantime.kernels.tail import Direct
     from meantime.metadata import TraceMetadata
 
 __all__ = ["Contents"]
@@ -67,6 +68,8 @@ class Contents:
         events: The points and flows.
         spans: The spans.
         samples: The samples.
+        direct: Puts single changes past all checks but the kernel's; None where that is impossible:
+            before the first change, after the last, after a failure, or if changes are reordered.
     """
 
     def __init__(self, catalogue: Catalogue, *, reorder_ns: int = 0, forget: bool = False) -> None:
@@ -83,6 +86,7 @@ class Contents:
         self.events = EventTables()
         self.spans = SpanCollector()
         self.samples = SampleCollector()
+        self.direct: Direct | None = None
 
     @property
     def attributes(self) -> Attributes:

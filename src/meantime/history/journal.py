@@ -44,6 +44,7 @@ class Journal:
             neither counted nor preceded by scheduled changes.
         scheduled: A heap of the scheduled changes; each has a serial number, which keeps those of
             one time in the order in which they were scheduled.
+        failures: The errors of scheduled changes that are yet to be raised, and what failed.
     """
 
     def __init__(self, apply: Callable[[str, int, int, Value], Value]) -> None:
@@ -51,7 +52,7 @@ class Journal:
         self.nested = False
         self.scheduled: list[tuple[int, int, int, Value, str]] = []
         self._serial = count()
-        self._failures: list[tuple[str, Exception]] = []
+        self.failures: list[tuple[str, Exception]] = []
         self._position: Any = None
         self._provider_position: Callable[[], Any] | None = None
         # In a transaction, changes up to this time do not trigger scheduled ones: its event has.
@@ -105,6 +106,13 @@ class Journal:
     def transactional(self) -> bool:
         """Whether changes come from a provider, an event at a time."""
         return self._provider_position is not None
+
+    @property
+    def only_counts(self) -> bool:
+        """Whether the next operation has to be counted, and nothing else."""
+        return not (
+            self.nested or self._skip_operations or self._resumed or self._batch_row is not None
+        )
 
     def close(self) -> None:
         """Refuse further actions, and drop the reference to the builder: both are freed at once."""
@@ -192,7 +200,7 @@ class Journal:
                 # The disk, not the change: continuing would only fail again.
                 raise
             except (HistoryError, TypeError) as error:
-                self._failures.append((f"later({due_ns}, ..., action={action!r})", error))
+                self.failures.append((f"later({due_ns}, ..., action={action!r})", error))
 
     def apply_before(self, time_ns: int) -> HistoryError | None:
         """Apply what is scheduled before a change; return the error of the first that failed."""
@@ -202,7 +210,7 @@ class Journal:
 
     def operate(self, action: str, time_ns: int, quark: int, value: Value) -> Value:
         """Carry out an action after the scheduled changes that precede it."""
-        due = self.scheduled or self._failures
+        due = self.scheduled or self.failures
         if due and (failure := self.apply_before(time_ns)) is not None:
             self.raise_after(failure, lambda: self.perform(action, time_ns, quark, value))
         return self.perform(action, time_ns, quark, value)
@@ -233,10 +241,10 @@ class Journal:
             raise failure
 
     def _take_failure(self) -> HistoryError | None:
-        if not self._failures:
+        if not self.failures:
             return None
-        (what, error), *others = self._failures
-        self._failures = []
+        (what, error), *others = self.failures
+        self.failures = []
         more = f" (and {len(others):,} more failed)" if others else ""
         sort = type(error) if isinstance(error, HistoryError) else StateTypeError
         failure = sort(f"{what}: {error}{more}")

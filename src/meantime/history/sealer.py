@@ -81,12 +81,12 @@ class Sealer:
         self.watcher: Callable[[Int64s, Int32s], None] | None = None
 
     def _new_tail(self, *, verbatim: bool = False) -> Tail:
-        tail = Tail(self._full, _CHUNK_ROWS, verbatim)
+        tail = Tail(self.full_rows, _CHUNK_ROWS, verbatim)
         tail.forgetful = self.forgets
         return tail
 
     @property
-    def _full(self) -> int:
+    def full_rows(self) -> int:
         """How many changes wait before a segment is sealed."""
         slack = _SLACK_CHANGES if self.sink is None else _SLACK_CHANGES_LOGGED
         # Small segments do not wait for many times the changes that they contain.
@@ -181,7 +181,7 @@ class Sealer:
 
     def seal_full(self) -> None:
         """Seal full segments; call only between operations."""
-        while self.tail.rows >= self._full and (self.forgets or self._can_be_cut()):
+        while self.tail.rows >= self.full_rows and (self.forgets or self._can_be_cut()):
             self._seal(last=False)
 
     def _can_be_cut(self) -> bool:
@@ -305,7 +305,7 @@ class Sealer:
         # A sink returns a segment that reads its file, so the next one may use the same memory.
         segment = self._chain.seal(tail, rows, reuse=self.sink is not None)
         # A tail that had to grow is not to wait for more changes than others from now on.
-        tail.capacity = min(len(tail.time_ns), self._full)
+        tail.capacity = min(len(tail.time_ns), self.full_rows)
         left = rows < tail.rows
         tail.drop(rows, int(tail.time_ns[rows]) if left else segment.head.last_ns + 1)
         if self.sink:

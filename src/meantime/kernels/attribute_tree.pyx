@@ -199,6 +199,27 @@ cdef class AttributeTree:
         self.hash_all()
         return self.child_or_new(parent, text, size)
 
+    def add_path(self, Py_ssize_t parent, tuple names):
+        """Return the quark of a path below an attribute, creating what is missing of it.
+
+        -1 if there is no such attribute, or a name is not a string; some may have been created.
+
+        Raises:
+            UnicodeEncodeError: If a name cannot be encoded as UTF-8.
+        """
+        cdef Py_ssize_t size
+        cdef const char* text
+        cdef Py_ssize_t quark = parent
+        if not -1 <= parent < self.count:
+            return -1
+        for name in names:
+            if not isinstance(name, str):
+                return -1
+            text = PyUnicode_AsUTF8AndSize(name, &size)
+            self.hash_all()
+            quark = self.child_or_new(<int32_t>quark, text, size)
+        return quark
+
     cdef int32_t child_or_new(self, int32_t parent, const char* name, Py_ssize_t size) except -1:
         cdef int32_t quark = self.lookup(parent, name, size)
         cdef uint64_t slot

@@ -4,6 +4,7 @@ A change is (time, quark, word, meta): `word` is a string's code, an integer, or
 double; bit 0 of `meta` is set if the value is null, the bits above are the tag plus one.
 """
 
+from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_CheckExact
 from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
@@ -509,21 +510,32 @@ cdef class Tail:
                 now.row = <int32_t>i
 
 
+cdef inline bint whole(value, int64_t* number) noexcept:
+    """Whether a value is an int of 64 bits, which is written to `number`."""
+    cdef int overflow
+    if not PyLong_CheckExact(value):
+        return False
+    number[0] = PyLong_AsLongLongAndOverflow(value, &overflow)
+    return overflow == 0
+
+
 cdef class Direct:
-    """Puts values into a tail, one at a time, for compiled providers.
+    """Puts values into a tail, one at a time, where that needs nothing else of the builder.
 
     Args:
         tail: The tail.
         codes: The codes of strings.
         names: The strings by code.
+        most_rows: Puts nothing once more changes than this wait.
     """
 
     cdef Tail tail
     cdef dict codes
     cdef list names
+    cdef Py_ssize_t most_rows
 
-    def __init__(self, Tail tail, dict codes, list names):
-        self.tail, self.codes, self.names = tail, codes, names
+    def __init__(self, Tail tail, dict codes, list names, Py_ssize_t most_rows):
+        self.tail, self.codes, self.names, self.most_rows = tail, codes, names, most_rows
 
     def now(self, Py_ssize_t quark):
         """Return the value of the state that a quark is in."""
@@ -541,7 +553,7 @@ cdef class Direct:
         memcpy(&number, &now.word, 8)
         return number
 
-    def put(self, int64_t time, Py_ssize_t quark, value):
+    def put(self, time, quark, value):
         """Put one change; return False, and change nothing, if that needs the builder.
 
         That is the case for a new string, a number of a rare type, and whatever is wrong.
@@ -557,10 +569,8 @@ cdef class Direct:
             word = code
         elif value is None:
             meta, kind = 1, 0
-        elif type(value) is int:
-            if not INT64_MIN <= value <= INT64_MAX:
-                return False
-            word, kind = value, 2
+        elif whole(value, &word):
+            kind = 2
         elif type(value) is float:
             # equal numbers are one value, and so are all NaNs, which the builder sees to
             number = <double>value + 0.0
@@ -572,21 +582,18 @@ cdef class Direct:
             return False
         return self.put_word(time, quark, word, meta, kind)
 
-    def add(self, int64_t time, Py_ssize_t quark, amount):
+    def add(self, time, quark, amount):
         """Add to the number of a quark; return False as `put` does."""
         cdef const Now* now
-        cdef int64_t more, word
+        cdef int64_t more = 0, word, where = 0
         cdef double number
         cdef uint8_t kind
-        if not 0 <= quark < self.tail.quarks:
+        if not whole(quark, &where) or not 0 <= where < self.tail.quarks:
             return False
-        now = &self.tail._now[quark]
+        now = &self.tail._now[where]
         word = 0 if now.meta & 1 else now.word
-        kind = self.tail._kind[quark]
-        if type(amount) is int and (kind == 0 or kind == 2):
-            if not INT64_MIN <= amount <= INT64_MAX:
-                return False
-            more = amount
+        kind = self.tail._kind[where]
+        if (kind == 0 or kind == 2) and whole(amount, &more):
             if (more > 0 and word > INT64_MAX - more) or (more < 0 and word < INT64_MIN - more):
                 return False
             return self.put_word(time, quark, word + more, 0, 2)
@@ -599,14 +606,16 @@ cdef class Direct:
             return self.put_word(time, quark, word, 0, 3)
         return False
 
-    cdef bint put_word(
-        self, int64_t time, Py_ssize_t quark, int64_t word, uint32_t meta, uint8_t kind
-    ) noexcept:
+    cdef bint put_word(self, time, quark, int64_t word, uint32_t meta, uint8_t kind) noexcept:
         cdef Open o
         cdef Status status
-        if not 0 <= quark < self.tail.quarks:
+        cdef int64_t at = 0, where = 0
+        if (
+            not whole(time, &at) or not whole(quark, &where)
+            or not 0 <= where < self.tail.quarks or self.tail.rows > self.most_rows
+        ):
             return False
         o = self.tail.open()
-        status = put(&o, time, <int32_t>quark, word, meta, kind)
+        status = put(&o, at, <int32_t>where, word, meta, kind)
         self.tail.keep(&o)
         return status == S_DONE

@@ -99,6 +99,7 @@ class DirectoryWriter:
                 if isinstance(error, Exception)
                 else HistoryError(f"{self.path}: writing it was interrupted")
             )
+            self._contents.direct = None
             raise
 
     def check(self) -> None:
@@ -118,6 +119,7 @@ class DirectoryWriter:
         self.failure = HistoryError(
             f"{self.path}: this process was forked from the one that builds it, which continues"
         )
+        self._contents.direct = None
 
     def leave(self) -> None:
         """Release the directory to other builders, and write nothing more."""
@@ -125,6 +127,7 @@ class DirectoryWriter:
             self._lock.release()
         if self.failure is None:
             self.failure = HistoryError(f"{self.path}: this builder has left it unfinished")
+        self._contents.direct = None
 
     def create(self) -> None:
         """Create the directory of a new history.
@@ -271,6 +274,10 @@ class DirectoryWriter:
         sealer.seal_full()
         if time.monotonic() >= self._next_log_s or sealer.needs_new_log:
             self.log(sealer, new_log=sealer.needs_new_log)
+
+    def is_quiet(self) -> bool:
+        """Whether `tick` would do nothing now, unless there are as many changes as in a segment."""
+        return time.monotonic() < self._next_log_s and not self._contents.store.sealer.needs_new_log
 
     def log_at_next_event(self) -> None:
         """Log new changes when the next event begins."""
