@@ -164,7 +164,7 @@ def test_only_the_rows_that_an_answer_depends_on_are_read(path: Path) -> None:
 
     history.state("a", 2)
 
-    assert [segment.loaded for segment in sealed(history).segments] == [True, True, False]
+    assert [segment.loaded for segment in sealed(history).segments] == [True, False, False]
 
 
 def test_threads_read_rows_once(path: Path) -> None:

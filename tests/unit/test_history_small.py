@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import shutil
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -256,3 +257,22 @@ def test_a_lane_declared_after_a_query_is_in_the_growing_history() -> None:
     builder.lanes("a", label="A")
 
     assert [lane.declaration.label for lane in history.lanes] == ["A"]
+
+
+def test_the_first_states_are_found_in_few_segments(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However far away the changes around a time are, the answer is that of all segments."""
+    monkeypatch.setattr("meantime.history.store.Store.__init__.__defaults__", (8,))
+    random = Random(3)  # noqa: S311 - nothing is secret here
+    builder = HistoryBuilder(path)
+    quarks = [builder.quark(str(index)) for index in range(12)]
+    for time_ns in range(400):
+        # from often to nearly never
+        quark = quarks[min(random.randrange(40), random.randrange(40)) % 12]
+        builder.modify(time_ns, quark, random.choice(["a", "b", None]))
+    history = builder.close(410)
+    assert len(history._snapshot.segments.segments) > 30
+    for _ in range(60):
+        quark, time_ns = random.choice(quarks), random.randrange(410)
+        assert meantime.open(path).state(quark, time_ns) == history.at(time_ns)[quark]

@@ -27,6 +27,10 @@ __all__ = ["SealedSegments", "search_all"]
 
 # Bins that contain more segments than this take them from totals.
 _SEGMENTS_OF_A_BIN = 2
+# A state is looked for in up to so many adjacent segments, and so often, before all are indexed.
+_NEARBY = 4
+_MOST_NEARBY = 16
+_INT64 = np.iinfo(np.int64)
 
 
 def search_all(segments: Sequence[Segment]) -> Segments:
@@ -62,6 +66,9 @@ class SealedSegments:
         self._bases_ns = [segment.head.base_ns for segment in segments]
         self._unloaded = {index for index, segment in enumerate(segments) if not segment.loaded}
         self._searched: Segments | None = None
+        # Some adjacent segments, from the first up to the end, and how often they were others.
+        self._nearby: tuple[int, int, Segments | None] = (0, 0, None)
+        self._nearby_made = 0
         self._lock = threading.Lock()
 
     @property
@@ -114,9 +121,45 @@ class SealedSegments:
 
     def point(self, quark: int, time_ns: int) -> tuple[int, int, int, int]:
         """Return start, end, word and meta of the interval that contains a time."""
+        if self._searched is None and (found := self._point_nearby(quark, time_ns)) is not None:
+            return found
         if self._unloaded:
             self._load(np.array([quark], np.int32), time_ns, time_ns + 1)
         return self.searched.point(quark, time_ns)
+
+    def _point_nearby(self, quark: int, time_ns: int) -> tuple[int, int, int, int] | None:
+        """Return the same from a few segments, so that the index of no other is read.
+
+        None if the interval is in more than these, or other queries will need all of them.
+        """
+        here = bisect_right(self._bases_ns, time_ns) - 1
+        first, end, nearby = self._nearby
+        for _ in range(_NEARBY):
+            if nearby is None or not first <= here < end:
+                if here < 0 or self._nearby_made == _MOST_NEARBY:
+                    return None
+                first, end, nearby = here, here + 1, None
+            if nearby is None:
+                self._nearby_made += 1
+                for segment in self.segments[first:end]:
+                    segment.load()
+                nearby = search_all(self.segments[first:end])
+                # No change has these times.
+                nearby.start_ns, nearby.end_ns = _INT64.min, _INT64.max
+                self._nearby = first, end, nearby
+            for segment in self.segments[first:end]:
+                # A mapped segment may be cut between two queries.
+                segment.load()
+            start_ns, end_ns, word, meta = nearby.point(quark, time_ns)
+            if start_ns == _INT64.min and first and not self.segments[first].head.full:
+                first, nearby = first - 1, None
+            elif end_ns == _INT64.max and end < len(self.segments):
+                end, nearby = end + 1, None
+            else:
+                start_ns = self.start_ns if start_ns == _INT64.min else start_ns
+                end_ns = self.end_ns if end_ns == _INT64.max else end_ns
+                return start_ns, end_ns, word, meta
+        return None
 
     def at(  # noqa: PLR0917 - as the kernel's
         self,

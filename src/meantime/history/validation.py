@@ -65,25 +65,26 @@ def head_fault(head: Head) -> str | None:
 
 def index_fault(head: Head, sections: Sections) -> str | None:
     """Return which section before the rows is invalid; None if none is."""
-    quarks, offsets = sections["quarks"], sections["offsets"].astype(np.int64)
+    quarks, offsets = sections["quarks"], sections["offsets"]
     if int(quarks[0]) < 0 or not (quarks[1:] > quarks[:-1]).all():
         return "quarks"
-    lengths = np.diff(offsets)
-    if offsets[0] != 0 or offsets[-1] != head.changes or int(lengths.min()) < 0:
+    if offsets[0] != 0 or offsets[-1] != head.changes or not (offsets[1:] >= offsets[:-1]).all():
         return "offsets"
     if int(sections["carry_start"].max(initial=BEFORE_ALL)) > head.base_ns:
         return "carry_start"
     return _forms_fault(head, sections, offsets) if head.numeric else None
 
 
-def _forms_fault(head: Head, sections: Sections, offsets: Int64s) -> str | None:
+def _forms_fault(head: Head, sections: Sections, offsets: npt.NDArray[np.uint32]) -> str | None:
     """Return what is invalid in the storage of a segment's numbers."""
     form, origin = sections["form"], sections["origin"]
     if int(form.max()) > STORED:
         return "form"
     kept = origin[form == FLOAT_INLINE]
-    stored = (form == STORED) & (np.diff(offsets) > 0)
-    shift, first, last = origin[stored], offsets[:-1][stored], offsets[1:][stored]
+    stored = np.flatnonzero(form == STORED)
+    stored = stored[offsets[stored + 1] > offsets[stored]]
+    shift = origin[stored]
+    first, last = offsets[stored].astype(np.int64), offsets[stored + 1].astype(np.int64)
     if (
         not _within(kept, -_INLINE_FLOATS, _INLINE_FLOATS)
         or not _within(shift, -_ROWS, _ROWS)

@@ -118,8 +118,8 @@ cdef inline Py_ssize_t find_run(const Segment* s, int32_t quark, Py_ssize_t near
     # Callers go through ascending quarks, or through segments with about the same quarks.
     if near < s.runs and s.quarks[near] == quark:
         return near
-    if near + 1 < s.runs and s.quarks[near + 1] == quark:
-        return near + 1
+    if near + 1 < s.runs and s.quarks[near] < quark <= s.quarks[near + 1]:
+        return near + 1 if s.quarks[near + 1] == quark else -1
     low = 0
     length = s.runs
     while length > 0:
@@ -167,7 +167,6 @@ cdef class Segments:
         self, int32_t quark, int64_t* low, int64_t* high, int64_t* changes
     ) noexcept nogil
     cdef _grow(self, Py_ssize_t quarks)
-    cdef bint changes_in(self, int32_t quark, Py_ssize_t segment) noexcept nogil
     cdef Py_ssize_t segment_at(self, int64_t time) noexcept nogil
     cdef void locate(
         self, int32_t quark, int64_t time, State* state, Cursor* cursor

@@ -176,9 +176,11 @@ cdef class Segments:
         publish_count(&s.celled, celled_run.shape[0])
 
     cdef _grow(self, Py_ssize_t quarks):
-        more = max(quarks, 2 * len(self._first_array)) - len(self._first_array)
-        self._first_array = np.append(self._first_array, np.full(more, -1, np.int32))
-        self._last_array = np.append(self._last_array, np.full(more, -1, np.int32))
+        before = len(self._first_array)
+        first, last = np.empty((2, max(quarks, 2 * before)), np.int32)
+        first[:before], last[:before] = self._first_array, self._last_array
+        first[before:] = last[before:] = -1
+        self._first_array, self._last_array = first, last
         self._first, self._last = self._first_array, self._last_array
 
     cdef Py_ssize_t segment_at(self, int64_t time) noexcept nogil:
@@ -290,8 +292,10 @@ cdef class Segments:
         These are those with the state that a quark is in at the start, and with its first change
         after the range. Only the index of segments is read.
         """
-        cdef Py_ssize_t i, here, after, back
+        cdef Py_ssize_t i, here, after, back, run
         cdef int32_t quark
+        # As for `locate_near`: most quarks are ascending.
+        cdef Py_ssize_t[::1] near = np.zeros(self._count, np.intp)
         with nogil:
             here = self.segment_at(start_ns)
             after = self.segment_at(end_ns - 1) + 1
@@ -302,7 +306,9 @@ cdef class Segments:
                 if here >= self._first[quark]:
                     back = here if here < self._last[quark] else self._last[quark]
                     while back >= self._first[quark]:
-                        if find_run(&self._segments[back], quark, 0) >= 0:
+                        run = find_run(&self._segments[back], quark, near[back])
+                        if run >= 0:
+                            near[back] = run
                             used[back] = 1
                             # A change in the segment of the start may come after it.
                             if back < here or self._segments[back].carry_start != NULL:
@@ -310,15 +316,14 @@ cdef class Segments:
                         back -= 1
                 back = after if after > self._first[quark] else self._first[quark]
                 while back <= self._last[quark]:
-                    if self.changes_in(quark, back):
+                    run = find_run(&self._segments[back], quark, near[back])
+                    near[back] = run if run >= 0 else near[back]
+                    if run >= 0 and (
+                        self._segments[back].offsets[run + 1] > self._segments[back].offsets[run]
+                    ):
                         used[back] = 1
                         break
                     back += 1
-
-    cdef bint changes_in(self, int32_t quark, Py_ssize_t segment) noexcept nogil:
-        cdef Segment* s = &self._segments[segment]
-        cdef Py_ssize_t run = find_run(s, quark, 0)
-        return run >= 0 and s.offsets[run + 1] > s.offsets[run]
 
     def point(self, int32_t quark, int64_t time):
         """Return (start_ns, end_ns, word, meta) of the interval that contains a time."""

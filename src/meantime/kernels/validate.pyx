@@ -71,7 +71,7 @@ def segment_rows(
     at most `most_code` of the run, tags plus one at most `most_tag`. `rows` has 8 bytes more than
     the rows; `payload` is empty where payloads are in the rows. The index was checked before.
     """
-    cdef Py_ssize_t run, first, count, runs = most_code.shape[0]
+    cdef Py_ssize_t run, first, count, runs = most_code.shape[0], bad = -1
     cdef bint wide = payload.shape[0] > 0, tagged = payload_bits > code_bits, good
     cdef bint long_times = wide or 8 * width - payload_bits > 63
     cdef Limit limit
@@ -82,11 +82,11 @@ def segment_rows(
     limit.width = width
     limit.code_bits = code_bits
     limit.shift = 0 if wide else payload_bits
-    for run in range(runs):
-        first = offsets[run]
-        count = offsets[run + 1] - first
-        # The combinations that occur; a check that is not needed is harmless, so four suffice.
-        with nogil:
+    with nogil:
+        for run in range(runs):
+            first = offsets[run]
+            count = offsets[run + 1] - first
+            # The combinations that occur; a check that is not needed is harmless, so four suffice.
             if wide:
                 good = right(
                     &limit, &rows[first * width], &payload[first], count, most_code[run], lasts_ns,
@@ -107,9 +107,10 @@ def segment_rows(
                     &limit, &rows[first * width], NULL, count, most_code[run], lasts_ns,
                     False, False, False,
                 )
-        if not good:
-            return run
-    return -1
+            if not good:
+                bad = run
+                break
+    return bad
 
 
 def nested(

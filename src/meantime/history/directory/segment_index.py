@@ -13,7 +13,7 @@ import numpy as np
 from meantime.history.directory.container import Section, aligned, size_of, views
 from meantime.history.numbers import BEFORE_ALL
 from meantime.kernels.seal import CODE, FLOAT_INLINE, INT_INLINE, STORED
-from meantime.kernels.varints import decoded, encoded
+from meantime.kernels.varints import decoded, encoded, running
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from meantime.history.segment import Head, Sections, Segment
 
 __all__ = ["PackedIndex", "size_in_version_1", "unpacked", "unpacked_version_1"]
-
-_MOST_ROWS = np.uint64(2**31 - 1)
 
 
 class PackedIndex(NamedTuple):
@@ -107,8 +105,8 @@ def unpacked(head: Head, data: npt.NDArray[np.uint8], sizes: tuple[int, ...]) ->
     quarks, lengths, forms, starts, states = columns
     offsets = _offsets(head, lengths)
     return {
-        "quarks": _quarks(head, quarks),
-        "offsets": offsets.astype(np.uint32),
+        "quarks": _running(quarks, head.runs, "quarks", step=1).view(np.int32),
+        "offsets": offsets,
         **_carry(head, starts, states),
         **_forms(head, forms, offsets),
     }
@@ -121,26 +119,22 @@ def _decoded(column: npt.NDArray[np.uint8], count: int, name: str) -> npt.NDArra
         raise ValueError(name) from None
 
 
-def _quarks(head: Head, column: npt.NDArray[np.uint8]) -> npt.NDArray[np.int32]:
-    skipped = _decoded(column, head.runs, "quarks")
-    if int(skipped.max()) > _MOST_ROWS:
-        raise ValueError("quarks")
-    quarks = np.cumsum(skipped.view(np.int64) + 1) - 1
-    if int(quarks[-1]) > _MOST_ROWS:
-        raise ValueError("quarks")
-    return quarks.astype(np.int32)
-
-
-def _offsets(head: Head, column: npt.NDArray[np.uint8]) -> Int64s:
-    lengths = _decoded(column, head.runs, "offsets")
-    if int(lengths.max()) > _MOST_ROWS:
-        raise ValueError("offsets")
-    offsets = np.zeros(head.runs + 1, np.int64)
-    np.cumsum(lengths.view(np.int64), out=offsets[1:])
+def _offsets(head: Head, column: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint32]:
+    offsets = np.zeros(head.runs + 1, np.uint32)
     # A run without rows is there for the state that it carries.
-    if offsets[-1] != head.changes or (not head.full and not lengths.all()):
+    offsets[1:] = _running(column, head.runs, "offsets", least=0 if head.full else 1)
+    if offsets[-1] != head.changes:
         raise ValueError("offsets")
     return offsets
+
+
+def _running(
+    column: npt.NDArray[np.uint8], count: int, name: str, *, least: int = 0, step: int = 0
+) -> npt.NDArray[np.uint32]:
+    try:
+        return running(column, count, least, step)
+    except ValueError:
+        raise ValueError(name) from None
 
 
 def _carry(
@@ -164,7 +158,7 @@ def _carry(
     return {"carry_start": start, "carry_word": word, "carry_meta": meta}
 
 
-def _forms(head: Head, column: npt.NDArray[np.uint8], offsets: Int64s) -> Sections:
+def _forms(head: Head, column: npt.NDArray[np.uint8], offsets: npt.NDArray[np.uint32]) -> Sections:
     if not head.numeric:
         if len(column):
             raise ValueError("form")
@@ -183,11 +177,12 @@ def _forms(head: Head, column: npt.NDArray[np.uint8], offsets: Int64s) -> Sectio
     if (forms == CODE).any():
         origin[form == CODE] = 0
     stored = np.flatnonzero(form == STORED) if (forms == STORED).any() else np.empty(0, np.int64)
-    lengths = offsets[stored + 1] - offsets[stored]
+    first = offsets[stored].astype(np.int64)
+    lengths = offsets[stored + 1] - first
     if int(lengths.sum()) != head.numbers:
         raise ValueError("form")
     # What to add to a row to get its index among the stored numbers.
-    origin[stored] = np.cumsum(lengths) - lengths - offsets[stored]
+    origin[stored] = np.cumsum(lengths) - lengths - first
     return {"form": form, "origin": origin}
 
 
