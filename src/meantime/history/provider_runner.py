@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -155,6 +154,8 @@ def located(
     at = "" if event is None else f" (at the event {event!r}, {time_ns} ns)"
     location = ""
     if not isinstance(error, MeantimeError):
+        import traceback  # noqa: PLC0415 - 5 ms, and only for errors
+
         last = traceback.extract_tb(error.__traceback__)[-1]
         location = f"{Path(last.filename).name}:{last.lineno}: {type(error).__name__}: "
     return ProviderError(f"{provider}: {location}{error}{at}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
 from os import PathLike, fspath
@@ -90,6 +89,8 @@ def _location(name: str, error: Exception) -> str:
     """Return the line of the file where an error comes from."""
     if isinstance(error, SyntaxError) and error.filename == name:
         return f"{name}:{error.lineno}"
+    import traceback  # noqa: PLC0415 - 5 ms, and only for errors
+
     lines = [
         frame.lineno
         for frame in traceback.extract_tb(error.__traceback__)

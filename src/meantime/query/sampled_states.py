@@ -19,11 +19,6 @@ import numpy as np
 
 from meantime.attribute_paths import is_idle_task
 from meantime.history.ingest import build
-from meantime.query.offsets.sampling_interval import (
-    clock_interval_ns,
-    is_tracepoint,
-    sampling_interval_ns,
-)
 from meantime.trace import LaneDeclaration, State, StateChanges, Trace
 
 if TYPE_CHECKING:
@@ -96,7 +91,9 @@ def with_sampled_states(history: History) -> History:
 def has_sampled_states(history: History) -> bool:
     """Return whether samples are all that shows what threads did over time."""
     drawn = any(lane.declaration.kind != "counter" and len(lane.quarks) for lane in history.lanes)
-    return not drawn and bool(_is_sampled(history.samples()).any())
+    if drawn or not len(samples := history.samples()):
+        return False
+    return bool(_is_sampled(samples).any())
 
 
 def stretches(history: History) -> Stretches | None:
@@ -133,6 +130,8 @@ def _is_called(samples: SampleTable, names: set[str]) -> npt.NDArray[np.bool_]:
 
 def _is_sampled(samples: SampleTable) -> npt.NDArray[np.bool_]:
     """Return which samples a clock or a counter triggered, in contrast to tracepoints."""
+    from meantime.query.offsets.sampling_interval import is_tracepoint  # noqa: PLC0415 - 30 ms, and few histories have samples
+
     names = {
         name
         for name in samples.event.names
@@ -168,6 +167,11 @@ def _given(
 
 def _interval_ns(samples: SampleTable, thread: Int64s, time_ns: Int64s) -> int | None:
     """Return the sampling interval: that of a clock, or the median distance of neighbours."""
+    from meantime.query.offsets.sampling_interval import (  # noqa: PLC0415 - as above
+        clock_interval_ns,
+        sampling_interval_ns,
+    )
+
     found = sampling_interval_ns(samples)
     if found is None:
         events = {samples.event.names[code] for code in np.unique(samples.event.codes).tolist()}

@@ -8,7 +8,8 @@ Oddities are never absorbed, so all errors come from the one scanner.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
+from threading import Thread
 from typing import TYPE_CHECKING
 
 from meantime.kernels.scan_statemap import Stop
@@ -24,6 +25,42 @@ __all__ = ["Pair"]
 MIN_BYTES = 1 << 16  # less than this is scanned sooner than a thread is woken
 
 
+class _Worker:
+    """A thread that calls one function at a time.
+
+    `concurrent.futures` would import logging, which takes longer than reading a million events.
+    """
+
+    def __init__(self) -> None:
+        self._calls: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
+        self._results: SimpleQueue[BaseException | None] = SimpleQueue()
+        self._thread = Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while (call := self._calls.get()) is not None:
+            try:
+                call()
+            except BaseException as error:  # noqa: BLE001 - `wait` raises it
+                self._results.put(error)
+            else:
+                self._results.put(None)
+
+    def begin(self, call: Callable[[], object]) -> None:
+        """Call a function in the thread."""
+        self._calls.put(call)
+
+    def wait(self) -> None:
+        """Wait for the function, and raise its error."""
+        if (error := self._results.get()) is not None:
+            raise error
+
+    def close(self) -> None:
+        """End the thread."""
+        self._calls.put(None)
+        self._thread.join()
+
+
 class Pair:
     """A scanner and its helper."""
 
@@ -31,13 +68,13 @@ class Pair:
         self._scanner = scanner
         self._new_helper = new_helper
         self._helper = new_helper()
-        self._pool = ThreadPoolExecutor(1)
+        self._worker = _Worker()
         # Where the part of the helper begins that is not absorbed yet; 0 if there is none.
         self._middle = 0
 
     def close(self) -> None:
         """End the helper's thread."""
-        self._pool.shutdown()
+        self._worker.close()
 
     def scan(self, window: Window) -> int:
         """Scan the window, advance its start, and return a `Stop`."""
@@ -49,12 +86,13 @@ class Pair:
                 self._middle = window.block.find(b"\n{", middle, window.end) + 1
             if not self._middle:
                 return self._scan_to(window, window.end)
-            helping = self._pool.submit(self._helper.scan, window.block, self._middle, window.end)
+            helper, middle = self._helper, self._middle
+            self._worker.begin(lambda: helper.scan(window.block, middle, window.end))
             try:
                 stop = self._scan_to(window, self._middle)
             finally:
                 # also after an error: the helper must not read a block that is being replaced
-                helping.result()
+                self._worker.wait()
         if stop not in (Stop.DRAINED, Stop.CUT):
             return stop
         taken = self._scanner.absorb(self._helper) if stop == Stop.DRAINED else stop
