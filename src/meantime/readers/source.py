@@ -17,6 +17,7 @@ from meantime.readers.decompress import Decompressor, compression_of
 from meantime.readers.file_text import FileText
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import TracebackType
     from typing import Self
 
@@ -24,6 +25,7 @@ __all__ = ["HEAD_BYTES", "Source", "open_source"]
 
 HEAD_BYTES = 1 << 16
 _PIECE_BYTES = 1 << 24
+_AGAIN_BYTES = 1 << 20
 # Traces compress to a tenth, at best to a hundredth of their size; more than this is a zip bomb.
 _MOST_EXPANDED = 300
 _EXPANDED_FREELY = 1 << 30
@@ -130,6 +132,31 @@ class Source:
             self._beginning = self._beginning[count:]
             return count
         return self._fill(buffer)
+
+    @property
+    def can_repeat(self) -> bool:
+        """Whether `again` can return what was read: of a file that is not compressed."""
+        return self._descriptor is not None and self._decompressor is None
+
+    def again(self, start: int, stop: int) -> Iterator[bytes]:
+        """Yield the bytes in a range that was read before, in pieces.
+
+        They are fewer if the file is shorter by now.
+
+        Raises:
+            InputError: If the file cannot be read.
+        """
+        while start < stop:
+            assert self._descriptor is not None
+            try:
+                # pread needs no file position, at which `readinto` continues
+                piece = os.pread(self._descriptor, min(stop - start, _AGAIN_BYTES), start)
+            except OSError as error:
+                raise InputError(self.name, _reason(error)) from error
+            if not piece:
+                return
+            yield piece
+            start += len(piece)
 
     def text(self) -> FileText | memoryview:
         """Return random access to all bytes: read on demand from a plain file, otherwise in memory.

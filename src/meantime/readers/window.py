@@ -42,8 +42,10 @@ class Window:
         self.block = bytearray(block_bytes)
         self.start = 0
         self.end = 0
-        self._lines = 0
         self._offset = 0
+        # How many lines the input has up to which offset: the rest is counted for messages only.
+        self._lines = 0
+        self._lines_offset = 0
         self._marked: int | None = None
         self._progress = progress
 
@@ -85,6 +87,9 @@ class Window:
 
     def line(self, position: int) -> int:
         """Return the line number, from 1, of an index in the block."""
+        for piece in self.source.again(self._lines_offset, self._offset):
+            self._lines += count_lines(piece, 0, len(piece))
+        self._lines_offset = self._offset
         return 1 + self._lines + count_lines(self.block, 0, position)
 
     def column(self, position: int) -> int:
@@ -98,7 +103,9 @@ class Window:
 
     def _drop(self, count: int) -> None:
         if count:
-            self._lines += count_lines(self.block, 0, count)
+            if not self.source.can_repeat:
+                self._lines += count_lines(self.block, 0, count)
+                self._lines_offset += count
             self._offset += count
             with memoryview(self.block) as view:
                 view[: self.end - count] = view[count : self.end]
