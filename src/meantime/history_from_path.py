@@ -37,6 +37,7 @@ def open_history(
     lenient: bool = False,
     strict: bool = False,
     until_ns: int | None = None,
+    range_ns: tuple[int, int] | None = None,
     notify: Notify | None = None,
     progress: ProgressCallback | None = None,
 ) -> History:
@@ -51,6 +52,8 @@ def open_history(
             the first.
         strict: Fail if the input has any anomaly.
         until_ns: Skip what is later, in formats that allow it; not with `cache`.
+        range_ns: Leave out states outside this range [start, end), in formats that allow it; not
+            with `cache`. `history.metadata.range_ns` is None if all were read.
         notify: Called with a sentence that gives the reason when a cached history is rebuilt.
         progress: Called with the bytes read and the bytes in all.
 
@@ -66,6 +69,7 @@ def open_history(
         cache=cache,
         lenient=lenient,
         until_ns=until_ns,
+        range_ns=range_ns,
         notify=notify,
         progress=progress,
     )
@@ -81,6 +85,7 @@ def _opened(
     cache: bool,
     lenient: bool,
     until_ns: int | None,
+    range_ns: tuple[int, int] | None,
     notify: Notify | None,
     progress: ProgressCallback | None,
 ) -> History:
@@ -105,6 +110,12 @@ def _opened(
         if cached is not None:
             return cached
     trace = open_trace(
-        path, lenient=lenient, until_ns=until_ns, progress=progress, events=provider is not None
+        path,
+        lenient=lenient,
+        until_ns=until_ns,
+        progress=progress,
+        events=provider is not None,
+        # a provider needs the events before the range too
+        range_ns=None if provider is not None else range_ns,
     )
     return ingest(HistoryBuilder(), trace, provider)

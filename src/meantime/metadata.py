@@ -82,6 +82,9 @@ class TraceMetadata:
         anomalies: Oddities of the input, counted.
         records: How many records the input had, beside those that describe the whole trace.
         provenance: What a history was built from; see `meantime.provenance`.
+        range_ns: The range [start, end) whose states were read: others may be missing. None if all
+            were read, as in every stored history.
+        left_out: By entity, how many states before `range_ns`, and after it, were left out.
     """
 
     source: str = ""
@@ -99,6 +102,8 @@ class TraceMetadata:
     anomalies: Anomalies = field(default_factory=Anomalies)
     records: int = 0
     provenance: dict[str, str] = field(default_factory=dict)
+    range_ns: tuple[int, int] | None = None
+    left_out: dict[int, tuple[int, int]] = field(default_factory=dict, metadata=_BY_ENTITY)
 
     def by_quark(self, quark_of: Int32s) -> TraceMetadata:
         """Return the same metadata with each entity numbered by its quark, `quark_of[entity]`."""

@@ -22,6 +22,7 @@ def load(
     lenient: bool,
     strict: bool = False,
     until_ns: int | None = None,
+    range_ns: tuple[int, int] | None = None,
     provider: str | None = None,
 ) -> History:
     """Return the history of a file, with progress on a terminal.
@@ -42,6 +43,7 @@ def load(
             lenient=lenient,
             strict=strict,
             until_ns=until_ns,
+            range_ns=range_ns,
             notify=notify,
             progress=progress,
         )

@@ -29,7 +29,7 @@ from meantime.cli.window import named_time, parse_window
 from meantime.clocks import Clock
 from meantime.errors import InputError, UsageError
 from meantime.extent import Extent
-from meantime.units import parse_duration
+from meantime.units import MAX_NS, parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -175,9 +175,10 @@ def command(
     )
     if provider is None and target is not None:
         _check_states(files, options)
-    until_ns = asked.window(_STATEMAP)[1] if asked.is_relative else None
+    # the windows of other files depend on their clocks, which are known once they are read
+    first = asked.window(_STATEMAP) if asked.is_relative else (None, None)
     opened = [
-        _open(file, provider, lenient=lenient, until_ns=None if number else until_ns)
+        _open(file, provider, lenient=lenient, window=(None, None) if number else first)
         for number, file in enumerate(files)
     ]
     extent = extent_of(opened[0])
@@ -226,20 +227,30 @@ def _check_states(files: Sequence[str], options: StatemapOptions) -> None:
         raise InputError(of_file[problem.history], str(problem)) from None
 
 
-def _open(file: str, provider: str | None, *, lenient: bool, until_ns: int | None) -> History:
+def _open(
+    file: str, provider: str | None, *, lenient: bool, window: tuple[int | None, int | None]
+) -> History:
     """Load a file; as in the original, data after the end of the window may be malformed.
+
+    The window is in the times of a statemap file. Of such a file only the states in it are kept.
 
     Raises:
         InputError: If it cannot be read up to there.
     """
     from meantime.query.sampled_states import with_sampled_states  # noqa: PLC0415 - NumPy is not for --help
 
+    begin_ns, end_ns = window
+    range_ns = None
+    if window != (None, None) and provider is None and _is_statemap(file):
+        range_ns = (begin_ns or 0, end_ns or MAX_NS)
     try:
-        return with_sampled_states(load(file, lenient=lenient, provider=provider))
+        return with_sampled_states(
+            load(file, lenient=lenient, provider=provider, range_ns=range_ns)
+        )
     except InputError:
-        if provider or not until_ns or not _is_statemap(file):
+        if range_ns is None or not end_ns:
             raise
-    history = load(file, lenient=lenient, until_ns=until_ns)
+    history = load(file, lenient=lenient, until_ns=end_ns, range_ns=range_ns)
     history.anomalies.add("unread_after_end")
     return history
 

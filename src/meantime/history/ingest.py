@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from meantime.attribute_paths import VALUE, location_path
-from meantime.errors import InputError
+from meantime.errors import InputError, UsageError
 from meantime.history.batches import Border
 from meantime.history.builder import HistoryBuilder
 from meantime.history.provider_runner import ProviderRunner
@@ -63,6 +63,8 @@ def ingest(
         ProviderError: If the provider fails.
         TimeOrderError: If an entity's changes go backwards.
     """
+    if trace.range_ns is not None and builder.on_disk:
+        raise UsageError(f"{trace.source}: a part of it was read, which is not stored")
     runner = None
     if provider is not None:
         runner = ProviderRunner(builder, provider, after=after)
@@ -118,6 +120,7 @@ class _Tables:
         self._runner = runner
         self._border = Border(trace)
         self.quark_of: Int32s = np.empty(0, np.int32)
+        self._is_identity = True
         self._magnitude_of: Int32s = np.empty(0, np.int32)
         self._code_of: Int32s = np.empty(0, np.int32)
 
@@ -181,6 +184,7 @@ class _Tables:
                 quarks = catalogue.attributes.add_many(path[0] for path in new)
             else:
                 quarks = np.array([catalogue.attributes.add(path) for path in new], np.int32)
+            self._is_identity &= bool((quarks == np.arange(len(new)) + len(self.quark_of)).all())
             self.quark_of = np.append(self.quark_of, quarks)
         if len(trace.values) > len(self._code_of):
             codes = catalogue.strings.codes(trace.values[len(self._code_of) :])
@@ -188,7 +192,7 @@ class _Tables:
 
     def put_changes(self, batch: StateChanges) -> None:
         tag = batch.tag if len(self._trace.tags) else None
-        quarks = self.quark_of.take(batch.entity)
+        quarks = batch.entity if self._is_identity else self.quark_of.take(batch.entity)
         self._builder.put_codes(batch.time_ns, quarks, batch.state, self._code_of, tag)
         if batch.magnitude is not None:
             rows = np.flatnonzero(~np.isnan(batch.magnitude))

@@ -76,6 +76,7 @@ cpdef enum Stop:
     BAD_TIME
     NEW_ENTITY  # call `admit` for this entity first
     NO_STATES  # call `define_states` first
+    RANGE_BEGINS  # call `release` first: the payload is the first in the range
     NO_MEMORY
 
 
@@ -99,6 +100,25 @@ cdef struct Note:
     int64_t end
 
 
+cdef struct Change:
+    int64_t time_ns
+    int32_t state
+    int32_t tag
+
+
+cdef struct Now:
+    # The latest changes of an entity, with a range: outside of it, a change waits here for the next
+    # one, and only the last one becomes a row.
+    Change latest
+    Change before  # the one before, if the latest waits
+    Change put  # the last row
+    int64_t left_before  # how many states before the range, and after it, are in no row
+    int64_t left_after
+    bint known
+    bint waits
+    bint has_put
+
+
 cdef struct Names:
     intern_table table
     int32_t *codes  # by own code: the code in another scanner, as far as it has the name
@@ -113,6 +133,10 @@ cdef struct Scan:
     intern_text asked
     # of the whole trace
     int64_t until_ns
+    int64_t from_ns  # the range
+    int64_t to_ns
+    bint ranged
+    bint begun  # a payload in the range was read
     uint32_t states
     bint any_state
     bint asks
@@ -123,9 +147,13 @@ cdef struct Scan:
     intern_table state_names
     int64_t *prior_ns
     bint *dropped
+    Now *now
     int64_t prior_room
+    int64_t replaced  # how many states of no length became no row
+    int32_t released  # the entities whose waiting changes became rows
     # the batch
     int64_t room
+    int64_t full  # with this many rows a payload might not fit any more
     int64_t rows
     int64_t *time_ns
     int32_t *entity
@@ -227,6 +255,7 @@ cdef bint _grow_entities(Scan *scan) noexcept nogil:
     cdef int64_t room = scan.prior_room * 2 if scan.prior_room else 256
     cdef int64_t *prior_ns = <int64_t *> realloc(scan.prior_ns, room * sizeof(int64_t))
     cdef bint *dropped
+    cdef Now *now
     if prior_ns == NULL:
         return False
     scan.prior_ns = prior_ns
@@ -234,6 +263,11 @@ cdef bint _grow_entities(Scan *scan) noexcept nogil:
     if dropped == NULL:
         return False
     scan.dropped = dropped
+    if scan.ranged:
+        now = <Now *> realloc(scan.now, room * sizeof(Now))
+        if now == NULL:
+            return False
+        scan.now = now
     scan.prior_room = room
     return True
 
@@ -249,6 +283,8 @@ cdef int32_t _add_entity(Scan *scan, const intern_text *text, bint dropped) noex
         # dropped entities and times that descend.
         scan.prior_ns[code] = INT64_MAX if dropped else -1
         scan.dropped[code] = dropped
+        if scan.ranged:
+            memset(&scan.now[code], 0, sizeof(Now))
     return code
 
 
@@ -297,6 +333,96 @@ cdef inline void _put_change(
     scan.rows += 1
 
 
+cdef inline bint _is_same(const Change *change, const Change *other) noexcept nogil:
+    return change.state == other.state and change.tag == other.tag
+
+
+cdef void _put_row(Scan *scan, const Change *change, int32_t entity) noexcept nogil:
+    cdef Record record
+    record.time_ns = <uint64_t> change.time_ns
+    record.state = <uint32_t> change.state
+    record.weighed = False
+    record.value = NAN
+    _put_change(scan, &record, entity, change.tag)
+
+
+cdef void _release(Scan *scan, int32_t entity) noexcept nogil:
+    """Make a row of the change that waits."""
+    cdef Now *now = &scan.now[entity]
+    if now.has_put and _is_same(&now.put, &now.latest):
+        # A history would take this row for a repetition: the change between is a row too.
+        _put_row(scan, &now.before, entity)
+        if now.before.time_ns == now.latest.time_ns:
+            scan.replaced -= 1
+        elif now.before.time_ns < scan.from_ns:
+            now.left_before -= 1
+        else:
+            now.left_after -= 1
+    _put_row(scan, &now.latest, entity)
+    now.put = now.latest
+    now.has_put = True
+    now.waits = False
+
+
+cdef void _put_in_range(
+    Scan *scan, const Record *record, int32_t entity, int32_t tag
+) noexcept nogil:
+    """Put a change, unless no state that overlaps the range begins or ends with it."""
+    cdef Now *now = &scan.now[entity]
+    cdef Change change = Change(<int64_t> record.time_ns, <int32_t> record.state, tag)
+    # as in a history, in which equal states are one, and the last change of a time replaces others
+    cdef bint same = now.known and _is_same(&now.latest, &change)
+    cdef bint waits = False
+    if same and not record.weighed:
+        return
+    if now.waits and change.time_ns == now.latest.time_ns and not record.weighed:
+        now.before = now.latest
+        now.latest = change
+        scan.replaced += 1
+        return
+    # numbers are attributes of their own, so all rows that have one are put
+    if not record.weighed:
+        if change.time_ns < scan.from_ns:
+            waits = not now.known or change.time_ns > now.latest.time_ns
+            if now.waits:
+                now.left_before += 1
+                now.before = now.latest
+                now.waits = False
+        elif change.time_ns >= scan.to_ns and now.known and now.latest.time_ns >= scan.to_ns:
+            # the first change after the range is a row: it ends the state in the range
+            waits = change.time_ns > now.latest.time_ns
+            if now.waits:
+                now.left_after += 1
+                now.before = now.latest
+                now.waits = False
+    if now.waits:
+        _release(scan, entity)
+    if not same:
+        now.latest = change
+        now.known = True
+    if waits:
+        now.waits = True
+    else:
+        _put_change(scan, record, entity, tag)
+        now.put = now.latest
+        now.has_put = True
+
+
+cdef inline void _put(
+    Scan *scan, const Record *record, int32_t entity, int32_t tag
+) noexcept nogil:
+    if UNLIKELY(scan.ranged):
+        _put_in_range(scan, record, entity, tag)
+    else:
+        _put_change(scan, record, entity, tag)
+
+
+cdef inline bint _begins(const Scan *scan, int64_t time_ns) noexcept nogil:
+    """Whether the changes that wait have to be put before one of this time."""
+    # They become rows together, since rows in order of time cost a history least.
+    return scan.ranged and not scan.begun and time_ns >= scan.from_ns
+
+
 cdef int _change(Scan *scan, Record *record) noexcept nogil:
     cdef int32_t entity, state, tag = -1
     cdef int64_t time_ns = <int64_t> record.time_ns
@@ -329,13 +455,15 @@ cdef int _change(Scan *scan, Record *record) noexcept nogil:
             return stop
     elif time_ns < scan.prior_ns[entity]:
         return BAD_ORDER
+    if _begins(scan, time_ns):
+        return RANGE_BEGINS
     if record.tagged:
         tag = _find_or_add(&scan.tags.table, &record.tag, record.state)
         if tag < 0:
             return NO_MEMORY
     scan.prior_ns[entity] = time_ns
     scan.last_ns = time_ns
-    _put_change(scan, record, entity, tag)
+    _put(scan, record, entity, tag)
     return DRAINED
 
 
@@ -452,13 +580,15 @@ cdef inline bint _commit_usual(Scan *scan, Record *record) noexcept nogil:
             return _ignore(scan, record)
         if time_ns < prior_ns:
             return False
+    if UNLIKELY(_begins(scan, time_ns)):
+        return False
     if record.tagged:
         tag = intern_find(&scan.tags.table, &record.tag, record.state)
         if UNLIKELY(tag < 0):
             return False
     scan.prior_ns[entity] = time_ns
     scan.last_ns = time_ns
-    _put_change(scan, record, entity, tag)
+    _put(scan, record, entity, tag)
     return True
 
 
@@ -483,7 +613,7 @@ cdef int _scan(
     memset(&record, 0, sizeof(record))
     while True:
         scan.at = at
-        if scan.rows == scan.room or scan.points == scan.room:
+        if scan.rows >= scan.full or scan.points == scan.room:
             return FULL
         next = _match(scan, at, end, &record)
         if LIKELY(next != NULL) and LIKELY(_commit_usual(scan, &record)):
@@ -628,6 +758,8 @@ cdef class Scanner:
         room: How many changes, and how many points, a batch has room for.
         until_ns: Data and events after this time are left out, unchecked.
         asks: Whether to stop at each new entity until `admit` is called.
+        range_ns: Of changes outside this range, only those become rows that begin or end a state
+            in it, and the last one of each entity; `left_out` counts the others.
 
     Attributes:
         start: Where the last `scan` stopped: the first byte of a payload, or the block's end.
@@ -641,7 +773,7 @@ cdef class Scanner:
     cdef tuple _points
     cdef list _used
 
-    def __cinit__(self, *, room, until_ns=None, asks=False):
+    def __cinit__(self, *, room, until_ns=None, asks=False, range_ns=None):
         memset(&self.scan_, 0, sizeof(Scan))
         self.scan_.parser.shapes.count = 1
         _begin(&self.scan_.entities.table)
@@ -650,7 +782,13 @@ cdef class Scanner:
         _begin(&self.scan_.state_names)
         self.scan_.until_ns = INT64_MAX if until_ns is None else max(-1, min(until_ns, INT64_MAX))
         self.scan_.asks = asks
+        self.scan_.ranged = range_ns is not None
+        if range_ns is not None:
+            self.scan_.from_ns, self.scan_.to_ns = range_ns
         self.scan_.room = room
+        assert room > 2 * self.scan_.ranged
+        # a change in the range, and those that waited before it, are three rows
+        self.scan_.full = room - 2 * self.scan_.ranged
         _forget_batch(&self.scan_)
         self._used = []
         self._new_changes()
@@ -664,6 +802,7 @@ cdef class Scanner:
         free(self.scan_.parser.scratch)
         free(self.scan_.prior_ns)
         free(self.scan_.dropped)
+        free(self.scan_.now)
         free(self.scan_.notes)
 
     cdef int _new_changes(self) except -1:
@@ -717,6 +856,39 @@ cdef class Scanner:
         self.start = self.scan_.at - base
         self.end = (self.scan_.parser.fault.at if stop == INVALID else self.scan_.end) - base
         return stop
+
+    def release(self):
+        """Make rows of the changes that wait; return False if the batch has to be taken first.
+
+        Needed after `RANGE_BEGINS`, and after the last `scan`.
+        """
+        cdef Scan *scan = &self.scan_
+        while scan.ranged and scan.released < scan.entities.table.count:
+            if scan.rows >= scan.full:
+                return False
+            if scan.now[scan.released].waits:
+                _release(scan, scan.released)
+            scan.released += 1
+        scan.released = 0
+        scan.begun = True
+        return True
+
+    def left_out(self):
+        """Return, by entity, how many states before the range and after it became no row."""
+        cdef int32_t code
+        cdef Now *now = self.scan_.now
+        if not self.scan_.ranged:
+            return {}
+        return {
+            code: (now[code].left_before, now[code].left_after)
+            for code in range(self.scan_.entities.table.count)
+            if now[code].left_before or now[code].left_after
+        }
+
+    @property
+    def replaced(self):
+        """How many states of no length, which another one of their time replaced, became no row."""
+        return self.scan_.replaced
 
     def absorb(self, Scanner other not None):
         """Append what another scanner read after this one's last payload, as if it was read here.

@@ -124,6 +124,7 @@ def open_trace(
     progress: Callable[[int, int], None] | None = None,
     position: Any = None,
     events: bool = False,
+    range_ns: tuple[int, int] | None = None,
 ) -> Trace:
     """Return the trace in a file of any supported format; `-` is standard input.
 
@@ -138,6 +139,8 @@ def open_trace(
         progress: Called with the bytes read and the bytes in all (0 if unknown).
         position: Continue after the batch of `Events` that has this `position`.
         events: Deliver perf's tracepoints as `Events` with their fields, instead of as samples.
+        range_ns: Leave out states outside this range, where the format allows that: see
+            `ReadOptions`.
 
     Raises:
         InputError: If the file cannot be read, or no reader recognises it.
@@ -150,7 +153,7 @@ def open_trace(
     # the reader closes the source from here on, unless it fails
     try:
         reader = recognise(source)
-        options = ReadOptions(lenient, until_ns, keep, progress, position, events)
+        options = ReadOptions(lenient, until_ns, keep, progress, position, events, range_ns)
         trace = reader.read(source, options)
     except BaseException:
         source.close()

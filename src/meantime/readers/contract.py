@@ -33,6 +33,10 @@ class ReadOptions:
         position: Continue after the batch of `Events` that has this `position`; given only to
             readers whose batches have one.
         events: Deliver tracepoints as `Events` with their fields, instead of as samples.
+        range_ns: Only states that overlap this range [start, end) are needed. A reader may leave
+            out changes outside of it, if the states in it keep their beginnings and ends, each
+            entity its last change, and the history its end; then it sets `Trace.range_ns` and
+            counts what it left out in `Trace.left_out`.
     """
 
     lenient: bool = False
@@ -41,6 +45,7 @@ class ReadOptions:
     progress: Callable[[int, int], None] | None = None
     position: Any = None
     events: bool = False
+    range_ns: tuple[int, int] | None = None
 
     def report_progress(self, done_bytes: int, total_bytes: int) -> None:
         """Call `progress`, if it was given."""

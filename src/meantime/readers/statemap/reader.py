@@ -61,7 +61,8 @@ def reader_for(source: Source, options: ReadOptions) -> Reader:
     """Return a reader for a source, with two threads if the source is large."""
     large = (source.stored_bytes or 0) >= PAIR_FROM_BYTES
     # Oddities are handled by one thread alone, so a second one would only wait.
-    paired = large and not options.lenient and options.keep is None and _processors() > 1
+    simple = not options.lenient and options.keep is None and options.range_ns is None
+    paired = large and simple and _processors() > 1
     block_bytes = PAIR_BLOCK_BYTES if paired else BLOCK_BYTES
     window = Window(source, block_bytes=block_bytes, progress=options.progress)
     return Reader(window, options, paired=paired)
@@ -89,7 +90,8 @@ class Reader:
         ahead: bool = False,
         given: dict[str, Any] | None = None,
     ) -> None:
-        self.trace = Trace(window.source.name, "statemap", self._batches())
+        range_ns = None if ahead else options.range_ns
+        self.trace = Trace(window.source.name, "statemap", self._batches(), range_ns=range_ns)
         self._window = window
         self._options = options
         self._paired = paired
@@ -97,7 +99,10 @@ class Reader:
         self._metadata = Metadata(given)
         self._states: tuple[State, ...] = ()
         self._scanner = Scanner(
-            room=BATCH_ROWS, until_ns=options.until_ns, asks=options.keep is not None
+            room=BATCH_ROWS,
+            until_ns=options.until_ns,
+            asks=options.keep is not None,
+            range_ns=range_ns,
         )
         self._pair: Pair | None = None
         if ahead:
@@ -129,8 +134,8 @@ class Reader:
             stop = self._scan()
             self._take_names()
             match stop:
-                case Stop.FULL:
-                    yield from self._take_batches()
+                case Stop.FULL | Stop.RANGE_BEGINS:
+                    yield from self._take_batches(release=stop == Stop.RANGE_BEGINS)
                 case Stop.DRAINED | Stop.CUT:
                     if not window.more():
                         if stop == Stop.CUT or window.source.truncated:
@@ -146,7 +151,7 @@ class Reader:
                     self._resynchronise()
                 case _:
                     self._take_odd(stop)
-        yield from self._take_batches()
+        yield from self._take_batches(release=True)
 
     def _scan(self) -> int:
         """Scan the window, advance its start, and return a `Stop`."""
@@ -314,7 +319,8 @@ class Reader:
                 text = payload["description"] if isinstance(payload, dict) else payload[1]
                 trace.descriptions[self._path_code(code)] = text
 
-    def _take_batches(self) -> Iterator[Batch]:
+    def _take_batches(self, *, release: bool = False) -> Iterator[Batch]:
+        """Yield what was read, and with `release` the changes that wait because of the range."""
         if self._scanner.rows:
             time_ns, entity, state, tag, value = self._scanner.take_changes()
             if value is not None:
@@ -326,6 +332,13 @@ class Reader:
             names = np.array(self._event_codes, np.int32)
             self._note_late(time_ns)
             yield Points(time_ns, self._paths_of(entity), names[event], self._paths_of(target))
+        while release:
+            release = not self._scanner.release()
+            if self._scanner.rows:
+                time_ns, entity, state, tag, _ = self._scanner.take_changes()
+                rows = np.argsort(time_ns, kind="stable")  # a history sorts those that are not
+                paths = self._paths_of(entity[rows])
+                yield StateChanges(time_ns[rows], paths, state[rows], tag[rows])
 
     def _note_late(self, time_ns: Int64s) -> None:
         last_ns = self._scanner.last_ns
@@ -359,6 +372,10 @@ class Reader:
         trace.lanes.append(LaneDeclaration("*", entity_kind=kind, states=self._states))
         if self._weighed:
             trace.lanes.append(LaneDeclaration(f"*/{VALUE}", kind="counter", entity_kind=kind))
+        trace.left_out = {
+            self._path_code(code): counts for code, counts in scanner.left_out().items()
+        }
+        trace.anomalies.add("zero_length_state", scanner.replaced)
         trace.anomalies.add("event_without_time", scanner.untimed)
         trace.anomalies.add("definition_with_time", scanner.twofold)
 

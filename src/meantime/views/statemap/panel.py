@@ -181,6 +181,12 @@ def _outside(
             row = rows[batch.quark[held]]
             after[row[row >= 0]] = True
             count_after += int(np.count_nonzero(batch.start_ns[held] >= window.end_ns))
+    left_out = history.metadata.left_out
+    if left_out:
+        none = (0, 0)
+        counts = [left_out.get(quark, none) for quark in quarks.tolist()]
+        count_before += sum(count[0] for count in counts)
+        count_after += sum(count[1] for count in counts)
     return Clipped(count_before, count_after, len(source.filtered)), before, after
 
 
