@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from meantime.columns import Int32s
+    from meantime.columns import Int32s, Int64s
 
     UInt64s: TypeAlias = npt.NDArray[np.uint64]
 
@@ -219,6 +219,40 @@ class Attributes:
             self._checked(parent)
         found = array("i", [self._child_or_new(parent, name) for name in names])
         return np.array(found, np.int32)
+
+    def add_paths(self, paths: Sequence[Path]) -> Int32s:
+        """Return the quarks of many paths, creating those missing; see `add`."""
+        if not self._frozen and all(paths):
+            try:
+                return self._tree.add_paths(paths)
+            except (TypeError, UnicodeEncodeError):
+                pass  # of a name that `add` replaces or rejects; what was added stays
+        return np.array([self.add(path) for path in paths], np.int32)
+
+    def add_numbered(
+        self, parents: Int32s, counts: Int64s, *, name: str, below: npt.NDArray[np.bool_]
+    ) -> Int32s:
+        """Return the quarks of the children `0`, `1`, ... of many attributes, creating them.
+
+        Args:
+            parents: The attributes.
+            counts: How many children each has.
+            name: The name of a child of the parent.
+            below: Whether the numbered children are below that child.
+        """
+        return self._tree.add_numbered(parents, below.view(np.uint8), name, counts)
+
+    def ranks(self, quarks: Int32s, sort_keys: Int64s, *, first: str) -> Int32s | None:
+        """Return ranks by a key, then by the numbers that names are, then by name.
+
+        Of equal keys, attributes named `first` come first. Equal names get equal ranks. None if a
+        name is a number of more than 18 digits, or has digits that are not ASCII.
+        """
+        return self._tree.ranks(quarks, sort_keys, first)
+
+    def parents(self, quarks: Int32s) -> Int32s:
+        """Return the parent of each attribute; `ROOT` at the top, and of `ROOT`."""
+        return self._tree.parents_of(quarks)
 
     def columns(self, first: int = 0) -> tuple[UInt64s, UInt64s, UInt64s, bytes]:
         """Return the attributes from this quark on, for `extend`.

@@ -24,11 +24,53 @@ _MOST_DIGITS = 40
 
 def thread_ranks(catalogue: Catalogue, quarks: Int32s) -> Int32s:
     """Return the ranks of threads: by process, each as the trace sorts them, then by id."""
+    ranks = _ranks_in_columns(catalogue, quarks)
+    if ranks is not None:
+        return ranks
     known: dict[int, list[tuple[int, bool, int, str]]] = {ROOT: []}
     keys = [_sort_key_of(catalogue, quark, known) for quark in quarks.tolist()]
     ranks = np.empty(len(keys), np.int32)
     ranks[sorted(range(len(keys)), key=keys.__getitem__)] = np.arange(len(keys))
     return ranks
+
+
+def _ranks_in_columns(catalogue: Catalogue, quarks: Int32s) -> Int32s | None:
+    """Return the ranks, None if a name or a sort key is a number that columns cannot hold."""
+    attributes, given = catalogue.attributes, catalogue.metadata.sort_keys
+    if any(abs(key) >= 2**62 for key in given.values()):
+        return None
+    sort_keys = np.zeros(len(attributes), np.int64)
+    sort_keys[np.fromiter(given, np.int64)] = np.fromiter(given.values(), np.int64)
+    ranks = []
+    # the attributes of one depth are in one column; a shorter path comes first
+    for column in _from_the_top(attributes, quarks):
+        different, index = np.unique(column, return_inverse=True)
+        missing = int(ROOT in different[:1])
+        ranked = attributes.ranks(
+            different[missing:], sort_keys[different[missing:]], first=THREADS
+        )
+        if ranked is None:
+            return None
+        if len(different) > 1:
+            ranks.append(np.append(np.full(missing, -1, np.int32), ranked)[index.reshape(-1)])
+    order = np.lexsort(ranks[::-1]) if ranks else np.arange(len(quarks))
+    result = np.empty(len(quarks), np.int32)
+    result[order] = np.arange(len(quarks), dtype=np.int32)
+    return result
+
+
+def _from_the_top(attributes: Attributes, quarks: Int32s) -> list[Int32s]:
+    """Return the ancestor at each depth of each attribute, itself included; `ROOT` below it."""
+    up = [quarks]
+    while (above := attributes.parents(up[-1])).max(initial=ROOT) > ROOT:
+        up.append(above)
+    depths = np.sum([level != ROOT for level in up], axis=0)
+    rows = np.arange(len(quarks))
+    levels = np.stack([*up, np.full(len(quarks), ROOT, np.int32)])
+    return [
+        levels[np.where(depths > depth, depths - 1 - depth, len(up)), rows]
+        for depth in range(len(up))
+    ]
 
 
 def _sort_key_of(

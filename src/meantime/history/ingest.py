@@ -180,10 +180,7 @@ class _Tables:
         catalogue, trace = self._contents.catalogue, self._trace
         if len(trace.paths) > len(self.quark_of):
             new = trace.paths[len(self.quark_of) :]
-            if all(len(path) == 1 for path in new):
-                quarks = catalogue.attributes.add_many(path[0] for path in new)
-            else:
-                quarks = np.array([catalogue.attributes.add(path) for path in new], np.int32)
+            quarks = catalogue.attributes.add_paths(new)
             self._is_identity &= bool((quarks == np.arange(len(new)) + len(self.quark_of)).all())
             self.quark_of = np.append(self.quark_of, quarks)
         if len(trace.values) > len(self._code_of):

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from meantime.attribute_paths import STACK, STACK_PATTERN, is_in_thread
+from meantime.attribute_paths import PROCESSES, STACK, STACK_PATTERN, THREADS, is_in_thread
+from meantime.attributes import ANY, ROOT
 from meantime.history.segment_source import cut_groups
 from meantime.kernels.stacked import StackIntervals, extents
 from meantime.kernels.tail import STR, UNTYPED
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from meantime.history.spans import SpanTable
     from meantime.kernels.shares import Tally
 
-__all__ = ["SpanAttributes", "with_span_attributes"]
+__all__ = ["SpanAttributes", "are_in_threads", "with_span_attributes"]
 
 _LOW = 0xFFFFFFFF
 # Few enough that the allocator reuses the memory of one group for the next.
@@ -58,6 +59,23 @@ def with_span_attributes(snapshot: Snapshot) -> Snapshot:
         kinds=kinds,
         metadata=metadata,
     )
+
+
+def are_in_threads(attributes: Attributes, quarks: Int32s) -> npt.NDArray[np.bool_]:
+    """Return `is_in_thread` of the path of each attribute."""
+    third = quarks
+    while True:
+        above = attributes.parents(third)
+        top = attributes.parents(above)
+        deep = attributes.parents(top) != ROOT
+        if not deep.any():
+            break
+        third = np.where(deep, above, third)
+    processes = attributes.find(PROCESSES)
+    if processes is None:
+        return np.ones(len(quarks), np.bool_)
+    threads = attributes.quarks((PROCESSES, ANY, THREADS))
+    return (top != processes) | (third == quarks) | np.isin(third, threads)
 
 
 def _below(path: Path, lane: int) -> Path:
@@ -102,15 +120,13 @@ class _Stacks:
         lasting = np.arange(int(depths.sum())) - np.repeat(zero, depths) < np.repeat(
             deepest, depths
         )
-        quarks = []
-        of_threads = False
-        for thread, quark in enumerate(spans.threads.tolist()):
-            below = _below(attributes.path(quark), 0)
-            of_threads |= below[-1:] == (STACK,)
-            parent = attributes.add(below, quark) if below else quark
-            quarks.append(attributes.add_many(map(str, range(int(depths[thread]))), parent))
+        # as `_below` of lane 0
+        in_thread = are_in_threads(attributes, spans.threads)
+        quarks = attributes.add_numbered(
+            spans.threads, depths.astype(np.int64), name=STACK, below=in_thread
+        )
         other_quarks, other_lasting, other = _add_other_lanes(spans, elsewhere, attributes)
-        quark_of = np.concatenate([*quarks, other_quarks])
+        quark_of = np.concatenate([quarks, other_quarks])
         lasting = np.concatenate([lasting, other_lasting])
         # A trace can define states of an attribute at the path of a depth: those are kept, and the
         # depth is not derived.
@@ -125,7 +141,7 @@ class _Stacks:
             stored=stored,
             number=number,
             lasting=quark_of[ours & lasting],
-            of_threads=of_threads,
+            of_threads=bool(in_thread.any()),
         )
 
 

@@ -8,7 +8,8 @@ the interpreter's lock: another thread may be adding attributes, which moves the
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize, PyUnicode_DecodeUTF8
 from cython cimport final
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.stdio cimport snprintf
+from libc.stdlib cimport calloc, free, malloc, qsort, realloc
 from libc.string cimport memcmp, memcpy, memset
 
 from meantime.kernels.intern cimport intern_fold, intern_text, intern_text_of
@@ -26,6 +27,34 @@ cdef enum:
     # A name that is longer than this many bytes is written each time, so that a small file cannot
     # ask for much memory.
     LONGEST_REPEATED = 64
+    # A number with more digits may not fit into 64 bits.
+    MOST_DIGITS = 18
+
+
+cdef struct SortKey:
+    int64_t given
+    int64_t number
+    const char* name
+    int64_t size
+    int32_t row
+    bint last
+
+
+cdef int compared(const void* left, const void* right) noexcept nogil:
+    cdef const SortKey* a = <const SortKey*>left
+    cdef const SortKey* b = <const SortKey*>right
+    cdef int order
+    if a.given != b.given:
+        return -1 if a.given < b.given else 1
+    if a.last != b.last:
+        return -1 if b.last else 1
+    if a.number != b.number:
+        return -1 if a.number < b.number else 1
+    # The order of UTF-8 as bytes is that of its characters.
+    order = memcmp(a.name, b.name, min(a.size, b.size))
+    if order:
+        return order
+    return (a.size > b.size) - (a.size < b.size)
 
 
 cdef int32_t* grown(int32_t* column, Py_ssize_t rows) except NULL:
@@ -242,6 +271,105 @@ cdef class AttributeTree:
         self.slots[slot] = quark
         self.hashed = self.count
         return quark
+
+    def add_paths(self, object paths):
+        """Return the attribute of each of these paths from the root on, new ones where needed.
+
+        Raises:
+            UnicodeEncodeError: If a name cannot be encoded as UTF-8.
+        """
+        cdef Py_ssize_t size, i = 0
+        cdef const char* text
+        cdef int32_t quark
+        found_array = np.empty(len(paths), np.int32)
+        cdef int32_t[::1] found = found_array
+        self.hash_all()
+        for path in paths:
+            quark = -1
+            for name in path:
+                text = PyUnicode_AsUTF8AndSize(name, &size)
+                quark = self.child_or_new(quark, text, size)
+            found[i] = quark
+            i += 1
+        return found_array
+
+    def add_numbered(
+        self,
+        const int32_t[::1] parents,
+        const uint8_t[::1] named,
+        object name,
+        const int64_t[::1] counts,
+    ):
+        """Return the children 0, 1, ... of each of these attributes, new ones where needed.
+
+        Where `named` is set, they are the children of its child of this name.
+        """
+        cdef Py_ssize_t i, size, n = 0
+        cdef const char* text = PyUnicode_AsUTF8AndSize(name, &size)
+        cdef int64_t number
+        cdef int32_t parent
+        cdef char digits[24]
+        found_array = np.empty(np.sum(counts), np.int32)
+        cdef int32_t[::1] found = found_array
+        self.hash_all()
+        for i in range(parents.shape[0]):
+            parent = parents[i]
+            if named[i]:
+                parent = self.child_or_new(parent, text, size)
+            for number in range(counts[i]):
+                found[n] = self.child_or_new(
+                    parent, digits, snprintf(digits, sizeof(digits), "%lld", <long long>number)
+                )
+                n += 1
+        return found_array
+
+    def ranks(self, const int32_t[::1] quarks, const int64_t[::1] given, object first):
+        """Return the ranks of attributes by a given key, then their number, then their name.
+
+        The name `first` comes before all others of the same key. Of names that are no numbers, the
+        number is 0. Returns None if one is a number that this does not read, because it has too
+        many digits, or because they are not those of ASCII.
+        """
+        cdef Py_ssize_t n = quarks.shape[0], i, k, begin, first_size
+        cdef const char* first_name = PyUnicode_AsUTF8AndSize(first, &first_size)
+        cdef int32_t rank = -1
+        cdef bint reads = True
+        cdef SortKey* keys = <SortKey*>malloc(max(n, 1) * sizeof(SortKey))
+        cdef SortKey* key
+        ranks_array = np.empty(n, np.int32)
+        cdef int32_t[::1] ranks = ranks_array
+        if keys == NULL:
+            raise MemoryError
+        for i in range(n):
+            key = &keys[i]
+            key.given = given[i]
+            key.row = <int32_t>i
+            key.name = self.text + self.offsets[quarks[i]]
+            key.size = self.offsets[quarks[i] + 1] - self.offsets[quarks[i]]
+            key.last = not (
+                key.size == first_size and memcmp(key.name, first_name, first_size) == 0
+            )
+            key.number = 0
+            begin = key.size and key.name[0] == c"-"
+            for k in range(begin, key.size):
+                if <uint8_t>key.name[k] >= 128:
+                    reads = False
+                if not c"0" <= key.name[k] <= c"9" or k - begin == MOST_DIGITS:
+                    reads = reads and not c"0" <= key.name[k] <= c"9"
+                    key.number = 0
+                    break
+                key.number = key.number * 10 + key.name[k] - c"0"
+            if begin:
+                key.number = -key.number
+        if reads:
+            qsort(keys, n, sizeof(SortKey), compared)
+            for i in range(n):
+                # Equal ones get the same rank: attributes of one name below different parents.
+                if i == 0 or compared(&keys[i - 1], &keys[i]):
+                    rank += 1
+                ranks[keys[i].row] = rank
+        free(keys)
+        return ranks_array if reads else None
 
     def first_twice(self):
         """Return the first attribute with the path of an earlier one, or -1.

@@ -10,6 +10,7 @@ import numpy as np
 from meantime.attribute_paths import ASYNC, THREADS, is_in_thread, process_id
 from meantime.attributes import entity_name
 from meantime.errors import MeantimeError
+from meantime.history.span_attributes import are_in_threads
 from meantime.query.filtering import matching
 
 if TYPE_CHECKING:
@@ -108,9 +109,8 @@ def thread_quarks(history: History) -> Int32s:
     # a table with the same rows is of the same threads
     known = _of_table.get(spans)
     if known is None:
-        quarks = spans.threads.tolist()
-        chosen = [quark for quark in quarks if thread_of(history, quark).tid is not None]
-        known = _of_table[spans] = np.array(chosen, np.int32)
+        are_threads = are_in_threads(history.attributes, spans.threads)
+        known = _of_table[spans] = spans.threads[are_threads]
     return known
 
 
