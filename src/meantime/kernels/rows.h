@@ -26,6 +26,11 @@ static inline void store_row(uint8_t *rows, int64_t row, int width, uint64_t wor
     }
 }
 
+/* Memory that will be used some dozen rows later: arrays by quark are read in random order. */
+static inline void prefetch(const void *at) {
+    __builtin_prefetch(at);
+}
+
 /* A count that one thread publishes after what it counts, while others read without the GIL. */
 static inline void publish_count(Py_ssize_t *count, Py_ssize_t value) {
     __atomic_store_n(count, value, __ATOMIC_RELEASE);

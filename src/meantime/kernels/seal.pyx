@@ -7,6 +7,11 @@ from libc.stdlib cimport free, malloc, qsort
 cdef extern from "rows.h":
     void store_row(uint8_t*, int64_t, int, uint64_t) noexcept nogil
     double bits_double(int64_t) noexcept nogil
+    void prefetch(const void*) noexcept nogil
+
+# What is there by quark is read in random order: with many quarks, fetched so many rows before.
+cdef enum:
+    AHEAD = 16
 
 CODE = 0
 INT_INLINE = 1
@@ -96,6 +101,9 @@ def measure(
     cdef bint numeric = False
     with nogil:
         for i in range(quark.shape[0]):
+            if i + AHEAD < quark.shape[0]:
+                prefetch(&counts[quark[i + AHEAD]])
+                prefetch(&kind[quark[i + AHEAD]])
             counts[quark[i]] += 1
             if meta[i] > tags:
                 tags = meta[i]
@@ -130,6 +138,10 @@ def measure_numbers(
             fractional[quarks[i]] = 0
         for i in range(quark.shape[0]):
             q = quark[i]
+            if i + AHEAD < quark.shape[0]:
+                prefetch(&kind[quark[i + AHEAD]])
+                prefetch(&low[quark[i + AHEAD]])
+                prefetch(&high[quark[i + AHEAD]])
             if kind[q] < 2 or meta[i] & 1:
                 continue
             value = word[i]
@@ -249,13 +261,22 @@ def fill(
     Rows of a quark are written in the order in which its changes come, so these must be in order of
     time: the sealer sorts the tail before, or merges late changes with `by_quark`.
     """
-    cdef Py_ssize_t i
+    cdef Py_ssize_t i, n = time.shape[0]
     cdef int32_t j, q
     cdef uint64_t field
     cdef bint wide = payload is not None
     cdef bint mixed = form is not None
     with nogil:
-        for i in range(time.shape[0]):
+        for i in range(n):
+            # First where a row goes, then the row itself.
+            if i + 2 * AHEAD < n:
+                q = quark[i + 2 * AHEAD]
+                prefetch(&position[q])
+                if mixed:
+                    prefetch(&form[q])
+                    prefetch(&origin[q])
+            if i + AHEAD < n:
+                prefetch(&rows[position[quark[i + AHEAD]] * width])
             q = quark[i]
             j = position[q]
             position[q] = j + 1

@@ -10,6 +10,9 @@ from libc.string cimport memcpy
 
 import numpy as np
 
+cdef extern from "rows.h":
+    void prefetch(const void*) noexcept nogil
+
 UNTYPED = 0
 STR = 1
 INT = 2
@@ -81,6 +84,17 @@ cdef struct Open:
     bint ordered
     bint verbatim
     bint forgetful
+
+
+# With a million quarks each state is a cache miss, which takes as long as some 16 changes.
+cdef enum:
+    AHEAD = 16
+
+
+cdef inline void fetch_state(const Open* o, int32_t quark) noexcept nogil:
+    if <uint32_t>quark < <uint32_t>o.quarks:
+        prefetch(&o.now[quark])
+        prefetch(&o.kind[quark])
 
 
 cdef inline Status put(
@@ -235,13 +249,21 @@ cdef class Tail:
 
     def reserve(self, Py_ssize_t quarks):
         """Grow the per-quark arrays to `quarks`; new quarks are null and never changed."""
+        cdef Py_ssize_t i, before, room
         if quarks > len(self.kind):
-            more = max(quarks, 2 * len(self.kind)) - len(self.kind)
-            self.kind = np.append(self.kind, np.zeros(more, np.uint8))
-            new = np.zeros(more, _NOW)
-            new["start"], new["meta"], new["row"] = INT64_MIN, 1, -1
-            now = self._now_array = np.append(self._now_array, new)
-            self._kind, self._now = self.kind, now
+            before = len(self.kind)
+            room = max(quarks, 2 * before)
+            kind, now = np.zeros(room, np.uint8), np.empty(room, _NOW)
+            kind[:before] = self.kind
+            # As bytes: NumPy copies structs field by field.
+            now.view(np.uint8)[:before * sizeof(Now)] = self._now_array.view(np.uint8)
+            self.kind, self._now_array = kind, now
+            self._kind, self._now = kind, now
+            for i in range(before, room):
+                self._now[i].start = INT64_MIN
+                self._now[i].word = 0
+                self._now[i].meta = 1
+                self._now[i].row = -1
             self.start_ns, self.now_word, self.now_meta = now["start"], now["word"], now["meta"]
         self.quarks = max(self.quarks, quarks)
 
@@ -440,6 +462,7 @@ cdef class Tail:
         with nogil:
             o = self.open()
             while i < n:
+                fetch_state(&o, quark[i + AHEAD if i + AHEAD < n else i])
                 c = code[i]
                 if c >= known:
                     status = S_NO_CODE
@@ -469,6 +492,7 @@ cdef class Tail:
         with nogil:
             o = self.open()
             while i < n:
+                fetch_state(&o, quark[i + AHEAD if i + AHEAD < n else i])
                 status = put(&o, time[i], quark[i], word[i], meta[i], kind[i])
                 if status != S_DONE:
                     break
