@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from meantime.history_from_path import open_history as open  # noqa: A004 - meantime.open(path)
     from meantime.history_from_trace import build as build
     from meantime.providers import StateProvider as StateProvider
+    from meantime.query.findings import findings as findings
     from meantime.trace import LaneDeclaration as LaneDeclaration
     from meantime.trace import State as State
     from meantime.view_functions.flame import flame as flame
@@ -40,6 +41,7 @@ __all__ = [
     "State",
     "StateProvider",
     "build",
+    "findings",
     "flame",
     "heatmap",
     "open",
@@ -63,6 +65,7 @@ _HOMES = {
     "State": ("meantime.trace", "State"),
     "StateProvider": ("meantime.providers", "StateProvider"),
     "build": ("meantime.history_from_trace", "build"),
+    "findings": ("meantime.query.findings", "findings"),
     "flame": ("meantime.view_functions.flame", "flame"),
     "heatmap": ("meantime.view_functions.heatmap", "heatmap"),
     "open": ("meantime.history_from_path", "open_history"),

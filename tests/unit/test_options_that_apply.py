@@ -150,6 +150,7 @@ CASES += [
         (f"{command} --lenient --strict", ANY, 2, "--lenient and --strict are mutually exclusive")
         for command in (
             "info FILE",
+            "findings FILE",
             "stats FILE",
             "query FILE tree",
             "dump FILE",

@@ -96,6 +96,7 @@ def run(
 
 STRICT = [
     "info FILE",
+    "findings FILE",
     "stats FILE",
     "dump FILE",
     "dump FILE --kind intervals",

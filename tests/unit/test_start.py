@@ -24,6 +24,7 @@ READING = {
     "flame": ["flame", SAMPLES, "-o", "OUT.svg"],
     "chart": ["flame", "--chart", SPANS, "-o", "OUT.svg"],
     "info": ["info", STATES],
+    "findings": ["findings", SPANS],
     "stats": ["stats", SPANS],
     "query": ["query", STATES, "at", "0.2s"],
     "dump": ["dump", STATES],

@@ -31,6 +31,7 @@ COMMANDS = {
     "heatmap": "Draw a subsecond-offset heat map: activity by its offset in each second.",
     "flame": "Draw a flame graph, or with --chart a flame chart.",
     "info": "Show a summary of a trace: format, time range, entities, states and anomalies.",
+    "findings": "Report what stands out: blocked loops, slow calls, long waits, stops, lost data.",
     "stats": "Show where the time went: by state or entity, or by name of spans or samples.",
     "query": "Query a history or a trace: states at a time, intervals, shares, events, attributes.",
     "sql": "Query a history or a trace with SQL.",

@@ -1,0 +1,123 @@
+"""`meantime findings`: what stands out in a trace, most time lost first."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from meantime.cli.inputs import load
+from meantime.cli.options import (
+    file_argument,
+    json_option,
+    lenient_option,
+    once,
+    provider_option,
+    range_options,
+    strict_option,
+)
+from meantime.cli.tables import Column, print_table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from meantime.extent import Extent
+    from meantime.query.findings import Finding
+
+__all__ = ["command", "handle"]
+
+_DEFAULT = 10
+
+
+@click.command("findings", epilog="Example:  meantime findings app.mtr --from 2s --to 10s")
+@file_argument("file", "FILE")
+@once(
+    "-n",
+    "limit",
+    metavar="N",
+    type=click.IntRange(1),
+    default=_DEFAULT,
+    help=f"Number of findings to print.  [{_DEFAULT}]",
+)
+@range_options
+@json_option
+@provider_option
+@lenient_option
+@strict_option
+def command(
+    *,
+    file: str,
+    limit: int,
+    from_: str | None,
+    to: str | None,
+    as_json: bool,
+    provider: str | None,
+    lenient: bool,
+    strict: bool,
+) -> None:
+    """Report what stands out: blocked loops, slow calls, long waits, stops, lost data."""
+    history = load(file, lenient=lenient, strict=strict, provider=provider)
+    from meantime.query.findings import findings  # noqa: PLC0415 - NumPy is not for --help
+    from meantime.query.parts import extent_of, range_of  # noqa: PLC0415 - as above
+
+    extent = extent_of(history)
+    found = findings(history, start=from_, end=to)
+    # standard input cannot be read again
+    name = "FILE" if file == "-" else file
+    if as_json:
+        document = {
+            "range_ns": list(range_of(history, from_, to)),
+            "total": len(found),
+            "findings": [_document(each, extent, name) for each in found[:limit]],
+        }
+        click.echo(json.dumps(document))
+        return
+    if not found:
+        click.echo("nothing stands out")
+        return
+    _print(found[:limit], extent, name)
+    if len(found) > limit:
+        click.echo(f"\n{len(found) - limit:,} more; -n {len(found)} prints all")
+
+
+def handle(finding: Finding, extent: Extent) -> str:
+    """Return the place of a finding: the number of a span, or `lane@time`."""
+    if finding.spans:
+        return f"span {finding.spans[0]}"
+    time = extent.text(finding.start_ns)
+    return f"{finding.rows[0]}@{time}" if finding.rows else f"@{time}"
+
+
+def _document(finding: Finding, extent: Extent, file: str) -> dict[str, Any]:
+    return finding.as_json() | {
+        "handle": handle(finding, extent),
+        "command": finding.command(file),
+    }
+
+
+def _print(found: Sequence[Finding], extent: Extent, file: str) -> None:
+    from meantime.query.findings.finding import text_of_ns  # noqa: PLC0415 - NumPy is not for --help
+
+    print_table(
+        "What stands out",
+        [
+            Column("lost", numeric=True),
+            Column("kind"),
+            Column("from", numeric=True),
+            Column("finding", prose=True),
+        ],
+        [
+            [
+                text_of_ns(each.lost_ns) if each.lost_ns else "",
+                each.kind,
+                "" if each.kind == "care" else extent.text(each.start_ns),
+                each.sentence,
+            ]
+            for each in found
+        ],
+        drop=("kind",),
+    )
+    click.echo("\nsee")
+    for command in dict.fromkeys(each.command(file) for each in found if each.kind != "care"):
+        click.echo(f"  {command}")

@@ -1,0 +1,160 @@
+"""Requests and tasks that took much longer than others of the same kind.
+
+A request is what states with the same `request` in their tags belong to, as `RequestTags` of
+`meantime.collect.asgi` adds it, and its kind is its method and path, of which numbers are left out.
+Any other task of a recording is compared with the tasks that were created at the same place. How
+long one took is from its first state to the end of its last one; what is much longer is decided by
+`outliers.limit_ns`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from meantime.query.findings.finding import FILE, Finding, text_of_ns, times
+from meantime.query.findings.outliers import FEWEST, Usual
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from meantime.columns import Int64s
+    from meantime.query.findings.scope import Scope, StateRows
+
+__all__ = ["slow_activities"]
+
+_MOST_RANGES = 100
+_NUMBERS = re.compile(r"(?<=/)(?:\d+|[0-9a-f]{8}-[0-9a-f-]{27})(?=/|$)")
+
+
+class _Activities(NamedTuple):
+    """Requests or tasks: by number its kind, and when it was."""
+
+    kinds: list[str]
+    kind: Int64s
+    start_ns: Int64s
+    end_ns: Int64s
+    quark: Int64s
+    noun: str
+
+
+def slow_activities(scope: Scope) -> Iterator[Finding]:
+    """Yield a finding for each kind of request or task of which some took much longer."""
+    kind = scope.kind("Task")
+    rows = None if kind is None else scope.rows(kind)
+    if rows is None or not len(rows.quark):
+        return
+    requests, rest = _requests(scope, rows)
+    for found in (requests, _tasks(scope, rows, rest)):
+        if found is None:
+            continue
+        duration_ns = found.end_ns - found.start_ns
+        for code, name in enumerate(found.kinds):
+            of_kind = np.flatnonzero(found.kind == code)
+            if len(of_kind) < FEWEST:
+                continue
+            usual = Usual.of(duration_ns[of_kind])
+            late = of_kind[duration_ns[of_kind] > usual.limit_ns()]
+            lost_ns = int(duration_ns[late].sum()) - usual.median_ns * len(late)
+            if len(late) and lost_ns >= scope.least_ns:
+                late = late[np.argsort(-duration_ns[late], kind="stable")]
+                yield _finding(scope, rows, found, name, late, usual, lost_ns)
+
+
+def _requests(scope: Scope, rows: StateRows) -> tuple[_Activities | None, Int64s]:
+    """Return the requests, and the rows that belong to none."""
+    tags = scope.history.tags
+    known: dict[tuple[str, str], int] = {}
+    kinds: dict[str, int] = {}
+    kind_of: list[int] = []
+    number = np.full(len(tags) + 1, -1, np.int64)
+    for tag in np.unique(rows.tag[rows.tag >= 0]).tolist():
+        fields = tags[tag]
+        if "request" not in fields or "path" not in fields:
+            continue
+        path = _NUMBERS.sub("*", str(fields["path"]))
+        key = str(fields["request"]), str(fields["path"])
+        if key not in known:
+            known[key] = len(known)
+            name = f"{fields.get('method', '')} {path}".strip()
+            kind_of.append(kinds.setdefault(name, len(kinds)))
+        number[tag] = known[key]
+    activity = number[rows.tag]
+    rest = np.flatnonzero(activity < 0)
+    if not known:
+        return None, rest
+    found = np.flatnonzero(activity >= 0)
+    order = found[np.argsort(activity[found], kind="stable")]
+    return _activities(
+        rows, order, activity[order], list(kinds), np.array(kind_of), "request"
+    ), rest
+
+
+def _tasks(scope: Scope, rows: StateRows, rest: Int64s) -> _Activities | None:
+    """Return the tasks none of whose states belong to requests."""
+    in_requests = np.ones(len(rows.quark), np.bool_)
+    in_requests[rest] = False
+    order = rest[~np.isin(rows.quark[rest], np.unique(rows.quark[in_requests]))]
+    if not len(order):
+        return None
+    quarks, activity = np.unique(rows.quark[order], return_inverse=True)
+    kinds: dict[str, int] = {}
+    paths = scope.history.attributes
+    kind = [kinds.setdefault(paths.path(quark)[-2], len(kinds)) for quark in quarks.tolist()]
+    return _activities(rows, order, activity, list(kinds), np.array(kind, np.int64), "task")
+
+
+def _activities(  # noqa: PLR0917 - columns
+    rows: StateRows, order: Int64s, activity: Int64s, kinds: list[str], kind: Int64s, noun: str
+) -> _Activities:
+    """Return the extent of each activity, given its rows, which are adjacent."""
+    first = np.flatnonzero(np.diff(activity, prepend=-1))
+    start_ns = np.minimum.reduceat(rows.start_ns[order], first)
+    end_ns = np.maximum.reduceat(rows.end_ns[order], first)
+    return _Activities(
+        kinds, kind, start_ns, end_ns, rows.quark[order][first].astype(np.int64), noun
+    )
+
+
+def _finding(  # noqa: PLR0917 - what is known of the activities of a kind
+    scope: Scope,
+    rows: StateRows,
+    found: _Activities,
+    name: str,
+    late: Int64s,
+    usual: Usual,
+    lost_ns: int,
+) -> Finding:
+    first = int(late[0])
+    worst = int(found.start_ns[first]), int(found.end_ns[first])
+    state, ns = _most(rows, int(found.quark[first]), worst)
+    what = name if found.noun == "request" else f"a task of {name}"
+    text = (
+        f"{what} took {text_of_ns(worst[1] - worst[0])}, {text_of_ns(ns)} of it {state};"
+        f" usually {text_of_ns(usual.median_ns)}"
+    )
+    if len(late) > 1:
+        text += f"; {times(len(late))} of {usual.number:,} much longer than usual"
+    else:
+        text += f" ({usual.number:,} {found.noun}s)"
+    shown = late[:_MOST_RANGES]
+    return Finding(
+        "slow",
+        text,
+        lost_ns,
+        tuple(zip(found.start_ns[shown].tolist(), found.end_ns[shown].tolist(), strict=True)),
+        len(late),
+        tuple(scope.path(quark) for quark in dict.fromkeys(found.quark[shown].tolist())),
+        arguments=("statemap", FILE, *scope.options(worst), "-o", f"{found.noun}.svg"),
+    )
+
+
+def _most(rows: StateRows, quark: int, range_ns: tuple[int, int]) -> tuple[str, int]:
+    """Return the state that an entity was in for most of a range, and for how long."""
+    own = np.flatnonzero(rows.quark == quark)
+    ns = np.minimum(rows.end_ns[own], range_ns[1]) - np.maximum(rows.start_ns[own], range_ns[0])
+    total = np.bincount(rows.state[own], np.maximum(ns, 0), minlength=len(rows.names))
+    most = int(np.argmax(total))
+    return rows.names[most], int(total[most])

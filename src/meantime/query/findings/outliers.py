@@ -1,0 +1,84 @@
+"""The statistical test that decides which durations are out of the ordinary.
+
+Durations of one kind of work are close to log-normal, so their logarithms are compared with a
+normal distribution. Its centre is the median, and its deviation follows from the ninth decile: both
+are robust, since up to a tenth of the durations may be outliers without a change of the limit. The
+limit is the duration that the longest of all would exceed with probability `CHANCE`: a Bonferroni
+correction, so that the number of durations does not matter. Where the durations of several kinds of
+work are mixed, the tail is heavier than the ninth decile shows. So the 99th percentile counts too,
+unless it is beyond the limit without it: then more than one in a hundred are outliers.
+
+For exponential durations, whose tail is lighter than that of a log-normal distribution with the
+same median and decile, the limit is far beyond the longest; `tests/unit/test_findings.py` generates
+constant, uniform, exponential, normal and log-normal ones.
+"""
+
+from __future__ import annotations
+
+from math import exp, log
+from statistics import NormalDist
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from meantime.columns import Int64s
+
+__all__ = ["CHANCE", "FEWEST", "MUCH", "Usual"]
+
+# Below this many durations, quantiles say little; it is also the least number for a p99 in a page.
+FEWEST = 20
+# How probable it is that steady durations exceed the limit.
+CHANCE = 1e-4
+# Less than this many times the median is not reported, however improbable.
+MUCH = 3.0
+# The ninth decile and the 99th percentile of the standard normal distribution, and from how many
+# durations on the latter is known.
+_P90, _P99, _MANY = 1.2815515655446004, 2.3263478740408408, 200
+# e to this power is beyond all times.
+_MOST_EXPONENT = 90.0
+# Times are rounded, and quantiles of few durations vary: their logarithms deviate at least by this.
+_LEAST_DEVIATION = 0.1
+
+
+class Usual(NamedTuple):
+    """What is usual for a kind of work: quantiles of its durations, by nearest rank."""
+
+    median_ns: int
+    p90_ns: int
+    p99_ns: int
+    number: int
+
+    @classmethod
+    def of(cls, duration_ns: Int64s) -> Usual:
+        """Return what is usual, given at least one duration."""
+        number = len(duration_ns)
+        ranks = [-(-number * share // 100) - 1 for share in (50, 90, 99)]
+        median_ns, p90_ns, p99_ns = np.partition(duration_ns, ranks)[ranks].tolist()
+        return cls(median_ns, p90_ns, p99_ns, number)
+
+    def limit_ns(self) -> float:
+        """Return the duration beyond which one is an outlier; infinite if they are too few.
+
+        >>> Usual(100, 110, 120, 1000).limit_ns(), Usual(5, 9, 9, 10).limit_ns()
+        (300.0, inf)
+        >>> [round(Usual(100, 200, p99_ns, 1000).limit_ns()) for p99_ns in (400, 9999)]
+        [2696, 1989]
+        """
+        if self.number < FEWEST:
+            return float("inf")
+        limit_ns = self._limit_ns(_deviation(self.median_ns, self.p90_ns, _P90))
+        if self.number >= _MANY and self.p99_ns < limit_ns:
+            limit_ns = max(limit_ns, self._limit_ns(_deviation(self.median_ns, self.p99_ns, _P99)))
+        return limit_ns
+
+    def _limit_ns(self, deviation: float) -> float:
+        # a quantile of few durations is uncertain: about its standard error is added
+        deviation *= 1 + 2 / self.number**0.5
+        exponent = deviation * NormalDist().inv_cdf(1 - CHANCE / self.number)
+        return max(self.median_ns, 1) * max(MUCH, exp(min(exponent, _MOST_EXPONENT)))
+
+
+def _deviation(median_ns: int, quantile_ns: int, normal: float) -> float:
+    """Return the deviation of a log-normal distribution with these quantiles."""
+    return max(log(max(quantile_ns, 1) / max(median_ns, 1)) / normal, _LEAST_DEVIATION)

@@ -1,0 +1,177 @@
+"""Stops of everything, and work and stops that repeat, by the search of heat maps.
+
+`query.offsets.find` decides what chance cannot explain; it states its tests. Of what it finds, this
+reports what loses time: ranges in which nothing happens, and periodic work of one name, or periodic
+stops of everything, among the work of others. A period counts only if a cycle has at least
+`_EVENTS_OF_A_CYCLE` events: work that alternates with pauses at that pace is how a program works,
+not something that interrupts it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from meantime.query.findings.finding import FILE, Finding, text_of_ns, times
+from meantime.query.findings.outliers import FEWEST, Usual
+from meantime.query.offsets.finder import find
+from meantime.query.offsets.fold import Fold
+from meantime.query.offsets.gather import Choice, events, offset_map
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from meantime.columns import Int64s
+    from meantime.query.findings.finding import Range
+    from meantime.query.findings.scope import Scope
+    from meantime.query.offsets.finding import Finding as MapFinding
+    from meantime.query.offsets.map import OffsetMap
+
+__all__ = ["stops"]
+
+_ROWS, _COLUMNS = 50, 200
+_FEWEST_EVENTS = 200
+_MOST_SPANS = 20_000_000
+_EVENTS_OF_A_CYCLE = 20
+# A pause, or periodic work, of less than this share of the range is not reported.
+_LEAST_SHARE, _LEAST_PERIODIC = 0.01, 0.02
+# What takes up more of the time than this is how the program works.
+_MOST_OF_IT, _MOST_STOPPED = 0.5, 0.2
+
+
+class _Activity(NamedTuple):
+    """The activity in cells, and of how many events it consists."""
+
+    cells: OffsetMap
+    events: int
+
+    @property
+    def cell_ns(self) -> float:
+        return self.cells.fold.period_ns / self.cells.fold.rows
+
+    def span(self, first: int, last: int) -> Range:
+        """Return the range of cells [first, last)."""
+        fold = self.cells.fold
+        return fold.edge_ns(*divmod(first, fold.rows)), fold.edge_ns(*divmod(last, fold.rows))
+
+
+def stops(scope: Scope) -> Iterator[Finding]:
+    """Yield what stopped everything, and what repeats."""
+    activity = _activity(scope)
+    if activity is None:
+        return
+    found = find(activity.cells)
+    for each in found:
+        if each.kind == "period" and each.period_ns is not None:
+            yield from _periodic(scope, activity, each)
+    pauses = [
+        each.span_ns
+        for each in found
+        if each.kind == "gap" and each.span_ns is not None and not each.names
+    ]
+    least_ns = max(_LEAST_SHARE * scope.length_ns, _usual_gap_ns(activity))
+    # before the first and after the last of the work, nothing is stopped
+    edge_ns = int(_LEAST_SHARE * scope.length_ns)
+    pauses = [
+        (start_ns, end_ns)
+        for start_ns, end_ns in pauses
+        if end_ns - start_ns >= least_ns
+        and start_ns > scope.start_ns + edge_ns
+        and end_ns < scope.end_ns - edge_ns
+    ]
+    if not pauses:
+        return
+    pauses.sort(key=lambda span: span[0] - span[1])
+    lost_ns = sum(end - start for start, end in pauses)
+    text = f"nothing happened for {text_of_ns(pauses[0][1] - pauses[0][0])}"
+    if len(pauses) > 1:
+        text += f", and {times(len(pauses) - 1)} more ({text_of_ns(lost_ns)} in all)"
+    yield Finding(
+        "stop",
+        text,
+        lost_ns,
+        tuple(pauses),
+        len(pauses),
+        arguments=("heatmap", FILE, "--find", *scope.options()),
+    )
+
+
+def _activity(scope: Scope) -> _Activity | None:
+    """Return the activity in the range; None if there is too little, or loops show it better."""
+    history = scope.history
+    period_ns = scope.length_ns // _COLUMNS
+    if period_ns < _ROWS or any(kind.entity_kind in {"Task", "Loop"} for kind in scope.kinds):
+        return None
+    event, by = None, None
+    count = len(history.samples(start_ns=scope.start_ns, end_ns=scope.end_ns))
+    if count:
+        event, by = next(iter(events(history))), "name"
+    else:
+        count = len(history.spans(start_ns=scope.start_ns, end_ns=scope.end_ns))
+    if not _FEWEST_EVENTS <= count <= _MOST_SPANS:
+        return None
+    fold = Fold(scope.start_ns, period_ns, _ROWS)
+    choice = Choice(event=event, by=by, window=(scope.start_ns, scope.end_ns))
+    return _Activity(offset_map(history, fold, choice, source="trace"), count)
+
+
+def _usual_gap_ns(activity: _Activity) -> float:
+    """Return how long a gap may be that is like the others."""
+    gaps = np.diff(activity.cells.total.number) - 1
+    gaps = gaps[gaps > 0]
+    if len(gaps) < FEWEST:
+        return 0.0
+    return Usual.of((gaps * activity.cell_ns).astype(np.int64)).limit_ns()
+
+
+def _periodic(scope: Scope, activity: _Activity, each: MapFinding) -> Iterator[Finding]:
+    """Yield periodic work of some names, or periodic stops of everything."""
+    assert each.period_ns is not None
+    cycles = scope.length_ns // each.period_ns
+    total = activity.cells.total.number
+    names = each.names or (each.name,)
+    numbers = [activity.cells.by[name].number for name in names if name in activity.cells.by]
+    is_stop = not numbers
+    busy = total if is_stop else np.unique(np.concatenate(numbers))
+    cells = int(total[-1] - total[0]) + 1
+    lost_cells = cells - len(busy) if is_stop else len(busy)
+    lost_ns = int(lost_cells * activity.cell_ns)
+    most = _MOST_STOPPED if is_stop else _MOST_OF_IT
+    if (
+        cycles < 1
+        or activity.events < _EVENTS_OF_A_CYCLE * cycles
+        or not _LEAST_PERIODIC * cells <= lost_cells <= most * cells
+        # work of which everything consists interrupts nothing
+        or (not is_stop and len(busy) > _MOST_OF_IT * len(total))
+    ):
+        return
+    first, last = _longest_gap(busy) if is_stop else _longest_run(busy)
+    worst = activity.span(first, last)
+    length = text_of_ns(worst[1] - worst[0])
+    by = () if is_stop else ("--highlight", ",".join(names))
+    if any("," in name for name in names):
+        by = ()
+    yield Finding(
+        "repeat",
+        f"{each.sentence}, for up to {length}; {lost_ns / scope.length_ns:.0%} of the time",
+        lost_ns,
+        (worst,),
+        cycles,
+        arguments=("heatmap", FILE, *by, *scope.options()),
+    )
+
+
+def _longest_run(numbers: Int64s) -> Range:
+    """Return the longest range of adjacent cells."""
+    first = np.flatnonzero(np.diff(numbers, prepend=numbers[0] - 2) > 1)
+    lengths = np.diff(np.append(first, len(numbers)))
+    at = int(np.argmax(lengths))
+    begin = int(numbers[first[at]])
+    return begin, begin + int(lengths[at])
+
+
+def _longest_gap(numbers: Int64s) -> Range:
+    """Return the longest range of cells between two of these."""
+    at = int(np.argmax(np.diff(numbers)))
+    return int(numbers[at]) + 1, int(numbers[at + 1])

@@ -1,0 +1,246 @@
+"""What the detectors look at: a range of a history, and what several of them need of it."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from meantime.attributes import entity_name
+from meantime.columns import named
+from meantime.query.parts import extent_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from meantime.columns import Int32s, Int64s
+    from meantime.history.history import History
+    from meantime.history.results import Intervals
+    from meantime.query.findings.finding import Range
+
+__all__ = ["Kind", "Scope", "StateRows", "chosen", "joined"]
+
+# Beyond this many intervals of a kind of entity, only those that fill bins are looked at.
+_MOST_INTERVALS = 2**20
+# How many cells, of an attribute and a bin, are computed to find them.
+_MOST_CELLS = 2**20
+_MOST_BINS = 2**12
+# How many of the intervals that fill bins are looked up.
+_MOST_LOOKED_UP = 2**12
+
+
+class Kind(NamedTuple):
+    """A kind of entity with states: a lane of the history.
+
+    Attributes:
+        name: The name of the lane.
+        entity_kind: What its entities are, such as `Task`; empty if the trace does not say.
+        short_lived: Whether its entities come and go.
+        quarks: Its entities.
+    """
+
+    name: str
+    entity_kind: str
+    short_lived: bool
+    quarks: Int32s
+
+
+class StateRows(NamedTuple):
+    """States of entities, clipped to the range, by entity and in order of time.
+
+    Attributes:
+        quark: The entity of each.
+        start_ns: Where it begins.
+        end_ns: Where it ends.
+        state: Index into `names`; no state has no row.
+        tag: Index into the tags of the history, or -1.
+        names: The names of the states.
+    """
+
+    quark: Int32s
+    start_ns: Int64s
+    end_ns: Int64s
+    state: Int32s
+    tag: Int32s
+    names: Sequence[str]
+
+    @property
+    def duration_ns(self) -> Int64s:
+        """How long each lasted."""
+        return self.end_ns - self.start_ns
+
+    def codes(self, wanted: set[str]) -> list[int]:
+        """Return the codes of these states."""
+        return [code for code, name in enumerate(self.names) if name in wanted]
+
+    def merged(self) -> StateRows:
+        """Return the rows, those of one state that touch as one, with the tag of the first."""
+        if not len(self.quark):
+            return self
+        begins = np.append(
+            True,
+            (self.quark[1:] != self.quark[:-1])
+            | (self.state[1:] != self.state[:-1])
+            | (self.start_ns[1:] != self.end_ns[:-1]),
+        )
+        first = np.flatnonzero(begins)
+        last = np.append(first[1:], len(begins)) - 1
+        return StateRows(
+            self.quark[first],
+            self.start_ns[first],
+            self.end_ns[last],
+            self.state[first],
+            self.tag[first],
+            self.names,
+        )
+
+
+def joined(parts: Sequence[StateRows], names: Sequence[str]) -> StateRows:
+    """Return the rows of several parts, at least one, whose states are numbered by these names."""
+    return StateRows(
+        np.concatenate([part.quark for part in parts]),
+        np.concatenate([part.start_ns for part in parts]),
+        np.concatenate([part.end_ns for part in parts]),
+        np.concatenate([part.state for part in parts]),
+        np.concatenate([part.tag for part in parts]),
+        names,
+    )
+
+
+def chosen(rows: StateRows, which: npt.NDArray[np.bool_] | Int64s) -> StateRows:
+    """Return some of the rows."""
+    quark, start_ns, end_ns, state, tag, names = rows
+    return StateRows(quark[which], start_ns[which], end_ns[which], state[which], tag[which], names)
+
+
+class Scope:
+    """A range of a history.
+
+    Args:
+        history: The history.
+        range_ns: The range, in the history.
+    """
+
+    def __init__(self, history: History, range_ns: Range) -> None:
+        self.history = history
+        self.start_ns, self.end_ns = range_ns
+        self.extent = extent_of(history)
+        self._rows: dict[str, StateRows | None] = {}
+
+    @property
+    def length_ns(self) -> int:
+        """The length of the range."""
+        return self.end_ns - self.start_ns
+
+    @property
+    def least_ns(self) -> int:
+        """The shortest time that is worth a finding: a thousandth of the range, at most 10 ms."""
+        return max(1, min(self.length_ns // 1000, 10**7))
+
+    def name(self, quark: int) -> str:
+        """Return the name of an entity: that in the trace, or from its path."""
+        known = self.history.names.get(quark)
+        return known or entity_name(self.history.attributes.path(quark))
+
+    def path(self, quark: int) -> str:
+        """Return the path of an attribute as text, which commands accept."""
+        return self.history.attributes.text(quark)
+
+    def options(self, around: Range | None = None, *, margin: float = 0.5) -> tuple[str, ...]:
+        """Return the options for a range of a command: with a margin, within the history."""
+        start_ns, end_ns = around or (self.start_ns, self.end_ns)
+        more = 0 if around is None else max(1, int((end_ns - start_ns) * margin))
+        start_ns = max(start_ns - more, self.extent.start_ns)
+        end_ns = min(end_ns + more, max(self.extent.end_ns, start_ns + 1))
+        if (start_ns, end_ns) == (self.extent.start_ns, self.extent.end_ns):
+            return ()
+        return ("--from", self.extent.text(start_ns), "--to", self.extent.text(end_ns))
+
+    @cached_property
+    def kinds(self) -> list[Kind]:
+        """The kinds of entities with states; lanes of one name are one kind."""
+        found: dict[tuple[str, str, bool], list[Int32s]] = {}
+        for declaration, quarks in self.history.lanes:
+            if declaration.kind == "state" and len(quarks):
+                key = declaration.name, declaration.entity_kind or "", declaration.short_lived
+                found.setdefault(key, []).append(quarks)
+        return [Kind(*key, np.unique(np.concatenate(quarks))) for key, quarks in found.items()]
+
+    def kind(self, entity_kind: str) -> Kind | None:
+        """Return the lane of a recording's tasks (`Task`) or event loops (`Loop`), or None."""
+        return next((kind for kind in self.kinds if kind.entity_kind == entity_kind), None)
+
+    def rows(self, kind: Kind) -> StateRows | None:
+        """Return all states of a kind of entity in the range; None if there are too many."""
+        if kind.name not in self._rows:
+            self._rows[kind.name] = self._read(kind)
+        return self._rows[kind.name]
+
+    def _read(self, kind: Kind) -> StateRows | None:
+        if self.start_ns >= self.end_ns:
+            return None
+        if len(kind.quarks) > _MOST_CELLS:
+            return None
+        changes = self.history.shares(kind.quarks, self.start_ns, self.end_ns).changes
+        if int(changes.sum()) > _MOST_INTERVALS:
+            return None
+        return self.between(kind.quarks, (self.start_ns, self.end_ns))
+
+    def between(self, quarks: Int32s, range_ns: Range) -> StateRows:
+        """Return the states of some entities in a range."""
+        table: dict[str, int] = {}
+        parts = [
+            StateRows(*_states(batch, table, range_ns), ())
+            for batch in self.history.interval_batches(quarks, *range_ns, rows=2**17)
+        ]
+        return joined(parts, list(table))
+
+    def long_rows(self, kind: Kind, least_ns: int) -> tuple[StateRows, int] | None:
+        """Return the states that lasted at least this long, and from which duration on all of them.
+
+        In a kind with many intervals the second figure is larger: only a state that fills a bin is
+        found. None if there are too many entities for bins.
+        """
+        rows = self.rows(kind)
+        if rows is not None:
+            rows = rows.merged()
+            return chosen(rows, rows.duration_ns >= least_ns), least_ns
+        bins = min(_MOST_BINS, _MOST_CELLS // max(1, len(kind.quarks)))
+        bins = min(bins, max(1, 2 * self.length_ns // max(1, least_ns)))
+        if bins < 16:
+            return None
+        width_ns = -(-self.length_ns // bins)
+        shares = self.history.shares(kind.quarks, self.start_ns, self.end_ns, bins=bins)
+        value = named(shares.value)
+        full = (shares.ns >= np.diff(shares.edges_ns)[shares.bin]) & (value.codes >= 0)
+        index = np.flatnonzero(full)[:_MOST_LOOKED_UP]
+        if not len(index):
+            return self.between(kind.quarks[:0], (self.start_ns, self.end_ns)), 2 * width_ns
+        found = self.history.states(shares.quark[index], shares.edges_ns[shares.bin[index]])
+        table: dict[str, int] = {}
+        rows = StateRows(*_states(found, table, (self.start_ns, self.end_ns)), list(table))
+        order = np.lexsort((rows.start_ns, rows.quark))
+        rows = chosen(rows, order)
+        twice = (np.diff(rows.quark, prepend=-1) == 0) & (
+            np.diff(rows.start_ns, prepend=rows.start_ns[:1] - 1) == 0
+        )
+        rows = chosen(rows, ~twice).merged()
+        return chosen(rows, rows.duration_ns >= least_ns), 2 * width_ns
+
+
+def _states(
+    batch: Intervals, table: dict[str, int], range_ns: Range
+) -> tuple[Int32s, Int64s, Int64s, Int32s, Int32s]:
+    """Return the columns of the intervals with a state; new states are added to the table."""
+    column = named(batch.value)
+    code_of = np.full(len(column.names) + 1, -1, np.int32)
+    for code in np.unique(column.codes[column.codes >= 0]).tolist():
+        code_of[code] = table.setdefault(column.names[code], len(table))
+    state = code_of[column.codes]
+    kept = state >= 0
+    start_ns = np.maximum(batch.start_ns, range_ns[0])
+    end_ns = np.minimum(batch.end_ns, range_ns[1])
+    return batch.quark[kept], start_ns[kept], end_ns[kept], state[kept], batch.tag[kept]

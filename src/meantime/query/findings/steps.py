@@ -1,0 +1,161 @@
+"""The code that ran in a step of a task: from samples where there are some, otherwise from tags.
+
+A recording names the code location at which a task waited before and after a step, and with samples
+also the functions that ran in between. Frames of the standard library and of installed packages are
+not where a user can change something, so a step is named after the innermost frame of own code, and
+the function that it called is added.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from meantime.query.findings.finding import Range
+    from meantime.query.findings.scope import Scope, StateRows
+
+__all__ = ["culprit"]
+
+# A frame, as a recording writes it: the function, and the file and first line of its code.
+_FRAME = re.compile(r"(.*) \((.+):(\d+)\)")
+_LIBRARY = re.compile(r"[/\\](?:site-packages|dist-packages|lib[/\\]python3[^/\\]*)[/\\]|^<frozen")
+# Modules in packages of the standard library that run or are called by tasks.
+_STANDARD = {
+    *sys.stdlib_module_names,
+    *("__init__", "base_events", "connection", "decoder", "encoder", "events", "futures"),
+    *("locks", "process", "proactor_events", "queues", "runners", "scanner", "selector_events"),
+    *("sslproto", "streams", "taskgroups", "tasks", "thread", "timeouts", "transports"),
+    *("unix_events", "_base", "_parser", "_compiler", "client", "server", "parse", "request"),
+}
+# The frames of the event loop itself; those inside them are of the step.
+_LOOP_FRAME = re.compile(r"((?:Timer)?Handle\._run|BaseEventLoop\._run_once|unrolled_run) \(")
+# A function is what blocked if it was in this share of a block's samples.
+_MOSTLY = 0.6
+
+
+def culprit(scope: Scope, loop: int, task: int, range_ns: Range, states: StateRows | None) -> str:
+    """Return the code that ran: own code, with its location, as far as is known.
+
+    Args:
+        scope: The history.
+        loop: The event loop.
+        task: The task that ran, or -1 for callbacks.
+        range_ns: When it ran.
+        states: The states of tasks.
+    """
+    frames = _common_frames(scope, loop, range_ns)
+    if frames:
+        inner = _innermost(frames, _own_files(scope))
+        if inner is not None:
+            last = frames[-1]
+            return inner if last == inner else f"{inner}, in {last},"
+    if task < 0:
+        return "a callback"
+    site = scope.history.attributes.path(task)[-2]
+    return site if states is None else _between(scope, task, range_ns, states) or site
+
+
+def _between(scope: Scope, task: int, range_ns: Range, states: StateRows) -> str:
+    """Return the function of a task, and the lines at which it waited; empty if it never did."""
+    before, after = _neighbours(scope, task, range_ns, states)
+    coroutine = scope.history.attributes.path(task)[-2].partition(" (")[0]
+    function = str(after.get("function") or before.get("function") or coroutine)
+    lines = [str(each["location"]) for each in (before, after) if each.get("location")]
+    if len(lines) == 2 and lines[0] == lines[1]:
+        return f"{function} ({lines[0]})"
+    if len(lines) == 2:
+        return f"{function}, between {lines[0]} and {lines[1]},"
+    if lines:
+        return f"{function}, {'before' if after.get('location') else 'after'} {lines[0]},"
+    return ""
+
+
+def _neighbours(
+    scope: Scope, task: int, range_ns: Range, states: StateRows
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the tags of the waits before and after a step; empty if it began or ended."""
+    rows = np.flatnonzero(states.quark == task)
+    order = rows[np.argsort(states.start_ns[rows], kind="stable")]
+    waits = [code for code, name in enumerate(states.names) if name.startswith("waiting")]
+    waiting = order[np.isin(states.state[order], waits)]
+    before = waiting[states.end_ns[waiting] <= range_ns[0]]
+    after = waiting[states.start_ns[waiting] >= range_ns[1]]
+    return (
+        _tag(scope, int(states.tag[before[-1]])) if len(before) else {},
+        _tag(scope, int(states.tag[after[0]])) if len(after) else {},
+    )
+
+
+def _tag(scope: Scope, tag: int) -> dict[str, Any]:
+    return scope.history.tags[tag] if tag >= 0 else {}
+
+
+def _common_frames(scope: Scope, loop: int, range_ns: Range) -> list[str]:
+    """Return the frames, from the outermost, that most samples of a step have in common."""
+    samples = scope.history.samples(start_ns=range_ns[0], end_ns=range_ns[1])
+    if not len(samples):
+        return []
+    words = scope.history.attributes.path(loop)[-1].split(" ")
+    tids = [word for word in words if word.isdecimal()]
+    threads = [
+        quark
+        for quark in np.unique(samples.thread).tolist()
+        if tids and scope.history.attributes.path(quark)[-1] == tids[-1]
+    ]
+    stacks = samples.stack[np.isin(samples.thread, threads) & (samples.stack >= 0)]
+    counted = Counter(stacks.tolist())
+    inside = {
+        stack: frames
+        for stack in counted
+        if (frames := _of_step(samples.stacks.frames_of(stack))) is not None
+    }
+    total = sum(counted[stack] for stack in inside)
+    common: list[str] = []
+    while True:
+        depth = len(common)
+        following: Counter[str] = Counter()
+        for stack, frames in inside.items():
+            if len(frames) > depth and frames[:depth] == common:
+                following[frames[depth]] += counted[stack]
+        if not following:
+            return common
+        frame, count = following.most_common(1)[0]
+        if count < _MOSTLY * total:
+            return common
+        common.append(frame)
+
+
+def _of_step(frames: Sequence[str]) -> list[str] | None:
+    """Return the frames inside those of the event loop; None if the loop waited."""
+    for index in range(len(frames) - 1, -1, -1):
+        if _LOOP_FRAME.match(frames[index]):
+            inside = list(frames[index + 1 :])
+            is_polling = "_run_once" in frames[index] and bool(inside)
+            return None if is_polling or not inside else inside
+    return list(frames)
+
+
+def _own_files(scope: Scope) -> set[str]:
+    """Return the names of files of own code: those in tags that are of no installed package."""
+    files = {str(tag["file"]) for tag in scope.history.tags[:10_000] if "file" in tag}
+    return {re.split(r"[/\\]", file)[-1] for file in files if not _LIBRARY.search(file)}
+
+
+def _innermost(frames: Sequence[str], own: set[str]) -> str | None:
+    """Return the innermost frame of own code, or else that of no standard library."""
+    files = [(match[2] if (match := _FRAME.fullmatch(frame)) else "<") for frame in frames]
+    called = [frame for frame, file in zip(frames, files, strict=True) if file in own]
+    if not called:
+        called = [
+            frame
+            for frame, file in zip(frames, files, strict=True)
+            if file.removesuffix(".py") not in _STANDARD and not file.startswith("<")
+        ]
+    return called[-1] if called else None

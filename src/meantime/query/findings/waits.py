@@ -1,0 +1,224 @@
+"""States that lasted much longer than usual, and waits of many for the same thing.
+
+Which states lose time follows from their names: a state of being idle, asleep or switched off is as
+long as there is nothing to do, and running is work. A recording defines the rest: a task that waits
+for a lock, a semaphore or a pool could go on if that were free, whereas one that waits for data, an
+event or other tasks waits for something that `slow` and `block` findings explain.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from meantime.query.findings.finding import FILE, Finding, several, text_of_ns, times
+from meantime.query.findings.outliers import Usual
+from meantime.query.findings.scope import chosen, joined
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from meantime.columns import Int64s
+    from meantime.query.findings.scope import Kind, Scope, StateRows
+
+__all__ = ["contention", "long_states"]
+
+_MOST_RANGES = 100
+_RECORDED = {"Task", "Loop"}
+# Words of the names of states that last as long as there is nothing to do, or that are work.
+_QUIET = re.compile(
+    r"idle|park|stop|poll|sleep|exit|dead|zombie|complete|finish|done|closed|\boff\b|inactive"
+    r"|running|\brun\b|on.?cpu|\bcpu\b|\bon\b|busy|active|work|\bnone\b|new\b|spawn|\bup\b|ready\b|unknown|lost",
+    re.IGNORECASE,
+)
+_LATE = ("runnable", "gil-wait", "gil-handoff", "lock-wait", "collector-stall")
+# From how many sampled states on quantiles stand for all of them.
+_FEWEST_SAMPLED = 200
+# What a task waits for that another one has, and how that is called.
+_CONTENDED = {
+    "waiting:lock": "a lock",
+    "waiting:semaphore": "a semaphore",
+}
+# Waits are contention if tasks spend this share of their time in them, and several wait at once.
+_SHARE, _FEWEST_WAITING = 0.2, 2
+
+
+def long_states(scope: Scope) -> Iterator[Finding]:
+    """Yield a finding for each state with outliers: by `outliers.limit_ns` of its durations."""
+    for kind in scope.kinds:
+        if kind.entity_kind in _RECORDED:
+            continue
+        rows = scope.rows(kind)
+        if rows is not None:
+            merged = rows.merged()
+            for code, name in enumerate(rows.names):
+                if _is_wait(name):
+                    yield from _outliers(scope, kind, merged, code)
+        else:
+            yield from _of_many(scope, kind)
+
+
+def _is_wait(name: str) -> bool:
+    return name in _LATE or name.startswith("waiting:") or _QUIET.search(name) is None
+
+
+def _outliers(scope: Scope, kind: Kind, rows: StateRows, code: int) -> Iterator[Finding]:
+    of_state = np.flatnonzero(rows.state == code)
+    if not len(of_state):
+        return
+    duration_ns = rows.duration_ns[of_state]
+    usual = Usual.of(duration_ns)
+    late = of_state[duration_ns > usual.limit_ns()]
+    if len(late):
+        yield from _finding(scope, kind, rows, late, usual, len(of_state))
+
+
+def _of_many(scope: Scope, kind: Kind) -> Iterator[Finding]:
+    """Find outliers among more states than are looked at: those that fill bins of a tile.
+
+    What is usual is taken from a few short ranges, evenly distributed.
+    """
+    sample = _sample(scope, kind)
+    if sample is None:
+        return
+    for code, name in enumerate(sample.names):
+        of_state = sample.duration_ns[sample.state == code]
+        if not _is_wait(name) or not len(of_state):
+            continue
+        usual = Usual.of(of_state)
+        # the number of all is not known, but far below this
+        least_ns = usual._replace(number=10**9).limit_ns()
+        if len(of_state) < _FEWEST_SAMPLED or least_ns > scope.length_ns:
+            continue
+        found = scope.long_rows(kind, int(least_ns))
+        if found is None:
+            return
+        rows, _ = found
+        codes = rows.codes({name})
+        late = np.flatnonzero(np.isin(rows.state, codes) & (rows.duration_ns > least_ns))
+        if len(late):
+            yield from _finding(scope, kind, rows, late, usual, None)
+
+
+def _sample(scope: Scope, kind: Kind) -> StateRows | None:
+    """Return the states in sixteen short ranges, which begin and end in them."""
+    changes = scope.history.shares(
+        kind.quarks[: 2**14], scope.start_ns, scope.end_ns, bins=1
+    ).changes
+    wanted = min(1.0, 2**16 / max(1, int(changes.sum())))
+    width_ns = int(scope.length_ns * wanted / 16)
+    if not width_ns:
+        return None
+    table: dict[str, int] = {}
+    parts = []
+    for index in range(16):
+        start_ns = scope.start_ns + scope.length_ns * (2 * index + 1) // 32
+        rows = scope.between(kind.quarks, (start_ns, start_ns + width_ns)).merged()
+        inside = (rows.start_ns > start_ns) & (rows.end_ns < start_ns + width_ns)
+        code_of = np.array([table.setdefault(name, len(table)) for name in rows.names], np.int32)
+        part = chosen(rows, inside)
+        parts.append(part._replace(state=code_of[part.state] if len(code_of) else part.state))
+    return joined(parts, list(table))
+
+
+def _finding(  # noqa: PLR0917 - what is known of the durations of a state
+    scope: Scope, kind: Kind, rows: StateRows, late: Int64s, usual: Usual, count: int | None
+) -> Iterator[Finding]:
+    duration_ns = rows.duration_ns[late]
+    lost_ns = int(duration_ns.sum()) - usual.median_ns * len(late)
+    if lost_ns < scope.least_ns:
+        return
+    late = late[np.argsort(-duration_ns, kind="stable")]
+    first = int(late[0])
+    state = rows.names[int(rows.state[first])]
+    quark = int(rows.quark[first])
+    worst = int(rows.start_ns[first]), int(rows.end_ns[first])
+    text = (
+        f"{scope.name(quark)} was in state {state!r} for {text_of_ns(worst[1] - worst[0])};"
+        f" usually {text_of_ns(usual.median_ns)}"
+    )
+    if len(late) > 1:
+        text += f"; {times(len(late))}{f' of {count:,}' if count else ''} much longer than usual"
+    elif count:
+        text += f" ({count:,} times)"
+    shown = late[:_MOST_RANGES]
+    quarks = dict.fromkeys(rows.quark[shown].tolist())
+    yield Finding(
+        "wait",
+        text,
+        lost_ns,
+        tuple(zip(rows.start_ns[shown].tolist(), rows.end_ns[shown].tolist(), strict=True)),
+        len(late),
+        tuple(scope.path(each) for each in quarks),
+        arguments=("statemap", FILE, *scope.options(worst), "-o", f"{kind.name}.svg".lower()),
+    )
+
+
+def contention(scope: Scope) -> Iterator[Finding]:
+    """Yield a finding for each lock and semaphore that tasks of a recording queue for.
+
+    Two or more wait at once, and the tasks that wait spend at least a fifth of their time in it.
+    The time lost is the sum of their waits, divided by how many wait at most at once: the time for
+    which that queue would have had its full length.
+    """
+    kind = scope.kind("Task")
+    rows = None if kind is None else scope.rows(kind)
+    if rows is None:
+        return
+    duration_ns = rows.duration_ns
+    for code, name in enumerate(rows.names):
+        if name not in _CONTENDED:
+            continue
+        of_state = np.flatnonzero(rows.state == code)
+        places = [_place(scope, tag) for tag in range(len(scope.history.tags))]
+        known = np.array([*places, ""], object)[rows.tag[of_state]]
+        for place in dict.fromkeys(known.tolist()):
+            waits = of_state[known == place]
+            most = _most_at_once(rows.start_ns[waits], rows.end_ns[waits])
+            whose = np.unique(rows.quark[waits])
+            total_ns = int(duration_ns[waits].sum())
+            existed_ns = int(duration_ns[np.isin(rows.quark, whose)].sum())
+            lost_ns = total_ns // max(1, most)
+            if (
+                most < _FEWEST_WAITING
+                or total_ns < _SHARE * existed_ns
+                or lost_ns < scope.length_ns // 100
+            ):
+                continue
+            order = waits[np.argsort(-duration_ns[waits], kind="stable")]
+            first = int(order[0])
+            worst = int(rows.start_ns[first]), int(rows.end_ns[first])
+            text = (
+                f"{several(len(whose), 'task')} waited for {_CONTENDED[name]}"
+                f"{f' at {place}' if place else ''} {total_ns / existed_ns:.0%} of their time,"
+                f" up to {most:,} at once; the longest wait took {text_of_ns(worst[1] - worst[0])}"
+            )
+            shown = order[:_MOST_RANGES]
+            yield Finding(
+                "contention",
+                text,
+                lost_ns,
+                tuple(zip(rows.start_ns[shown].tolist(), rows.end_ns[shown].tolist(), strict=True)),
+                len(waits),
+                tuple(scope.path(quark) for quark in dict.fromkeys(rows.quark[shown].tolist())),
+                arguments=("stats", FILE, "--by", "state", *scope.options()),
+            )
+
+
+def _place(scope: Scope, tag: int) -> str:
+    """Return the function and the line of a wait."""
+    fields = scope.history.tags[tag]
+    if "location" not in fields:
+        return ""
+    return f"{fields.get('function', '')} ({fields['location']})".strip()
+
+
+def _most_at_once(start_ns: Int64s, end_ns: Int64s) -> int:
+    """Return how many ranges overlap at most."""
+    time_ns = np.concatenate([start_ns, end_ns])
+    change = np.concatenate([np.ones(len(start_ns), np.int64), -np.ones(len(end_ns), np.int64)])
+    # an end at the time of a start comes first
+    order = np.lexsort((change, time_ns))
+    return int(np.cumsum(change[order]).max(initial=0))
