@@ -179,8 +179,9 @@ def test_the_summary_names_the_longest_step_and_its_lines(tmp_path: Path) -> Non
     lines = done.stderr.splitlines()
     assert lines[1].startswith("  1 event loop: running ")
     assert "in main (app.py:6), between app.py:3 and app.py:5" in done.stderr
-    assert lines[-2:] == [
-        "see meantime statemap run.mtr -o run.svg",
+    assert lines[-3:] == [
+        "see meantime findings run.mtr",
+        "    meantime statemap run.mtr -o run.svg",
         "    meantime stats run.mtr --by state",
     ]
 

@@ -23,11 +23,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from meantime.extent import Extent
+    from meantime.history.history import History
     from meantime.query.findings import Finding
 
-__all__ = ["command", "handle"]
+__all__ = ["command", "handle", "headlines"]
 
 _DEFAULT = 10
+_HEADLINES = 3
 
 
 @click.command("findings", epilog="Example:  meantime findings app.mtr --from 2s --to 10s")
@@ -81,6 +83,13 @@ def command(
         click.echo(f"\n{len(found) - limit:,} more; -n {len(found)} prints all")
 
 
+def headlines(history: History) -> list[str]:
+    """Return the first findings that are not about the input, as sentences."""
+    from meantime.query.findings import findings  # noqa: PLC0415 - NumPy is not for --help
+
+    return [each.sentence for each in findings(history) if each.lost_ns][:_HEADLINES]
+
+
 def handle(finding: Finding, extent: Extent) -> str:
     """Return the place of a finding: the number of a span, or `lane@time`."""
     if finding.spans:
@@ -102,7 +111,7 @@ def _print(found: Sequence[Finding], extent: Extent, file: str) -> None:
     print_table(
         "What stands out",
         [
-            Column("lost", numeric=True),
+            Column("time", numeric=True),
             Column("kind"),
             Column("from", numeric=True),
             Column("finding", prose=True),

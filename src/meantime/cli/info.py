@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -30,6 +31,7 @@ _MOST_THREADS = 60
 _MOST_FACTS = 12
 _SHORT = 100
 _MOST_NAMES = 6
+_MOST_SEARCHED = 1_000_000
 
 
 @click.command("info", epilog="Example:  meantime info pg.statemap.gz")
@@ -100,6 +102,10 @@ def _print(facts: dict[str, Any], history: History) -> None:
                     ("" if row else "anomalies", line)
                     for row, line in enumerate(history.anomalies.lines() or ["none"])
                 ),
+                *(
+                    ("" if row else "findings", line)
+                    for row, line in enumerate(_findings(facts, history))
+                ),
             ]
             if value is not None
         ]
@@ -132,6 +138,16 @@ def _print(facts: dict[str, Any], history: History) -> None:
             ],
             drop=("color", "value"),
         )
+
+
+def _findings(facts: dict[str, Any], history: History) -> list[str]:
+    """Return what stands out, or how to find it in a trace that takes long to search."""
+    rows = max(facts["records"], facts.get("spans", 0), facts.get("samples", 0))
+    if rows > _MOST_SEARCHED:
+        return [f"meantime findings {shlex.quote(facts['source'])} searches for what stands out"]
+    from meantime.cli.findings import headlines  # noqa: PLC0415 - NumPy is not for --help
+
+    return headlines(history) or ["none"]
 
 
 def _instant(extent: Extent, time_ns: int) -> str:

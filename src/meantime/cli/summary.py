@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["summary"]
 
 _READ_BYTES = 400_000_000
+# What stands out needs the whole history, in memory; beyond this, only the command is named.
+_SEARCHED_BYTES = 100_000_000
 _KINDS = (
     ("Loops", "event loop"),
     ("Workers", "pool thread"),
@@ -72,8 +74,26 @@ def summary(path: str) -> Iterator[str]:
     )
     yield from map("  {}".format, _where(following))
     yield from problems
+    if size <= _SEARCHED_BYTES:
+        yield from _standing_out(path)
     states = following.activity.changes > 0
     yield from _shown_by(path, states=states, sampled=following.is_sampled)
+
+
+def _standing_out(path: str) -> Iterator[str]:
+    """Yield what `meantime findings` would print first, without what is to be read with care."""
+    from meantime.cli.findings import headlines  # noqa: PLC0415 - NumPy is not for --help
+    from meantime.history_from_path import open_history  # noqa: PLC0415 - as above
+
+    try:
+        with open_history(path, lenient=True) as history:
+            lines = headlines(history)
+    except MeantimeError:
+        # what is wrong with the recording has been printed
+        return
+    if lines:
+        yield "what stands out:"
+        yield from map("  {}".format, lines)
 
 
 def _unrecorded(path: Path) -> list[str]:
@@ -120,7 +140,7 @@ def _busiest(tasks: list[Group]) -> Iterator[str]:
 
 def _shown_by(path: str, *, states: bool, sampled: bool) -> Iterator[str]:
     name, stem = shlex.quote(path), shlex.quote(Path(path).stem)
-    commands = []
+    commands = [f"findings {name}"]
     if states:
         commands += [f"statemap {name} -o {stem}.svg", f"stats {name} --by state"]
     if sampled:

@@ -129,8 +129,11 @@ def _finding(  # noqa: PLR0917 - what is known of the activities of a kind
 ) -> Finding:
     first = int(late[0])
     worst = int(found.start_ns[first]), int(found.end_ns[first])
-    state, ns = _most(rows, int(found.quark[first]), worst)
+    state, ns, tag = _most(rows, int(found.quark[first]), worst)
+    place = scope.place(tag)
     what = name if found.noun == "request" else f"a task of {name}"
+    if place and state.startswith("waiting"):
+        state += f" at {place}"
     text = (
         f"{what} took {text_of_ns(worst[1] - worst[0])}, {text_of_ns(ns)} of it {state};"
         f" usually {text_of_ns(usual.median_ns)}"
@@ -151,10 +154,12 @@ def _finding(  # noqa: PLR0917 - what is known of the activities of a kind
     )
 
 
-def _most(rows: StateRows, quark: int, range_ns: tuple[int, int]) -> tuple[str, int]:
-    """Return the state that an entity was in for most of a range, and for how long."""
+def _most(rows: StateRows, quark: int, range_ns: tuple[int, int]) -> tuple[str, int, int]:
+    """Return the state that an entity was in for most of a range, how long, and its longest tag."""
     own = np.flatnonzero(rows.quark == quark)
     ns = np.minimum(rows.end_ns[own], range_ns[1]) - np.maximum(rows.start_ns[own], range_ns[0])
     total = np.bincount(rows.state[own], np.maximum(ns, 0), minlength=len(rows.names))
     most = int(np.argmax(total))
-    return rows.names[most], int(total[most])
+    of_state = np.flatnonzero(rows.state[own] == most)
+    longest = own[of_state[np.argmax(ns[of_state])]]
+    return rows.names[most], int(total[most]), int(rows.tag[longest])

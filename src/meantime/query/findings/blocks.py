@@ -32,6 +32,8 @@ __all__ = ["BLOCK_NS", "blocking_steps"]
 
 BLOCK_NS = 10**8
 _SHORT_NS = 10**7
+# Short blocks are a finding if they take up this part of the range together, or `BLOCK_NS`.
+_SHORT_SHARE = 100
 _RUNNING, _PARKED = "running", "parked"
 _READY = {"spawned", "runnable"}
 # How long after a block a wait may end that the loop could not end earlier, if it does not park.
@@ -83,7 +85,10 @@ def blocking_steps(scope: Scope) -> Iterator[Finding]:
         name = culprit(scope, step.loop, step.task, step.range_ns, states)
         groups[step.loop, name].append((step, waiting))
     for (loop, name), blocks in groups.items():
-        yield _finding(scope, loop, name, blocks, several_loops=len(loops.quarks) > 1)
+        total_ns = sum(step.duration_ns for step, _ in blocks)
+        # one that is short and alone is what the operating system does to any program
+        if total_ns >= min(BLOCK_NS, scope.length_ns // _SHORT_SHARE):
+            yield _finding(scope, loop, name, blocks, several_loops=len(loops.quarks) > 1)
 
 
 def _task_states(scope: Scope, tasks: Kind | None, busy: StateRows) -> StateRows | None:
@@ -180,7 +185,9 @@ def _finding(
 ) -> Finding:
     blocks.sort(key=lambda block: -block[0].duration_ns)
     durations = [step.duration_ns for step, _ in blocks]
-    where = f"the event loop {scope.name(loop)}" if several_loops else "the event loop"
+    where = "the event loop"
+    if several_loops:
+        where += f" of thread {scope.history.attributes.path(loop)[-1]}"
     text = f"{name} blocked {where} for {text_of_ns(durations[0])}"
     if len(blocks) > 1:
         text += f", {times(len(blocks))} ({text_of_ns(sum(durations))} in all)"

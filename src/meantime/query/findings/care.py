@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from meantime.anomalies import CATALOGUE
-from meantime.query.findings.finding import FILE, Finding, several, text_of_ns
+from meantime.query.findings.finding import FILE, Finding, text_of_ns
 from meantime.query.offsets.ranges import clipped
 
 if TYPE_CHECKING:
@@ -13,40 +13,46 @@ if TYPE_CHECKING:
 
     from meantime.query.findings.scope import Scope
 
-__all__ = ["caveats", "lost_ranges"]
+__all__ = ["caveats"]
 
 _MOST_RANGES = 100
+# Anomalies that lost ranges result from, by what is missing there.
+_LOSSES = {
+    "records_lost": "events",
+    "records_rotated": "events",
+    "lost_events": "events",
+    "lost_switch": "events",
+    "samples_skipped": "samples",
+}
 
 
-def lost_ranges(scope: Scope) -> Iterator[Finding]:
-    """Yield a finding if the tracer lost events in the range."""
+def caveats(scope: Scope) -> Iterator[Finding]:
+    """Yield a finding for the ranges without data, and one for each other anomaly of the input."""
+    history = scope.history
     lost = sorted(
-        clipped(scope.history.lost, scope.start_ns, scope.end_ns),
-        key=lambda span: span[0] - span[1],
+        clipped(history.lost, scope.start_ns, scope.end_ns), key=lambda span: span[0] - span[1]
     )
+    causes = [name for name in history.anomalies if name in _LOSSES]
     if lost:
-        total_ns = sum(end - start for start, end in lost)
-        where = f"in {several(len(lost), 'range')}, " if len(lost) > 1 else "for "
+        missing = " and ".join(dict.fromkeys(_LOSSES[name] for name in causes)) or "data"
+        total = text_of_ns(sum(end - start for start, end in lost))
+        where = f"for {total}" if len(lost) == 1 else f"in {len(lost):,} ranges, {total} in all"
+        reasons = "; ".join(f"{name}: {CATALOGUE[name]}" for name in causes)
         yield Finding(
             "lost",
-            f"data are missing {where}{text_of_ns(total_ns)}{' in all' if len(lost) > 1 else ''};"
-            " what happened there is unknown",
+            f"{missing} are missing {where}{f' ({reasons})' if reasons else ''}",
             0,
             tuple(lost[:_MOST_RANGES]),
             len(lost),
             arguments=("info", FILE),
         )
-
-
-def caveats(scope: Scope) -> Iterator[Finding]:
-    """Yield a finding for each anomaly of the input."""
-    anomalies = scope.history.anomalies
-    for name in anomalies:
-        yield Finding(
-            "care",
-            f"{name} ({anomalies[name]:,}): {CATALOGUE[name]}",
-            0,
-            ((scope.start_ns, scope.end_ns),),
-            anomalies[name],
-            arguments=("info", FILE),
-        )
+    for name in history.anomalies:
+        if not lost or name not in causes:
+            yield Finding(
+                "care",
+                f"{name} ({history.anomalies[name]:,}): {CATALOGUE[name]}",
+                0,
+                ((scope.start_ns, scope.end_ns),),
+                history.anomalies[name],
+                arguments=("info", FILE),
+            )

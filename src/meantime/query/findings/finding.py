@@ -31,7 +31,8 @@ class Finding:
             (nothing happens), `repeat` (it stops periodically), `unlike` (an entity unlike the
             others of its kind), `lost` (ranges without data), or `care` (an anomaly of the input).
         sentence: The finding in words, with its figures.
-        lost_ns: The time lost, by which findings are ranked.
+        lost_ns: The time lost, by which findings are ranked; of `repeat`, the time that the work or
+            the stops took.
         ranges: Where it is, [start_ns, end_ns), the worst first, up to 100. The first is the place
             to go to.
         count: How often it happened, which may be more than there are ranges.

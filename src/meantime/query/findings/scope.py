@@ -149,6 +149,13 @@ class Scope:
         """Return the path of an attribute as text, which commands accept."""
         return self.history.attributes.text(quark)
 
+    def place(self, tag: int) -> str:
+        """Return the function and the line that a tag of a recording names, if any."""
+        fields = self.history.tags[tag] if tag >= 0 else {}
+        if "location" not in fields:
+            return ""
+        return f"{fields.get('function', '')} ({fields['location']})".strip()
+
     def options(self, around: Range | None = None, *, margin: float = 0.5) -> tuple[str, ...]:
         """Return the options for a range of a command: with a margin, within the history."""
         start_ns, end_ns = around or (self.start_ns, self.end_ns)

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 from meantime.query.findings.activities import slow_activities
 from meantime.query.findings.blocks import blocking_steps
 from meantime.query.findings.calls import slow_calls
-from meantime.query.findings.care import caveats, lost_ranges
+from meantime.query.findings.care import caveats
 from meantime.query.findings.entities import unlike_entities
+from meantime.query.findings.queues import contention, full_pools
 from meantime.query.findings.ranking import ranked
 from meantime.query.findings.rhythm import stops
 from meantime.query.findings.scope import Scope
-from meantime.query.findings.waits import contention, long_states
+from meantime.query.findings.waits import long_states
 from meantime.query.parts import range_of
 
 if TYPE_CHECKING:
@@ -22,15 +23,16 @@ if TYPE_CHECKING:
 
 __all__ = ["findings"]
 
+_LONGEST_NS = 2**62
 _DETECTORS = (
     blocking_steps,
     slow_activities,
     slow_calls,
     long_states,
     contention,
+    full_pools,
     stops,
     unlike_entities,
-    lost_ranges,
     caveats,
 )
 
@@ -68,5 +70,8 @@ def findings(
     range_ns = range_of(history, start, end)
     if range_ns[0] >= range_ns[1]:
         return []
+    if range_ns[1] - range_ns[0] > _LONGEST_NS:
+        # such times are wrong: nothing about durations is true
+        return list(caveats(Scope(history, range_ns)))[:limit]
     scope = Scope(history, range_ns)
     return ranked([each for detect in _DETECTORS for each in detect(scope)])[:limit]

@@ -1,9 +1,8 @@
-"""States that lasted much longer than usual, and waits of many for the same thing.
+"""States that lasted much longer than usual.
 
 Which states lose time follows from their names: a state of being idle, asleep or switched off is as
-long as there is nothing to do, and running is work. A recording defines the rest: a task that waits
-for a lock, a semaphore or a pool could go on if that were free, whereas one that waits for data, an
-event or other tasks waits for something that `slow` and `block` findings explain.
+long as there is nothing to do, and running is work. The tasks and loops of a recording are left to
+`blocks`, `activities` and `queues`, which know more about them.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.query.findings.finding import FILE, Finding, several, text_of_ns, times
+from meantime.query.findings.finding import FILE, Finding, text_of_ns, times
 from meantime.query.findings.outliers import Usual
 from meantime.query.findings.scope import chosen, joined
 
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from meantime.columns import Int64s
     from meantime.query.findings.scope import Kind, Scope, StateRows
 
-__all__ = ["contention", "long_states"]
+__all__ = ["long_states"]
 
 _MOST_RANGES = 100
 _RECORDED = {"Task", "Loop"}
@@ -36,13 +35,6 @@ _QUIET = re.compile(
 _LATE = ("runnable", "gil-wait", "gil-handoff", "lock-wait", "collector-stall")
 # From how many sampled states on quantiles stand for all of them.
 _FEWEST_SAMPLED = 200
-# What a task waits for that another one has, and how that is called.
-_CONTENDED = {
-    "waiting:lock": "a lock",
-    "waiting:semaphore": "a semaphore",
-}
-# Waits are contention if tasks spend this share of their time in them, and several wait at once.
-_SHARE, _FEWEST_WAITING = 0.2, 2
 
 
 def long_states(scope: Scope) -> Iterator[Finding]:
@@ -154,71 +146,3 @@ def _finding(  # noqa: PLR0917 - what is known of the durations of a state
         tuple(scope.path(each) for each in quarks),
         arguments=("statemap", FILE, *scope.options(worst), "-o", f"{kind.name}.svg".lower()),
     )
-
-
-def contention(scope: Scope) -> Iterator[Finding]:
-    """Yield a finding for each lock and semaphore that tasks of a recording queue for.
-
-    Two or more wait at once, and the tasks that wait spend at least a fifth of their time in it.
-    The time lost is the sum of their waits, divided by how many wait at most at once: the time for
-    which that queue would have had its full length.
-    """
-    kind = scope.kind("Task")
-    rows = None if kind is None else scope.rows(kind)
-    if rows is None:
-        return
-    duration_ns = rows.duration_ns
-    for code, name in enumerate(rows.names):
-        if name not in _CONTENDED:
-            continue
-        of_state = np.flatnonzero(rows.state == code)
-        places = [_place(scope, tag) for tag in range(len(scope.history.tags))]
-        known = np.array([*places, ""], object)[rows.tag[of_state]]
-        for place in dict.fromkeys(known.tolist()):
-            waits = of_state[known == place]
-            most = _most_at_once(rows.start_ns[waits], rows.end_ns[waits])
-            whose = np.unique(rows.quark[waits])
-            total_ns = int(duration_ns[waits].sum())
-            existed_ns = int(duration_ns[np.isin(rows.quark, whose)].sum())
-            lost_ns = total_ns // max(1, most)
-            if (
-                most < _FEWEST_WAITING
-                or total_ns < _SHARE * existed_ns
-                or lost_ns < scope.length_ns // 100
-            ):
-                continue
-            order = waits[np.argsort(-duration_ns[waits], kind="stable")]
-            first = int(order[0])
-            worst = int(rows.start_ns[first]), int(rows.end_ns[first])
-            text = (
-                f"{several(len(whose), 'task')} waited for {_CONTENDED[name]}"
-                f"{f' at {place}' if place else ''} {total_ns / existed_ns:.0%} of their time,"
-                f" up to {most:,} at once; the longest wait took {text_of_ns(worst[1] - worst[0])}"
-            )
-            shown = order[:_MOST_RANGES]
-            yield Finding(
-                "contention",
-                text,
-                lost_ns,
-                tuple(zip(rows.start_ns[shown].tolist(), rows.end_ns[shown].tolist(), strict=True)),
-                len(waits),
-                tuple(scope.path(quark) for quark in dict.fromkeys(rows.quark[shown].tolist())),
-                arguments=("stats", FILE, "--by", "state", *scope.options()),
-            )
-
-
-def _place(scope: Scope, tag: int) -> str:
-    """Return the function and the line of a wait."""
-    fields = scope.history.tags[tag]
-    if "location" not in fields:
-        return ""
-    return f"{fields.get('function', '')} ({fields['location']})".strip()
-
-
-def _most_at_once(start_ns: Int64s, end_ns: Int64s) -> int:
-    """Return how many ranges overlap at most."""
-    time_ns = np.concatenate([start_ns, end_ns])
-    change = np.concatenate([np.ones(len(start_ns), np.int64), -np.ones(len(end_ns), np.int64)])
-    # an end at the time of a start comes first
-    order = np.lexsort((change, time_ns))
-    return int(np.cumsum(change[order]).max(initial=0))

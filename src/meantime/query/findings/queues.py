@@ -1,0 +1,147 @@
+"""Queues: waits of many tasks for one lock or semaphore, and of work for a thread of a pool.
+
+What these have in common is that the waiting ones could go on if something were free. Two or more
+wait at once, and waiting takes at least `_SHARE` of the time of the tasks that wait, or of the work
+from its submission to its end. The time lost is the sum of the waits, divided by how many wait at
+most at once: the time for which the queue would have had its full length.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from meantime.query.findings.finding import FILE, Finding, several, text_of_ns, times
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from meantime.columns import Int64s
+    from meantime.query.findings.scope import Scope
+
+__all__ = ["contention", "full_pools"]
+
+_MOST_RANGES = 100
+# What a task waits for that another one has, and how that is called.
+_CONTENDED = {"waiting:lock": "a lock", "waiting:semaphore": "a semaphore"}
+_SHARE, _FEWEST_WAITING = 0.2, 2
+# The flow of a recording from where work is submitted to a pool to where a thread begins it.
+_SUBMIT, _WORK = "submit", "running"
+
+
+def contention(scope: Scope) -> Iterator[Finding]:
+    """Yield a finding for each lock and semaphore that tasks of a recording queue for."""
+    kind = scope.kind("Task")
+    rows = None if kind is None else scope.rows(kind)
+    if rows is None:
+        return
+    duration_ns = rows.duration_ns
+    for code, name in enumerate(rows.names):
+        if name not in _CONTENDED:
+            continue
+        of_state = np.flatnonzero(rows.state == code)
+        places = [scope.place(tag) for tag in range(len(scope.history.tags))]
+        known = np.array([*places, ""], object)[rows.tag[of_state]]
+        for place in dict.fromkeys(known.tolist()):
+            waits = of_state[known == place]
+            most = _most_at_once(rows.start_ns[waits], rows.end_ns[waits])
+            whose = np.unique(rows.quark[waits])
+            total_ns = int(duration_ns[waits].sum())
+            existed_ns = int(duration_ns[np.isin(rows.quark, whose)].sum())
+            lost_ns = total_ns // max(1, most)
+            if (
+                most < _FEWEST_WAITING
+                or total_ns < _SHARE * existed_ns
+                or lost_ns < scope.length_ns // 100
+            ):
+                continue
+            order = waits[np.argsort(-duration_ns[waits], kind="stable")]
+            first = int(order[0])
+            worst = int(rows.start_ns[first]), int(rows.end_ns[first])
+            text = (
+                f"{several(len(whose), 'task')} waited for {_CONTENDED[name]}"
+                f"{f' at {place}' if place else ''} {total_ns / existed_ns:.0%} of their time,"
+                f" up to {most:,} at once; the longest wait took {text_of_ns(worst[1] - worst[0])}"
+            )
+            shown = order[:_MOST_RANGES]
+            yield Finding(
+                "contention",
+                text,
+                lost_ns,
+                tuple(zip(rows.start_ns[shown].tolist(), rows.end_ns[shown].tolist(), strict=True)),
+                len(waits),
+                tuple(scope.path(quark) for quark in dict.fromkeys(rows.quark[shown].tolist())),
+                arguments=("stats", FILE, "--by", "state", *scope.options()),
+            )
+
+
+def full_pools(scope: Scope) -> Iterator[Finding]:
+    """Yield a finding for each pool of threads whose work had to wait for one of them."""
+    kind = scope.kind("Worker")
+    rows = None if kind is None else scope.rows(kind)
+    if kind is None or rows is None:
+        return
+    flows = scope.history.flows(kind.quarks, start_ns=scope.start_ns, end_ns=scope.end_ns)
+    codes = [code for code, name in enumerate(flows.name.names) if name == _SUBMIT]
+    submitted = np.flatnonzero(
+        np.isin(flows.name.codes, codes) & (flows.to_ns > flows.from_ns)
+    ).astype(np.int64)
+    pools: dict[str, list[int]] = {}
+    for worker in kind.quarks.tolist():
+        pools.setdefault(_pool(scope, worker), []).append(worker)
+    for pool, workers in pools.items():
+        own = submitted[np.isin(flows.to_quark[submitted], workers)]
+        if not len(own):
+            continue
+        start_ns, end_ns = flows.from_ns[own], flows.to_ns[own]
+        total_ns = int((end_ns - start_ns).sum())
+        busy = np.isin(rows.quark, workers) & np.isin(rows.state, rows.codes({_WORK}))
+        worked_ns = int(rows.duration_ns[busy].sum())
+        most = _most_at_once(start_ns, end_ns)
+        lost_ns = total_ns // max(1, most)
+        if (
+            most < _FEWEST_WAITING
+            or total_ns < _SHARE * (total_ns + worked_ns)
+            or lost_ns < scope.length_ns // 100
+        ):
+            continue
+        order = np.argsort(start_ns - end_ns, kind="stable")[:_MOST_RANGES]
+        text = (
+            f"work for the {several(len(workers), 'thread')} of {pool} waited for a free one,"
+            f" {text_of_ns(total_ns / len(own))} on average and up to"
+            f" {text_of_ns(int((end_ns - start_ns).max()))}, {times(len(own))};"
+            f" up to {most:,} at once"
+        )
+        yield Finding(
+            "contention",
+            text,
+            lost_ns,
+            tuple(zip(start_ns[order].tolist(), end_ns[order].tolist(), strict=True)),
+            len(own),
+            tuple(scope.path(worker) for worker in workers[:_MOST_RANGES]),
+            arguments=("statemap", FILE, *scope.options(), "-o", "pool.svg"),
+        )
+
+
+def _pool(scope: Scope, worker: int) -> str:
+    """Return the name of the pool of a thread: that of the thread without its number.
+
+    A thread is called `ThreadPoolExecutor-0_3 1234` after its pool, its index and its id, and with
+    several processes begins with that of its own.
+    """
+    name = scope.history.attributes.path(worker)[-1]
+    words = name.split(" ")
+    if len(words) > 1 and words[-1].isdecimal():
+        words = words[:-1]
+    pool, _, index = " ".join(words).rpartition("_")
+    return pool if pool and index.isdecimal() else " ".join(words)
+
+
+def _most_at_once(start_ns: Int64s, end_ns: Int64s) -> int:
+    """Return how many ranges overlap at most."""
+    time_ns = np.concatenate([start_ns, end_ns])
+    change = np.concatenate([np.ones(len(start_ns), np.int64), -np.ones(len(end_ns), np.int64)])
+    # an end at the time of a start comes first
+    order = np.lexsort((change, time_ns))
+    return int(np.cumsum(change[order]).max(initial=0))
