@@ -69,6 +69,16 @@ class StackTableBuilder:
         self._row_codes = Interner(self._rows)
         self._frame_codes = Interner(self._frames)
 
+    @classmethod
+    def of(cls, table: StackTable) -> StackTableBuilder:
+        """Return a builder that continues a table."""
+        builder = cls()
+        for name in table.frames:
+            builder.frame(name)
+        for stack, frame in zip(table.parent.tolist(), table.frame.tolist(), strict=True):
+            builder.push(stack, frame)
+        return builder
+
     def frame(self, name: str) -> int:
         """Return a frame's code, assigning a new one if necessary."""
         return self._frame_codes.code(name)

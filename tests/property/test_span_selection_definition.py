@@ -65,16 +65,20 @@ def test_a_selection_has_the_spans_that_overlap_and_their_numbers(
         while above >= 0 and above not in kept:
             above = int(table.parent[above])
         parents.append(above)
-    assert part.rows.tolist() == kept
+    assert part.rows.tolist() == table.rows[kept].tolist()
+    assert sorted(table.rows.tolist()) == list(range(len(table)))
     assert part.thread.tolist() == [table.thread_at(row) for row in kept]
     assert part.parent.tolist() == [kept.index(row) if row >= 0 else -1 for row in parents]
-    assert part.columns()["parent"].tolist() == [row if row >= 0 else None for row in parents]  # type: ignore[union-attr] # a masked array
+    numbers = table.rows.tolist()
+    assert part.columns()["parent"].tolist() == [  # type: ignore[union-attr] # a masked array
+        numbers[row] if row >= 0 else None for row in parents
+    ]
     for name in ("start_ns", "end_ns", "depth", "lane", "flags"):
         assert getattr(part, name).tolist() == getattr(table, name)[kept].tolist()
     assert part.name.to_list() == [table.name[row] for row in kept]
     again = part.select(start_ns=20, end_ns=30)
     assert again.rows.tolist() == [
-        row
+        numbers[row]
         for row in kept
         if overlaps(int(table.start_ns[row]), int(table.end_ns[row]), Range(20, 30))
     ]

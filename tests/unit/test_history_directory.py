@@ -90,12 +90,12 @@ def test_spans_and_samples_are_kept_with_their_arguments(path: Path) -> None:
     builder = HistoryBuilder(path)
     thread = builder.quark("main")
     names = builder.contents.catalogue.strings.codes(list(spans.name.names))
-    offset = builder.contents.spans.text.add(b'{"x":1}')
+    offset = builder.contents.events.tables["spans"].text.add(b'{"x":1}')
     from meantime.stacks import StackTableBuilder  # noqa: PLC0415 - as above
     from meantime.trace import Arguments, Samples, Spans  # noqa: PLC0415 - used here alone
 
     rows = len(spans)
-    builder.contents.spans.add(
+    builder.contents.events.add_spans(
         Spans(
             spans.start_ns,
             spans.end_ns,
@@ -112,9 +112,9 @@ def test_spans_and_samples_are_kept_with_their_arguments(path: Path) -> None:
     )
     stacks = StackTableBuilder()
     stack = stacks.add(["main", "read"])
-    builder.contents.samples.stacks = stacks.build()
+    builder.contents.events.stacks = stacks.build()
     zero = np.zeros(1, np.int32)
-    builder.contents.samples.add(
+    builder.contents.events.add_samples(
         Samples(np.array([3]), zero, np.array([stack], np.int32), np.array([5]), zero),
         np.array([thread], np.int32),
         names,
@@ -227,7 +227,7 @@ def test_an_older_version_is_read_through_a_step_for_each_version(
     assert picture(open_history(old)).split() == ["a", ".xxxx", "b", "....y"]
     assert contents(old) == before
     del steps[VERSION + 1]
-    with pytest.raises(InputError, match="is of version 2; this meantime reads 4 to 4: rebuild it"):
+    with pytest.raises(InputError, match="is of version 3; this meantime reads 5 to 5: rebuild it"):
         open_history(old)
 
 
@@ -240,7 +240,7 @@ def test_an_unfinished_history_of_an_older_version_cannot_be_resumed(
     monkeypatch.setattr("meantime.history.directory.resume.VERSION", VERSION + 1)
 
     assert picture(open_history(old)).split() == ["a", ".xxxx", "b", "....y"]
-    with pytest.raises(HistoryError, match="version 2 of the format, and would continue in 3"):
+    with pytest.raises(HistoryError, match="version 3 of the format, and would continue in 4"):
         HistoryBuilder(old, resume=True)
 
 
@@ -249,7 +249,7 @@ def test_a_file_from_the_future_is_refused_with_both_versions(path: Path) -> Non
     text = json.dumps({"format": "meantime history", "version": VERSION + 1}).encode()
     (path / "manifest").write_bytes(b"%08x %s\n" % (zlib.crc32(text), text))
 
-    with pytest.raises(InputError, match=r"version 3; this meantime reads up to 2"):
+    with pytest.raises(InputError, match=r"version 4; this meantime reads up to 3"):
         open_history(path)
 
 

@@ -57,13 +57,13 @@ def test_spans_are_dumped_by_thread_with_their_arguments(
     lines = dumped(capsys, trace, "spans")
 
     assert lines == [
-        {"span": 0, "name": "wait", "category": None, "pid": "GPU", "tid": "q", "start_ns": 4000,
+        {"span": 2, "name": "wait", "category": None, "pid": "GPU", "tid": "q", "start_ns": 4000,
          "end_ns": 9000, "depth": 0, "lane": 0, "self_ns": 5000, "unfinished": True,
          "args": None},
-        {"span": 1, "name": "work", "category": "a", "pid": 1, "tid": 2, "start_ns": 0,
+        {"span": 0, "name": "work", "category": "a", "pid": 1, "tid": 2, "start_ns": 0,
          "end_ns": 10_000, "depth": 0, "lane": 0, "self_ns": 7000, "unfinished": False,
          "args": None},
-        {"span": 2, "name": "read", "category": "b", "pid": 1, "tid": 2, "start_ns": 2000,
+        {"span": 1, "name": "read", "category": "b", "pid": 1, "tid": 2, "start_ns": 2000,
          "end_ns": 5000, "depth": 1, "lane": 0, "self_ns": 3000, "unfinished": False,
          "args": {"n": 1}},
         {"span": 3, "name": "get", "category": "net", "pid": 1, "tid": None,

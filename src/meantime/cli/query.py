@@ -251,9 +251,10 @@ def _span(history: History, number: str) -> ColumnBatches:
     from meantime.tabular import ColumnBatches  # noqa: PLC0415 - as above
 
     spans = history.spans()
-    if not number.isdecimal() or int(number) >= len(spans):
+    found = spans.row_of(int(number)) if number.isdecimal() else None
+    if found is None:
         raise UsageError(f"{number!r} is not the number of a span: this history has {len(spans):,}")
-    part, row = spans.around(int(number))
+    part, row = spans.around(found)
     part.attributes = history.attributes
     columns: dict[str, Column] = {}
     for name, column in part.with_paths().items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -17,6 +18,7 @@ from meantime.errors import (
     UsageError,
 )
 from meantime.history import structures
+from meantime.history.adding import flow_columns, point_columns, sample_columns, span_columns
 from meantime.history.catalogue import Catalogue
 from meantime.history.contents import Contents
 from meantime.history.finishing import finish
@@ -28,7 +30,7 @@ from meantime.history.values import Strings, word_of, words_of
 from meantime.kernels.tail import DONE, Direct
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from os import PathLike
     from types import TracebackType
 
@@ -37,7 +39,9 @@ if TYPE_CHECKING:
     from meantime.anomalies import Anomalies
     from meantime.attributes import Attributes, Pattern
     from meantime.columns import Int32s, Int64s, Value
+    from meantime.history.adding import Names
     from meantime.history.directory.write import DirectoryWriter
+    from meantime.history.event_rows import Columns
     from meantime.history.lanes import StateLike
     from meantime.history.snapshot import Present, Snapshot
     from meantime.history.store import Store
@@ -116,7 +120,7 @@ class HistoryBuilder:
         self._changes = 0
         # The store has arrays for quarks below this.
         self._reserved = 0
-        self._snapshot: tuple[tuple[int, int, TraceMetadata], Snapshot] | None = None
+        self._snapshot: tuple[tuple[int, int, TraceMetadata], int, Snapshot] | None = None
         self._closed: Snapshot | None = None
         self._history: History | None = None
         self._directory: DirectoryWriter | None = None
@@ -436,6 +440,98 @@ class HistoryBuilder:
                 self.modify(time_ns, quark, None)
         self.journal.nested = False
 
+    def add_spans(
+        self,
+        threads: Sequence[int] | Int32s,
+        names: Names,
+        starts_ns: Sequence[int] | Int64s,
+        ends_ns: Sequence[int] | Int64s,
+        *,
+        categories: Names | None = None,
+        arguments: Sequence[str | None] | None = None,
+    ) -> None:
+        """Add spans that have ended: calls, tasks, slices.
+
+        They may come in any order, and are nested by their times. Each gets the next number, by
+        which it is known from then on: `SpanTable.rows`.
+
+        >>> builder = HistoryBuilder()
+        >>> main = builder.quark("Processes", "1", "Threads", "1")
+        >>> builder.add_spans([main, main], ["read", "work"], [2, 0], [5, 10])
+        >>> builder.history.spans().name.to_list(), builder.history.spans().rows.tolist()
+        (['work', 'read'], [1, 0])
+
+        Args:
+            threads: The attribute of the thread of each.
+            names: What ran.
+            starts_ns: When it began.
+            ends_ns: When it ended.
+            categories: Its category; None for none.
+            arguments: Further fields, mostly JSON; None for none.
+
+        Raises:
+            HistoryError: If an attribute does not exist, or a time does not fit.
+            ValueError: If the columns differ in length, or a span ends before it starts.
+        """
+        self._add(
+            "spans",
+            lambda contents: span_columns(
+                contents, threads, names, starts_ns, ends_ns, categories, arguments
+            ),
+        )
+
+    def add_samples(
+        self,
+        threads: Sequence[int] | Int32s,
+        stacks: Sequence[Sequence[str]],
+        times_ns: Sequence[int] | Int64s,
+        *,
+        weights: Sequence[int] | Int64s | None = None,
+        event: str = "samples",
+    ) -> None:
+        """Add samples of stacks, each the names of its functions, the outermost first.
+
+        `weights` has what each represents, by default 1, and `event` what was counted. Raises as
+        `add_spans` does.
+        """
+        self._add(
+            "samples",
+            lambda contents: sample_columns(contents, threads, stacks, times_ns, weights, event),
+        )
+
+    def add_points(
+        self,
+        quarks: Sequence[int] | Int32s,
+        names: Names,
+        times_ns: Sequence[int] | Int64s,
+        *,
+        arguments: Sequence[str | None] | None = None,
+    ) -> None:
+        """Add instants on attributes; raises as `add_spans` does."""
+        self._add(
+            "points",
+            lambda contents: point_columns(contents, quarks, names, times_ns, arguments),
+        )
+
+    def add_flows(
+        self,
+        from_quarks: Sequence[int] | Int32s,
+        from_ns: Sequence[int] | Int64s,
+        to_quarks: Sequence[int] | Int32s,
+        to_ns: Sequence[int] | Int64s,
+        names: Names,
+    ) -> None:
+        """Add arrows from attributes at a time to others; raises as `add_spans` does."""
+        self._add(
+            "flows",
+            lambda contents: flow_columns(contents, from_quarks, from_ns, to_quarks, to_ns, names),
+        )
+
+    def _add(self, table: str, columns: Callable[[Contents], Columns]) -> None:
+        with self.adding() as new:
+            if new and self.keeps_events:
+                self.contents.events.add(table, columns(self.contents))
+
     def tag(self, fields: Mapping[str, Any], key: Any = None) -> int:
         """Return the tag of a set of named fields; equal keys always return the same tag.
 
@@ -534,9 +630,12 @@ class HistoryBuilder:
             self._directory.check()
         catalogue = self.contents.catalogue
         key = (self._changes, len(catalogue.attributes), catalogue.metadata)
+        events = self.contents.events.version
         if self._snapshot is None or self._snapshot[0] != key:
-            self._snapshot = (key, self.contents.snapshot())
-        return self._snapshot[1]
+            self._snapshot = (key, events, self.contents.snapshot())
+        elif self._snapshot[1] != events:
+            self._snapshot = (key, events, self.contents.with_events(self._snapshot[2]))
+        return self._snapshot[2]
 
     def present(self) -> Present:
         """Return what the current states are found in, valid until the next operation."""
@@ -581,6 +680,23 @@ class HistoryBuilder:
         if self._directory is not None:
             self._directory.tick(self.contents.store.sealer)
         self.advance(time_ns)
+
+    @contextmanager
+    def adding(self) -> Iterator[bool]:
+        """Add to the event tables of `contents` as one operation.
+
+        Yields:
+            Whether to add: False if it took effect before a build was killed.
+
+        Raises:
+            HistoryClosedError: If the history was closed.
+        """
+        if self._closed is not None:
+            raise HistoryClosedError("this history was closed: it accepts no more events")
+        new = self._begin()
+        yield new
+        if new and self._directory is not None and not self.journal.transactional:
+            self._directory.seal_events(self.contents.store.sealer)
 
     def _apply(self, action: str, time_ns: int, quark: int, value: Value) -> Value:
         return structures.ACTIONS[action](self, time_ns, quark, value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 from weakref import ref
 
@@ -19,14 +20,12 @@ from meantime.errors import (
 )
 from meantime.history.directory.segments import StoredSegment
 from meantime.history.event_summary import event_range, overlapping_spans, thread_ranks
-from meantime.history.events import EventTables
+from meantime.history.events import EventStore
 from meantime.history.numbers import OUTSIDE, quark_of
 from meantime.history.pyramid import Pyramids
-from meantime.history.samples import SampleCollector
+from meantime.history.sealed import SealedSegments
 from meantime.history.snapshot import Present, Snapshot
-from meantime.history.spans import SpanCollector
 from meantime.history.store import Store
-from meantime.history.tables import TablesInMemory
 from meantime.history.validation import Limits
 from meantime.history.values import KIND_NAMES
 from meantime.kernels.tail import BACKWARDS, NO_CODE, NO_QUARK, NO_TIME
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
     from meantime.history.changes import TypedChanges
     from meantime.history.directory.loaded import LoadedHistory
     from meantime.history.pyramid import Arrays
-    from meantime.history.sealed import SealedSegments
     from meantime.history.segment_source import SegmentSource
     from meantime.history.tables import Tables
     from meantime.kernels.tail import Direct
@@ -65,9 +63,7 @@ class Contents:
     Attributes:
         catalogue: Names, tags and metadata.
         store: The changes.
-        events: The points and flows.
-        spans: The spans.
-        samples: The samples.
+        events: The rows of the event tables.
         direct: Puts single changes past all checks but the kernel's; None where that is impossible:
             before the first change, after the last, after a failure, or if changes are reordered.
     """
@@ -83,9 +79,7 @@ class Contents:
             found.refuse(status, time_ns, quark, kind)
 
         self.store = Store(refuse, reorder_ns=reorder_ns, forget=forget)
-        self.events = EventTables()
-        self.spans = SpanCollector()
-        self.samples = SampleCollector()
+        self.events = EventStore()
         self.direct: Direct | None = None
 
     @property
@@ -100,6 +94,8 @@ class Contents:
             InputError: If its segments are damaged, or changes in its log contradict each other.
         """
         self.store.reserve(len(self.attributes))
+        if loaded.events is not None:
+            self.events = loaded.events
         try:
             self.store.resume(loaded)
         except HistoryError as error:
@@ -128,6 +124,9 @@ class Contents:
         states = self.store.sealer.live(self.catalogue.start_ns)
         if states is None:
             return None
+        if self.events.range_ns is not None:
+            states.start_ns = min(states.start_ns, self.events.range_ns[0])
+            states.end_ns = max(states.end_ns, self.events.range_ns[1])
         names = self.catalogue.strings.names
         kinds = self.store.kinds(quarks)
         return Present(states, self.attributes, names, kinds, built=False, known_from_ns=None)
@@ -136,15 +135,28 @@ class Contents:
         """Return the history as it is now; later changes do not alter it."""
         store = self.store.copy()
         store.reserve(len(self.attributes))
-        segments = store.finish(self.catalogue.start_ns, None)
+        start_ns, end_ns = self.catalogue.start_ns, None
+        if self.events.range_ns is not None:
+            start_ns, end_ns = min(start_ns, self.events.range_ns[0]), self.events.range_ns[1]
+        segments = store.finish(start_ns, end_ns)
         segments.pyramids = self._pyramids(segments)
+        return self.snapshot_of(segments, self._tables(), built=False)
+
+    def with_events(self, before: Snapshot) -> Snapshot:
+        """Return a snapshot with the same states, and with the event tables as they are now."""
+        states, range_ns = before.segments, self.events.range_ns
+        assert isinstance(states, SealedSegments)
+        segments = states
+        if range_ns is not None:
+            start_ns, end_ns = min(states.start_ns, range_ns[0]), max(states.end_ns, range_ns[1])
+            segments = SealedSegments(states.segments, start_ns, end_ns)
+            segments.extremes = states.extremes
+            segments.pyramids = self._pyramids(segments)
+        return self.snapshot_of(segments, self._tables(), built=False)
+
+    def _tables(self) -> Tables:
         names = self.catalogue.strings.names
-        points, flows = self.events.tables(names)
-        # Sorting spans and samples is too slow for every query: only the finished history has
-        # them.
-        spans = SpanCollector().table(names, self._thread_ranks)
-        tables = TablesInMemory(points, flows, spans, SampleCollector().table(names))
-        return self.snapshot_of(segments, tables, built=False)
+        return self.events.snapshot(names, partial(thread_ranks, self.catalogue))
 
     def _pyramids(self, segments: SealedSegments) -> Pyramids:
         """Return the pyramids of the segments that the next snapshot has too."""
@@ -167,6 +179,8 @@ class Contents:
 
         Unless they are known, the bounds begin at the first change, or where the user chose.
         """
+        if metadata.bounds is None and self.events.range_ns is not None:
+            metadata = replace(metadata, bounds=self.events.range_ns)
         if metadata.bounds is None and not self.catalogue.begins_at_start:
             first_ns = self.store.start_ns(segments.end_ns)
             if first_ns < segments.end_ns:
@@ -189,18 +203,29 @@ class Contents:
             self._with_extent(catalogue.final_metadata(self.store.sealer.replaced), segments),
         )
 
-    def finish(self, end_ns: int | None, tables: Tables | None) -> Snapshot:
-        """Seal all changes and sort the event tables; `tables` are used instead if given."""
+    def finish(
+        self, end_ns: int | None, tables: Tables | None, overlapping: int | None = None
+    ) -> Snapshot:
+        """Seal all changes and sort the event tables.
+
+        Args:
+            end_ns: Where the history ends, if no change is later.
+            tables: Used instead of what was added, if given.
+            overlapping: How many spans overlap others of their thread; None counts them.
+        """
         catalogue = self.catalogue
+        range_ns = self.events.range_ns
         if tables is None:
             names = catalogue.strings.names
-            points, flows = self.events.tables(names)
-            spans = self.spans.table(names, self._thread_ranks)
-            tables = TablesInMemory(points, flows, spans, self.samples.table(names))
-        catalogue.found["overlapping_span"] = overlapping_spans(self.attributes, tables.spans)
+            tables = self.events.finish(names, partial(thread_ranks, catalogue))
+        elif overlapping is None:
+            range_ns = event_range(tables.spans, tables.samples)
+        if overlapping is None:
+            overlapping = overlapping_spans(self.attributes, tables.spans)
+        catalogue.found["overlapping_span"] = overlapping
         bounds, start_ns = catalogue.metadata.bounds, catalogue.start_ns
         if bounds is None:
-            bounds = event_range(tables.spans, tables.samples)
+            bounds = range_ns
             catalogue.metadata = replace(catalogue.metadata, bounds=bounds)
         if bounds is not None:
             start_ns = min(start_ns, bounds[0])
@@ -209,9 +234,6 @@ class Contents:
         # here, so that a directory stores it
         catalogue.metadata = self._with_extent(catalogue.metadata, segments)
         return self.snapshot_of(segments, tables, built=True)
-
-    def _thread_ranks(self, quarks: Int32s) -> Int32s:
-        return thread_ranks(self.catalogue, quarks)
 
     def checked_quark(self, quark: int) -> int:
         """Return a quark as an int.

@@ -10,13 +10,15 @@ from meantime.attribute_paths import THREADS, is_async
 from meantime.attributes import ROOT
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from meantime.attributes import Attributes
     from meantime.columns import Int32s
     from meantime.history.catalogue import Catalogue
     from meantime.history.samples import SampleTable
     from meantime.history.spans import SpanTable
 
-__all__ = ["event_range", "overlapping_spans", "thread_ranks"]
+__all__ = ["event_range", "overlapping_spans", "overlaps_of", "thread_ranks"]
 
 # Longer ids are sorted as text: Python refuses to convert thousands of digits.
 _MOST_DIGITS = 40
@@ -97,13 +99,17 @@ def overlapping_spans(attributes: Attributes, spans: SpanTable) -> int:
     rows = np.flatnonzero(spans.lane)
     parent = spans.parent[rows]
     rows = rows[(parent < 0) | (spans.lane[parent] != spans.lane[rows])]
-    threads = np.searchsorted(spans.offsets, rows, side="right") - 1
+    where = np.searchsorted(spans.offsets, rows, side="right") - 1
+    moved = np.bincount(where, minlength=len(spans.threads))
+    return overlaps_of(attributes, spans.threads, moved)
+
+
+def overlaps_of(attributes: Attributes, threads: Int32s, moved: npt.NDArray[np.int64]) -> int:
+    """Return how many spans left the lane of their parent, given for each thread; no operations."""
     return sum(
-        count
-        for thread, count in zip(
-            *(part.tolist() for part in np.unique(threads, return_counts=True)), strict=True
-        )
-        if not is_async(attributes.path(int(spans.threads[thread])))
+        int(moved[index])
+        for index in np.flatnonzero(moved).tolist()
+        if not is_async(attributes.path(int(threads[index])))
     )
 
 

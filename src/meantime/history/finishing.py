@@ -21,7 +21,12 @@ def finish(
     contents: Contents, directory: DirectoryWriter | None, end_ns: int | None, tables: Tables | None
 ) -> Snapshot:
     """Return the finished history, which is closed in its directory, if it has one."""
-    finished = contents.finish(end_ns, tables)
+    merged = directory.merge_events() if directory is not None and tables is None else None
+    if merged is None:
+        finished, described = contents.finish(end_ns, tables), None
+    else:
+        described, tables, overlapping = merged
+        finished = contents.finish(end_ns, tables, overlapping)
     segments = finished.segments
     assert isinstance(segments, SealedSegments)
     if directory is None:
@@ -30,7 +35,7 @@ def finish(
     from meantime.history.directory.segments import stored_pyramids  # noqa: PLC0415 - not for a history in memory
     from meantime.history.validation import Limits  # noqa: PLC0415 - as above
 
-    directory.close(finished)
+    directory.close(finished, described)
     limits = Limits(finished.kinds, len(finished.strings), len(finished.tags))
     segments.pyramids = stored_pyramids(segments, directory.segments, limits)
     return replace(finished, path=directory.path)

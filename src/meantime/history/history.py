@@ -663,7 +663,8 @@ class History:
         end_ns: int | None = None,
     ) -> SampleTable:
         """Return the samples of these threads in [start_ns, end_ns), by default of all threads."""
-        table = self._now().tables.samples.select(**self._selected(quarks, start_ns, end_ns))
+        tables = self._now().tables.within(start_ns, end_ns)
+        table = tables.samples.select(**self._selected(quarks, start_ns, end_ns))
         table.attributes = self.attributes
         return table
 
@@ -688,7 +689,7 @@ class History:
 
         Without quarks, on all attributes.
         """
-        table = self._now().tables.points
+        table = self._now().tables.within(start_ns, end_ns).points
         if quarks is not None or start_ns is not None or end_ns is not None:
             table = table.select(**self._selected(quarks, start_ns, end_ns))
         return _with_paths(table, self.attributes)
@@ -705,7 +706,7 @@ class History:
         With a range, those that are under way in [start_ns, end_ns): from the earlier of their
         times to the later, both included. Without quarks, between all attributes.
         """
-        table = self._now().tables.flows
+        table = self._now().tables.within(start_ns, end_ns).flows
         if quarks is not None or start_ns is not None or end_ns is not None:
             table = table.select(**self._selected(quarks, start_ns, end_ns))
         return _with_paths(table, self.attributes)

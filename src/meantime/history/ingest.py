@@ -101,9 +101,9 @@ def ingest(
         bounds=trace.bounds if runner is None else built.bounds,
         provenance=provenance,
     )
-    contents.spans.text = trace.text
-    contents.events.text = trace.text
-    contents.samples.stacks = trace.stacks
+    contents.events.set_text(trace.text)
+    if trace.stacks is not None:
+        contents.events.stacks = trace.stacks
     catalogue.found.update(dict(trace.anomalies))
     return builder.close(None if trace.bounds is None else trace.bounds[1])
 
@@ -157,24 +157,35 @@ class _Tables:
     def _put(self, batch: Batch) -> None:
         if isinstance(batch, StateChanges):
             self.put_changes(batch)
-        elif isinstance(batch, Spans):
-            self.put_spans(batch)
-        elif isinstance(batch, Samples):
-            self._contents.samples.add(batch, self.quark_of, self._code_of)
-        elif isinstance(batch, Counters):
+            return
+        if isinstance(batch, Counters):
             self.put_counters(batch)
+            return
+        with self._builder.adding() as adds:
+            if adds:
+                self._add(batch)
+
+    def _add(self, batch: Batch) -> None:
+        events, trace = self._contents.events, self._trace
+        events.set_text(trace.text)
+        if trace.stacks is not None:
+            events.stacks = trace.stacks
+        if isinstance(batch, Spans):
+            self.add_spans(batch)
+        elif isinstance(batch, Samples):
+            events.add_samples(batch, self.quark_of, self._code_of)
         elif isinstance(batch, Points):
-            self.put_points(batch)
+            self.add_points(batch)
         elif isinstance(batch, Flows):
-            self.put_flows(batch)
+            self.add_flows(batch)
         elif isinstance(batch, Events):
-            self.put_events(batch)
+            self.add_events(batch)
         else:
             raise TypeError(f"a history cannot store {type(batch).__name__}")
 
-    def put_spans(self, batch: Spans) -> None:
+    def add_spans(self, batch: Spans) -> None:
         categories = self._contents.catalogue.strings.codes(self._trace.categories)
-        self._contents.spans.add(batch, self.quark_of, self._code_of, categories)
+        self._contents.events.add_spans(batch, self.quark_of, self._code_of, categories)
 
     def grow(self) -> None:
         catalogue, trace = self._contents.catalogue, self._trace
@@ -208,7 +219,7 @@ class _Tables:
             self._magnitude_of[entity] = quark
         return self._magnitude_of[entities]
 
-    def put_points(self, batch: Points) -> None:
+    def add_points(self, batch: Points) -> None:
         quarks, names = self.quark_of[batch.entity], self._code_of[batch.name]
         flow = batch.target >= 0
         events = self._contents.events
@@ -222,7 +233,7 @@ class _Tables:
             targets = self.quark_of[batch.target[flow]]
             events.add_flows(time_ns, quarks[flow], time_ns, targets, names[flow])
 
-    def put_events(self, batch: Events) -> None:
+    def add_events(self, batch: Events) -> None:
         """Add events as points of the threads, processes or CPUs that they happened on."""
         names = batch.name
         self.grow()
@@ -235,7 +246,7 @@ class _Tables:
     def put_counters(self, batch: Counters) -> None:
         self._builder.modify_many(batch.time_ns, self.quark_of[batch.entity], batch.value)
 
-    def put_flows(self, batch: Flows) -> None:
+    def add_flows(self, batch: Flows) -> None:
         self._contents.events.add_flows(
             batch.from_ns,
             self.quark_of[batch.from_entity],

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from meantime.columns import Coded
-from meantime.stacks import StackTable
 from meantime.tabular import Tabular
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from meantime.columns import Int32s, Int64s
-    from meantime.tabular import Column
-    from meantime.trace import Samples
+    import numpy.typing as npt
 
-__all__ = ["SampleCollector", "SampleTable"]
+    from meantime.columns import Int32s, Int64s
+    from meantime.stacks import StackTable
+    from meantime.tabular import Column
+
+__all__ = ["SampleTable", "sample_table"]
 
 
 class SampleTable(Tabular):
@@ -99,51 +100,23 @@ class SampleTable(Tabular):
         return f"SampleTable({len(self):,} samples of {len(self.stacks):,} stacks)"
 
 
-class SampleCollector:
-    """Collects batches of samples, and makes the table of them."""
+def sample_table(
+    columns: dict[str, npt.NDArray[Any]], strings: Sequence[str], stacks: StackTable
+) -> SampleTable:
+    """Return the table of samples with the columns of `event_rows`, in order of time.
 
-    def __init__(self) -> None:
-        self.stacks: StackTable | None = None
-        self._parts: list[tuple[Int64s, Int32s, Int32s, Int64s, Int32s, Int32s, Int32s]] = []
-
-    def add(self, batch: Samples, quark_of: Int32s, code_of: Int32s) -> None:
-        """Add a batch; these tables translate its codes to quarks and codes of strings."""
-        unknown = np.full(len(batch.time_ns), -1, np.int32)
-        name = unknown if batch.name is None else np.append(code_of, np.int32(-1))[batch.name]
-        self._parts.append(
-            (
-                batch.time_ns,
-                quark_of[batch.thread],
-                batch.stack,
-                batch.weight,
-                code_of[batch.event],
-                name,
-                unknown if batch.cpu is None else batch.cpu,
-            )
-        )
-
-    def table(self, strings: Sequence[str]) -> SampleTable:
-        """Return the table."""
-        empty = np.empty(0, np.int32)
-        if not self._parts:
-            none = np.empty(0, np.int64)
-            self._parts = [(none, empty, empty, none, empty, empty, empty)]
-        columns = [
-            column[0] if len(column) == 1 else np.concatenate(column)
-            for column in zip(*self._parts, strict=True)
-        ]
-        time_ns = columns[0]
-        if np.any(time_ns[1:] < time_ns[:-1]):
-            order = np.argsort(time_ns, kind="stable")
-            columns = [column[order] for column in columns]
-        time_ns, thread, stack, weight, event, name, cpu = columns
-        return SampleTable(
-            time_ns=time_ns,
-            thread=thread,
-            stack=stack,
-            weight=weight,
-            event=Coded(event, strings),
-            name=Coded(name, strings),
-            cpu=cpu,
-            stacks=self.stacks or StackTable(empty, empty, []),
-        )
+    While a history grows, stacks may come after the samples that have them: these have none yet.
+    """
+    stack = columns["stack"]
+    if len(stack) and int(stack.max()) >= len(stacks):
+        stack = np.where(stack < len(stacks), stack, np.int32(-1))
+    return SampleTable(
+        time_ns=columns["time_ns"],
+        thread=columns["thread"],
+        stack=stack,
+        weight=columns["weight"],
+        event=Coded(columns["event"], strings),
+        name=Coded(columns["name"], strings),
+        cpu=columns["cpu"],
+        stacks=stacks,
+    )

@@ -1,7 +1,8 @@
 """The table of spans: what ran on each thread from when to when, nested.
 
 Rows are in the order (thread, start, longest first, as they came), so the spans of a thread
-are adjacent and every span comes after the one that contains it.
+are adjacent and every span comes after the one that contains it. That order changes while a history
+grows; what a span keeps is its number, which counts spans in the order in which they came.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from meantime.columns import Coded
+from meantime.history.event_rows import LAYOUTS
 from meantime.kernels import gather, nest
 from meantime.kernels.span_search import TimeIndex, parents_among
 from meantime.tabular import Tabular
-from meantime.trace import ArgumentText, SpanFlag
+from meantime.trace import SpanFlag
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,10 +26,11 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from meantime.columns import Int32s, Int64s
+    from meantime.history.event_rows import Block
     from meantime.tabular import Column
-    from meantime.trace import Spans
+    from meantime.trace import ArgumentText
 
-__all__ = ["SpanCollector", "SpanTable"]
+__all__ = ["GrowingSpans", "SpanTable", "span_table"]
 
 _INT64 = np.iinfo(np.int64)
 # What the kernel copies; NumPy would need 8-byte indices.
@@ -46,16 +49,13 @@ class SpanTable(Tabular):
     (['a', 'b'], [0, 1], [7, 3])
 
     Attributes:
-        threads: int32, the quarks of the threads that have spans, in the order of the table.
-        offsets: int64, threads + 1: thread i has rows [offsets[i], offsets[i + 1]).
         text: The bytes of all arguments.
     """
 
     def __init__(
         self,
         *,
-        threads: Int32s,
-        offsets: Int64s,
+        places: Callable[[], tuple[Int32s, Int64s]],
         column: Callable[[str], npt.NDArray[Any]],
         strings: tuple[Sequence[str], Sequence[str]],
         text: ArgumentText,
@@ -64,19 +64,20 @@ class SpanTable(Tabular):
         """Make a table whose columns are requested by name when they are first used.
 
         Args:
-            threads: The quarks of the threads.
-            offsets: Where the rows of each begin.
+            places: Returns `threads` and `offsets`.
             column: Returns a column; those of `name` and `category` are codes.
             strings: The names and the categories by code.
             text: The bytes of all arguments.
             rows: Returns the number of each span; None counts from 0.
         """
-        self.threads = threads
-        self.offsets = offsets
+        self._places = places
         self.text = text
-        self._column = column
+        self._source = column
         self._strings = strings
         self._rows = rows
+
+    def _column(self, name: str) -> npt.NDArray[Any]:
+        return self._source(name)
 
     @classmethod
     def of_arrays(
@@ -92,23 +93,39 @@ class SpanTable(Tabular):
         """Return the table of columns in memory: those that its properties describe."""
         columns |= {"name": name.codes, "category": category.codes}
         return cls(
-            threads=threads,
-            offsets=offsets,
+            places=lambda: (threads, offsets),
             column=columns.__getitem__,
             strings=(name.names, category.names),
             text=text,
+            rows=(lambda: columns["rows"]) if "rows" in columns else None,
         )
 
     def __len__(self) -> int:
         return int(self.offsets[-1])
 
     @cached_property
-    def rows(self) -> Int32s:
-        """int32, the number of each span: its row in the table of the history.
+    def threads(self) -> Int32s:
+        """int32, the quarks of the threads that have spans, in the order of the table."""
+        return self._places()[0]
 
-        It stays the same in every selection.
+    @cached_property
+    def offsets(self) -> Int64s:
+        """int64, threads + 1: thread i has rows [offsets[i], offsets[i + 1])."""
+        return self._places()[1]
+
+    @cached_property
+    def rows(self) -> Int32s:
+        """int32, the number of each span: how many were added to the history before it.
+
+        It never changes: it is the same in every selection, while the history grows, when it is
+        finished, and when it is opened again.
         """
         return self._rows() if self._rows else np.arange(len(self), dtype=np.int32)
+
+    def row_of(self, number: int) -> int | None:
+        """Return the row in this table of the span with a number; None if it is not in it."""
+        found = np.flatnonzero(self.rows == number)
+        return int(found[0]) if len(found) else None
 
     @cached_property
     def start_ns(self) -> Int64s:
@@ -218,7 +235,9 @@ class SpanTable(Tabular):
         part = self.select(
             [self.thread_at(row)], start_ns=start_ns, end_ns=max(end_ns, start_ns + 1)
         )
-        return part, int(np.searchsorted(part.rows, self.rows[row]))
+        found = part.row_of(int(self.rows[row]))
+        assert found is not None
+        return part, found
 
     def select(
         self,
@@ -290,9 +309,9 @@ class SpanTable(Tabular):
             whole = getattr(self, name)
             return _taken(whole.codes if isinstance(whole, Coded) else whole, rows)
 
+        placed = (threads, offsets.astype(np.int64))
         return SpanTable(
-            threads=threads,
-            offsets=offsets.astype(np.int64),
+            places=lambda: placed,
             column=column,
             strings=self._strings,
             text=self.text,
@@ -326,92 +345,158 @@ def _taken(column: npt.NDArray[Any], rows: slice | Int32s) -> npt.NDArray[Any]:
     return found
 
 
-class SpanCollector:
-    """Collects batches of spans, and makes the table of them."""
+def span_table(
+    parts: list[dict[str, npt.NDArray[Any]]],
+    strings: Sequence[str],
+    text: ArgumentText,
+    rank: Callable[[Int32s], Int32s],
+) -> SpanTable:
+    """Return the table of all spans in some parts, with the columns of `event_rows`.
 
-    def __init__(self) -> None:
-        self.text = ArgumentText()
-        self._parts: list[dict[str, npt.NDArray[Any]]] = []
+    Columns are removed from the parts as they are joined, so that not all are in memory twice.
 
-    def add(self, batch: Spans, quark_of: Int32s, code_of: Int32s, category_of: Int32s) -> None:
-        """Add a batch; these tables translate its codes to quarks and codes of strings."""
-        rows = len(batch.start_ns)
-        arguments = batch.arguments
-        self._parts.append(
-            {
-                "start_ns": batch.start_ns,
-                "end_ns": batch.end_ns,
-                "level": batch.level,
-                "flags": batch.flags,
-                "thread": gather.looked_up(quark_of, batch.thread),
-                "name": gather.looked_up(code_of, batch.name),
-                "category": gather.looked_up(category_of, batch.category),
-                "offset": np.zeros(rows, np.int64) if arguments is None else arguments.offset,
-                "length": np.zeros(rows, np.int32) if arguments is None else arguments.length,
-            }
-        )
-
-    def table(self, strings: Sequence[str], rank: Callable[[Int32s], Int32s]) -> SpanTable:
-        """Return the table; `rank` returns the rank of each thread among them.
-
-        Parts are freed as their columns are joined, so that not all are in memory twice.
-        """
-        parts, self._parts = self._parts, []
-        columns = {name: _joined(parts, name) for name in _COLUMNS}
-        quarks = columns.pop("thread")
-        threads = gather.seen(quarks)
-        index = np.zeros(int(threads.max(initial=0)) + 1, np.int32)
-        index[threads] = np.arange(len(threads))
-        ranks = rank(threads)
-        quarks = gather.looked_up(index, quarks)
-        rows, offsets = nest.order(
-            columns["start_ns"], columns["end_ns"], quarks, columns["flags"], ranks
-        )
-        del quarks
-        if not gather.is_counting(rows):
-            for name, column in columns.items():
-                columns[name] = np.empty_like(column)
-                gather.take(column, rows, columns[name])
-        del rows
-        depth, lane, parent = nest.nest(
-            columns["start_ns"],
-            columns["end_ns"],
-            columns.pop("level"),
-            columns["flags"],
-            offsets,
-        )
-        in_order = np.empty_like(threads)
-        in_order[ranks] = threads
-        return SpanTable.of_arrays(
-            threads=in_order,
-            offsets=offsets,
-            start_ns=columns["start_ns"],
-            end_ns=columns["end_ns"],
-            name=Coded(columns["name"], strings),
-            category=Coded(columns["category"], strings),
-            depth=depth,
-            lane=lane.astype(np.min_scalar_type(int(lane.max(initial=0)))),
-            parent=parent,
-            flags=columns["flags"],
-            arguments_offset=columns["offset"],
-            arguments_length=columns["length"],
-            text=self.text,
-        )
+    Args:
+        parts: The columns, in the order in which the spans came.
+        strings: The names and categories by code.
+        text: The bytes of all arguments.
+        rank: Returns the rank of each thread among them.
+    """
+    columns = {
+        name: _joined([part.pop(name) for part in parts], dtype)
+        for name, dtype in LAYOUTS["spans"].columns.items()
+    }
+    quarks = columns.pop("thread")
+    threads = gather.seen(quarks)
+    index = np.zeros(int(threads.max(initial=0)) + 1, np.int32)
+    index[threads] = np.arange(len(threads))
+    ranks = rank(threads)
+    quarks = gather.looked_up(index, quarks)
+    rows, offsets = nest.order(
+        columns["start_ns"], columns["end_ns"], quarks, columns["flags"], ranks
+    )
+    del quarks
+    if not gather.is_counting(rows):
+        for name, column in columns.items():
+            columns[name] = np.empty_like(column)
+            gather.take(column, rows, columns[name])
+    del rows
+    depth, lane, parent = nest.nest(
+        columns["start_ns"],
+        columns["end_ns"],
+        columns.pop("level"),
+        columns["flags"],
+        offsets,
+    )
+    in_order = np.empty_like(threads)
+    in_order[ranks] = threads
+    return SpanTable.of_arrays(
+        threads=in_order,
+        offsets=offsets,
+        start_ns=columns["start_ns"],
+        end_ns=columns["end_ns"],
+        name=Coded(columns["name"], strings),
+        category=Coded(columns["category"], strings),
+        depth=depth,
+        lane=lane.astype(np.min_scalar_type(int(lane.max(initial=0)))),
+        parent=parent,
+        flags=columns["flags"],
+        rows=columns["number"],
+        arguments_offset=columns["offset"],
+        arguments_length=columns["length"],
+        text=text,
+    )
 
 
-_COLUMNS = {
-    "start_ns": np.int64,
-    "end_ns": np.int64,
-    "level": np.int32,
-    "flags": np.uint8,
-    "thread": np.int32,
-    "name": np.int32,
-    "category": np.int32,
-    "offset": np.int64,
-    "length": np.int32,
-}
+def _joined(parts: list[npt.NDArray[Any]], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, dtype), *parts])
 
 
-def _joined(parts: list[dict[str, npt.NDArray[Any]]], name: str) -> npt.NDArray[Any]:
-    taken = [part.pop(name) for part in parts]
-    return taken[0] if len(taken) == 1 else np.concatenate([np.empty(0, _COLUMNS[name]), *taken])
+class GrowingSpans(SpanTable):
+    """The spans so far of a history that is being built.
+
+    Depth, lane and parent are those among these spans: one that is still open contains none yet.
+    The lane is chosen anew in each selection. A selection reads only the blocks that overlap it.
+    """
+
+    def __init__(
+        self,
+        blocks: Sequence[tuple[Block, int]],
+        strings: Sequence[str],
+        text: ArgumentText,
+        rank: Callable[[Int32s], Int32s],
+    ) -> None:
+        """Make a table of blocks, each given with where its text begins."""
+        # the columns are those of `_all`: functions that return them would refer to this table
+        self._strings = (strings, strings)
+        self.text = text
+        self._blocks = blocks
+        self._rank = rank
+        self._low_ns = np.array([block.low_ns for block, _ in blocks], np.int64)
+        self._high_ns = np.array([block.high_ns for block, _ in blocks], np.int64)
+
+    def __len__(self) -> int:
+        return sum(block.rows for block, _ in self._blocks)
+
+    @cached_property
+    def threads(self) -> Int32s:
+        """int32, the quarks of the threads that have spans, in the order of the table."""
+        return self._all.threads
+
+    @cached_property
+    def offsets(self) -> Int64s:
+        """int64, threads + 1: thread i has rows [offsets[i], offsets[i + 1])."""
+        return self._all.offsets
+
+    @cached_property
+    def rows(self) -> Int32s:
+        """int32, the number of each span; see `SpanTable.rows`."""
+        return self._all.rows
+
+    def _column(self, name: str) -> npt.NDArray[Any]:
+        return self._all._column(name)  # noqa: SLF001 - of the same class
+
+    @cached_property
+    def _all(self) -> SpanTable:
+        return self._of([(block, base, None) for block, base in self._blocks])
+
+    def _of(self, parts: Sequence[tuple[Block, int, Int32s | None]]) -> SpanTable:
+        found = []
+        for block, base, rows in parts:
+            columns = {name: block.column(name) for name in block.layout.columns}
+            if rows is not None:
+                columns = {name: column[rows] for name, column in columns.items()}
+            if base:
+                columns["offset"] = columns["offset"] + base
+            found.append(columns)
+        return span_table(found, self._strings[0], self.text, self._rank)
+
+    def select(
+        self,
+        quarks: Sequence[int] | Int32s | None = None,
+        *,
+        start_ns: int | None = None,
+        end_ns: int | None = None,
+    ) -> SpanTable:
+        """Return the spans of these threads that overlap [start_ns, end_ns), in full."""
+        if quarks is None and start_ns is None and end_ns is None:
+            return self
+        from_ns = _INT64.min if start_ns is None else max(_INT64.min, min(start_ns, _INT64.max))
+        to_ns = _INT64.max if end_ns is None else max(_INT64.min, min(end_ns, _INT64.max))
+        reached = np.flatnonzero((self._low_ns < to_ns) & (self._high_ns >= from_ns))
+        wanted = None if quarks is None else np.asarray(quarks, np.int32)
+        parts, edge = [], False
+        for index in reached.tolist():
+            block, base = self._blocks[index]
+            # also what ends where the range begins: an empty span there may be inside it
+            rows = block.index().overlapping(*_whole(block), max(from_ns - 1, _INT64.min), to_ns)
+            if wanted is not None and len(rows):
+                rows = rows[np.isin(block.column("thread")[rows], wanted)]
+            if len(rows):
+                edge |= bool((block.column("end_ns")[rows] <= from_ns).any())
+                parts.append((block, base, rows))
+        table = self._of(parts)
+        return table.select(start_ns=start_ns, end_ns=end_ns) if edge else table
+
+
+def _whole(block: Block) -> tuple[Int64s, Int64s]:
+    return np.zeros(1, np.int64), np.array([block.rows], np.int64)

@@ -31,6 +31,9 @@ class Tables(Protocol):
     def samples(self) -> SampleTable:
         """The samples."""
 
+    def within(self, start_ns: int | None, end_ns: int | None, /) -> Tables:
+        """Return tables that have at least the rows in [start_ns, end_ns)."""
+
 
 class TablesInMemory(NamedTuple):
     """Event tables whose columns are all in memory."""
@@ -39,3 +42,8 @@ class TablesInMemory(NamedTuple):
     flows: Flows
     spans: SpanTable
     samples: SampleTable
+
+    def within(self, start_ns: int | None, end_ns: int | None) -> TablesInMemory:
+        """Return these tables."""
+        del start_ns, end_ns
+        return self

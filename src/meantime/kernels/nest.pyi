@@ -24,6 +24,21 @@ def match(
 def order(
     start_ns: Int64s, end_ns: Int64s, thread: Int32s, flags: Flags, rank: Int32s
 ) -> tuple[Int32s, Int64s]: ...
+
+class Nesting:
+    def extend(
+        self,
+        first: int,
+        start_ns: Int64s,
+        end_ns: Int64s,
+        level: Int32s,
+        flags: Flags,
+        depth: Int32s,
+        lane: Int32s,
+        parent: Int32s,
+    ) -> None: ...
+    def keep(self, parent: Int32s) -> Int32s: ...
+
 def nest(
     start_ns: Int64s, end_ns: Int64s, level: Int32s, flags: Flags, offsets: Int64s
 ) -> tuple[Int32s, Int32s, Int32s]: ...

@@ -347,85 +347,159 @@ cdef void lane_take(Lanes* lanes, int64_t lane, int64_t until_ns) noexcept nogil
         i >>= 1
 
 
-def nest(const int64_t[::1] start_ns, const int64_t[::1] end_ns, const int32_t[::1] level,
-         const uint8_t[::1] flags, const int64_t[::1] offsets):
-    """Return depth, lane and parent of each span of a table in order, as int32.
+cdef class Nesting:
+    """Nests the spans of a thread in the order of the table, some at a time.
 
     A parent is the latest begun open span that ends no earlier, -1 if there is none; a depth is the
     parent's plus one. Times do not show whether an empty span is inside one that ends at its time:
-    it is if both are structured and its `level` is higher.
+    it is if both are structured and its level is higher.
 
     A span's lane is that of its parent, unless that lane has an open span that began after the
     parent, which the new one then partly overlaps; then it is the first lane after lane 0 without
     an open span.
+    """
+
+    cdef Lanes lanes
+    cdef int32_t last
+
+    def __cinit__(self):
+        self.lanes.top = NULL
+        self.lanes.free_at = NULL
+        self.begin()
+
+    def __dealloc__(self):
+        free(self.lanes.top)
+        free(self.lanes.free_at)
+
+    cdef void begin(self) noexcept nogil:
+        """Begin with the first span of a thread."""
+        self.last = -1
+        self.lanes.count = 0
+        self.lanes.width = 0
+
+    cdef bint add(self, int64_t first, int64_t stop, const int64_t* start_ns, const int64_t* end_ns,
+                  const int32_t* level, const uint8_t* flags, int32_t* depth, int32_t* lane_of,
+                  int32_t* parent_of) noexcept nogil:
+        """Nest the rows [first, stop); False if there is not enough memory for the lanes."""
+        cdef int64_t i, lane, start, end, other_end
+        cdef int32_t parent, top, before
+        cdef bint overlaps
+        cdef Lanes* lanes = &self.lanes
+        parent = self.last
+        for i in range(first, stop):
+            start = start_ns[i]
+            end = end_ns[i]
+            overlaps = False
+            before = parent
+            # Skipped spans never return: one that ends before this one contains no later span
+            # that this one does not contain. So the walk takes linear time in all.
+            while parent >= 0:
+                other_end = end_ns[parent]
+                if other_end > start:
+                    if other_end >= end:
+                        break
+                    overlaps = True
+                elif (other_end == end and flags[parent] & flags[i] & SPAN_STRUCTURED
+                        and level[parent] < level[i]):
+                    break
+                parent = parent_of[parent]
+            parent_of[i] = parent
+            depth[i] = 0 if parent < 0 else depth[parent] + 1
+            # Until something overlaps, which most threads never have, all spans are in lane 0
+            # and `lane_of` is right as it is.
+            if overlaps and lanes.count == 0:
+                if not lane_add(lanes):
+                    return False
+                lanes.top[0] = before
+            if lanes.count:
+                lane = 0 if parent < 0 else lane_of[parent]
+                # Close what has ended in the parent's lane; what is then on top, if it is not
+                # the parent itself, overlaps the new span.
+                top = lanes.top[lane]
+                while top >= 0 and top != parent and end_ns[top] <= start:
+                    top = (parent_of[top] if parent_of[top] >= 0
+                           and lane_of[parent_of[top]] == lane else -1)
+                lanes.top[lane] = top
+                if top != parent:
+                    lane = lane_free(lanes, start)
+                    if lane < 0:
+                        return False
+                    lane_take(lanes, lane, end)
+                lanes.top[lane] = <int32_t>i
+                lane_of[i] = <int32_t>lane
+            parent = <int32_t>i
+        self.last = parent
+        return True
+
+    def extend(self, int64_t first, const int64_t[::1] start_ns, const int64_t[::1] end_ns,
+               const int32_t[::1] level, const uint8_t[::1] flags, int32_t[::1] depth,
+               int32_t[::1] lane, int32_t[::1] parent):
+        """Write depth, lane and parent of the rows from `first` on, where `lane` is 0.
+
+        The rows before it are those that `keep` returned, which have theirs.
+
+        Raises:
+            MemoryError: If there is not enough memory for the lanes.
+        """
+        cdef int64_t n = start_ns.shape[0]
+        cdef bint done = True
+        if n <= first:
+            return
+        with nogil:
+            done = self.add(first, n, &start_ns[0], &end_ns[0], &level[0], &flags[0], &depth[0],
+                            &lane[0], &parent[0])
+        if not done:
+            raise MemoryError
+
+    def keep(self, const int32_t[::1] parent):
+        """Return the rows that later ones may depend on, as int32; they are numbered anew from 0.
+
+        `parent` is that of all rows so far, and that of the returned rows has to be numbered anew
+        too.
+        """
+        cdef int64_t n = parent.shape[0], i
+        cdef int32_t row
+        kept_array = np.zeros(n + 1, np.uint8)
+        cdef uint8_t[::1] kept = kept_array
+        for i in range(-1, self.lanes.count):
+            row = self.last if i < 0 else self.lanes.top[i]
+            while row >= 0 and not kept[row]:
+                kept[row] = True
+                row = parent[row]
+        rows = np.flatnonzero(kept_array).astype(np.int32)
+        index_array = np.full(n + 1, -1, np.int32)
+        index_array[rows] = np.arange(len(rows))
+        cdef int32_t[::1] index = index_array
+        self.last = index[self.last] if self.last >= 0 else -1
+        for i in range(self.lanes.count):
+            if self.lanes.top[i] >= 0:
+                self.lanes.top[i] = index[self.lanes.top[i]]
+        return rows
+
+
+def nest(const int64_t[::1] start_ns, const int64_t[::1] end_ns, const int32_t[::1] level,
+         const uint8_t[::1] flags, const int64_t[::1] offsets):
+    """Return depth, lane and parent of each span of a table in order, as int32; see `Nesting`.
 
     Raises:
         MemoryError: If there is not enough memory for the lanes.
     """
-    cdef int64_t n = start_ns.shape[0], t, i, lane, start, end, other_end
-    cdef int32_t parent, top
-    cdef Lanes lanes
-    cdef bint failed = False, overlaps
+    cdef int64_t n = start_ns.shape[0], t
+    cdef bint failed = False
+    cdef Nesting nesting = Nesting()
     depth_array = np.empty(n, np.int32)
     lane_array = np.zeros(n, np.int32)
     parent_array = np.empty(n, np.int32)
     if not n:
         return depth_array, lane_array, parent_array
     cdef int32_t[::1] depth = depth_array, lane_of = lane_array, parent_of = parent_array
-    lanes.top = NULL
-    lanes.free_at = NULL
     with nogil:
         for t in range(offsets.shape[0] - 1):
-            parent = -1
-            lanes.count = 0
-            lanes.width = 0
-            for i in range(offsets[t], offsets[t + 1]):
-                start = start_ns[i]
-                end = end_ns[i]
-                overlaps = False
-                # Skipped spans never return: one that ends before this one contains no later span
-                # that this one does not contain. So the walk takes linear time in all.
-                while parent >= 0:
-                    other_end = end_ns[parent]
-                    if other_end > start:
-                        if other_end >= end:
-                            break
-                        overlaps = True
-                    elif (other_end == end and flags[parent] & flags[i] & SPAN_STRUCTURED
-                            and level[parent] < level[i]):
-                        break
-                    parent = parent_of[parent]
-                parent_of[i] = parent
-                depth[i] = 0 if parent < 0 else depth[parent] + 1
-                # Until something overlaps, which most threads never have, all spans are in lane 0
-                # and `lane_array` is right as it is.
-                if overlaps and lanes.count == 0:
-                    if not lane_add(&lanes):
-                        failed = True
-                        break
-                    lanes.top[0] = <int32_t>(i - 1)
-                if lanes.count:
-                    lane = 0 if parent < 0 else lane_of[parent]
-                    # Close what has ended in the parent's lane; what is then on top, if it is not
-                    # the parent itself, overlaps the new span.
-                    top = lanes.top[lane]
-                    while top >= 0 and top != parent and end_ns[top] <= start:
-                        top = (parent_of[top] if parent_of[top] >= 0
-                               and lane_of[parent_of[top]] == lane else -1)
-                    lanes.top[lane] = top
-                    if top != parent:
-                        lane = lane_free(&lanes, start)
-                        if lane < 0:
-                            failed = True
-                            break
-                        lane_take(&lanes, lane, end)
-                    lanes.top[lane] = <int32_t>i
-                    lane_of[i] = <int32_t>lane
-                parent = <int32_t>i
-            if failed:
+            nesting.begin()
+            if not nesting.add(offsets[t], offsets[t + 1], &start_ns[0], &end_ns[0], &level[0],
+                               &flags[0], &depth[0], &lane_of[0], &parent_of[0]):
+                failed = True
                 break
-        free(lanes.top)
-        free(lanes.free_at)
     if failed:
         raise MemoryError
     return depth_array, lane_array, parent_array

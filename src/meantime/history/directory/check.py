@@ -8,15 +8,18 @@ from meantime.errors import InputError
 from meantime.history.builder import HistoryBuilder
 from meantime.history.changes import Changes, TypedChanges
 from meantime.history.contents import Contents
+from meantime.history.directory.event_files import StoredBlock
 from meantime.history.directory.loaded import SALVAGE
 from meantime.history.directory.read import read_directory
 from meantime.history.directory.stored_tables import StoredTables
 from meantime.history.sealed import search_all
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from meantime.history.directory.loaded import LoadedHistory
+    from meantime.history.event_rows import Block
 
 __all__ = ["check", "save"]
 
@@ -37,6 +40,8 @@ def check(path: Path) -> tuple[int, int]:
         segment.check_pyramid(loaded.limits)
     if loaded.closed is None:
         Contents(loaded.catalogue).restore(loaded)
+        for block in _stored_blocks(loaded):
+            block.check()
     else:
         StoredTables(path / "tables", loaded.closed["tables"], loaded.catalogue).check()
     for file, offset in loaded.damaged:
@@ -73,6 +78,7 @@ def save(path: Path, to: Path) -> list[str]:
     else:
         for changes in (loaded.late, *(entry.changes for entry in loaded.entries)):
             contents.put_verbatim(_typed(changes, loaded))
+        missing += _keep_events(contents, loaded)
     end_ns, tables = None, None
     if loaded.closed is not None:
         end_ns = None if missing else loaded.closed["end_ns"]
@@ -84,6 +90,35 @@ def save(path: Path, to: Path) -> list[str]:
             missing.append(str(error))
     saved.close(end_ns, tables=tables)
     return missing
+
+
+def _keep_events(contents: Contents, loaded: LoadedHistory) -> list[str]:
+    """Keep the rows of event tables before the first damage; return what is damaged."""
+    missing: list[str] = []
+    if loaded.events is None:
+        return missing
+    contents.events.stacks = loaded.events.stacks
+    for table, rows in loaded.events.tables.items():
+        intact: list[Block] = []
+        try:
+            for block in rows.blocks:
+                assert isinstance(block, StoredBlock)
+                block.check()
+                intact.append(block)
+        except InputError as error:
+            missing.append(str(error))
+        contents.events.tables[table].text = rows.text
+        whole = len(intact) == len(rows.blocks)
+        contents.events.restore(table, intact, rows.parts if whole else [])
+    return missing
+
+
+def _stored_blocks(loaded: LoadedHistory) -> Iterator[StoredBlock]:
+    tables = loaded.events.tables.values() if loaded.events is not None else ()
+    for rows in tables:
+        for block in rows.blocks:
+            assert isinstance(block, StoredBlock)
+            yield block
 
 
 def _typed(changes: Changes, loaded: LoadedHistory) -> TypedChanges:

@@ -19,12 +19,13 @@ if TYPE_CHECKING:
     from meantime.history.directory.delta import Cursor
     from meantime.history.directory.segments import StoredSegment
     from meantime.history.directory.tail_log import Entry
+    from meantime.history.events import EventStore
     from meantime.history.extremes import Extremes
     from meantime.history.journal import ScheduledChange
 
 __all__ = ["SALVAGE", "VERSION", "WRONG", "LoadedHistory", "reason_of"]
 
-VERSION = 2
+VERSION = 3
 SALVAGE = "`meantime check --salvage` recovers the intact part"
 # Raised by reading a record that is JSON but does not have the expected content.
 WRONG = (AttributeError, IndexError, KeyError, TypeError, ValueError)
@@ -55,6 +56,8 @@ class LoadedHistory:
         late_bytes: How much of their log counts.
         damaged: Logs, and where in them what counts ends because of damage.
         missing: What is damaged or missing, when salvaging.
+        events: The rows of the event tables of an unfinished history; None if there are none.
+        event_sizes: By table, how many blocks it has, and how much of its log counts.
         version: The version of the format of the directory.
         limits: What codes in segments refer to.
     """
@@ -78,6 +81,8 @@ class LoadedHistory:
     late_bytes: int = 0
     damaged: list[tuple[Path, int]] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
+    events: EventStore | None = None
+    event_sizes: dict[str, tuple[int, int]] = field(default_factory=dict)
     version: int = VERSION
     limits: Limits = field(default_factory=lambda: Limits(np.zeros(0, np.uint8), 0, 0))
 

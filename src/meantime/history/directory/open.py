@@ -6,8 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from meantime.errors import InputError
 from meantime.history.contents import Contents
 from meantime.history.directory import is_history
+from meantime.history.directory.event_files import StoredBlock
 from meantime.history.directory.read import fingerprint, read_directory
 from meantime.history.directory.segments import stored_pyramids
 from meantime.history.directory.stored_tables import StoredTables
@@ -19,6 +21,7 @@ from meantime.history.snapshot import Snapshot
 if TYPE_CHECKING:
     from os import PathLike
 
+    from meantime.history.directory.loaded import LoadedHistory
     from meantime.history.directory.segments import StoredSegment
 
 __all__ = ["is_unfinished", "open_history"]
@@ -46,19 +49,46 @@ class _Source:
         # Opening a salvaged history again without salvaging would fail.
         self._kept_path = None if salvage else path
         self._opened: dict[int, StoredSegment] = {}
+        self._blocks: dict[Path, StoredBlock] = {}
         self._seen: tuple[tuple[int, ...], Snapshot] | None = None
 
     def __call__(self) -> Snapshot:
         there = fingerprint(self._path)
-        while self._seen is None or self._seen[0] != there:
-            self._seen = (there, self._read())
-            # What was sealed in between is in neither the segments nor the log that were read.
-            there = fingerprint(self._path)
+        if self._seen is None or self._seen[0] != there:
+            self._seen = (there, self._read_whole(there))
         return self._seen[1]
 
-    def _read(self) -> Snapshot:
-        loaded = read_directory(self._path, salvage=self._salvage, opened=self._opened)
+    def _read_whole(self, there: tuple[int, ...]) -> Snapshot:
+        """Return what is in the directory, read while nothing in it was replaced.
+
+        A builder replaces its log when it seals a segment, and removes files when it finishes. What
+        it appends meanwhile is left for the next time: it may append as fast as this reads.
+        """
+        while True:
+            before, wrong = there, None
+            try:
+                loaded = self._read()
+            except InputError as error:
+                wrong = error
+            there = fingerprint(self._path)
+            if wrong is None and (loaded.closed is not None or loaded.entries):
+                return self._snapshot(loaded)
+            if there == before:
+                if wrong is not None:
+                    raise wrong
+                return self._snapshot(loaded)
+
+    def _read(self) -> LoadedHistory:
+        loaded = read_directory(
+            self._path, salvage=self._salvage, opened=self._opened, blocks=self._blocks
+        )
         self._opened = {segment.checksum: segment for segment in loaded.segments}
+        tables = loaded.events.tables.values() if loaded.events is not None else ()
+        stored = [block for rows in tables for block in rows.blocks]
+        self._blocks = {block.path: block for block in stored if isinstance(block, StoredBlock)}
+        return loaded
+
+    def _snapshot(self, loaded: LoadedHistory) -> Snapshot:
         loaded.catalogue.set_metadata("source", str(self._path))
         if loaded.closed is None:
             contents = Contents(loaded.catalogue)

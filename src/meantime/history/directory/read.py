@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from meantime.history.directory.event_files import StoredBlock
     from meantime.history.directory.segments import StoredSegment
 
 __all__ = ["FORMAT", "fingerprint", "read_directory"]
@@ -34,6 +35,7 @@ def read_directory(
     *,
     salvage: bool = False,
     opened: Mapping[int, StoredSegment] | None = None,
+    blocks: Mapping[Path, StoredBlock] | None = None,
     catalogue: Catalogue | None = None,
 ) -> LoadedHistory:
     """Return the contents of a directory; nothing is built or written.
@@ -42,6 +44,7 @@ def read_directory(
         path: The directory.
         salvage: Stop before the first damaged line or segment instead of raising.
         opened: By checksum, segments of it that were opened earlier.
+        blocks: By path, blocks of event tables that were opened earlier.
         catalogue: Receives the names and metadata; what the directory lacks stays unchanged.
 
     Raises:
@@ -50,7 +53,7 @@ def read_directory(
     manifest = _manifest(path)
     loaded = LoadedHistory(path, Catalogue(0, Clock()) if catalogue is None else catalogue)
     try:
-        _load(loaded, manifest, opened or {}, salvage=salvage)
+        _load(loaded, manifest, opened or {}, blocks or {}, salvage=salvage)
     except FileNotFoundError as error:
         raise InputError(
             str(error.filename or path), "is gone: was the history removed while it was read?"
@@ -59,7 +62,12 @@ def read_directory(
 
 
 def _load(
-    loaded: LoadedHistory, manifest: Path, opened: Mapping[int, StoredSegment], *, salvage: bool
+    loaded: LoadedHistory,
+    manifest: Path,
+    opened: Mapping[int, StoredSegment],
+    blocks: Mapping[Path, StoredBlock],
+    *,
+    salvage: bool,
 ) -> None:
     # Compared in `load_unfinished`: a builder may seal a segment, or finish, while this reads.
     before = file_state(manifest)
@@ -89,7 +97,7 @@ def _load(
         if salvage and lines.ends and lines.ends[-1] < manifest.stat().st_size:
             loaded.missing.append(f"{manifest}: byte {lines.ends[-1]}: the rest is damaged")
         if loaded.closed is None:
-            load_unfinished(loaded, manifest, before, salvage=salvage)
+            load_unfinished(loaded, manifest, before, blocks, salvage=salvage)
     loaded.set_limits()
 
 

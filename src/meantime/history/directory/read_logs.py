@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from meantime.errors import InputError
 from meantime.history.changes import Changes
 from meantime.history.directory.delta import apply_delta
+from meantime.history.directory.event_files import load_events
 from meantime.history.directory.loaded import SALVAGE, VERSION, WRONG, reason_of
 from meantime.history.directory.manifest import items_in, number_in
 from meantime.history.directory.tail_log import damage_in, read_blocks
@@ -19,8 +20,10 @@ from meantime.history.structures import ACTIONS
 from meantime.history.validation import words_fault
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
+    from meantime.history.directory.event_files import StoredBlock
     from meantime.history.directory.loaded import LoadedHistory
     from meantime.history.directory.tail_log import Entry
     from meantime.history.validation import Limits
@@ -40,7 +43,12 @@ def file_state(file: Path) -> tuple[int, int]:
 
 
 def load_unfinished(
-    loaded: LoadedHistory, manifest: Path, before: tuple[int, int], *, salvage: bool
+    loaded: LoadedHistory,
+    manifest: Path,
+    before: tuple[int, int],
+    opened: Mapping[Path, StoredBlock],
+    *,
+    salvage: bool,
 ) -> None:
     """Load the logs of an unfinished history; report damage in them.
 
@@ -48,13 +56,14 @@ def load_unfinished(
         loaded: What the manifest has; the logs are added.
         manifest: The manifest.
         before: Its `file_state` before it was read.
+        opened: By path, blocks of event tables that were opened earlier.
         salvage: Report a missing or invalid log in `loaded.missing` instead of raising.
 
     Raises:
         InputError: If a log is invalid, or missing although the manifest is unchanged.
     """
     try:
-        _load_logs(loaded)
+        _load_logs(loaded, opened)
         _check_logs(loaded, manifest, before)
     except InputError as error:
         if not salvage:
@@ -67,7 +76,7 @@ def load_unfinished(
             loaded.missing.append(complaint)
 
 
-def _load_logs(loaded: LoadedHistory) -> None:
+def _load_logs(loaded: LoadedHistory, opened: Mapping[Path, StoredBlock]) -> None:
     """Load the changes that are in no segment, up to the first damage in the logs."""
     log = loaded.path / f"tail-{len(loaded.segments):06d}.log"
     late_log = loaded.path / "late.log"
@@ -100,6 +109,19 @@ def _load_logs(loaded: LoadedHistory) -> None:
     except WRONG as error:
         raise InputError(str(log), f"is invalid: {reason_of(error)}; {SALVAGE}") from None
     _load_late(loaded, late_log, late)
+    try:
+        _load_events(loaded, last.get("events", {}), opened)
+    except WRONG as error:
+        raise InputError(str(log), f"is invalid: {reason_of(error)}; {SALVAGE}") from None
+
+
+def _load_events(loaded: LoadedHistory, record: Any, opened: Mapping[Path, StoredBlock]) -> None:
+    """Load the rows of event tables."""
+    if not isinstance(record, dict):
+        raise ValueError(f"events is {record!r}")  # noqa: TRY004 - of a file, not an argument
+    if record:
+        loaded.events = load_events(loaded.path, record, loaded.limits, opened)
+        loaded.event_sizes = {table: (blocks, size) for table, (blocks, size) in record.items()}
 
 
 def _load_late(loaded: LoadedHistory, log: Path, entries: list[Entry]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from meantime.errors import HistoryClosedError, HistoryError, InputError
+from meantime.history.directory.event_files import StoredBlock
 from meantime.history.directory.loaded import VERSION
 from meantime.history.directory.read import read_directory
 from meantime.history.directory.write import DirectoryWriter
@@ -42,6 +43,7 @@ def open_writer(
         else:
             writer.create()
             contents.store.keep_in(writer)
+            writer.keep_events()
     except BaseException:
         writer.leave()
         raise
@@ -75,3 +77,10 @@ def _resume(
     contents.restore(loaded)
     journal.restore(loaded.position, loaded.done, loaded.scheduled)
     writer.resume(loaded)
+    for rows in contents.events.tables.values():
+        for block in rows.blocks:
+            assert isinstance(block, StoredBlock)
+            # the table is made of them without checking again
+            block.check()
+            block.limits = None
+    writer.keep_events(loaded)

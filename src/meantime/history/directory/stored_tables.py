@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from meantime.columns import Int64s
+    from meantime.columns import Int32s, Int64s
     from meantime.history.catalogue import Catalogue
     from meantime.history.directory.tables import Description
 
@@ -54,7 +54,7 @@ class StoredTables:
         """Read and check every column."""
         for table in ("points", "flows", "samples", "spans"):
             getattr(self, table)
-        for column in ("start_ns", "name", "category", "flags", "arguments_offset"):
+        for column in ("rows", "start_ns", "name", "category", "flags", "arguments_offset"):
             getattr(self.spans, column)
         for table in ("points", "spans"):
             self._text(table).check()
@@ -129,12 +129,17 @@ class StoredTables:
         ):
             raise columns.wrong("spans.offsets: do not part the spans by thread")
         return SpanTable(
-            threads=threads,
-            offsets=offsets,
+            places=lambda: (threads, offsets),
             column=_SpanColumns(columns, len(self._strings)).get,
             strings=(self._strings, self._strings),
             text=ArgumentText(self._text("spans")),
+            rows=columns.numbers if columns.has("spans.number") else None,
         )
+
+    def within(self, start_ns: int | None, end_ns: int | None) -> StoredTables:
+        """Return these tables."""
+        del start_ns, end_ns
+        return self
 
     def _text(self, table: str) -> _Text:
         return _Text(self._columns, f"{table}.text")
@@ -231,6 +236,19 @@ class _Columns:
         for table, names in TABLE_COLUMNS.items():
             if len({self.rows(name) for name in names}) != 1:
                 raise self.wrong(f"{table}: columns of one table differ in length")
+
+    def has(self, name: str) -> bool:
+        """Return whether there is a column."""
+        return name in self._described
+
+    def numbers(self) -> Int32s:
+        """Return the number of each span, of which each is that of one span."""
+        number: Int32s = self.codes("spans.number", 0, self.rows("spans.start_ns"))
+        seen = np.zeros(self.rows("spans.start_ns"), np.bool_)
+        seen[number] = True
+        if len(number) != len(seen) or not seen.all():
+            raise self.wrong("spans.number: is not each number once")
+        return number
 
     def rows(self, name: str) -> int:
         """Return how many rows a column has, of which nothing is read."""

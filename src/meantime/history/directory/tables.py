@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 import zlib
+from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
 from meantime.history.argument_texts import joined_texts
 from meantime.history.directory.container import aligned
+from meantime.history.event_summary import overlaps_of, thread_ranks
+from meantime.history.events import texts_of
+from meantime.history.merging import SpanMerge, merged_rows
+from meantime.kernels.gather import is_counting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -17,10 +22,14 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from meantime.columns import Int32s, Int64s
+    from meantime.history.catalogue import Catalogue
+    from meantime.history.event_rows import GrowingRows
+    from meantime.history.events import EventStore
     from meantime.history.tables import Tables
+    from meantime.stacks import StackTable
     from meantime.trace import ArgumentText
 
-__all__ = ["COLUMN_TYPES", "TABLE_COLUMNS", "Description", "write_tables"]
+__all__ = ["COLUMN_TYPES", "TABLE_COLUMNS", "Description", "merge_tables", "write_tables"]
 
 Description = list[list[Any]]
 
@@ -50,6 +59,7 @@ COLUMN_TYPES: dict[str, tuple[np.dtype[Any], ...]] = {
     "spans.lane": _LANE,
     "spans.parent": _INT32,
     "spans.flags": _BYTES,
+    "spans.number": _INT32,
     "spans.arguments_offset": _INT64,
     "spans.arguments_length": _INT32,
     "spans.text": _BYTES,
@@ -64,6 +74,18 @@ COLUMN_TYPES: dict[str, tuple[np.dtype[Any], ...]] = {
     "stacks.frame": _INT32,
     "stacks.frames": _BYTES,
 }
+_SPAN_COLUMNS = (
+    "start_ns",
+    "end_ns",
+    "name",
+    "category",
+    "depth",
+    "lane",
+    "parent",
+    "flags",
+    "number",
+)
+_TEXT_BYTES = 1 << 22
 # The columns of each table that have as many rows as its first.
 TABLE_COLUMNS = {
     table: [
@@ -74,7 +96,7 @@ TABLE_COLUMNS = {
     for table, others in {
         "points": {"text"},
         "flows": set(),
-        "spans": {"threads", "offsets", "text"},
+        "spans": {"threads", "offsets", "text", "number"},
         "samples": set(),
         "stacks": {"frames"},
     }.items()
@@ -117,6 +139,7 @@ def write_tables(file: BinaryIO, tables: Tables) -> Description:
         lane=spans.lane,
         parent=spans.parent,
         flags=spans.flags,
+        number=_unless_counting(spans.rows),
         arguments_length=spans.arguments_length,
     )
     writer.texts("spans", spans.text, spans.arguments_offset, spans.arguments_length)
@@ -131,14 +154,91 @@ def write_tables(file: BinaryIO, tables: Tables) -> Description:
         cpu=samples.cpu,
     )
     if len(samples):
-        frames = json.dumps(list(samples.stacks.frames)).encode()
-        writer.columns(
-            "stacks",
-            parent=samples.stacks.parent,
-            frame=samples.stacks.frame,
-            frames=np.frombuffer(frames, np.uint8),
-        )
+        writer.columns("stacks", **_stack_columns(samples.stacks))
     return writer.described
+
+
+def _stack_columns(stacks: StackTable) -> dict[str, npt.NDArray[Any]]:
+    frames = json.dumps(list(stacks.frames)).encode()
+    return {
+        "parent": stacks.parent,
+        "frame": stacks.frame,
+        "frames": np.frombuffer(frames, np.uint8),
+    }
+
+
+def _unless_counting(numbers: Int32s) -> Int32s:
+    """Return the numbers of spans, or none if they are those of their rows."""
+    return numbers[:0] if is_counting(numbers) else numbers
+
+
+def merge_tables(
+    file: BinaryIO, store: EventStore, catalogue: Catalogue
+) -> tuple[Description, int]:
+    """Write all columns of tables whose rows are in blocks, a part at a time.
+
+    Returns:
+        A description as that of `write_tables`, and how many spans overlap others.
+    """
+    writer = _PartsWriter(file)
+    overlapping = 0
+    for table, rows in store.tables.items():
+        if not rows.blocks:
+            continue
+        bases = _merge_texts(writer, rows)
+        if table == "spans":
+            merge = SpanMerge(rows.blocks, bases, partial(thread_ranks, catalogue))
+            overlapping = _merge_spans(writer, merge, catalogue)
+        else:
+            _merge_rows(writer, rows, bases)
+        if table == "samples":
+            for name, column in _stack_columns(store.stacks).items():
+                writer.begin(f"stacks.{name}", column.dtype, len(column))
+                writer.write(f"stacks.{name}", column)
+    return writer.finish(), overlapping
+
+
+def _merge_texts(writer: _PartsWriter, rows: GrowingRows) -> dict[int, int]:
+    """Write the texts of all blocks; return by the id of a block where its text begins in them."""
+    bases, texts = texts_of(rows.blocks)
+    if rows.layout.has_texts:
+        name = f"{rows.layout.table}.text"
+        writer.begin(name, np.dtype(np.uint8), sum(size for size, _ in texts))
+        for size, read in texts:
+            for first in range(0, size, _TEXT_BYTES):
+                text = read(first, min(_TEXT_BYTES, size - first))
+                writer.write(name, np.frombuffer(text, np.uint8))
+    return bases
+
+
+def _merge_rows(writer: _PartsWriter, rows: GrowingRows, bases: dict[int, int]) -> None:
+    """Write the rows of a table, other than spans, in order of time."""
+    renamed = {"offset": "arguments_offset", "length": "arguments_length"}
+    names = {name: f"{rows.layout.table}.{renamed.get(name, name)}" for name in rows.layout.columns}
+    for name, dtype in rows.layout.columns.items():
+        writer.begin(names[name], dtype, rows.rows)
+    for part in merged_rows(rows.blocks, bases):
+        for name, column in part.items():
+            writer.write(names[name], column)
+
+
+def _merge_spans(writer: _PartsWriter, merge: SpanMerge, catalogue: Catalogue) -> int:
+    for name, column in (("threads", merge.threads), ("offsets", merge.offsets)):
+        writer.begin(f"spans.{name}", column.dtype, len(column))
+        writer.write(f"spans.{name}", column)
+    columns = {name: f"spans.{name}" for name in _SPAN_COLUMNS}
+    columns |= {"offset": "spans.arguments_offset", "length": "spans.arguments_length"}
+    for column_name in columns.values():
+        if column_name != "spans.lane":
+            writer.begin(column_name, COLUMN_TYPES[column_name][0], len(merge))
+    # the last, since how wide it is becomes known only then
+    writer.begin("spans.lane", _LANE[0], len(merge))
+    for part in merge.parts():
+        for name, column in part.items():
+            if name == "lane" and len(column):
+                writer.widen("spans.lane", np.min_scalar_type(int(column.max())))
+            writer.write(columns[name], column)
+    return overlaps_of(catalogue.attributes, merge.threads, merge.moved)
 
 
 class _Writer:
@@ -177,3 +277,63 @@ class _Writer:
             size_bytes = rows * dtype.itemsize
             self._file.write(bytes(aligned(size_bytes) - size_bytes))
             self._offset += aligned(size_bytes)
+
+
+class _Column:
+    """A column that is written a part at a time."""
+
+    def __init__(self, dtype: np.dtype[Any], rows: int, offset: int) -> None:
+        self.dtype = dtype
+        self.rows = rows
+        self.offset = offset
+        self.written = 0
+        self.checksum = 0
+
+
+class _PartsWriter:
+    """Writes columns whose lengths are known, all of them a part at a time."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._columns: dict[str, _Column] = {}
+        self._end = 0
+
+    def begin(self, name: str, dtype: np.dtype[Any], rows: int) -> None:
+        """Make room for a column."""
+        if rows:
+            self._columns[name] = _Column(dtype, rows, self._end)
+            self._end += aligned(rows * dtype.itemsize)
+
+    def write(self, name: str, part: npt.NDArray[Any]) -> None:
+        """Write the next rows of a column."""
+        if not len(part):
+            return
+        column = self._columns[name]
+        data = np.ascontiguousarray(part, column.dtype).data.cast("B")
+        self._file.seek(column.offset + column.written * column.dtype.itemsize)
+        self._file.write(data)
+        column.written += len(part)
+        column.checksum = zlib.crc32(data, column.checksum)
+
+    def widen(self, name: str, dtype: np.dtype[Any]) -> None:
+        """Make the items of the last column as wide as this type, if they are not."""
+        column = self._columns[name]
+        if dtype.itemsize <= column.dtype.itemsize:
+            return
+        self._file.seek(column.offset)
+        written = np.frombuffer(
+            self._file.read(column.written * column.dtype.itemsize), column.dtype
+        )
+        self._end += aligned(column.rows * dtype.itemsize)
+        self._end -= aligned(column.rows * column.dtype.itemsize)
+        column.dtype, column.written, column.checksum = dtype, 0, 0
+        self.write(name, written)
+
+    def finish(self) -> Description:
+        """Return a description of each column."""
+        self._file.truncate(self._end)
+        described: Description = []
+        for name, column in self._columns.items():
+            assert column.written == column.rows, name
+            described.append([name, column.dtype.str, column.rows, column.offset, column.checksum])
+        return described

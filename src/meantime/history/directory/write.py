@@ -3,6 +3,7 @@
     manifest        one checksummed line of JSON per segment, and one when it is closed
     segments/       one file per segment, never changed
     tables          points, flows, spans and samples, written when it is closed
+    events/         the same of an unfinished history: blocks, and logs of what waits for one
     late.log        changes that came too late for the segment they belong to
     tail-N.log      changes that are in none of the first N segments yet
     lock            locked by the builder while there is one; the id of its process
@@ -22,13 +23,15 @@ import numpy as np
 
 from meantime.errors import HistoryError, OutputError
 from meantime.history.directory.delta import Cursor, metadata_delta, packed_extremes
+from meantime.history.directory.event_files import open_files
 from meantime.history.directory.loaded import VERSION
 from meantime.history.directory.lock import LOCK_NAME, DirectoryLock
 from meantime.history.directory.manifest import checksummed_line
 from meantime.history.directory.pyramids import pack_pyramid, pyramid_path
 from meantime.history.directory.read import FORMAT
 from meantime.history.directory.segments import open_segment, packed_segment
-from meantime.history.directory.tables import write_tables
+from meantime.history.directory.stored_tables import StoredTables
+from meantime.history.directory.tables import merge_tables, write_tables
 from meantime.history.directory.tail_log import blocks
 from meantime.history.pyramid import PYRAMID_ROWS, build_pyramid
 
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from meantime.history.contents import Contents
+    from meantime.history.directory.event_files import EventFiles
     from meantime.history.directory.loaded import LoadedHistory
     from meantime.history.directory.segments import StoredSegment
     from meantime.history.directory.tables import Description
@@ -44,6 +48,7 @@ if TYPE_CHECKING:
     from meantime.history.sealer import Sealer
     from meantime.history.segment import Segment
     from meantime.history.snapshot import Snapshot
+    from meantime.history.tables import Tables
 
 __all__ = ["DirectoryWriter", "is_empty"]
 
@@ -73,6 +78,7 @@ class DirectoryWriter:
         self.segments: list[StoredSegment] = []
         self._rewritten: list[Path] = []
         self._logged = Cursor()
+        self._events: EventFiles | None = None
         self._next_log_s = 0.0
         self._late_bytes = 0
         self.failure: Exception | None = None
@@ -169,6 +175,26 @@ class DirectoryWriter:
             if (self.path / "late.log").exists():
                 os.truncate(self.path / "late.log", loaded.late_bytes)
 
+    def keep_events(self, loaded: LoadedHistory | None = None) -> None:
+        """Store the rows of event tables from now on, after those that were loaded."""
+        self._events = open_files(self.path, self._contents.events, _replace_parts)
+        if loaded is not None:
+            self._events.sizes = dict(loaded.event_sizes)
+            stacks = self._contents.events.stacks
+            self._events.counts = {"stacks": len(stacks), "frames": len(stacks.frames)}
+        self._events.keep_all()
+
+    def seal_events(self, sealer: Sealer) -> None:
+        """Write blocks of the rows that wait for one, if there are enough."""
+        if self._events is None or not self._contents.events.is_full:
+            return
+        with self._all_or_nothing(), self._writing(self._events.folder):
+            for rows in self._contents.events.tables.values():
+                rows.seal()
+        self.log(sealer, new_log=False)
+        with self._all_or_nothing(), self._writing(self._events.folder):
+            self._events.remove_old_logs()
+
     def seal(self, segment: Segment, sealer: Sealer) -> Segment:
         """Write the next segment; see `Sink`."""
         with self._all_or_nothing():
@@ -261,6 +287,8 @@ class DirectoryWriter:
                 "done": self._journal.done(sealer.batch_rows),
                 "later": self._journal.scheduled_changes(),
             }
+            if self._events is not None and (events := self._events.log()):
+                record["events"] = events
             if new_log:
                 self._replace(path.name, *blocks(record, waiting))
             else:
@@ -272,6 +300,7 @@ class DirectoryWriter:
         """Log new changes if the last entry is old enough; called between operations."""
         self.check()
         sealer.seal_full()
+        self.seal_events(sealer)
         if time.monotonic() >= self._next_log_s or sealer.needs_new_log:
             self.log(sealer, new_log=sealer.needs_new_log)
 
@@ -287,7 +316,8 @@ class DirectoryWriter:
         """Log new changes and fsync."""
         self.log(sealer, new_log=False)
         with self._all_or_nothing(), self._writing(self.path):
-            for path in (self._log_path(len(self.segments)), self.path / "late.log"):
+            logs = [self._log_path(len(self.segments)), self.path / "late.log"]
+            for path in [*(self._events.logs() if self._events else ()), *logs]:
                 if path.exists():
                     _sync(path)
             _sync(self.path)
@@ -303,15 +333,39 @@ class DirectoryWriter:
             kept = (self.path / "manifest").read_bytes()[: self._ends[-1]]
             (self.path / "manifest.new").write_bytes(kept)
 
-    def close(self, finished: Snapshot) -> None:
-        """Write the tables and the last line, and remove logs and superseded segments."""
+    def merge_events(self) -> tuple[Description, Tables, int] | None:
+        """Write the tables of all rows, if there are blocks of them; otherwise return None.
+
+        Returns:
+            The columns of their file, the tables, and how many spans overlap others.
+        """
+        store, catalogue = self._contents.events, self._contents.catalogue
+        if not any(rows.blocks for rows in store.tables.values()):
+            return None
+        with self._all_or_nothing(), self._writing(self.path):
+            for rows in store.tables.values():
+                rows.seal(everything=True)
+            with self._replacing("tables") as file:
+                described, overlapping = merge_tables(file, store, catalogue)
+        return described, StoredTables(self.path / "tables", described, catalogue), overlapping
+
+    def _forget_events(self) -> None:
+        """Remove the files of the rows that are in the tables now."""
+        if self._events is not None:
+            self._events.remove()
+            # it is in reference cycles with the rows
+            for rows in self._contents.events.tables.values():
+                rows.sink = None
+            self._events = None
+
+    def close(self, finished: Snapshot, described: Description | None = None) -> None:
+        """Write the tables, unless they were, and the last line; remove what is superseded."""
         # In this order: the tables are there before the line that refers to them, and the logs
         # until after the line that makes them obsolete. Only the line, or the rename, finishes the
         # history.
         with self._all_or_nothing(), self._writing(self.path):
-            described: Description = []
             tables = finished.tables
-            if any(
+            if described is None and any(
                 len(table) for table in (tables.points, tables.flows, tables.spans, tables.samples)
             ):
                 with self._replacing("tables") as file:
@@ -320,7 +374,7 @@ class DirectoryWriter:
                 "start_ns": finished.segments.start_ns,
                 "end_ns": finished.segments.end_ns,
                 "replaced": self._contents.store.sealer.replaced,
-                "tables": described,
+                "tables": described or [],
                 "extremes": packed_extremes(finished.segments.integers(finished.kinds)),
             }
             new, self._cursor = self._since(self._cursor)
@@ -333,6 +387,7 @@ class DirectoryWriter:
                 pyramid_path(path).unlink(missing_ok=True)
             for log in self.path.glob("*.log"):
                 log.unlink()
+            self._forget_events()
             if self._lock is not None:
                 self._lock.release()
                 self._lock = None  # it refers to this writer
@@ -350,18 +405,28 @@ class DirectoryWriter:
 
         The directory is synced too: a rename is durable only then.
         """
-        path = self.path / name
-        temporary = path.with_name(path.name + ".tmp")
-        try:
-            with temporary.open("wb") as file:
-                yield file
-                file.flush()
-                os.fsync(file.fileno())
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
-        temporary.replace(path)
-        _sync(path.parent)
+        with _replacing(self.path / name) as file:
+            yield file
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[BinaryIO]:
+    temporary = path.with_name(path.name + ".tmp")
+    try:
+        with temporary.open("w+b") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    temporary.replace(path)
+    _sync(path.parent)
+
+
+def _replace_parts(path: Path, parts: Iterator[Any]) -> None:
+    with _replacing(path) as file:
+        file.writelines(parts)
 
 
 def is_empty(path: Path) -> bool:
