@@ -33,8 +33,9 @@ READING = {
     "convert": ["convert", SPANS, "OUT.spall"],
     "check": ["check", "HISTORY.mth"],
 }
-# DuckDB has threads of its own, and a recording is needed for the others, or none is read.
-NOT_READING = {"sql", "record", "top", "pack", "completion"}
+# DuckDB and a server have threads of their own, and a recording is needed for the others, or none
+# is read.
+NOT_READING = {"sql", "view", "record", "top", "pack", "completion"}
 REPORT = """
 import os, sys
 from meantime.cli import main

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["COMMANDS", "SUGGESTS", "cli", "main"]
 
 COMMANDS = {
+    "view": "Open traces on a page in the browser, on one time axis.",
     "statemap": "Draw a statemap of each FILE, one above the other, as an interactive SVG.",
     "heatmap": "Draw a subsecond-offset heat map: activity by its offset in each second.",
     "flame": "Draw a flame graph, or with --chart a flame chart.",
@@ -45,7 +46,7 @@ COMMANDS = {
     "completion": "Print the script that completes commands, options and file names in a shell.",
 }
 # The first command of each group of the help, in the order of COMMANDS.
-_GROUPS = {"statemap": "Draw", "info": "Query", "record": "Record", "build": "Files"}
+_GROUPS = {"view": "Draw", "info": "Query", "record": "Record", "build": "Files"}
 _READS = """\b
 Reads statemap data, perf script text, Chrome and Perfetto JSON (PyTorch,
 clang, VizTracer, DevTools), .spall, speedscope, V8 .cpuprofile, folded

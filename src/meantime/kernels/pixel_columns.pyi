@@ -17,3 +17,24 @@ def stack(
     width: int,
     tall: int,
 ) -> bytes: ...
+def span_cells(
+    start_ns: Int64s,
+    end_ns: Int64s,
+    row: Int32s,
+    name: Int32s,
+    chosen: Int32s,
+    tile_ns: int,
+    level: int,
+    bins: int,
+    rows: int,
+) -> tuple[Int32s, Int64s, Int64s, Int32s, Int32s]: ...
+def state_cells(
+    row: Int32s,
+    start_ns: Int64s,
+    end_ns: Int64s,
+    code: Int32s,
+    tile_ns: int,
+    level: int,
+    bins: int,
+    states: int,
+) -> tuple[Int64s, npt.NDArray[np.uint8], Int32s]: ...

@@ -1,9 +1,17 @@
-"""The rows of a statemap as pixels, in which each column stacks the shares of its states."""
+"""What columns of pixels show: the shares of states in them, and the spans that are thinner."""
 
 from libc.math cimport ceil, floor
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
+
+import numpy as np
+
+cdef enum:
+    SHARES = 5
+    TOP = 3
+    # Cells that are added up at once: 8 MB of sums.
+    BAND_CELLS = 1 << 18
 
 cdef struct Row:
     int64_t width
@@ -137,3 +145,189 @@ def stack(
         free(row.mixed)
         free(row.size)
     return bytes(image)
+
+
+def span_cells(
+    const int64_t[::1] start_ns, const int64_t[::1] end_ns, const int32_t[::1] row,
+    const int32_t[::1] name, const int32_t[::1] chosen,
+    int64_t tile_ns, int level, int64_t bins, int64_t rows,
+):
+    """Return which spans are at least a bin long, and what the others add up to in each cell.
+
+    Bin i is [tile_ns + i * 2^level, tile_ns + (i + 1) * 2^level). A cell is a bin of a row; cells
+    in which none of the shorter spans is are left out.
+
+    Args:
+        start_ns: Where each span begins.
+        end_ns: Where it ends, not before it begins.
+        row: Its row, from 0 to `rows` - 1.
+        name: Its name.
+        chosen: The spans that overlap the tile, or more.
+        tile_ns: Where the first bin begins.
+        level: The width of a bin, as a power of two: at most 53.
+        bins: How many bins.
+        rows: How many rows.
+
+    Returns:
+        The spans that are at least a bin long and overlap the tile, as int32; and by cell, in order
+        of row and bin: the row times bins plus the bin, as int64; how long spans cover it, as int64;
+        how many begin in it, as int32; and the name of the longest, as int32.
+    """
+    cdef int64_t count = chosen.shape[0], i, k, s, e, length, cell, first_row, last_row, first, last
+    cdef int64_t wide = 0, tile_end = tile_ns + (bins << level), per_band, used, least
+    cdef int64_t width = <int64_t> 1 << level
+    wide_array = np.empty(count, np.int32)
+    cdef int32_t[::1] found = wide_array
+    per_band = max(1, BAND_CELLS // bins)
+    size = min(rows, per_band) * bins
+    covered_array = np.zeros(size, np.int64)
+    longest_array = np.full(size, -1, np.int64)
+    begun_array = np.zeros(size, np.int32)
+    named_array = np.zeros(size, np.int32)
+    cdef int64_t[::1] covered = covered_array, longest = longest_array
+    cdef int32_t[::1] begun = begun_array, named = named_array
+    parts = []
+    for first_row in range(0, max(rows, 1), per_band):
+        last_row = min(rows, first_row + per_band)
+        with nogil:
+            for k in range(count):
+                i = chosen[k]
+                s = start_ns[i]
+                e = end_ns[i]
+                if s >= tile_end or e < tile_ns or (e == tile_ns and s < tile_ns):
+                    continue
+                # unsigned, as it may exceed 63 bits
+                if <uint64_t> e - <uint64_t> s >= <uint64_t> width:
+                    if first_row == 0:
+                        found[wide] = <int32_t> i
+                        wide += 1
+                    continue
+                if row[i] < first_row or row[i] >= last_row:
+                    continue
+                length = e - s
+                cell = (row[i] - first_row) * bins
+                if s >= tile_ns:
+                    first = (s - tile_ns) >> level
+                    begun[cell + first] += 1
+                    last = (e - tile_ns) >> level
+                    if last == first:
+                        covered[cell + first] += length
+                    else:
+                        least = tile_ns + (last << level)
+                        covered[cell + first] += least - s
+                        if last < bins and e > least:
+                            covered[cell + last] += e - least
+                            if length > longest[cell + last]:
+                                longest[cell + last] = length
+                                named[cell + last] = name[i]
+                else:
+                    first = 0
+                    covered[cell] += e - tile_ns
+                if length > longest[cell + first]:
+                    longest[cell + first] = length
+                    named[cell + first] = name[i]
+        cells = np.flatnonzero(longest_array >= 0)
+        parts.append((cells + first_row * bins, covered_array[cells], begun_array[cells],
+                      named_array[cells]))
+        if last_row < rows:
+            covered_array[:] = 0
+            longest_array[:] = -1
+            begun_array[:] = 0
+    columns = [np.concatenate(column) for column in zip(*parts)]
+    return wide_array[:wide].copy(), *columns
+
+
+def state_cells(
+    const int32_t[::1] row, const int64_t[::1] start_ns, const int64_t[::1] end_ns,
+    const int32_t[::1] code, int64_t tile_ns, int level, int64_t bins, int64_t states,
+):
+    """Return how states divide the cells of rows: those in which there is any state.
+
+    Args:
+        row: The row of each interval, ascending; intervals of a row do not overlap.
+        start_ns: Where it begins.
+        end_ns: Where it ends.
+        code: Its state, below `states`; negative if it has none.
+        tile_ns: Where the first bin begins.
+        level: The width of a bin, as a power of two: at most 53.
+        bins: How many bins.
+        states: How many states there are.
+
+    Returns:
+        By cell, in order of row and bin: the row times bins plus the bin, as int64; its shares as
+        uint8, five each; and the codes of the three longest states as int32, as in a `StateTile`.
+    """
+    cdef int64_t count = row.shape[0], i = 0, j, k, s, e, bin_, last, time_ns, rest, best, rank
+    cdef int64_t tile_end = tile_ns + (bins << level), width = <int64_t> 1 << level
+    cdef int64_t room = 0, cells = 0, first_bin, end_bin
+    cdef int32_t current
+    if not count or not states:
+        return np.empty(0, np.int64), np.empty((0, SHARES), np.uint8), np.empty((0, TOP), np.int32)
+    sums_array = np.zeros(bins * states, np.int64)
+    filled_array = np.zeros(bins, np.uint8)
+    cdef int64_t[::1] sums = sums_array
+    cdef uint8_t[::1] filled = filled_array
+    for i in range(count):
+        if start_ns[i] < tile_end and end_ns[i] > tile_ns and code[i] >= 0:
+            first_bin = (max(start_ns[i], tile_ns) - tile_ns) >> level
+            room += ((min(end_ns[i], tile_end) - 1 - tile_ns) >> level) - first_bin + 1
+    room = min(room, bins * (np.count_nonzero(np.diff(np.asarray(row))) + 1))
+    number_array = np.empty(room, np.int64)
+    shares_array = np.zeros((room, SHARES), np.uint8)
+    codes_array = np.zeros((room, TOP), np.int32)
+    cdef int64_t[::1] number = number_array
+    cdef uint8_t[:, ::1] shares = shares_array
+    cdef int32_t[:, ::1] codes = codes_array
+    i = 0
+    with nogil:
+        while i < count:
+            current = row[i]
+            first_bin = bins
+            end_bin = 0
+            while i < count and row[i] == current:
+                s = max(start_ns[i], tile_ns)
+                e = min(end_ns[i], tile_end)
+                k = code[i]
+                i += 1
+                if s >= e or k < 0:
+                    continue
+                bin_ = (s - tile_ns) >> level
+                last = (e - 1 - tile_ns) >> level
+                first_bin = min(first_bin, bin_)
+                end_bin = max(end_bin, last + 1)
+                while bin_ < last:
+                    time_ns = tile_ns + ((bin_ + 1) << level) - s
+                    sums[bin_ * states + k] += time_ns
+                    filled[bin_] = 1
+                    s += time_ns
+                    bin_ += 1
+                sums[bin_ * states + k] += e - s
+                filled[bin_] = 1
+            for bin_ in range(first_bin, end_bin):
+                if not filled[bin_]:
+                    continue
+                filled[bin_] = 0
+                number[cells] = current * bins + bin_
+                rest = 0
+                for k in range(states):
+                    rest += sums[bin_ * states + k]
+                if rest < width:
+                    shares[cells, 0] = <uint8_t> max(1, ((width - rest) * 255) >> level)
+                for rank in range(TOP):
+                    best = 0
+                    for k in range(1, states):
+                        if sums[bin_ * states + k] > sums[bin_ * states + best]:
+                            best = k
+                    time_ns = sums[bin_ * states + best]
+                    if time_ns == 0:
+                        break
+                    sums[bin_ * states + best] = 0
+                    rest -= time_ns
+                    codes[cells, rank] = <int32_t> best
+                    shares[cells, rank + 1] = <uint8_t> max(1, (time_ns * 255) >> level)
+                if rest:
+                    shares[cells, 4] = <uint8_t> max(1, (rest * 255) >> level)
+                    for k in range(states):
+                        sums[bin_ * states + k] = 0
+                cells += 1
+    return number_array[:cells], shares_array[:cells], codes_array[:cells]

@@ -248,6 +248,7 @@ def state_statistics(
     *,
     by: Literal["state", "entity"] = "state",
     pattern: str | None = None,
+    quarks: Int32s | None = None,
     start_ns: int | None = None,
     end_ns: int | None = None,
 ) -> StateStatistics:
@@ -270,6 +271,7 @@ def state_statistics(
         by: Add up by state, or by state and entity.
         pattern: Only entities with this name, or whose name contains a match of this regular
             expression.
+        quarks: Only these entities.
         start_ns: Where the range begins.
         end_ns: Where it ends.
 
@@ -280,6 +282,8 @@ def state_statistics(
     kinds = _kinds(history)
     if pattern is not None:
         kinds = _matching(history, kinds, pattern)
+    if quarks is not None:
+        kinds = [kind._replace(quarks=np.intersect1d(kind.quarks, quarks)) for kind in kinds]
     begin_ns, finish_ns = history.bounds
     asked = (begin_ns if start_ns is None else start_ns, finish_ns if end_ns is None else end_ns)
     rows: list[StatisticsRow] = []
@@ -288,16 +292,16 @@ def state_statistics(
     if asked[0] < asked[1] or start_ns is not None or end_ns is not None:
         # checks the range, and clips it to the history
         range_ns = history.intervals(np.empty(0, np.int32), *asked).range_ns
-        for name, short_lived, quarks in kinds:
+        for name, short_lived, entities in kinds:
             counted = _Counted(by, len(history.attributes))
-            for batch in history.interval_batches(quarks, *asked):
+            for batch in history.interval_batches(entities, *asked):
                 counted.add(batch)
             if short_lived:
-                existed = counted.total_ns[quarks]
+                existed = counted.total_ns[entities]
             else:
-                lived = lifetimes(history, quarks).within(*range_ns)
+                lived = lifetimes(history, entities).within(*range_ns)
                 existed = lived.end_ns - lived.start_ns
-            rows += counted.rows(history, name, quarks, existed)
+            rows += counted.rows(history, name, entities, existed)
             transitions += counted.transitions(name)
     return StateStatistics(by, range_ns, rows, transitions)
 

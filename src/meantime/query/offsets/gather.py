@@ -60,6 +60,8 @@ class Choice:
         filter: Only the threads or entities that this filter matches, as in `choose_rows`.
         window: Only what lies in [start_ns, end_ns); None is open.
         stacks: Whether the stacks of samples and spans, or the entities of states, are kept too.
+        kind: Which table is mapped; None is the first that has something.
+        quarks: Only these threads or entities.
     """
 
     value: Value | None = None
@@ -69,6 +71,14 @@ class Choice:
     filter: str | None = None
     window: tuple[int | None, int | None] = (None, None)
     stacks: bool = False
+    kind: Kind | None = None
+    quarks: tuple[int, ...] | None = None
+
+    def of(self, history: History, quarks: Int32s) -> Int32s:
+        """Return those of some threads or entities that are mapped."""
+        if self.filter is not None:
+            quarks = choose_rows(history, quarks, self.filter)
+        return quarks if self.quarks is None else quarks[np.isin(quarks, self.quarks)]
 
 
 class _Rows(NamedTuple):
@@ -83,6 +93,8 @@ class _Rows(NamedTuple):
 
 def kind_of(history: History, choice: Choice) -> Kind:
     """Return which of a history's tables is mapped: the first that has something, states last."""
+    if choice.kind is not None:
+        return choice.kind
     if choice.states:
         return "states"
     if len(history.samples()):
@@ -204,7 +216,7 @@ def offset_map(
                     (start + offset_ns, end + offset_ns)
                     for start, end in clipped(history.lost, *window)
                 ),
-                _entities(history, kind, choice.filter),
+                _entities(history, kind, choice),
                 sampling_interval_ns(history.samples()) if kind == "samples" else None,
                 kind,
                 gathering.idle(),
@@ -216,20 +228,11 @@ def offset_map(
     return replace(found, fold=fold, stacks=stacks)
 
 
-def filtered_states(history: History, pattern: str | None) -> Int32s:
-    """Return the attributes of state lanes that a filter matches; None matches all."""
-    quarks = state_quarks(history)
-    return quarks if pattern is None else choose_rows(history, quarks, pattern)
-
-
-def _entities(history: History, kind: Kind, pattern: str | None) -> int:
+def _entities(history: History, kind: Kind, choice: Choice) -> int:
     """Return how many things can be busy at a time; unknown for samples."""
     if kind == "states":
-        return len(filtered_states(history, pattern))
-    if kind == "samples":
-        return 1
-    threads = history.spans().threads
-    return len(threads if pattern is None else choose_rows(history, threads, pattern))
+        return len(choice.of(history, state_quarks(history)))
+    return 1 if kind == "samples" else len(choice.of(history, history.spans().threads))
 
 
 class _Gathering:
@@ -315,9 +318,7 @@ class _Gathering:
         if kind == "states":
             self.stacks = self._states_of_entities.build()
             return
-        threads = thread_quarks(self._history)
-        if self._choice.filter is not None:
-            threads = choose_rows(self._history, threads, self._choice.filter)
+        threads = self._choice.of(self._history, thread_quarks(self._history))
         start_ns, end_ns = self._window
         spans = self._history.spans(threads, start_ns=start_ns, end_ns=end_ns)
         found = segments_of(spans, self._window)
@@ -339,7 +340,7 @@ class _Gathering:
                 raise self._refusal("spans", ("name", "thread", "process", "host"))
 
     def _states(self) -> Iterator[_Rows]:
-        quarks = filtered_states(self._history, self._choice.filter)
+        quarks = self._choice.of(self._history, state_quarks(self._history))
         if not len(quarks):
             return
         for batch in self._history.interval_batches(quarks, *self._window):
@@ -385,9 +386,9 @@ class _Gathering:
 
     def _filtered(self, threads: Int32s) -> Int32s | None:
         """Return those of some threads that are mapped; None for all of them."""
-        if self._choice.filter is None:
+        if self._choice.filter is None and self._choice.quarks is None:
             return None
-        return choose_rows(self._history, np.unique(threads), self._choice.filter)
+        return self._choice.of(self._history, np.unique(threads))
 
     def _refusal(self, kind: Kind, possible: Sequence[str]) -> UsageError:
         return UsageError(

@@ -1,0 +1,79 @@
+"""`meantime view`: a page on which traces are looked at."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from meantime.cli.inputs import import_numpy
+from meantime.cli.options import file_argument, once
+from meantime.errors import UsageError
+from meantime.units import parse_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["command"]
+
+
+@click.command(
+    "view", epilog="Example:  meantime view server.mtr pg.statemap.gz --offset pg.statemap.gz=1.2s"
+)
+@file_argument("files", "FILE...", nargs=-1, required=True)
+@once(
+    "--port",
+    metavar="N",
+    type=click.IntRange(0, 65535),
+    help="First port to try; 0 for any.  [8643]",
+)
+@click.option(
+    "--no-open", "browser", is_flag=True, default=True, flag_value=False, help="Open no browser."
+)
+@click.option("--follow", is_flag=True, help="Show what is added to the files.")
+@click.option(
+    "--offset",
+    "offsets",
+    multiple=True,
+    metavar="FILE=TIME",
+    help="Time to add to the times of a file. Repeatable.",
+)
+def command(
+    *,
+    files: tuple[str, ...],
+    port: int | None,
+    browser: bool,
+    follow: bool,
+    offsets: tuple[str, ...],
+) -> None:
+    """Open traces on a page in the browser, on one time axis."""
+    offsets_ns = _offsets(offsets, files)
+    import_numpy()
+    from meantime.server.run import FIRST_PORT, serve  # noqa: PLC0415 - not for --help
+    from meantime.server.session import Session  # noqa: PLC0415 - as above
+
+    session = Session(files, offsets_ns=offsets_ns, follow=follow)
+    serve(
+        session,
+        port=FIRST_PORT if port is None else port,
+        browser=browser,
+        notify=lambda address: click.echo(f"{address}  (Ctrl-C ends)"),
+    )
+
+
+def _offsets(texts: Sequence[str], files: Sequence[str]) -> dict[int, int]:
+    """Return the times of --offset by index of the file.
+
+    Raises:
+        UsageError: If one is of no file, or is given twice.
+    """
+    offsets_ns: dict[int, int] = {}
+    for text in texts:
+        file, _, offset = text.rpartition("=")
+        matching = [index for index, each in enumerate(files) if each == file]
+        if not matching:
+            raise UsageError(f"--offset {text!r}: write FILE=TIME with one of the files")
+        if offsets_ns.keys() & matching:
+            raise UsageError(f"--offset for {file!r} given more than once")
+        offsets_ns |= dict.fromkeys(matching, parse_duration(offset))
+    return offsets_ns

@@ -1,0 +1,340 @@
+"""Answers to what a page asks about a range and some lanes, as JSON values.
+
+Members whose names end in `_ns` are integers here; `document` makes the texts of them that a page
+gets, since its numbers lose nanoseconds after 104 days.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
+
+import numpy as np
+
+from meantime.columns import named
+from meantime.errors import TimeRangeError, UsageError
+from meantime.query.durations import span_statistics
+from meantime.query.lifetimes import intervals_between
+from meantime.query.offsets.fold import Fold
+from meantime.query.offsets.gather import Choice, offset_map
+from meantime.query.parts import extent_of
+from meantime.query.sampled_states import with_sampled_states
+from meantime.query.stacks import left_heavy
+from meantime.query.statistics import state_statistics
+from meantime.query.threads import thread_quarks
+from meantime.query.trees import by_name, call_tree
+from meantime.server.places import clip
+from meantime.views.heatmap.document import document as heat_document
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from meantime.columns import Int32s, Int64s
+    from meantime.history import History
+    from meantime.query.offsets.map import Kind
+    from meantime.server.lanes import LaneTree
+
+__all__ = ["Asked", "document", "flame", "flows", "heat", "statistics"]
+
+_MOST_ROWS = 1_000
+_MOST_NODES = 50_000
+_MOST_CELLS = 1 << 22
+_BUCKETS = 63
+_MAPPED = {
+    "state": "states",
+    "packed": "states",
+    "stack": "spans",
+    "async": "spans",
+    "density": "samples",
+}
+
+
+class Asked(NamedTuple):
+    """What an answer is about.
+
+    Attributes:
+        start_ns: Where the range begins; None is where the file does.
+        end_ns: Where it ends.
+        lanes: Which lanes, a group meaning all below it; None is all.
+    """
+
+    start_ns: int | None
+    end_ns: int | None
+    lanes: Sequence[int] | None
+
+
+def document(value: Any, key: str = "") -> Any:
+    """Return JSON values in which times are texts.
+
+    >>> document({"end_ns": 5, "lost_ns": [[1, 2]], "count": 3})
+    {'end_ns': '5', 'lost_ns': [['1', '2']], 'count': 3}
+    """
+    if isinstance(value, dict):
+        return {name: document(each, name) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [document(each, key) for each in value]
+    if key.endswith("_ns") and isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if key.endswith("_ns") and isinstance(value, float):
+        return str(round(value))
+    return value
+
+
+def statistics(tree: LaneTree, by: str, asked: Asked) -> dict[str, Any]:
+    """Return what `meantime stats --json` prints of a range and some lanes, and histograms.
+
+    Raises:
+        TimeRangeError: If nothing of the history is in the range.
+        UsageError: If there is no such grouping.
+    """
+    history = tree.history
+    start_ns, end_ns, lanes = asked
+    begin_ns, finish_ns = history.bounds
+    start_ns = begin_ns if start_ns is None else start_ns
+    end_ns = finish_ns if end_ns is None else end_ns
+    if end_ns <= start_ns:
+        raise TimeRangeError("the range is empty")
+    chosen = None if lanes is None else tree.quarks(lanes)
+    if by in {"state", "entity"}:
+        return _state_statistics(tree, by, start_ns, end_ns, chosen)
+    if by not in {"name", "category", "thread"}:
+        raise UsageError(
+            f"unknown grouping {by[:40]!r}; choose state, entity, name, category, thread"
+        )
+    if not len(thread_quarks(history)) and len(history.samples()):
+        return _sample_statistics(history, start_ns, end_ns, chosen)
+    grouping = cast("Literal['name', 'category', 'thread']", by)
+    quarks = thread_quarks(history) if chosen is None else chosen
+    found = span_statistics(history, grouping, quarks=quarks, start_ns=start_ns, end_ns=end_ns)
+    columns = {
+        name: column.tolist()
+        for name, column in found.columns().items()
+        if isinstance(column, np.ndarray)
+    }
+    histograms = _span_histograms(history, quarks, start_ns, end_ns) if by == "name" else {}
+    rows = []
+    for row, key in enumerate(found.keys[:_MOST_ROWS]):
+        values: dict[str, Any] = {"key": key}
+        values |= {name: column[row] for name, column in columns.items()}
+        values["mean_ns"] = values["total_ns"] / values["count"]
+        values["histogram"] = histograms.get(key)
+        rows.append(values)
+    return {
+        "by": by,
+        "range_ns": [start_ns, end_ns],
+        "rows": rows,
+        "rest": max(0, len(found) - _MOST_ROWS),
+        "transitions": [],
+    }
+
+
+def _state_statistics(
+    tree: LaneTree, by: str, start_ns: int, end_ns: int, chosen: Int32s | None
+) -> dict[str, Any]:
+    history = with_sampled_states(tree.history)
+    part = clip(history, start_ns, end_ns)
+    if part is None:
+        raise extent_of(history).nothing(start_ns, end_ns)
+    grouping = cast("Literal['state', 'entity']", by)
+    if history is not tree.history and chosen is not None:
+        # the states that samples show are of the same threads, in a history of their own
+        paths = [tree.history.attributes.path(quark) for quark in chosen.tolist()]
+        quarks = [history.find(*path) for path in paths]
+        chosen = np.array([quark for quark in quarks if quark is not None], np.int32)
+    found = state_statistics(
+        history, by=grouping, quarks=chosen, start_ns=start_ns, end_ns=min(end_ns, history.end_ns)
+    )
+    rows = [asdict(row) for row in found.rows[:_MOST_ROWS]]
+    if by == "state":
+        histograms = _state_histograms(history, found.range_ns, chosen)
+        for row in rows:
+            row["histogram"] = histograms.get((row["kind"], row["key"]))
+    return {
+        "by": by,
+        "range_ns": list(found.range_ns),
+        "rows": rows,
+        "rest": max(0, len(found.rows) - _MOST_ROWS),
+        "transitions": [list(each) for each in found.transitions[:_MOST_ROWS]],
+    }
+
+
+def _sample_statistics(
+    history: History, start_ns: int, end_ns: int, chosen: Int32s | None
+) -> dict[str, Any]:
+    tree, unit = call_tree(history, chosen, start_ns=start_ns, end_ns=end_ns)
+    found = by_name(tree)
+    return {
+        "by": "name",
+        "range_ns": [start_ns, end_ns],
+        "unit": unit,
+        "rows": [
+            {"key": row.name, "count": row.calls, "self": row.own, "total": row.total}
+            for row in found[:_MOST_ROWS]
+        ],
+        "rest": max(0, len(found) - _MOST_ROWS),
+        "transitions": [],
+    }
+
+
+def _buckets(length_ns: Int64s) -> npt.NDArray[np.int64]:
+    """Return the power of two at or below each duration; of none, 0.
+
+    >>> _buckets(np.array([0, 1, 2, 3, 2**53 + 1, 2**62 - 1])).tolist()
+    [0, 0, 1, 1, 53, 61]
+    """
+    # halves, so that no double is rounded up to the next power
+    high = length_ns >> 31
+    low = np.frexp((length_ns & (2**31 - 1)).astype(np.float64))[1]
+    exponent = np.where(high > 0, np.frexp(high.astype(np.float64))[1] + 31, low)
+    return np.asarray(np.maximum(exponent - 1, 0), np.int64)
+
+
+def _trimmed(counts: npt.NDArray[np.int64]) -> list[Any] | None:
+    used = np.flatnonzero(counts)
+    if not len(used):
+        return None
+    return [int(used[0]), counts[used[0] : used[-1] + 1].tolist()]
+
+
+def _histograms(code: npt.NDArray[Any], length_ns: Int64s, codes: int) -> npt.NDArray[np.int64]:
+    """Return how many durations are in each power of two, by code."""
+    number = code.astype(np.int64) * _BUCKETS + _buckets(length_ns)
+    counts = np.bincount(number, minlength=codes * _BUCKETS).astype(np.int64)
+    return counts.reshape(codes, _BUCKETS)
+
+
+def _span_histograms(
+    history: History, quarks: Int32s, start_ns: int, end_ns: int
+) -> dict[str | None, Any]:
+    spans = history.spans(quarks, start_ns=start_ns, end_ns=end_ns)
+    length_ns = np.minimum(spans.end_ns, end_ns) - np.maximum(spans.start_ns, start_ns)
+    codes, code = np.unique(spans.name.codes, return_inverse=True)
+    counts = _histograms(code, length_ns, len(codes))
+    names = [None if each < 0 else spans.name.names[each] for each in codes.tolist()]
+    return {name: _trimmed(counts[row]) for row, name in enumerate(names)}
+
+
+def _state_histograms(
+    history: History, range_ns: tuple[int, int], chosen: Int32s | None
+) -> dict[tuple[str, str], Any]:
+    found: dict[tuple[str, str], npt.NDArray[np.int64]] = {}
+    for declaration, quarks in history.lanes:
+        if declaration.kind != "state":
+            continue
+        asked = quarks if chosen is None else np.intersect1d(quarks, chosen).astype(np.int32)
+        for batch in intervals_between(history, asked, *range_ns):
+            value = named(batch.value)
+            has_state = value.codes >= 0
+            start_ns = np.maximum(batch.start_ns, range_ns[0])[has_state]
+            end_ns = np.minimum(batch.end_ns, range_ns[1])[has_state]
+            codes, code = np.unique(value.codes[has_state], return_inverse=True)
+            counts = _histograms(code, end_ns - start_ns, len(codes))
+            for row, each in enumerate(codes.tolist()):
+                key = declaration.name, value.names[each]
+                found[key] = found.get(key, 0) + counts[row]
+    return {key: _trimmed(counts) for key, counts in found.items()}
+
+
+def flame(tree: LaneTree, asked: Asked) -> dict[str, Any]:
+    """Return the call tree of a range and some lanes, callers first."""
+    start_ns, end_ns, lanes = asked
+    chosen = None if lanes is None else tree.quarks(lanes)
+    found, unit = call_tree(tree.history, chosen, start_ns=start_ns, end_ns=end_ns)
+    order = [row for row in left_heavy(found) if found.total[row] or found.count[row]]
+    dropped = 0
+    if len(order) > _MOST_NODES:
+        # a caller weighs as much as what it called, and comes before it
+        ranked = sorted(order, key=lambda row: -int(found.total[row]))
+        kept = set(ranked[:_MOST_NODES])
+        dropped = len(order) - len(kept)
+        order = [row for row in order if row in kept]
+    index = {row: number for number, row in enumerate(order)}
+    parents = found.stacks.parent[order].tolist()
+    frames, name = np.unique(found.stacks.frame[order], return_inverse=True)
+    return {
+        "unit": unit,
+        "names": [found.stacks.frames[frame] for frame in frames.tolist()],
+        "parent": [index.get(parent, -1) for parent in parents],
+        "name": name.tolist(),
+        "total": found.total[order].tolist(),
+        "self": found.own[order].tolist(),
+        "count": found.count[order].tolist(),
+        "dropped": dropped,
+    }
+
+
+def heat(tree: LaneTree, asked: Asked, period_ns: int, rows: int) -> dict[str, Any]:
+    """Return the heat map of a range and some lanes, which are of one kind.
+
+    Raises:
+        UsageError: If the map would have too many cells, or more rows than nanoseconds.
+    """
+    history = tree.history
+    start_ns, end_ns, lanes = asked
+    begin_ns, finish_ns = history.bounds
+    start_ns = begin_ns if start_ns is None else max(start_ns, begin_ns)
+    end_ns = finish_ns if end_ns is None else min(end_ns, finish_ns)
+    if end_ns <= start_ns:
+        raise TimeRangeError("nothing of the file is in the range")
+    if not 1 <= rows <= min(period_ns, 1_000):
+        raise UsageError(f"a column of {period_ns} ns cannot have {rows} rows")
+    if (end_ns - start_ns) // period_ns * rows > _MOST_CELLS:
+        raise UsageError("the map would have more than 4 million cells; choose a longer period")
+    fold = Fold(origin_ns=start_ns, period_ns=period_ns, rows=rows)
+    choice = Choice(window=(start_ns, end_ns))
+    if lanes is not None:
+        below = tree.below(lanes)
+        kinds = {_MAPPED.get(tree.lanes[lane].kind) for lane in below} - {None}
+        if len(kinds) != 1:
+            raise UsageError("a heat map is of lanes of states, of spans or of samples")
+        quarks = tuple(tree.quarks(below).tolist())
+        choice = replace(choice, kind=cast("Kind", kinds.pop()), quarks=quarks)
+    found = offset_map(history, fold, choice, source="")
+    content = heat_document(found)
+    return {
+        name: content[name]
+        for name in ("origin_ns", "period_ns", "rows", "value", "columns", "cells", "recorded")
+    } | {"lost_ns": content.get("lost_ns", [])}
+
+
+def _lane_of_quark(tree: LaneTree, *kinds: str) -> dict[int, int]:
+    return {
+        lane.quark: number
+        for number, lane in reversed(list(enumerate(tree.lanes)))
+        if lane.kind in kinds and lane.quark >= 0
+    }
+
+
+def flows(tree: LaneTree, asked: Asked, limit: int) -> dict[str, Any]:
+    """Return the first arrows under way in a range, and how many more there are."""
+    start_ns, end_ns, lanes = asked
+    quarks = None if lanes is None else tree.quarks(lanes)
+    found = tree.history.flows(quarks, start_ns=start_ns, end_ns=end_ns)
+    lane_of = _lane_of_quark(tree, "stack", "state", "points")
+    rows = _rows_of_entities(tree, found.from_quark[:limit], found.to_quark[:limit])
+    listed = []
+    for row in range(min(limit, len(found))):
+        ends: dict[str, Any] = {}
+        for end in ("from", "to"):
+            quark = int(getattr(found, f"{end}_quark")[row])
+            lane, own = rows.get(quark, (lane_of.get(quark), 0))
+            ends |= {
+                f"{end}_ns": int(getattr(found, f"{end}_ns")[row]),
+                f"{end}_lane": lane,
+                f"{end}_row": own,
+                f"{end}_path": tree.handle(quark),
+            }
+        listed.append({**ends, "name": found.name[row]})
+    return {"flows": listed, "rest": len(found) - len(listed)}
+
+
+def _rows_of_entities(tree: LaneTree, *quarks: Int32s) -> dict[int, tuple[int | None, int]]:
+    """Return the lane and the row of those attributes that are entities in shared rows."""
+    asked = np.unique(np.concatenate(quarks))
+    found: dict[int, tuple[int | None, int]] = {}
+    for block in tree.blocks.get("packed", []):
+        for each in np.flatnonzero(np.isin(block.quarks, asked)).tolist():
+            found[int(block.quarks[each])] = block.place(int(block.row[each]))
+    return found

@@ -1,0 +1,635 @@
+"""The lanes of a history as a tree, and the blocks in which tiles have them."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+from meantime.attribute_paths import THREADS
+from meantime.attributes import entity_name, format_path
+from meantime.columns import Coded
+from meantime.history.spans import SpanTable
+from meantime.kernels.packing import first_free
+from meantime.query.lifetimes import lifetimes
+from meantime.query.threads import thread_of, thread_quarks, thread_title
+from meantime.query.trees import sample_unit
+from meantime.trace import ArgumentText
+from meantime.views.flame.events import process_title
+from meantime.views.flame.sample_chart import sample_chart
+from meantime.views.state_classes import class_of, rank
+from meantime.views.statemap.rows import natural_order
+from meantime.views.statemap.shared_rows import pack_rows
+from meantime.views.statemap.window import Window
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from meantime.columns import Int32s, Int64s
+    from meantime.history import History
+    from meantime.history.lanes import Lane as Declared
+
+__all__ = ["Block", "LaneKind", "LaneTree", "PackedBlock", "SpanBlock", "SpanRows"]
+
+LaneKind: TypeAlias = Literal[
+    "group", "state", "packed", "stack", "async", "counter", "density", "points"
+]
+
+_BLOCK_LANES = 64
+_BLOCK_ROWS = 256
+# The order of groups by a word in their names; the rest, and then spans and numbers, come last.
+_FIRST = ("loop", "cpu", "request", "task", "worker")
+_LOCATION = re.compile(r"(?P<name>.+?) \((?P<location>[^()]*:\d+)\)")
+
+
+@dataclass(frozen=True, slots=True)
+class LaneRow:
+    """A lane as the page sees it; see `docs/reference/tiles.md`."""
+
+    kind: LaneKind
+    parent: int
+    name: str
+    detail: str = ""
+    rows: int = 0
+    block: int = 0
+    quark: int = -1
+    handle: str = ""
+    entities: int = 0
+    unit: str = ""
+    estimated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Lanes that a tile has together.
+
+    Attributes:
+        lanes: Their numbers.
+        quarks: The attribute of each.
+    """
+
+    lanes: list[int]
+    quarks: Int32s
+
+
+@dataclass(frozen=True, slots=True)
+class SpanRows:
+    """A table of spans, and the row of each in its block.
+
+    Attributes:
+        table: The spans.
+        row: int32, by span.
+        samples: int32, how many samples each stands for; None of spans that were recorded.
+    """
+
+    table: SpanTable
+    row: Int32s
+    samples: Int32s | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SpanBlock:
+    """Lanes of spans.
+
+    Attributes:
+        lanes: Their numbers.
+        row_offsets: Lane i has the rows [row_offsets[i], row_offsets[i + 1]) of the block.
+        threads: The quarks whose spans are in the block.
+        spans: All spans of their kind.
+        lane_threads: By lane, its quarks.
+    """
+
+    lanes: list[int]
+    row_offsets: list[int]
+    threads: Int32s
+    spans: SpanRows
+    lane_threads: list[Int32s]
+
+    def place(self, row: int) -> tuple[int, int]:
+        """Return the lane of a row of the block, and which of its rows it is."""
+        index = bisect_right(self.row_offsets, row) - 1
+        return self.lanes[index], row - self.row_offsets[index]
+
+
+@dataclass(frozen=True, slots=True)
+class PackedBlock:
+    """Lanes of entities that share rows.
+
+    Attributes:
+        lanes: Their numbers.
+        row_offsets: Lane i has the rows [row_offsets[i], row_offsets[i + 1]) of the block.
+        quarks: The entities, by row, and there in order of time.
+        row: The row of each in the block.
+        start_ns: When each began.
+        end_ns: When it ended.
+        names: What each is called.
+    """
+
+    lanes: list[int]
+    row_offsets: list[int]
+    quarks: Int32s
+    row: Int32s
+    start_ns: Int64s
+    end_ns: Int64s
+    names: Sequence[str]
+
+    def place(self, row: int) -> tuple[int, int]:
+        """Return the lane of a row of the block, and which of its rows it is."""
+        index = bisect_right(self.row_offsets, row) - 1
+        return self.lanes[index], row - self.row_offsets[index]
+
+
+class _Pending(NamedTuple):
+    """A lane with rows of its own that waits for its block."""
+
+    lane: LaneRow
+    rows: int
+    content: Any
+
+
+@dataclass(slots=True)
+class LaneTree:
+    """The lanes of one moment of a history.
+
+    Attributes:
+        history: The history, which does not change.
+        lanes: All lanes; parents are before their children.
+        states: The states that lanes declare.
+        blocks: By kind, the blocks.
+    """
+
+    history: History
+    lanes: list[LaneRow] = field(default_factory=list)
+    states: list[dict[str, Any]] = field(default_factory=list)
+    blocks: dict[str, list[Any]] = field(default_factory=dict)
+    _span_rows: SpanRows | None = None
+
+    @classmethod
+    def of(cls, history: History) -> LaneTree:
+        """Return the lanes of a history that does not change."""
+        tree = cls(history)
+        tree._add_all()
+        return tree
+
+    def columns(self) -> dict[str, Any]:
+        """Return the lanes as JSON values: a list for each property."""
+        lanes = self.lanes
+        return {
+            "count": len(lanes),
+            "parent": [lane.parent for lane in lanes],
+            "kind": [lane.kind for lane in lanes],
+            "name": [lane.name for lane in lanes],
+            "detail": [lane.detail for lane in lanes],
+            "rows": [lane.rows for lane in lanes],
+            "block": [lane.block for lane in lanes],
+            "quark": [lane.quark for lane in lanes],
+            "handle": [lane.handle for lane in lanes],
+            "entities": [lane.entities for lane in lanes],
+            "unit": [lane.unit for lane in lanes],
+            "states": self.states,
+            "estimated": [int(lane.estimated) for lane in lanes],
+        }
+
+    def below(self, lanes: Iterable[int]) -> list[int]:
+        """Return lanes that are not groups: these, and those below the groups among them."""
+        chosen = set(lanes)
+        if not any(self.lanes[lane].kind == "group" for lane in chosen):
+            return sorted(chosen)
+        for number, lane in enumerate(self.lanes):
+            if lane.parent in chosen:
+                chosen.add(number)
+        return sorted(lane for lane in chosen if self.lanes[lane].kind != "group")
+
+    def within_block(self, lane: int) -> tuple[Any, int]:
+        """Return the block of a lane, and which of its lanes it is."""
+        row = self.lanes[lane]
+        block = self.blocks[row.kind][row.block]
+        return block, block.lanes.index(lane)
+
+    def quarks(self, lanes: Iterable[int]) -> Int32s:
+        """Return the attributes of lanes of states, samples, points and spans."""
+        found: list[Int32s] = [np.empty(0, np.int32)]
+        for number in self.below(lanes):
+            block, index = self.within_block(number)
+            if isinstance(block, SpanBlock):
+                found.append(block.lane_threads[index])
+            elif isinstance(block, PackedBlock):
+                first, last = block.row_offsets[index : index + 2]
+                found.append(block.quarks[(block.row >= first) & (block.row < last)])
+            else:
+                found.append(block.quarks[index : index + 1])
+        return np.unique(np.concatenate(found))
+
+    def place_of_span(self, quark: int, number: int) -> tuple[int, int]:
+        """Return the lane and the row there of a span, which is of this thread.
+
+        Raises:
+            LookupError: If it is in no lane.
+        """
+        for kind in ("stack", "async"):
+            for block in self.blocks.get(kind, []):
+                if block.spans.samples is None and quark in block.threads:
+                    lane, row = block.place(int(block.spans.row[number]))
+                    if quark in block.lane_threads[block.lanes.index(lane)]:
+                        return lane, row
+        raise LookupError(f"span {number} is in no lane")
+
+    def _add_all(self) -> None:
+        history = self.history
+        declared = [
+            lane
+            for lane in history.lanes
+            if lane.declaration.kind in {"state", "object", "counter"} and len(lane.quarks)
+        ]
+        if not len(history.spans()):
+            declared += [
+                lane for lane in history.lanes if lane.declaration.kind in {"stack", "async"}
+            ]
+        self._add_states(declared)
+        states = [lane for lane in declared if lane.declaration.kind != "counter"]
+        for lane in sorted(states, key=_group_rank):
+            if lane.declaration.short_lived:
+                self._add_packed(lane)
+            else:
+                self._add_flat(lane, "state")
+        self._add_spans()
+        self._add_samples()
+        for lane in declared:
+            if lane.declaration.kind == "counter":
+                self._add_flat(lane, "counter")
+        self._add_points()
+
+    def _add_states(self, declared: Sequence[Declared]) -> None:
+        known = set()
+        for lane in declared:
+            for state in lane.declaration.states:
+                if state.name in known:
+                    continue
+                known.add(state.name)
+                found = class_of(state.name)
+                self.states.append(
+                    {
+                        "name": state.name,
+                        "color": state.color,
+                        "class": None if found is None else found.name,
+                        "rank": rank(state.name),
+                    }
+                )
+
+    def _add(self, lane: LaneRow) -> int:
+        self.lanes.append(lane)
+        return len(self.lanes) - 1
+
+    def _group(self, name: str, entities: int, parent: int = -1) -> int:
+        return self._add(LaneRow("group", parent, name, entities=entities))
+
+    def _add_flat(self, lane: Declared, kind: LaneKind) -> None:
+        """Add a group, and a lane for each of its attributes that ever had a value."""
+        history, quarks = self.history, lane.quarks
+        if lane.declaration.kind in {"stack", "async"}:
+            below = [history.attributes.children(quark) for quark in quarks.tolist()]
+            quarks = np.concatenate([np.empty(0, np.int32), *below])
+        quarks = quarks[history.has_values(quarks)]
+        if not len(quarks):
+            return
+        names = _names(history, quarks)
+        order = natural_order(names)
+        title = lane.declaration.name or ("Numbers" if kind == "counter" else "States")
+        group = self._group(title, len(quarks))
+        self._add_leaves(
+            kind,
+            group,
+            [(int(quarks[index]), names[index]) for index in order],
+            unit=lane.declaration.unit or "",
+        )
+
+    def _add_leaves(
+        self,
+        kind: LaneKind,
+        group: int,
+        leaves: Sequence[tuple[int, str]],
+        *,
+        unit: str = "",
+        entities: Sequence[int] = (),
+    ) -> None:
+        """Add lanes of one row."""
+        blocks = self.blocks.setdefault(kind, [])
+        for index, (quark, name) in enumerate(leaves):
+            if not blocks or len(blocks[-1].lanes) == _BLOCK_LANES:
+                blocks.append(Block([], np.empty(0, np.int32)))
+            shown, detail = _location(name)
+            number = self._add(
+                LaneRow(
+                    kind,
+                    group,
+                    shown,
+                    detail,
+                    rows=1,
+                    block=len(blocks) - 1,
+                    quark=quark,
+                    handle=self.handle(quark),
+                    entities=entities[index] if entities else 1,
+                    unit=unit,
+                )
+            )
+            last = blocks[-1]
+            blocks[-1] = Block([*last.lanes, number], np.append(last.quarks, np.int32(quark)))
+
+    def handle(self, quark: int) -> str:
+        """Return the path of an attribute, as commands take it."""
+        return format_path(self.history.attributes.path(quark))
+
+    def _add_packed(self, lane: Declared) -> None:
+        """Add a group, and a lane for each site of short-lived entities."""
+        history = self.history
+        quarks = lane.quarks[history.has_values(lane.quarks)]
+        if not len(quarks) or history.start_ns == history.end_ns:
+            return
+        window = Window.of(history, history.start_ns, None)
+        packed = pack_rows(history, quarks, window)
+        group = self._group(lane.declaration.name or "Tasks", len(packed.quarks))
+        lived = lifetimes(history, packed.quarks)
+        row_of_site = np.searchsorted(packed.shared.site, np.arange(len(packed.shared.sites) + 1))
+        first_of_row = packed.shared.row_offsets
+        pending = []
+        for site, name in enumerate(packed.shared.sites):
+            rows = slice(*row_of_site[site : site + 2].tolist())
+            part = slice(int(first_of_row[rows.start]), int(first_of_row[rows.stop]))
+            shown, detail = _location(name)
+            found = LaneRow(
+                "packed",
+                group,
+                shown,
+                detail,
+                rows=rows.stop - rows.start,
+                entities=part.stop - part.start,
+            )
+            pending.append(_Pending(found, rows.stop - rows.start, (rows, part)))
+        for block in _in_blocks(pending):
+            offsets = [0]
+            lanes = []
+            blocks = self.blocks.setdefault("packed", [])
+            for each in block:
+                lanes.append(self._add(_numbered(each.lane, len(blocks))))
+                offsets.append(offsets[-1] + each.rows)
+            part = slice(block[0].content[1].start, block[-1].content[1].stop)
+            first_row = block[0].content[0].start
+            blocks.append(
+                PackedBlock(
+                    lanes,
+                    offsets,
+                    packed.quarks[part],
+                    (packed.rows[part] - first_row).astype(np.int32),
+                    lived.start_ns[part],
+                    lived.end_ns[part],
+                    packed.shared.names[part],
+                )
+            )
+
+    def _add_spans(self) -> None:
+        history = self.history
+        table = history.spans()
+        if not len(table):
+            return
+        spans = SpanRows(table, np.zeros(len(table), np.int32))
+        threads = set(thread_quarks(history).tolist())
+        by_process: dict[str, list[int]] = {}
+        for index, quark in enumerate(table.threads.tolist()):
+            by_process.setdefault(process_title(history, quark), []).append(index)
+        for process, indices in by_process.items():
+            count = int(sum(table.offsets[i + 1] - table.offsets[i] for i in indices))
+            group = self._group(process or "Threads", count)
+            quarks = table.threads.tolist()
+            own = [i for i in indices if quarks[i] in threads]
+            pending = [each for i in own for each in self._thread_lanes(table, i, group)]
+            self._add_span_blocks("stack", pending, spans)
+            others = [i for i in indices if quarks[i] not in threads]
+            self._add_span_blocks("async", self._async_lanes(table, others, group), spans)
+
+    def _thread_lanes(self, table: SpanTable, index: int, group: int) -> list[_Pending]:
+        """Return the lanes of a thread: several if spans of it partly overlap."""
+        first, last = table.offsets[index : index + 2].tolist()
+        quark = int(table.threads[index])
+        title = _own_title(self.history, quark)
+        lane, depth = table.lane[first:last], table.depth[first:last]
+        found = []
+        numbers = [0] if not lane.any() else np.unique(lane).tolist()
+        for number in numbers:
+            rows = (
+                slice(first, last) if len(numbers) == 1 else np.flatnonzero(lane == number) + first
+            )
+            depths = depth if len(numbers) == 1 else depth[rows - first]
+            # a further lane may begin at any depth
+            least = int(depths.min())
+            count = int(depths.max()) - least + 1
+            row = LaneRow(
+                "stack",
+                group,
+                title + (f", lane {number}" if number else ""),
+                rows=count,
+                quark=quark,
+                handle=self.handle(quark),
+                entities=len(depths),
+            )
+            found.append(_Pending(row, count, (quark, rows, depths - least)))
+        return found
+
+    def _async_lanes(self, table: SpanTable, indices: Sequence[int], group: int) -> list[_Pending]:
+        """Return a lane for each kind of operation of a process."""
+        operations: dict[str, list[int]] = {}
+        for index in indices:
+            whose = thread_of(self.history, int(table.threads[index]))
+            name = (whose.path or "").rpartition("/")[0].partition("/")[2]
+            operations.setdefault(name or "Async", []).append(index)
+        found = []
+        for name, members in operations.items():
+            rows = np.concatenate([np.arange(*table.offsets[i : i + 2]) for i in members])
+            rows = rows[np.lexsort((table.end_ns[rows], table.start_ns[rows]))]
+            # an empty operation takes its row too, so that it is drawn
+            start_ns = table.start_ns[rows]
+            end_ns = np.maximum(table.end_ns[rows], start_ns + 1)
+            own = first_free(start_ns, end_ns, np.array([0, len(rows)]))
+            count = int(own.max()) + 1
+            row = LaneRow("async", group, name, rows=count, entities=len(rows))
+            found.append(_Pending(row, count, (table.threads[members], rows, own)))
+        return found
+
+    def _add_span_blocks(
+        self, kind: Literal["stack", "async"], pending: Sequence[_Pending], spans: SpanRows
+    ) -> None:
+        blocks = self.blocks.setdefault(kind, [])
+        for block in _in_blocks(pending):
+            offsets = [0]
+            lanes = []
+            threads = []
+            for each in block:
+                quarks, rows, own = each.content
+                threads.append(np.atleast_1d(np.asarray(quarks, np.int32)))
+                spans.row[rows] = own + offsets[-1]
+                lanes.append(self._add(_numbered(each.lane, len(blocks))))
+                offsets.append(offsets[-1] + each.rows)
+            all_threads = np.unique(np.concatenate(threads))
+            blocks.append(SpanBlock(lanes, offsets, all_threads, spans, threads))
+
+    def _add_samples(self) -> None:
+        """Add the samples of threads over time, and their stacks as far as samples show them."""
+        history = self.history
+        samples = history.samples()
+        if not len(samples):
+            return
+        quarks, counts = np.unique(samples.thread, return_counts=True)
+        by_process: dict[str, list[int]] = {}
+        for index, quark in enumerate(quarks.tolist()):
+            by_process.setdefault(process_title(history, quark), []).append(index)
+        stacks, spans = _sampled_stacks(history)
+        unit = sample_unit(samples)
+        for process, indices in by_process.items():
+            title = f"{process}: samples" if process else "Samples"
+            group = self._group(title, int(counts[indices].sum()))
+            leaves = [(int(quarks[i]), _own_title(history, int(quarks[i]))) for i in indices]
+            order = natural_order([name for _, name in leaves])
+            self._add_leaves(
+                "density",
+                group,
+                [leaves[index] for index in order],
+                unit=unit,
+                entities=[int(counts[indices[index]]) for index in order],
+            )
+            if spans is None:
+                continue
+            pending = []
+            for quark, name in [leaves[index] for index in order]:
+                if quark not in stacks:
+                    continue
+                rows = slice(*stacks[quark])
+                depth = spans.table.depth[rows]
+                row = LaneRow(
+                    "stack",
+                    group,
+                    name,
+                    rows=int(depth.max()) + 1,
+                    quark=quark,
+                    handle=self.handle(quark),
+                    entities=len(depth),
+                    estimated=True,
+                )
+                pending.append(_Pending(row, row.rows, (quark, rows, depth)))
+            self._add_span_blocks("stack", pending, spans)
+
+    def _add_points(self) -> None:
+        quarks, counts = np.unique(self.history.points().quark, return_counts=True)
+        if not len(quarks):
+            return
+        names = _names(self.history, quarks)
+        order = natural_order(names)
+        group = self._group("Instants", int(counts.sum()))
+        self._add_leaves(
+            "points",
+            group,
+            [(int(quarks[index]), names[index]) for index in order],
+            entities=counts[order].tolist(),
+        )
+
+
+def _group_rank(lane: Declared) -> int:
+    name = lane.declaration.name.lower()
+    return next((at for at, word in enumerate(_FIRST) if word in name), len(_FIRST))
+
+
+def _numbered(lane: LaneRow, block: int) -> LaneRow:
+    values = {name: getattr(lane, name) for name in lane.__slots__}
+    return LaneRow(**{**values, "block": block})
+
+
+def _in_blocks(pending: Sequence[_Pending]) -> Iterable[list[_Pending]]:
+    """Yield lanes in blocks that are not too large; a lane with many rows is alone."""
+    block: list[_Pending] = []
+    rows = 0
+    for each in pending:
+        if block and (len(block) == _BLOCK_LANES or rows + each.rows > _BLOCK_ROWS):
+            yield block
+            block, rows = [], 0
+        block.append(each)
+        rows += each.rows
+    if block:
+        yield block
+
+
+def _location(name: str) -> tuple[str, str]:
+    """Return a name without the code location at its end, and that.
+
+    >>> _location("worker (shop.py:30)"), _location("main")
+    (('worker', 'shop.py:30'), ('main', ''))
+    """
+    found = _LOCATION.fullmatch(name)
+    return (found["name"], found["location"]) if found else (name, "")
+
+
+def _own_title(history: History, quark: int) -> str:
+    """Return the title of a thread below its process."""
+    return thread_title(thread_of(history, quark)._replace(pid=""))
+
+
+def _names(history: History, quarks: Int32s) -> list[str]:
+    """Return what attributes are called: what differs in their paths, or their threads' titles."""
+    attributes, given = history.attributes, history.names
+    paths = [attributes.path(quark) for quark in quarks.tolist()]
+    if len(paths) == 1:
+        path = paths[0]
+        if path[-2:-1] == (THREADS,):
+            return [thread_title(thread_of(history, int(quarks[0])))]
+        name = entity_name(path)
+        return [f"{given[int(quarks[0])]} {name}" if int(quarks[0]) in given else name]
+    shortest = min(map(len, paths))
+    first = next((i for i in range(shortest) if len({path[i] for path in paths}) > 1), shortest)
+    last = next(
+        (i for i in range(shortest - first) if len({path[-1 - i] for path in paths}) > 1), 0
+    )
+    named = []
+    for quark, path in zip(quarks.tolist(), paths, strict=True):
+        name = entity_name(path[first : len(path) - last] or path)
+        named.append(f"{given[quark]} {name}" if quark in given else name)
+    return named
+
+
+def _sampled_stacks(history: History) -> tuple[dict[int, tuple[int, int]], SpanRows | None]:
+    """Return the stacks that samples show as spans, and the rows of each thread among them."""
+    samples = history.samples()
+    if len(history.spans()) or not (samples.stack >= 0).any():
+        return {}, None
+    end_ns = max(history.bounds[1], int(samples.time_ns[-1]) + 1)
+    chart = sample_chart(
+        history, title="", start_ns=min(history.bounds[0], int(samples.time_ns[0])), end_ns=end_ns
+    )
+    quarks = np.array([panel.quarks[0] for panel in chart.panels], np.int32)
+    sizes = [panel.last - panel.first for panel in chart.panels]
+    panel = np.repeat(np.arange(len(quarks)), sizes)
+    order = np.lexsort((chart.row, chart.start, panel))
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    place = np.empty(len(order) + 1, np.int32)
+    place[order] = np.arange(len(order), dtype=np.int32)
+    place[-1] = -1
+    start_ns = chart.start[order] + chart.origin_ns
+    nothing = np.zeros(len(order), np.int64)
+    table = SpanTable.of_arrays(
+        threads=quarks,
+        offsets=offsets,
+        start_ns=start_ns,
+        end_ns=start_ns + chart.length[order],
+        name=Coded(chart.frame[order].astype(np.int32), chart.frames),
+        category=Coded(np.full(len(order), -1, np.int32), []),
+        depth=chart.row[order].astype(np.int32),
+        lane=np.zeros(len(order), np.uint8),
+        parent=place[chart.parent[order]],
+        flags=np.zeros(len(order), np.uint8),
+        arguments_offset=nothing,
+        arguments_length=np.zeros(len(order), np.int32),
+        text=ArgumentText(),
+    )
+    assert chart.count is not None
+    spans = SpanRows(table, np.zeros(len(order), np.int32), chart.count[order].astype(np.int32))
+    ends = zip(quarks.tolist(), offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)
+    return {quark: (first, last) for quark, first, last in ends}, spans

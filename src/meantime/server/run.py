@@ -1,0 +1,91 @@
+"""Serving a session on loopback until it is interrupted."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import socket
+import threading
+import webbrowser
+from typing import TYPE_CHECKING
+
+import uvicorn
+
+from meantime.errors import OutputError
+from meantime.server.app import application
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from meantime.server.session import Session
+
+__all__ = ["FIRST_PORT", "serve"]
+
+FIRST_PORT = 8643
+_TRIED = 100
+_LOOPBACK = "127.0.0.1"
+
+
+def serve(
+    session: Session,
+    *,
+    port: int = FIRST_PORT,
+    browser: bool = True,
+    notify: Callable[[str], None],
+) -> None:
+    """Serve a session to pages on this machine until Ctrl-C.
+
+    Args:
+        session: The session; its files are read while it is served.
+        port: The first port that is tried; 0 is any.
+        browser: Open the page in a browser.
+        notify: Called with the address of the page.
+
+    Raises:
+        OutputError: If no port is free.
+    """
+    with _listening(port) as listener:
+        address = f"http://{_LOOPBACK}:{listener.getsockname()[1]}/"
+        config = uvicorn.Config(
+            application(session),
+            log_level="critical",
+            access_log=False,
+            server_header=False,
+            lifespan="off",
+            ws="none",
+            timeout_graceful_shutdown=1,
+        )
+        session.start()
+        notify(address)
+        if browser:
+            # some browsers keep the call until they are closed
+            threading.Thread(target=webbrowser.open, args=[address], daemon=True).start()
+        try:
+            # the server ends itself by the signal that it received
+            with contextlib.suppress(KeyboardInterrupt):
+                uvicorn.Server(config).run(sockets=[listener])
+        finally:
+            session.stop()
+            session.wait(1.0)
+
+
+def _listening(first: int) -> socket.socket:
+    """Return a socket at the first free port from this one on.
+
+    Raises:
+        OutputError: If none is free.
+    """
+    for port in range(first, min(first + _TRIED, 2**16)):
+        listener = socket.socket()
+        # so that a port can be used again at once after the last server
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((_LOOPBACK, port))
+            listener.listen(128)
+        except OSError as error:
+            listener.close()
+            if error.errno in {errno.EADDRINUSE, errno.EACCES}:
+                continue
+            raise
+        return listener
+    raise OutputError(f"no port from {first} to {min(first + _TRIED, 2**16) - 1} is free")

@@ -1,0 +1,291 @@
+"""Searching names, tags and arguments for a text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from meantime.columns import named
+from meantime.errors import InputError
+from meantime.history.argument_texts import joined_texts
+from meantime.query.lifetimes import intervals_between
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from meantime.columns import Int32s, Int64s
+    from meantime.server.lanes import LaneTree
+
+__all__ = ["search"]
+
+_BINS = 512
+# Arguments of larger tables are not searched: that reads all of them.
+_MOST_TEXT = 1 << 28
+_MOST_NAMES = 200
+
+
+@dataclass(slots=True)
+class _Found:
+    """Hits as columns, in parts.
+
+    Attributes:
+        start_ns: Where hits begin.
+        describe: By part, a function that returns what a hit of it is.
+        names: How often each name was hit, by kind and name.
+    """
+
+    start_ns: list[Int64s] = field(default_factory=list)
+    describe: list[Any] = field(default_factory=list)
+    names: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    def add(self, start_ns: Int64s, describe: Any) -> None:
+        if len(start_ns):
+            self.start_ns.append(start_ns)
+            self.describe.append(describe)
+
+    def count(self, kind: str, codes: Int32s, names: Sequence[str]) -> None:
+        used, counts = np.unique(codes, return_counts=True)
+        for code, count in zip(used.tolist(), counts.tolist(), strict=True):
+            key = kind, names[code]
+            self.names[key] = self.names.get(key, 0) + count
+
+
+def search(
+    tree: LaneTree, text: str, start_ns: int | None, end_ns: int | None, limit: int
+) -> dict[str, Any]:
+    """Return what contains a text, whatever its case: how much, and the first hits by time."""
+    begin_ns, finish_ns = tree.history.bounds
+    start_ns = begin_ns if start_ns is None else start_ns
+    end_ns = finish_ns if end_ns is None else end_ns
+    needle = text.casefold()
+    found = _Found()
+    has_arguments = _search_spans(tree, needle, start_ns, end_ns, found)
+    _search_sampled(tree, needle, start_ns, end_ns, found)
+    _search_states(tree, needle, start_ns, end_ns, found)
+    _search_entities(tree, needle, start_ns, end_ns, found)
+    _search_points(tree, needle, start_ns, end_ns, found)
+    sizes = [len(each) for each in found.start_ns]
+    all_ns = np.concatenate([np.empty(0, np.int64), *found.start_ns])
+    order = np.argsort(all_ns, kind="stable")[:limit]
+    edges = np.cumsum([0, *sizes])
+    hits = []
+    for index in order.tolist():
+        part = int(np.searchsorted(edges, index, side="right")) - 1
+        hits.append(found.describe[part](index - int(edges[part])))
+    inside = all_ns[(all_ns >= start_ns) & (all_ns < end_ns)]
+    step = -(-max(1, end_ns - start_ns) // _BINS)
+    bins = np.bincount((inside - start_ns) // step, minlength=_BINS)
+    names = sorted(found.names.items(), key=lambda each: (-each[1], each[0]))
+    return {
+        "count": len(all_ns),
+        "names": [
+            {"kind": kind, "name": name, "count": count}
+            for (kind, name), count in names[:_MOST_NAMES]
+        ],
+        "hits": hits,
+        "rest": len(all_ns) - len(hits),
+        "bins": bins.tolist(),
+        "searched": {"arguments": has_arguments},
+    }
+
+
+def _matching(names: Sequence[str], needle: str) -> npt.NDArray[np.bool_]:
+    return np.array([needle in name.casefold() for name in names], np.bool_)
+
+
+def _search_spans(tree: LaneTree, needle: str, start_ns: int, end_ns: int, found: _Found) -> bool:
+    """Add spans by name and arguments; return whether arguments were searched."""
+    table = tree.history.spans(start_ns=start_ns, end_ns=end_ns)
+    if not len(table):
+        return True
+    is_hit = _matching(table.name.names, needle)[table.name.codes]
+    found.count("span", table.name.codes[is_hit], table.name.names)
+    length = table.arguments_length
+    searched = int(length.sum(dtype=np.int64)) <= _MOST_TEXT
+    if searched and length.any():
+        try:
+            is_hit |= _in_arguments(table, needle)
+        except (InputError, OSError):
+            searched = False
+    rows = np.flatnonzero(is_hit)
+
+    def describe(index: int) -> dict[str, Any]:
+        row = int(rows[index])
+        number = int(table.rows[row])
+        lane, own = tree.place_of_span(table.thread_at(row), number)
+        return {
+            "kind": "span",
+            "lane": lane,
+            "row": own,
+            "name": table.name[row],
+            "start_ns": int(table.start_ns[row]),
+            "end_ns": int(table.end_ns[row]),
+            "span": number,
+        }
+
+    found.add(table.start_ns[rows], describe)
+    return searched
+
+
+def _in_arguments(table: Any, needle: str) -> npt.NDArray[np.bool_]:
+    """Return which spans have the text in their arguments."""
+    begins, parts = joined_texts(table.text, table.arguments_offset, table.arguments_length)
+    text = b"".join(part.tobytes() for part in parts)
+    # bytes without case: what is not ASCII is compared as it is
+    low, wanted = text.lower(), needle.encode().lower()
+    rows = np.flatnonzero(table.arguments_length)
+    rows = rows[np.argsort(begins[rows], kind="stable")]
+    starts = begins[rows]
+    is_hit = np.zeros(len(table), np.bool_)
+    at = low.find(wanted)
+    while at >= 0:
+        index = int(np.searchsorted(starts, at, side="right")) - 1
+        row = int(rows[index])
+        end = int(starts[index]) + int(table.arguments_length[row])
+        if at + len(wanted) <= end:
+            is_hit[row] = True
+            at = low.find(wanted, end)
+        else:
+            at = low.find(wanted, at + 1)
+    return is_hit
+
+
+def _search_sampled(tree: LaneTree, needle: str, start_ns: int, end_ns: int, found: _Found) -> None:
+    """Add the stacks that samples show, by function."""
+    for block in tree.blocks.get("stack", []):
+        if block.spans.samples is None:
+            continue
+        table = block.spans.table.select(block.threads, start_ns=start_ns, end_ns=end_ns)
+        hits = np.flatnonzero(_matching(table.name.names, needle)[table.name.codes])
+        found.count("function", table.name.codes[hits], table.name.names)
+
+        def describe(
+            index: int, hits: Any = hits, table: Any = table, block: Any = block
+        ) -> dict[str, Any]:
+            row = int(hits[index])
+            lane, own = block.place(int(block.spans.row[table.rows[row]]))
+            return {
+                "kind": "function",
+                "lane": lane,
+                "row": own,
+                "name": table.name[row],
+                "start_ns": int(table.start_ns[row]),
+                "end_ns": int(table.end_ns[row]),
+                "span": None,
+            }
+
+        found.add(table.start_ns[hits], describe)
+
+
+def _search_states(tree: LaneTree, needle: str, start_ns: int, end_ns: int, found: _Found) -> None:
+    """Add states of lanes and of entities by name and tags."""
+    history = tree.history
+    tags = np.array(
+        [any(needle in f"{value}".casefold() for value in tag.values()) for tag in history.tags],
+        np.bool_,
+    )
+    places: dict[int, tuple[int, int]] = {
+        lane.quark: (number, 0) for number, lane in enumerate(tree.lanes) if lane.kind == "state"
+    }
+    for block in tree.blocks.get("packed", []):
+        rows = zip(block.quarks.tolist(), block.row.tolist(), strict=True)
+        places |= {quark: block.place(row) for quark, row in rows}
+    quarks = np.array(sorted(places), np.int32)
+    for batch in intervals_between(history, quarks, start_ns, end_ns):
+        value = named(batch.value)
+        is_hit = np.append(_matching(value.names, needle), False)[value.codes]
+        if tags.any():
+            is_hit |= np.append(tags, False)[batch.tag] & (value.codes >= 0)
+        hits = np.flatnonzero(is_hit)
+        found.count("state", value.codes[hits], value.names)
+
+        def describe(
+            index: int, hits: Any = hits, batch: Any = batch, value: Any = value
+        ) -> dict[str, Any]:
+            row = int(hits[index])
+            lane, own = places[int(batch.quark[row])]
+            return {
+                "kind": "state",
+                "lane": lane,
+                "row": own,
+                "name": value[row],
+                "start_ns": int(batch.start_ns[row]),
+                "end_ns": int(batch.end_ns[row]),
+                "span": None,
+            }
+
+        found.add(batch.start_ns[hits], describe)
+
+
+def _search_entities(
+    tree: LaneTree, needle: str, start_ns: int, end_ns: int, found: _Found
+) -> None:
+    """Add lanes, and entities in shared rows, by name."""
+    begin_ns, finish_ns = tree.history.bounds
+    lanes = [
+        number
+        for number, lane in enumerate(tree.lanes)
+        if lane.kind != "group" and needle in f"{lane.name} {lane.detail}".casefold()
+    ]
+    for number in lanes:
+        key = "entity", tree.lanes[number].name
+        found.names[key] = found.names.get(key, 0) + 1
+
+    def describe_lane(index: int) -> dict[str, Any]:
+        return {
+            "kind": "lane",
+            "lane": lanes[index],
+            "row": 0,
+            "name": tree.lanes[lanes[index]].name,
+            "start_ns": begin_ns,
+            "end_ns": finish_ns,
+            "span": None,
+        }
+
+    found.add(np.full(len(lanes), begin_ns, np.int64), describe_lane)
+    for block in tree.blocks.get("packed", []):
+        lives = (block.start_ns < end_ns) & (block.end_ns > start_ns)
+        hits = np.flatnonzero(_matching(block.names, needle) & lives)
+        found.count("entity", hits.astype(np.int32), block.names)
+
+        def describe(index: int, hits: Any = hits, block: Any = block) -> dict[str, Any]:
+            each = int(hits[index])
+            lane, own = block.place(int(block.row[each]))
+            return {
+                "kind": "entity",
+                "lane": lane,
+                "row": own,
+                "name": block.names[each],
+                "start_ns": int(block.start_ns[each]),
+                "end_ns": int(block.end_ns[each]),
+                "span": None,
+            }
+
+        found.add(block.start_ns[hits], describe)
+
+
+def _search_points(tree: LaneTree, needle: str, start_ns: int, end_ns: int, found: _Found) -> None:
+    """Add instants by name."""
+    points = tree.history.points(start_ns=start_ns, end_ns=end_ns)
+    hits = np.flatnonzero(_matching(points.name.names, needle)[points.name.codes])
+    found.count("point", points.name.codes[hits], points.name.names)
+    lane_of = {lane.quark: at for at, lane in enumerate(tree.lanes) if lane.kind == "points"}
+
+    def describe(index: int) -> dict[str, Any]:
+        row = int(hits[index])
+        time_ns = int(points.time_ns[row])
+        return {
+            "kind": "point",
+            "lane": lane_of.get(int(points.quark[row])),
+            "row": 0,
+            "name": points.name[row],
+            "start_ns": time_ns,
+            "end_ns": time_ns,
+            "span": None,
+        }
+
+    found.add(points.time_ns[hits], describe)

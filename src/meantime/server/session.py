@@ -1,0 +1,346 @@
+"""The files of a viewer: read in threads while pages already look at them."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from meantime import __version__
+from meantime.anomalies import CATALOGUE
+from meantime.clocks import align
+from meantime.errors import MeantimeError
+from meantime.history.builder import HistoryBuilder
+from meantime.history.directory import is_history
+from meantime.history.ingest import ingest
+from meantime.history_from_path import open_history
+from meantime.readers import open_trace
+from meantime.server.lanes import LaneTree
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from meantime.history import History
+
+__all__ = ["OpenFile", "Session"]
+
+_MOST_LOST = 10_000
+# How often a file that is followed is looked at, and how much of the time may go into reading it.
+_LOOK_S = 1.0
+_READING_SHARE = 0.5
+# A snapshot of a history that grows is taken so often, and takes at most this part of the time.
+_SNAPSHOT_S = 0.5
+_SNAPSHOT_SHARE = 0.1
+
+
+class _StoppedError(Exception):
+    """The session was closed while a file was read."""
+
+
+class OpenFile:
+    """A file of a session, and what has been read of it.
+
+    Attributes:
+        index: Its number.
+        path: Where it is; empty for a history in memory.
+        name: What it is called.
+        given_ns: What to add to its times, if that was given.
+    """
+
+    def __init__(
+        self, index: int, source: str | os.PathLike[str] | History, *, given_ns: int | None = None
+    ) -> None:
+        self.index = index
+        self.given_ns = given_ns
+        self.path = ""
+        self._history: History | None = None
+        if isinstance(source, str | os.PathLike):
+            self.path = os.fspath(source)
+            self.name = "standard input" if self.path == "-" else Path(self.path).name
+        else:
+            self._history = source
+            self.name = source.title or "history"
+        self.status = "reading"
+        self.error: str | None = None
+        self.read_bytes = self.total_bytes = 0
+        self.tree: LaneTree | None = None
+        self.columns: dict[str, Any] = {}
+        self.layout = 0
+        self.version = 0
+        self._stopped = threading.Event()
+        self._lock = threading.Lock()
+
+    def read(self, *, follow: bool) -> None:
+        """Read the file, and with `follow` what is added to it, until `stop` is called."""
+        before = _signature(self.path)
+        began = time.monotonic()
+        try:
+            history = self._opened()
+            self._show(history)
+        except _StoppedError:
+            return
+        except (MeantimeError, OSError, MemoryError) as error:
+            self.status, self.error = "failed", _sentence(error)
+            return
+        if not follow or not self.path or self.path == "-":
+            self.status = "ready"
+            return
+        self.status = "following"
+        self._follow(history, before, time.monotonic() - began)
+
+    def stop(self) -> None:
+        """End reading soon."""
+        self._stopped.set()
+
+    def _opened(self) -> History:
+        if self._history is not None:
+            return self._history
+        path = self.path
+        if is_history(path) or (Path(path) / "segments").is_dir():
+            return open_history(path)
+        builder = HistoryBuilder()
+        next_s = time.monotonic() + _SNAPSHOT_S
+
+        def progress(done_bytes: int, total_bytes: int) -> None:
+            nonlocal next_s
+            self.read_bytes, self.total_bytes = done_bytes, total_bytes
+            if self._stopped.is_set():
+                raise _StoppedError
+            now_s = time.monotonic()
+            # in the thread that builds, so that nothing changes while the snapshot is taken
+            if now_s >= next_s and self.status == "reading":
+                self._show_growing(builder)
+                took_s = time.monotonic() - now_s
+                next_s = now_s + took_s + max(_SNAPSHOT_S, took_s / _SNAPSHOT_SHARE)
+
+        return ingest(builder, open_trace(path, progress=progress))
+
+    def _show_growing(self, builder: HistoryBuilder) -> None:
+        try:
+            history = builder.history.snapshot()
+            if history.start_ns < history.end_ns:
+                self._show(history)
+        except MeantimeError as error:
+            # what has been read so far may be in no order yet; the finished history is
+            self.error = None if self.layout else _sentence(error)
+
+    def _show(self, history: History) -> None:
+        """Let pages see a history from now on."""
+        moment = history.snapshot()
+        tree = LaneTree.of(moment)
+        columns = tree.columns()
+        with self._lock:
+            if columns != self.columns:
+                self.layout += 1
+                self.columns = columns
+            self.tree = tree
+            self.version += 1
+
+    def _follow(self, history: History, before: object, took_s: float) -> None:
+        while not self._stopped.wait(max(_LOOK_S, took_s / _READING_SHARE - took_s)):
+            now = _signature(self.path)
+            began = time.monotonic()
+            if now == before and history.built:
+                continue
+            problem = _problem(before, now)
+            before = now
+            if problem is not None:
+                self.error = f"{self.path}: {problem}; what was read before is shown"
+                if now is None:
+                    continue
+                self.status = "ready"
+                return
+            try:
+                if history.built:
+                    history = self._opened()
+                    self._show(history)
+                elif history.end_ns != self._end_ns():
+                    self._show(history)
+                self.error = None
+            except _StoppedError:
+                return
+            except (MeantimeError, OSError, MemoryError) as error:
+                # the writer may be in the middle of a record: the next look finds it whole
+                self.error = f"{_sentence(error)}; what was read before is shown"
+            took_s = time.monotonic() - began
+
+    def _end_ns(self) -> int | None:
+        return None if self.tree is None else self.tree.history.end_ns
+
+    def document(self, reference: OpenFile) -> dict[str, Any]:
+        """Return what a page needs to know of the file; the reference has the axis."""
+        with self._lock:
+            tree, layout, version = self.tree, self.layout, self.version
+        known: dict[str, Any] = {
+            "name": self.name,
+            "path": self.path,
+            "what": "",
+            "status": self.status,
+            "read_bytes": self.read_bytes,
+            "total_bytes": self.total_bytes,
+            "error": self.error,
+            "layout": layout if tree is not None else None,
+            "version": version,
+        }
+        if tree is None:
+            return {**known, "start_ns": None, "end_ns": None, "offset_ns": "0", "aligned": None}
+        history = tree.history
+        start_ns, end_ns = history.bounds
+        offset_ns, aligned = self.offset(reference)
+        clock = history.clock
+        return {
+            **known,
+            "title": history.title,
+            "what": " · ".join(filter(None, [history.metadata.format, history.title])),
+            "start_ns": start_ns,
+            "end_ns": end_ns,
+            "offset_ns": offset_ns,
+            "aligned": aligned,
+            "clock": {
+                "kind": clock.kind,
+                "host": clock.host,
+                "utc_at_origin_ns": clock.utc_at_origin_ns,
+            },
+            "lost_ns": [list(each) for each in history.lost[:_MOST_LOST]],
+            "lost_rest": max(0, len(history.lost) - _MOST_LOST),
+            "anomalies": [
+                {"name": name, "count": count, "explanation": CATALOGUE.get(name, "")}
+                for name, count in dict(history.anomalies).items()
+            ],
+            "entities": sum(lane.entities for lane in tree.lanes if lane.kind == "group"),
+            "facts": history.facts,
+            "counts": {
+                "spans": len(history.spans()),
+                "samples": len(history.samples()),
+                "points": len(history.points()),
+                "flows": len(history.flows()),
+            },
+        }
+
+    def offset(self, reference: OpenFile) -> tuple[int, str | None]:
+        """Return what to add to the file's times, and how that is known."""
+        if self.given_ns is not None:
+            return self.given_ns, "given"
+        if reference is self:
+            return 0, "first"
+        if self.tree is None or reference.tree is None:
+            return 0, None
+        own, other = self.tree.history, reference.tree.history
+        found = align(
+            other.clock,
+            own.clock,
+            reference_start_ns=other.bounds[0] + reference.offset(reference)[0],
+            other_start_ns=own.bounds[0],
+        )
+        if found.how != "start":
+            return found.offset_ns + reference.offset(reference)[0], found.how
+        return found.offset_ns, found.how
+
+
+def _signature(path: str) -> object:
+    """Return what changes when a file or directory does; None if it is not there."""
+    try:
+        found = Path(path).stat()
+        if not Path(path).is_dir():
+            return found.st_ino, found.st_size, found.st_mtime_ns
+        parts = sorted(part for part in Path(path).rglob("*") if part.is_file())
+        inside = tuple((str(part), part.stat().st_size, part.stat().st_mtime_ns) for part in parts)
+    except OSError:
+        return None
+    return found.st_ino, inside
+
+
+def _problem(before: Any, now: Any) -> str | None:
+    """Return why what is read now would not continue what was read before."""
+    if now is None:
+        return "the file was deleted"
+    if before is None:
+        return "the file was deleted and written again"
+    if before[0] != now[0]:
+        return "the file was replaced by another one"
+    if isinstance(now[1], int) and now[1] < before[1]:
+        return "the file was cut"
+    return None
+
+
+def _sentence(error: BaseException) -> str:
+    if isinstance(error, MemoryError):
+        return "there is not enough memory to read the file"
+    return " ".join(str(error).splitlines())
+
+
+class Session:
+    """The files that pages look at.
+
+    Args:
+        sources: Paths or histories.
+        offsets_ns: By index of a source, what to add to its times.
+        follow: Whether to read what is added to files.
+
+    Attributes:
+        files: The files.
+        token: Differs between sessions, so that no page uses tiles of another one.
+    """
+
+    def __init__(
+        self,
+        sources: Sequence[str | os.PathLike[str] | History],
+        *,
+        offsets_ns: dict[int, int] | None = None,
+        follow: bool = False,
+    ) -> None:
+        given = offsets_ns or {}
+        self.files = [
+            OpenFile(index, source, given_ns=given.get(index))
+            for index, source in enumerate(sources)
+        ]
+        self.token = secrets.token_hex(8)
+        self._follow = follow
+        self._threads: list[threading.Thread] = []
+
+    def start(self) -> None:
+        """Read the files, each in a thread."""
+        for file in self.files:
+            # a daemon: a reader that waits for a pipe must not keep the process
+            thread = threading.Thread(
+                target=file.read, kwargs={"follow": self._follow}, daemon=True
+            )
+            thread.start()
+            self._threads.append(thread)
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait until the threads have ended; return whether they have."""
+        for thread in self._threads:
+            thread.join(timeout_s)
+        return not any(thread.is_alive() for thread in self._threads)
+
+    def stop(self) -> None:
+        """End the threads soon."""
+        for file in self.files:
+            file.stop()
+
+    def document(self) -> dict[str, Any]:
+        """Return what a page needs to know first."""
+        reference = self.files[0]
+        files = [file.document(reference) for file in self.files]
+        ranges = [
+            (each["start_ns"] + each["offset_ns"], each["end_ns"] + each["offset_ns"])
+            for each in files
+            if each["start_ns"] is not None
+        ]
+        axis = None
+        if ranges:
+            axis = {
+                "start_ns": min(start_ns for start_ns, _ in ranges),
+                "end_ns": max(end_ns for _, end_ns in ranges),
+            }
+        return {
+            "protocol": 1,
+            "version": __version__,
+            "title": files[0].get("title") or files[0]["name"],
+            "files": files,
+            "axis": axis,
+        }

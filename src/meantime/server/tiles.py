@@ -1,0 +1,391 @@
+"""Tiles: what a page draws of a block of lanes over 512 bins of time, as bytes.
+
+The format is described in `docs/reference/tiles.md`.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from meantime.columns import Coded, named
+from meantime.errors import InputError, UsageError
+from meantime.kernels.pixel_columns import span_cells, state_cells
+from meantime.query.trees import sample_unit
+from meantime.units import MAX_NS
+from meantime.views.state_classes import class_of, rank
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import numpy.typing as npt
+
+    from meantime.columns import Int32s, Int64s
+    from meantime.server.lanes import Block, LaneTree, PackedBlock, SpanBlock
+
+    Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
+
+__all__ = ["BINS", "KINDS", "MOST_LEVEL", "Place", "Tile", "tile"]
+
+BINS = 512
+MOST_LEVEL = 53
+_MAGIC = b"MTT1"
+_ALIGNMENT = 8
+_NO_SPAN = 2**32 - 1
+# Attributes whose tiles are added up at once for a group: 8 MB of them.
+_AT_ONCE = 2048
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a tile is in time.
+
+    Attributes:
+        level: The width of a bin is 2 to the power of this, in ns.
+        index: The tile covers [index, index + 1) times the width of 512 bins.
+    """
+
+    level: int
+    index: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.level <= MOST_LEVEL:
+            raise UsageError(f"the level of a tile is {self.level}: it is from 0 to {MOST_LEVEL}")
+        if not -MAX_NS <= self.start_ns <= self.end_ns <= MAX_NS:
+            raise UsageError(f"the tile {self.index} of level {self.level} is beyond 64 bits")
+
+    @property
+    def bin_ns(self) -> int:
+        """How wide a bin is."""
+        return 1 << self.level
+
+    @property
+    def start_ns(self) -> int:
+        """Where it begins, in the time of its file."""
+        return self.index * BINS << self.level
+
+    @property
+    def end_ns(self) -> int:
+        """Where it ends."""
+        return (self.index + 1) * BINS << self.level
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A tile: columns, and what they refer to.
+
+    Attributes:
+        kind: The kind of its lanes.
+        place: Where it is.
+        lanes: Its lanes.
+        arrays: The columns by name.
+        members: Other members of the directory.
+    """
+
+    kind: str
+    place: Place
+    lanes: Sequence[int]
+    arrays: Arrays
+    members: dict[str, Any] = field(default_factory=dict)
+
+    def data(self) -> bytes:
+        """Return the tile as bytes."""
+        directory: dict[str, Any] = {
+            "kind": self.kind,
+            "start_ns": str(self.place.start_ns),
+            "bin_ns": str(self.place.bin_ns),
+            "bins": BINS,
+            "lanes": list(self.lanes),
+            "damaged": None,
+            **self.members,
+        }
+        head = b""
+        while True:
+            begin = 8 + _aligned(len(head))
+            at = begin
+            listed = {}
+            for name, array in self.arrays.items():
+                listed[name] = {"type": array.dtype.str[1:], "shape": list(array.shape), "at": at}
+                at += _aligned(array.nbytes)
+            # offsets are after the directory, whose length depends on them
+            text = json.dumps({**directory, "arrays": listed}, separators=(",", ":")).encode()
+            if _aligned(len(text)) == begin - 8:
+                break
+            head = text
+        parts = [_MAGIC, (begin - 8).to_bytes(4, "little"), text.ljust(begin - 8)]
+        for array in self.arrays.values():
+            data = np.ascontiguousarray(array, array.dtype.newbyteorder("little")).tobytes()
+            parts += data, bytes(_aligned(len(data)) - len(data))
+        return b"".join(parts)
+
+
+def _aligned(size: int) -> int:
+    return -(-size // _ALIGNMENT) * _ALIGNMENT
+
+
+def tile(tree: LaneTree, kind: str, block: int, place: Place) -> Tile:
+    """Return a tile of a block of lanes; of a group, `block` is its lane.
+
+    Raises:
+        LookupError: If there is no such block.
+    """
+    content: Any
+    if kind == "group":
+        if not 0 <= block < len(tree.lanes) or tree.lanes[block].kind != "group":
+            raise LookupError(f"lane {block} is not a group")
+        content, lanes = block, [block]
+    else:
+        blocks = tree.blocks.get(kind, [])
+        if not 0 <= block < len(blocks):
+            raise LookupError(f"there is no block {block} of {kind} lanes")
+        content, lanes = blocks[block], blocks[block].lanes
+    try:
+        return KINDS[kind](tree, content, place)
+    except InputError as error:
+        return Tile(kind, place, lanes, {}, {"damaged": str(error)})
+
+
+def _state(tree: LaneTree, block: Block, place: Place) -> Tile:
+    found = tree.history.state_tile(block.quarks, place.start_ns, place.bin_ns, BINS)
+    names = [str(name) for name in named(found.states).to_list()]
+    arrays: Arrays = {"shares": found.shares, "codes": found.codes}
+    return Tile("state", place, block.lanes, arrays, _states(names))
+
+
+def _states(names: Sequence[str]) -> dict[str, Any]:
+    classes = [class_of(name) for name in names]
+    return {
+        "states": list(names),
+        "classes": [None if each is None else each.name for each in classes],
+        "ranks": [rank(name) for name in names],
+    }
+
+
+def _counter(tree: LaneTree, block: Block, place: Place) -> Tile:
+    found = tree.history.counter_tile(block.quarks, place.start_ns, place.bin_ns, BINS)
+    arrays: Arrays = {"least": found.least, "greatest": found.greatest, "mean": found.mean}
+    return Tile("counter", place, block.lanes, arrays)
+
+
+def _cells_of(quarks: Int32s, block: Block, time_ns: Int64s, place: Place) -> Int64s:
+    """Return the number of the cell of each event of these attributes; -1 in other lanes."""
+    order = np.argsort(block.quarks)
+    at = np.searchsorted(block.quarks[order], quarks)
+    lane = order[np.minimum(at, len(order) - 1)]
+    number = lane * BINS + ((time_ns - place.start_ns) >> place.level)
+    return np.where(block.quarks[lane] == quarks, number, -1)
+
+
+def _density(tree: LaneTree, block: Block, place: Place) -> Tile:
+    samples = tree.history.samples(start_ns=place.start_ns, end_ns=place.end_ns)
+    cell = _cells_of(samples.thread, block, samples.time_ns, place)
+    here = cell >= 0
+    size = len(block.lanes) * BINS
+    shape = len(block.lanes), BINS
+    count = np.bincount(cell[here], minlength=size).astype(np.uint32)
+    weight = np.bincount(cell[here], samples.weight[here], size).astype(np.float64)
+    arrays: Arrays = {"count": count.reshape(shape), "weight": weight.reshape(shape)}
+    unit = sample_unit(tree.history.samples())
+    return Tile("density", place, block.lanes, arrays, {"unit": unit})
+
+
+def _points(tree: LaneTree, block: Block, place: Place) -> Tile:
+    points = tree.history.points(start_ns=place.start_ns, end_ns=place.end_ns)
+    cell = _cells_of(points.quark, block, points.time_ns, place)
+    here = np.flatnonzero(cell >= 0)
+    size, shape = len(block.lanes) * BINS, (len(block.lanes), BINS)
+    count = np.bincount(cell[here], minlength=size).astype(np.uint32)
+    cells, first = np.unique(cell[here], return_index=True)
+    code, names = _compact(points.name.codes[here[first]], points.name.names)
+    name = np.zeros(size, np.uint32)
+    name[cells] = code
+    arrays: Arrays = {"count": count.reshape(shape), "name": name.reshape(shape)}
+    return Tile("points", place, block.lanes, arrays, {"names": names})
+
+
+def _compact(codes: Int32s, names: Sequence[str]) -> tuple[npt.NDArray[np.uint32], list[str]]:
+    """Return codes into only the names that occur, and these."""
+    used, code = np.unique(codes, return_inverse=True)
+    return code.astype(np.uint32), [names[each] for each in used.tolist()]
+
+
+def _spans(tree: LaneTree, block: SpanBlock, place: Place) -> Tile:
+    kind = tree.lanes[block.lanes[0]].kind
+    table = block.spans.table
+    chosen = table.select(block.threads, start_ns=place.start_ns, end_ns=place.end_ns).rows
+    wide, cell, covered, begun, longest = span_cells(
+        table.start_ns,
+        table.end_ns,
+        block.spans.row,
+        table.name.codes,
+        chosen,
+        place.start_ns,
+        place.level,
+        BINS,
+        block.row_offsets[-1],
+    )
+    codes = np.concatenate([table.name.codes[wide], longest])
+    name, names = _compact(codes, table.name.names)
+    span = wide.astype(np.uint32)
+    if block.spans.samples is not None:
+        span = np.full(len(wide), _NO_SPAN, np.uint32)
+    arrays: Arrays = {
+        "start": _offsets(table.start_ns[wide], place),
+        "end": _offsets(table.end_ns[wide], place),
+        "row": block.spans.row[wide].astype(np.uint32),
+        "name": name[: len(wide)],
+        "span": span,
+        "cell_ns": covered.astype(np.float64),
+        "cell_row": (cell // BINS).astype(np.uint32),
+        "cell_count": begun.astype(np.uint32),
+        "cell_name": name[len(wide) :],
+        "cell_bin": (cell % BINS).astype(np.uint16),
+    }
+    members = {"names": names, "row_offsets": block.row_offsets}
+    return Tile(kind, place, block.lanes, arrays, members)
+
+
+def _offsets(times_ns: Int64s, place: Place) -> npt.NDArray[np.float64]:
+    """Return times as distances from where a tile begins."""
+    start_ns = np.int64(place.start_ns)
+    with np.errstate(over="ignore"):
+        distance = times_ns - start_ns
+    # beyond 63 bits the nearest double, which is far outside the tile
+    wrapped = (distance < 0) != (times_ns < start_ns)
+    return np.where(wrapped, times_ns.astype(np.float64) - float(start_ns), distance)
+
+
+def _packed_cells(
+    tree: LaneTree, block: PackedBlock, place: Place
+) -> tuple[npt.NDArray[np.intp], Int64s, npt.NDArray[np.uint8], Int32s, list[str]]:
+    """Return the entities that live in a tile, and how states divide the cells of their rows."""
+    history = tree.history
+    lives = np.flatnonzero((block.start_ns < place.end_ns) & (block.end_ns > place.start_ns))
+    start_ns = max(place.start_ns, history.start_ns)
+    end_ns = min(place.end_ns, history.end_ns)
+    names: list[str] = []
+    if not len(lives) or start_ns >= end_ns:
+        no_shares, no_codes = np.empty((0, 5), np.uint8), np.empty((0, 3), np.int32)
+        return lives, np.empty(0, np.int64), no_shares, no_codes, names
+    found = history.intervals(block.quarks[lives], start_ns, end_ns)
+    value = found.value if isinstance(found.value, Coded) else named(found.value)
+    has_state = np.flatnonzero(value.codes >= 0)
+    code, names = _compact(value.codes[has_state], value.names)
+    # intervals are in the order of the entities, which is that of their rows
+    row_of = np.empty(len(tree.history.attributes), np.int32)
+    row_of[block.quarks[lives]] = block.row[lives]
+    cells = state_cells(
+        row_of[found.quark[has_state]],
+        found.start_ns[has_state],
+        found.end_ns[has_state],
+        code.astype(np.int32),
+        place.start_ns,
+        place.level,
+        BINS,
+        len(names),
+    )
+    return lives, *cells, names
+
+
+def _packed(tree: LaneTree, block: PackedBlock, place: Place) -> Tile:
+    lives, cell, shares, codes, states = _packed_cells(tree, block, place)
+    length = block.end_ns[lives] - block.start_ns[lives]
+    wide, narrow = lives[length >= place.bin_ns], lives[length < place.bin_ns]
+    begins = narrow[block.start_ns[narrow] >= place.start_ns]
+    bin_ = (block.start_ns[begins] - place.start_ns) >> place.level
+    begun = np.zeros(len(cell), np.uint32)
+    # an entity has a state in the bin where it begins, so the cell exists
+    np.add.at(begun, np.searchsorted(cell, block.row[begins].astype(np.int64) * BINS + bin_), 1)
+    different = list(dict.fromkeys(block.names[index] for index in wide.tolist()))
+    index_of = {name: index for index, name in enumerate(different)}
+    name = np.array([index_of[block.names[index]] for index in wide.tolist()], np.uint32)
+    arrays: Arrays = {
+        "start": _offsets(block.start_ns[wide], place),
+        "end": _offsets(block.end_ns[wide], place),
+        "row": block.row[wide].astype(np.uint32),
+        "name": name,
+        "entity": block.quarks[wide].astype(np.uint32),
+        "cell_row": (cell // BINS).astype(np.uint32),
+        "cell_count": begun,
+        "cell_bin": (cell % BINS).astype(np.uint16),
+        "cell_codes": codes.astype(np.uint16 if len(states) <= 2**16 else np.int32),
+        "cell_shares": shares,
+    }
+    members = {"names": different, "row_offsets": block.row_offsets, **_states(states)}
+    return Tile("packed", place, block.lanes, arrays, members)
+
+
+def _group(tree: LaneTree, group: int, place: Place) -> Tile:
+    """Return how many entities below a group were in each state, on average over each bin."""
+    quarks: list[int] = []
+    packed: dict[int, set[int]] = {}
+    for number in tree.below([group]):
+        lane = tree.lanes[number]
+        if lane.kind == "state":
+            quarks.append(lane.quark)
+        elif lane.kind == "packed":
+            packed.setdefault(lane.block, set()).add(number)
+    load = _Load()
+    for first in range(0, len(quarks), _AT_ONCE):
+        part = np.array(quarks[first : first + _AT_ONCE], np.int32)
+        found = tree.history.state_tile(part, place.start_ns, place.bin_ns, BINS)
+        names = [str(name) for name in named(found.states).to_list()]
+        bins = np.broadcast_to(np.arange(BINS), found.shares.shape[:2]).reshape(-1)
+        load.add(bins, found.shares.reshape(-1, 5), found.codes.reshape(-1, 3), names)
+    for index, lanes in packed.items():
+        block = tree.blocks["packed"][index]
+        _, cell, shares, codes, names = _packed_cells(tree, block, place)
+        which = np.searchsorted(block.row_offsets, cell // BINS, side="right") - 1
+        here = np.isin(np.array(block.lanes)[which], list(lanes))
+        load.add((cell % BINS)[here], shares[here], codes[here], names)
+    members = {"entities": tree.lanes[group].entities, **_states(load.names)}
+    return Tile("group", place, [group], {"load": load.columns()}, members)
+
+
+class _Load:
+    """How many entities are in each state in each bin: sums of shares."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self._by_name: dict[str, npt.NDArray[np.float64]] = {}
+
+    def add(
+        self, bins: Any, shares: npt.NDArray[np.uint8], codes: npt.NDArray[Any], names: list[str]
+    ) -> None:
+        """Add cells of a tile of states."""
+        sums = np.zeros(len(names) * BINS)
+        for part in range(3):
+            share = shares[:, part + 1]
+            here = np.flatnonzero(share)
+            cell = codes[here, part].astype(np.int64) * BINS + bins[here]
+            sums += np.bincount(cell, share[here], len(sums))
+        for index, name in enumerate(names):
+            self._add_to(name, sums[index * BINS : (index + 1) * BINS])
+        if shares[:, 4].any():
+            self._add_to("", np.bincount(bins, shares[:, 4], BINS).astype(np.float64))
+
+    def _add_to(self, name: str, sums: npt.NDArray[Any]) -> None:
+        if name not in self._by_name:
+            self.names.append(name)
+            self._by_name[name] = np.zeros(BINS)
+        self._by_name[name] += sums
+
+    def columns(self) -> npt.NDArray[np.float32]:
+        """Return the load by state and bin."""
+        load = np.array([self._by_name[name] for name in self.names], np.float32) / np.float32(255)
+        return load.reshape(len(self.names), BINS)
+
+
+KINDS: dict[str, Callable[[LaneTree, Any, Place], Tile]] = {
+    "state": _state,
+    "counter": _counter,
+    "density": _density,
+    "points": _points,
+    "stack": _spans,
+    "async": _spans,
+    "packed": _packed,
+    "group": _group,
+}
