@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from meantime.attribute_paths import THREADS
-from meantime.attributes import entity_name, format_path
+from meantime.attribute_paths import PROCESSES, THREADS
+from meantime.attributes import ANY_DEPTH, entity_name, format_path, parse_pattern
 from meantime.columns import Coded
 from meantime.history.spans import SpanTable
 from meantime.kernels.packing import first_free
@@ -26,7 +27,7 @@ from meantime.views.statemap.shared_rows import pack_rows
 from meantime.views.statemap.window import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from meantime.columns import Int32s, Int64s
     from meantime.history import History
@@ -143,11 +144,22 @@ class PackedBlock:
 
 
 class _Pending(NamedTuple):
-    """A lane with rows of its own that waits for its block."""
+    """A lane with rows of its own that waits for its block.
+
+    Attributes:
+        lane: The lane.
+        unit: Lanes of one unit are in one block.
+        content: What its rows consist of.
+    """
 
     lane: LaneRow
-    rows: int
+    unit: int
     content: Any
+
+    @property
+    def rows(self) -> int:
+        """How many rows it has."""
+        return self.lane.rows
 
 
 @dataclass(slots=True)
@@ -295,7 +307,7 @@ class LaneTree:
         quarks = quarks[history.has_values(quarks)]
         if not len(quarks):
             return
-        names = _names(history, quarks)
+        names = _names(history, quarks, lane.declaration.pattern)
         order = natural_order(names)
         title = lane.declaration.name or ("Numbers" if kind == "counter" else "States")
         group = self._group(title, len(quarks))
@@ -367,7 +379,7 @@ class LaneTree:
                 rows=rows.stop - rows.start,
                 entities=part.stop - part.start,
             )
-            pending.append(_Pending(found, rows.stop - rows.start, (rows, part)))
+            pending.append(_Pending(found, site, (rows, part)))
         for block in _in_blocks(pending):
             offsets = [0]
             lanes = []
@@ -434,7 +446,7 @@ class LaneTree:
                 handle=self.handle(quark),
                 entities=len(depths),
             )
-            found.append(_Pending(row, count, (quark, rows, depths - least)))
+            found.append(_Pending(row, index, (quark, rows, depths - least)))
         return found
 
     def _async_lanes(self, table: SpanTable, indices: Sequence[int], group: int) -> list[_Pending]:
@@ -454,7 +466,7 @@ class LaneTree:
             own = first_free(start_ns, end_ns, np.array([0, len(rows)]))
             count = int(own.max()) + 1
             row = LaneRow("async", group, name, rows=count, entities=len(rows))
-            found.append(_Pending(row, count, (table.threads[members], rows, own)))
+            found.append(_Pending(row, members[0], (table.threads[members], rows, own)))
         return found
 
     def _add_span_blocks(
@@ -516,7 +528,7 @@ class LaneTree:
                     entities=len(depth),
                     estimated=True,
                 )
-                pending.append(_Pending(row, row.rows, (quark, rows, depth)))
+                pending.append(_Pending(row, quark, (quark, rows, depth)))
             self._add_span_blocks("stack", pending, spans)
 
     def _add_points(self) -> None:
@@ -544,16 +556,16 @@ def _numbered(lane: LaneRow, block: int) -> LaneRow:
     return LaneRow(**{**values, "block": block})
 
 
-def _in_blocks(pending: Sequence[_Pending]) -> Iterable[list[_Pending]]:
-    """Yield lanes in blocks that are not too large; a lane with many rows is alone."""
+def _in_blocks(pending: Sequence[_Pending]) -> Iterator[list[_Pending]]:
+    """Yield lanes in blocks that are not too large; a unit with many rows is alone."""
     block: list[_Pending] = []
-    rows = 0
-    for each in pending:
-        if block and (len(block) == _BLOCK_LANES or rows + each.rows > _BLOCK_ROWS):
+    for _, grouped in groupby(pending, lambda each: each.unit):
+        unit = list(grouped)
+        rows = sum(each.rows for each in block) + sum(each.rows for each in unit)
+        if block and (len(block) + len(unit) > _BLOCK_LANES or rows > _BLOCK_ROWS):
             yield block
-            block, rows = [], 0
-        block.append(each)
-        rows += each.rows
+            block = []
+        block += unit
     if block:
         yield block
 
@@ -573,25 +585,31 @@ def _own_title(history: History, quark: int) -> str:
     return thread_title(thread_of(history, quark)._replace(pid=""))
 
 
-def _names(history: History, quarks: Int32s) -> list[str]:
-    """Return what attributes are called: what differs in their paths, or their threads' titles."""
+def _names(history: History, quarks: Int32s, pattern: str = "") -> list[str]:
+    """Return what attributes are called: what the wildcards of their pattern match.
+
+    Without a pattern, it is what differs in their paths. Threads have their titles.
+    """
     attributes, given = history.attributes, history.names
     paths = [attributes.path(quark) for quark in quarks.tolist()]
-    if len(paths) == 1:
-        path = paths[0]
-        if path[-2:-1] == (THREADS,):
-            return [thread_title(thread_of(history, int(quarks[0])))]
-        name = entity_name(path)
-        return [f"{given[int(quarks[0])]} {name}" if int(quarks[0]) in given else name]
-    shortest = min(map(len, paths))
-    first = next((i for i in range(shortest) if len({path[i] for path in paths}) > 1), shortest)
-    last = next(
-        (i for i in range(shortest - first) if len({path[-1 - i] for path in paths}) > 1), 0
-    )
+    elements = parse_pattern(pattern)
+    is_name = [isinstance(each, str) for each in elements]
+    first = last = 0
+    if ANY_DEPTH in elements or False not in is_name:
+        if len(paths) > 1:
+            shortest = min(map(len, paths))
+            same = [len({path[i] for path in paths}) == 1 for i in range(shortest)]
+            first = same.index(False) if False in same else 0
+    else:
+        first, last = is_name.index(False), is_name[::-1].index(False)
     named = []
     for quark, path in zip(quarks.tolist(), paths, strict=True):
         name = entity_name(path[first : len(path) - last] or path)
-        named.append(f"{given[quark]} {name}" if quark in given else name)
+        if path[:1] == (PROCESSES,) and path[-2:-1] == (THREADS,):
+            name = thread_title(thread_of(history, quark))
+        elif quark in given:
+            name = f"{given[quark]} {name}"
+        named.append(name)
     return named
 
 

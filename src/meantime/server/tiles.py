@@ -37,6 +37,8 @@ _ALIGNMENT = 8
 _NO_SPAN = 2**32 - 1
 # Attributes whose tiles are added up at once for a group: 8 MB of them.
 _AT_ONCE = 2048
+# The load of a group has so many names of spans.
+_MOST_NAMES = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,13 +323,13 @@ def _packed(tree: LaneTree, block: PackedBlock, place: Place) -> Tile:
 def _group(tree: LaneTree, group: int, place: Place) -> Tile:
     """Return how many entities below a group were in each state, on average over each bin."""
     quarks: list[int] = []
-    packed: dict[int, set[int]] = {}
+    blocks: dict[tuple[str, int], set[int]] = {}
     for number in tree.below([group]):
         lane = tree.lanes[number]
         if lane.kind == "state":
             quarks.append(lane.quark)
-        elif lane.kind == "packed":
-            packed.setdefault(lane.block, set()).add(number)
+        elif lane.kind in {"packed", "stack", "async"}:
+            blocks.setdefault((lane.kind, lane.block), set()).add(number)
     load = _Load()
     for first in range(0, len(quarks), _AT_ONCE):
         part = np.array(quarks[first : first + _AT_ONCE], np.int32)
@@ -335,14 +337,48 @@ def _group(tree: LaneTree, group: int, place: Place) -> Tile:
         names = [str(name) for name in named(found.states).to_list()]
         bins = np.broadcast_to(np.arange(BINS), found.shares.shape[:2]).reshape(-1)
         load.add(bins, found.shares.reshape(-1, 5), found.codes.reshape(-1, 3), names)
-    for index, lanes in packed.items():
-        block = tree.blocks["packed"][index]
-        _, cell, shares, codes, names = _packed_cells(tree, block, place)
+    for (kind, index), lanes in blocks.items():
+        block = tree.blocks[kind][index]
+        if kind == "packed":
+            _, cell, shares, codes, names = _packed_cells(tree, block, place)
+        else:
+            cell, shares, codes, names = _outermost_cells(block, kind, place)
         which = np.searchsorted(block.row_offsets, cell // BINS, side="right") - 1
         here = np.isin(np.array(block.lanes)[which], list(lanes))
         load.add((cell % BINS)[here], shares[here], codes[here], names)
     members = {"entities": tree.lanes[group].entities, **_states(load.names)}
     return Tile("group", place, [group], {"load": load.columns()}, members)
+
+
+def _outermost_cells(
+    block: SpanBlock, kind: str, place: Place
+) -> tuple[Int64s, npt.NDArray[np.uint8], Int32s, list[str]]:
+    """Return how the outermost spans of lanes divide their cells, the most frequent by name."""
+    table, row = block.spans.table, block.spans.row
+    chosen = table.select(block.threads, start_ns=place.start_ns, end_ns=place.end_ns).rows
+    if kind == "stack":
+        is_outermost = np.zeros(block.row_offsets[-1], np.bool_)
+        is_outermost[block.row_offsets[:-1]] = True
+        chosen = chosen[is_outermost[row[chosen]]]
+    chosen = chosen[np.argsort(row[chosen], kind="stable")]
+    used, code, counts = np.unique(
+        table.name.codes[chosen], return_inverse=True, return_counts=True
+    )
+    kept = np.argsort(-counts, kind="stable")[:_MOST_NAMES]
+    new_code = np.full(len(used), len(kept), np.int32)
+    new_code[kept] = np.arange(len(kept), dtype=np.int32)
+    names = [*(table.name.names[each] for each in used[kept].tolist()), ""]
+    cells = state_cells(
+        row[chosen],
+        table.start_ns[chosen],
+        table.end_ns[chosen],
+        new_code[code],
+        place.start_ns,
+        place.level,
+        BINS,
+        len(names),
+    )
+    return *cells, names
 
 
 class _Load:
