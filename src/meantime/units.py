@@ -20,6 +20,7 @@ __all__ = [
     "format_utc",
     "parse_duration",
     "parse_instant",
+    "parse_size",
     "whole_ns",
 ]
 
@@ -44,6 +45,8 @@ _UNITS_NS = {
     "d": 86400 * NS_PER_S,
 }
 _NUMBER = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,4})?)([a-zµμ]*)")
+_SIZES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+_SIZE = re.compile(r"(\d{1,15}(?:\.\d{0,15})?)([kMGT]?)B?")
 _INFINITE = re.compile(r"([+-]?)(?:inf|infinity)([a-zµμ]*)", re.IGNORECASE)
 
 
@@ -216,6 +219,21 @@ def format_bytes(size_bytes: int) -> str:
         if size < 999.5:
             return f"{size:.3g} {unit}"
     return f"{size:.0f} TB"
+
+
+def parse_size(text: str) -> int:
+    """Return the bytes in a text such as `4096`, `50MB` or `2G`; units are decimal.
+
+    >>> parse_size("1.5k"), parse_size("50MB")
+    (1500, 50000000)
+
+    Raises:
+        UsageError: If the text is not a size.
+    """
+    found = _SIZE.fullmatch(text)
+    if found is None:
+        raise UsageError(f"{text!r} is not a size: write a number and k, M, G or T")
+    return int(float(found[1]) * _SIZES[found[2]])
 
 
 def bin_edge(start_ns: int, end_ns: int, bins: int, index: int) -> int:

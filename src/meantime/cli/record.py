@@ -13,11 +13,9 @@ import click
 
 from meantime.cli.options import force_option, once, output_option, reject
 from meantime.errors import MeantimeError, OutputError, UsageError
-from meantime.units import parse_duration
+from meantime.units import parse_duration, parse_size
 
 __all__ = ["command"]
-
-_SIZES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 
 @click.command(
@@ -71,8 +69,8 @@ def command(*, words: tuple[str, ...], **given: Any) -> None:
     options = session.Options(
         trace=given["trace"],
         policy=given["policy"],
-        max_bytes=_size(given["max_size"]),
-        ring_bytes=_size(given["ring_size"]),
+        max_bytes=0 if given["max_size"] is None else parse_size(given["max_size"]),
+        ring_bytes=parse_size(given["ring_size"]),
         duration_ns=_duration(given["duration"]),
         blocked_ns=_duration(given["blocked"]),
         ring_ns=_duration(given["ring_time"]),
@@ -108,16 +106,6 @@ def command(*, words: tuple[str, ...], **given: Any) -> None:
             for line in summary(path):
                 click.echo(line, err=True)
     leave(status)
-
-
-def _size(text: str | None) -> int:
-    if text is None:
-        return 0
-    number, unit = (text[:-1], text[-1]) if text[-1:].isalpha() else (text, "")
-    try:
-        return int(float(number) * _SIZES[unit])
-    except (KeyError, ValueError):
-        raise UsageError(f"{text!r} is not a size: write a number and k, M, G or T") from None
 
 
 def _duration(text: str | None) -> int:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 import click
 
 from meantime.cli.inputs import import_numpy
-from meantime.cli.options import file_argument, once
+from meantime.cli.options import file_argument, once, output_option, reject
 from meantime.errors import UsageError
-from meantime.units import parse_duration
+from meantime.units import parse_duration, parse_size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,6 +39,8 @@ __all__ = ["command"]
     metavar="FILE=TIME",
     help="Time to add to the times of a file. Repeatable.",
 )
+@output_option("PAGE.html", "Write the page with all data as one file, instead of serving it.")
+@once("--max-size", metavar="SIZE", help="Size of that file, such as 50MB.  [100MB]")
 def command(
     *,
     files: tuple[str, ...],
@@ -45,9 +48,17 @@ def command(
     browser: bool,
     follow: bool,
     offsets: tuple[str, ...],
+    output: str | None,
+    max_size: str | None,
 ) -> None:
     """Open traces on a page in the browser, on one time axis."""
     offsets_ns = _offsets(offsets, files)
+    if output is not None:
+        reject(("port", "browser", "follow"), "a page in a file")
+        _write(output, files, offsets_ns, max_size)
+        return
+    if max_size is not None:
+        raise UsageError("--max-size applies to a page in a file; name it with -o")
     import_numpy()
     from meantime.server.run import FIRST_PORT, serve  # noqa: PLC0415 - not for --help
     from meantime.server.session import Session  # noqa: PLC0415 - as above
@@ -59,6 +70,28 @@ def command(
         browser=browser,
         notify=lambda address: click.echo(f"{address}  (Ctrl-C ends)"),
     )
+
+
+def _write(
+    output: str, files: Sequence[str], offsets_ns: dict[int, int], max_size: str | None
+) -> None:
+    """Write the page of some files.
+
+    Raises:
+        UsageError: If the output is not HTML, or the size is not one.
+    """
+    if output != "-" and PurePath(output).suffix not in {".html", ".htm"}:
+        raise UsageError(f"{output!r} must end in .html")
+    most_bytes = None if max_size is None else parse_size(max_size)
+    import_numpy()
+    from meantime.cli.output import write  # noqa: PLC0415 - only once the command line is sound
+    from meantime.server.onefile import MOST_BYTES, page  # noqa: PLC0415 - not for --help
+    from meantime.server.session import Session  # noqa: PLC0415 - as above
+
+    session = Session(files, offsets_ns=offsets_ns)
+    session.start()
+    session.wait()
+    write(output, page(session, most_bytes=MOST_BYTES if most_bytes is None else most_bytes))
 
 
 def _offsets(texts: Sequence[str], files: Sequence[str]) -> dict[int, int]:

@@ -299,27 +299,18 @@ def heat(tree: LaneTree, asked: Asked, period_ns: int, rows: int) -> dict[str, A
     } | {"lost_ns": content.get("lost_ns", [])}
 
 
-def _lane_of_quark(tree: LaneTree, *kinds: str) -> dict[int, int]:
-    return {
-        lane.quark: number
-        for number, lane in reversed(list(enumerate(tree.lanes)))
-        if lane.kind in kinds and lane.quark >= 0
-    }
-
-
 def flows(tree: LaneTree, asked: Asked, limit: int) -> dict[str, Any]:
     """Return the first arrows under way in a range, and how many more there are."""
     start_ns, end_ns, lanes = asked
     quarks = None if lanes is None else tree.quarks(lanes)
     found = tree.history.flows(quarks, start_ns=start_ns, end_ns=end_ns)
-    lane_of = _lane_of_quark(tree, "stack", "state", "points")
-    rows = _rows_of_entities(tree, found.from_quark[:limit], found.to_quark[:limit])
+    rows = tree.places(np.concatenate([found.from_quark[:limit], found.to_quark[:limit]]))
     listed = []
     for row in range(min(limit, len(found))):
         ends: dict[str, Any] = {}
         for end in ("from", "to"):
             quark = int(getattr(found, f"{end}_quark")[row])
-            lane, own = rows.get(quark, (lane_of.get(quark), 0))
+            lane, own = rows.get(quark, (None, 0))
             ends |= {
                 f"{end}_ns": int(getattr(found, f"{end}_ns")[row]),
                 f"{end}_lane": lane,
@@ -328,13 +319,3 @@ def flows(tree: LaneTree, asked: Asked, limit: int) -> dict[str, Any]:
             }
         listed.append({**ends, "name": found.name[row]})
     return {"flows": listed, "rest": len(found) - len(listed)}
-
-
-def _rows_of_entities(tree: LaneTree, *quarks: Int32s) -> dict[int, tuple[int | None, int]]:
-    """Return the lane and the row of those attributes that are entities in shared rows."""
-    asked = np.unique(np.concatenate(quarks))
-    found: dict[int, tuple[int | None, int]] = {}
-    for block in tree.blocks.get("packed", []):
-        for each in np.flatnonzero(np.isin(block.quarks, asked)).tolist():
-            found[int(block.quarks[each])] = block.place(int(block.row[each]))
-    return found

@@ -235,6 +235,19 @@ class LaneTree:
                 found.append(block.quarks[index : index + 1])
         return np.unique(np.concatenate(found))
 
+    def places(self, quarks: Int32s) -> dict[int, tuple[int, int]]:
+        """Return the lane and the row there of those of some attributes that have one."""
+        asked = set(quarks.tolist())
+        found = {
+            lane.quark: (number, 0)
+            for number, lane in reversed(list(enumerate(self.lanes)))
+            if lane.quark in asked and lane.kind in {"stack", "state", "points"}
+        }
+        for block in self.blocks.get("packed", []):
+            for each in np.flatnonzero(np.isin(block.quarks, list(asked))).tolist():
+                found[int(block.quarks[each])] = block.place(int(block.row[each]))
+        return found
+
     def place_of_span(self, quark: int, number: int) -> tuple[int, int]:
         """Return the lane and the row there of a span, which is of this thread.
 
