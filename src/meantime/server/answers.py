@@ -95,7 +95,8 @@ def statistics(tree: LaneTree, by: str, asked: Asked) -> dict[str, Any]:
     start_ns = begin_ns if start_ns is None else start_ns
     end_ns = finish_ns if end_ns is None else end_ns
     if end_ns <= start_ns:
-        raise TimeRangeError("the range is empty")
+        nothing: dict[str, Any] = {"by": by, "range_ns": [start_ns, end_ns]}
+        return {**nothing, "rows": [], "rest": 0, "transitions": []}
     chosen = None if lanes is None else tree.quarks(lanes)
     if by in {"state", "entity"}:
         return _state_statistics(tree, by, start_ns, end_ns, chosen)

@@ -92,7 +92,7 @@ def _shares(history: History, quarks: Int32s, start_ns: int, end_ns: int) -> lis
     outside = total - sum(times.values())
     if outside:
         times[None] = times.get(None, 0) + outside
-    order = sorted(times.items(), key=lambda each: -each[1])
+    order = sorted(times.items(), key=lambda each: (-each[1], each[0] is None))
     return [
         {
             "state": None if value is None else str(value),
@@ -290,7 +290,7 @@ def _packed_at(tree: LaneTree, block: PackedBlock, index: int, spot: Spot) -> di
         "in_width": {"count": len(here), "covered_ns": covered_ns, "share": covered_ns / width_ns},
         "shares": [
             {"state": name, "time_ns": ns, "share": ns / width_ns}
-            for name, ns in sorted(shares.items(), key=lambda each: -each[1])
+            for name, ns in sorted(shares.items(), key=lambda each: (-each[1], each[0] is None))
         ],
         "item": {
             "name": block.names[longest],

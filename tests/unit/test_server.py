@@ -1,0 +1,446 @@
+"""The server of `meantime view`: what a page gets, and who gets nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlsplit
+
+import numpy as np
+import pytest
+
+import meantime
+from meantime.query.durations import span_statistics
+from meantime.query.threads import thread_quarks
+from meantime.server.app import application
+from meantime.server.session import Session
+from meantime.testing import history_from_picture, history_from_samples, history_from_spans
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from meantime.history import History
+
+GOOD_HOST = "127.0.0.1:8643"
+
+
+class Reply(NamedTuple):
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+class Page:
+    """Asks an application as a page does, without a network."""
+
+    def __init__(self, *sources: str | History, **options: Any) -> None:
+        self.session = Session(sources, **options)
+        self.session.start()
+        assert self.session.wait(60)
+        self.app = application(self.session)
+
+    def ask(self, target: str, method: str = "GET", body: bytes = b"", **headers: str) -> Reply:
+        return asyncio.run(self._ask(target, method, body, headers))
+
+    async def _ask(self, target: str, method: str, body: bytes, headers: dict[str, str]) -> Reply:
+        parts = urlsplit(target)
+        given = {"host": GOOD_HOST, **{k.replace("_", "-"): v for k, v in headers.items()}}
+        scope = {
+            "type": "http",
+            "asgi": {"version": "3.0"},
+            "http_version": "1.1",
+            "method": method,
+            "scheme": "http",
+            "path": parts.path,
+            "raw_path": parts.path.encode(),
+            "query_string": parts.query.encode(),
+            "headers": [(k.lower().encode(), v.encode()) for k, v in given.items()],
+            "client": ("127.0.0.1", 1),
+            "server": ("127.0.0.1", 8643),
+        }
+        sent: list[Any] = []
+        waiting = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def receive() -> Any:
+            if waiting:
+                return waiting.pop()
+            await asyncio.sleep(3600)
+            return None
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        await self.app(scope, receive, send)
+        reply = {k.decode(): v.decode() for k, v in sent[0]["headers"]}
+        return Reply(sent[0]["status"], reply, b"".join(m.get("body", b"") for m in sent[1:]))
+
+    def get(self, target: str) -> Any:
+        reply = self.ask(target)
+        assert reply.status == 200, reply.body
+        return reply.json
+
+    def tile(self, target: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        reply = self.ask(f"/tile/{target}")
+        assert reply.status == 200, reply.body
+        return decoded(reply.body)
+
+
+def decoded(data: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the directory and the arrays of a tile, read as its format is described."""
+    assert data[:4] == b"MTT1"
+    size = int.from_bytes(data[4:8], "little")
+    directory = json.loads(data[8 : 8 + size])
+    arrays = {}
+    for name, array in directory["arrays"].items():
+        assert array["at"] % 8 == 0
+        count = int(np.prod(array["shape"]))
+        flat = np.frombuffer(data, f"<{array['type']}", count, array["at"])
+        arrays[name] = flat.reshape(array["shape"])
+    return directory, arrays
+
+
+@pytest.fixture(scope="module")
+def states() -> Page:
+    return Page(history_from_picture("cpu0  aab.bbc\ncpu1  .aaaacc"))
+
+
+@pytest.fixture(scope="module")
+def spans() -> Page:
+    history = history_from_spans(
+        {"main": [("work", 0, 1000), ("read", 10, 400), ("tick", 500, 503), ("tick", 520, 523)]}
+    )
+    return Page(history)
+
+
+@pytest.fixture(scope="module")
+def samples() -> Page:
+    rows = [(time, "t", ["main", "a" if time < 50 else "b"], 1) for time in range(0, 100, 10)]
+    return Page(history_from_samples(rows))
+
+
+def test_a_session_says_what_is_open(states: Page) -> None:
+    found = states.get("/session.json")
+
+    (file,) = found["files"]
+    assert (file["status"], file["start_ns"], file["end_ns"]) == ("ready", "0", "7")
+    assert (file["offset_ns"], file["aligned"]) == ("0", "first")
+    assert found["axis"] == {"start_ns": "0", "end_ns": "7"}
+    assert found["notes"]["writable"] is False
+
+
+def test_lanes_are_a_tree_in_columns(states: Page) -> None:
+    found = states.get("/lanes/0/1")
+
+    assert found["kind"] == ["group", "state", "state"]
+    assert found["parent"] == [-1, 0, 0]
+    assert found["handle"] == ["", "cpu0", "cpu1"]
+    assert {len(found[name]) for name in ("name", "rows", "block", "quark")} == {found["count"]}
+
+
+def test_a_tile_of_states_has_their_shares(states: Page) -> None:
+    directory, arrays = states.tile("0/1/state/0/1/0")
+
+    assert (directory["bin_ns"], directory["lanes"]) == ("2", [1, 2])
+    shares, codes = arrays["shares"], arrays["codes"]
+    assert shares.shape == (2, 512, 5)
+    # cpu0: aa b. bb c
+    assert shares[0, :4].tolist() == [
+        [0, 255, 0, 0, 0],
+        [127, 127, 0, 0, 0],
+        [0, 255, 0, 0, 0],
+        [127, 127, 0, 0, 0],
+    ]
+    assert [directory["states"][code] for code in codes[0, :4, 0]] == ["a", "b", "b", "c"]
+    assert (shares[:, 4:, 0] == 255).all()
+
+
+def test_a_group_has_how_many_are_in_each_state(states: Page) -> None:
+    directory, arrays = states.tile("0/1/group/0/0/0")
+
+    load = dict(zip(directory["states"], arrays["load"], strict=True))
+    assert load["a"][:7].tolist() == [1, 2, 1, 1, 1, 0, 0]
+    assert load["c"][:7].tolist() == [0, 0, 0, 0, 0, 1, 2]
+
+
+def test_a_tile_of_spans_has_the_long_ones_and_what_the_others_cover(spans: Page) -> None:
+    directory, arrays = spans.tile("0/1/stack/0/6/0")
+
+    names = directory["names"]
+    wide = [
+        (names[name], start, end, row)
+        for name, start, end, row in zip(
+            *(arrays[each].tolist() for each in ("name", "start", "end", "row")), strict=True
+        )
+    ]
+    assert wide == [("work", 0, 1000, 0), ("read", 10, 400, 1)]
+    # 500 to 503 and 520 to 523, in bins of 64
+    assert arrays["cell_bin"].tolist() == [7, 8]
+    assert arrays["cell_row"].tolist() == [1, 1]
+    assert arrays["cell_ns"].tolist() == [3, 3]
+    assert arrays["cell_count"].tolist() == [1, 1]
+    assert [names[each] for each in arrays["cell_name"].tolist()] == ["tick", "tick"]
+
+
+def test_a_tile_begins_at_a_multiple_of_its_width(spans: Page) -> None:
+    directory, arrays = spans.tile("0/1/stack/0/1/-1")
+    assert directory["start_ns"] == "-1024"
+    assert [array.size for array in arrays.values()] == [0] * len(arrays)
+
+    directory, arrays = spans.tile("0/1/stack/0/0/1")
+    assert directory["start_ns"] == "512"
+    assert arrays["start"].tolist() == [-512, 8]
+
+
+def test_samples_are_lanes_of_density_and_of_estimated_stacks(samples: Page) -> None:
+    lanes = samples.get("/lanes/0/1")
+    assert lanes["kind"] == ["group", "density", "stack"]
+    assert lanes["estimated"] == [0, 0, 1]
+
+    _, density = samples.tile("0/1/density/0/4/0")
+    assert density["count"][0, :7].tolist() == [2, 2, 1, 2, 1, 2, 0]
+    directory, stacks = samples.tile("0/1/stack/0/0/0")
+    drawn = [directory["names"][each] for each in stacks["name"].tolist()]
+    assert sorted(drawn) == ["a", "b", "main"]
+
+
+def test_what_is_at_a_place_of_a_state(states: Page) -> None:
+    found = states.get("/at?file=0&lane=1&time=3&width=2")
+
+    assert found["handle"] == "cpu0@3"
+    assert found["item"] is None
+    assert found["shares"] == [
+        {"state": "b", "time_ns": "1", "share": 0.5},
+        {"state": None, "time_ns": "1", "share": 0.5},
+    ]
+
+
+def test_what_is_at_a_place_of_a_span(spans: Page) -> None:
+    found = spans.get("/at?file=0&lane=1&row=1&time=500&width=24")
+
+    assert found["in_width"] == {"count": 2, "covered_ns": "6", "share": 0.25}
+    item = found["item"]
+    assert (item["name"], item["start_ns"], item["end_ns"]) == ("tick", "500", "503")
+    again = spans.get(f"/span?file=0&span={item['span']}")
+    assert (again["item"], again["lane"], again["row"]) == (item, 1, 1)
+    outer = spans.get(f"/span?file=0&span={item['parent']}")
+    assert (outer["item"]["name"], outer["item"]["self_ns"]) == ("work", "604")
+
+
+def test_statistics_are_those_of_the_command(spans: Page, states: Page) -> None:
+    history = spans.session.files[0].tree
+    assert history is not None
+    expected = span_statistics(
+        history.history, quarks=thread_quarks(history.history), start_ns=0, end_ns=1000
+    )
+
+    found = spans.get("/statistics?file=0&by=name")
+
+    assert [row["key"] for row in found["rows"]] == list(expected.keys)
+    assert [int(row["total_ns"]) for row in found["rows"]] == expected.total_ns.tolist()
+    tick = next(row for row in found["rows"] if row["key"] == "tick")
+    assert tick["histogram"] == [1, [2]]
+    one = states.get("/statistics?file=0&by=state&lanes=1&from=0&to=4")
+    assert [(row["key"], row["total_ns"]) for row in one["rows"]] == [("a", "2"), ("b", "1")]
+
+
+def test_a_flame_graph_and_a_heat_map_are_of_the_chosen_lanes(spans: Page, states: Page) -> None:
+    found = spans.get("/flame?file=0&lanes=0&from=0&to=450")
+    tree = list(zip(found["parent"], found["total"], found["self"], strict=True))
+    assert (found["unit"], tree) == ("ns", [(-1, 450, 60), (0, 390, 390)])
+
+    heat = states.get("/heat?file=0&lanes=2&period=4&rows=2")
+    assert heat["cells"] == [[0, 0, 1], [0, 1, 2], [1, 0, 2], [1, 1, 1]]
+
+
+def test_searching_finds_names_and_arguments(spans: Page, tmp_path: Path) -> None:
+    found = spans.get("/search?file=0&text=TIC")
+    assert found["count"] == 2
+    assert [hit["start_ns"] for hit in found["hits"]] == ["500", "520"]
+    assert (sum(found["bins"]), found["rest"]) == (2, 0)
+
+    trace = tmp_path / "trace.json"
+    events = [
+        {"ph": "X", "pid": 1, "tid": 1, "ts": at, "dur": 1, "name": "get", "args": {"path": path}}
+        for at, path in ((1, "/cart"), (5, "/home"), (9, "/Cart/2"))
+    ]
+    trace.write_text(json.dumps(events))
+    page = Page(str(trace))
+    found = page.get("/search?file=0&text=/cart")
+    assert [hit["start_ns"] for hit in found["hits"]] == ["1000", "9000"]
+    at = page.get("/at?file=0&lane=1&row=0&time=1000")
+    assert at["item"]["arguments"] == {"path": "/cart"}
+
+
+def test_the_next_and_the_previous(spans: Page, states: Page) -> None:
+    found = states.get("/neighbors?file=0&lane=1&time=2")
+    assert (found["previous"]["name"], found["next"]["start_ns"]) == ("a", "4")
+    found = spans.get("/neighbors?file=0&lane=1&row=1&time=500&name=tick")
+    assert (found["previous"], found["next"]["start_ns"]) == (None, "520")
+
+
+def test_content_that_a_page_has_is_not_sent_again(states: Page) -> None:
+    for target in ("/session.json", "/lanes/0/1", "/tile/0/1/state/0/0/0", "/statistics?file=0"):
+        etag = states.ask(target).headers["etag"]
+        again = states.ask(target, if_none_match=etag)
+        assert (again.status, again.body) == (304, b"")
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"host": "evil.example"}, 403),
+        ({"host": "evil.example:8643"}, 403),
+        ({"host": "127.0.0.1.evil.example"}, 403),
+        ({"host": ""}, 403),
+        ({"origin": "http://evil.example"}, 403),
+        ({"origin": "null"}, 403),
+        ({"sec_fetch_site": "cross-site"}, 403),
+        ({"host": "localhost:8643", "origin": "http://localhost:8643"}, 200),
+        ({"host": "[::1]:8643"}, 200),
+    ],
+)
+def test_only_pages_of_this_server_are_answered(
+    states: Page, headers: dict[str, str], status: int
+) -> None:
+    reply = states.ask("/session.json", **headers)
+
+    assert reply.status == status
+    assert "access-control-allow-origin" not in reply.headers
+
+
+@pytest.mark.parametrize(
+    ("target", "status"),
+    [
+        ("/nothing", 404),
+        ("/../../etc/passwd", 404),
+        ("/..%2f..%2fetc%2fpasswd", 404),
+        ("/session.json/more", 404),
+        ("/lanes/9/1", 404),
+        ("/lanes/0/2", 410),
+        ("/tile/0/1/state/1/0/0", 404),
+        ("/tile/0/1/nothing/0/0/0", 404),
+        ("/tile/0/1/group/1/0/0", 404),
+        ("/tile/0/1/state/0/54/0", 400),
+        ("/tile/0/1/state/0/53/2", 400),
+        ("/tile/0/1/state/0/0/9223372036854775807", 400),
+        ("/tile/0/1/state/0/0/99999999999999999999999", 400),
+        ("/tile/0/1/state/0/0/1e3", 400),
+        ("/tile/0/2/state/0/0/0", 410),
+        ("/at", 400),
+        ("/at?lane=1&time=x", 400),
+        ("/at?lane=99&time=1", 404),
+        ("/at?lane=1&row=1&time=1", 404),
+        ("/at?lane=1&time=1&width=0", 400),
+        ("/at?lane=1&time=9223372036854775807&width=9", 400),
+        ("/at?file=-1&lane=1&time=1", 404),
+        ("/span?span=0", 404),
+        ("/statistics?by=nothing", 400),
+        ("/statistics?lanes=7", 404),
+        ("/statistics?lanes=1,,2", 400),
+        ("/statistics?from=5&to=5", 400),
+        ("/statistics?from=900&to=901", 400),
+        ("/heat?period=0", 400),
+        ("/heat?period=1&rows=9", 400),
+        ("/search?text=", 400),
+        ("/flows?limit=many", 400),
+    ],
+)
+def test_a_wrong_request_is_refused_in_one_sentence(states: Page, target: str, status: int) -> None:
+    reply = states.ask(target)
+
+    assert reply.status == status
+    assert list(reply.json) == ["error"]
+    assert "Traceback" not in reply.body.decode()
+
+
+@pytest.mark.parametrize("method", ["POST", "DELETE", "PUT", "OPTIONS"])
+def test_other_methods_are_refused(states: Page, method: str) -> None:
+    assert states.ask("/session.json", method).status == 405
+
+
+def test_notes_are_kept_beside_the_trace(tmp_path: Path, root: Path) -> None:
+    trace = tmp_path / "pg.statemap.gz"
+    trace.write_bytes((root / "examples" / "postgres.statemap.gz").read_bytes())
+    page = Page(str(trace))
+    before = page.ask("/notes")
+    body = json.dumps({"notes": [{"text": "</script>", "start_ns": "5"}]}).encode()
+
+    def put(etag: str, content: bytes = body, kind: str = "application/json") -> int:
+        return page.ask("/notes", "PUT", content, if_match=etag, content_type=kind).status
+
+    assert before.json == {"notes": []}
+    assert put(before.headers["etag"], kind="text/plain") == 415
+    assert put(before.headers["etag"], b"[]") == 400
+    assert put(before.headers["etag"], b" " * (2 << 20)) == 413
+    assert put(before.headers["etag"]) == 200
+    # another page wrote meanwhile
+    assert put(before.headers["etag"]) == 412
+    after = page.ask("/notes")
+    assert after.json["notes"][0]["text"] == "</script>"
+    assert put(after.headers["etag"], b'{"notes": []}') == 200
+    assert json.loads((tmp_path / "pg.statemap.gz.notes.json").read_text()) == {"notes": []}
+
+
+def test_notes_of_a_history_in_memory_cannot_be_kept(states: Page) -> None:
+    etag = states.ask("/notes").headers["etag"]
+    reply = states.ask(
+        "/notes", "PUT", b'{"notes": []}', if_match=etag, content_type="application/json"
+    )
+    assert reply.status == 409
+    assert "no folder" in reply.json["error"]
+
+
+def test_several_files_are_on_one_axis(root: Path) -> None:
+    examples = root / "examples"
+    page = Page(
+        str(examples / "postgres.statemap.gz"),
+        str(examples / "training.json.gz"),
+        history_from_picture("a  xy"),
+        offsets_ns={2: 500},
+    )
+
+    first, second, third = page.get("/session.json")["files"]
+
+    assert (first["aligned"], second["aligned"], third["aligned"]) == ("first", "utc", "given")
+    utc = [int(each["clock"]["utc_at_origin_ns"]) for each in (first, second)]
+    assert int(second["offset_ns"]) == utc[1] - utc[0]
+    assert third["offset_ns"] == "500"
+
+
+def test_a_file_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.json"
+    bad.write_text('[{"ph": "X", "ts": 1]')
+    page = Page(str(bad), history_from_picture("a  xy"))
+
+    failed, good = page.get("/session.json")["files"]
+
+    assert (failed["status"], failed["layout"]) == ("failed", None)
+    assert "bad.json" in failed["error"]
+    assert good["status"] == "ready"
+    assert page.ask("/lanes/0/1").status == 503
+
+
+def test_a_history_without_anything_opens() -> None:
+    page = Page(meantime.HistoryBuilder().close())
+
+    assert page.get("/lanes/0/1")["count"] == 0
+    assert page.get("/statistics?file=0")["rows"] == []
+
+
+def test_times_of_104_days_and_of_3_ns_are_exact() -> None:
+    builder = meantime.HistoryBuilder()
+    late_ns = 2**62 + 1
+    builder.modify(0, builder.quark("a"), "x")
+    builder.modify(late_ns, builder.quark("a"), "y")
+    page = Page(builder.close(late_ns + 3))
+
+    assert page.get("/session.json")["files"][0]["end_ns"] == str(late_ns + 3)
+    _, arrays = page.tile(f"0/1/state/0/0/{late_ns // 512}")
+    assert arrays["shares"][0, :5, 1].tolist() == [255, 255, 255, 255, 0]
+    item = page.get(f"/at?file=0&lane=1&time={late_ns}")["item"]
+    assert (item["name"], item["start_ns"]) == ("y", str(late_ns))
