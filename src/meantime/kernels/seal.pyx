@@ -12,6 +12,7 @@ cdef extern from "rows.h":
 # What is there by quark is read in random order: with many quarks, fetched so many rows before.
 cdef enum:
     AHEAD = 16
+    FEW_QUARKS = 1 << 14  # what there is of them is in the cache
 
 CODE = 0
 INT_INLINE = 1
@@ -98,10 +99,10 @@ def measure(
     cdef Py_ssize_t i
     cdef int64_t code = -1
     cdef uint32_t tags = 0
-    cdef bint numeric = False
+    cdef bint numeric = False, many = counts.shape[0] > FEW_QUARKS
     with nogil:
         for i in range(quark.shape[0]):
-            if i + AHEAD < quark.shape[0]:
+            if many and i + AHEAD < quark.shape[0]:
                 prefetch(&counts[quark[i + AHEAD]])
                 prefetch(&kind[quark[i + AHEAD]])
             counts[quark[i]] += 1
@@ -131,6 +132,7 @@ def measure_numbers(
     cdef int32_t q
     cdef int64_t value
     cdef double x
+    cdef bint many = low.shape[0] > FEW_QUARKS
     with nogil:
         for i in range(quarks.shape[0]):
             low[quarks[i]] = INT64_MAX
@@ -138,7 +140,7 @@ def measure_numbers(
             fractional[quarks[i]] = 0
         for i in range(quark.shape[0]):
             q = quark[i]
-            if i + AHEAD < quark.shape[0]:
+            if many and i + AHEAD < quark.shape[0]:
                 prefetch(&kind[quark[i + AHEAD]])
                 prefetch(&low[quark[i + AHEAD]])
                 prefetch(&high[quark[i + AHEAD]])
@@ -265,17 +267,17 @@ def fill(
     cdef int32_t j, q
     cdef uint64_t field
     cdef bint wide = payload is not None
-    cdef bint mixed = form is not None
+    cdef bint mixed = form is not None, many = position.shape[0] > FEW_QUARKS
     with nogil:
         for i in range(n):
             # First where a row goes, then the row itself.
-            if i + 2 * AHEAD < n:
+            if many and i + 2 * AHEAD < n:
                 q = quark[i + 2 * AHEAD]
                 prefetch(&position[q])
                 if mixed:
                     prefetch(&form[q])
                     prefetch(&origin[q])
-            if i + AHEAD < n:
+            if many and i + AHEAD < n:
                 prefetch(&rows[position[quark[i + AHEAD]] * width])
             q = quark[i]
             j = position[q]

@@ -89,6 +89,7 @@ cdef struct Open:
 # With a million quarks each state is a cache miss, which takes as long as some 16 changes.
 cdef enum:
     AHEAD = 16
+    FEW_QUARKS = 1 << 14  # their states are in the cache
 
 
 cdef inline void fetch_state(const Open* o, int32_t quark) noexcept nogil:
@@ -462,7 +463,8 @@ cdef class Tail:
         with nogil:
             o = self.open()
             while i < n:
-                fetch_state(&o, quark[i + AHEAD if i + AHEAD < n else i])
+                if o.quarks > FEW_QUARKS and i + AHEAD < n:
+                    fetch_state(&o, quark[i + AHEAD])
                 c = code[i]
                 if c >= known:
                     status = S_NO_CODE
@@ -492,7 +494,8 @@ cdef class Tail:
         with nogil:
             o = self.open()
             while i < n:
-                fetch_state(&o, quark[i + AHEAD if i + AHEAD < n else i])
+                if o.quarks > FEW_QUARKS and i + AHEAD < n:
+                    fetch_state(&o, quark[i + AHEAD])
                 status = put(&o, time[i], quark[i], word[i], meta[i], kind[i])
                 if status != S_DONE:
                     break
