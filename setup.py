@@ -47,6 +47,10 @@ DIRECTIVES = {
     "cdivision": True,
     "initializedcheck": False,
     "embedsignature": True,
+    # Neither is used, and both are compiled for each function or class: they take a tenth of an
+    # installation. Functions then have no signature but that in their docstring.
+    "auto_pickle": False,
+    "binding": False,
 }
 
 
@@ -158,7 +162,8 @@ class BuildCore(build_ext):
                 build_dir=str(generated),
                 emit_linenums=bool(SANITIZE),  # reports name lines of the .pyx, not of the C
                 language_level=3,
-                compiler_directives=DIRECTIVES,
+                # The recorder's functions become methods of other classes.
+                compiler_directives=DIRECTIVES if name else DIRECTIVES | {"binding": True},
                 shared_utility_qualified_name=name,
             )
             for each, result in zip(extensions, translated, strict=True):
