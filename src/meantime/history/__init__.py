@@ -1,20 +1,27 @@
-"""The history: the intervals of all attributes, how it is built, kept and queried."""
+"""The history: the intervals of all attributes, how it is built, kept and queried.
 
-from meantime.history.builder import HistoryBuilder
-from meantime.history.history import History
-from meantime.history.ingest import build
-from meantime.history.lanes import Lane
-from meantime.history.results import (
-    Flows,
-    Interval,
-    IntervalBatches,
-    Intervals,
-    Points,
-    Sample,
-)
-from meantime.history.shares import Shares
-from meantime.history.structures import AttributePool, AttributeQueue
-from meantime.history.tiles import CounterTile, StateTile
+Each submodule is imported when a name of it is first used: a query needs nothing that builds.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from meantime.history.builder import HistoryBuilder
+    from meantime.history.history import History
+    from meantime.history.ingest import build
+    from meantime.history.lanes import Lane
+    from meantime.history.results import (
+        Flows,
+        Interval,
+        IntervalBatches,
+        Intervals,
+        Points,
+        Sample,
+    )
+    from meantime.history.shares import Shares
+    from meantime.history.structures import AttributePool, AttributeQueue
+    from meantime.history.tiles import CounterTile, StateTile
 
 __all__ = [
     "AttributePool",
@@ -33,3 +40,30 @@ __all__ = [
     "StateTile",
     "build",
 ]
+
+_HOMES = {
+    "AttributePool": "structures",
+    "AttributeQueue": "structures",
+    "CounterTile": "tiles",
+    "Flows": "results",
+    "History": "history",
+    "HistoryBuilder": "builder",
+    "Interval": "results",
+    "IntervalBatches": "results",
+    "Intervals": "results",
+    "Lane": "lanes",
+    "Points": "results",
+    "Sample": "results",
+    "Shares": "shares",
+    "StateTile": "tiles",
+    "build": "ingest",
+}
+
+
+if not TYPE_CHECKING:
+    # Hidden from type checkers: they would accept any name as an attribute of this module.
+
+    def __getattr__(name: str) -> object:
+        if name in _HOMES:
+            return getattr(import_module(f"meantime.history.{_HOMES[name]}"), name)
+        raise AttributeError(f"module 'meantime.history' has no attribute {name!r}")

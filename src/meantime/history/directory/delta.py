@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_args
 
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
 __all__ = ["Cursor", "apply_delta", "extremes_in", "metadata_delta", "packed_extremes"]
 
 
-_LOG = logging.getLogger("meantime")
 _MOST_QUARKS = 2**31 - 1
 _First = TypeVar("_First")
 
@@ -187,7 +185,11 @@ def _recall_facts(catalogue: Catalogue, facts: Any) -> None:
         except (AttributeError, IndexError, KeyError, TypeError, ValueError, UsageError):
             unreadable.append(name)
     if unreadable:
-        _LOG.warning("facts of the history cannot be read: %s", ", ".join(unreadable))
+        import logging  # noqa: PLC0415 - 2 ms, for damaged files only
+
+        logging.getLogger("meantime").warning(
+            "facts of the history cannot be read: %s", ", ".join(unreadable)
+        )
         if not catalogue.anomalies["unreadable_fact"]:
             catalogue.anomalies.add("unreadable_fact", len(unreadable))
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Lines",
     "checksummed_line",
+    "file_state",
     "items_in",
     "number_in",
     "parsed",
@@ -31,6 +32,12 @@ class Lines(NamedTuple):
 
     records: list[dict[str, Any]]
     ends: list[int]
+
+
+def file_state(file: Path) -> tuple[int, int]:
+    """Return a value that changes when a file is appended to or replaced."""
+    stat = file.stat()
+    return stat.st_ino, stat.st_size
 
 
 def to_json(record: dict[str, Any]) -> bytes:

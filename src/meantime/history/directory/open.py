@@ -7,13 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from meantime.errors import InputError
-from meantime.history.contents import Contents
 from meantime.history.directory import is_history
 from meantime.history.directory.event_files import StoredBlock
 from meantime.history.directory.read import fingerprint, read_directory
 from meantime.history.directory.segments import stored_pyramids
 from meantime.history.directory.stored_tables import StoredTables
-from meantime.history.directory.write import is_empty
 from meantime.history.history import History
 from meantime.history.sealed import SealedSegments
 from meantime.history.snapshot import Snapshot
@@ -91,6 +89,8 @@ class _Source:
     def _snapshot(self, loaded: LoadedHistory) -> Snapshot:
         loaded.catalogue.set_metadata("source", str(self._path))
         if loaded.closed is None:
+            from meantime.history.contents import Contents  # noqa: PLC0415 - 10 ms, not for finished ones
+
             contents = Contents(loaded.catalogue)
             contents.restore(loaded)
             return replace(contents.snapshot(), path=self._kept_path)
@@ -120,4 +120,6 @@ def is_unfinished(path: Path) -> bool:
     Raises:
         InputError: If it is of a later version, or damaged.
     """
+    from meantime.history.directory.write import is_empty  # noqa: PLC0415 - 5 ms, for builds only
+
     return is_empty(path) or (is_history(path) and read_directory(path).closed is None)

@@ -11,8 +11,13 @@ from meantime.errors import InputError
 from meantime.history.catalogue import Catalogue
 from meantime.history.directory.delta import Cursor, apply_delta, extremes_in
 from meantime.history.directory.loaded import SALVAGE, VERSION, WRONG, LoadedHistory, reason_of
-from meantime.history.directory.manifest import items_in, number_in, read_lines, to_json
-from meantime.history.directory.read_logs import file_state, load_unfinished
+from meantime.history.directory.manifest import (
+    file_state,
+    items_in,
+    number_in,
+    read_lines,
+    to_json,
+)
 from meantime.history.directory.segments import open_segment
 from meantime.history.directory.upgrade import missing_step, upgraded
 from meantime.history.numbers import AFTER_ALL, BEFORE_ALL
@@ -97,6 +102,8 @@ def _load(
         if salvage and lines.ends and lines.ends[-1] < manifest.stat().st_size:
             loaded.missing.append(f"{manifest}: byte {lines.ends[-1]}: the rest is damaged")
         if loaded.closed is None:
+            from meantime.history.directory.read_logs import load_unfinished  # noqa: PLC0415 - 4 ms, not for finished ones
+
             load_unfinished(loaded, manifest, before, blocks, salvage=salvage)
     loaded.set_limits()
 

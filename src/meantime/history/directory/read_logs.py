@@ -11,7 +11,7 @@ from meantime.history.changes import Changes
 from meantime.history.directory.delta import apply_delta
 from meantime.history.directory.event_files import load_events
 from meantime.history.directory.loaded import SALVAGE, VERSION, WRONG, reason_of
-from meantime.history.directory.manifest import items_in, number_in
+from meantime.history.directory.manifest import file_state, items_in, number_in
 from meantime.history.directory.tail_log import damage_in, read_blocks
 from meantime.history.directory.upgrade import upgraded
 from meantime.history.journal import ScheduledChange
@@ -28,18 +28,12 @@ if TYPE_CHECKING:
     from meantime.history.directory.tail_log import Entry
     from meantime.history.validation import Limits
 
-__all__ = ["file_state", "load_unfinished"]
+__all__ = ["load_unfinished"]
 
 # A tail has room for at most this many changes, or for twice as many as it ever had: a larger
 # number in a file is damage, and would allocate that much.
 _CAPACITY = 2**22
 _LOG = logging.getLogger("meantime")
-
-
-def file_state(file: Path) -> tuple[int, int]:
-    """Return a value that changes when a file is appended to or replaced."""
-    stat = file.stat()
-    return stat.st_ino, stat.st_size
 
 
 def load_unfinished(
