@@ -63,7 +63,11 @@ class Tail:
         meta: npt.NDArray[np.uint32],
     ) -> None: ...
     def recall(
-        self, time: Int64s, quark: Int32s, word: Int64s, meta: npt.NDArray[np.uint32]
+        self,
+        time_ns: Int64s,
+        quarks: Int32s,
+        words: Int64s,
+        metas: npt.NDArray[np.uint32],
     ) -> None: ...
     def now(self, quark: int) -> tuple[int, int, int]: ...
     def find(self, quark: int, time: int) -> tuple[int | None, int, int, int]: ...
@@ -71,30 +75,30 @@ class Tail:
         self,
         quarks: Int32s,
         times: Int64s,
-        start: Int64s,
-        end: Int64s,
-        word: Int64s,
-        meta: npt.NDArray[np.uint32],
-        found: npt.NDArray[np.uint8],
+        starts: Int64s,
+        ends: Int64s,
+        words: Int64s,
+        metas: npt.NDArray[np.uint32],
+        founds: npt.NDArray[np.uint8],
     ) -> None: ...
     def put_one(self, time: int, quark: int, word: int, meta: int, kind: int) -> int: ...
     def amend(self, quark: int, word: int, meta: int, kind: int) -> int: ...
     def put_codes(
         self,
-        time: Int64s,
-        quark: Int32s,
-        code: Int32s,
-        code_of: Int32s,
-        tag: Int32s | None,
+        times: Int64s,
+        quarks: Int32s,
+        codes: Int32s,
+        codes_of: Int32s,
+        tags: Int32s | None,
         first: int,
     ) -> tuple[int, int]: ...
     def put_words(
         self,
-        time: Int64s,
-        quark: Int32s,
-        word: Int64s,
-        meta: npt.NDArray[np.uint32],
-        kind: npt.NDArray[np.uint8],
+        times: Int64s,
+        quarks: Int32s,
+        words: Int64s,
+        metas: npt.NDArray[np.uint32],
+        kinds: npt.NDArray[np.uint8],
         first: int,
     ) -> tuple[int, int]: ...
     def sort(self) -> None: ...

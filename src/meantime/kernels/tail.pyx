@@ -10,6 +10,12 @@ from libc.string cimport memcpy
 
 import numpy as np
 
+cdef extern from "arrays.h":
+    void* INT64_ITEMS(object, Py_ssize_t*) except NULL
+    void* INT32_ITEMS(object, Py_ssize_t*) except NULL
+    void* UINT32_ITEMS(object, Py_ssize_t*) except NULL
+    void* UINT8_ITEMS(object, Py_ssize_t*) except NULL
+
 cdef extern from "rows.h":
     void prefetch(const void*) noexcept nogil
 
@@ -38,7 +44,8 @@ cdef enum Status:
 
 # Rows that were replaced after they were logged, before they are logged again: `put` returns `FULL`
 # when there are as many, so that it never allocates.
-_REDO_ROWS = 4096
+cdef enum:
+    _REDO_ROWS = 4096
 
 
 cdef struct Now:
@@ -174,6 +181,13 @@ cdef inline Status put(
     return S_DONE
 
 
+cdef object grown(old, Py_ssize_t rows, Py_ssize_t capacity, kind):
+    new = np.empty(capacity, kind)
+    if rows:
+        new[:rows] = old[:rows]
+    return new
+
+
 cdef class Tail:
     """Changes in order of arrival, and the current state of each quark.
 
@@ -197,12 +211,14 @@ cdef class Tail:
     cdef public object time_ns, quark, word, meta, before
     cdef public object late_time_ns, late_quark, late_word, late_meta
     cdef public object kind, start_ns, now_word, now_meta, redo
-    cdef int64_t[::1] _time, _word, _late_time, _late_word
-    cdef int32_t[::1] _quark, _before, _late_quark, _redo
-    cdef uint32_t[::1] _meta, _late_meta
+    # Where the items of these arrays are.
+    cdef int64_t *_time, *_word, *_late_time, *_late_word
+    cdef int32_t *_quark, *_before, *_late_quark, *_redo
+    cdef uint32_t *_meta, *_late_meta
     cdef object _now_array
-    cdef Now[::1] _now
-    cdef uint8_t[::1] _kind
+    cdef Now* _now
+    cdef uint8_t* _kind
+    cdef Py_ssize_t late_capacity
     cdef public Py_ssize_t rows, late_rows, capacity, quarks, logged_rows, redo_rows
     cdef public int64_t boundary_ns, replaced, first_ns, latest_ns
     cdef public bint ordered, verbatim, forgetful
@@ -210,7 +226,8 @@ cdef class Tail:
     def __init__(self, Py_ssize_t capacity, Py_ssize_t late_capacity, bint verbatim=False):
         self.capacity = 0
         self.rows = self.late_rows = self.logged_rows = self.redo_rows = 0
-        self.redo = self._redo = np.empty(_REDO_ROWS, np.int32)
+        self.redo = np.empty(_REDO_ROWS, np.int32)
+        self._redo = <int32_t*>INT32_ITEMS(self.redo, NULL)
         self.quarks = 0
         self.boundary_ns = INT64_MIN
         self.first_ns = INT64_MAX
@@ -225,27 +242,28 @@ cdef class Tail:
         self.late_quark = np.empty(late_capacity, np.int32)
         self.late_word = np.empty(late_capacity, np.int64)
         self.late_meta = np.empty(late_capacity, np.uint32)
-        self._late_time, self._late_quark = self.late_time_ns, self.late_quark
-        self._late_word, self._late_meta = self.late_word, self.late_meta
+        self._late_time = <int64_t*>INT64_ITEMS(self.late_time_ns, NULL)
+        self._late_quark = <int32_t*>INT32_ITEMS(self.late_quark, NULL)
+        self._late_word = <int64_t*>INT64_ITEMS(self.late_word, NULL)
+        self._late_meta = <uint32_t*>UINT32_ITEMS(self.late_meta, NULL)
+        self.late_capacity = late_capacity
         self.kind = np.zeros(0, np.uint8)
-        self._now_array = np.zeros(0, _NOW)
+        self._now_array = np.zeros(0, np.uint8)
         self.reserve(64)
         self.quarks = 0
 
     def grow(self, Py_ssize_t capacity):
         """Make room for more changes."""
-        def grown(old, kind):
-            new = np.empty(capacity, kind)
-            new[:self.rows] = old[:self.rows] if old is not None else 0
-            return new
-        self.time_ns = grown(self.time_ns, np.int64)
-        self.quark = grown(self.quark, np.int32)
-        self.word = grown(self.word, np.int64)
-        self.meta = grown(self.meta, np.uint32)
-        self.before = grown(self.before, np.int32)
-        self._time, self._quark, self._word, self._meta, self._before = (
-            self.time_ns, self.quark, self.word, self.meta, self.before
-        )
+        self.time_ns = grown(self.time_ns, self.rows, capacity, np.int64)
+        self.quark = grown(self.quark, self.rows, capacity, np.int32)
+        self.word = grown(self.word, self.rows, capacity, np.int64)
+        self.meta = grown(self.meta, self.rows, capacity, np.uint32)
+        self.before = grown(self.before, self.rows, capacity, np.int32)
+        self._time = <int64_t*>INT64_ITEMS(self.time_ns, NULL)
+        self._quark = <int32_t*>INT32_ITEMS(self.quark, NULL)
+        self._word = <int64_t*>INT64_ITEMS(self.word, NULL)
+        self._meta = <uint32_t*>UINT32_ITEMS(self.meta, NULL)
+        self._before = <int32_t*>INT32_ITEMS(self.before, NULL)
         self.capacity = capacity
 
     def reserve(self, Py_ssize_t quarks):
@@ -254,18 +272,21 @@ cdef class Tail:
         if quarks > len(self.kind):
             before = len(self.kind)
             room = max(quarks, 2 * before)
-            kind, now = np.zeros(room, np.uint8), np.empty(room, _NOW)
+            kind = np.zeros(room, np.uint8)
+            now = np.empty(room * sizeof(Now), np.uint8)
             kind[:before] = self.kind
-            # As bytes: NumPy copies structs field by field.
-            now.view(np.uint8)[:before * sizeof(Now)] = self._now_array.view(np.uint8)
+            now[:before * sizeof(Now)] = self._now_array
             self.kind, self._now_array = kind, now
-            self._kind, self._now = kind, now
+            self._kind = <uint8_t*>UINT8_ITEMS(kind, NULL)
+            self._now = <Now*>UINT8_ITEMS(now, NULL)
             for i in range(before, room):
                 self._now[i].start = INT64_MIN
                 self._now[i].word = 0
                 self._now[i].meta = 1
                 self._now[i].row = -1
-            self.start_ns, self.now_word, self.now_meta = now["start"], now["word"], now["meta"]
+            states = now.view(_NOW)
+            self.start_ns, self.now_word = states["start"], states["word"]
+            self.now_meta = states["meta"]
         self.quarks = max(self.quarks, quarks)
 
     def copy(self):
@@ -301,26 +322,26 @@ cdef class Tail:
 
     cdef Open open(self) noexcept nogil:
         cdef Open o
-        o.time = &self._time[0]
-        o.quark = &self._quark[0]
-        o.word = &self._word[0]
-        o.meta = &self._meta[0]
-        o.before = &self._before[0]
-        o.late_time = &self._late_time[0]
-        o.late_quark = &self._late_quark[0]
-        o.late_word = &self._late_word[0]
-        o.late_meta = &self._late_meta[0]
-        o.kind = &self._kind[0]
-        o.now = &self._now[0]
-        o.redo = &self._redo[0]
+        o.time = self._time
+        o.quark = self._quark
+        o.word = self._word
+        o.meta = self._meta
+        o.before = self._before
+        o.late_time = self._late_time
+        o.late_quark = self._late_quark
+        o.late_word = self._late_word
+        o.late_meta = self._late_meta
+        o.kind = self._kind
+        o.now = self._now
+        o.redo = self._redo
         o.redo_rows = self.redo_rows
-        o.redo_capacity = self._redo.shape[0]
+        o.redo_capacity = _REDO_ROWS
         o.logged_rows = self.logged_rows
         o.quarks = self.quarks
         o.rows = self.rows
         o.capacity = self.capacity
         o.late_rows = self.late_rows
-        o.late_capacity = self._late_time.shape[0]
+        o.late_capacity = self.late_capacity
         o.boundary = self.boundary_ns
         o.newest = self._time[self.rows - 1] if self.rows else INT64_MIN
         o.first = self.first_ns
@@ -342,18 +363,16 @@ cdef class Tail:
         self.replaced = o.replaced
         self.ordered = o.ordered
 
-    def recall(
-        self,
-        const int64_t[::1] time,
-        const int32_t[::1] quark,
-        const int64_t[::1] word,
-        const uint32_t[::1] meta,
-    ):
+    def recall(self, time_ns, quarks, words, metas):
         """Set the state of each quark to that after these late changes, unless it is newer."""
-        cdef Py_ssize_t i
+        cdef Py_ssize_t i, n
         cdef int32_t q
+        cdef const int64_t* time = <const int64_t*>INT64_ITEMS(time_ns, &n)
+        cdef const int32_t* quark = <const int32_t*>INT32_ITEMS(quarks, NULL)
+        cdef const int64_t* word = <const int64_t*>INT64_ITEMS(words, NULL)
+        cdef const uint32_t* meta = <const uint32_t*>UINT32_ITEMS(metas, NULL)
         with nogil:
-            for i in range(time.shape[0]):
+            for i in range(n):
                 q = quark[i]
                 if time[i] >= self._now[q].start:
                     self._now[q].start = time[i]
@@ -397,26 +416,22 @@ cdef class Tail:
             return start, end, word, meta
         return None, end, word, meta
 
-    def find_all(
-        self,
-        const int32_t[::1] quarks,
-        const int64_t[::1] times,
-        int64_t[::1] start,
-        int64_t[::1] end,
-        int64_t[::1] word,
-        uint32_t[::1] meta,
-        uint8_t[::1] found,
-    ):
+    def find_all(self, quarks, times, starts, ends, words, metas, founds):
         """Write the results of `find` of each quark and time, and whether there was a state.
 
         The quarks are below `quarks`.
         """
-        cdef Py_ssize_t i
+        cdef Py_ssize_t i, n
+        cdef const int32_t* quark = <const int32_t*>INT32_ITEMS(quarks, &n)
+        cdef const int64_t* time = <const int64_t*>INT64_ITEMS(times, NULL)
+        cdef int64_t* start = <int64_t*>INT64_ITEMS(starts, NULL)
+        cdef int64_t* end = <int64_t*>INT64_ITEMS(ends, NULL)
+        cdef int64_t* word = <int64_t*>INT64_ITEMS(words, NULL)
+        cdef uint32_t* meta = <uint32_t*>UINT32_ITEMS(metas, NULL)
+        cdef uint8_t* found = <uint8_t*>UINT8_ITEMS(founds, NULL)
         with nogil:
-            for i in range(quarks.shape[0]):
-                found[i] = self._find(
-                    quarks[i], times[i], &start[i], &end[i], &word[i], &meta[i]
-                )
+            for i in range(n):
+                found[i] = self._find(quark[i], time[i], &start[i], &end[i], &word[i], &meta[i])
 
     def put_one(self, int64_t time, int32_t quark, int64_t word, uint32_t meta, uint8_t kind):
         """Put one change; return its status."""
@@ -438,28 +453,27 @@ cdef class Tail:
         self.keep(&o)
         return <int>status
 
-    def put_codes(
-        self,
-        const int64_t[::1] time,
-        const int32_t[::1] quark,
-        const int32_t[::1] code,
-        const int32_t[::1] code_of,
-        const int32_t[::1] tag,
-        Py_ssize_t first,
-    ):
+    def put_codes(self, times, quarks, codes, codes_of, tags, Py_ssize_t first):
         """Put changes to strings from row `first` on; -1 is null, or no tag (None: no tags).
 
-        `code_of` translates the codes of the column to those of the history.
+        `codes_of` translates the codes of the column to those of the history.
 
         Returns:
             The row it stopped at, and why: `DONE` at the end, `FULL`, or what is wrong with it.
         """
-        cdef Py_ssize_t i = first, n = time.shape[0], known = code_of.shape[0]
-        cdef bint tagged = tag is not None
+        cdef Py_ssize_t i = first, n, known
+        cdef bint tagged = tags is not None
+        cdef const int64_t* time = <const int64_t*>INT64_ITEMS(times, &n)
+        cdef const int32_t* quark = <const int32_t*>INT32_ITEMS(quarks, NULL)
+        cdef const int32_t* code = <const int32_t*>INT32_ITEMS(codes, NULL)
+        cdef const int32_t* code_of = <const int32_t*>INT32_ITEMS(codes_of, &known)
+        cdef const int32_t* tag = NULL
         cdef uint32_t meta
         cdef int32_t c
         cdef Status status = S_DONE
         cdef Open o
+        if tagged:
+            tag = <const int32_t*>INT32_ITEMS(tags, NULL)
         with nogil:
             o = self.open()
             while i < n:
@@ -478,17 +492,14 @@ cdef class Tail:
             self.keep(&o)
         return i, <int>status
 
-    def put_words(
-        self,
-        const int64_t[::1] time,
-        const int32_t[::1] quark,
-        const int64_t[::1] word,
-        const uint32_t[::1] meta,
-        const uint8_t[::1] kind,
-        Py_ssize_t first,
-    ):
+    def put_words(self, times, quarks, words, metas, kinds, Py_ssize_t first):
         """Put changes given as words; returns the same as `put_codes`."""
-        cdef Py_ssize_t i = first, n = time.shape[0]
+        cdef Py_ssize_t i = first, n
+        cdef const int64_t* time = <const int64_t*>INT64_ITEMS(times, &n)
+        cdef const int32_t* quark = <const int32_t*>INT32_ITEMS(quarks, NULL)
+        cdef const int64_t* word = <const int64_t*>INT64_ITEMS(words, NULL)
+        cdef const uint32_t* meta = <const uint32_t*>UINT32_ITEMS(metas, NULL)
+        cdef const uint8_t* kind = <const uint8_t*>UINT8_ITEMS(kinds, NULL)
         cdef Status status = S_DONE
         cdef Open o
         with nogil:
