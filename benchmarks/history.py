@@ -3,6 +3,7 @@
 python benchmarks/history.py --changes 10000000 --attributes 1000
 python benchmarks/history.py --changes 100000000 --attributes 10000 --zipf --disk DIRECTORY
 python benchmarks/history.py --scattered: a million attributes with ten changes each, any order
+python benchmarks/history.py --tasks 1000000 --disk DIRECTORY: short-lived tasks of ten changes each
 python benchmarks/history.py --growth opening --disk DIRECTORY: what opening costs, at three sizes
 python benchmarks/history.py --growth shares --changes 100000000: shares and tiles, the same
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import resource
 import shutil
 import subprocess
@@ -49,6 +51,7 @@ def main() -> None:
     parser.add_argument("--zipf", action="store_true", help="few attributes have most changes")
     parser.add_argument("--disk", type=Path, help="where to keep it; it is removed again")
     parser.add_argument("--scattered", action="store_true", help="a million attributes, any order")
+    parser.add_argument("--tasks", type=int, help="so many short-lived tasks of ten changes each")
     parser.add_argument("--growth", choices=("opening", "shares"), help="the cost at several sizes")
     parser.add_argument(
         "--most", type=int, default=100_000_000, help="the changes of the largest that is opened"
@@ -57,6 +60,12 @@ def main() -> None:
     if arguments.growth == "shares":
         print(measure.header("shares"))
         _ask_shares(arguments)
+        return
+    if arguments.tasks is not None:
+        if arguments.disk is None:
+            parser.error("--tasks needs --disk")
+        print(measure.header("tasks"))
+        _tasks(arguments.disk / "tasks.mth", arguments.tasks, arguments.states)
         return
     if arguments.growth == "opening":
         if arguments.disk is None:
@@ -75,8 +84,10 @@ def main() -> None:
     print(measure.header("history"))
     _ask(history, random)
     _ask_lanes(history)
-    _single()
+    _single(None)
     if path is not None:
+        _single(path.with_name("single.mth"))
+        shutil.rmtree(path.with_name("single.mth"))
         shutil.rmtree(path)
 
 
@@ -94,6 +105,57 @@ def _growth(folder: Path, most: int) -> None:
                 if changes > most or (attributes > changes // 10):
                     continue
                 before = _grown(folder / "growth.mth", kind, changes, attributes, before)
+
+
+_FIRST = """
+import sys, time
+from meantime.history.directory.open import open_history
+def report(what, function):
+    before = time.process_time()
+    found = function()
+    print(f"{what}: {(time.process_time() - before) * 1e3:.1f} ms")
+    return found
+history = report("opening", lambda: open_history(sys.argv[1]))
+middle_ns = (history.end_ns + history.start_ns) // 2
+found = report("quarks of a pattern", lambda: history.attributes.quarks("Tasks/*/Status"))
+report("the same again", lambda: history.attributes.quarks("Tasks/*/Status"))
+for which in ("first", "second"):
+    quark = int(found[len(found) // 2 if which == "first" else len(found) // 3])
+    report(f"the {which} state", lambda: history.state(quark, middle_ns))
+for which in ("first", "second"):
+    report(f"the {which} time all states", lambda: history.at(middle_ns))
+"""
+
+
+def _tasks(path: Path, tasks: int, states: int) -> None:
+    """Print what many attributes cost that exist for a short time each, as tasks do."""
+    random = np.random.default_rng(1)
+    builder = HistoryBuilder(path)
+
+    def name() -> list[int]:
+        parents = builder.attributes.add_many(map(str, range(tasks)), builder.quark("Tasks"))
+        return [builder.quark("Status", parent=parent) for parent in parents.tolist()]
+
+    before = time.process_time()
+    status = np.array(name(), np.int32)
+    print(f"{2 * tasks:,} attributes: {(time.process_time() - before) * 1e3:.0f} ms")
+    start_ns = np.sort(random.integers(0, 10_000 * tasks, tasks))
+    time_ns = (start_ns[:, None] + np.cumsum(random.integers(1, 10**6, (tasks, 10)), 1)).ravel()
+    order = np.argsort(time_ns, kind="stable")
+    time_ns, quark = time_ns[order], np.repeat(status, 10)[order]
+    code = random.integers(0, states, len(order), dtype=np.int32)
+    names = [f"state{index}" for index in range(states)]
+    before = time.process_time()
+    for first in range(0, len(order), BATCH_ROWS):
+        rows = slice(first, first + BATCH_ROWS)
+        builder.modify_many(time_ns[rows], quark[rows], Coded(code[rows], names))
+    builder.close()
+    seconds = time.process_time() - before
+    size_bytes = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+    print(f"{len(order):,} changes to disk: {len(order) / seconds / 1e6:.1f} M/s", end="")
+    print(f", {size_bytes / len(order):.2f} bytes a change", flush=True)
+    subprocess.run([sys.executable, "-c", _FIRST, str(path)], check=True)
+    shutil.rmtree(path)
 
 
 # In a process of its own: what it has resident is that of one history alone.
@@ -205,6 +267,7 @@ def _build(
     seconds += time.process_time() - before
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     print(f"{rows:,} changes to history: {rows / seconds / 1e6:.1f} M/s, peak {format_bytes(peak)}")
+    _print_limits(path, rows)
     print(f"size: {history.size_bytes / rows:.2f} bytes a change", end="")
     if path is not None:
         size_bytes = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
@@ -213,8 +276,29 @@ def _build(
     return open_history(path) if path is not None else history
 
 
-def _single() -> None:
-    builder = HistoryBuilder()
+def _print_limits(path: Path | None, rows: int) -> None:
+    """Print how fast this machine copies the columns, and writes what is stored of them."""
+    columns = np.ones(rows * 2, np.int64)
+    copied = np.empty_like(columns)
+    seconds = measure.best_cpu_s(lambda: np.copyto(copied, columns), times=3)
+    print(f"  the limits: copying 16 bytes a change {rows / seconds / 1e6:.0f} M/s", end="")
+    if path is not None:
+        blob, file = bytes(6 * rows), path.with_name("limit.tmp")
+
+        def write() -> None:
+            with file.open("wb") as stream:
+                stream.write(blob)
+                stream.flush()
+                os.fsync(stream.fileno())
+
+        seconds = measure.best_cpu_s(write, times=3)
+        file.unlink()
+        print(f", writing and syncing 6 bytes a change {rows / seconds / 1e6:.0f} M/s", end="")
+    print()
+
+
+def _single(path: Path | None) -> None:
+    builder = HistoryBuilder(path)
     quarks = [builder.quark(str(index)) for index in range(100)]
 
     def modify() -> None:
@@ -222,7 +306,18 @@ def _single() -> None:
             builder.modify(time_ns, quarks[time_ns % 100], "abc"[time_ns % 3])
 
     seconds = measure.best_cpu_s(modify, times=1)
-    print(f"changes one by one: {0.2 / seconds:.2f} M/s")
+    where = "in memory" if path is None else "to disk"
+    print(f"changes one by one, {where}: {0.2 / seconds:.2f} M/s")
+
+    def call() -> None:
+        for time_ns in range(200_000):
+            _nothing(time_ns, quarks[time_ns % 100], "abc"[time_ns % 3])
+
+    calls = measure.best_cpu_s(call)
+    print(f"  calls of an empty function: {0.2 / calls:.1f} M/s")
+    if path is not None:
+        builder.close()
+        return
     history, first_ns = builder.history, builder.history.end_ns
 
     def live() -> None:
@@ -232,6 +327,10 @@ def _single() -> None:
 
     seconds = measure.best_cpu_s(live, times=1)
     print(f"a change, and a state of the growing history: {seconds / ASKED * 1e6:.1f} us")
+
+
+def _nothing(*arguments: object) -> None:
+    del arguments
 
 
 def _ask(history: History, random: np.random.Generator) -> None:
