@@ -6,7 +6,6 @@ columns (`kernels/attribute_tree`), so that a million attributes need no Python 
 
 from __future__ import annotations
 
-import difflib
 import re
 from array import array
 from enum import Enum
@@ -329,6 +328,8 @@ class Attributes:
         return quark
 
     def _not_found(self, path: Path, depth: int, parent: int) -> str:
+        import difflib  # noqa: PLC0415 - 5 ms, and only for errors
+
         children = self.children(parent)[:_SEARCHED_FOR_NEAREST]
         names = [self.name(int(child)) for child in children]
         nearest = difflib.get_close_matches(path[depth], names, n=_NEAREST, cutoff=0)

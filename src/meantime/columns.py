@@ -19,6 +19,7 @@ __all__ = [
     "Mixed",
     "Value",
     "Values",
+    "distinct",
     "exact_sum",
     "named",
     "part_of",
@@ -200,6 +201,20 @@ def named(value: Values) -> Coded:
     names = [str(value[row]) for row in first.tolist()]
     codes = np.where(value.kinds == 0, -1, code.reshape(-1)).astype(np.int32)
     return Coded(codes, names)
+
+
+def distinct(column: Int32s) -> Int32s:
+    """Return the different values of a column in ascending order.
+
+    It is `np.unique` without masked arrays, which that function imports: 12 ms.
+
+    >>> distinct(np.array([3, 1, 3], np.int32)).tolist()
+    [1, 3]
+    """
+    ordered = np.sort(column)
+    first = np.ones(len(ordered), np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
+    return ordered[first]
 
 
 def exact_sum(column: Int64s) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from corpus import FORMATS
@@ -16,13 +17,15 @@ from meantime.readers import (
     jsonl,
     packed,
     perf,
+    readers,
     spall,
     speedscope,
     statemap,
     table,
 )
 from meantime.readers.contract import ReadOptions
-from meantime.readers.source import Source
+from meantime.readers.signatures import SIGNATURES
+from meantime.readers.source import HEAD_BYTES, Source
 from meantime.testing.contracts import OTHER_FORMATS, HistoryContract, ReaderContract, Sample
 
 if TYPE_CHECKING:
@@ -190,3 +193,21 @@ class TestHistoryOfNumbersAndStrings(HistoryContract):
         for time_ns, name, value in changes:
             builder.modify(time_ns, builder.quark(name), value)
         return builder.close(20)
+
+
+def test_everything_that_a_reader_recognises_has_its_signature() -> None:
+    heads = {(name, data) for name, data in OTHER_FORMATS.items()}
+    for each in FORMATS.values():
+        for files in each.samples():
+            heads |= {(name, data[:HEAD_BYTES]) for name, data in files.items()}
+    heads |= {(".".join(["x", *name.split(".")[2:]]), data) for name, data in heads}
+    found = Counter[str]()
+    for name, data in heads:
+        cut = (data[:size] for size in (0, 1, 4, 30, 100, len(data) // 2))
+        led = (start + data for start in (b"\xef\xbb\xbf", b"\n", b" \r\n\t", b"# x\n", b"[", b"{"))
+        for head in (data, data.rstrip(), data.replace(b"\n", b"\r\n"), *cut, *led):
+            for (module, may_be), reader in zip(SIGNATURES.items(), readers(), strict=True):
+                if reader.recognises(head, name):
+                    assert may_be(head, name), (module, name, head[:100])
+                    found[module] += 1
+    assert found.keys() == SIGNATURES.keys()

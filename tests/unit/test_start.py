@@ -104,3 +104,21 @@ def test_what_only_histories_on_disk_need_is_not_loaded_for_a_trace(root: Path) 
             "tempfile",
         }
     )
+
+
+def test_recognising_an_input_imports_only_readers_that_may_read_it(root: Path) -> None:
+    _, modules = loaded(root, READING["info"])
+    _, of_samples = loaded(root, ["info", SAMPLES])
+
+    others = {f"meantime.readers.{name}" for name in ("spall", "speedscope", "table", "chrome")}
+    assert modules.isdisjoint({"meantime.readers.perf", *others})
+    assert of_samples.isdisjoint({"meantime.readers.jsonl", *others})
+
+
+def test_a_statemap_needs_neither_masked_arrays_nor_the_fold_of_heat_maps(
+    root: Path, tmp_path: Path
+) -> None:
+    words = ["statemap", STATES, "-o", str(tmp_path / "OUT.svg")]
+    _, modules = loaded(root, words)
+
+    assert modules.isdisjoint({"numpy.ma", "zipfile", "logging", "meantime.query.offsets"})

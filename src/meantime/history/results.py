@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 
-from meantime.columns import Coded, Mixed, part_of
+from meantime.columns import Coded, Mixed, distinct, part_of
 from meantime.kernels.span_search import TimeIndex
 from meantime.tabular import ColumnBatches, Tabular
 
@@ -148,7 +148,7 @@ class TextPaths:
 
     def __init__(self, attributes: Paths, quarks: Int32s) -> None:
         self._attributes = attributes
-        self._quarks = np.unique(quarks)
+        self._quarks = distinct(quarks)
 
     @cached_property
     def _texts(self) -> list[str]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 
 from meantime.attributes import entity_name
-from meantime.columns import Coded, exact_sum, named
+from meantime.columns import Coded, distinct, exact_sum, named
 from meantime.errors import MeantimeError, UsageError
 from meantime.query.lifetimes import lifetimes
 from meantime.query.threads import choose_rows
@@ -225,7 +225,7 @@ def state_quarks(history: History) -> Int32s:
 
 
 def _joined(quarks: list[Int32s]) -> Int32s:
-    return np.unique(np.concatenate([np.empty(0, np.int32), *quarks]))
+    return distinct(np.concatenate([np.empty(0, np.int32), *quarks]))
 
 
 class _Kind(NamedTuple):
@@ -368,7 +368,7 @@ def _codes(value: Values, table: dict[str, int]) -> Int64s:
     """Return the indices of the states of a batch in a table, to which new ones are added."""
     column = named(value)
     code_of = np.full(len(column.names) + 1, -1, np.int64)
-    for code in np.unique(column.codes[column.codes >= 0]).tolist():
+    for code in distinct(column.codes[column.codes >= 0]).tolist():
         code_of[code] = table.setdefault(column.names[code], len(table))
     return code_of[column.codes]
 

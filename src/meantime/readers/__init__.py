@@ -1,8 +1,8 @@
 """Readers: one module per format, each turning an input into a `Trace`.
 
-A format is a module that implements `contract.Reader`, and a line here. It is imported when an
-input has to be recognised. Installed packages add readers by entry points of the group
-`meantime.readers`, which are tried when no module here recognises the input.
+A format is a module that implements `contract.Reader`, and a signature in `signatures`. It is
+imported when an input has the signature. Installed packages add readers by entry points of the
+group `meantime.readers`, which are tried when no module here recognises the input.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 from meantime.additions import READERS, additions, warn_about
 from meantime.errors import InputError
 from meantime.readers.contract import ReadOptions
+from meantime.readers.signatures import SIGNATURES
 from meantime.readers.source import open_source
 
 if TYPE_CHECKING:
@@ -26,22 +27,6 @@ if TYPE_CHECKING:
     from meantime.trace import Trace
 
 __all__ = ["open_trace", "open_without_stacks", "readers", "recognise"]
-
-# Tried in this order; the first that recognises the beginning reads the input.
-_MODULES = (
-    "meantime.readers.packed",
-    "meantime.readers.statemap",
-    "meantime.readers.spall",
-    "meantime.readers.speedscope",
-    "meantime.readers.cpuprofile",
-    "meantime.readers.table",
-    "meantime.readers.perf",
-    "meantime.readers.folded",
-    "meantime.readers.jsonl",
-    # last, since it accepts any JSON object: the events may be far behind the beginning
-    "meantime.readers.chrome",
-)
-
 
 # How JSON in 2 or 4 bytes a character may begin, without a byte order mark.
 _WIDE = {
@@ -59,7 +44,7 @@ _WIDE = {
 
 def readers() -> Iterator[Reader]:
     """Yield the built-in readers, in the order in which they are tried."""
-    for name in _MODULES:
+    for name in SIGNATURES:
         yield cast("Reader", import_module(name))
 
 
@@ -76,13 +61,15 @@ def recognise(source: Source) -> Reader:
         InputError: If the input is empty, or no reader recognises it.
     """
     head = source.head()
-    formats = []
-    for reader in readers():
+    for module, may_be in SIGNATURES.items():
+        if not may_be(head, source.name):
+            continue
+        reader = cast("Reader", import_module(module))
         if reader.recognises(head, source.name) and not _is_other_json(reader, head, source.name):
             return reader
-        formats.append(reader.FORMAT)
     if not head:
         raise InputError(source.name, "the input is empty")
+    formats = [reader.FORMAT for reader in readers()]
     for addition in additions(READERS, _is_reader):
         try:
             recognised = addition.value.recognises(head, source.name)

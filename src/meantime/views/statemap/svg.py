@@ -135,8 +135,10 @@ def _occurring(panels: Sequence[StatemapPanel]) -> list[StateRow]:
     """Return the states that occur in those of the panels that share the legend of the first."""
     states = panels[0].states
     sharing = takewhile(lambda panel: panel.states == states, panels)
-    indices = np.unique(np.concatenate([panel.rectangles.state_index for panel in sharing]))
-    return [states[index] for index in indices.tolist()]
+    occur = np.zeros(len(states), np.bool_)
+    for panel in sharing:
+        occur[panel.rectangles.state_index] = True
+    return [states[index] for index in np.flatnonzero(occur).tolist()]
 
 
 def _legend(states: Sequence[StateRow], top: float) -> tuple[str, float]:

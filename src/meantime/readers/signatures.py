@@ -1,0 +1,86 @@
+"""What an input must have for each format, so that only readers that may recognise it are imported.
+
+A signature is a necessary condition: it is true of everything that its reader recognises, and of
+little else. The reader decides.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["SIGNATURES"]
+
+# The time of a sample in perf and ftrace text.
+_PERF_TIME = re.compile(rb"\d\.\d{6}(?:\d{3})?:")
+_JSONL_LINES = 8
+
+
+def _text(head: bytes) -> bytes:
+    return head.removeprefix(b"\xef\xbb\xbf").lstrip()
+
+
+def _json(head: bytes, _: str) -> bool:
+    return _text(head).startswith((b"{", b"["))
+
+
+def _packed(head: bytes, _: str) -> bool:
+    return head.startswith(b"mtrpack")
+
+
+def _spall(head: bytes, _: str) -> bool:
+    return b"\0" in head[:32]
+
+
+def _speedscope(head: bytes, name: str) -> bool:
+    return b"speedscope.app/" in head or b'"profiles"' in head or ".speedscope.json" in name
+
+
+def _cpuprofile(head: bytes, name: str) -> bool:
+    return b'"nodes"' in head or name.endswith(".cpuprofile")
+
+
+def _table(head: bytes, _: str) -> bool:
+    return head.startswith(b"PAR1") or b"_ns" in head.split(b"\n", 1)[0]
+
+
+def _perf(head: bytes, _: str) -> bool:
+    if b"\0" in head[:4096]:
+        return False
+    # a command's name may begin with a bracket
+    return not head.startswith((b"{", b"[", b"<")) or _PERF_TIME.search(head) is not None
+
+
+def _folded(head: bytes, name: str) -> bool:
+    first = head.lstrip().split(b"\n", 1)[0].rstrip()
+    return (b";" in head and first[-1:].isdigit()) or name.endswith((".folded", ".collapsed"))
+
+
+def _jsonl(head: bytes, name: str) -> bool:
+    # in UTF-16 a character has a zero byte
+    if b"\0" in head[:64] or any(end in name.lower() for end in (".jsonl", ".ndjson")):
+        return True
+    lines = (line for line in head.removeprefix(b"\xef\xbb\xbf").split(b"\n") if line.strip())
+    return any(
+        line.strip().startswith(b"{") and line.rstrip().endswith(b"}")
+        for line, _ in zip(lines, range(_JSONL_LINES), strict=False)
+    )
+
+
+# The modules of the formats. The first that recognises the beginning reads the input.
+SIGNATURES: dict[str, Callable[[bytes, str], bool]] = {
+    "meantime.readers.packed": _packed,
+    "meantime.readers.statemap": _json,
+    "meantime.readers.spall": _spall,
+    "meantime.readers.speedscope": _speedscope,
+    "meantime.readers.cpuprofile": _cpuprofile,
+    "meantime.readers.table": _table,
+    "meantime.readers.perf": _perf,
+    "meantime.readers.folded": _folded,
+    "meantime.readers.jsonl": _jsonl,
+    # last, since it accepts any JSON object: the events may be far behind the beginning
+    "meantime.readers.chrome": _json,
+}
