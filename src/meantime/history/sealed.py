@@ -176,12 +176,12 @@ class SealedSegments:
         self.searched.at(quarks, times_ns, start, end, word, meta)
 
     def sample(
-        self, quarks: Int32s, times_ns: Int64s, word: Int64s, meta: npt.NDArray[np.uint32]
+        self, quarks: Int32s, times_ns: Int64s, word: Int64s, null: npt.NDArray[np.uint8]
     ) -> None:
         """Write the value of each attribute at each time, attribute after attribute."""
         if self._unloaded:
             self._load_times(quarks, times_ns)
-        self.searched.sample(quarks, times_ns, word, meta)
+        self.searched.sample(quarks, times_ns, word, null)
 
     def count(self, quarks: Int32s, start_ns: int, end_ns: int, counts: Int64s) -> None:
         """Write how many intervals of each attribute overlap a range."""

@@ -60,9 +60,12 @@ class SegmentSource(StateSource, Protocol):
         """How much memory it takes."""
 
     def sample(
-        self, quarks: Int32s, times_ns: Int64s, word: Int64s, meta: npt.NDArray[np.uint32], /
+        self, quarks: Int32s, times_ns: Int64s, word: Int64s, null: npt.NDArray[np.uint8], /
     ) -> None:
-        """Write the value of each attribute at each time, attribute after attribute."""
+        """Write the value of each attribute at each time, attribute after attribute.
+
+        A value that is null has the word 0.
+        """
 
     def count(self, quarks: Int32s, start_ns: int, end_ns: int, counts: Int64s, /) -> None:
         """Write an upper bound of how many intervals of each attribute overlap a range."""

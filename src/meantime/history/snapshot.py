@@ -193,18 +193,24 @@ class Snapshot(Present):
             self.check_time(int(times.max()))
             self.check_known(asked, int(times.min()))
         word = np.empty(len(asked) * len(times), np.int64)
-        meta = np.empty(len(word), np.uint32)
+        null = np.empty(len(word), np.uint8)
         if (times[1:] >= times[:-1]).all():
-            self.segments.sample(asked, times, word, meta)
+            self.segments.sample(asked, times, word, null)
         else:
             order = np.argsort(times, kind="stable")
-            self.segments.sample(asked, times[order], word, meta)
-            for column in (word, meta):
+            self.segments.sample(asked, times[order], word, null)
+            for column in (word, null):
                 rows = column.reshape(len(asked), len(times))
                 rows[:, order] = rows.copy()
-        text = self.is_text(asked)
-        where = asked if text else np.repeat(asked, len(times))
-        return Sample(asked, times, self.column(where, word, (meta & 1) != 0, text=text))
+        # each pass over all cells takes as long as finding them, so there are few
+        if self.is_text(asked):
+            codes = word.astype(np.int32)
+            codes -= null  # the code of null is -1
+            return Sample(asked, times, Coded(codes, self.strings))
+        null ^= 1
+        cells = null.reshape(len(asked), len(times))
+        np.multiply(cells, self.kinds[asked][:, None], out=cells)
+        return Sample(asked, times, Mixed(null, word, self.strings))
 
     def query(
         self, quarks: Sequence[int] | Int32s, start_ns: int | None, end_ns: int | None

@@ -252,7 +252,7 @@ class SpanAttributes:
                 column[rows] = part
 
     def sample(
-        self, quarks: Int32s, times_ns: Int64s, word: Int64s, meta: npt.NDArray[np.uint32]
+        self, quarks: Int32s, times_ns: Int64s, word: Int64s, null: npt.NDArray[np.uint8]
     ) -> None:
         """Write the value of each attribute at each time, attribute after attribute."""
         times = len(times_ns)
@@ -260,9 +260,9 @@ class SpanAttributes:
             part = slice(first * times, last * times)
             if ours:
                 asked = self._numbers(quarks[first:last])
-                self._intervals().sample(asked, times_ns, word[part], meta[part])
+                self._intervals().sample(asked, times_ns, word[part], null[part])
             else:
-                self._stored.sample(quarks[first:last], times_ns, word[part], meta[part])
+                self._stored.sample(quarks[first:last], times_ns, word[part], null[part])
 
     def count(self, quarks: Int32s, start_ns: int, end_ns: int, counts: Int64s) -> None:
         """Write an upper bound of how many intervals of each attribute overlap a range."""

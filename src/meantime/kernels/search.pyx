@@ -367,12 +367,17 @@ cdef class Segments:
         const int32_t[::1] quarks,
         const int64_t[::1] times,
         int64_t[::1] word,
-        uint32_t[::1] meta,
+        uint8_t[::1] null,
     ):
-        """Find the value of each quark at each of the times, which ascend, quark after quark."""
+        """Find the value of each quark at each of the times, which ascend, quark after quark.
+
+        The word of a value that is null is 0.
+        """
         cdef Py_ssize_t i, j, last, count = times.shape[0], k, run, row, low, high, step
+        cdef int64_t following, value
+        cdef uint8_t none
         cdef int64_t* to_word
-        cdef uint32_t* to_meta
+        cdef uint8_t* to_null
         cdef State state
         cdef Cursor cursor
         cdef Segment* s
@@ -395,28 +400,28 @@ cdef class Segments:
                 j = last
             for i in range(quarks.shape[0]):
                 to_word = &word[i * count]
-                to_meta = &meta[i * count]
+                to_null = &null[i * count]
                 j = 0
                 while j < count:
                     last = behind[j]
                     self.locate(quarks[i], times[j], &state, &cursor)
-                    to_word[j] = state.word
-                    to_meta[j] = state.meta
-                    j += 1
                     run = cursor.run
-                    if run < 0:
-                        # Nothing changes in this segment.
-                        while j < last:
-                            to_word[j] = state.word
-                            to_meta[j] = state.meta
-                            j += 1
-                        continue
-                    s = &self._segments[cursor.segment]
                     row = cursor.row
-                    high = s.offsets[run + 1]
-                    # Times ascend, so the row of the next is near: double the step until it is
-                    # passed, then bisect. That is fast for times close together and far apart.
-                    while j < last:
+                    s = &self._segments[cursor.segment]
+                    # a run of -1: nothing changes in this segment
+                    high = s.offsets[run + 1] if run >= 0 else row
+                    following = row_time(s, row) if row < high else INT64_MAX
+                    while True:
+                        none = state.meta & 1
+                        value = 0 if none else state.word
+                        while j < last and times[j] < following:
+                            to_word[j] = value
+                            to_null[j] = none
+                            j += 1
+                        if j == last:
+                            break
+                        # Times ascend, so the row of the next is near: double the step until it is
+                        # passed, then bisect. That is fast for times close together and far apart.
                         low = row
                         step = 8
                         while low + step < high and row_time(s, low + step) <= times[j]:
@@ -425,12 +430,8 @@ cdef class Segments:
                         row = first_after(
                             s, low, high if low + step >= high else low + step, times[j]
                         )
-                        if row > s.offsets[run] and row > cursor.row:
-                            row_state(s, run, row - 1, &state)
-                            cursor.row = row
-                        to_word[j] = state.word
-                        to_meta[j] = state.meta
-                        j += 1
+                        row_state(s, run, row - 1, &state)
+                        following = row_time(s, row) if row < high else INT64_MAX
 
     def count(
         self, const int32_t[::1] quarks, int64_t start_ns, int64_t end_ns, int64_t[::1] counts

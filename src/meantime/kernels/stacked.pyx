@@ -7,7 +7,7 @@ In lane 0 of a thread, all depths from 0 to the deepest are attributes. In other
 few spans, only the depths with spans are; the rows of these spans are given with them.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 import numpy as np
 
@@ -144,15 +144,20 @@ cdef class StackIntervals:
                 meta[i] = word[i] < 0
 
     def sample(self, const int32_t[::1] attributes, const int64_t[::1] times_ns,
-               int64_t[::1] word, uint32_t[::1] meta):
-        """Write the value of each attribute at each time, attribute after attribute."""
+               int64_t[::1] word, uint8_t[::1] null):
+        """Write the value of each attribute at each time, attribute after attribute.
+
+        A value that is null has the word 0.
+        """
         cdef Py_ssize_t i, j, n = 0
         cdef int64_t start, end
         with nogil:
             for i in range(attributes.shape[0]):
                 for j in range(times_ns.shape[0]):
                     word[n] = self.around(attributes[i], times_ns[j], &start, &end)
-                    meta[n] = word[n] < 0
+                    null[n] = word[n] < 0
+                    if null[n]:
+                        word[n] = 0
                     n += 1
 
     def count(self, const int32_t[::1] attributes, int64_t start_ns, int64_t end_ns,
