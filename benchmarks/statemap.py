@@ -8,6 +8,8 @@ with log-normal dwell times among eight states, ordered by time.
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -39,6 +41,13 @@ def generate(path: Path, events: int, *, entities: int = 256, states: int = 8) -
             )
 
 
+def last_time_ns(path: Path) -> int:
+    """Return the time of the last change in a file."""
+    with path.open("rb") as file:
+        file.seek(-1000, os.SEEK_END)
+        return int(re.findall(rb'"time": *"?(\d+)', file.read())[-1])
+
+
 def measure(label: str, arguments: list[str], events: int, file_bytes: int) -> None:
     """Print what one command costs."""
     cost = run([*MEANTIME, *arguments])
@@ -55,6 +64,12 @@ def main() -> None:
     measure("--help", ["--help"], 0, 0)
     with tempfile.TemporaryDirectory() as folder:
         out = str(Path(folder, "out.svg"))
+        small = Path(folder, "small.statemap")
+        generate(small, 1000)
+        measure("info of 1,000 events", ["info", str(small)], 0, 0)
+        measure("1,000 events", ["statemap", str(small), "-o", out], 0, 0)
+        opened = run([sys.executable, "-c", f"import meantime; meantime.open({str(small)!r})"])
+        print(f"{'meantime.open of 1,000 events':40} {opened.cpu_s:6.3f} s CPU")
         measure("the example", ["statemap", str(EXAMPLE), "-o", out], 0, 0)
         for events in sizes:
             path = Path(folder, "trace.statemap")
@@ -68,8 +83,9 @@ def main() -> None:
             measure(f"{events:,} events", drawing, events, size)
             measure(f"{events:,} events, -c 25000", [*drawing, "-c25000"], events, size)
             measure(f"{events:,} events, -c 250000", [*drawing, "-c250000"], events, size)
-            whole = ["-b30s", "-d600ms"]
-            measure(f"{events:,} events, 1 % uncoalesced", [*drawing, *whole], events, size)
+            last_ns = last_time_ns(path)
+            window = [f"-b{last_ns // 2}", f"-d{last_ns // 100}"]
+            measure(f"{events:,} events, 1 % uncoalesced", [*drawing, *window], events, size)
 
 
 if __name__ == "__main__":
