@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from meantime.errors import MeantimeError, UsageError
 from meantime.history import HistoryBuilder
 from meantime.history.ingest import build, ingest
+from meantime.query.statistics import state_statistics
 from meantime.readers import statemap
 from meantime.readers.contract import ReadOptions
 from meantime.readers.source import Source
@@ -37,7 +38,7 @@ def trace_of(text: str, range_ns: tuple[int, int] | None) -> Trace:
 
 
 def facts(history: History, begin_ns: int | None, end_ns: int | None, **options: Any) -> Any:
-    """Return all that a picture of a window shows, and the anomalies."""
+    """Return all that a picture of a window shows, its statistics and the anomalies."""
     try:
         drawn = draw([history], StatemapOptions(begin_ns=begin_ns, end_ns=end_ns, **options))
     except MeantimeError as error:
@@ -48,7 +49,12 @@ def facts(history: History, begin_ns: int | None, end_ns: int | None, **options:
     map_, *others = json.loads(document.render(drawn))["maps"]
     assert not others
     map_.pop("anomalies", None)
-    return map_, drawn.panels[0].existed, anomalies
+    window = drawn.panels[0]
+    range_ns = window.start_ns, min(window.end_ns, history.end_ns)
+    rows = None
+    if range_ns[0] < range_ns[1]:
+        rows = state_statistics(history, by="entity", start_ns=range_ns[0], end_ns=range_ns[1]).rows
+    return map_, window.existed, rows, anomalies
 
 
 @st.composite

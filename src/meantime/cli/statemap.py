@@ -13,7 +13,7 @@ import click
 from click.core import ParameterSource
 
 from meantime.anomalies import check_strictness
-from meantime.cli.inputs import import_numpy, load
+from meantime.cli.inputs import import_numpy, is_statemap, load
 from meantime.cli.options import (
     file_argument,
     filter_option,
@@ -241,7 +241,7 @@ def _open(
 
     begin_ns, end_ns = window
     range_ns = None
-    if window != (None, None) and provider is None and _is_statemap(file):
+    if window != (None, None) and provider is None and is_statemap(file):
         range_ns = (begin_ns or 0, end_ns or MAX_NS)
     try:
         return with_sampled_states(
@@ -253,16 +253,6 @@ def _open(
     history = load(file, lenient=lenient, until_ns=end_ns, range_ns=range_ns)
     history.anomalies.add("unread_after_end")
     return history
-
-
-def _is_statemap(file: str) -> bool:
-    from meantime.readers import statemap  # noqa: PLC0415 - NumPy is not for --help
-    from meantime.readers.source import open_source  # noqa: PLC0415 - as above
-
-    if not Path(file).is_file():
-        return False
-    with open_source(file) as source:
-        return statemap.recognises(source.head(), source.name)
 
 
 def _drawn(
