@@ -156,7 +156,7 @@ def _finding(  # noqa: PLR0917 - what is known of the activities of a kind
 
 def _most(rows: StateRows, quark: int, range_ns: tuple[int, int]) -> tuple[str, int, int]:
     """Return the state that an entity was in for most of a range, how long, and its longest tag."""
-    own = np.flatnonzero(rows.quark == quark)
+    own = np.arange(*np.searchsorted(rows.quark, [quark, quark + 1]).tolist())
     ns = np.minimum(rows.end_ns[own], range_ns[1]) - np.maximum(rows.start_ns[own], range_ns[0])
     total = np.bincount(rows.state[own], np.maximum(ns, 0), minlength=len(rows.names))
     most = int(np.argmax(total))

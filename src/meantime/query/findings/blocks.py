@@ -19,7 +19,7 @@ import numpy as np
 
 from meantime.query.findings.finding import FILE, Finding, several, text_of_ns, times
 from meantime.query.findings.outliers import Usual
-from meantime.query.findings.scope import chosen
+from meantime.query.findings.scope import chosen, joined
 from meantime.query.findings.steps import culprit
 
 if TYPE_CHECKING:
@@ -37,9 +37,10 @@ _SHORT_SHARE = 100
 _RUNNING, _PARKED = "running", "parked"
 _READY = {"spawned", "runnable"}
 # How long after a block a wait may end that the loop could not end earlier, if it does not park.
-_AFTER_NS = 10**6
-# The longest blocks, which are examined; recordings have far fewer.
-_MOST_BLOCKS = 500
+_AFTER_NS = 5 * 10**6
+# How many of the times when a loop was busy are examined, the longest first; and how many if there
+# are so many tasks that the states of each time are looked up by themselves.
+_MOST_BLOCKS, _MOST_LOOKED_UP = 500, 10
 _MOST_RANGES = 100
 
 
@@ -55,6 +56,14 @@ class _Step(NamedTuple):
         return self.range_ns[1] - self.range_ns[0]
 
 
+class _Block(NamedTuple):
+    """A block, how many tasks waited for its end, and the code that ran."""
+
+    step: _Step
+    waiting: int
+    name: str
+
+
 def blocking_steps(scope: Scope) -> Iterator[Finding]:
     """Yield a finding for each place in the code that blocked an event loop."""
     loops, tasks = scope.kind("Loop"), scope.kind("Task")
@@ -67,83 +76,111 @@ def blocking_steps(scope: Scope) -> Iterator[Finding]:
     busy = chosen(busy, np.isin(busy.state, busy.codes({_RUNNING})))
     if not len(busy.quark):
         return
-    longest = np.argsort(-busy.duration_ns, kind="stable")[:_MOST_BLOCKS]
+    states = None if tasks is None else scope.rows(tasks)
+    most = _MOST_BLOCKS if tasks is None or states is not None else _MOST_LOOKED_UP
+    is_part = len(busy.quark) > most
+    longest = np.argsort(-busy.duration_ns, kind="stable")[:most]
     busy = chosen(busy, np.sort(longest))
-    states = _task_states(scope, tasks, busy)
+    if tasks is not None and states is None:
+        states = _task_states(scope, tasks, busy)
+    running = None if states is None else _running(states)
+    usual_ns = _usual_ns(running)
+    limit_ns = min(usual_ns, BLOCK_NS)
     steps = [
         step
         for row in range(len(busy.quark))
-        for step in _steps(scope, busy, row, states)
-        if step.duration_ns >= _SHORT_NS
+        for step in _steps(scope, busy, row, running)
+        if step.duration_ns >= limit_ns
     ]
-    usual_ns = _usual_ns(states)
-    groups: dict[tuple[int, str], list[tuple[_Step, int]]] = defaultdict(list)
+    groups: dict[tuple[int, str], list[_Block]] = defaultdict(list)
     for step in steps:
         waiting = _waiting(scope, loops, tasks, step, states)
-        if step.duration_ns < BLOCK_NS and (not waiting or step.duration_ns < usual_ns):
+        if step.duration_ns < BLOCK_NS and not waiting:
             continue
-        name = culprit(scope, step.loop, step.task, step.range_ns, states)
-        groups[step.loop, name].append((step, waiting))
-    for (loop, name), blocks in groups.items():
-        total_ns = sum(step.duration_ns for step, _ in blocks)
+        code = culprit(scope, step.loop, step.task, step.range_ns, states)
+        groups[step.loop, code.key].append(_Block(step, waiting, code.name))
+    for (loop, _), blocks in groups.items():
+        total_ns = sum(block.step.duration_ns for block in blocks)
         # one that is short and alone is what the operating system does to any program
         if total_ns >= min(BLOCK_NS, scope.length_ns // _SHORT_SHARE):
-            yield _finding(scope, loop, name, blocks, several_loops=len(loops.quarks) > 1)
+            where = "the event loop"
+            if len(loops.quarks) > 1:
+                where += f" of thread {scope.history.attributes.path(loop)[-1]}"
+            part = f"; of the {most:,} longest times the loop was busy" if is_part else ""
+            yield _finding(scope, loop, where, blocks, part)
 
 
-def _task_states(scope: Scope, tasks: Kind | None, busy: StateRows) -> StateRows | None:
-    """Return the states of tasks, at least around what the loops were busy with."""
-    if tasks is None:
-        return None
-    rows = scope.rows(tasks)
-    if rows is not None:
-        return rows
-    start_ns, end_ns = int(busy.start_ns.min()), int(busy.end_ns.max())
-    longest = int(np.argmax(busy.duration_ns))
-    if end_ns - start_ns > scope.length_ns // 50:
-        # too many tasks for the whole range: only the longest one is examined
-        start_ns, end_ns = int(busy.start_ns[longest]), int(busy.end_ns[longest])
-    return scope.between(tasks.quarks, (start_ns, min(end_ns + _AFTER_NS, scope.end_ns)))
+def _task_states(scope: Scope, tasks: Kind, busy: StateRows) -> StateRows:
+    """Return the states of tasks while loops were busy, and until they parked."""
+    parts = [
+        scope.between(tasks.quarks, (start_ns, min(end_ns + _AFTER_NS, scope.end_ns)))
+        for start_ns, end_ns in zip(busy.start_ns.tolist(), busy.end_ns.tolist(), strict=True)
+    ]
+    return joined(parts)
 
 
-def _usual_ns(states: StateRows | None) -> float:
+def _running(states: StateRows) -> StateRows:
+    """Return the steps of tasks in order of time."""
+    rows = np.flatnonzero(np.isin(states.state, states.codes({_RUNNING})))
+    return chosen(states, rows[np.argsort(states.start_ns[rows], kind="stable")])
+
+
+def _usual_ns(running: StateRows | None) -> float:
     """Return how long a step may take that is like the others."""
-    if states is None:
+    if running is None or not len(running.quark):
         return float(BLOCK_NS)
-    steps = states.duration_ns[np.isin(states.state, states.codes({_RUNNING}))]
-    if not len(steps):
-        return float(BLOCK_NS)
-    return Usual.of(steps).limit_ns()
+    return Usual.of(running.duration_ns).limit_ns()
 
 
-def _steps(scope: Scope, busy: StateRows, row: int, states: StateRows | None) -> Iterator[_Step]:
-    """Yield the steps of tasks, and what lies between, while a loop was busy."""
+def _steps(scope: Scope, busy: StateRows, row: int, steps: StateRows | None) -> Iterator[_Step]:
+    """Yield the steps of tasks, and what is between them, while a loop was busy.
+
+    Args:
+        scope: The history.
+        busy: When loops were busy.
+        row: The row of it in question.
+        steps: The steps of all tasks, in order of time.
+    """
     loop = int(busy.quark[row])
     start_ns, end_ns = int(busy.start_ns[row]), int(busy.end_ns[row])
     reached = start_ns
-    if states is not None:
-        inside = (
-            (states.start_ns < end_ns)
-            & (states.end_ns > start_ns)
-            & np.isin(states.state, states.codes({_RUNNING}))
-        )
-        rows = np.flatnonzero(inside)
-        for index in rows[np.argsort(states.start_ns[rows], kind="stable")].tolist():
-            task = int(states.quark[index])
-            if not _is_on(scope, task, loop):
+    if steps is not None:
+        # a task that runs beyond either end is on the loop of another thread
+        low, high = np.searchsorted(steps.start_ns, [start_ns, end_ns]).tolist()
+        for index in (low + np.flatnonzero(steps.end_ns[low:high] <= end_ns)).tolist():
+            task = int(steps.quark[index])
+            begin_ns, finish_ns = int(steps.start_ns[index]), int(steps.end_ns[index])
+            if finish_ns - begin_ns < _SHORT_NS or begin_ns < reached:
                 continue
-            begin_ns = max(int(states.start_ns[index]), reached)
-            finish_ns = min(int(states.end_ns[index]), end_ns)
-            # a task that another thread's loop runs begins before this loop was busy, or ends after
-            if int(states.start_ns[index]) < start_ns or int(states.end_ns[index]) > end_ns:
-                continue
-            if begin_ns > reached:
-                yield _Step(loop, -1, (reached, begin_ns))
-            if finish_ns > begin_ns:
+            if _is_on(scope, task, loop):
+                yield from _callbacks(steps, low, high, loop, (reached, begin_ns))
                 yield _Step(loop, task, (begin_ns, finish_ns))
                 reached = finish_ns
-    if end_ns > reached:
+        yield from _callbacks(steps, low, high, loop, (reached, end_ns))
+    elif end_ns > reached:
         yield _Step(loop, -1, (reached, end_ns))
+
+
+def _callbacks(
+    steps: StateRows, low: int, high: int, loop: int, range_ns: Range
+) -> Iterator[_Step]:
+    """Yield the long parts of a range in which no task ran: callbacks did.
+
+    Args:
+        steps: The steps of all tasks, in order of time.
+        low: The first step that may be in the range.
+        high: The step after the last one.
+        loop: The event loop.
+        range_ns: The range.
+    """
+    if range_ns[1] - range_ns[0] < _SHORT_NS:
+        return
+    begin_ns, finish_ns = steps.start_ns[low:high], steps.end_ns[low:high]
+    inside = (begin_ns >= range_ns[0]) & (finish_ns <= range_ns[1])
+    ends = np.append(range_ns[0], np.maximum.accumulate(finish_ns[inside]))
+    begins = np.append(begin_ns[inside], range_ns[1])
+    for gap in np.flatnonzero(begins - ends >= _SHORT_NS).tolist():
+        yield _Step(loop, -1, (int(ends[gap]), int(begins[gap])))
 
 
 def _is_on(scope: Scope, task: int, loop: int) -> bool:
@@ -180,32 +217,25 @@ def _parked_ns(scope: Scope, loop: int, after_ns: int) -> int:
     return latest_ns if parked is None else max(after_ns, min(parked.start_ns, latest_ns))
 
 
-def _finding(
-    scope: Scope, loop: int, name: str, blocks: list[tuple[_Step, int]], *, several_loops: bool
-) -> Finding:
-    blocks.sort(key=lambda block: -block[0].duration_ns)
-    durations = [step.duration_ns for step, _ in blocks]
-    where = "the event loop"
-    if several_loops:
-        where += f" of thread {scope.history.attributes.path(loop)[-1]}"
-    text = f"{name} blocked {where} for {text_of_ns(durations[0])}"
+def _finding(scope: Scope, loop: int, where: str, blocks: list[_Block], part: str) -> Finding:
+    blocks.sort(key=lambda block: -block.step.duration_ns)
+    steps = [block.step for block in blocks]
+    total_ns = sum(step.duration_ns for step in steps)
+    text = f"{blocks[0].name} blocked {where} for {text_of_ns(steps[0].duration_ns)}"
     if len(blocks) > 1:
-        text += f", {times(len(blocks))} ({text_of_ns(sum(durations))} in all)"
-    waiting = max(count for _, count in blocks)
-    upto = "up to " if len({count for _, count in blocks}) > 1 else ""
-    if waiting:
-        text += f"; {upto}{several(waiting, 'task')} {'was' if waiting == 1 else 'were'} waiting"
-    worst = blocks[0][0]
-    rows = [scope.path(loop)]
-    rows += [
-        scope.path(task) for task in dict.fromkeys(step.task for step, _ in blocks) if task >= 0
-    ]
+        text += f", {times(len(blocks))} ({text_of_ns(total_ns)} in all)"
+    waiting = {block.waiting for block in blocks}
+    if most := max(waiting):
+        upto = "up to " if len(waiting) > 1 else ""
+        text += f"; {upto}{several(most, 'task')} {'was' if most == 1 else 'were'} waiting"
+    tasks = dict.fromkeys(step.task for step in steps if step.task >= 0)
+    rows = [scope.path(row) for row in [loop, *tasks]]
     return Finding(
         "block",
-        text,
-        sum(durations),
-        tuple(step.range_ns for step, _ in blocks[:_MOST_RANGES]),
+        text + part,
+        total_ns,
+        tuple(step.range_ns for step in steps[:_MOST_RANGES]),
         len(blocks),
         tuple(rows[: _MOST_RANGES + 1]),
-        arguments=("statemap", FILE, *scope.options(worst.range_ns), "-o", "block.svg"),
+        arguments=("statemap", FILE, *scope.options(steps[0].range_ns), "-o", "block.svg"),
     )

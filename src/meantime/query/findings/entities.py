@@ -15,15 +15,18 @@ import numpy as np
 
 from meantime.columns import named
 from meantime.query.findings.finding import FILE, Finding, listed
+from meantime.query.findings.scope import Scope
+from meantime.query.sampled_states import has_sampled_states, with_sampled_states
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from meantime.query.findings.scope import Kind, Scope
+    from meantime.query.findings.scope import Kind
 
 __all__ = ["unlike_entities"]
 
 _FEWEST, _MOST = 10, 2**18
+_MOST_SAMPLES = 2**20
 _ALIKE, _APART = 0.1, 0.3
 _DEVIATIONS = 10.0
 _NORMAL = 1.4826
@@ -33,6 +36,10 @@ _FEWEST_CHANGES = 20
 
 def unlike_entities(scope: Scope) -> Iterator[Finding]:
     """Yield a finding for each state of which a few entities have much more or less."""
+    history = scope.history
+    if has_sampled_states(history) and len(history.samples()) <= _MOST_SAMPLES:
+        # of sampled threads, only the samples show what each was doing
+        scope = Scope(with_sampled_states(history), (scope.start_ns, scope.end_ns))
     for kind in scope.kinds:
         if not kind.short_lived and _FEWEST <= len(kind.quarks) <= _MOST:
             yield from _of_kind(scope, kind)

@@ -49,7 +49,7 @@ class Kind(NamedTuple):
 
 
 class StateRows(NamedTuple):
-    """States of entities, clipped to the range, by entity and in order of time.
+    """States of entities, clipped to the range, by entity (ascending) and in order of time.
 
     Attributes:
         quark: The entity of each.
@@ -98,16 +98,24 @@ class StateRows(NamedTuple):
         )
 
 
-def joined(parts: Sequence[StateRows], names: Sequence[str]) -> StateRows:
-    """Return the rows of several parts, at least one, whose states are numbered by these names."""
-    return StateRows(
-        np.concatenate([part.quark for part in parts]),
-        np.concatenate([part.start_ns for part in parts]),
+def joined(parts: Sequence[StateRows]) -> StateRows:
+    """Return the rows of several parts, at least one, by entity and in order of time."""
+    table: dict[str, int] = {}
+    states = []
+    for part in parts:
+        codes = [table.setdefault(name, len(table)) for name in part.names]
+        states.append(np.array([*codes, 0], np.int32)[part.state])
+    quark = np.concatenate([part.quark for part in parts])
+    start_ns = np.concatenate([part.start_ns for part in parts])
+    rows = StateRows(
+        quark,
+        start_ns,
         np.concatenate([part.end_ns for part in parts]),
-        np.concatenate([part.state for part in parts]),
+        np.concatenate(states),
         np.concatenate([part.tag for part in parts]),
-        names,
+        list(table),
     )
+    return chosen(rows, np.lexsort((start_ns, quark)))
 
 
 def chosen(rows: StateRows, which: npt.NDArray[np.bool_] | Int64s) -> StateRows:
@@ -200,10 +208,18 @@ class Scope:
         """Return the states of some entities in a range."""
         table: dict[str, int] = {}
         parts = [
-            StateRows(*_states(batch, table, range_ns), ())
+            _states(batch, table, range_ns)
             for batch in self.history.interval_batches(quarks, *range_ns, rows=2**17)
         ]
-        return joined(parts, list(table))
+        quark, start_ns, end_ns, state, tag = zip(*parts, strict=True)
+        return StateRows(
+            np.concatenate(quark),
+            np.concatenate(start_ns),
+            np.concatenate(end_ns),
+            np.concatenate(state),
+            np.concatenate(tag),
+            list(table),
+        )
 
     def long_rows(self, kind: Kind, least_ns: int) -> tuple[StateRows, int] | None:
         """Return the states that lasted at least this long, and from which duration on all of them.

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from meantime.query.findings.finding import Range
     from meantime.query.findings.scope import Scope, StateRows
 
-__all__ = ["culprit"]
+__all__ = ["Culprit", "culprit"]
 
 # A frame, as a recording writes it: the function, and the file and first line of its code.
 _FRAME = re.compile(r"(.*) \((.+):(\d+)\)")
@@ -40,7 +40,21 @@ _LOOP_FRAME = re.compile(r"((?:Timer)?Handle\._run|BaseEventLoop\._run_once|unro
 _MOSTLY = 0.6
 
 
-def culprit(scope: Scope, loop: int, task: int, range_ns: Range, states: StateRows | None) -> str:
+class Culprit(NamedTuple):
+    """The code of a step.
+
+    Attributes:
+        name: Its function and location, as far as is known.
+        key: What is the same for all steps of that code.
+    """
+
+    name: str
+    key: str
+
+
+def culprit(
+    scope: Scope, loop: int, task: int, range_ns: Range, states: StateRows | None
+) -> Culprit:
     """Return the code that ran: own code, with its location, as far as is known.
 
     Args:
@@ -51,37 +65,38 @@ def culprit(scope: Scope, loop: int, task: int, range_ns: Range, states: StateRo
         states: The states of tasks.
     """
     frames = _common_frames(scope, loop, range_ns)
-    if frames:
-        inner = _innermost(frames, _own_files(scope))
-        if inner is not None:
-            last = frames[-1]
-            return inner if last == inner else f"{inner}, in {last},"
+    inner = _innermost(frames, _own_files(scope)) if frames else None
+    if inner is not None:
+        return Culprit(inner if frames[-1] == inner else f"{inner}, in {frames[-1]},", inner)
     if task < 0:
-        return "a callback"
+        return Culprit("a callback", "")
     site = scope.history.attributes.path(task)[-2]
-    return site if states is None else _between(scope, task, range_ns, states) or site
+    return Culprit(site, site) if states is None else _between(scope, task, range_ns, states)
 
 
-def _between(scope: Scope, task: int, range_ns: Range, states: StateRows) -> str:
-    """Return the function of a task, and the lines at which it waited; empty if it never did."""
+def _between(scope: Scope, task: int, range_ns: Range, states: StateRows) -> Culprit:
+    """Return the function of a task, and the lines at which it waited before and after a step."""
     before, after = _neighbours(scope, task, range_ns, states)
-    coroutine = scope.history.attributes.path(task)[-2].partition(" (")[0]
-    function = str(after.get("function") or before.get("function") or coroutine)
-    lines = [str(each["location"]) for each in (before, after) if each.get("location")]
-    if len(lines) == 2 and lines[0] == lines[1]:
-        return f"{function} ({lines[0]})"
-    if len(lines) == 2:
-        return f"{function}, between {lines[0]} and {lines[1]},"
-    if lines:
-        return f"{function}, {'before' if after.get('location') else 'after'} {lines[0]},"
-    return ""
+    site = scope.history.attributes.path(task)[-2]
+    function = str(after.get("function") or before.get("function") or site.partition(" (")[0])
+    first, last = (str(each.get("location", "")) for each in (before, after))
+    # where it went on says what ran; where it waited next depends on the rest
+    key = f"{site} {first or last}"
+    if first and first == last:
+        return Culprit(f"{function} ({first})", key)
+    if first and last:
+        return Culprit(f"{function}, between {first} and {last},", key)
+    if first:
+        return Culprit(f"{function}, after {first},", key)
+    return Culprit(f"{function}, before {last}," if last else site, key)
 
 
 def _neighbours(
     scope: Scope, task: int, range_ns: Range, states: StateRows
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the tags of the waits before and after a step; empty if it began or ended."""
-    rows = np.flatnonzero(states.quark == task)
+    low, high = np.searchsorted(states.quark, [task, task + 1]).tolist()
+    rows = np.arange(low, high)
     order = rows[np.argsort(states.start_ns[rows], kind="stable")]
     waits = [code for code, name in enumerate(states.names) if name.startswith("waiting")]
     waiting = order[np.isin(states.state[order], waits)]

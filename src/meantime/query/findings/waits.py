@@ -103,16 +103,13 @@ def _sample(scope: Scope, kind: Kind) -> StateRows | None:
     width_ns = int(scope.length_ns * wanted / 16)
     if not width_ns:
         return None
-    table: dict[str, int] = {}
     parts = []
     for index in range(16):
         start_ns = scope.start_ns + scope.length_ns * (2 * index + 1) // 32
         rows = scope.between(kind.quarks, (start_ns, start_ns + width_ns)).merged()
         inside = (rows.start_ns > start_ns) & (rows.end_ns < start_ns + width_ns)
-        code_of = np.array([table.setdefault(name, len(table)) for name in rows.names], np.int32)
-        part = chosen(rows, inside)
-        parts.append(part._replace(state=code_of[part.state] if len(code_of) else part.state))
-    return joined(parts, list(table))
+        parts.append(chosen(rows, inside))
+    return joined(parts)
 
 
 def _finding(  # noqa: PLR0917 - what is known of the durations of a state

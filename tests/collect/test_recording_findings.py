@@ -1,0 +1,171 @@
+"""What stands out in recordings of programs with planted faults."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+import meantime
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from meantime.query.findings import Finding
+
+MS = 10**6
+
+BLOCKS = """\
+import asyncio, time
+
+def render():
+    time.sleep(0.15)
+
+async def report():
+    for _ in range(2):
+        await asyncio.sleep(0.1)
+        render()
+
+def tick():
+    time.sleep(0.11)
+
+async def request():
+    for _ in range(8):
+        await asyncio.sleep(0.05)
+
+async def main():
+    asyncio.get_running_loop().call_later(0.02, tick)
+    await asyncio.gather(report(), *(request() for _ in range(5)))
+
+asyncio.run(main())
+"""
+
+REQUESTS = """\
+import asyncio
+from meantime.collect.asgi import RequestTags
+
+async def query(seconds):
+    await asyncio.sleep(seconds)
+
+async def app(scope, receive, send):
+    await query(0.3 if scope["path"] in ("/cart/24", "/cart/30") else 0.005)
+
+async def request(number):
+    path = f"/cart/{number}"
+    scope = {"type": "http", "method": "GET", "path": path, "headers": []}
+    await RequestTags(app)(scope, None, None)
+
+async def main():
+    tasks = []
+    for number in range(40):
+        tasks.append(asyncio.create_task(request(number)))
+        await asyncio.sleep(0.008)
+    await asyncio.gather(*tasks)
+
+asyncio.run(main())
+"""
+
+QUEUES = """\
+import asyncio, time
+from concurrent.futures import ThreadPoolExecutor
+
+POOL = ThreadPoolExecutor(2)
+
+async def save(lock):
+    async with lock:
+        await asyncio.sleep(0.01)
+
+async def upload():
+    await asyncio.get_running_loop().run_in_executor(POOL, time.sleep, 0.01)
+
+async def main():
+    lock = asyncio.Lock()
+    await asyncio.gather(*(save(lock) for _ in range(20)), *(upload() for _ in range(20)))
+
+asyncio.run(main())
+"""
+
+STEADY = """\
+import asyncio
+
+async def handle(number):
+    await asyncio.sleep(0.002 + number % 5 * 0.001)
+    sum(range(2000))
+
+async def main():
+    tasks = []
+    for number in range(80):
+        tasks.append(asyncio.create_task(handle(number)))
+        await asyncio.sleep(0.004)
+    await asyncio.gather(*tasks)
+
+asyncio.run(main())
+"""
+
+
+def findings_of(folder: Path, program: str, *options: str) -> list[Finding]:
+    (folder / "app.py").write_text(program)
+    command = [sys.executable, "-m", "meantime", "record", "-o", "run.mtr", *options, "--"]
+    done = subprocess.run(
+        [*command, sys.executable, "app.py"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    found = [each for each in meantime.findings(meantime.open(folder / "run.mtr")) if each.lost_ns]
+    # what the recorder prints at the end is the same
+    lines = done.stderr.splitlines()
+    begin = lines.index("what stands out:") + 1 if found else len(lines)
+    assert lines[begin : begin + 3][: len(found)] == [f"  {each.sentence}" for each in found[:3]]
+    return found
+
+
+@pytest.mark.parametrize("options", [(), ("--samples", "199")])
+def test_what_blocked_the_loop_comes_first(tmp_path: Path, options: tuple[str, ...]) -> None:
+    first, second, *_ = findings_of(tmp_path, BLOCKS, *options)
+
+    assert (first.kind, second.kind) == ("block", "block")
+    assert (first.count, second.count) == (2, 1)
+    assert first.lost_ns >= 300 * MS
+    assert second.lost_ns >= 110 * MS
+    # samples show the function that ran, tags where the task waited before and after it
+    names = ("render (app.py:3)", "tick (app.py:11)") if options else ("report", "a callback")
+    assert first.sentence.startswith(names[0])
+    assert second.sentence.startswith(f"{names[1]} blocked the event loop for ")
+    assert options or "app.py:8" in first.sentence
+    assert "5 tasks were waiting" in first.sentence
+    assert first.rows[0].startswith("Loops/MainThread")
+    assert first.rows[1].startswith("Tasks/report")
+
+
+def test_slow_requests_are_named_by_method_and_path(tmp_path: Path) -> None:
+    first, *_ = findings_of(tmp_path, REQUESTS)
+
+    assert first.kind == "slow"
+    assert first.sentence.startswith("GET /cart/* took ")
+    assert "of it waiting:sleep at query (app.py:5)" in first.sentence
+    assert first.sentence.endswith(" of 40 much longer than usual")
+    assert first.count >= 2
+    assert first.lost_ns >= 550 * MS
+
+
+def test_a_lock_and_a_pool_that_many_wait_for_are_found(tmp_path: Path) -> None:
+    found = [each for each in findings_of(tmp_path, QUEUES) if each.kind == "contention"]
+
+    sentences = sorted(each.sentence for each in found)
+    assert len(sentences) == 2
+    assert sentences[0].startswith("19 tasks waited for a lock at save (app.py:7) ")
+    assert "up to 19 at once" in sentences[0]
+    assert sentences[1].startswith("work for the 2 threads of ThreadPoolExecutor-0 waited for ")
+    assert "up to 18 at once" in sentences[1]
+
+
+def test_nothing_stands_out_in_a_steady_program(tmp_path: Path) -> None:
+    # a machine that stops the program for a moment is not its fault
+    kinds = {each.kind for each in findings_of(tmp_path, STEADY) if each.lost_ns >= 50 * MS}
+
+    assert not kinds

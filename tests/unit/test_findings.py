@@ -1,0 +1,382 @@
+"""What stands out in generated traces: planted faults come first, and steady traces have none."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import meantime
+from meantime import HistoryBuilder
+from meantime.attribute_paths import thread_path
+from meantime.cli import main
+from meantime.errors import TimeRangeError
+from meantime.history.ingest import build
+from meantime.query.findings import Finding, scope
+from meantime.query.findings.outliers import Usual
+from meantime.query.findings.ranking import ranked
+from meantime.testing import history_from_samples, history_from_spans
+from meantime.trace import Spans, Trace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    import numpy.typing as npt
+
+    from meantime.history.history import History
+
+    Numbers = npt.NDArray[Any]
+
+MS = 10**6
+S = 10**9
+Random = np.random.Generator
+
+STEADY: dict[str, Callable[[Random, int], Numbers]] = {
+    "periodic": lambda _, count: np.ones(count),
+    "poisson": lambda random, count: random.exponential(1, count),
+    "jittered": lambda random, count: random.uniform(0.7, 1.3, count),
+    "log-normal": lambda random, count: random.lognormal(0, 0.7, count),
+}
+
+
+def spans_of(threads: Sequence[tuple[Numbers, Numbers, Numbers]], names: list[str]) -> History:
+    """Return the history of threads, each with the starts, durations and names of its spans."""
+    start_ns, duration_ns, name = (
+        np.concatenate(column).astype(np.int64) for column in zip(*threads, strict=True)
+    )
+    thread = np.repeat(np.arange(len(threads)), [len(each[0]) for each in threads])
+    batch = Spans(
+        start_ns=start_ns,
+        end_ns=start_ns + duration_ns,
+        thread=thread.astype(np.int32),
+        name=name.astype(np.int32),
+        category=np.full(len(name), -1, np.int32),
+        level=np.zeros(len(name), np.int32),
+        flags=np.zeros(len(name), np.uint8),
+    )
+    trace = Trace("spans", "arrays", iter([batch]))
+    trace.paths = [thread_path(number, 1) for number in range(len(threads))]
+    trace.values = names
+    return build(trace)
+
+
+def steady_spans(random: Random, kind: str) -> tuple[History, int | None]:
+    names = int(random.integers(1, 12))
+    mean = 10 ** random.uniform(4, 6, names)
+    threads = []
+    for _ in range(random.integers(1, 6)):
+        count = int(random.integers(30, 1500))
+        name = random.integers(0, names, count)
+        duration = STEADY[kind](random, count) * mean[name]
+        pause = STEADY[kind](random, count) * mean.mean()
+        start = np.cumsum(duration + pause) - duration
+        # each call makes another one
+        starts = np.concatenate([start, start + 0.1 * duration])
+        inner = 0.4 * duration * random.uniform(0.5, 1, count)
+        durations = np.concatenate([duration, inner])
+        threads.append((starts, durations, np.concatenate([name, name + names])))
+    return spans_of(threads, [f"f{number}" for number in range(2 * names)]), None
+
+
+def steady_states(random: Random, kind: str) -> tuple[History, int | None]:
+    builder = HistoryBuilder()
+    states = ["running", "waiting", "disk wait", "blocked"][: random.integers(2, 5)]
+    mean = 10 ** random.uniform(4, 6.5, len(states))
+    changes: list[tuple[int, int, int]] = []
+    ends = []
+    for number in range(random.integers(1, 16)):
+        quark = builder.quark(f"disk{number}")
+        count = int(random.integers(30, 500))
+        state = np.arange(count) % len(states)
+        lengths = (STEADY[kind](random, count) * mean[state]).astype(np.int64) + 1
+        times = np.cumsum(lengths) - lengths
+        changes += zip(times.tolist(), [quark] * count, state.tolist(), strict=True)
+        ends.append(int(times[-1]))
+    changes.sort()
+    times_ns, quarks, codes = map(list, zip(*changes, strict=True))
+    builder.modify_many(times_ns, quarks, [states[code] for code in codes])
+    # after this, the first of them has changed for the last time
+    return builder.close(max(ends) + 1), min(ends)
+
+
+def steady_samples(random: Random, kind: str) -> tuple[History, int | None]:
+    mean = 10 ** random.uniform(6, 7.3)
+    rows = []
+    for number in range(random.integers(1, 6)):
+        count = int(random.integers(100, 1000))
+        times = np.cumsum(STEADY[kind](random, count) * mean).astype(np.int64)
+        functions = random.integers(0, 9, count)
+        rows += [
+            (time, f"t{number}", ["main", f"f{function}"], 1)
+            for time, function in zip(times.tolist(), functions.tolist(), strict=True)
+        ]
+    return history_from_samples(sorted(rows)), None
+
+
+@pytest.mark.parametrize("kind", STEADY)
+def test_nothing_stands_out_in_a_steady_trace(kind: str) -> None:
+    found = {
+        (make.__name__, seed): [each.sentence for each in meantime.findings(history, end=end_ns)]
+        for seed in range(9)
+        for make in (steady_spans, steady_states, steady_samples)
+        for history, end_ns in [make(np.random.default_rng(seed), kind)]
+    }
+
+    assert len(found) == 27
+    assert not {case: sentences for case, sentences in found.items() if sentences}
+
+
+@pytest.mark.parametrize("kind", STEADY)
+def test_the_limit_is_beyond_steady_durations_and_below_planted_ones(kind: str) -> None:
+    random = np.random.default_rng(7)
+    for count in (20, 100, 10_000):
+        durations = (STEADY[kind](random, count) * 10**6).astype(np.int64)
+        assert durations.max() < Usual.of(durations).limit_ns()
+
+    steady = (STEADY[kind](random, 1000) * 10**6).astype(np.int64)
+    # up to a tenth of them do not move the limit beyond themselves
+    for planted in (1, 20, 90):
+        mixed = np.concatenate([steady, np.full(planted, 10**9)])
+        assert Usual.of(mixed).limit_ns() < 10**9
+
+
+def test_too_few_durations_have_no_limit() -> None:
+    assert Usual.of(np.array([1] * 18 + [10**9])).limit_ns() == float("inf")
+    assert Usual.of(np.array([1] * 19 + [10**9])).limit_ns() < 10**9
+
+
+def calls(count: int, slow: dict[int, int]) -> list[tuple[str, int, int]]:
+    """Return calls of `serve` once a millisecond, each with a `query`; some queries are slow."""
+    rows = []
+    now = 0
+    for number in range(count):
+        extra = slow.get(number, 0)
+        rows.append(("serve", now, now + 400_000 + number % 7 * 1000 + extra))
+        rows.append(("query", now + 50_000, now + 250_000 + number % 5 * 1000 + extra))
+        now += MS + extra
+    return rows
+
+
+def test_a_slow_call_is_named_by_the_innermost_call_that_was_slow() -> None:
+    history = history_from_spans({"main": calls(300, {40: 90 * MS, 200: 30 * MS})})
+
+    (found,) = meantime.findings(history)
+
+    assert found.kind == "slow"
+    assert found.sentence == (
+        "query took 90.2 ms; usually 202 us; twice of 300 much longer than usual"
+    )
+    # the lengths of the two queries, without what is usual
+    assert found.lost_ns == 120 * MS + (40 % 5 + 200 % 5) * 1000 - 2 * 2000
+    assert (found.start_ns, found.end_ns) == (40 * MS + 50_000, 130 * MS + 250_000)
+    assert history.spans().name[found.spans[0]] == "query"
+    assert found.rows == ("Processes/1/Threads/main",)
+    assert found.command("x.json") == "meantime stats x.json --longest query"
+
+
+def test_an_outer_call_is_slow_if_what_it_calls_is_not() -> None:
+    rows = calls(300, {})
+    rows = [
+        (name, start, end + 80 * MS if (name, start) == ("serve", 299 * MS) else end)
+        for name, start, end in rows
+    ]
+
+    (found,) = meantime.findings(history_from_spans({"main": rows}))
+
+    assert found.sentence.startswith("serve took 80.4 ms; usually 403 us (300 calls)")
+
+
+def test_a_call_that_waits_for_work_explains_the_calls_around_it() -> None:
+    rows = [
+        (name.replace("query", "epoll_wait"), start, end)
+        for name, start, end in calls(300, {40: 90 * MS})
+    ]
+
+    assert meantime.findings(history_from_spans({"main": rows})) == []
+
+
+def disks(busy: int = 0) -> tuple[HistoryBuilder, dict[str, int]]:
+    """Return disks that alternate between a wait of 1 and work of 3 ms for two seconds.
+
+    Args:
+        busy: The number of disks that do so the other way round.
+    """
+    builder = HistoryBuilder()
+    quarks = {f"disk{number}": builder.quark(f"disk{number}") for number in range(20)}
+    for turn in range(500):
+        for number, quark in enumerate(quarks.values()):
+            wait_ns = 3 * MS if number < busy else MS
+            builder.modify(turn * 4 * MS, quark, "queue wait")
+            builder.modify(turn * 4 * MS + wait_ns, quark, "transfer")
+    return builder, quarks
+
+
+def test_a_state_that_lasts_too_long_is_found_with_few_and_with_many_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    builder, quarks = disks()
+    builder.modify(2 * S, quarks["disk3"], "queue wait")
+    builder.modify(2 * S + 400 * MS, quarks["disk3"], "transfer")
+    history = builder.close(3 * S)
+    found = meantime.findings(history, end=2_500 * MS)
+    monkeypatch.setattr(scope, "_MOST_INTERVALS", 100)
+    found_in_many = meantime.findings(history, end=2_500 * MS)
+
+    waits = [each for each in found if each.rows[:1] == ("disk3",)]
+    assert waits[0].kind == "wait"
+    assert waits[0].ranges[0] == (2 * S, 2 * S + 400 * MS)
+    assert "disk3 was in state 'queue wait' for 400 ms; usually 1 ms" in waits[0].sentence
+    in_many = [each for each in found_in_many if each.rows[:1] == ("disk3",)]
+    assert in_many[0].ranges[0] == waits[0].ranges[0]
+
+
+def test_an_entity_unlike_the_others_is_found_and_a_second_group_is_not() -> None:
+    for busy, expected in ((0, 0), (1, 1), (8, 0)):
+        builder, _ = disks(busy)
+
+        found = meantime.findings(builder.close(2 * S))
+
+        assert [each.kind for each in found] == ["unlike"] * expected
+        if expected:
+            assert found[0].rows == ("disk0",)
+            assert "disk0 was in state" in found[0].sentence
+            assert "the other 19 about 25%" in found[0].sentence
+
+
+def test_a_stop_of_everything_is_found() -> None:
+    rows = [
+        (10 * MS * turn + number, f"t{number}", ["main", "work"], 1)
+        for turn in range(2000)
+        for number in range(3)
+        if not 800 <= turn < 860
+    ]
+
+    found = meantime.findings(history_from_samples(rows))
+
+    assert [each.kind for each in found] == ["stop"]
+    assert abs(found[0].lost_ns - 600 * MS) < 20 * MS
+    assert abs(found[0].start_ns - 8 * S) < 10 * MS
+
+
+def test_periodic_work_is_found_among_other_work() -> None:
+    rows = [
+        (10 * MS * turn + number, name, ["main", name], 1)
+        for turn in range(6000)
+        for number, name in enumerate(["steady", "tick"])
+        if name == "steady" or turn % 100 < 8
+    ]
+
+    found = meantime.findings(history_from_samples(rows))
+
+    assert [each.kind for each in found] == ["repeat"]
+    assert "/tick runs every 1s, for up to " in found[0].sentence
+
+
+def test_a_finding_that_a_more_specific_one_explains_is_left_out() -> None:
+    block = Finding("block", "a", 90, ((10, 100),), 1)
+    slow = Finding("slow", "b", 95, ((5, 105),), 1)
+    apart = Finding("slow", "c", 95, ((200, 295),), 1)
+    care = Finding("care", "d", 0, ((0, 300),), 1)
+
+    assert ranked([care, slow, apart, block]) == [apart, block, care]
+
+
+def test_a_queue_that_lasts_ranks_below_an_event_of_a_tenth_of_its_time() -> None:
+    queue = Finding("contention", "a", 1000, ((0, 1000),), 1)
+    event, small = (Finding("stop", "b", ns, ((2000, 2000 + ns),), 1) for ns in (150, 50))
+
+    assert ranked([small, queue, event]) == [event, queue, small]
+
+
+def test_the_range_and_the_limit_select() -> None:
+    history = history_from_spans({"main": calls(300, {40: 90 * MS})})
+
+    assert meantime.findings(history, limit=0) == []
+    assert meantime.findings(history, start="200ms") == []
+    assert len(meantime.findings(history, end="200ms")) == 1
+    with pytest.raises(TimeRangeError):
+        meantime.findings(history, start="1h")
+
+
+def test_a_history_of_absurd_length_is_searched_without_an_overflow() -> None:
+    rows = [("a", start, start + 5) for start in range(-(2**61), 2**61, 2**53)]
+    history = history_from_spans({"main": [*rows, ("b", 0, 2**61), ("a", 2**61, 2**61 + 2**60)]})
+
+    assert meantime.findings(history) == []
+
+
+def test_a_history_without_anything_has_no_findings() -> None:
+    assert meantime.findings(HistoryBuilder().close(0)) == []
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    events = [
+        {
+            "ph": "X",
+            "pid": 1,
+            "tid": 1,
+            "name": name,
+            "ts": start / 1000,
+            "dur": (end - start) / 1000,
+        }
+        for name, start, end in calls(300, {40: 90 * MS, 200: 30 * MS})
+    ]
+    path = tmp_path / "calls.json"
+    path.write_text(json.dumps({"traceEvents": [*events, {"ph": "?"}]}))
+    return path
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    with pytest.raises(SystemExit) as stopped:
+        main(words)
+    captured = capsys.readouterr()
+    assert not stopped.value.code, captured.err
+    return captured.out
+
+
+def test_the_command_prints_what_the_library_finds(
+    capsys: pytest.CaptureFixture[str], trace: Path
+) -> None:
+    expected = meantime.findings(meantime.open(trace))
+
+    document = json.loads(run(capsys, "findings", str(trace), "--json"))
+
+    assert document["total"] == len(document["findings"]) == len(expected) == 2
+    first, last = document["findings"]
+    assert {name: first[name] for name in expected[0].as_json()} == expected[0].as_json()
+    assert (first["kind"], last["kind"]) == ("slow", "care")
+    number = int(first["handle"].removeprefix("span "))
+    # the handle and the command are accepted by the commands
+    assert "query" in run(capsys, "query", str(trace), "span", str(number))
+    assert first["command"] == f"meantime stats {trace} --longest query"
+    assert "90.2" in run(capsys, *first["command"].split()[1:])
+
+    table = run(capsys, "findings", str(trace), "-n", "1")
+    assert expected[0].sentence in table
+    assert "1 more; -n 2 prints all" in table
+    assert "unknown_phase" not in table
+    assert "query" not in run(capsys, "findings", str(trace), "--from", "200ms", "--to", "205ms")
+
+
+def test_the_summary_has_the_first_findings(
+    capsys: pytest.CaptureFixture[str], trace: Path
+) -> None:
+    (line,) = (
+        line for line in run(capsys, "info", str(trace)).splitlines() if line.startswith("findings")
+    )
+
+    assert "  query took 90.2 ms; usually 202 us" in line
+
+
+def test_steady_behaviour_is_reported_as_such(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "calm.json"
+    path.write_text(json.dumps([{"ph": "X", "pid": 1, "tid": 1, "name": "a", "ts": 0, "dur": 1}]))
+
+    assert run(capsys, "findings", str(path)) == "nothing stands out\n"
+    assert json.loads(run(capsys, "findings", str(path), "--json"))["findings"] == []
