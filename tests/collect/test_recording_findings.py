@@ -50,7 +50,7 @@ async def query(seconds):
     await asyncio.sleep(seconds)
 
 async def app(scope, receive, send):
-    await query(0.3 if scope["path"] in ("/cart/24", "/cart/30") else 0.005)
+    await query(1 if scope["path"] in ("/cart/24", "/cart/30") else 0.02)
 
 async def request(number):
     path = f"/cart/{number}"
@@ -59,9 +59,9 @@ async def request(number):
 
 async def main():
     tasks = []
-    for number in range(40):
+    for number in range(80):
         tasks.append(asyncio.create_task(request(number)))
-        await asyncio.sleep(0.008)
+        await asyncio.sleep(0.005)
     await asyncio.gather(*tasks)
 
 asyncio.run(main())
@@ -148,9 +148,9 @@ def test_slow_requests_are_named_by_method_and_path(tmp_path: Path) -> None:
     assert first.kind == "slow"
     assert first.sentence.startswith("GET /cart/* took ")
     assert "of it waiting:sleep at query (app.py:5)" in first.sentence
-    assert first.sentence.endswith(" of 40 much longer than usual")
+    assert first.sentence.endswith(" of 80 much longer than usual")
     assert first.count >= 2
-    assert first.lost_ns >= 550 * MS
+    assert first.lost_ns >= 1900 * MS
 
 
 def test_a_lock_and_a_pool_that_many_wait_for_are_found(tmp_path: Path) -> None:

@@ -284,9 +284,9 @@ def test_a_finding_that_a_more_specific_one_explains_is_left_out() -> None:
     assert ranked([care, slow, apart, block]) == [apart, block, care]
 
 
-def test_a_queue_that_lasts_ranks_below_an_event_of_a_tenth_of_its_time() -> None:
+def test_a_queue_that_lasts_ranks_below_an_event_of_a_fiftieth_of_its_time() -> None:
     queue = Finding("contention", "a", 1000, ((0, 1000),), 1)
-    event, small = (Finding("stop", "b", ns, ((2000, 2000 + ns),), 1) for ns in (150, 50))
+    event, small = (Finding("stop", "b", ns, ((2000, 2000 + ns),), 1) for ns in (30, 10))
 
     assert ranked([small, queue, event]) == [event, queue, small]
 

@@ -6,8 +6,8 @@ least `BLOCK_NS`: the limit from which asyncio's debug mode reports a slow callb
 outlier among the steps of all tasks, and a task was waiting.
 
 A task waited if it was `spawned` or `runnable` when the block ended, or if its wait ended before
-the loop was parked again: what it waited for had happened during the block, as the loop could not
-see it earlier.
+the loop had nothing left to do: what it waited for had happened during the block, but the loop
+could not see it earlier.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ _SHORT_NS = 10**7
 _SHORT_SHARE = 100
 _RUNNING, _PARKED = "running", "parked"
 _READY = {"spawned", "runnable"}
-# How long after a block a wait may end that the loop could not end earlier, if it does not park.
-_AFTER_NS = 5 * 10**6
+# How long after a block a wait may end that the loop could not end earlier, and for how long the
+# loop is parked if it has caught up.
+_AFTER_NS, _IDLE_NS = 2 * 10**7, 10**6
 # How many of the times when a loop was busy are examined, the longest first; and how many if there
 # are so many tasks that the states of each time are looked up by themselves.
 _MOST_BLOCKS, _MOST_LOOKED_UP = 500, 10
@@ -197,7 +198,7 @@ def _waiting(
     if tasks is None or states is None:
         return 0
     end_ns = step.range_ns[1]
-    until_ns = min(_parked_ns(scope, step.loop, end_ns), scope.end_ns)
+    until_ns = _caught_up_ns(scope, step.loop, end_ns)
     at_end = (states.start_ns < end_ns) & (states.end_ns >= end_ns)
     ready = at_end & np.isin(states.state, states.codes(_READY))
     waits = [code for code, name in enumerate(states.names) if name.startswith("waiting")]
@@ -208,13 +209,18 @@ def _waiting(
     return len(waiting)
 
 
-def _parked_ns(scope: Scope, loop: int, after_ns: int) -> int:
-    """Return when a loop was parked again, or a time soon after a block."""
-    latest_ns = after_ns + _AFTER_NS
-    if after_ns >= scope.history.end_ns:
-        return latest_ns
-    parked = scope.history.following([loop], after_ns - 1, value=_PARKED)
-    return latest_ns if parked is None else max(after_ns, min(parked.start_ns, latest_ns))
+def _caught_up_ns(scope: Scope, loop: int, after_ns: int) -> int:
+    """Return when a loop had nothing left to do after a block, or a time soon after it."""
+    latest_ns = min(after_ns + _AFTER_NS, scope.history.end_ns)
+    if after_ns >= latest_ns:
+        return after_ns
+    for state in scope.history.iterate(loop, after_ns):
+        if state.start_ns >= latest_ns:
+            break
+        # while something is due, a loop is parked only to look what is
+        if state.value == _PARKED and state.end_ns - state.start_ns >= _IDLE_NS:
+            return max(after_ns, state.start_ns)
+    return latest_ns
 
 
 def _finding(scope: Scope, loop: int, where: str, blocks: list[_Block], part: str) -> Finding:

@@ -19,7 +19,7 @@ _SPECIFIC: tuple[Kind, ...] = ("block", "slow", "wait", "contention", "stop")
 _CARE = {"lost": 1, "care": 2}
 # A queue that lasts, or an entity of its own kind, may be how a program works: it ranks below
 # events unless it takes this many times as long.
-_LASTING: dict[Kind, int] = {"contention": 10, "unlike": 10}
+_LASTING: dict[Kind, int] = {"contention": 50, "unlike": 50}
 # From which part explained by more specific findings on a finding is left out.
 _EXPLAINED = 0.7
 
@@ -42,8 +42,7 @@ def ranked(findings: Sequence[Finding]) -> list[Finding]:
         kept += [
             finding
             for finding in findings
-            if finding.kind == kind
-            and _covered_ns(finding.ranges, cause) < max(1, _EXPLAINED * finding.lost_ns)
+            if finding.kind == kind and not _is_explained(finding, cause)
         ]
     rest = [finding for finding in findings if finding.kind not in _SPECIFIC]
     return sorted([*kept, *rest], key=_rank)
@@ -53,5 +52,12 @@ def _rank(finding: Finding) -> tuple[int, float]:
     return _CARE.get(finding.kind, 0), -finding.lost_ns / _LASTING.get(finding.kind, 1)
 
 
-def _covered_ns(ranges: Sequence[Range], cause: tuple[Range, ...]) -> int:
-    return sum(end - start for span in ranges for start, end in clipped(cause, *span))
+def _is_explained(finding: Finding, cause: tuple[Range, ...]) -> bool:
+    covered_ns = sum(end - start for span in finding.ranges for start, end in clipped(cause, *span))
+    needed_ns = finding.lost_ns
+    if finding.kind == "contention":
+        # its waits overlap each other, so all of them have to be known
+        if finding.count > len(finding.ranges):
+            return False
+        needed_ns = sum(end - start for start, end in finding.ranges)
+    return covered_ns >= max(1, _EXPLAINED * needed_ns)
