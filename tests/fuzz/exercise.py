@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import io
+import json
 import pkgutil
 from typing import TYPE_CHECKING
 
@@ -86,6 +87,11 @@ def _ask(history: History, *, exact: bool) -> None:
         _near(history, every)
         state_statistics(history)
         state_statistics(history, by="entity", start_ns=start_ns, end_ns=end_ns)
+    for found in meantime.findings(history):
+        assert found.sentence
+        assert found.start_ns <= found.end_ns
+        assert found.lost_ns >= 0
+        json.dumps(found.as_json())
     _tables(history)
 
 

@@ -21,6 +21,7 @@ from meantime.query.findings.finding import FILE, Finding, several, text_of_ns, 
 from meantime.query.findings.outliers import Usual
 from meantime.query.findings.scope import chosen, joined
 from meantime.query.findings.steps import culprit
+from meantime.query.offsets.ranges import clipped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -96,17 +97,18 @@ def blocking_steps(scope: Scope) -> Iterator[Finding]:
     groups: dict[tuple[int, str], list[_Block]] = defaultdict(list)
     for step in steps:
         waiting = _waiting(scope, loops, tasks, step, states)
-        if step.duration_ns < BLOCK_NS and not waiting:
+        if step.duration_ns < BLOCK_NS and (not waiting or _is_unknown(scope, step)):
             continue
         code = culprit(scope, step.loop, step.task, step.range_ns, states)
         groups[step.loop, code.key].append(_Block(step, waiting, code.name))
     for (loop, _), blocks in groups.items():
         total_ns = sum(block.step.duration_ns for block in blocks)
         # one that is short and alone is what the operating system does to any program
-        if total_ns >= min(BLOCK_NS, scope.length_ns // _SHORT_SHARE):
+        is_chance = total_ns < BLOCK_NS and len(blocks) == 1 and blocks[0].step.task < 0
+        if total_ns >= min(BLOCK_NS, scope.length_ns // _SHORT_SHARE) and not is_chance:
             where = "the event loop"
             if len(loops.quarks) > 1:
-                where += f" of thread {scope.history.attributes.path(loop)[-1]}"
+                where += f" of {_thread(scope, loop)}"
             part = f"; of the {most:,} longest times the loop was busy" if is_part else ""
             yield _finding(scope, loop, where, blocks, part)
 
@@ -207,6 +209,20 @@ def _waiting(
     if len(loops.quarks) > 1:
         waiting = {task for task in waiting if _is_on(scope, task, step.loop)}
     return len(waiting)
+
+
+def _thread(scope: Scope, loop: int) -> str:
+    """Return the thread of a loop: `MainThread 17`, or with processes `17 MainThread 17`."""
+    process, _, thread = scope.history.attributes.path(loop)[-1].partition(" ")
+    if process.isdecimal() and " " in thread:
+        return f"{thread} in process {process}"
+    return f"{process} {thread}".strip()
+
+
+def _is_unknown(scope: Scope, step: _Step) -> bool:
+    """Return whether nothing is known of half of a step: even the sampler did not run."""
+    lost = clipped(scope.history.lost, *step.range_ns)
+    return 2 * sum(end - start for start, end in lost) >= step.duration_ns
 
 
 def _caught_up_ns(scope: Scope, loop: int, after_ns: int) -> int:

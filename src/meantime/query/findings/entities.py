@@ -71,7 +71,7 @@ def _of_kind(scope: Scope, kind: Kind) -> Iterator[Finding]:
         unlike = unlike[np.argsort(-np.abs(apart[unlike]), kind="stable")]
         lost = float(np.abs(apart[unlike]).max())
         first = int(unlike[0])
-        names = listed([scope.name(int(kind.quarks[index])) for index in unlike.tolist()])
+        names = listed([scope.called(int(kind.quarks[index]), kind) for index in unlike.tolist()])
         plural = len(unlike) > 1
         text = (
             f"{names} {'were' if plural else 'was'} in state {name!r}"

@@ -153,6 +153,11 @@ class Scope:
         known = self.history.names.get(quark)
         return known or entity_name(self.history.attributes.path(quark))
 
+    def called(self, quark: int, kind: Kind) -> str:
+        """Return the name of an entity; a number with what it is, such as `CPU 0`."""
+        name = self.name(quark)
+        return f"{kind.entity_kind} {name}" if name.isdecimal() and kind.entity_kind else name
+
     def path(self, quark: int) -> str:
         """Return the path of an attribute as text, which commands accept."""
         return self.history.attributes.text(quark)

@@ -125,7 +125,7 @@ def _finding(  # noqa: PLR0917 - what is known of the durations of a state
     quark = int(rows.quark[first])
     worst = int(rows.start_ns[first]), int(rows.end_ns[first])
     text = (
-        f"{scope.name(quark)} was in state {state!r} for {text_of_ns(worst[1] - worst[0])};"
+        f"{scope.called(quark, kind)} was in state {state!r} for {text_of_ns(worst[1] - worst[0])};"
         f" usually {text_of_ns(usual.median_ns)}"
     )
     if len(late) > 1:
@@ -141,5 +141,5 @@ def _finding(  # noqa: PLR0917 - what is known of the durations of a state
         tuple(zip(rows.start_ns[shown].tolist(), rows.end_ns[shown].tolist(), strict=True)),
         len(late),
         tuple(scope.path(each) for each in quarks),
-        arguments=("statemap", FILE, *scope.options(worst), "-o", f"{kind.name}.svg".lower()),
+        arguments=("statemap", FILE, *scope.options(worst), "-o", "wait.svg"),
     )
