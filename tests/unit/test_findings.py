@@ -198,6 +198,27 @@ def test_a_call_that_waits_for_work_explains_the_calls_around_it() -> None:
     assert meantime.findings(history_from_spans({"main": rows})) == []
 
 
+def test_a_thread_whose_calls_are_always_longer_is_not_slow() -> None:
+    small = [("load", 2 * MS * turn, 2 * MS * turn + MS + turn % 9) for turn in range(2000)]
+    large = [("load", 40 * MS * turn, 40 * MS * turn + 20 * MS + turn % 9) for turn in range(60)]
+    slow = ("load", 4 * S, 4 * S + 300 * MS)
+
+    assert meantime.findings(history_from_spans({"a": small, "b": large})) == []
+    (found,) = meantime.findings(history_from_spans({"a": [*small, slow], "b": large}))
+    assert found.sentence.startswith("load took 300 ms on 1 / a; usually 1 ms")
+
+
+def test_an_entity_whose_states_are_always_longer_does_not_wait_too_long() -> None:
+    builder = HistoryBuilder()
+    for number, length in enumerate([MS] * 20 + [20 * MS]):
+        quark = builder.quark(f"disk{number}")
+        for turn in range(2 * S // (2 * length)):
+            builder.modify(2 * turn * length, quark, "queue wait")
+            builder.modify((2 * turn + 1) * length, quark, "transfer")
+
+    assert [each.kind for each in meantime.findings(builder.close(2 * S))] == []
+
+
 def disks(busy: int = 0) -> tuple[HistoryBuilder, dict[str, int]]:
     """Return disks that alternate between a wait of 1 and work of 3 ms for two seconds.
 

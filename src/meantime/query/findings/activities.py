@@ -4,7 +4,7 @@ A request is what states with the same `request` in their tags belong to, as `Re
 `meantime.collect.asgi` adds it, and its kind is its method and path, of which numbers are left out.
 Any other task of a recording is compared with the tasks that were created at the same place. How
 long one took is from its first state to the end of its last one; what is much longer is decided by
-`outliers.limit_ns`.
+`outliers.Usual`.
 """
 
 from __future__ import annotations

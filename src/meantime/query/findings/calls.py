@@ -1,9 +1,10 @@
 """Calls that took much longer than other calls of the same name.
 
-A call is an outlier by `outliers.limit_ns` of the durations of its name. What an outlier lost is
-the time beyond the median. If a call inside it is an outlier too, that one has lost its part of it:
-the time of the outer one is reduced by it, and with less than half of it left the outer one is
-explained and not reported. So the innermost call that is slow is named, and no time counts twice.
+A call is an outlier by `outliers.Usual` of the durations of its name: of all threads, and of its
+own thread if that made enough such calls. What an outlier lost is the time beyond the median. If a
+call inside it is an outlier too, that one has lost its part of it: the time of the outer one is
+reduced by it, and with less than half of it left the outer one is explained and not reported. So
+the innermost call that is slow is named, and no time counts twice.
 
 Calls whose names say that they wait for work, such as `epoll_wait` and `sleep`, take as long as
 there is nothing to do: they explain the calls around them, and are not reported.
@@ -20,11 +21,13 @@ import numpy as np
 from meantime.errors import MeantimeError
 from meantime.query.durations import span_statistics
 from meantime.query.findings.finding import FILE, Finding, text_of_ns, times
-from meantime.query.findings.outliers import Usual
+from meantime.query.findings.outliers import FEWEST, Usual
 from meantime.query.threads import thread_of, thread_title
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    import numpy.typing as npt
 
     from meantime.columns import Int64s
     from meantime.history.spans import SpanTable
@@ -36,6 +39,8 @@ _MOST_RANGES = 100
 # The slowest calls, which are examined, and how many spans around each of them are.
 _MOST_CALLS = 20_000
 _MOST_LEVELS = 200
+# Of how many names, each on one thread, the durations are compared.
+_MOST_GROUPS = 500
 _ARGUMENT_LENGTH = 60
 _MOST_ARGUMENTS = 10_000
 _IDLE = re.compile(
@@ -76,6 +81,8 @@ def slow_calls(scope: Scope) -> Iterator[Finding]:
     if not limit:
         return
     rows, lost_ns = _outliers(spans, usual, limit)
+    unlike = _unlike_on_thread(spans, rows)
+    rows, lost_ns = rows[unlike], lost_ns[unlike]
     names = spans.name.codes[rows]
     for code in np.unique(names).tolist():
         of_name = np.flatnonzero(names == code)
@@ -116,6 +123,28 @@ def _outliers(
         inner, above = inner[~is_met], parent[above[~is_met]].astype(np.int64)
     unexplained = own_ns * 2 >= excess_ns
     return rows[unexplained], own_ns[unexplained]
+
+
+def _unlike_on_thread(spans: SpanTable, rows: Int64s) -> npt.NDArray[np.bool_]:
+    """Return which outliers are outliers on their own thread too, if it made enough such calls.
+
+    Threads may do work of different size under one name, so that the durations of all of them are
+    no longer log-normal.
+    """
+    unlike = np.ones(len(rows), np.bool_)
+    thread = np.searchsorted(spans.offsets, rows, side="right") - 1
+    names = spans.name.codes
+    groups, group = np.unique(np.stack([thread, names[rows]], axis=1), axis=0, return_inverse=True)
+    if len(groups) > _MOST_GROUPS:
+        return unlike
+    for number, (index, code) in enumerate(groups.tolist()):
+        low, high = spans.offsets[index : index + 2].tolist()
+        calls = low + np.flatnonzero(names[low:high] == code)
+        if len(calls) >= FEWEST:
+            own = group.reshape(-1) == number
+            limit_ns = Usual.of(spans.end_ns[calls] - spans.start_ns[calls]).limit_ns()
+            unlike[own] = spans.end_ns[rows[own]] - spans.start_ns[rows[own]] > limit_ns
+    return unlike
 
 
 def _finding(scope: Scope, spans: SpanTable, rows: Int64s, lost_ns: int, usual: Usual) -> Finding:

@@ -18,6 +18,7 @@ from meantime.query.findings.outliers import FEWEST, Usual
 from meantime.query.offsets.finder import find
 from meantime.query.offsets.fold import Fold
 from meantime.query.offsets.gather import Choice, events, offset_map
+from meantime.query.offsets.sampling_interval import is_tracepoint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,6 +34,8 @@ __all__ = ["stops"]
 _ROWS, _COLUMNS = 50, 200
 _FEWEST_EVENTS = 200
 _MOST_SPANS = 20_000_000
+# How many samples show what is usual.
+_MOST_SAMPLES = 2**20
 _EVENTS_OF_A_CYCLE = 20
 # A pause, or periodic work, of less than this share of the range is not reported.
 _LEAST_SHARE, _LEAST_PERIODIC = 0.01, 0.02
@@ -70,7 +73,7 @@ def stops(scope: Scope) -> Iterator[Finding]:
         for each in found
         if each.kind == "gap" and each.span_ns is not None and not each.names
     ]
-    least_ns = max(_LEAST_SHARE * scope.length_ns, _usual_gap_ns(activity))
+    least_ns = max(_LEAST_SHARE * scope.length_ns, _usual_gap_ns(scope, activity))
     # before the first and after the last of the work, nothing is stopped
     edge_ns = int(_LEAST_SHARE * scope.length_ns)
     pauses = [
@@ -107,6 +110,9 @@ def _activity(scope: Scope) -> _Activity | None:
     count = len(history.samples(start_ns=scope.start_ns, end_ns=scope.end_ns))
     if count:
         event, by = next(iter(events(history))), "name"
+        if is_tracepoint(event):
+            # when events happen is not when work does
+            return None
     else:
         count = len(history.spans(start_ns=scope.start_ns, end_ns=scope.end_ns))
     if not _FEWEST_EVENTS <= count <= _MOST_SPANS:
@@ -116,13 +122,32 @@ def _activity(scope: Scope) -> _Activity | None:
     return _Activity(offset_map(history, fold, choice, source="trace"), count)
 
 
-def _usual_gap_ns(activity: _Activity) -> float:
-    """Return how long a gap may be that is like the others."""
+def _usual_gap_ns(scope: Scope, activity: _Activity) -> float:
+    """Return how long a gap may be that is like the others: of everything, and of each thread."""
     gaps = np.diff(activity.cells.total.number) - 1
     gaps = gaps[gaps > 0]
+    usual_ns = _pauses(scope).limit_ns()
     if len(gaps) < FEWEST:
-        return 0.0
-    return Usual.of((gaps * activity.cell_ns).astype(np.int64)).limit_ns()
+        return usual_ns
+    return max(usual_ns, Usual.of((gaps * activity.cell_ns).astype(np.int64)).limit_ns())
+
+
+def _pauses(scope: Scope) -> Usual:
+    """Return what is usual between two samples of a thread, or two of its outermost spans."""
+    samples = scope.history.samples(start_ns=scope.start_ns, end_ns=scope.end_ns)
+    if len(samples):
+        samples = samples.select(end_ns=int(samples.time_ns[min(len(samples), _MOST_SAMPLES) - 1]))
+        order = np.argsort(samples.thread, kind="stable")
+        thread, time_ns = samples.thread[order], samples.time_ns[order]
+        pauses = (time_ns[1:] - time_ns[:-1])[thread[1:] == thread[:-1]]
+    else:
+        spans = scope.history.spans(start_ns=scope.start_ns, end_ns=scope.end_ns)
+        rows = np.flatnonzero(spans.depth == 0)
+        owner = np.searchsorted(spans.offsets, rows, side="right")
+        between = spans.start_ns[rows[1:]] - spans.end_ns[rows[:-1]]
+        pauses = between[owner[1:] == owner[:-1]]
+    pauses = pauses[pauses > 0]
+    return Usual.of(pauses) if len(pauses) else Usual(0, 0, 0, 0)
 
 
 def _periodic(scope: Scope, activity: _Activity, each: MapFinding) -> Iterator[Finding]:

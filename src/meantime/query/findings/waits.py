@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from meantime.query.findings.finding import FILE, Finding, text_of_ns, times
-from meantime.query.findings.outliers import Usual
+from meantime.query.findings.outliers import FEWEST, Usual
 from meantime.query.findings.scope import chosen, joined
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    import numpy.typing as npt
 
     from meantime.columns import Int64s
     from meantime.query.findings.scope import Kind, Scope, StateRows
@@ -33,12 +35,14 @@ _QUIET = re.compile(
     re.IGNORECASE,
 )
 _LATE = ("runnable", "gil-wait", "gil-handoff", "lock-wait", "collector-stall")
+# Of how many entities the own durations are compared.
+_MOST_ENTITIES = 500
 # From how many sampled states on quantiles stand for all of them.
 _FEWEST_SAMPLED = 200
 
 
 def long_states(scope: Scope) -> Iterator[Finding]:
-    """Yield a finding for each state with outliers: by `outliers.limit_ns` of its durations."""
+    """Yield a finding for each state with outliers: by `outliers.Usual` of its durations."""
     for kind in scope.kinds:
         if kind.entity_kind in _RECORDED:
             continue
@@ -63,8 +67,24 @@ def _outliers(scope: Scope, kind: Kind, rows: StateRows, code: int) -> Iterator[
     duration_ns = rows.duration_ns[of_state]
     usual = Usual.of(duration_ns)
     late = of_state[duration_ns > usual.limit_ns()]
+    late = late[_unlike_in_entity(rows, of_state, late)]
     if len(late):
         yield from _finding(scope, kind, rows, late, usual, len(of_state))
+
+
+def _unlike_in_entity(rows: StateRows, of_state: Int64s, late: Int64s) -> npt.NDArray[np.bool_]:
+    """Return which outliers are outliers of their own entity too, if it was often in the state.
+
+    Entities may differ, so that the durations of all together are not log-normal.
+    """
+    unlike = np.ones(len(late), np.bool_)
+    duration_ns = rows.duration_ns
+    for quark in np.unique(rows.quark[late])[:_MOST_ENTITIES].tolist():
+        own = of_state[rows.quark[of_state] == quark]
+        if len(own) >= FEWEST:
+            of_quark = rows.quark[late] == quark
+            unlike[of_quark] = duration_ns[late[of_quark]] > Usual.of(duration_ns[own]).limit_ns()
+    return unlike
 
 
 def _of_many(scope: Scope, kind: Kind) -> Iterator[Finding]:
