@@ -20,7 +20,7 @@ import numpy as np
 from meantime.query.findings.finding import FILE, Finding, several, text_of_ns, times
 from meantime.query.findings.outliers import Usual
 from meantime.query.findings.scope import chosen, joined
-from meantime.query.findings.steps import culprit
+from meantime.query.findings.steps import culprit, own_files
 from meantime.query.offsets.ranges import clipped
 
 if TYPE_CHECKING:
@@ -94,12 +94,13 @@ def blocking_steps(scope: Scope) -> Iterator[Finding]:
         for step in _steps(scope, busy, row, running)
         if step.duration_ns >= limit_ns
     ]
+    own = own_files(scope.history)
     groups: dict[tuple[int, str], list[_Block]] = defaultdict(list)
     for step in steps:
         waiting = _waiting(scope, loops, tasks, step, states)
         if step.duration_ns < BLOCK_NS and (not waiting or _is_unknown(scope, step)):
             continue
-        code = culprit(scope, step.loop, step.task, step.range_ns, states)
+        code = culprit(scope, step.loop, step.task, step.range_ns, states, own)
         groups[step.loop, code.key].append(_Block(step, waiting, code.name))
     for (loop, _), blocks in groups.items():
         total_ns = sum(block.step.duration_ns for block in blocks)

@@ -18,10 +18,11 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from meantime.history.history import History
     from meantime.query.findings.finding import Range
     from meantime.query.findings.scope import Scope, StateRows
 
-__all__ = ["Culprit", "culprit"]
+__all__ = ["Culprit", "culprit", "own_files"]
 
 # A frame, as a recording writes it: the function, and the file and first line of its code.
 _FRAME = re.compile(r"(.*) \((.+):(\d+)\)")
@@ -36,6 +37,8 @@ _STANDARD = {
 }
 # The frames of the event loop itself; those inside them are of the step.
 _LOOP_FRAME = re.compile(r"((?:Timer)?Handle\._run|BaseEventLoop\._run_once|unrolled_run) \(")
+# The tags of a long recording are those of requests, too.
+_MOST_TAGS = 10_000
 # A function is what blocked if it was in this share of a block's samples.
 _MOSTLY = 0.6
 
@@ -52,8 +55,13 @@ class Culprit(NamedTuple):
     key: str
 
 
-def culprit(
-    scope: Scope, loop: int, task: int, range_ns: Range, states: StateRows | None
+def culprit(  # noqa: PLR0917 - what is known of a step
+    scope: Scope,
+    loop: int,
+    task: int,
+    range_ns: Range,
+    states: StateRows | None,
+    own: frozenset[str],
 ) -> Culprit:
     """Return the code that ran: own code, with its location, as far as is known.
 
@@ -63,9 +71,10 @@ def culprit(
         task: The task that ran, or -1 for callbacks.
         range_ns: When it ran.
         states: The states of tasks.
+        own: The names of files of own code.
     """
     frames = _common_frames(scope, loop, range_ns)
-    inner = _innermost(frames, _own_files(scope)) if frames else None
+    inner = _innermost(frames, own) if frames else None
     if inner is not None:
         return Culprit(inner if frames[-1] == inner else f"{inner}, in {frames[-1]},", inner)
     if task < 0:
@@ -157,13 +166,14 @@ def _of_step(frames: Sequence[str]) -> list[str] | None:
     return list(frames)
 
 
-def _own_files(scope: Scope) -> set[str]:
+def own_files(history: History) -> frozenset[str]:
     """Return the names of files of own code: those in tags that are of no installed package."""
-    files = {str(tag["file"]) for tag in scope.history.tags[:10_000] if "file" in tag}
-    return {re.split(r"[/\\]", file)[-1] for file in files if not _LIBRARY.search(file)}
+    files = {str(tag["file"]) for tag in history.tags[:_MOST_TAGS] if "file" in tag}
+    own = (file for file in files if not _LIBRARY.search(file))
+    return frozenset(re.split(r"[/\\]", file)[-1] for file in own)
 
 
-def _innermost(frames: Sequence[str], own: set[str]) -> str | None:
+def _innermost(frames: Sequence[str], own: frozenset[str]) -> str | None:
     """Return the innermost frame of own code, or else that of no standard library."""
     files = [(match[2] if (match := _FRAME.fullmatch(frame)) else "<") for frame in frames]
     called = [frame for frame, file in zip(frames, files, strict=True) if file in own]
