@@ -353,12 +353,7 @@ class Attributes:
 
     def path(self, quark: int) -> Path:
         """Return the names from the top down to an attribute."""
-        names: list[str] = []
-        quark = self._checked(quark)
-        while quark != ROOT:
-            names.append(self._tree.name(quark))
-            quark = self._tree.parent(quark)
-        return tuple(reversed(names))
+        return self._tree.path(self._checked(quark))
 
     def text(self, quark: int) -> str:
         """Return the text form of an attribute's path."""

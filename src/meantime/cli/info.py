@@ -43,7 +43,7 @@ _MOST_SEARCHED = 1_000_000
 def command(*, file: str, as_json: bool, provider: str | None, lenient: bool, strict: bool) -> None:
     """Show a summary of a trace: format, time range, entities, states and anomalies."""
     history = load(file, lenient=lenient, strict=strict, provider=provider)
-    facts = _facts(file, history)
+    facts = _facts(file, history, most_threads=None if as_json else _MOST_THREADS)
     if as_json:
         click.echo(json.dumps(facts))
         return
@@ -60,7 +60,7 @@ def _suggest(file: str, history: History) -> None:
         click.echo(f"  {purpose}\n    {command}")
 
 
-def _facts(file: str, history: History) -> dict[str, Any]:
+def _facts(file: str, history: History, *, most_threads: int | None) -> dict[str, Any]:
     from meantime.query.summary import summary  # noqa: PLC0415 - NumPy is not for --help
 
     metadata = history.metadata
@@ -73,6 +73,7 @@ def _facts(file: str, history: History) -> dict[str, Any]:
         history,
         spans=metadata.format in _SPAN_FORMATS,
         event_names=metadata.format == "jsonl",
+        most_threads=most_threads,
     )
 
 
@@ -113,7 +114,7 @@ def _print(facts: dict[str, Any], history: History) -> None:
     if facts.get("processes") or facts["states"]:
         click.echo()
     if facts.get("processes"):
-        _print_threads(facts["processes"])
+        _print_threads(facts["processes"], facts.get("more_threads", 0))
     kinds = list(dict.fromkeys(state["kind"] for state in facts["states"]))
     for kind in kinds:
         print_table(
@@ -196,7 +197,7 @@ def _counted(facts: dict[str, Any]) -> str | None:
     return (", ".join(counts) or "none") + deep
 
 
-def _print_threads(processes: list[dict[str, Any]]) -> None:
+def _print_threads(processes: list[dict[str, Any]], more: int) -> None:
     rows = [
         [
             process["name"] or "",
@@ -224,5 +225,6 @@ def _print_threads(processes: list[dict[str, Any]]) -> None:
         rows[:_MOST_THREADS],
         drop=("depth", "samples", "pid"),
     )
-    if len(rows) > _MOST_THREADS:
-        click.echo(f"{len(rows) - _MOST_THREADS:,} more threads; --json has all of them")
+    more += max(0, len(rows) - _MOST_THREADS)
+    if more:
+        click.echo(f"{more:,} more threads; --json has all of them")

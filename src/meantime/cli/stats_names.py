@@ -43,12 +43,14 @@ class Table(NamedTuple):
     """A table to print: columns by name; names of times end in `_ns`.
 
     `drop` lists columns that a narrow terminal leaves out, by their headings, which lack the unit.
+    `more` is the number of rows that are left out at the end.
     """
 
     title: str
     columns: Sequence[str]
     rows: Sequence[Sequence[Any]]
     drop: Sequence[str] = ()
+    more: int = 0
 
 
 def tree_of(part: Part, *, whole: bool) -> tuple[CallTree, str]:

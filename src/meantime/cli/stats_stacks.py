@@ -63,7 +63,8 @@ def answer(
     elif question is not None:
         document, table = _about(part, question, async_spans, whole=whole)
     elif len(thread_quarks(part.history)) or not len(part.history.samples()):
-        document, table = _span_statistics(part, by, whole=whole)
+        most = None if as_json else _MOST_ROWS
+        document, table = _span_statistics(part, by, whole=whole, most=most)
     else:
         document, table = _sample_statistics(part)
     if not table.rows and not async_spans:
@@ -131,7 +132,10 @@ def _check(name: str, names: Sequence[str], there: Any, async_spans: int) -> Non
         raise MeantimeError(f"{name!r} does not occur in this part of the trace{left_out}")
 
 
-def _span_statistics(part: Part, by: Grouping, *, whole: bool) -> tuple[dict[str, Any], Table]:
+def _span_statistics(
+    part: Part, by: Grouping, *, whole: bool, most: int | None
+) -> tuple[dict[str, Any], Table]:
+    """Return the document and the table; both have at most `most` rows."""
     threads = _threads(part)
     found = span_statistics(
         part.history,
@@ -145,7 +149,7 @@ def _span_statistics(part: Part, by: Grouping, *, whole: bool) -> tuple[dict[str
     whole_ns = window_ns * (1 if by == "thread" else max(1, len(threads)))
     columns = ("total", "self", "median", "p90", "p99", "min", "max")
     # by column, as there can be a million names
-    total_ns, self_ns, *others = (getattr(found, f"{name}_ns").tolist() for name in columns)
+    total_ns, self_ns, *others = (getattr(found, f"{name}_ns")[:most].tolist() for name in columns)
     rows: list[dict[str, Any]] = [
         {
             "key": key,
@@ -161,11 +165,11 @@ def _span_statistics(part: Part, by: Grouping, *, whole: bool) -> tuple[dict[str
             "max_ns": most,
         }
         for key, count, total, own, covered, median, p90, p99, least, most in zip(
-            found.keys,
-            found.count.tolist(),
+            found.keys[:most],
+            found.count[:most].tolist(),
             total_ns,
             self_ns,
-            found.covered_ns.tolist(),
+            found.covered_ns[:most].tolist(),
             *others,
             strict=True,
         )
@@ -176,9 +180,10 @@ def _span_statistics(part: Part, by: Grouping, *, whole: bool) -> tuple[dict[str
         [by, "count", *shown],
         [
             [row["key"] or "(none)", row["count"], *(round(row[name]) for name in shown)]
-            for row in rows
+            for row in rows[:_MOST_ROWS]
         ],
         _DROP,
+        max(0, len(found) - _MOST_ROWS),
     )
 
 
@@ -219,8 +224,9 @@ def _print(table: Table, extent: Extent) -> None:
         ],
         drop=table.drop,
     )
-    if len(table.rows) > len(shown):
-        click.echo(f"{len(table.rows) - len(shown):,} more; --json has all of them")
+    more = len(table.rows) - len(shown) + table.more
+    if more:
+        click.echo(f"{more:,} more; --json has all of them")
 
 
 def _cell(column: str, value: Any, extent: Extent) -> str:

@@ -75,7 +75,8 @@ def are_in_threads(attributes: Attributes, quarks: Int32s) -> npt.NDArray[np.boo
     if processes is None:
         return np.ones(len(quarks), np.bool_)
     threads = attributes.quarks((PROCESSES, ANY, THREADS))
-    return (top != processes) | (third == quarks) | np.isin(third, threads)
+    found: npt.NDArray[np.bool_] = (top != processes) | (third == quarks)
+    return found | np.isin(third, threads)
 
 
 def _below(path: Path, lane: int) -> Path:

@@ -54,7 +54,16 @@ class Strings:
 
     def codes(self, names: Sequence[str]) -> Int32s:
         """Return the code of each of these strings."""
-        return np.fromiter(map(self.code, names), np.int32, len(names))
+        new = [name for name in names if name not in self.known]
+        try:
+            "".join(new).encode()
+        except UnicodeEncodeError:
+            # some have surrogates, which `code` replaces
+            return np.fromiter(map(self.code, names), np.int32, len(names))
+        new = list(dict.fromkeys(new))
+        self.known.update(zip(new, range(len(self.names), len(self.names) + len(new)), strict=True))
+        self.names += new
+        return np.fromiter(map(self.known.__getitem__, names), np.int32, len(names))
 
     def recall(self, names: Iterable[str]) -> None:
         """Add the next strings of a history on disk, in order of their codes.

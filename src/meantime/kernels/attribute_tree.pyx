@@ -386,6 +386,15 @@ cdef class AttributeTree:
         cdef int64_t first = self.offsets[quark]
         return PyUnicode_DecodeUTF8(self.text + first, self.offsets[quark + 1] - first, NULL)
 
+    def path(self, Py_ssize_t quark):
+        """Return the names from the top down to an attribute, which must exist."""
+        cdef list names = []
+        while quark >= 0:
+            names.append(self.name(quark))
+            quark = self.parents[quark]
+        names.reverse()
+        return tuple(names)
+
     def parent(self, Py_ssize_t quark):
         """Return the parent of an attribute, which must exist."""
         return self.parents[quark]

@@ -6,16 +6,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from meantime.attribute_paths import PROCESSES
+from meantime.history.span_attributes import are_in_threads
 from meantime.query.statistics import state_quarks, state_statistics
-from meantime.query.threads import thread_of
+from meantime.query.threads import threads_of
 
 if TYPE_CHECKING:
+    from meantime.columns import Int32s
     from meantime.history.history import History
 
 __all__ = ["summary"]
 
 
-def summary(history: History, *, spans: bool = False, event_names: bool = False) -> dict[str, Any]:
+def summary(
+    history: History,
+    *,
+    spans: bool = False,
+    event_names: bool = False,
+    most_threads: int | None = None,
+) -> dict[str, Any]:
     """Return the range, states, events, spans and anomalies of a history, as JSON values.
 
     >>> from meantime.testing import history_from_picture
@@ -27,6 +36,8 @@ def summary(history: History, *, spans: bool = False, event_names: bool = False)
         history: The history.
         spans: Include spans and samples, by process and thread, even if there are none.
         event_names: Include how often each event occurred.
+        most_threads: List only so many threads, and count the others in `more_threads`. All are
+            listed if some were sampled, or are in no process.
     """
     statistics = state_statistics(history)
     spent = {(row.kind, row.key): row for row in statistics.rows}
@@ -60,7 +71,7 @@ def summary(history: History, *, spans: bool = False, event_names: bool = False)
         "events": len(history.points()) + len(history.flows()),
         **(_event_facts(history) if event_names else {}),
         "anomalies": dict(history.anomalies),
-        **(_span_facts(history) if spans else {}),
+        **(_span_facts(history, most_threads) if spans else {}),
     }
 
 
@@ -75,7 +86,7 @@ def _event_facts(history: History) -> dict[str, Any]:
     return {"event_names": dict(counted)}
 
 
-def _span_facts(history: History) -> dict[str, Any]:
+def _span_facts(history: History, most_threads: int | None) -> dict[str, Any]:
     """Return the numbers of spans and samples, by process and thread."""
     spans, samples = history.spans(), history.samples()
     processes: dict[int | str, dict[str, Any]] = {}
@@ -95,13 +106,17 @@ def _span_facts(history: History) -> dict[str, Any]:
             strict=True,
         )
     )
-    asynchronous = 0
-    for quark in dict.fromkeys([*size_of, *counted]):
-        whose = thread_of(history, quark)
+    quarks = np.array(list(dict.fromkeys([*size_of, *counted])), np.int32)
+    are_threads = are_in_threads(history.attributes, quarks)
+    of_spans = are_threads[: len(size_of)]
+    threads = quarks[are_threads]
+    more_threads = 0
+    if most_threads is not None and not counted and _are_in_processes(history, threads):
+        more_threads = max(0, len(threads) - most_threads)
+        threads = threads[:most_threads]
+    listed = threads.tolist()
+    for quark, whose in zip(listed, threads_of(history, listed), strict=True):
         count, depth, lanes = size_of.get(quark, (0, 0, 0))
-        if whose.tid is None:
-            asynchronous += count
-            continue
         process = processes.setdefault(
             whose.pid, {"pid": whose.pid, "name": whose.process, "threads": []}
         )
@@ -115,13 +130,19 @@ def _span_facts(history: History) -> dict[str, Any]:
                 "samples": counted.get(quark, 0),
             }
         )
-    threads = [thread for process in processes.values() for thread in process["threads"]]
     return {
-        "spans": sum(thread["spans"] for thread in threads),
-        "async_spans": asynchronous,
+        "spans": int(sizes[0][of_spans].sum()),
+        "async_spans": int(sizes[0][~of_spans].sum()),
         "samples": len(samples),
-        "depth": max((thread["depth"] for thread in threads), default=0),
+        "depth": int(sizes[1][of_spans].max(initial=0)),
         "unfinished": int(spans.unfinished.sum()),
         "processes": list(processes.values()),
+        **({"more_threads": more_threads} if more_threads else {}),
         "facts": history.facts,
     }
+
+
+def _are_in_processes(history: History, threads: Int32s) -> bool:
+    """Return whether all threads of a table are in processes, where its order keeps them."""
+    ends = {int(quark) for quark in threads[[0, -1]]} if len(threads) else ()
+    return all(history.attributes.path(quark)[0] == PROCESSES for quark in ends)

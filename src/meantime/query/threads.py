@@ -14,7 +14,7 @@ from meantime.history.span_attributes import are_in_threads
 from meantime.query.filtering import matching
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     import numpy.typing as npt
 
@@ -30,6 +30,7 @@ __all__ = [
     "thread_of",
     "thread_quarks",
     "thread_title",
+    "threads_of",
 ]
 
 
@@ -69,22 +70,36 @@ def numbered(text: str) -> int | str:
 
 def thread_of(history: History, quark: int) -> Thread:
     """Return the thread whose spans are at this attribute."""
-    path = history.attributes.path(quark)
-    if len(path) >= 4 and (pid := process_id(path)) is not None:
-        process = quark
-        for _ in path[2:]:
-            process = history.attributes.parent(process)
-        is_thread = is_in_thread(path)
-        return Thread(
-            numbered(pid),
-            numbered(path[3]) if is_thread else None,
-            history.names.get(process),
-            history.names.get(quark),
-            None if is_thread else "/".join(path[2:]),
-        )
-    # outside a process, the whole path identifies an attribute
-    own = path[1] if len(path) == 2 and path[0] == THREADS else entity_name(path)
-    return Thread("", numbered(own), None, history.names.get(quark), None)
+    return threads_of(history, [quark])[0]
+
+
+def threads_of(history: History, quarks: Iterable[int]) -> list[Thread]:
+    """Return the thread whose spans are at each of these attributes."""
+    attributes, names = history.attributes, history.names
+    found = []
+    for quark in quarks:
+        path = attributes.path(quark)
+        if len(path) >= 4 and (pid := process_id(path)) is not None:
+            process = None
+            if names:
+                above = quark
+                for _ in path[2:]:
+                    above = attributes.parent(above)
+                process = names.get(above)
+            is_thread = is_in_thread(path)
+            thread = Thread(
+                numbered(pid),
+                numbered(path[3]) if is_thread else None,
+                process,
+                names.get(quark),
+                None if is_thread else "/".join(path[2:]),
+            )
+        else:
+            # outside a process, the whole path identifies an attribute
+            own = path[1] if len(path) == 2 and path[0] == THREADS else entity_name(path)
+            thread = Thread("", numbered(own), None, names.get(quark), None)
+        found.append(thread)
+    return found
 
 
 def thread_title(whose: Thread) -> str:

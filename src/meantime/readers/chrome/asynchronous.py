@@ -12,6 +12,7 @@ import numpy as np
 
 from meantime.attribute_paths import ASYNC_PATTERN, async_path
 from meantime.columns import Interner
+from meantime.kernels import gather
 from meantime.readers.chrome.spans import add_end_arguments
 from meantime.readers.matching import Begins, Ends, close_spans
 from meantime.trace import LaneDeclaration, Points, SpanFlag, Spans
@@ -19,11 +20,18 @@ from meantime.trace import LaneDeclaration, Points, SpanFlag, Spans
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from meantime.columns import Int32s
+    from meantime.attributes import Path
+    from meantime.columns import Int32s, Int64s
     from meantime.readers.chrome.records import Records, Rows
     from meantime.trace import Batch
 
 __all__ = ["read_async"]
+
+# Keys are the numbers of columns in one integer, below 2^62.
+_MOST_KEYS = 2**62
+# A table by key is faster than sorting if it has at most this many entries a row.
+_TABLE_ROWS = 8
+_MOST_KNOWN = 2**12
 
 
 def read_async(records: Records) -> Iterator[Batch]:
@@ -53,32 +61,58 @@ def read_async(records: Records) -> Iterator[Batch]:
 
 def _tracks(records: Records, rows: Rows) -> Int32s:
     """Return the entity of each row's track."""
+    columns = [records.thread, records.category, records.id, records.scope]
+    columns = [column[rows] for column in columns]
+    number, first = _numbered(*columns)
+    keys = zip(*(column[first].tolist() for column in columns), strict=True)
+    codes = records.entities.codes(_track_path(records, *key) for key in keys)
+    return gather.looked_up(codes, number)
+
+
+def _track_path(records: Records, thread: int, category: int, id_: int, scope: int) -> Path:
     ids = records.entities.ids
-    known: dict[tuple[int, int, int, int], int] = {}
-    track = np.empty(len(rows), np.int32)
-    keys = zip(
-        records.thread[rows].tolist(),
-        records.category[rows].tolist(),
-        records.id[rows].tolist(),
-        records.scope[rows].tolist(),
-        strict=True,
-    )
-    for i, key in enumerate(keys):
-        if (code := known.get(key)) is None:
-            thread, category, id_, scope = key
-            text = ids[id_] if id_ >= 0 else ""
-            # a braced id is an `id2`: {"local": id} or {"global": id}
-            everywhere = text.startswith("{") and '"global"' in text
-            if text.startswith("{"):
-                text = text.rstrip("} ").rpartition(":")[2].strip(' "')
-            # the format makes ids unique within their scope or, without one, their category
-            group = ids[scope] if scope >= 0 else ""
-            if not group and category >= 0:
-                group = records.trace.categories[category]
-            process = "global" if everywhere else records.entities.pid[thread]
-            code = known[key] = records.entities.code(async_path(process, group, text))
-        track[i] = code
-    return track
+    text = ids[id_] if id_ >= 0 else ""
+    process = records.entities.pid[thread]
+    # a braced id is an `id2`: {"local": id} or {"global": id}
+    if text.startswith("{"):
+        if '"global"' in text:
+            process = "global"
+        text = text.rstrip("} ").rpartition(":")[2].strip(' "')
+    # the format makes ids unique within their scope or, without one, their category
+    group = ids[scope] if scope >= 0 else ""
+    if not group and category >= 0:
+        group = records.trace.categories[category]
+    return async_path(process, group, text)
+
+
+def _numbered(*columns: Int32s) -> tuple[Int32s, Int64s]:
+    """Number the different rows of columns in the order in which they appear.
+
+    Returns:
+        The number of each row, and the first row of each number.
+    """
+    rows = len(columns[0])
+    key, bound = np.zeros(rows, np.int64), 1
+    for column in columns:
+        size = int(column.max(initial=-1)) + 2
+        if bound * size > _MOST_KEYS:
+            # no more than there are rows
+            different, key = np.unique(key, return_inverse=True)
+            bound = len(different)
+        key = key * size + (column + 1)
+        bound *= size
+    if bound > _TABLE_ROWS * rows:
+        _, first, key = np.unique(key, return_index=True, return_inverse=True)
+    else:
+        first_of = np.full(bound, rows)
+        # of equal keys the last one that is assigned stays: the first row
+        first_of[key[::-1]] = np.arange(rows - 1, -1, -1)
+        used = first_of < rows
+        first, key = first_of[used], (np.cumsum(used) - 1)[key]
+    order = np.argsort(first)
+    number = np.empty(len(first), np.int32)
+    number[order] = np.arange(len(first), dtype=np.int32)
+    return number[key.reshape(-1)], first[order]
 
 
 def _spans(
@@ -90,9 +124,7 @@ def _spans(
 ) -> Iterator[Batch]:
     """Yield the spans: begins and ends match within their track and name."""
     # the matcher closes the latest begin per thread: a dense number per track and name replaces it
-    pairs = np.stack([track, records.name[rows]]).astype(np.int64)
-    _, inverse = np.unique(pairs[0] << 32 | pairs[1], return_inverse=True)
-    key = inverse.astype(np.int32).reshape(-1)
+    key, _ = _numbered(track, records.name[rows])
     begun, ending = rows[begins], rows[ends]
     start_ns = records.time_ns[begun]
     end_ns = start_ns.copy()
@@ -135,10 +167,18 @@ def _point_names(records: Records, rows: Rows) -> Int32s:
     """Return the name of each point: its step if it has one, otherwise its event's name."""
     names = records.name[rows].copy()
     values = Interner(records.trace.values)
-    for i, row in enumerate(rows.tolist()):
-        if records.phase[row] in b"Tp":
+    steps = np.flatnonzero(np.isin(records.phase[rows], [*b"Tp"]))
+    # most steps have few different arguments
+    known: dict[bytes, int | None] = {}
+    for i in steps.tolist():
+        row = rows[i]
+        text = records.arguments_text(row)
+        if text not in known:
             arguments = records.arguments_of(row)
             step = arguments.get("step") if isinstance(arguments, dict) else None
-            if isinstance(step, str):
-                names[i] = values.code(step)
+            if len(known) == _MOST_KNOWN:
+                known.clear()
+            known[text] = values.code(step) if isinstance(step, str) else None
+        if (code := known[text]) is not None:
+            names[i] = code
     return names

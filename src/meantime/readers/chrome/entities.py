@@ -11,6 +11,8 @@ from meantime.columns import Interner
 from meantime.kernels import gather
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from meantime.attributes import Path
     from meantime.columns import Int32s
     from meantime.readers.chrome.text import Strings
@@ -31,13 +33,17 @@ class Entities:
     def __init__(self, trace: Trace, ids: Strings, threads: dict[str, Any]) -> None:
         texts, codes = ids.texts, ids.codes
         self.ids = texts if codes is None else [texts[code] for code in codes]
-        self.pid = [self.ids[code] for code in threads["pid"]]
-        self.tid = [self.ids[code] for code in threads["tid"]]
+        self.pid = [self.ids[code] for code in threads["pid"].tolist()]
+        self.tid = [self.ids[code] for code in threads["tid"].tolist()]
         self._paths = Interner(trace.paths)
 
     def code(self, path: Path) -> int:
         """Return the code of a path, assigning a new one if necessary."""
         return self._paths.code(path)
+
+    def codes(self, paths: Iterable[Path]) -> Int32s:
+        """Return the codes of many paths, assigning new ones where necessary."""
+        return self._paths.codes(paths)
 
     def thread(self, thread: int) -> int:
         """Return the code of one of the scanner's threads."""
@@ -50,6 +56,8 @@ class Entities:
     def threads(self, column: Int32s) -> Int32s:
         """Convert a column of the scanner's threads to entity codes."""
         codes = np.full(len(self.pid), -1, np.int32)
-        for thread in gather.seen(column).tolist():
-            codes[thread] = self.thread(thread)
+        found = gather.seen(column)
+        codes[found] = self.codes(
+            thread_path(self.tid[thread], self.pid[thread]) for thread in found.tolist()
+        )
         return gather.looked_up(codes, column)

@@ -93,8 +93,12 @@ class Records:
 
     def arguments_of(self, row: int) -> object:
         """Return a record's decoded arguments; None if they are malformed."""
+        return _json(self.arguments_text(row) or b"{}")
+
+    def arguments_text(self, row: int) -> bytes:
+        """Return a record's arguments as they are in the file; b"" if it has none."""
         offset, length = int(self.arguments.offset[row]), int(self.arguments.length[row])
-        return _json(self.trace.text.read(offset, length) or b"{}")
+        return self.trace.text.read(offset, length)
 
 
 def _json(text: bytes) -> object:

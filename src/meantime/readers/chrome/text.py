@@ -59,9 +59,24 @@ def decode(raw: bytes) -> str:
 
 def decode_all(raw: Sequence[bytes]) -> Strings:
     """Decode the strings of a scanner's table and merge equal ones."""
+    plain = _decoded_plain(raw)
+    if plain is not None:
+        return Strings(plain, None, 0)
     # different raw strings can be equal: `\u0061` and `a`
     texts = [decode(text) for text in raw]
     undecodable = sum("\ufffd" in text for text in texts)
     distinct: list[str] = []
     codes = Interner(distinct).codes(texts)
     return Strings(distinct, None if len(distinct) == len(texts) else codes, undecodable)
+
+
+def _decoded_plain(raw: Sequence[bytes]) -> list[str] | None:
+    """Return different strings decoded at once; None unless all are plain UTF-8 in one line."""
+    joined = b"\n".join(raw)
+    if b"\\" in joined or joined.count(b"\n") != len(raw) - 1:
+        return None
+    try:
+        text = joined.decode()
+    except UnicodeDecodeError:
+        return None
+    return None if "\ufffd" in text else text.split("\n")
