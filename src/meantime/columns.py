@@ -49,6 +49,12 @@ class _Codes(dict[_T, int]):
         names.append(value)
         return code
 
+    def add_all(self, values: list[_T]) -> None:
+        """Add values together, faster than one by one."""
+        new = [value for value in dict.fromkeys(values) if value not in self]
+        self.update(zip(new, range(len(self._names), len(self._names) + len(new)), strict=True))
+        self._names += new
+
 
 class Interner(Generic[_T]):
     """Codes for values in a table, to which new values are appended.
@@ -74,6 +80,8 @@ class Interner(Generic[_T]):
 
     def codes(self, values: Iterable[_T]) -> Int32s:
         """Return the codes of many values, in a third of the time of a call for each."""
+        if isinstance(values, list):
+            self._codes.add_all(values)
         return np.fromiter(map(self._codes.__getitem__, values), np.int32)
 
 

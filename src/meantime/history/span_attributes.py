@@ -158,16 +158,20 @@ def _add_other_lanes(
     thread = np.searchsorted(spans.offsets, rows, side="right") - 1
     lanes, lane_of = np.unique(thread << 32 | spans.lane[rows], return_inverse=True)
     depths, depth_of = np.unique(lane_of << 32 | spans.depth[rows], return_inverse=True)
-    parents = []
-    for lane in lanes.tolist():
-        quark = int(spans.threads[lane >> 32])
-        parents.append(attributes.add(_below(attributes.path(quark), lane & _LOW), quark))
-    quarks = [
-        attributes.add((str(depth & _LOW),), parents[depth >> 32]) for depth in depths.tolist()
+    whose = (lanes >> 32).tolist()
+    above = {thread: attributes.path(int(spans.threads[thread])) for thread in set(whose)}
+    parents = [
+        above[thread] + _below(above[thread], lane)
+        for thread, lane in zip(whose, (lanes & _LOW).tolist(), strict=True)
     ]
+    attributes.add_paths(parents)
+    quarks = attributes.add_paths([
+        (*parents[lane], str(depth))
+        for lane, depth in zip((depths >> 32).tolist(), (depths & _LOW).tolist(), strict=True)
+    ])
     lasting = np.zeros(len(depths), np.bool_)
     lasting[depth_of[spans.end_ns[rows] > spans.start_ns[rows]]] = True
-    return np.array(quarks, np.int32), lasting, depth_of
+    return quarks, lasting, depth_of
 
 
 class SpanAttributes:

@@ -21,8 +21,16 @@ def take(const number[::1] column, const int32_t[::1] rows, number[::1] out):
 
 
 def looked_up(const int32_t[::1] table, const int32_t[::1] codes):
-    """Return table[codes], -1 for codes below 0."""
+    """Return table[codes], -1 for codes below 0; the codes themselves if they are equal."""
     cdef Py_ssize_t i, n = codes.shape[0]
+    cdef int32_t least = 0, most = -1
+    # Most tables of names are 0, 1, 2, and many traces have no categories: no memory is written.
+    with nogil:
+        for i in range(n):
+            least = min(least, codes[i])
+            most = max(most, codes[i])
+    if least >= -1 and most < table.shape[0] and (most < 0 or is_counting(table)):
+        return codes.base
     out_array = np.empty(n, np.int32)
     cdef int32_t[::1] out = out_array
     with nogil:

@@ -65,7 +65,7 @@ def _tracks(records: Records, rows: Rows) -> Int32s:
     columns = [column[rows] for column in columns]
     number, first = _numbered(*columns)
     keys = zip(*(column[first].tolist() for column in columns), strict=True)
-    codes = records.entities.codes(_track_path(records, *key) for key in keys)
+    codes = records.entities.codes([_track_path(records, *key) for key in keys])
     return gather.looked_up(codes, number)
 
 

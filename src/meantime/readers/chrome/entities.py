@@ -58,6 +58,6 @@ class Entities:
         codes = np.full(len(self.pid), -1, np.int32)
         found = gather.seen(column)
         codes[found] = self.codes(
-            thread_path(self.tid[thread], self.pid[thread]) for thread in found.tolist()
+            [thread_path(self.tid[thread], self.pid[thread]) for thread in found.tolist()]
         )
         return gather.looked_up(codes, column)
