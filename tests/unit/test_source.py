@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
 import lzma
@@ -15,6 +16,7 @@ import zstandard
 from meantime.errors import InputError
 from meantime.readers import open_trace
 from meantime.readers import source as source_module
+from meantime.readers.file_text import FileText
 from meantime.readers.source import HEAD_BYTES, Source, open_source
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ TEXT = b"".join(b"line %d of a text that repeats itself\n" % (i % 1000) for i in
 COMPRESSORS = {
     "gzip": gzip.compress,
     "xz": lzma.compress,
+    "bzip2": bz2.compress,
     "Zstandard": zstandard.ZstdCompressor(write_checksum=True).compress,
 }
 compressed = pytest.mark.parametrize("compress", COMPRESSORS.values(), ids=COMPRESSORS)
@@ -140,6 +143,33 @@ def test_the_whole_is_joined_from_its_pieces(
         whole = Source("x", io.BytesIO(compress(TEXT[:size]))).whole()
 
         assert bytes(whole) == TEXT[:size]
+
+
+def test_a_large_text_is_decompressed_into_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source_module, "_MOST_IN_MEMORY", 100_000)
+    monkeypatch.setattr(source_module, "_PIECE_BYTES", 30_000)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+
+    text = Source("pipe", io.BytesIO(gzip.compress(TEXT))).text()
+
+    assert isinstance(text, FileText)
+    assert bytes(text[0 : len(text)]) == TEXT
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_large_text_without_room_for_it_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source_module, "_MOST_IN_MEMORY", 100_000)
+    monkeypatch.setattr("tempfile.tempdir", "/nonexistent")
+    monkeypatch.setenv("TMPDIR", "/nonexistent")
+
+    with pytest.raises(InputError, match=r"^pipe: its decompressed .* /nonexistent .*TMPDIR"):
+        Source("pipe", io.BytesIO(gzip.compress(TEXT))).text()
+
+
+def test_text_that_begins_like_bzip2_is_text() -> None:
+    assert contents(Source("pipe", io.BytesIO(b"BZh9;main 3\n"))) == b"BZh9;main 3\n"
 
 
 def test_a_file_that_is_cut_before_it_is_read_is_refused(tmp_path: Path) -> None:

@@ -141,7 +141,7 @@ def command(
     \b
     Rows are entities, the X axis is time, colours are states.
     TIME is a number with ns (assumed), us, ms, s, m, min, h or d.
-    FILE may be - and may be compressed with gzip, xz or zstd.
+    FILE may be - and may be compressed with gzip, xz, bzip2 or zstd.
     """  # noqa: D301 - \b is click's mark for lines that stay as they are
     check_strictness(lenient=lenient, strict=strict)
     if not files:

@@ -165,10 +165,12 @@ def _add_other_lanes(
         for thread, lane in zip(whose, (lanes & _LOW).tolist(), strict=True)
     ]
     attributes.add_paths(parents)
-    quarks = attributes.add_paths([
-        (*parents[lane], str(depth))
-        for lane, depth in zip((depths >> 32).tolist(), (depths & _LOW).tolist(), strict=True)
-    ])
+    quarks = attributes.add_paths(
+        [
+            (*parents[lane], str(depth))
+            for lane, depth in zip((depths >> 32).tolist(), (depths & _LOW).tolist(), strict=True)
+        ]
+    )
     lasting = np.zeros(len(depths), np.bool_)
     lasting[depth_of[spans.end_ns[rows] > spans.start_ns[rows]]] = True
     return quarks, lasting, depth_of

@@ -119,7 +119,7 @@ def open_trace(
 
     Args:
         path: The file; a recording is a directory, or the file it was packed into. Compressed
-            files (gzip, Zstandard, xz) are recognised by their bytes.
+            files (gzip, Zstandard, xz, bzip2) are recognised by their bytes.
         lenient: Count bad records as anomalies and go on, instead of stopping at the first.
         until_ns: Leave out what is later than this, where the format allows that.
         keep: Called with each entity's name; entities for which it returns False are left out.

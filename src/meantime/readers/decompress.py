@@ -1,4 +1,4 @@
-"""Decompression in bounded memory, recognised by the first bytes: gzip, Zstandard and xz.
+"""Decompression in bounded memory, recognised by the first bytes: gzip, Zstandard, xz and bzip2.
 
 A file may have several compressed members in a row (`cat a.gz b.gz`, `pigz`, `bgzip`); they are
 read as one stream.
@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Protocol
 from meantime.errors import InputError
 
 if TYPE_CHECKING:
+    from bz2 import BZ2Decompressor
     from collections.abc import Callable
+    from lzma import LZMADecompressor
 
 __all__ = ["Decompressor", "compression_of"]
 
@@ -20,7 +22,9 @@ __all__ = ["Decompressor", "compression_of"]
 PIECE_BYTES = 1 << 12
 
 _MAGIC = {b"\x1f\x8b\x08": "gzip", b"\x28\xb5\x2f\xfd": "Zstandard", b"\xfd7zXZ\x00": "xz"}
-MAGIC_BYTES = max(map(len, _MAGIC))
+# After `BZh` and a digit: a block, or the end of an empty file. Text can begin with `BZh`.
+_BZIP2 = (b"1AY&", b"\x17rE8")
+MAGIC_BYTES = 8
 
 
 def compression_of(beginning: bytes) -> str | None:
@@ -32,6 +36,8 @@ def compression_of(beginning: bytes) -> str | None:
     for magic, name in _MAGIC.items():
         if beginning.startswith(magic):
             return name
+    if beginning[:3] == b"BZh" and beginning[3:4].isdigit() and beginning[4:8] in _BZIP2:
+        return "bzip2"
     return None
 
 
@@ -68,13 +74,11 @@ class _Gzip:
         return out, self._stream.unused_data if self.ended else self._stream.unconsumed_tail
 
 
-class _Xz:
-    def __init__(self) -> None:
-        import lzma  # noqa: PLC0415 - needed for this compression only
+class _Limited:
+    """A stream of a library that keeps what it was fed until its output is wanted."""
 
-        self.failure: type[Exception] = lzma.LZMAError
-        # a dictionary's size comes from the file: memory is limited to 1 GiB
-        self._stream = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=1 << 30)
+    failure: type[Exception]
+    _stream: BZ2Decompressor | LZMADecompressor
 
     @property
     def ended(self) -> bool:
@@ -86,6 +90,23 @@ class _Xz:
         else:
             out, rest = self._stream.decompress(b"", room), data
         return out, self._stream.unused_data + rest if self.ended else rest
+
+
+class _Xz(_Limited):
+    def __init__(self) -> None:
+        import lzma  # noqa: PLC0415 - needed for this compression only
+
+        self.failure = lzma.LZMAError
+        # a dictionary's size comes from the file: memory is limited to 1 GiB
+        self._stream = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=1 << 30)
+
+
+class _Bzip2(_Limited):
+    def __init__(self) -> None:
+        import bz2  # noqa: PLC0415 - needed for this compression only
+
+        self.failure = OSError
+        self._stream = bz2.BZ2Decompressor()
 
 
 class _Zstandard:
@@ -106,7 +127,12 @@ class _Zstandard:
         return out, self._stream.unused_data + rest if self.ended else rest
 
 
-_MEMBERS: dict[str, Callable[[], _Member]] = {"gzip": _Gzip, "Zstandard": _Zstandard, "xz": _Xz}
+_MEMBERS: dict[str, Callable[[], _Member]] = {
+    "gzip": _Gzip,
+    "Zstandard": _Zstandard,
+    "xz": _Xz,
+    "bzip2": _Bzip2,
+}
 
 
 class Decompressor:

@@ -26,6 +26,8 @@ __all__ = ["HEAD_BYTES", "Source", "open_source"]
 HEAD_BYTES = 1 << 16
 _PIECE_BYTES = 1 << 24
 _AGAIN_BYTES = 1 << 20
+_MOST_IN_MEMORY = 1 << 26
+_LASTING_TEMPORARY = "/var/tmp"  # noqa: S108 - the file has no name
 # Traces compress to a tenth, at best to a hundredth of their size; more than this is a zip bomb.
 _MOST_EXPANDED = 300
 _EXPANDED_FREELY = 1 << 30
@@ -159,17 +161,43 @@ class Source:
             start += len(piece)
 
     def text(self) -> FileText | memoryview:
-        """Return random access to all bytes: read on demand from a plain file, otherwise in memory.
+        """Return random access to all bytes, read on demand from a file.
 
-        It stays valid when the source is closed.
+        What is compressed or comes from a pipe is in memory, or from 64 MiB on in a temporary
+        file, which nothing else can open. It stays valid when the source is closed.
 
         Raises:
-            InputError: As `whole` does.
+            InputError: As `whole` does, or if there is no room for the temporary file.
         """
         assert not self._taken
         if self._descriptor is not None and self.stored_bytes and self._decompressor is None:
             return FileText(self.name, self._descriptor, self.stored_bytes)
-        return self.whole()
+        pieces, ended = self._pieces(_MOST_IN_MEMORY)
+        return _joined(pieces) if ended else self._in_temporary_file(pieces)
+
+    def _in_temporary_file(self, pieces: list[memoryview]) -> FileText:
+        from tempfile import TemporaryFile, gettempdir  # noqa: PLC0415 - only for large inputs
+
+        # many systems keep the usual directory in memory
+        own = "TMPDIR" in os.environ or not os.access(_LASTING_TEMPORARY, os.W_OK)
+        folder = gettempdir() if own else _LASTING_TEMPORARY
+        size = 0
+        try:
+            with TemporaryFile(dir=folder) as file:
+                while pieces:
+                    for piece in pieces:
+                        file.write(piece)
+                        size += len(piece)
+                    self._check_expansion(size)
+                    pieces = [piece] if len(piece := self._piece()) else []
+                file.flush()
+                return FileText(self.name, file.fileno(), size)
+        except OSError as error:
+            raise InputError(
+                self.name,
+                f"its decompressed bytes, more than {size:,}, cannot be written to {folder}"
+                f" ({error.strerror}): decompress it first, or set TMPDIR to another directory",
+            ) from error
 
     def whole(self) -> memoryview:
         """Return everything in memory, before anything else is read.
@@ -184,23 +212,19 @@ class Source:
         # a size of 0 may be wrong: that of files in /proc is
         if self.stored_bytes and self._decompressor is None:
             return self._whole_file(self.stored_bytes)
+        return _joined(self._pieces(None)[0])
+
+    def _pieces(self, most: int | None) -> tuple[list[memoryview], bool]:
+        """Return all pieces, or those until more than `most` bytes; and whether these are all."""
         pieces: list[memoryview] = []
         size = 0
-        while count := len(piece := self._piece()):
+        while most is None or size <= most:
+            if not len(piece := self._piece()):
+                return pieces, True
             pieces.append(piece)
-            size += count
+            size += len(piece)
             self._check_expansion(size)
-        if len(pieces) == 1:
-            return pieces[0]
-        # Each piece is freed once it is copied, so at most one exists twice.
-        data = _memory(size)
-        at = 0
-        for number, piece in enumerate(pieces):
-            data[at : at + len(piece)] = piece
-            at += len(piece)
-            pieces[number] = memoryview(b"")
-            del piece
-        return data
+        return pieces, False
 
     def _whole_file(self, size: int) -> memoryview:
         data = _memory(size)
@@ -258,6 +282,20 @@ class Source:
         while size < 8 and (count := self._fill_stored(memoryview(block)[size:])):
             size += count
         return bytes(block[:size])
+
+
+def _joined(pieces: list[memoryview]) -> memoryview:
+    if len(pieces) == 1:
+        return pieces[0]
+    # Each piece is freed once it is copied, so at most one exists twice.
+    data = _memory(sum(map(len, pieces)))
+    at = 0
+    for number, piece in enumerate(pieces):
+        data[at : at + len(piece)] = piece
+        at += len(piece)
+        pieces[number] = memoryview(b"")
+        del piece
+    return data
 
 
 def _memory(size: int) -> memoryview:
