@@ -1,7 +1,8 @@
-"""The begins and ends of spans, and their records in a .spall file, compared with plain Python."""
+"""The begins and ends of spans, and what files have of them, compared with plain Python."""
 
 from __future__ import annotations
 
+import json
 import struct
 
 import numpy as np
@@ -73,3 +74,80 @@ def test_records_are_those_of_the_format(
         if begins:
             expected += bytes([len(NAMES[name]), len(cut)]) + NAMES[name] + cut
     assert records == expected
+
+
+EVENT = st.tuples(
+    st.sampled_from("XBE"),
+    st.integers(-(2**63), 2**63 - 1),
+    st.integers(0, 2**64 - 1),
+    st.integers(0, 2),
+    st.integers(0, 1),
+    st.sampled_from([b"", b'{"a": 1}']),
+)
+
+
+@given(st.lists(EVENT))
+def test_events_are_those_of_chrome_json(
+    events: list[tuple[str, int, int, int, int, bytes]],
+) -> None:
+    names, tails = [b'""', b'"read"', b'"' + b"x" * 300 + b'"'], [b',"pid":7', b',"cat":"c"']
+    length = np.array([len(text) for *_, text in events], np.int32)
+    lines = span_records.chrome(
+        np.array([ord(phase) for phase, *_ in events], np.uint8),
+        np.array([time for _, time, *_ in events], np.int64),
+        np.array([lasted for _, _, lasted, *_ in events], np.uint64).view(np.int64),
+        np.array([name for *_, name, _, _ in events], np.int32),
+        b"".join(names),
+        np.cumsum([0, *map(len, names)], dtype=np.int64),
+        np.array([tail for *_, tail, _ in events], np.int32),
+        b"".join(tails),
+        np.cumsum([0, *map(len, tails)], dtype=np.int64),
+        np.frombuffer(b"".join(text for *_, text in events), np.uint8),
+        np.cumsum(length, dtype=np.int64) - length,
+        length,
+    )
+
+    expected = []
+    for phase, time, lasted, name, tail, text in events:
+        line = b'{"ph":"%s"' % phase.encode()
+        line += b',"dur":' + microseconds(lasted) if phase == "X" else b""
+        line += b',"name":' + names[name] if phase != "E" else b""
+        line += b',"ts":' + microseconds(time) + tails[tail]
+        expected.append(line + (b',"args":' + text if text else b"") + b"}")
+    assert lines == b",\n".join(expected)
+
+
+def microseconds(time_ns: int) -> bytes:
+    whole, rest = divmod(abs(time_ns), 1000)
+    text = f"{whole}.{rest:03}" if rest else f"{whole}"
+    return (f"-{text}" if time_ns < 0 else text).encode()
+
+
+ARGUMENTS = st.one_of(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(max_size=3),
+        lambda below: st.lists(below, max_size=3) | st.dictionaries(st.text(max_size=2), below),
+        max_leaves=6,
+    ).map(lambda value: json.dumps(value).encode()),
+    st.text(st.sampled_from('{}[]",:1-.e\\ \n\u00e9'), max_size=8).map(str.encode),
+)
+
+
+@given(st.lists(ARGUMENTS, max_size=5))
+def test_what_is_plain_json_can_be_parsed(texts: list[bytes]) -> None:
+    length = np.array([*map(len, texts)], np.int32)
+    joined = np.frombuffer(b"".join(texts), np.uint8)
+    plain = span_records.plain_json(joined, np.cumsum(length, dtype=np.int64) - length, length)
+
+    for text, is_plain in zip(texts, plain.tolist(), strict=True):
+        if is_plain and text:
+            json.loads(text)
+
+
+def test_objects_are_plain_json_and_what_is_cut_is_not() -> None:
+    texts = [b'{"a": [1, "b"]}', b'{"a": 1', b"", b'{"long": "%s"}' % (b"x" * 900)]
+    length = np.array([*map(len, texts)], np.int32)
+    joined = np.frombuffer(b"".join(texts), np.uint8)
+    plain = span_records.plain_json(joined, np.cumsum(length, dtype=np.int64) - length, length)
+
+    assert plain.tolist() == [1, 0, 1, 0]

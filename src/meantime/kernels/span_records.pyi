@@ -17,3 +17,20 @@ def spall(
     argument_offset: Int64s,
     argument_length: Int32s,
 ) -> bytes: ...
+def plain_json(
+    text: npt.NDArray[np.uint8], offset: Int64s, length: Int32s
+) -> npt.NDArray[np.uint8]: ...
+def chrome(
+    phase: npt.NDArray[np.uint8],
+    time_ns: Int64s,
+    duration_ns: Int64s,
+    name: Int32s,
+    names: bytes,
+    name_offset: Int64s,
+    tail: Int32s,
+    tails: bytes,
+    tail_offset: Int64s,
+    arguments: npt.NDArray[np.uint8],
+    argument_offset: Int64s,
+    argument_length: Int32s,
+) -> bytes: ...

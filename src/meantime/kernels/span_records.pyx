@@ -1,7 +1,9 @@
-"""Spans as the begins and ends of a stack, and these as the records of a .spall file."""
+"""Spans as the begins and ends of a stack, and these as records of .spall or Chrome JSON."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
+
+from meantime.kernels.json_text cimport json_fault, json_value
 
 import numpy as np
 
@@ -11,6 +13,9 @@ cdef enum:
     MOST_BYTES = 255
     # without name and arguments: that of a begin in version 1
     LARGEST_RECORD = 20
+    # without name, arguments, ids and category
+    LARGEST_EVENT = 128
+    MOST_CHECKED = 900
 
 
 def walk(const int32_t[::1] rows, const int32_t[::1] parent):
@@ -119,3 +124,141 @@ def spall(int version, uint32_t pid, uint32_t tid, const uint8_t[::1] begins,
                 out = put(out, &arguments[argument_offset[i]], argument_bytes)
         size = out - &buffer[0]
     return buffer_array[:size].tobytes()
+
+
+def plain_json(const uint8_t[::1] text, const int64_t[::1] offset, const int32_t[::1] length):
+    """Return whether each part of a text is one JSON value that every parser reads, as uint8.
+
+    Parts of more than 900 bytes are not looked at: parsers limit nesting, and the digits of a
+    number. A part without bytes counts as one.
+
+    Raises:
+        IndexError: If a part is not in the text.
+    """
+    cdef Py_ssize_t n = offset.shape[0], i, size = text.shape[0]
+    cdef const char* base = b""
+    cdef const char* end
+    cdef json_fault fault
+    plain_array = np.zeros(n, np.uint8)
+    cdef uint8_t[::1] plain = plain_array
+    if size:
+        base = <const char*>&text[0]
+    for i in range(n):
+        if length[i] < 0 or offset[i] < 0 or offset[i] > size or length[i] > size - offset[i]:
+            raise IndexError
+        if length[i] <= MOST_CHECKED:
+            end = base + offset[i] + length[i]
+            plain[i] = not length[i] or json_value(base + offset[i], end, 0, &fault) == end
+    return plain_array
+
+
+cdef inline char* put_us(char* out, uint64_t left) noexcept nogil:
+    """Write nanoseconds as microseconds, with three decimals unless they are 0."""
+    cdef uint64_t rest = left % 1000
+    cdef char digits[24]
+    cdef int count = 0
+    left //= 1000
+    while True:
+        digits[count] = <char>(c"0" + left % 10)
+        count += 1
+        left //= 10
+        if not left:
+            break
+    while count:
+        count -= 1
+        out[0] = digits[count]
+        out += 1
+    if rest:
+        out[0] = c"."
+        out[1] = <char>(c"0" + rest // 100)
+        out[2] = <char>(c"0" + rest // 10 % 10)
+        out[3] = <char>(c"0" + rest % 10)
+        out += 4
+    return out
+
+
+cdef inline char* put_text(char* out, const char* text, Py_ssize_t size) noexcept nogil:
+    memcpy(out, text, size)
+    return out + size
+
+
+def chrome(const uint8_t[::1] phase, const int64_t[::1] time_ns, const int64_t[::1] duration_ns,
+           const int32_t[::1] name, bytes names, const int64_t[::1] name_offset,
+           const int32_t[::1] tail, bytes tails, const int64_t[::1] tail_offset,
+           const uint8_t[::1] arguments, const int64_t[::1] argument_offset,
+           const int32_t[::1] argument_length):
+    """Return events of Chrome JSON, as bytes, joined by commas and line feeds.
+
+    Args:
+        phase: By event, `X`, `B` or `E`.
+        time_ns: By event, when.
+        duration_ns: By event, how long; only of `X`.
+        name: By event, the code of its name; not used of `E`.
+        names: All names, each as a JSON string.
+        name_offset: By code, where its name begins; the next one's is its end.
+        tail: By event, the code of what follows the time.
+        tails: All that follows the time: a comma, the ids, the category.
+        tail_offset: By code, where it begins; the next one's is its end.
+        arguments: The arguments of all events, as JSON.
+        argument_offset: By event, where its arguments begin.
+        argument_length: By event, their length.
+
+    Raises:
+        IndexError: If a name, a tail or arguments are not in their text.
+    """
+    cdef Py_ssize_t n = phase.shape[0], i, size = 0
+    cdef const char* name_text = names
+    cdef const char* tail_text = tails
+    cdef int64_t first
+    cdef char* out
+    for i in range(n):
+        if not 0 <= name[i] < name_offset.shape[0] - 1:
+            raise IndexError
+        if not 0 <= tail[i] < tail_offset.shape[0] - 1:
+            raise IndexError
+        first = argument_offset[i]
+        if first < 0 or argument_length[i] < 0 or first > arguments.shape[0] - argument_length[i]:
+            raise IndexError
+        size += LARGEST_EVENT + argument_length[i]
+        size += name_offset[name[i] + 1] - name_offset[name[i]]
+        size += tail_offset[tail[i] + 1] - tail_offset[tail[i]]
+    for i in range(name_offset.shape[0] - 1):
+        if not 0 <= name_offset[i] <= name_offset[i + 1] <= len(names):
+            raise IndexError
+    for i in range(tail_offset.shape[0] - 1):
+        if not 0 <= tail_offset[i] <= tail_offset[i + 1] <= len(tails):
+            raise IndexError
+    cdef bytearray buffer = bytearray(size)
+    out = buffer
+    cdef char* begin = out
+    with nogil:
+        for i in range(n):
+            if i:
+                out = put_text(out, b",\n", 2)
+            out = put_text(out, b'{"ph":"', 7)
+            out[0] = <char>phase[i]
+            out = put_text(out + 1, b'"', 1)
+            if phase[i] == c"X":
+                # of two times that are far apart, the difference may need all 64 bits
+                out = put_us(put_text(out, b',"dur":', 7), <uint64_t>duration_ns[i])
+            if phase[i] != c"E":
+                first = name_offset[name[i]]
+                out = put_text(out, b',"name":', 8)
+                out = put_text(out, name_text + first, name_offset[name[i] + 1] - first)
+            out = put_text(out, b',"ts":', 6)
+            if time_ns[i] < 0:
+                out = put_us(put_text(out, b"-", 1), 0 - <uint64_t>time_ns[i])
+            else:
+                out = put_us(out, <uint64_t>time_ns[i])
+            first = tail_offset[tail[i]]
+            out = put_text(out, tail_text + first, tail_offset[tail[i] + 1] - first)
+            if argument_length[i]:
+                out = put_text(out, b',"args":', 8)
+                out = put_text(
+                    out, <const char*>&arguments[argument_offset[i]], argument_length[i]
+                )
+            out[0] = c"}"
+            out += 1
+        size = out - begin
+    del buffer[size:]
+    return bytes(buffer)

@@ -12,14 +12,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from meantime import attribute_paths as tree
+from meantime.history.argument_texts import joined_texts
+from meantime.kernels import span_records
 from meantime.query.threads import numbered, thread_of
 from meantime.trace import SpanFlag
 from meantime.views.export.rest import count_rest
-from meantime.views.export.walk import is_structured, lanes, walk
+from meantime.views.export.walk import is_structured, lanes, steps, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import numpy.typing as npt
+
+    from meantime.columns import Int32s, Int64s
     from meantime.history.history import History
     from meantime.history.spans import SpanTable
     from meantime.query.threads import Thread
@@ -27,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["write"]
 
 _LINES_AT_ONCE = 2**12
+_EVENTS_AT_ONCE = 2**15
 _EARLIEST_NS = -(2**63)
 _UNFINISHED = int(SpanFlag.UNFINISHED)
 # Facts that `write` writes itself, from other data of the history.
@@ -53,11 +59,15 @@ def write(history: History, lost: Counter[str], *, version: int) -> Iterator[byt
     separator = ""
     # thousands of lines are joined into one piece, as writing them one by one is slow
     for event in _events(history, lost):
-        waiting.append(event)
-        if len(waiting) == _LINES_AT_ONCE:
+        if isinstance(event, str):
+            waiting.append(event)
+        if waiting and (len(waiting) == _LINES_AT_ONCE or isinstance(event, bytes)):
             yield (separator + ",\n".join(waiting)).encode()
             separator = ",\n"
             waiting.clear()
+        if isinstance(event, bytes):
+            yield separator.encode() + event
+            separator = ",\n"
     if waiting:
         yield (separator + ",\n".join(waiting)).encode()
     yield b"\n]" + "".join(_samples(history)).encode() + b"}\n"
@@ -74,16 +84,17 @@ def _fact(text: str) -> str:
     return json.dumps(text)
 
 
-def _events(history: History, lost: Counter[str]) -> Iterator[str]:
+def _events(history: History, lost: Counter[str]) -> Iterator[str | bytes]:
+    """Yield events, many of them as bytes."""
     yield from _metadata(history)
     spans = history.spans()
-    names = [json.dumps(name) for name in spans.name.names]
-    # the last is for spans without a category, whose code is -1
-    categories = [*(f',"cat":{json.dumps(name)}' for name in spans.category.names), ""]
+    names = _Texts([json.dumps(name) for name in spans.name.names])
+    # the first is for spans without a category, whose code is -1
+    categories = ["", *(f',"cat":{json.dumps(name)}' for name in spans.category.names)]
     for thread, quark in enumerate(spans.threads.tolist()):
         path = history.attributes.path(quark)
         if thread_of(history, quark).tid is None:
-            yield from _async(spans, thread, path, names)
+            yield from _async(spans, thread, path, names.texts)
         else:
             yield from _thread(spans, thread, _ids(history, quark), names, categories)
     yield from _points(history, lost)
@@ -171,18 +182,35 @@ def _details(spans: SpanTable, row: int) -> str:
 
 
 def _arguments(text: str | None) -> str:
-    if text is None:
-        return ""
+    return "" if text is None else f',"args":{_json_text(text).decode()}'
+
+
+def _json_text(text: str) -> bytes:
     try:
         json.loads(text, strict=False)
     except (ValueError, RecursionError):
         text = json.dumps(text)
-    return f',"args":{text}'
+    return text.encode()
+
+
+class _Texts:
+    """Texts by code, for the kernel as one.
+
+    Attributes:
+        texts: The texts.
+        joined: All of them, which are ASCII as all JSON that is written here.
+        offset: By code, where its text begins; the next one's is its end.
+    """
+
+    def __init__(self, texts: list[str]) -> None:
+        self.texts = texts
+        self.joined = "".join(texts).encode()
+        self.offset = np.cumsum([0, *map(len, texts)], dtype=np.int64)
 
 
 def _thread(
-    spans: SpanTable, thread: int, ids: str, names: list[str], categories: list[str]
-) -> Iterator[str]:
+    spans: SpanTable, thread: int, ids: str, names: _Texts, categories: list[str]
+) -> Iterator[str | bytes]:
     """Yield B and E events of spans that were recorded that way, X events of other spans.
 
     X events are nested by their times only; in a thread with lanes begins and ends would not come
@@ -190,49 +218,95 @@ def _thread(
     """
     first, last = int(spans.offsets[thread]), int(spans.offsets[thread + 1])
     structured = (spans.flags[first:last] & np.uint8(SpanFlag.STRUCTURED)) != 0
-    if not structured.any():
-        yield from _complete(spans, slice(first, last), ids, names, categories)
+    if structured.all() or not structured.any():
+        tails = _Texts([*(f",{ids}{category}" for category in categories), f",{ids}"])
+        if structured.any():
+            for _, in_lane in lanes(spans, thread):
+                yield from _begun(spans, np.array(in_lane, np.int32), names, tails)
+        else:
+            yield from _complete(spans, np.arange(first, last, dtype=np.int32), names, tails)
         return
-    flags, code = spans.flags, spans.name.codes
+    flags, code, texts = spans.flags, spans.name.codes, names.texts
     for begins, row, time_ns in _steps(spans, thread):
         if begins is None:
             start_ns = int(spans.start_ns[row])
             kind = '"ph":"B"'
             if not flags[row] & _UNFINISHED:
                 kind = f'"ph":"X","dur":{_us(time_ns - start_ns)}'
-            fields = f'"name":{names[code[row]]},"ts":{_us(start_ns)},{ids}'
+            fields = f'"name":{texts[code[row]]},"ts":{_us(start_ns)},{ids}'
             yield f"{{{kind},{fields}{_details(spans, row)}}}"
         elif begins:
-            fields = f'"name":{names[code[row]]},"ts":{_us(time_ns)},{ids}'
+            fields = f'"name":{texts[code[row]]},"ts":{_us(time_ns)},{ids}'
             yield f'{{"ph":"B",{fields}{_details(spans, row)}}}'
         elif not flags[row] & _UNFINISHED:
             yield f'{{"ph":"E","ts":{_us(time_ns)},{ids}}}'
 
 
-def _complete(
-    spans: SpanTable, rows: slice, ids: str, names: list[str], categories: list[str]
-) -> Iterator[str]:
-    """Yield X events of spans, B events of unfinished ones; by column, as most threads are such."""
-    columns = (
-        spans.start_ns,
-        spans.end_ns,
-        spans.name.codes,
-        spans.category.codes,
-        spans.flags,
-        spans.arguments_length,
-    )
-    values = zip(*(column[rows].tolist() for column in columns), strict=True)
-    for row, (start_ns, end_ns, name, category, flags, length) in zip(
-        range(rows.start, rows.stop), values, strict=True
-    ):
-        kind = '"ph":"B"'
-        if not flags & _UNFINISHED:
-            kind = f'"ph":"X","dur":{_us(end_ns - start_ns)}'
-        arguments = _arguments(spans.arguments(row)) if length else ""
-        yield (
-            f'{{{kind},"name":{names[name]},"ts":{_us(start_ns)},{ids}'
-            f"{categories[category]}{arguments}}}"
+def _complete(spans: SpanTable, rows: Int32s, names: _Texts, tails: _Texts) -> Iterator[bytes]:
+    """Yield X events of spans, B events of unfinished ones."""
+    unfinished = (spans.flags[rows] & np.uint8(SpanFlag.UNFINISHED)) != 0
+    phase = np.where(unfinished, ord("B"), ord("X")).astype(np.uint8)
+    yield from _in_columns(spans, rows, phase, spans.start_ns[rows], names, tails)
+
+
+def _begun(spans: SpanTable, rows: Int32s, names: _Texts, tails: _Texts) -> Iterator[bytes]:
+    """Yield B and E events of the spans of a lane, B events of unfinished ones."""
+    index, begins, time_ns = steps(spans, rows)
+    kept = begins | ((spans.flags[index] & np.uint8(SpanFlag.UNFINISHED)) == 0)
+    phase = np.where(begins, ord("B"), ord("E")).astype(np.uint8)
+    yield from _in_columns(spans, index[kept], phase[kept], time_ns[kept], names, tails)
+
+
+def _in_columns(  # noqa: PLR0917 - the columns of events
+    spans: SpanTable,
+    index: Int32s,
+    phase: npt.NDArray[np.uint8],
+    time_ns: Int64s,
+    names: _Texts,
+    tails: _Texts,
+) -> Iterator[bytes]:
+    """Yield events of spans; ends have the last tail, which is without a category."""
+    for first in range(0, len(index), _EVENTS_AT_ONCE):
+        part = slice(first, first + _EVENTS_AT_ONCE)
+        rows, phases = index[part], phase[part]
+        ends = phases == ord("E")
+        length = np.where(ends, np.int32(0), spans.arguments_length[rows])
+        offset, text, length = _json_arguments(spans, rows, length)
+        yield span_records.chrome(
+            phases,
+            time_ns[part],
+            spans.end_ns[rows] - spans.start_ns[rows],
+            spans.name.codes[rows],
+            names.joined,
+            names.offset,
+            np.where(ends, np.int32(len(tails.texts) - 1), spans.category.codes[rows] + 1),
+            tails.joined,
+            tails.offset,
+            text,
+            offset,
+            length,
         )
+
+
+def _json_arguments(
+    spans: SpanTable, rows: Int32s, length: Int32s
+) -> tuple[Int64s, npt.NDArray[np.uint8], Int32s]:
+    """Return where the arguments of some spans begin in a text, that, and their lengths."""
+    offset, parts = joined_texts(spans.text, spans.arguments_offset[rows], length)
+    text = np.concatenate([np.empty(0, np.uint8), *parts])
+    others = np.flatnonzero(span_records.plain_json(text, offset, length) == 0)
+    if not len(others):
+        return offset, text, length
+    more = [
+        _json_text(
+            text[offset[row] : offset[row] + length[row]].tobytes().decode("utf-8", "replace")
+        )
+        for row in others.tolist()
+    ]
+    sizes = np.array([*map(len, more)], np.int64)
+    offset[others] = len(text) + np.cumsum(sizes) - sizes
+    length[others] = sizes
+    return offset, np.append(text, np.frombuffer(b"".join(more), np.uint8)), length
 
 
 def _steps(spans: SpanTable, thread: int) -> Iterator[tuple[bool | None, int, int]]:
