@@ -4,9 +4,12 @@ import struct
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from meantime.errors import InputError
 from meantime.history.ingest import build
+from meantime.kernels.spall import SpallScanner
 from meantime.readers import open_trace
 
 if TYPE_CHECKING:
@@ -51,12 +54,20 @@ def buffer3(*records: bytes, tid: int = 2) -> bytes:
     return struct.pack("<IIIQ", len(body), tid, 1, 0) + body
 
 
+class Eager(SpallScanner):
+    """A scanner from which spans are taken after each block."""
+
+    is_full = True
+
+
 @pytest.fixture(params=[1 << 20, 1, 50], ids=["one-block", "growing-blocks", "small-blocks"])
 def read(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> Callable[..., History]:
     # where the blocks end that are scanned changes nothing
     monkeypatch.setattr("meantime.readers.spall.BLOCK_BYTES", request.param)
+    if request.param == 50:
+        monkeypatch.setattr("meantime.readers.spall.spall.SpallScanner", Eager)
 
     def read_bytes(data: bytes, *, lenient: bool = False) -> History:
         path = tmp_path / "trace.spall"
@@ -247,3 +258,44 @@ def test_data_after_the_end_of_a_stream_are_counted(read: Callable[..., History]
     found = [dict(read(spans + tail).anomalies) for tail in (b"\2", b"\2" + begin1(3))]
 
     assert found == [{}, {"trailing_text": 1}]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("taken")
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 1), st.booleans(), st.sampled_from([0, 0, 0, 1])), max_size=60
+    ),
+    st.sampled_from([40, 70, 200]),
+)
+def test_spans_that_are_taken_before_others_end_are_nested_as_all_at_once(
+    folder: Path, steps: list[tuple[int, bool, int]], block_bytes: int
+) -> None:
+    time, open_spans, data = 1, [0, 0], [header(1)]
+    for number, (thread, begins, step) in enumerate(steps):
+        time += step
+        if begins:
+            data.append(begin1(time, b"n%d" % number, tid=thread))
+        elif open_spans[thread]:
+            data.append(end1(time, tid=thread))
+        open_spans[thread] = max(0, open_spans[thread] + (1 if begins else -1))
+
+    path = folder / "x.spall"
+    path.write_bytes(b"".join(data))
+
+    def spans() -> list[tuple[object, ...]]:
+        table = build(open_trace(path)).spans()
+        names = table.name.to_list()
+        above = [names[row] if row >= 0 else None for row in table.parent.tolist()]
+        columns = (table.thread, table.start_ns, table.end_ns, table.depth, table.lane)
+        return list(zip(names, above, *(column.tolist() for column in columns), strict=True))
+
+    whole = spans()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("meantime.readers.spall.BLOCK_BYTES", block_bytes)
+        patch.setattr("meantime.readers.spall.spall.SpallScanner", Eager)
+        assert spans() == whole

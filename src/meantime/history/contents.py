@@ -19,7 +19,7 @@ from meantime.errors import (
     TimeRangeError,
 )
 from meantime.history.directory.segments import StoredSegment
-from meantime.history.event_summary import event_range, overlapping_spans, thread_ranks
+from meantime.history.event_summary import ThreadRanks, event_range, overlapping_spans, thread_ranks
 from meantime.history.events import EventStore
 from meantime.history.numbers import OUTSIDE, quark_of
 from meantime.history.pyramid import Pyramids
@@ -81,6 +81,7 @@ class Contents:
         self.store = Store(refuse, reorder_ns=reorder_ns, forget=forget)
         self.events = EventStore()
         self.direct: Direct | None = None
+        self._ranks: ThreadRanks | None = None
 
     @property
     def attributes(self) -> Attributes:
@@ -155,8 +156,9 @@ class Contents:
         return self.snapshot_of(segments, self._tables(), built=False)
 
     def _tables(self) -> Tables:
-        names = self.catalogue.strings.names
-        return self.events.snapshot(names, partial(thread_ranks, self.catalogue))
+        if self._ranks is None or self._ranks.catalogue is not self.catalogue:
+            self._ranks = ThreadRanks(self.catalogue)
+        return self.events.snapshot(self.catalogue.strings.names, self._ranks)
 
     def _pyramids(self, segments: SealedSegments) -> Pyramids:
         """Return the pyramids of the segments that the next snapshot has too."""

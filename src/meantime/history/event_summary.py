@@ -18,10 +18,12 @@ if TYPE_CHECKING:
     from meantime.history.samples import SampleTable
     from meantime.history.spans import SpanTable
 
-__all__ = ["event_range", "overlapping_spans", "overlaps_of", "thread_ranks"]
+__all__ = ["ThreadRanks", "event_range", "overlapping_spans", "overlaps_of", "thread_ranks"]
 
 # Longer ids are sorted as text: Python refuses to convert thousands of digits.
 _MOST_DIGITS = 40
+# How many selections of threads a growing history has the ranks of.
+_MOST_KNOWN = 64
 
 
 def thread_ranks(catalogue: Catalogue, quarks: Int32s) -> Int32s:
@@ -73,6 +75,26 @@ def _from_the_top(attributes: Attributes, quarks: Int32s) -> list[Int32s]:
         levels[np.where(depths > depth, depths - 1 - depth, len(up)), rows]
         for depth in range(len(up))
     ]
+
+
+class ThreadRanks:
+    """The ranks of threads of a history that grows; the keys of those that are known are kept."""
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self.catalogue = catalogue
+        self._metadata = catalogue.metadata
+        self._known: dict[bytes, Int32s] = {}
+
+    def __call__(self, quarks: Int32s) -> Int32s:
+        """Return the rank of each thread among these."""
+        # the metadata are replaced when something in them changes
+        if self._metadata is not self.catalogue.metadata or len(self._known) > _MOST_KNOWN:
+            self._metadata, self._known = self.catalogue.metadata, {}
+        key = quarks.tobytes()
+        ranks = self._known.get(key)
+        if ranks is None:
+            ranks = self._known[key] = thread_ranks(self.catalogue, quarks)
+        return ranks
 
 
 def _sort_key_of(

@@ -415,7 +415,7 @@ class GrowingSpans(SpanTable):
     """The spans so far of a history that is being built.
 
     Depth, lane and parent are those among these spans: one that is still open contains none yet.
-    The lane is chosen anew in each selection. A selection reads only the blocks that overlap it.
+    Each selection chooses the lanes of its own spans, and reads only the blocks that overlap it.
     """
 
     def __init__(
@@ -457,14 +457,9 @@ class GrowingSpans(SpanTable):
 
     @cached_property
     def _all(self) -> SpanTable:
-        return self._of([(block, base, None) for block, base in self._blocks])
-
-    def _of(self, parts: Sequence[tuple[Block, int, Int32s | None]]) -> SpanTable:
         found = []
-        for block, base, rows in parts:
+        for block, base in self._blocks:
             columns = {name: block.column(name) for name in block.layout.columns}
-            if rows is not None:
-                columns = {name: column[rows] for name, column in columns.items()}
             if base:
                 columns["offset"] = columns["offset"] + base
             found.append(columns)
@@ -483,20 +478,111 @@ class GrowingSpans(SpanTable):
         from_ns = _INT64.min if start_ns is None else max(_INT64.min, min(start_ns, _INT64.max))
         to_ns = _INT64.max if end_ns is None else max(_INT64.min, min(end_ns, _INT64.max))
         reached = np.flatnonzero((self._low_ns < to_ns) & (self._high_ns >= from_ns))
-        wanted = None if quarks is None else np.asarray(quarks, np.int32)
-        parts, edge = [], False
+        parts = []
         for index in reached.tolist():
-            block, base = self._blocks[index]
+            block = self._blocks[index][0]
             # also what ends where the range begins: an empty span there may be inside it
-            rows = block.index().overlapping(*_whole(block), max(from_ns - 1, _INT64.min), to_ns)
-            if wanted is not None and len(rows):
-                rows = rows[np.isin(block.column("thread")[rows], wanted)]
+            rows = block.index().overlapping(
+                _FIRST, np.array([block.rows], np.int64), max(from_ns - 1, _INT64.min), to_ns
+            )
             if len(rows):
-                edge |= bool((block.column("end_ns")[rows] <= from_ns).any())
-                parts.append((block, base, rows))
-        table = self._of(parts)
-        return table.select(start_ns=start_ns, end_ns=end_ns) if edge else table
+                parts.append((*self._blocks[index], rows))
+        if quarks is not None:
+            parts = _of_threads(parts, np.asarray(quarks, np.int32))
+        table = _Selection(parts, self._strings[0], self.text, self._rank).table()
+        if len(table) and (table.end_ns <= from_ns).any():
+            return table.select(start_ns=start_ns, end_ns=end_ns)
+        return table
 
 
-def _whole(block: Block) -> tuple[Int64s, Int64s]:
-    return np.zeros(1, np.int64), np.array([block.rows], np.int64)
+def _of_threads(
+    parts: list[tuple[Block, int, Int32s]], quarks: Int32s
+) -> list[tuple[Block, int, Int32s]]:
+    """Return those rows of some blocks that are of these threads."""
+    threads = [block.column("thread")[rows] for block, _, rows in parts]
+    thread = _joined(threads, np.dtype(np.int32))
+    wanted = thread == quarks[0] if len(quarks) == 1 else np.isin(thread, quarks)
+    found, first = [], 0
+    for block, base, rows in parts:
+        ours = rows[wanted[first : first + len(rows)]]
+        first += len(rows)
+        if len(ours):
+            found.append((block, base, ours))
+    return found
+
+
+class _Selection:
+    """Some rows of some blocks, as a table whose columns are made when they are first used."""
+
+    def __init__(
+        self,
+        parts: Sequence[tuple[Block, int, Int32s]],
+        strings: Sequence[str],
+        text: ArgumentText,
+        rank: Callable[[Int32s], Int32s],
+    ) -> None:
+        self._parts = parts
+        self._strings = strings
+        self._text = text
+        self._rows: Int32s | None = None
+        self._made: dict[str, npt.NDArray[Any]] = {}
+        quarks = self._joined("thread")
+        # as `gather.seen`, which takes time for every attribute before the last
+        threads, which = np.unique(quarks, return_inverse=True)
+        ranks = rank(threads)
+        rows, self._offsets = nest.order(
+            self.get("start_ns"),
+            self.get("end_ns"),
+            which.astype(np.int32),
+            self.get("flags"),
+            ranks,
+        )
+        self._threads = np.empty_like(threads)
+        self._threads[ranks] = threads
+        if not gather.is_counting(rows):
+            self._made = {name: column[rows] for name, column in self._made.items()}
+            self._rows = rows
+
+    def table(self) -> SpanTable:
+        """Return the table."""
+        threads, offsets = self._threads, self._offsets
+        return SpanTable(
+            places=lambda: (threads, offsets),
+            column=self.get,
+            strings=(self._strings, self._strings),
+            text=self._text,
+            rows=lambda: self.get("number"),
+        )
+
+    def get(self, name: str) -> npt.NDArray[Any]:
+        """Return a column of the table."""
+        column = self._made.get(name)
+        if column is None:
+            if name in {"depth", "lane", "parent"}:
+                self._nest()
+                return self._made[name]
+            stored = {"arguments_offset": "offset", "arguments_length": "length"}.get(name, name)
+            column = self._joined(stored)
+            if self._rows is not None:
+                column = column[self._rows]
+            self._made[name] = column
+        return column
+
+    def _joined(self, name: str) -> npt.NDArray[Any]:
+        found = [block.column(name)[rows] for block, _, rows in self._parts]
+        if name == "offset":
+            found = [column + base for column, (_, base, _) in zip(found, self._parts, strict=True)]
+        return _joined(found, LAYOUTS["spans"].columns[name])
+
+    def _nest(self) -> None:
+        depth, lane, parent = nest.nest(
+            self.get("start_ns"),
+            self.get("end_ns"),
+            self.get("level"),
+            self.get("flags"),
+            self._offsets,
+        )
+        self._made |= {"depth": depth, "lane": lane, "parent": parent}
+
+
+_FIRST = np.zeros(1, np.int64)

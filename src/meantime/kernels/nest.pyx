@@ -452,9 +452,9 @@ cdef class Nesting:
             raise MemoryError
 
     def keep(self, const int32_t[::1] parent):
-        """Return the rows that later ones may depend on, as int32; they are numbered anew from 0.
+        """Return the rows that later ones may depend on, as int32; they get new numbers from 0.
 
-        `parent` is that of all rows so far, and that of the returned rows has to be numbered anew
+        `parent` is that of all rows so far, and that of the returned rows has to get new numbers
         too.
         """
         cdef int64_t n = parent.shape[0], i

@@ -1,12 +1,13 @@
 """Binary .spall records into spans; see `spall_scan.h`."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memset
 
 import os
 
 import numpy as np
 
-from meantime.kernels.intern cimport intern_table, texts_of
+from meantime.kernels.intern cimport intern_table
 from meantime.kernels.memory cimport column
 
 cdef extern from "spall_scan.h":
@@ -62,6 +63,8 @@ cdef extern from "spall_scan.h":
     void spall_free(Spall*) noexcept nogil
     int spall_scan(Spall*, const char*, int64_t, int64_t) noexcept nogil
     int64_t spall_close(Spall*) noexcept nogil
+    bint spall_take(Spall*, Spall*, bint) noexcept nogil
+    int64_t SPALL_TAKEN_ROWS
 
 
 # How reading a block ended.
@@ -83,18 +86,21 @@ cdef class SpallScanner:
     """
 
     cdef Spall records
+    cdef Spall taken
     cdef bint ready
-    cdef int64_t unfinished
+    cdef int64_t unfinished, least_rows
 
     def __cinit__(self, int64_t total, int format, double unit, *, bint lenient):
         if not spall_init(&self.records, total, format, unit, seed()):
             raise MemoryError
         self.ready = True
         self.records.lenient = lenient
+        self.least_rows = SPALL_TAKEN_ROWS
 
     def __dealloc__(self):
         if self.ready:
             spall_free(&self.records)
+            spall_free(&self.taken)
 
     def scan_block(self, const uint8_t[::1] block, int64_t offset):
         """Scan what is at an offset of the file; return MORE if more is needed, from `position` on.
@@ -149,9 +155,30 @@ cdef class SpallScanner:
             backwards,
         ]
 
+    @property
+    def is_full(self):
+        """Whether enough spans have ended to take them."""
+        return self.records.spans >= self.least_rows
+
+    def take(self, *, bint everything):
+        """Move the instants and the spans that have ended, or all, to where the columns are.
+
+        Raises:
+            MemoryError: If there is not enough memory.
+        """
+        cdef bint done
+        spall_free(&self.taken)
+        memset(&self.taken, 0, sizeof(self.taken))
+        with nogil:
+            done = spall_take(&self.records, &self.taken, everything)
+        if not done:
+            raise MemoryError
+        # what is kept is looked at again each time
+        self.least_rows = 2 * self.records.spans + SPALL_TAKEN_ROWS
+
     def spans(self):
-        """Return the spans in the order of their begins; the columns are moved out of the scanner."""
-        cdef Spall* s = &self.records
+        """Return what was taken, in the order of the begins; the columns are moved out."""
+        cdef Spall* s = &self.taken
         return {
             "start_ns": column(<void**>&s.start_ns, s.spans, np.int64),
             "end_ns": column(<void**>&s.end_ns, s.spans, np.int64),
@@ -164,8 +191,8 @@ cdef class SpallScanner:
         }
 
     def instants(self):
-        """Return the instants, in the order of the file."""
-        cdef Spall* s = &self.records
+        """Return the instants that were taken, in the order of the file."""
+        cdef Spall* s = &self.taken
         return {
             "time_ns": column(<void**>&s.instant_ns, s.instants, np.int64),
             "thread": column(<void**>&s.instant_thread, s.instants, np.int32),
@@ -174,17 +201,19 @@ cdef class SpallScanner:
             "args_length": column(<void**>&s.instant_args_length, s.instants, np.int32),
         }
 
-    @property
-    def names(self):
-        """The names by code; an address is a byte 255 and its 8 bytes."""
-        return texts_of(&self.records.names)
+    def names(self, int32_t first):
+        """Return the names from a code on; an address is a byte 255 and its 8 bytes."""
+        cdef const intern_table* table = &self.records.names
+        cdef int32_t i
+        return [table.bytes[table.offsets[i]:table.offsets[i + 1]]
+                for i in range(first, table.count)]
 
-    def threads(self):
+    def threads(self, int64_t first):
         """Return pid and tid of each thread, and offset and length of its name, 0 if it has none."""
         cdef int64_t i
         cdef SpallThread* t
         found = []
-        for i in range(self.records.thread_count):
+        for i in range(first, self.records.thread_count):
             t = &self.records.threads[i]
             found.append((t.pid, t.tid, t.name_offset, t.name_length))
         return found

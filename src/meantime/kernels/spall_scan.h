@@ -29,6 +29,9 @@ enum {
   TYPE_NAME_THREAD = 9
 };
 
+/* How many spans there are when those that have ended are taken. */
+#define SPALL_TAKEN_ROWS ((int64_t)1 << 18)
+
 enum { SPALL_DONE, SPALL_CUT, SPALL_UNKNOWN, SPALL_MEMORY, SPALL_MORE };
 
 typedef struct {
@@ -123,8 +126,10 @@ static int spall_room(Spall *s, int64_t n) {
 
 /* Grows the columns, when the text was read up to this offset. */
 static int spall_grow(Spall *s, int64_t offset) {
-  return spall_room(s, rows_expected(s->spans, offset, s->total)) ||
-         spall_room(s, s->spans * 3 / 2);
+  int64_t rows = rows_expected(s->spans, offset, s->total);
+  /* spans are taken before there are more, unless most of them are open */
+  if (rows > SPALL_TAKEN_ROWS * 2) rows = SPALL_TAKEN_ROWS * 2;
+  return (rows > s->spans && spall_room(s, rows)) || spall_room(s, s->spans * 3 / 2);
 }
 
 static inline uint64_t thread_slot(const Spall *s, uint32_t pid, uint32_t tid) {
@@ -561,6 +566,86 @@ static int64_t spall_close(Spall *s) {
       s->level[i] = 0;
     }
   return unfinished;
+}
+
+static void spall_copy(const Spall *from, int64_t i, Spall *to, int64_t j) {
+  to->start_ns[j] = from->start_ns[i];
+  to->end_ns[j] = from->end_ns[i];
+  to->args_offset[j] = from->args_offset[i];
+  to->args_length[j] = from->args_length[i];
+  to->thread[j] = from->thread[i];
+  to->name[j] = from->name[i];
+  to->level[j] = from->level[i];
+  to->flags[j] = from->flags[i];
+}
+
+/* Moves instants, and the spans that have ended, to `out`, which is empty; with `all` every span.
+ * A span that began when one began that is still open stays: spans that began at one time are in
+ * the order in which they began, which could not be found later. */
+static int spall_take(Spall *s, Spall *out, int all) {
+  int64_t i, taken = 0, kept = 0;
+  int32_t *index;
+  int64_t *open_ns;
+  out->instant_ns = s->instant_ns;
+  out->instant_thread = s->instant_thread;
+  out->instant_name = s->instant_name;
+  out->instant_args_offset = s->instant_args_offset;
+  out->instant_args_length = s->instant_args_length;
+  out->instants = s->instants;
+  s->instant_ns = s->instant_args_offset = NULL;
+  s->instant_thread = s->instant_name = s->instant_args_length = NULL;
+  s->instants = s->instants_capacity = 0;
+  if (all || !s->spans) {
+    out->start_ns = s->start_ns; out->end_ns = s->end_ns; out->args_offset = s->args_offset;
+    out->thread = s->thread; out->name = s->name; out->level = s->level;
+    out->args_length = s->args_length; out->flags = s->flags;
+    out->spans = s->spans;
+    s->start_ns = s->end_ns = s->args_offset = NULL;
+    s->thread = s->name = s->level = s->args_length = NULL;
+    s->flags = NULL;
+    s->spans = s->capacity = 0;
+    return 1;
+  }
+  index = calloc((size_t)s->spans, sizeof *index);
+  open_ns = malloc((size_t)(s->thread_count ? s->thread_count : 1) * sizeof *open_ns);
+  if (!index || !open_ns) {
+    free(index);
+    free(open_ns);
+    return 0;
+  }
+  for (i = 0; i < s->thread_count; i++) {
+    int32_t top = s->threads[i].top;
+    open_ns[i] = INT64_MIN;
+    for (; top >= 0; top = s->below[top]) index[top] = 1;
+  }
+  for (i = 0; i < s->spans; i++) {
+    int64_t *began = &open_ns[s->thread[i]];
+    if (index[i]) *began = s->start_ns[i];
+    else if (s->start_ns[i] == *began) index[i] = 1;
+    else taken++;
+  }
+  free(open_ns);
+  if (!spall_room(out, taken ? taken : 1)) {
+    free(index);
+    return 0;
+  }
+  for (i = 0; i < s->spans; i++) {
+    if (index[i]) {
+      /* what is below an open span is open, and was moved before it */
+      int32_t below = s->below[i];
+      spall_copy(s, i, s, kept);
+      s->below[kept] = below < 0 ? -1 : index[below];
+      index[i] = (int32_t)kept++;
+    } else {
+      spall_copy(s, i, out, out->spans++);
+      index[i] = -1;
+    }
+  }
+  for (i = 0; i < s->thread_count; i++)
+    if (s->threads[i].top >= 0) s->threads[i].top = index[s->threads[i].top];
+  free(index);
+  s->spans = kept;
+  return 1;
 }
 
 /* Reads a block. SPALL_MORE asks for the one that begins at s->p, which has to be larger than this

@@ -10,7 +10,7 @@ Version 2 of either magic, which was never released, is not read.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,12 +18,12 @@ from meantime.attribute_paths import process_path, thread_path
 from meantime.columns import Interner
 from meantime.errors import InputError
 from meantime.kernels import gather, spall
-from meantime.readers.contract import lazy_trace
+from meantime.readers.contract import MOST_BATCH_ROWS, lazy_trace
 from meantime.readers.file_text import BLOCK_BYTES, block_of
 from meantime.trace import Arguments, ArgumentText, Points, Spans
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
     from meantime.columns import Int32s
     from meantime.kernels.spall import SpallScanner
@@ -63,9 +63,10 @@ def recognises(head: bytes, name: str) -> bool:
 
 
 def read(source: Source, options: ReadOptions) -> Trace:
-    """Return the trace; its first batch reads the whole file.
+    """Return the trace; a span is in a batch once it has ended, a thread's unfinished ones at last.
 
-    The file is always read completely, since begins are matched with their ends.
+    Where the time of a thread went back, begins and ends do not determine how its spans are nested;
+    those in earlier batches are nested by them. The file is always read completely.
 
     Raises:
         InputError: From the batches, if it is not a .spall trace of a supported version.
@@ -79,7 +80,8 @@ def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Bat
     offset, version, unit_ns = _read_header(text, trace)
     trace.text = ArgumentText(text)
     scanner = spall.SpallScanner(len(text), version, unit_ns, lenient=options.lenient)
-    outcome = _scan(scanner, text, offset, options)
+    tables = _Tables(scanner, text, trace)
+    outcome = yield from _scan(scanner, text, offset, options, tables)
     if outcome == spall.UNKNOWN and not options.lenient:
         raise InputError(
             trace.source,
@@ -95,13 +97,18 @@ def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Bat
         trace.anomalies.add("truncated")
     for oddity, count in zip(_ODDITIES, scanner.oddities(), strict=True):
         trace.anomalies.add(oddity, count)
-    yield from _columns(scanner, text, trace)
+    yield from tables.batches(everything=True)
+    tables.name_threads()
 
 
 def _scan(
-    scanner: SpallScanner, text: FileText | memoryview, offset: int, options: ReadOptions
-) -> int:
-    """Scan all blocks, and return the outcome of the last one."""
+    scanner: SpallScanner,
+    text: FileText | memoryview,
+    offset: int,
+    options: ReadOptions,
+    tables: _Tables,
+) -> Generator[Batch, None, int]:
+    """Scan all blocks, yield what has ended, and return the outcome of the last one."""
     size, outcome = BLOCK_BYTES, spall.MORE
     while outcome == spall.MORE:
         outcome = scanner.scan_block(block_of(text, offset, size), offset)
@@ -110,6 +117,8 @@ def _scan(
             size *= 2
         offset = scanner.position
         options.report_progress(offset, len(text))
+        if scanner.is_full:
+            yield from tables.batches(everything=False)
     scanner.close()
     options.report_progress(len(text), len(text))
     return outcome
@@ -167,55 +176,85 @@ def _read_auto_header(text: FileText | memoryview, trace: Trace) -> tuple[int, i
     return offset, _AUTO, unit_ns
 
 
-def _columns(scanner: SpallScanner, text: FileText | memoryview, trace: Trace) -> Iterator[Batch]:
-    _read_names(scanner, trace)
-    entities = _read_threads(scanner, text, trace)
-    spans = scanner.spans()
-    trace.records = len(spans["start_ns"])
-    if len(spans["start_ns"]):
-        yield Spans(
-            start_ns=spans["start_ns"],
-            end_ns=spans["end_ns"],
-            thread=gather.looked_up(entities, spans["thread"]),
-            name=spans["name"],
-            category=np.full(len(spans["start_ns"]), -1, np.int32),
-            level=spans["level"],
-            flags=spans["flags"],
-            arguments=Arguments(spans["args_offset"], spans["args_length"]),
+class _Tables:
+    """The names and threads of a trace, which grow while it is scanned."""
+
+    def __init__(self, scanner: SpallScanner, text: FileText | memoryview, trace: Trace) -> None:
+        self._scanner = scanner
+        self._text = text
+        self._trace = trace
+        self._paths = Interner(trace.paths)
+        self._processes = 0
+        # by the scanner's thread, its entity
+        self._entities: Int32s = np.empty(0, np.int32)
+
+    def batches(self, *, everything: bool) -> Iterator[Batch]:
+        """Yield the spans that have ended, or all, and the instants, since the last call."""
+        self._scanner.take(everything=everything)
+        self._read_names()
+        self._read_threads()
+        spans, instants = self._scanner.spans(), self._scanner.instants()
+        rows = len(spans["start_ns"])
+        self._trace.records += rows
+        for first in range(0, rows, MOST_BATCH_ROWS):
+            yield self._spans(
+                {name: column[first : first + MOST_BATCH_ROWS] for name, column in spans.items()}
+            )
+        rows = len(instants["time_ns"])
+        for first in range(0, rows, MOST_BATCH_ROWS):
+            yield self._points(
+                {name: column[first : first + MOST_BATCH_ROWS] for name, column in instants.items()}
+            )
+
+    def _spans(self, columns: dict[str, Any]) -> Spans:
+        return Spans(
+            start_ns=columns["start_ns"],
+            end_ns=columns["end_ns"],
+            thread=gather.looked_up(self._entities, columns["thread"]),
+            name=columns["name"],
+            category=np.full(len(columns["start_ns"]), -1, np.int32),
+            level=columns["level"],
+            flags=columns["flags"],
+            arguments=Arguments(columns["args_offset"], columns["args_length"]),
         )
-    instants = scanner.instants()
-    if len(instants["time_ns"]):
-        yield Points(
-            time_ns=instants["time_ns"],
-            entity=entities[instants["thread"]],
-            name=instants["name"],
-            target=np.full(len(instants["time_ns"]), -1, np.int32),
-            arguments=Arguments(instants["args_offset"], instants["args_length"]),
+
+    def _points(self, columns: dict[str, Any]) -> Points:
+        return Points(
+            time_ns=columns["time_ns"],
+            entity=self._entities[columns["thread"]],
+            name=columns["name"],
+            target=np.full(len(columns["time_ns"]), -1, np.int32),
+            arguments=Arguments(columns["args_offset"], columns["args_length"]),
         )
 
+    def _read_names(self) -> None:
+        trace = self._trace
+        for raw in self._scanner.names(len(trace.values)):
+            # the scanner's mark of an address, since no UTF-8 text begins with 0xff
+            if raw[:1] == b"\xff" and len(raw) == 9:
+                trace.values.append(hex(int.from_bytes(raw[1:], "little")))
+                continue
+            text = raw.decode("utf-8", "replace")
+            trace.anomalies.add("undecodable_text", int("\ufffd" in text))
+            trace.values.append(text)
 
-def _read_names(scanner: SpallScanner, trace: Trace) -> None:
-    for raw in scanner.names:
-        # the scanner's mark of an address, since no UTF-8 text begins with 0xff
-        if raw[:1] == b"\xff" and len(raw) == 9:
-            trace.values.append(hex(int.from_bytes(raw[1:], "little")))
-            continue
-        text = raw.decode("utf-8", "replace")
-        trace.anomalies.add("undecodable_text", int("\ufffd" in text))
-        trace.values.append(text)
+    def _read_threads(self) -> None:
+        """Number the threads that are new."""
+        processes = self._scanner.processes()
+        for pid, offset, length in processes[self._processes :]:
+            entity = self._paths.code(process_path(pid))
+            self._trace.names[entity] = _name(self._text, offset, length)
+        self._processes = len(processes)
+        new = self._scanner.threads(len(self._entities))
+        entities = self._paths.codes(thread_path(tid, pid) for pid, tid, _, _ in new)
+        self._entities = np.append(self._entities, entities)
 
-
-def _read_threads(scanner: SpallScanner, text: FileText | memoryview, trace: Trace) -> Int32s:
-    """Return the entity of each of the scanner's threads."""
-    paths = Interner(trace.paths)
-    for pid, offset, length in scanner.processes():
-        trace.names[paths.code(process_path(pid))] = _name(text, offset, length)
-    threads = scanner.threads()
-    entities = paths.codes(thread_path(tid, pid) for pid, tid, _, _ in threads)
-    for entity, (_, _, offset, length) in zip(entities.tolist(), threads, strict=True):
-        if length:
-            trace.names[entity] = _name(text, offset, length)
-    return entities
+    def name_threads(self) -> None:
+        """Add the names of the threads, which may come last."""
+        threads = self._scanner.threads(0)
+        for entity, (_, _, offset, length) in zip(self._entities.tolist(), threads, strict=True):
+            if length:
+                self._trace.names[entity] = _name(self._text, offset, length)
 
 
 def _name(text: FileText | memoryview, offset: int, length: int) -> str:
