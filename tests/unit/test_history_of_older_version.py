@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import meantime
+from meantime.errors import HistoryError
+from meantime.history import HistoryBuilder
 from meantime.history.directory.check import check, save
 
 if TYPE_CHECKING:
@@ -65,8 +67,9 @@ def test_a_history_of_version_1_is_salvaged_into_this_one(name: str, tmp_path: P
     assert saved["tags"] == TRUTH[name]["tags"]
 
 
-def test_spans_of_version_1_are_the_same() -> None:
-    history = meantime.open(SAMPLES / "spans-1.mth")
+@pytest.mark.parametrize("name", ["spans-1.mth", "spans-2.mth"])
+def test_spans_of_older_versions_are_the_same(name: str) -> None:
+    history = meantime.open(SAMPLES / name)
     spans, points = history.spans(), history.points()
     columns = (
         [history.attributes.text(quark) for quark in spans.thread.tolist()],
@@ -76,5 +79,21 @@ def test_spans_of_version_1_are_the_same() -> None:
     )
 
     assert [list(row) for row in zip(*columns, strict=True)] == TRUTH["spans-1.mth"]["spans"]
+    # a span has the number that it had: that of its row
+    assert spans.rows.tolist() == list(range(len(spans)))
     rows = zip(points.name.to_list(), points.time_ns.tolist(), strict=True)
     assert [list(row) for row in rows] == TRUTH["spans-1.mth"]["points"]
+
+
+def test_an_unfinished_history_of_version_2_is_read_and_not_resumed(tmp_path: Path) -> None:
+    path = shutil.copytree(SAMPLES / "unfinished-2.mth", tmp_path / "x.mth")
+    check(path)
+    history = meantime.open(path)
+
+    assert history.intervals("load").value.to_list() == [None, *range(20)]
+    assert (history.state("CPUs/0", 15).value, history.built) == ("idle", False)
+    assert len(history.spans()) == 0
+    with pytest.raises(HistoryError, match="version 2 of the format, and would continue in 3"):
+        HistoryBuilder(path, resume=True)
+    assert save(path, tmp_path / "saved.mth") == []
+    assert meantime.open(tmp_path / "saved.mth").maximum("load", 0, 190) == 18

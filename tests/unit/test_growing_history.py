@@ -1,0 +1,205 @@
+"""A history that one process writes while another asks, and damage to what it wrote."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+import meantime
+from meantime.errors import HistoryClosedError, InputError
+from meantime.history import HistoryBuilder, event_rows
+from meantime.history.directory.check import check, save
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# Row n of each table is known from n alone: it is at 10 * n, and what it has is a function of n.
+WRITER = """
+import sys, time
+from meantime.history import HistoryBuilder, event_rows
+event_rows.BLOCK_ROWS = 3000
+builder = HistoryBuilder(sys.argv[1])
+sealer = builder.contents.store.sealer
+sealer._segment_changes = 4000
+sealer.tail.capacity = sealer._full
+threads = [builder.quark("threads", str(i)) for i in range(4)]
+state = builder.quark("state")
+n, until = 0, time.monotonic() + float(sys.argv[2])
+while time.monotonic() < until:
+    rows = range(n, n + 1 + n * 7919 % 300)
+    times = [10 * i for i in rows]
+    builder.add_spans(
+        [threads[i % 4] for i in rows],
+        [f"n{i % 50 + i // 5000}" for i in rows],
+        times,
+        [10 * i + 35 + (i % 13 == 0) * 1000 for i in rows],
+        arguments=[f"[{i}]" if i % 3 == 0 else None for i in rows],
+    )
+    builder.add_points([state] * len(rows), ["p"] * len(rows), times)
+    stacks = [["main", f"f{i % 97}"] for i in rows]
+    builder.add_samples([threads[0]] * len(rows), stacks, times, weights=list(rows))
+    builder.modify_many(times, [state] * len(rows), list(rows))
+    n += len(rows)
+    time.sleep(0.005)
+builder.close()
+print(n)
+"""
+
+
+def end_of(row: int) -> int:
+    return 10 * row + 35 + (row % 13 == 0) * 1000
+
+
+def compare(history: meantime.History, low_ns: int) -> int:
+    """Compare all answers about some time with what the rows so far say; return how many."""
+    high_ns = low_ns + 60
+    rows = len(history.spans())
+    spans = history.spans(start_ns=low_ns, end_ns=high_ns)
+    near = range(max(0, low_ns // 10 - 110), min(rows, low_ns // 10 + 7))
+    open_then = [row for row in near if 10 * row < high_ns and end_of(row) > low_ns]
+    assert sorted(spans.rows.tolist()) == open_then
+    for row, number in enumerate(spans.rows.tolist()):
+        assert spans.start_ns[row] == 10 * number
+        assert spans.end_ns[row] == end_of(number)
+        assert spans.name[row] == f"n{number % 50 + number // 5000}"
+        assert spans.arguments(row) == (f"[{number}]" if number % 3 == 0 else None)
+        assert history.attributes.path(spans.thread_at(row)) == ("threads", str(number % 4))
+    inside = [10 * row for row in near if low_ns <= 10 * row < high_ns]
+    assert history.points(start_ns=low_ns, end_ns=high_ns).time_ns.tolist() == inside
+    samples = history.samples(start_ns=low_ns, end_ns=high_ns)
+    assert samples.time_ns.tolist() == inside
+    for stack, weight in zip(samples.stack.tolist(), samples.weight.tolist(), strict=True):
+        assert samples.stacks.frames_of(stack) == ["main", f"f{weight % 97}"]
+    state = history.find("state")
+    if state is not None and history.has_values([state])[0]:
+        last = history.maximum(state, history.start_ns, history.end_ns)
+        assert isinstance(last, int)
+        asked_ns = min(low_ns, 10 * last)
+        assert history.state(state, asked_ns).value == asked_ns // 10
+    return rows
+
+
+def test_one_process_writes_while_another_asks(tmp_path: Path) -> None:
+    path = tmp_path / "x.mth"
+    writer = subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(path), "2"], stdout=subprocess.PIPE, text=True
+    )
+    while not (path / "manifest").exists():
+        assert writer.poll() in {None, 0}
+    history = meantime.open(path)
+    chosen = np.random.default_rng(1)
+    seen, built = [0], False
+    while not built:
+        built = history.built
+        seen.append(compare(history.snapshot(), int(chosen.integers(10 * seen[-1] + 1))))
+        assert seen[-1] >= seen[-2]
+    rows, _ = writer.communicate()
+    assert writer.returncode == 0
+    assert len(set(seen)) > 2
+    assert seen[-1] == compare(meantime.open(path), 0) == int(rows)
+    check(path)
+
+
+@pytest.fixture(scope="module")
+def unfinished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("growing") / "x.mth"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(event_rows, "BLOCK_ROWS", 4)
+        builder = HistoryBuilder(path)
+        main = builder.quark("main")
+        for first in (0, 5):
+            rows = range(first, first + 5)
+            names, texts = list("abcde"), [f"[{i}]" for i in rows]
+            starts, ends = list(rows), [i + 3 for i in rows]
+            builder.add_spans([main] * 5, names, starts, ends, arguments=texts)
+            builder.add_points([main] * 5, names, starts, arguments=texts)
+            builder.add_samples([main] * 5, [["main", name] for name in names], starts)
+            builder.add_flows([main] * 5, starts, [main] * 5, ends, names)
+        builder.modify(3, main, "x")
+        builder.leave()
+    return path
+
+
+def all_rows(path: Path) -> list[object]:
+    history = meantime.open(path)
+    spans, points = history.spans(), history.points()
+    samples, flows = history.samples(), history.flows()
+    return [
+        spans.name.to_list(),
+        [spans.rows.tolist(), spans.end_ns.tolist(), spans.parent.tolist()],
+        [spans.arguments(row) for row in range(len(spans))],
+        [points.arguments(row) for row in range(len(points))],
+        [samples.stacks.frames_of(stack) for stack in samples.stack.tolist()],
+        flows.to_ns.tolist(),
+    ]
+
+
+def answer(path: Path) -> str:
+    try:
+        return repr(all_rows(path))
+    except InputError:
+        return "refused"
+
+
+def test_damage_to_the_rows_of_a_growing_history_is_found(unfinished: Path) -> None:
+    before = repr(all_rows(unfinished))
+    names = sorted(file.name for file in (unfinished / "events").iterdir())
+    assert [name for name in names if name.startswith(("spans", "stacks"))] == [
+        "spans-000000.rows",
+        "spans-000001.rows",
+        "spans-000002.log",
+        "stacks-000000.log",
+    ]
+    for name in names:
+        file = unfinished / "events" / name
+        whole = file.read_bytes()
+        changed = [
+            bytes([*whole[:at], whole[at] ^ 1, *whole[at + 1 :]]) for at in range(0, len(whole), 59)
+        ]
+        for damaged in [whole[:-1], whole[:130], b"", *changed]:
+            file.write_bytes(damaged)
+            # what pads texts is not checked
+            assert answer(unfinished) in {before, "refused"}
+        file.write_bytes(whole)
+        file.unlink()
+        with pytest.raises(InputError, match="events"):
+            all_rows(unfinished)
+        file.write_bytes(whole)
+    assert repr(all_rows(unfinished)) == before
+
+
+def test_what_precedes_damaged_rows_is_saved(unfinished: Path, tmp_path: Path) -> None:
+    file = unfinished / "events" / "spans-000001.rows"
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-70] + bytes([whole[-70] ^ 1]) + whole[-69:])
+    try:
+        with pytest.raises(InputError, match="damaged"):
+            check(unfinished)
+        missing = save(unfinished, tmp_path / "saved.mth")
+    finally:
+        file.write_bytes(whole)
+    assert "spans-000001" in missing[0]
+    saved = meantime.open(tmp_path / "saved.mth")
+    assert (len(saved.spans()), len(saved.points())) == (4, 10)
+    assert saved.state("main", 4).value == "x"
+
+
+def test_rows_that_cannot_be_are_refused_when_they_are_added() -> None:
+    builder = HistoryBuilder()
+    main = builder.quark("main")
+    with pytest.raises(ValueError, match="span 0 ends at 1 ns, before it starts at 2 ns"):
+        builder.add_spans([main], ["a"], [2], [1])
+    with pytest.raises(ValueError, match="the columns differ in length"):
+        builder.add_points([main, main], ["a"], [2])
+    with pytest.raises(meantime.errors.QuarkError):
+        builder.add_flows([main], [1], [main + 1], [2], ["a"])
+    with pytest.raises(TypeError):
+        builder.add_spans([main], ["a"], [2.5], [3])  # type: ignore[list-item] # what is tested
+    assert len(builder.history.spans()) == 0
+    builder.close()
+    with pytest.raises(HistoryClosedError):
+        builder.add_points([main], ["a"], [2])
