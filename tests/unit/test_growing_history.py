@@ -11,7 +11,7 @@ import pytest
 
 import meantime
 from meantime.errors import HistoryClosedError, InputError
-from meantime.history import HistoryBuilder, event_rows
+from meantime.history import HistoryBuilder, event_rows, merging
 from meantime.history.directory.check import check, save
 
 if TYPE_CHECKING:
@@ -203,3 +203,80 @@ def test_rows_that_cannot_be_are_refused_when_they_are_added() -> None:
     builder.close()
     with pytest.raises(HistoryClosedError):
         builder.add_points([main], ["a"], [2])
+
+
+def put_rows(builder: HistoryBuilder, batches: range) -> None:
+    """Add rows in batches, each of which depends on its number alone, out of order in time."""
+    main = builder.quark("main")
+    for batch in batches:
+        rows = range(5 * batch, 5 * batch + 5)
+        texts = [f"[{row}]" for row in rows]
+        starts = [50 - row if row % 2 else row for row in rows]
+        builder.add_spans(
+            [main] * 5, list("abcde"), starts, [start + 9 for start in starts], arguments=texts
+        )
+        builder.add_points([main] * 5, list("abcde"), starts, arguments=texts)
+        builder.add_samples([main] * 5, [["main", str(row % 7)] for row in rows], starts)
+        builder.modify(batch, main, batch)
+
+
+@pytest.mark.parametrize("killed_after", [1, 4, 7])
+def test_a_resumed_build_skips_what_it_has_and_writes_the_same_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed_after: int
+) -> None:
+    monkeypatch.setattr(event_rows, "BLOCK_ROWS", 8)
+    with HistoryBuilder(tmp_path / "whole.mth") as builder:
+        builder.position = "start"
+        put_rows(builder, range(8))
+
+    path = tmp_path / "x.mth"
+    builder = HistoryBuilder(path)
+    builder.position = "start"
+    put_rows(builder, range(killed_after))
+    builder.leave()
+    builder = HistoryBuilder(path, resume=True)
+    assert builder.position == "start"
+    put_rows(builder, range(8))
+    builder.close()
+
+    for name in ("manifest", "tables"):
+        assert (path / name).read_bytes() == (tmp_path / "whole.mth" / name).read_bytes()
+    assert meantime.open(path).spans().rows.tolist() != list(range(40))
+
+
+def test_a_moment_of_a_history_stays_readable_when_its_files_are_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_rows, "BLOCK_ROWS", 8)
+    builder = HistoryBuilder(tmp_path / "x.mth")
+    put_rows(builder, range(4))
+    builder.flush()
+    mine, others = builder.history.snapshot(), meantime.open(tmp_path / "x.mth").snapshot()
+    put_rows(builder, range(4, 6))
+    builder.close()
+
+    for then in (mine, others):
+        spans = then.spans()
+        assert sorted(spans.rows.tolist()) == list(range(20))
+        assert sorted(spans.arguments(row) or "" for row in range(20)) == sorted(
+            f"[{row}]" for row in range(20)
+        )
+
+
+def test_more_lanes_than_a_byte_can_number_are_merged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_rows, "BLOCK_ROWS", 100)
+    monkeypatch.setattr(merging, "_MERGED_ROWS", 64)
+    monkeypatch.setattr(merging, "_WINDOW_ROWS", 16)
+    lanes = []
+    for path in (None, tmp_path / "x.mth"):
+        builder = HistoryBuilder(path)
+        main = builder.quark("main")
+        rows = range(300)
+        builder.add_spans([main] * 300, ["a"] * 300, list(rows), [1000 + row for row in rows])
+        spans = builder.close().spans()
+        lanes.append(spans.lane.tolist())
+        assert spans.lane.dtype == np.uint16
+    assert lanes[0] == lanes[1]
+    assert max(lanes[0]) == 299

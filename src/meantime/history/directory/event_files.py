@@ -13,7 +13,8 @@ from __future__ import annotations
 import zlib
 from dataclasses import dataclass, field
 from struct import Struct
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from weakref import WeakSet
 
 import numpy as np
 
@@ -33,16 +34,19 @@ from meantime.history.directory.manifest import items_in
 from meantime.history.event_rows import LAYOUTS, Layout, joined_columns, limits_of
 from meantime.history.events import EventStore
 from meantime.history.numbers import AFTER_ALL, fits
+from meantime.kernels.gather import join_parts
 from meantime.kernels.span_search import TimeIndex
 from meantime.stacks import StackTable
 from meantime.trace import ArgumentText
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     import numpy.typing as npt
 
+    from meantime.columns import Int32s, Int64s
     from meantime.history.event_rows import Columns, MemoryBlock
     from meantime.history.validation import Limits
 
@@ -60,6 +64,10 @@ _FRAMES = Layout(
     "",
     "",
 )
+# How much of the texts of rows is put into their order at once.
+_TEXT_BYTES = 1 << 22
+# How many blocks a reader keeps open, so that it can read them when they were removed.
+_MOST_OPEN = 128
 _LAYOUTS = {**LAYOUTS, "stacks": _STACKS, "frames": _FRAMES}
 # By column, the least number there may be, and what it is a number of.
 _CODES = {
@@ -79,29 +87,57 @@ def _sections(layout: Layout, rows: int) -> list[Section]:
     return [Section(name, dtype, rows) for name, dtype in layout.columns.items()]
 
 
-def _packed(layout: Layout, columns: Columns, text: ArgumentText | None) -> Iterator[Any]:
-    """Yield the bytes of a block, or of a part of a log."""
+def _write(file: BinaryIO, layout: Layout, columns: Columns, text: ArgumentText) -> None:
+    """Write a block, or a part of a log, at the position of a file; texts are in order of the rows.
+
+    Nothing in it depends on how the rows came to be there, so that a resumed build writes the same.
+    """
+    begin = file.tell()
+    file.write(bytes(HEADER_BYTES))
     rows = len(next(iter(columns.values())))
-    texts: list[Any] = []
-    if layout.has_texts and text is not None:
-        begins, parts = joined_texts(text, columns["offset"], columns["length"])
-        columns = {**columns, "offset": begins}
-        texts = list(parts)
     limits = limits_of(layout, columns) if layout.begin else (0, 0, 0)
-    body, checksum = [], 0
+    texts: Iterator[npt.NDArray[np.uint8]] = iter(())
+    if layout.has_texts:
+        texts = _texts_in_order(text, columns["offset"], columns["length"])
+        length = columns["length"]
+        begins = np.cumsum(length, dtype=np.int64) - length
+        columns = {**columns, "offset": np.where(length > 0, begins, 0)}
+    checksum = 0
     for name, dtype in layout.columns.items():
         data = np.ascontiguousarray(columns[name], dtype).data.cast("B")
         padding = bytes(aligned(len(data)) - len(data))
         checksum = zlib.crc32(padding, zlib.crc32(data, checksum))
-        body += [data, padding]
+        file.write(data)
+        file.write(padding)
     size, text_checksum = 0, 0
     for part in texts:
         size += len(part)
         text_checksum = zlib.crc32(part.data, text_checksum)
-    yield pack_header(_HEADER, _MAGIC, rows, *limits, size, checksum, text_checksum)
-    yield from body
-    yield from (part.data for part in texts)
-    yield bytes(aligned(size) - size)
+        file.write(part.data)
+    file.write(bytes(aligned(size) - size))
+    end = file.tell()
+    file.seek(begin)
+    file.write(pack_header(_HEADER, _MAGIC, rows, *limits, size, checksum, text_checksum))
+    file.seek(end)
+
+
+def _texts_in_order(
+    text: ArgumentText, offset: Int64s, length: Int32s
+) -> Iterator[npt.NDArray[np.uint8]]:
+    """Yield the texts of rows in the order of the rows, some at a time."""
+    rows = np.flatnonzero(length)
+    ends = np.cumsum(length[rows], dtype=np.int64)
+    first = 0
+    while first < len(rows):
+        done = int(ends[first - 1]) if first else 0
+        last = max(first + 1, int(np.searchsorted(ends, done + _TEXT_BYTES, side="right")))
+        lengths = length[rows[first:last]]
+        begins, parts = joined_texts(text, offset[rows[first:last]], lengths)
+        if (begins[1:] >= begins[:-1]).all():
+            yield from parts
+        else:
+            yield join_parts(np.concatenate([*parts]), begins, lengths)
+        first = last
 
 
 class _Head(NamedTuple):
@@ -153,14 +189,15 @@ class StoredBlock:
         self.layout = layout
         self.limits: Limits | None = None
         self._first = first
-        self._file = ContainerFile(path)
+        self._held: ContainerFile | None = None
+        file = ContainerFile(path)
         self.identity = _identity(path)
-        head = _head_of(self._file.read(0, HEADER_BYTES).tobytes())
+        head = _head_of(file.read(0, HEADER_BYTES).tobytes())
         if head is None:
-            raise self._file.error("the header is damaged", 0)
-        if self._file.size_bytes != head.size_bytes(layout):
-            wrong = f"is {self._file.size_bytes} bytes long, not {head.size_bytes(layout)}"
-            raise self._file.error(wrong, min(self._file.size_bytes, head.size_bytes(layout)))
+            raise file.error("the header is damaged", 0)
+        if file.size_bytes != head.size_bytes(layout):
+            wrong = f"is {file.size_bytes} bytes long, not {head.size_bytes(layout)}"
+            raise file.error(wrong, min(file.size_bytes, head.size_bytes(layout)))
         self._head = head
         self.rows, self.last_ns = head.rows, head.last_ns
         self.low_ns, self.high_ns = head.low_ns, head.high_ns
@@ -173,18 +210,32 @@ class StoredBlock:
         self._columns: Columns | None = None
         self._index: TimeIndex | None = None
 
+    def hold(self) -> None:
+        """Keep the file open, so that it can be read once it was removed."""
+        self._held = self._file()
+
+    def _file(self) -> ContainerFile:
+        """Return the file; not all can be open, since there may be thousands."""
+        if self._held is not None:
+            return self._held
+        file = ContainerFile(self.path)
+        if _identity(self.path) != self.identity:
+            raise file.error("was replaced")
+        return file
+
     def column(self, name: str) -> npt.NDArray[Any]:
         """Return a column; all are read with the first."""
         if self._columns is None:
             sections = _sections(self.layout, self.rows)
-            data = self._file.read(HEADER_BYTES, size_of(sections))
+            file = self._file()
+            data = file.read(HEADER_BYTES, size_of(sections))
             if zlib.crc32(data.data) != self._head.checksum:
-                raise self._file.error("the rows are damaged", HEADER_BYTES)
+                raise file.error("the rows are damaged", HEADER_BYTES)
             columns = views(data, sections)
             if self.limits is not None:
                 fault = _fault(self.layout, columns, self._head, self.limits, self._first)
                 if fault is not None:
-                    raise self._file.error(f"is invalid: {fault}", HEADER_BYTES)
+                    raise file.error(f"is invalid: {fault}", HEADER_BYTES)
             self._columns = columns
         return self._columns[name]
 
@@ -195,7 +246,7 @@ class StoredBlock:
         dtype = self.layout.columns[name]
         found = np.empty(last - first, dtype)
         offset = HEADER_BYTES + self._offsets[name] + first * dtype.itemsize
-        self._file.read_into(found.view(np.uint8), offset)
+        self._file().read_into(found.view(np.uint8), offset)
         return found
 
     def index(self) -> TimeIndex:
@@ -215,7 +266,7 @@ class StoredBlock:
 class _BlockText:
     """The texts of a block, which are read when some of them are used."""
 
-    def __init__(self, file: ContainerFile, offset: int, head: _Head) -> None:
+    def __init__(self, file: Callable[[], ContainerFile], offset: int, head: _Head) -> None:
         self._file = file
         self._offset = offset
         self._head = head
@@ -226,9 +277,10 @@ class _BlockText:
 
     def __getitem__(self, part: slice) -> memoryview:
         if self._bytes is None:
-            data = self._file.read(self._offset, self._head.text_bytes)
+            file = self._file()
+            data = file.read(self._offset, self._head.text_bytes)
             if zlib.crc32(data.data) != self._head.text_checksum:
-                raise self._file.error("the texts are damaged", self._offset)
+                raise file.error("the texts are damaged", self._offset)
             self._bytes = data.data
         return self._bytes[part]
 
@@ -318,16 +370,17 @@ class EventFiles:
     Attributes:
         folder: The directory.
         store: The tables.
-        replace: Writes parts to a file, all or nothing.
+        replacing: Opens a file that gets its name once it was written.
         sizes: By table, how many blocks its log comes after, and how much of the log counts.
         counts: How many stacks and frames are in their logs.
     """
 
     folder: Path
     store: EventStore
-    replace: Callable[[Path, Iterator[Any]], None]
+    replacing: Callable[[Path], AbstractContextManager[BinaryIO]]
     sizes: dict[str, tuple[int, int]] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
+    _written: WeakSet[StoredBlock] = field(default_factory=WeakSet)
 
     def keep_all(self) -> None:
         """Store blocks from now on."""
@@ -338,9 +391,12 @@ class EventFiles:
         """Write the block of this number, and return it."""
         self.folder.mkdir(exist_ok=True)
         path = _path(self.folder, table, number, "rows")
-        self.replace(path, _packed(block.layout, block.columns, text))
+        with self.replacing(path) as file:
+            _write(file, block.layout, block.columns, text)
         blocks = self.store.tables[table].blocks
-        return StoredBlock(path, block.layout, sum(each.rows for each in blocks))
+        stored = StoredBlock(path, block.layout, sum(each.rows for each in blocks))
+        self._written.add(stored)
+        return stored
 
     def log(self) -> dict[str, list[int]]:
         """Append the rows that are not on disk to the logs; return what a log entry has of them."""
@@ -379,7 +435,7 @@ class EventFiles:
             # behind what counts there may be what was written when a build was killed
             file.truncate(size)
             file.seek(size)
-            file.writelines(_packed(_LAYOUTS[table], columns, text))
+            _write(file, _LAYOUTS[table], columns, text)
             return file.tell()
 
     def remove_old_logs(self) -> None:
@@ -397,7 +453,11 @@ class EventFiles:
         ]
 
     def remove(self) -> None:
-        """Remove all files."""
+        """Remove all files; the tables of earlier moments can still read theirs."""
+        for rows in self.store.tables.values():
+            rows.blocks = []
+        for block in self._written:
+            block.hold()
         if self.folder.is_dir():
             for path in self.folder.iterdir():
                 path.unlink()
@@ -405,10 +465,10 @@ class EventFiles:
 
 
 def open_files(
-    path: Path, store: EventStore, replace: Callable[[Path, Iterator[Any]], None]
+    path: Path, store: EventStore, replacing: Callable[[Path], AbstractContextManager[BinaryIO]]
 ) -> EventFiles:
     """Return the writer of the event tables of the history in a directory."""
-    return EventFiles(path / FOLDER, store, replace)
+    return EventFiles(path / FOLDER, store, replacing)
 
 
 def load_events(
@@ -442,6 +502,8 @@ def load_events(
             block = opened.get(block_path)
             if block is None or block.identity != _identity(block_path):
                 block = StoredBlock(block_path, layout, rows)
+                if number < _MOST_OPEN:
+                    block.hold()
             block.limits = limits
             rows += block.rows
             stored.append(block)

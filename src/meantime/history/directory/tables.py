@@ -182,7 +182,9 @@ def merge_tables(
     """
     writer = _PartsWriter(file)
     overlapping = 0
-    for table, rows in store.tables.items():
+    # spans are the last, since it becomes known last how wide their last column is
+    for table in ("points", "flows", "samples", "spans"):
+        rows = store.tables[table]
         if not rows.blocks:
             continue
         bases = _merge_texts(writer, rows)
@@ -231,7 +233,6 @@ def _merge_spans(writer: _PartsWriter, merge: SpanMerge, catalogue: Catalogue) -
     for column_name in columns.values():
         if column_name != "spans.lane":
             writer.begin(column_name, COLUMN_TYPES[column_name][0], len(merge))
-    # the last, since how wide it is becomes known only then
     writer.begin("spans.lane", _LANE[0], len(merge))
     for part in merge.parts():
         for name, column in part.items():

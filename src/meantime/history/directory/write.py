@@ -177,7 +177,7 @@ class DirectoryWriter:
 
     def keep_events(self, loaded: LoadedHistory | None = None) -> None:
         """Store the rows of event tables from now on, after those that were loaded."""
-        self._events = open_files(self.path, self._contents.events, _replace_parts)
+        self._events = open_files(self.path, self._contents.events, _replacing)
         if loaded is not None:
             self._events.sizes = dict(loaded.event_sizes)
             stacks = self._contents.events.stacks
@@ -334,13 +334,13 @@ class DirectoryWriter:
             (self.path / "manifest.new").write_bytes(kept)
 
     def merge_events(self) -> tuple[Description, Tables, int] | None:
-        """Write the tables of all rows, if there are blocks of them; otherwise return None.
+        """Write the tables of all rows; return None if there are none.
 
         Returns:
             The columns of their file, the tables, and how many spans overlap others.
         """
         store, catalogue = self._contents.events, self._contents.catalogue
-        if not any(rows.blocks for rows in store.tables.values()):
+        if self._events is None or not any(rows.rows for rows in store.tables.values()):
             return None
         with self._all_or_nothing(), self._writing(self.path):
             for rows in store.tables.values():
@@ -422,11 +422,6 @@ def _replacing(path: Path) -> Iterator[BinaryIO]:
         raise
     temporary.replace(path)
     _sync(path.parent)
-
-
-def _replace_parts(path: Path, parts: Iterator[Any]) -> None:
-    with _replacing(path) as file:
-        file.writelines(parts)
 
 
 def is_empty(path: Path) -> bool:
