@@ -68,12 +68,18 @@ def compare(history: meantime.History, low_ns: int) -> int:
         assert spans.name[row] == f"n{number % 50 + number // 5000}"
         assert spans.arguments(row) == (f"[{number}]" if number % 3 == 0 else None)
         assert history.attributes.path(spans.thread_at(row)) == ("threads", str(number % 4))
+    # the writer adds the points of these rows after the spans, and the samples after the points
+    points, samples = len(history.points()), len(history.samples())
+    assert rows >= points >= samples
     inside = [10 * row for row in near if low_ns <= 10 * row < high_ns]
-    assert history.points(start_ns=low_ns, end_ns=high_ns).time_ns.tolist() == inside
-    samples = history.samples(start_ns=low_ns, end_ns=high_ns)
-    assert samples.time_ns.tolist() == inside
-    for stack, weight in zip(samples.stack.tolist(), samples.weight.tolist(), strict=True):
-        assert samples.stacks.frames_of(stack) == ["main", f"f{weight % 97}"]
+    found = history.points(start_ns=low_ns, end_ns=high_ns).time_ns.tolist()
+    assert found == [time_ns for time_ns in inside if time_ns < 10 * points]
+    samples_then = history.samples(start_ns=low_ns, end_ns=high_ns)
+    found = samples_then.time_ns.tolist()
+    assert found == [time_ns for time_ns in inside if time_ns < 10 * samples]
+    stacks = zip(samples_then.stack.tolist(), samples_then.weight.tolist(), strict=True)
+    for stack, weight in stacks:
+        assert samples_then.stacks.frames_of(stack) == ["main", f"f{weight % 97}"]
     state = history.find("state")
     if state is not None and history.has_values([state])[0]:
         last = history.maximum(state, history.start_ns, history.end_ns)

@@ -45,6 +45,7 @@ class EventStore:
         tables: By name, the rows of each table.
         stacks: The stacks that samples refer to.
         range_ns: The range that spans and samples are in; None if there are none.
+        is_full: Whether enough rows wait for a block; looked at before every change.
     """
 
     def __init__(self) -> None:
@@ -52,16 +53,12 @@ class EventStore:
         self.stacks = _NO_STACKS
         self._stacks: StackTableBuilder | None = None
         self.range_ns: tuple[int, int] | None = None
+        self.is_full = False
 
     @property
     def version(self) -> int:
         """A number that increases with all that is added."""
         return sum(rows.version for rows in self.tables.values())
-
-    @property
-    def is_full(self) -> bool:
-        """Whether enough rows wait for a block."""
-        return any(rows.is_full for rows in self.tables.values())
 
     def set_text(self, text: ArgumentText) -> None:
         """Set what the arguments of rows that are added from now on are in."""
@@ -125,6 +122,7 @@ class EventStore:
     def add(self, table: str, columns: Columns) -> None:
         """Add rows to a table."""
         self.tables[table].add(columns)
+        self.is_full |= self.tables[table].is_full
         if table in {"spans", "samples"}:
             layout = LAYOUTS[table]
             self._reach(columns[layout.begin], columns[layout.end])
@@ -150,6 +148,12 @@ class EventStore:
         for columns in waiting:
             self.add(table, columns)
         rows.logged = rows.waiting
+
+    def seal(self, *, everything: bool = False) -> None:
+        """Seal blocks of the rows that wait, if there are enough, or of all."""
+        for rows in self.tables.values():
+            rows.seal(everything=everything)
+        self.is_full = False
 
     def snapshot(self, strings: Sequence[str], rank: Callable[[Int32s], Int32s]) -> GrowingTables:
         """Return the tables as they are now; rows that are added later do not alter them."""

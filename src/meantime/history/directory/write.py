@@ -189,8 +189,7 @@ class DirectoryWriter:
         if self._events is None or not self._contents.events.is_full:
             return
         with self._all_or_nothing(), self._writing(self._events.folder):
-            for rows in self._contents.events.tables.values():
-                rows.seal()
+            self._contents.events.seal()
         self.log(sealer, new_log=False)
         with self._all_or_nothing(), self._writing(self._events.folder):
             self._events.remove_old_logs()
@@ -300,7 +299,8 @@ class DirectoryWriter:
         """Log new changes if the last entry is old enough; called between operations."""
         self.check()
         sealer.seal_full()
-        self.seal_events(sealer)
+        if self._contents.events.is_full:
+            self.seal_events(sealer)
         if time.monotonic() >= self._next_log_s or sealer.needs_new_log:
             self.log(sealer, new_log=sealer.needs_new_log)
 
@@ -343,8 +343,7 @@ class DirectoryWriter:
         if self._events is None or not any(rows.rows for rows in store.tables.values()):
             return None
         with self._all_or_nothing(), self._writing(self.path):
-            for rows in store.tables.values():
-                rows.seal(everything=True)
+            store.seal(everything=True)
             with self._replacing("tables") as file:
                 described, overlapping = merge_tables(file, store, catalogue)
         return described, StoredTables(self.path / "tables", described, catalogue), overlapping
