@@ -44,7 +44,7 @@ class Page:
         assert self.session.wait(60)
         self.app = application(self.session)
 
-    def ask(self, target: str, method: str = "GET", body: bytes = b"", **headers: str) -> Reply:
+    def ask(self, target: str, method: str = "GET", body: bytes = b"", /, **headers: str) -> Reply:
         return asyncio.run(self._ask(target, method, body, headers))
 
     async def _ask(self, target: str, method: str, body: bytes, headers: dict[str, str]) -> Reply:

@@ -441,7 +441,7 @@ class LaneTree:
         title = _own_title(self.history, quark)
         lane, depth = table.lane[first:last], table.depth[first:last]
         found = []
-        numbers = [0] if not lane.any() else np.unique(lane).tolist()
+        numbers = [0] if not lane.any() else np.flatnonzero(np.bincount(lane)).tolist()
         for number in numbers:
             rows = (
                 slice(first, last) if len(numbers) == 1 else np.flatnonzero(lane == number) + first
