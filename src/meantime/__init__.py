@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from meantime.history_from_trace import build as build
     from meantime.providers import StateProvider as StateProvider
     from meantime.query.findings import findings as findings
+    from meantime.server.view import view as view
     from meantime.trace import LaneDeclaration as LaneDeclaration
     from meantime.trace import State as State
     from meantime.view_functions.flame import flame as flame
@@ -49,6 +50,7 @@ __all__ = [
     "start",
     "statemap",
     "stop",
+    "view",
 ]
 
 _HOMES = {
@@ -73,6 +75,7 @@ _HOMES = {
     "start": ("meantime.collect.session", "start"),
     "statemap": ("meantime.view_functions.statemap", "statemap"),
     "stop": ("meantime.collect.session", "stop"),
+    "view": ("meantime.server.view", "view"),
 }
 
 

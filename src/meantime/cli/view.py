@@ -60,12 +60,9 @@ def command(
     if max_size is not None:
         raise UsageError("--max-size applies to a page in a file; name it with -o")
     import_numpy()
-    from meantime.server.run import FIRST_PORT, serve  # noqa: PLC0415 - not for --help
-    from meantime.server.session import Session  # noqa: PLC0415 - as above
+    from meantime.server.view import FIRST_PORT, view  # noqa: PLC0415 - NumPy is not for --help
 
-    session = Session(files, offsets_ns=offsets_ns, follow=follow)
-    serve(
-        session,
+    view(files, offsets=offsets_ns, follow=follow).serve(
         port=FIRST_PORT if port is None else port,
         browser=browser,
         notify=lambda address: click.echo(f"{address}  (Ctrl-C ends)"),
@@ -85,13 +82,13 @@ def _write(
     most_bytes = None if max_size is None else parse_size(max_size)
     import_numpy()
     from meantime.cli.output import write  # noqa: PLC0415 - only once the command line is sound
-    from meantime.server.onefile import MOST_BYTES, page  # noqa: PLC0415 - not for --help
-    from meantime.server.session import Session  # noqa: PLC0415 - as above
+    from meantime.server.onefile import MOST_BYTES  # noqa: PLC0415 - NumPy is not for --help
+    from meantime.server.view import view  # noqa: PLC0415 - as above
 
-    session = Session(files, offsets_ns=offsets_ns)
-    session.start()
-    session.wait()
-    write(output, page(session, most_bytes=MOST_BYTES if most_bytes is None else most_bytes))
+    shown = view(
+        files, offsets=offsets_ns, most_bytes=MOST_BYTES if most_bytes is None else most_bytes
+    )
+    write(output, shown.render("html"))
 
 
 def _offsets(texts: Sequence[str], files: Sequence[str]) -> dict[int, int]:

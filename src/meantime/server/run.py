@@ -19,9 +19,8 @@ if TYPE_CHECKING:
 
     from meantime.server.session import Session
 
-__all__ = ["FIRST_PORT", "serve"]
+__all__ = ["serve"]
 
-FIRST_PORT = 8643
 _TRIED = 100
 _LOOPBACK = "127.0.0.1"
 
@@ -29,8 +28,8 @@ _LOOPBACK = "127.0.0.1"
 def serve(
     session: Session,
     *,
-    port: int = FIRST_PORT,
-    browser: bool = True,
+    port: int,
+    browser: bool,
     notify: Callable[[str], None],
 ) -> None:
     """Serve a session to pages on this machine until Ctrl-C.

@@ -302,8 +302,8 @@ class Session:
         self._threads: list[threading.Thread] = []
 
     def start(self) -> None:
-        """Read the files, each in a thread."""
-        for file in self.files:
+        """Read the files, each in a thread; once."""
+        for file in self.files[len(self._threads) :]:
             # a daemon: a reader that waits for a pipe must not keep the process
             thread = threading.Thread(
                 target=file.read, kwargs={"follow": self._follow}, daemon=True

@@ -1,0 +1,105 @@
+"""`meantime.view`: traces on a page, served on this machine or written as one file."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from typing import TYPE_CHECKING, ClassVar
+
+from meantime.server.onefile import MOST_BYTES, page
+from meantime.server.session import Session
+from meantime.units import duration_ns
+from meantime.view_functions.sources import listed
+from meantime.views.picture import Picture
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from meantime.units import Time
+    from meantime.view_functions.sources import Source
+
+__all__ = ["View", "view"]
+
+FIRST_PORT = 8643
+_NOTEBOOK_HEIGHT_PX = 640
+
+
+class View(Picture):
+    """Traces on one page, which is saved as one file, shown by a notebook, or served."""
+
+    noun: ClassVar[str] = "page of traces"
+    formats: ClassVar[tuple[str, ...]] = ("html",)
+
+    def __init__(self, session: Session, most_bytes: int) -> None:
+        self._session = session
+        self._most_bytes = most_bytes
+
+    def render(self, form: str) -> Iterable[bytes]:
+        """Return the content of the page in one file; it is read first.
+
+        Raises:
+            MeantimeError: If a file cannot be read.
+            OutputError: If the page would be larger than allowed even without short detail.
+        """
+        del form
+        self._session.start()
+        self._session.wait()
+        return page(self._session, most_bytes=self._most_bytes)
+
+    def serve(
+        self,
+        *,
+        port: int = FIRST_PORT,
+        browser: bool = True,
+        notify: Callable[[str], None] | None = None,
+    ) -> None:
+        """Serve the page to browsers on this machine until Ctrl-C.
+
+        Args:
+            port: The first port that is tried; 0 is any.
+            browser: Open the page in a browser.
+            notify: Called with the address of the page; None prints it.
+
+        Raises:
+            OutputError: If no port is free.
+        """
+        from meantime.server.run import serve  # noqa: PLC0415 - a page in one file needs no server
+
+        serve(self._session, port=port, browser=browser, notify=notify or print)
+
+    def _repr_html_(self) -> str:
+        file = b64encode(b"".join(self.render("html"))).decode()
+        return (
+            f'<iframe src="data:text/html;base64,{file}"'
+            f' style="width:100%;height:{_NOTEBOOK_HEIGHT_PX}px;border:0"></iframe>'
+        )
+
+    def __repr__(self) -> str:
+        names = ", ".join(repr(file.name) for file in self._session.files)
+        return f"<View of {names}>"
+
+
+def view(
+    sources: Source | Sequence[Source],
+    *,
+    offsets: Mapping[int, Time] | None = None,
+    follow: bool = False,
+    most_bytes: int = MOST_BYTES,
+) -> View:
+    """Return traces on one page, aligned by their clocks.
+
+    >>> from meantime.testing import history_from_picture
+    >>> view(history_from_picture("disk0  aab."))
+    <View of 'history'>
+
+    Args:
+        sources: Paths or histories; the first has the time axis.
+        offsets: By index of a source, the time to add to its times.
+        follow: Show what is added to the files while the page is served.
+        most_bytes: The size of a page in one file above which short detail is merged.
+
+    Raises:
+        UsageError: If an offset is not a time.
+    """
+    offsets_ns = {index: duration_ns(time) for index, time in (offsets or {}).items()}
+    session = Session(listed(sources), offsets_ns=offsets_ns, follow=follow)
+    return View(session, most_bytes)
