@@ -9,7 +9,6 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from meantime import __version__
 from meantime.anomalies import CATALOGUE
 from meantime.clocks import align
 from meantime.errors import MeantimeError
@@ -339,7 +338,6 @@ class Session:
             }
         return {
             "protocol": 1,
-            "version": __version__,
             "title": files[0].get("title") or files[0]["name"],
             "files": files,
             "axis": axis,
