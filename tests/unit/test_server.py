@@ -255,6 +255,21 @@ def test_a_flame_graph_and_a_heat_map_are_of_the_chosen_lanes(spans: Page, state
 
     heat = states.get("/heat?file=0&lanes=2&period=4&rows=2")
     assert heat["cells"] == [[0, 0, 1], [0, 1, 2], [1, 0, 2], [1, 1, 1]]
+    heat = states.get("/heat?file=0&lanes=2&period=4&rows=2&state=c")
+    assert (heat["states"], heat["cells"]) == (["c"], [[1, 0, 1], [1, 1, 1]])
+
+
+def test_what_stands_out_has_a_place_to_go_to() -> None:
+    calls = [("query", 100 * n, 100 * n + 9 + n % 3) for n in range(99)]
+    page = Page(history_from_spans({"main": [*calls, ("query", 9900, 10_900)]}))
+
+    (found,) = page.get("/findings?file=0")["findings"]
+
+    assert (found["start_ns"], found["ranges"]) == ("9900", [["9900", "10900"]])
+    assert (found["lanes"][0], found["lane_rows"][0]) == (1, 0)
+    assert page.get("/session.json")["findings"] is True
+    assert page.get("/findings?file=0&from=0&to=9000")["findings"] == []
+    assert page.get("/findings?file=0&from=20000&to=90000")["findings"] == []
 
 
 def test_searching_finds_names_and_arguments(spans: Page, tmp_path: Path) -> None:

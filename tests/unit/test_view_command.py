@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import signal
 import subprocess
 import sys
+import threading
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 from urllib.request import urlopen
 
@@ -144,6 +146,24 @@ def test_what_was_read_stays_if_a_file_is_lost(
     after = wait(lambda file: file["error"] is not None)
     assert message in after["error"]
     assert after["counts"]["spans"] == 1
+
+
+def test_a_session_that_is_closed_while_it_reads_leaves_no_thread(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.jsonl"
+    os.mkfifo(pipe)
+    before = threading.active_count()
+    session = Session([str(pipe)])
+    session.start()
+    # the reader closes the pipe, maybe before all is written
+    with suppress(BrokenPipeError), pipe.open("w") as file:
+        file.write('{"time_ns": 1, "name": "x"}\n')
+        file.flush()
+        assert session.document()["files"][0]["status"] == "reading"
+        session.stop()
+        file.write('{"time_ns": 2, "name": "x"}\n' * 100_000)
+
+    assert session.wait(20)
+    assert threading.active_count() == before
 
 
 def test_what_has_been_read_is_shown_while_the_rest_is(

@@ -7,6 +7,7 @@ gets, since its numbers lose nanoseconds after 104 days.
 from __future__ import annotations
 
 from dataclasses import asdict, replace
+from glob import escape
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 import numpy as np
@@ -14,17 +15,19 @@ import numpy as np
 from meantime.columns import named
 from meantime.errors import TimeRangeError, UsageError
 from meantime.query.durations import span_statistics
+from meantime.query.findings import findings
 from meantime.query.lifetimes import intervals_between
 from meantime.query.offsets.fold import Fold
-from meantime.query.offsets.gather import Choice, offset_map
+from meantime.query.offsets.gather import Choice, kind_of, offset_map
 from meantime.query.parts import extent_of
 from meantime.query.sampled_states import with_sampled_states
 from meantime.query.stacks import left_heavy
-from meantime.query.statistics import state_statistics
+from meantime.query.statistics import state_quarks, state_statistics
 from meantime.query.threads import thread_quarks
 from meantime.query.trees import by_name, call_tree
 from meantime.server.places import clip
 from meantime.views.heatmap.document import document as heat_document
+from meantime.views.state_classes import is_quiet
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,11 +39,12 @@ if TYPE_CHECKING:
     from meantime.query.offsets.map import Kind
     from meantime.server.lanes import LaneTree
 
-__all__ = ["Asked", "document", "flame", "flows", "heat", "statistics"]
+__all__ = ["Asked", "document", "flame", "flows", "heat", "stands_out", "statistics"]
 
 _MOST_ROWS = 1_000
 _MOST_NODES = 50_000
 _MOST_CELLS = 1 << 22
+_MOST_FINDINGS = 100
 _BUCKETS = 63
 _MAPPED = {
     "state": "states",
@@ -266,8 +270,13 @@ def flame(tree: LaneTree, asked: Asked) -> dict[str, Any]:
     }
 
 
-def heat(tree: LaneTree, asked: Asked, period_ns: int, rows: int) -> dict[str, Any]:
+def heat(
+    tree: LaneTree, asked: Asked, period_ns: int, rows: int, state: str | None
+) -> dict[str, Any]:
     """Return the heat map of a range and some lanes, which are of one kind.
+
+    Of states, those that match the pattern are counted; without one, all in which something is
+    done or waited for: neither idle nor sleeping.
 
     Raises:
         UsageError: If the map would have too many cells, or more rows than nanoseconds.
@@ -292,12 +301,57 @@ def heat(tree: LaneTree, asked: Asked, period_ns: int, rows: int) -> dict[str, A
             raise UsageError("a heat map is of lanes of states, of spans or of samples")
         quarks = tuple(tree.quarks(below).tolist())
         choice = replace(choice, kind=cast("Kind", kinds.pop()), quarks=quarks)
+    if kind_of(history, choice) == "states":
+        patterns = (state,) if state else _active_states(history, choice, (start_ns, end_ns))
+        choice = replace(choice, states=patterns)
     found = offset_map(history, fold, choice, source="")
     content = heat_document(found)
     return {
         name: content[name]
         for name in ("origin_ns", "period_ns", "rows", "value", "columns", "cells", "recorded")
-    } | {"lost_ns": content.get("lost_ns", [])}
+    } | {"lost_ns": content.get("lost_ns", []), "states": list(choice.states)}
+
+
+def _active_states(history: History, choice: Choice, range_ns: tuple[int, int]) -> tuple[str, ...]:
+    """Return patterns for the states in a range that are neither idle nor sleeping."""
+    part = clip(history, *range_ns)
+    quarks = choice.of(history, state_quarks(history))
+    if part is None or not len(quarks):
+        return ("*",)
+    found = set(history.shares(quarks, *part).value.to_list()) - {None}
+    active = sorted(str(name) for name in found if not is_quiet(str(name)))
+    return tuple(map(escape, active)) or ("*",)
+
+
+def stands_out(tree: LaneTree, file: str, asked: Asked) -> dict[str, Any]:
+    """Return what stands out in a range, and the lanes that it is about.
+
+    Args:
+        tree: The lanes.
+        file: The path of the file, for commands.
+        asked: The range.
+    """
+    history = tree.history
+    found = []
+    begin_ns, finish_ns = history.bounds
+    start_ns = begin_ns if asked.start_ns is None else asked.start_ns
+    end_ns = finish_ns if asked.end_ns is None else asked.end_ns
+    if clip(history, start_ns, end_ns) is None:
+        return {"findings": []}
+    for each in findings(history, start=asked.start_ns, end=asked.end_ns, limit=_MOST_FINDINGS):
+        quarks = [history.find(path) for path in each.rows]
+        places = tree.places(np.array([quark for quark in quarks if quark is not None], np.int32))
+        content = each.as_json()
+        content["ranges"] = [[str(time_ns) for time_ns in span] for span in each.ranges]
+        content["lanes"] = [
+            None if quark is None else places.get(quark, (None,))[0] for quark in quarks
+        ]
+        content["lane_rows"] = [
+            0 if quark is None else places.get(quark, (None, 0))[1] for quark in quarks
+        ]
+        content["command"] = each.command(file)
+        found.append(content)
+    return {"findings": found}
 
 
 def flows(tree: LaneTree, asked: Asked, limit: int) -> dict[str, Any]:

@@ -69,6 +69,7 @@ def application(session: Session) -> ASGIApp:
             methods=["GET"],
         ),
         Route("/notes", served.notes, methods=["GET", "PUT"]),
+        Route("/findings", served.findings, methods=["GET"]),
         *(
             Route(f"/{name}", served.answer(question), methods=["GET"])
             for name, question in _QUESTIONS.items()
@@ -242,7 +243,7 @@ def _heat(tree: LaneTree, asked: Mapping[str, str]) -> Any:
     rows = _whole(asked, "rows", min(50, max(1, period_ns)))
     if period_ns < 1:
         raise UsageError("the period is at least 1 ns")
-    return answers.heat(tree, _asked(tree, asked), period_ns, rows)
+    return answers.heat(tree, _asked(tree, asked), period_ns, rows, asked.get("state"))
 
 
 def _search(tree: LaneTree, asked: Mapping[str, str]) -> Any:
@@ -308,6 +309,7 @@ class _Served:
         document = self._session.document()
         reason = self._notes.reason()
         document["notes"] = {"writable": reason is None, "reason": reason}
+        document["findings"] = True
         return self._tagged(request, _json(document), "application/json")
 
     async def lanes(self, request: Request) -> Response:
@@ -350,22 +352,38 @@ class _Served:
         """Return the endpoint of a question about a file."""
 
         async def endpoint(request: Request) -> Response:
-            asked = request.query_params
-            file = self._file(_whole(asked, "file", 0))
-            tree = self._tree(file, _whole(asked, "layout", file.layout))
-            etag = None
-            if tree.history.built:
-                etag = self._etag("answer", file.version, str(request.url.path), str(asked))
-                if _has(request, etag):
-                    return self._unchanged(etag)
-            data = await self._run(request, lambda: _json(question(tree, asked)), self._answers)
-            if isinstance(data, Response):
-                return data
-            if etag is None:
-                return self._tagged(request, data, "application/json")
-            return self._reply(data, "application/json", etag)
+            return await self._answered(request, lambda _, tree, asked: question(tree, asked))
 
         return endpoint
+
+    async def findings(self, request: Request) -> Response:
+        return await self._answered(
+            request,
+            lambda file, tree, asked: answers.stands_out(
+                tree, file.path or file.name, answers.Asked(*_range(asked), None)
+            ),
+        )
+
+    async def _answered(
+        self,
+        request: Request,
+        question: Callable[[OpenFile, LaneTree, Mapping[str, str]], Any],
+    ) -> Response:
+        """Return the answer to a question about a file, unless the page has it already."""
+        asked = request.query_params
+        file = self._file(_whole(asked, "file", 0))
+        tree = self._tree(file, _whole(asked, "layout", file.layout))
+        etag = None
+        if tree.history.built:
+            etag = self._etag("answer", file.version, str(request.url.path), str(asked))
+            if _has(request, etag):
+                return self._unchanged(etag)
+        data = await self._run(request, lambda: _json(question(file, tree, asked)), self._answers)
+        if isinstance(data, Response):
+            return data
+        if etag is None:
+            return self._tagged(request, data, "application/json")
+        return self._reply(data, "application/json", etag)
 
     async def notes(self, request: Request) -> Response:
         if request.method in {"GET", "HEAD"}:

@@ -594,8 +594,18 @@ def _location(name: str) -> tuple[str, str]:
 
 
 def _own_title(history: History, quark: int) -> str:
-    """Return the title of a thread below its process."""
-    return thread_title(thread_of(history, quark)._replace(pid=""))
+    """Return the title of a thread below its process; its id only where the name lacks it."""
+    whose = thread_of(history, quark)
+    if whose.name is not None and re.search(rf"\b{re.escape(str(whose.tid))}\b", whose.name):
+        return whose.name
+    return thread_title(whose._replace(pid=""))
+
+
+def _full_title(history: History, quark: int) -> str:
+    """Return the title of a thread with that of its process."""
+    process = process_title(history, quark)
+    own = _own_title(history, quark)
+    return f"{process} / {own}" if process else own
 
 
 def _names(history: History, quarks: Int32s, pattern: str = "") -> list[str]:
@@ -619,7 +629,7 @@ def _names(history: History, quarks: Int32s, pattern: str = "") -> list[str]:
     for quark, path in zip(quarks.tolist(), paths, strict=True):
         name = entity_name(path[first : len(path) - last] or path)
         if path[:1] == (PROCESSES,) and path[-2:-1] == (THREADS,):
-            name = thread_title(thread_of(history, quark))
+            name = _full_title(history, quark)
         elif quark in given:
             name = f"{given[quark]} {name}"
         named.append(name)

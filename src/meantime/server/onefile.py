@@ -19,7 +19,7 @@ import numpy as np
 from meantime.columns import Coded, Mixed, named
 from meantime.errors import MeantimeError, OutputError
 from meantime.kernels.tail import FLOAT, INT
-from meantime.server.answers import document
+from meantime.server.answers import Asked, document, stands_out
 from meantime.units import format_bytes, format_ns
 from meantime.views.flame.arguments import ArgumentCollector
 from meantime.views.svg import json_text
@@ -127,7 +127,7 @@ def page(session: Session, *, most_bytes: int = MOST_BYTES) -> Iterator[bytes]:
     for file in session.files:
         if file.tree is None:
             raise MeantimeError(file.error or f"{file.path}: it was not read")
-        contents.append(_Content(file.tree, f"meantime view {file.name}"))
+        contents.append(_Content(file.tree, file.name))
     html, fixed_bytes = _Shell.read()
     head = {**session.document(), "notes": {"writable": False, "reason": "this is a file"}}
     lanes = [
@@ -150,6 +150,7 @@ def page(session: Session, *, most_bytes: int = MOST_BYTES) -> Iterator[bytes]:
             content.shrink(free_bytes / (size - fixed_bytes))
     else:
         raise _too_large(size)
+    head["findings"] = True
     head["embedded"] = {"files": [content.directory() for content in contents]}
     yield html.before
     yield _element("session", "application/json", json_text(document(head)).encode())
@@ -223,12 +224,12 @@ class _Content:
 
     Args:
         tree: Its lanes.
-        command: The command that shows what is left out.
+        path: The path of the file, for commands.
     """
 
-    def __init__(self, tree: LaneTree, command: str) -> None:
+    def __init__(self, tree: LaneTree, path: str) -> None:
         self._tree = tree
-        self._command = command
+        self._path = path
         self._names = _Names()
         self._entities = _Names()
         self._exact, self._texts, self._left_out = self._gathered()
@@ -350,7 +351,7 @@ class _Content:
         missing = None
         if self._merged is not None:
             missing = f"Detail under {format_ns(self._least_ns)} is not in this file"
-            missing = f"{missing}; `{self._command}` has it"
+            missing = f"{missing}; `meantime view {self._path}` has it"
         return {
             "origin_ns": self._origin_ns,
             "boxes": len(boxes.lane),
@@ -367,6 +368,7 @@ class _Content:
                 name: {"width": column.width, "count": column.rows}
                 for name, column in self._packed.items()
             },
+            "findings": stands_out(self._tree, self._path, Asked(None, None, None))["findings"],
             "missing": missing,
             "left_out": {**self._left_out, **self._rest.left_out},
         }

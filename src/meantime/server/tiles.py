@@ -229,6 +229,7 @@ def _spans(tree: LaneTree, block: SpanBlock, place: Place) -> Tile:
         BINS,
         block.row_offsets[-1],
     )
+    wide = wide[np.argsort(block.spans.row[wide], kind="stable")]
     codes = np.concatenate([table.name.codes[wide], longest])
     name, names = _compact(codes, table.name.names)
     span = wide.astype(np.uint32)
