@@ -232,11 +232,10 @@ def test_what_is_at_a_place_of_a_span(spans: Page) -> None:
 
 
 def test_statistics_are_those_of_the_command(spans: Page, states: Page) -> None:
-    history = spans.session.files[0].tree
-    assert history is not None
-    expected = span_statistics(
-        history.history, quarks=thread_quarks(history.history), start_ns=0, end_ns=1000
-    )
+    shown = spans.session.files[0].shown
+    assert shown is not None
+    history = shown.tree.history
+    expected = span_statistics(history, quarks=thread_quarks(history), start_ns=0, end_ns=1000)
 
     found = spans.get("/statistics?file=0&by=name")
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from meantime.server.lanes import LaneTree
-    from meantime.server.session import OpenFile, Session
+    from meantime.server.session import OpenFile, Session, Shown
 
 __all__ = ["application"]
 
@@ -314,30 +314,30 @@ class _Served:
 
     async def lanes(self, request: Request) -> Response:
         file = self._file(request.path_params["file"])
-        tree = self._tree(file, request.path_params["layout"])
-        etag = self._etag("lanes", file.index, file.layout)
+        shown = self._shown(file, request.path_params["layout"])
+        etag = self._etag("lanes", file.index, shown.layout)
         if _has(request, etag):
             return self._unchanged(etag)
         data = await self._run(
-            request, lambda: _json({"layout": file.layout, **tree.columns()}), self._answers
+            request, lambda: _json({"layout": shown.layout, **shown.columns}), self._answers
         )
         return data if isinstance(data, Response) else self._reply(data, "application/json", etag)
 
     async def tile(self, request: Request) -> Response:
         asked = request.path_params
         file = self._file(asked["file"])
-        tree = self._tree(file, asked["layout"])
+        shown = self._shown(file, asked["layout"])
         place = Place(asked["level"], _whole(asked, "index"))
-        address = (file.version, asked["kind"], asked["block"], place.level, place.index)
+        address = (shown.version, asked["kind"], asked["block"], place.level, place.index)
         # a finished history does not change, so the address identifies the content
         etag = None
-        if tree.history.built:
+        if shown.tree.history.built:
             etag = self._etag("tile", file.index, *address)
             if _has(request, etag):
                 return self._unchanged(etag)
         data = await self._run(
             request,
-            lambda: tile(tree, asked["kind"], asked["block"], place).data(),
+            lambda: tile(shown.tree, asked["kind"], asked["block"], place).data(),
             self._tiles,
         )
         if isinstance(data, Response):
@@ -372,10 +372,12 @@ class _Served:
         """Return the answer to a question about a file, unless the page has it already."""
         asked = request.query_params
         file = self._file(_whole(asked, "file", 0))
-        tree = self._tree(file, _whole(asked, "layout", file.layout))
-        etag = None
+        shown = self._shown(file, _optional(asked, "layout"))
+        tree, etag = shown.tree, None
         if tree.history.built:
-            etag = self._etag("answer", file.version, str(request.url.path), str(asked))
+            etag = self._etag(
+                "answer", file.index, shown.version, str(request.url.path), str(asked)
+            )
             if _has(request, etag):
                 return self._unchanged(etag)
         data = await self._run(request, lambda: _json(question(file, tree, asked)), self._answers)
@@ -415,13 +417,14 @@ class _Served:
             raise HTTPException(404, f"there is no file {index}")
         return self._session.files[index]
 
-    def _tree(self, file: OpenFile, layout: int) -> LaneTree:
-        tree = file.tree
-        if tree is None:
+    def _shown(self, file: OpenFile, layout: int | None) -> Shown:
+        """Return what is seen of a file, if its lanes are still those that the page has."""
+        shown = file.shown
+        if shown is None:
             raise HTTPException(503, f"{file.name} is still being read")
-        if layout != file.layout:
+        if layout is not None and layout != shown.layout:
             raise HTTPException(410, "the lanes have changed: read /session.json again")
-        return tree
+        return shown
 
     def _etag(self, *parts: object) -> str:
         text = "\0".join(map(str, (self._session.token, *parts)))

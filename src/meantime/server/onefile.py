@@ -125,15 +125,15 @@ def page(session: Session, *, most_bytes: int = MOST_BYTES) -> Iterator[bytes]:
     """
     contents = []
     for file in session.files:
-        if file.tree is None:
+        if file.shown is None:
             raise MeantimeError(file.error or f"{file.path}: it was not read")
-        contents.append(_Content(file.tree, file.name))
+        contents.append(_Content(file.shown.tree, file.name))
     html, fixed_bytes = _Shell.read()
     head = {**session.document(), "notes": {"writable": False, "reason": "this is a file"}}
     lanes = [
         _element(f"lanes-{index}", "application/json", json_text(each).encode())
         for index, each in enumerate(
-            document({"layout": 1, **file.columns}) for file in session.files
+            document({"layout": 1, **file.shown.columns}) for file in session.files if file.shown
         )
     ]
     for each in head["files"]:

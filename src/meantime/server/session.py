@@ -7,7 +7,7 @@ import secrets
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from meantime.anomalies import CATALOGUE
 from meantime.clocks import align
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from meantime.history import History
 
-__all__ = ["OpenFile", "Session"]
+__all__ = ["OpenFile", "Session", "Shown"]
 
 _MOST_LOST = 10_000
 # How often a file that is followed is looked at, and how much of the time may go into reading it.
@@ -39,6 +39,22 @@ class _StoppedError(Exception):
     """The session was closed while a file was read."""
 
 
+class Shown(NamedTuple):
+    """What pages see of a file at one moment.
+
+    Attributes:
+        tree: The lanes.
+        columns: The same as JSON values.
+        layout: Increases when lanes are numbered differently.
+        version: Increases when anything changes.
+    """
+
+    tree: LaneTree
+    columns: dict[str, Any]
+    layout: int
+    version: int
+
+
 class OpenFile:
     """A file of a session, and what has been read of it.
 
@@ -47,6 +63,7 @@ class OpenFile:
         path: Where it is; empty for a history in memory.
         name: What it is called.
         given_ns: What to add to its times, if that was given.
+        shown: What pages see of it; None as long as that is nothing.
     """
 
     def __init__(
@@ -65,12 +82,8 @@ class OpenFile:
         self.status = "reading"
         self.error: str | None = None
         self.read_bytes = self.total_bytes = 0
-        self.tree: LaneTree | None = None
-        self.columns: dict[str, Any] = {}
-        self.layout = 0
-        self.version = 0
+        self.shown: Shown | None = None
         self._stopped = threading.Event()
-        self._lock = threading.Lock()
 
     def read(self, *, follow: bool) -> None:
         """Read the file, and with `follow` what is added to it, until `stop` is called."""
@@ -124,19 +137,18 @@ class OpenFile:
                 self._show(history)
         except MeantimeError as error:
             # what has been read so far may be in no order yet; the finished history is
-            self.error = None if self.layout else _sentence(error)
+            self.error = None if self.shown else _sentence(error)
 
     def _show(self, history: History) -> None:
         """Let pages see a history from now on."""
-        moment = history.snapshot()
-        tree = LaneTree.of(moment)
+        tree = LaneTree.of(history.snapshot())
         columns = tree.columns()
-        with self._lock:
-            if columns != self.columns:
-                self.layout += 1
-                self.columns = columns
-            self.tree = tree
-            self.version += 1
+        before = self.shown
+        if before is None:
+            self.shown = Shown(tree, columns, 1, 1)
+            return
+        layout = before.layout + (columns != before.columns)
+        self.shown = Shown(tree, columns, layout, before.version + 1)
 
     def _follow(self, history: History, before: object, took_s: float) -> None:
         while not self._stopped.wait(max(_LOOK_S, took_s / _READING_SHARE - took_s)):
@@ -167,12 +179,11 @@ class OpenFile:
             took_s = time.monotonic() - began
 
     def _end_ns(self) -> int | None:
-        return None if self.tree is None else self.tree.history.end_ns
+        return None if self.shown is None else self.shown.tree.history.end_ns
 
     def document(self, reference: OpenFile) -> dict[str, Any]:
         """Return what a page needs to know of the file; the reference has the axis."""
-        with self._lock:
-            tree, layout, version = self.tree, self.layout, self.version
+        shown = self.shown
         known: dict[str, Any] = {
             "name": self.name,
             "path": self.path,
@@ -181,12 +192,12 @@ class OpenFile:
             "read_bytes": self.read_bytes,
             "total_bytes": self.total_bytes,
             "error": self.error,
-            "layout": layout if tree is not None else None,
-            "version": version,
+            "layout": None if shown is None else shown.layout,
+            "version": 0 if shown is None else shown.version,
         }
-        if tree is None:
+        if shown is None:
             return {**known, "start_ns": None, "end_ns": None, "offset_ns": "0", "aligned": None}
-        history = tree.history
+        tree, history = shown.tree, shown.tree.history
         start_ns, end_ns = history.bounds
         offset_ns, aligned = self.offset(reference)
         clock = history.clock
@@ -225,9 +236,9 @@ class OpenFile:
             return self.given_ns, "given"
         if reference is self:
             return 0, "first"
-        if self.tree is None or reference.tree is None:
+        if self.shown is None or reference.shown is None:
             return 0, None
-        own, other = self.tree.history, reference.tree.history
+        own, other = self.shown.tree.history, reference.shown.tree.history
         found = align(
             other.clock,
             own.clock,

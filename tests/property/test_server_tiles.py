@@ -1,0 +1,80 @@
+"""What is in a tile of short-lived entities or of a group equals the exact times, rounded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from meantime.history import HistoryBuilder
+from meantime.server.lanes import LaneTree
+from meantime.server.tiles import BINS, Place, tile
+
+if TYPE_CHECKING:
+    from meantime.history import History
+
+STATES = ("running", "runnable", "waiting", "spawned", "done")
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> History:
+    """Return a history of tasks, each of which lives once, below two sites, and of a loop."""
+    builder = HistoryBuilder()
+    builder.lanes("Tasks/*/*", label="Tasks", short_lived=True)
+    builder.lanes("Loops/*", label="Tasks")
+    changes: list[tuple[int, int, str | None]] = []
+    for number in range(draw(st.integers(1, 6))):
+        site = draw(st.sampled_from(["a (x.py:1)", "b"]))
+        quark = builder.quark("Tasks", site, str(number))
+        time_ns = draw(st.integers(0, 900))
+        for state in draw(st.lists(st.sampled_from(STATES), min_size=1, max_size=5)):
+            changes.append((time_ns, quark, state))
+            time_ns += draw(st.integers(1, 200))
+        changes.append((time_ns, quark, None))
+    loop = builder.quark("Loops", "1")
+    changes += [(time_ns, loop, draw(st.sampled_from(STATES))) for time_ns in range(0, 900, 300)]
+    for time_ns, quark, value in sorted(changes, key=lambda each: each[0]):
+        builder.modify(time_ns, quark, value)
+    return builder.close(2048)
+
+
+@settings(max_examples=15)
+@given(histories(), st.integers(0, 5), st.integers(0, 2))
+def test_tiles_are_the_exact_times_rounded(history: History, level: int, index: int) -> None:
+    tree = LaneTree.of(history)
+    place = Place(level, index)
+    width = place.bin_ns
+    exact = np.zeros((len(history.attributes), BINS, len(STATES)))
+    start_ns, end_ns = place.start_ns, min(place.end_ns, history.end_ns)
+    if start_ns < end_ns:
+        # the end of the history is the edge of a bin at all levels
+        shares = history.shares(range(len(exact)), start_ns, end_ns, (end_ns - start_ns) // width)
+        columns = (shares.quark.tolist(), shares.bin.tolist(), shares.value.to_list())
+        for quark, bin_, value, ns in zip(*columns, shares.ns.tolist(), strict=True):
+            if value is not None:
+                exact[quark, bin_, STATES.index(str(value))] = ns
+
+    (block,) = tree.blocks["packed"]
+    found = tile(tree, "packed", 0, place)
+    rows = np.zeros((block.row_offsets[-1], BINS, len(STATES)))
+    known = np.array([STATES.index(name) for name in found.members["states"]], np.int64)
+    row, bin_of = found.arrays["cell_row"], found.arrays["cell_bin"]
+    for part in range(3):
+        share = found.arrays["cell_shares"][:, part + 1]
+        here = np.flatnonzero(share)
+        state = known[found.arrays["cell_codes"][here, part]] if len(here) else []
+        rows[row[here], bin_of[here], state] = share[here].astype(float) * width / 255
+    expected = np.zeros_like(rows)
+    np.add.at(expected, block.row, exact[block.quarks])
+    # the three longest states of a cell have shares of their own
+    top = expected >= np.sort(expected, axis=2)[:, :, -3:-2]
+    assert (np.abs(rows - expected)[top & (rows > 0)] <= width / 255).all()
+    assert ((rows > 0).sum(axis=2) == np.minimum((expected > 0).sum(axis=2), 3)).all()
+
+    group = next(number for number, lane in enumerate(tree.lanes) if lane.kind == "group")
+    load = tile(tree, "group", group, place)
+    total = load.arrays["load"].sum(axis=0) * width
+    quarks = tree.quarks([group])
+    assert (np.abs(total - exact[quarks].sum(axis=(0, 2))) <= len(quarks) * 4 * width / 255).all()
