@@ -335,10 +335,12 @@ class _Served:
             etag = self._etag("tile", file.index, *address)
             if _has(request, etag):
                 return self._unchanged(etag)
+        # a group may be of all lanes
+        limiter = self._answers if asked["kind"] == "group" else self._tiles
         data = await self._run(
             request,
             lambda: tile(shown.tree, asked["kind"], asked["block"], place).data(),
-            self._tiles,
+            limiter,
         )
         if isinstance(data, Response):
             return data

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,45 +12,83 @@ from meantime.history.argument_texts import joined_texts
 from meantime.query.lifetimes import intervals_between
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import numpy.typing as npt
 
     from meantime.columns import Int32s, Int64s
+    from meantime.history.spans import SpanTable
     from meantime.server.lanes import LaneTree
 
 __all__ = ["search"]
 
 _BINS = 512
 # Arguments of larger tables are not searched: that reads all of them.
-_MOST_TEXT = 1 << 28
+_MOST_TEXT = 1 << 30
 _MOST_NAMES = 200
 
 
-@dataclass(slots=True)
 class _Found:
-    """Hits as columns, in parts.
+    """Hits: counted, and the first of them described.
+
+    Args:
+        range_ns: The range that is searched.
+        limit: How many hits are described.
 
     Attributes:
-        start_ns: Where hits begin.
-        describe: By part, a function that returns what a hit of it is.
+        count: How many hits there are.
         names: How often each name was hit, by kind and name.
     """
 
-    start_ns: list[Int64s] = field(default_factory=list)
-    describe: list[Any] = field(default_factory=list)
-    names: dict[tuple[str, str], int] = field(default_factory=dict)
+    def __init__(self, range_ns: tuple[int, int], limit: int) -> None:
+        self.count = 0
+        self.names: dict[tuple[str, str], int] = {}
+        self._range_ns = range_ns
+        self._limit = limit
+        self._bins = np.zeros(_BINS, np.int64)
+        self._first: list[tuple[int, int, dict[str, Any]]] = []
 
-    def add(self, start_ns: Int64s, describe: Any) -> None:
-        if len(start_ns):
-            self.start_ns.append(start_ns)
-            self.describe.append(describe)
+    def add(self, start_ns: Int64s, describe: Callable[[int], dict[str, Any]]) -> None:
+        """Add hits that begin at these times; `describe` returns what one of them is."""
+        if not len(start_ns):
+            return
+        low_ns, high_ns = self._range_ns
+        inside = start_ns[(start_ns >= low_ns) & (start_ns < high_ns)]
+        step = -(-max(1, high_ns - low_ns) // _BINS)
+        self._bins += np.bincount((inside - low_ns) // step, minlength=_BINS)[:_BINS]
+        rows = np.arange(len(start_ns))
+        if len(self._first) == self._limit:
+            # of hits at one time, those that were added first are kept
+            rows = rows[start_ns < (self._first[-1][0] if self._first else low_ns)]
+        rows = rows[np.argsort(start_ns[rows], kind="stable")[: self._limit]]
+        self._first += [
+            (int(start_ns[row]), self.count + row, describe(row)) for row in rows.tolist()
+        ]
+        self._first.sort(key=lambda each: each[:2])
+        del self._first[self._limit :]
+        self.count += len(start_ns)
 
-    def count(self, kind: str, codes: Int32s, names: Sequence[str]) -> None:
+    def count_names(self, kind: str, codes: Int32s, names: Sequence[str]) -> None:
+        """Count hits by name."""
         used, counts = np.unique(codes, return_counts=True)
         for code, count in zip(used.tolist(), counts.tolist(), strict=True):
             key = kind, names[code]
             self.names[key] = self.names.get(key, 0) + count
+
+    def document(self) -> dict[str, Any]:
+        """Return the hits as JSON values."""
+        names = sorted(self.names.items(), key=lambda each: (-each[1], each[0]))
+        hits = [described for _, _, described in self._first]
+        return {
+            "count": self.count,
+            "names": [
+                {"kind": kind, "name": name, "count": count}
+                for (kind, name), count in names[:_MOST_NAMES]
+            ],
+            "hits": hits,
+            "rest": self.count - len(hits),
+            "bins": self._bins.tolist(),
+        }
 
 
 def search(
@@ -62,35 +99,13 @@ def search(
     start_ns = begin_ns if start_ns is None else start_ns
     end_ns = finish_ns if end_ns is None else end_ns
     needle = text.casefold()
-    found = _Found()
+    found = _Found((start_ns, end_ns), limit)
     has_arguments = _search_spans(tree, needle, start_ns, end_ns, found)
     _search_sampled(tree, needle, start_ns, end_ns, found)
     _search_states(tree, needle, start_ns, end_ns, found)
     _search_entities(tree, needle, start_ns, end_ns, found)
     _search_points(tree, needle, start_ns, end_ns, found)
-    sizes = [len(each) for each in found.start_ns]
-    all_ns = np.concatenate([np.empty(0, np.int64), *found.start_ns])
-    order = np.argsort(all_ns, kind="stable")[:limit]
-    edges = np.cumsum([0, *sizes])
-    hits = []
-    for index in order.tolist():
-        part = int(np.searchsorted(edges, index, side="right")) - 1
-        hits.append(found.describe[part](index - int(edges[part])))
-    inside = all_ns[(all_ns >= start_ns) & (all_ns < end_ns)]
-    step = -(-max(1, end_ns - start_ns) // _BINS)
-    bins = np.bincount((inside - start_ns) // step, minlength=_BINS)
-    names = sorted(found.names.items(), key=lambda each: (-each[1], each[0]))
-    return {
-        "count": len(all_ns),
-        "names": [
-            {"kind": kind, "name": name, "count": count}
-            for (kind, name), count in names[:_MOST_NAMES]
-        ],
-        "hits": hits,
-        "rest": len(all_ns) - len(hits),
-        "bins": bins.tolist(),
-        "searched": {"arguments": has_arguments},
-    }
+    return {**found.document(), "searched": {"arguments": has_arguments}}
 
 
 def _matching(names: Sequence[str], needle: str) -> npt.NDArray[np.bool_]:
@@ -103,7 +118,7 @@ def _search_spans(tree: LaneTree, needle: str, start_ns: int, end_ns: int, found
     if not len(table):
         return True
     is_hit = _matching(table.name.names, needle)[table.name.codes]
-    found.count("span", table.name.codes[is_hit], table.name.names)
+    found.count_names("span", table.name.codes[is_hit], table.name.names)
     length = table.arguments_length
     searched = int(length.sum(dtype=np.int64)) <= _MOST_TEXT
     if searched and length.any():
@@ -131,26 +146,27 @@ def _search_spans(tree: LaneTree, needle: str, start_ns: int, end_ns: int, found
     return searched
 
 
-def _in_arguments(table: Any, needle: str) -> npt.NDArray[np.bool_]:
+def _in_arguments(table: SpanTable, needle: str) -> npt.NDArray[np.bool_]:
     """Return which spans have the text in their arguments."""
-    begins, parts = joined_texts(table.text, table.arguments_offset, table.arguments_length)
-    text = b"".join(part.tobytes() for part in parts)
-    # bytes without case: what is not ASCII is compared as it is
-    low, wanted = text.lower(), needle.encode().lower()
-    rows = np.flatnonzero(table.arguments_length)
+    length = table.arguments_length
+    begins, parts = joined_texts(table.text, table.arguments_offset, length)
+    rows = np.flatnonzero(length)
     rows = rows[np.argsort(begins[rows], kind="stable")]
-    starts = begins[rows]
+    starts, ends = begins[rows], begins[rows] + length[rows]
     is_hit = np.zeros(len(table), np.bool_)
-    at = low.find(wanted)
-    while at >= 0:
-        index = int(np.searchsorted(starts, at, side="right")) - 1
-        row = int(rows[index])
-        end = int(starts[index]) + int(table.arguments_length[row])
-        if at + len(wanted) <= end:
-            is_hit[row] = True
-            at = low.find(wanted, end)
-        else:
-            at = low.find(wanted, at + 1)
+    # bytes without case: what is not ASCII is compared as it is
+    wanted = needle.encode(errors="surrogatepass").lower()
+    base = 0
+    for part in parts:
+        # a part has whole texts
+        low = part.tobytes().lower()
+        at = low.find(wanted)
+        while at >= 0:
+            index = int(np.searchsorted(starts, base + at, side="right")) - 1
+            is_inside = base + at + len(wanted) <= ends[index]
+            is_hit[rows[index]] |= is_inside
+            at = low.find(wanted, int(ends[index]) - base if is_inside else at + 1)
+        base += len(low)
     return is_hit
 
 
@@ -161,7 +177,7 @@ def _search_sampled(tree: LaneTree, needle: str, start_ns: int, end_ns: int, fou
             continue
         table = block.spans.table.select(block.threads, start_ns=start_ns, end_ns=end_ns)
         hits = np.flatnonzero(_matching(table.name.names, needle)[table.name.codes])
-        found.count("function", table.name.codes[hits], table.name.names)
+        found.count_names("function", table.name.codes[hits], table.name.names)
 
         def describe(
             index: int, hits: Any = hits, table: Any = table, block: Any = block
@@ -201,7 +217,7 @@ def _search_states(tree: LaneTree, needle: str, start_ns: int, end_ns: int, foun
         if tags.any():
             is_hit |= np.append(tags, False)[batch.tag] & (value.codes >= 0)
         hits = np.flatnonzero(is_hit)
-        found.count("state", value.codes[hits], value.names)
+        found.count_names("state", value.codes[hits], value.names)
 
         def describe(
             index: int, hits: Any = hits, batch: Any = batch, value: Any = value
@@ -250,7 +266,7 @@ def _search_entities(
     for block in tree.blocks.get("packed", []):
         lives = (block.start_ns < end_ns) & (block.end_ns > start_ns)
         hits = np.flatnonzero(_matching(block.names, needle) & lives)
-        found.count("entity", hits.astype(np.int32), block.names)
+        found.count_names("entity", hits.astype(np.int32), block.names)
 
         def describe(index: int, hits: Any = hits, block: Any = block) -> dict[str, Any]:
             each = int(hits[index])
@@ -272,7 +288,7 @@ def _search_points(tree: LaneTree, needle: str, start_ns: int, end_ns: int, foun
     """Add instants by name."""
     points = tree.history.points(start_ns=start_ns, end_ns=end_ns)
     hits = np.flatnonzero(_matching(points.name.names, needle)[points.name.codes])
-    found.count("point", points.name.codes[hits], points.name.names)
+    found.count_names("point", points.name.codes[hits], points.name.names)
     lane_of = {lane.quark: at for at, lane in enumerate(tree.lanes) if lane.kind == "points"}
 
     def describe(index: int) -> dict[str, Any]:
