@@ -1,6 +1,7 @@
-// Builds each page script into one file that stands inside an SVG, and notes what it was built from.
+// Builds each page script into one file that stands inside an SVG, and the viewer into its page, script and
+// style; notes what they were built from.
 import { createHash } from "node:crypto";
-import { readFileSync, readdirSync, writeFileSync } from "node:fs";
+import { copyFileSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "vite";
@@ -32,11 +33,33 @@ for (const page of pages) {
   writeFileSync(built, readFileSync(built, "utf8").replaceAll("]]>", "]] >"));
 }
 
+const viewer = ["viewer/viewer.css", "viewer/viewer.html", "viewer/viewer.js"];
+await build({
+  root: here,
+  configFile: false,
+  logLevel: "warn",
+  build: {
+    target: "es2022",
+    outDir: join(out, "viewer"),
+    emptyOutDir: true,
+    minify: true,
+    cssCodeSplit: false,
+    lib: {
+      entry: join(here, "viewer/main.ts"),
+      formats: ["iife"],
+      name: "meantime",
+      fileName: () => "viewer.js",
+      cssFileName: "viewer",
+    },
+  },
+});
+copyFileSync(join(here, "viewer/viewer.html"), join(out, "viewer/viewer.html"));
+
 // The same files in the same order as tests/unit/test_bundle.py.
 const files = ["package.json", "package-lock.json", "tsconfig.json", "build.mjs"];
-for (const folder of ["shared", "svg-script"]) {
+for (const folder of ["shared", "svg-script", "viewer"]) {
   for (const name of readdirSync(join(here, folder), { recursive: true })) {
-    if (/\.(ts|css)$/.test(name)) files.push(`${folder}/${name}`);
+    if (/\.(ts|css|html)$/.test(name)) files.push(`${folder}/${name}`);
   }
 }
 const hash = createHash("sha256");
@@ -45,7 +68,7 @@ for (const name of files.sort()) {
   hash.update(`${name}\n${text.length}\n`);
   hash.update(text);
 }
-const built = pages.map((page) => page.replace(/\.ts$/, ".js"));
+const built = [...pages.map((page) => page.replace(/\.ts$/, ".js")), ...viewer];
 const lines = [`${hash.digest("hex")}  sources`];
 for (const name of built) {
   lines.push(`${createHash("sha256").update(readFileSync(join(out, name))).digest("hex")}  ${name}`);

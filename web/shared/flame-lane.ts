@@ -6,15 +6,21 @@ import { mixed } from "./lane-image";
 
 export const ROW_PX = 17;
 /** The least opacity of a pixel in which anything is. */
-const FAINTEST = 0.38;
+export const FAINTEST = 0.38;
 /** A box of fewer device pixels shares its pixels with others. */
-const NARROW_PX = 1.5;
-const LABEL_PX = 26;
+export const NARROW_PX = 1.5;
+export const LABEL_PX = 26;
 /** By the covered share, in parts of 256. */
 const OPACITY = Float64Array.from({ length: 257 }, (_, part) => Math.max(FAINTEST, Math.sqrt(part / 256)));
+
+/** How opaque a pixel is of which a share is covered. */
+export function opacityOf(share: number): number {
+  return share >= 1 ? 1 : OPACITY[(share * 256) | 0]!;
+}
+
 /** So many boxes of a pixel are looked at one by one. */
 const NEAR = 16;
-const PADDING_PX = 3;
+export const PADDING_PX = 3;
 
 export interface FlameStyle {
   background: number;
@@ -153,7 +159,7 @@ export class FlameLane {
 
   /** The pixel of boxes that share it, with the colour of the longest. */
   private shared(style: FlameStyle, color: number, share: number, isFound: boolean): number {
-    const opacity = share >= 1 ? 1 : OPACITY[(share * 256) | 0]!;
+    const opacity = opacityOf(share);
     if (isFound) return mixed(style.background, style.found, opacity);
     return mixed(style.background, color, style.wanted ? opacity * FAINTEST : opacity);
   }

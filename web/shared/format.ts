@@ -46,6 +46,13 @@ export function duration(ns: bigint, digits = 3): string {
   return `${text}${NARROW}${unit}`;
 }
 
+/** A point in time in seconds, with its digits in groups: `1.208 522 s`. */
+export function instant(ns: bigint, digits: 6 | 9 = 6): string {
+  const text = decimal(ns, UNITS[0]![0], digits);
+  const point = text.length - digits;
+  return `${text.slice(0, point)}${text.slice(point).replace(/(\d{3})(?=\d)/g, `$1${NARROW}`)}${NARROW}s`;
+}
+
 /** A share of 1 with one decimal: `12.3 %`, `< 0.1 %`. */
 export function share(part: number): string {
   return part > 0 && part < 0.0005 ? `< 0.1${NARROW}%` : `${(part * 100).toFixed(1)}${NARROW}%`;

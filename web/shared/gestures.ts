@@ -13,21 +13,32 @@ export interface Gestures {
   range(from: number, to: number, done: boolean): void;
   hover(x: number, y: number): void;
   leave(): void;
+  /** The end that stays if what is at x is the other end of a range; null if x is at neither. */
+  anchor?(x: number, y: number): number | null;
+}
+
+export interface GestureOptions {
+  /** Whether a drag draws a range rather than pans; shift always does. */
+  drawsRange?: boolean;
+  /** Whether the wheel with shift pans and with ctrl scrolls, rather than scrolls and zooms. */
+  pansWithShift?: boolean;
 }
 
 const CLICK_PX = 4;
 const LINE_PX = 16;
+/** A finger that rests so long draws a range. */
+const PRESS_MS = 450;
+/** A wheel turns by more at a time than a pinch, which comes as a wheel with ctrl. */
+const NOTCH_PX = 40;
 
-/**
- * Listens on an element.
- *
- * @param drawsRange Whether a drag draws a range rather than pans; shift always does.
- */
-export function listen(element: HTMLElement, gestures: Gestures, drawsRange = false): void {
+/** Listens on an element. */
+export function listen(element: HTMLElement, gestures: Gestures, { drawsRange = false, pansWithShift = false }: GestureOptions = {}): void {
   const pointers = new Map<number, { x: number; y: number }>();
   let start: { x: number; y: number } | null = null;
   let moved = false;
   let ranging = false;
+  let fixed: number | null = null;
+  let pressing = 0;
 
   const place = (event: PointerEvent | WheelEvent | MouseEvent) => {
     const box = element.getBoundingClientRect();
@@ -40,7 +51,9 @@ export function listen(element: HTMLElement, gestures: Gestures, drawsRange = fa
       event.preventDefault();
       const unit = event.deltaMode === 1 ? LINE_PX : event.deltaMode === 2 ? 400 : 1;
       const { deltaX, deltaY } = event;
-      if (event.shiftKey) gestures.scroll((deltaY || deltaX) * unit);
+      if (event.shiftKey && pansWithShift) gestures.pan(-(deltaY || deltaX) * unit, 0);
+      else if (event.shiftKey) gestures.scroll((deltaY || deltaX) * unit);
+      else if (event.ctrlKey && pansWithShift && Math.abs(deltaY) * unit >= NOTCH_PX) gestures.scroll(deltaY * unit);
       else if (Math.abs(deltaX) > Math.abs(deltaY)) gestures.pan(-deltaX * unit, 0);
       else {
         // a pinch on a touchpad comes as a wheel with ctrl, in far smaller steps
@@ -63,8 +76,17 @@ export function listen(element: HTMLElement, gestures: Gestures, drawsRange = fa
     if (pointers.size === 1) {
       start = place(event);
       moved = false;
-      ranging = drawsRange || event.shiftKey;
-    } else moved = true;
+      fixed = gestures.anchor?.(start.x, start.y) ?? null;
+      ranging = drawsRange || event.shiftKey || fixed !== null;
+      if (event.pointerType === "touch") {
+        pressing = setTimeout(() => {
+          if (!moved && start && pointers.size === 1) ranging = true;
+        }, PRESS_MS);
+      }
+    } else {
+      moved = true;
+      ranging = false;
+    }
   });
 
   element.addEventListener("pointermove", (event) => {
@@ -83,7 +105,8 @@ export function listen(element: HTMLElement, gestures: Gestures, drawsRange = fa
       gestures.pan(nowMiddle - middle, (now.y - before.y) / 2);
       if (apart > 8 && nowApart > 8) gestures.zoom(apart / nowApart, nowMiddle);
     } else if (moved || Math.hypot(now.x - start.x, now.y - start.y) > CLICK_PX) {
-      if (ranging) gestures.range(start.x, now.x, false);
+      clearTimeout(pressing);
+      if (ranging) gestures.range(fixed ?? start.x, now.x, false);
       else if (moved) gestures.pan(now.x - before.x, now.y - before.y);
       else gestures.pan(now.x - start.x, now.y - start.y);
       moved = true;
@@ -96,8 +119,9 @@ export function listen(element: HTMLElement, gestures: Gestures, drawsRange = fa
     const now = place(event);
     if (event.type === "pointerup") {
       if (!moved) gestures.click(now.x, now.y, event);
-      else if (ranging) gestures.range(start.x, now.x, true);
+      else if (ranging) gestures.range(fixed ?? start.x, now.x, true);
     }
+    clearTimeout(pressing);
     start = null;
   };
   element.addEventListener("pointerup", end);

@@ -10,8 +10,17 @@ export interface Lane {
   readonly title: string;
   /** What is shown in faint behind the title. */
   readonly detail: string;
-  /** 1 for a group, 2 for what is inside of it. */
+  /** A second line below the title. */
+  readonly sub?: string;
+  /** A word of warning beside the title. */
+  readonly badge?: string;
+  /** 1 for the outermost; a lane contains those of higher levels that follow it. */
   readonly level: number;
+  /** Whether it is drawn as a heading: it then can neither be pinned nor marked by the keys. Level 1 always is. */
+  readonly heads?: boolean;
+  /** Whether it becomes higher where there is room, by the factor `stretch`. */
+  readonly stretches?: boolean;
+  stretch?: number;
   /** Whether it can be closed and opened. */
   readonly opens: boolean;
   open: boolean;
@@ -30,6 +39,8 @@ export interface Hit {
 }
 
 const GAP_PX = 3;
+/** Lanes become at most this much higher. */
+const MOST_STRETCH = 2.4;
 /** Pinned lanes stay in view up to this part of the height; higher ones are scrolled with the others. */
 const MOST_PINNED = 0.6;
 /** In a narrow window a name has no room at the left, and is above its lane. */
@@ -41,12 +52,16 @@ export class LaneTree {
   readonly canvas = h("canvas", {
     attributes: { tabindex: "0", role: "application", "aria-label": "Lanes over time" },
   });
-  private readonly gutter = h("div", { class: "lane-names", attributes: { role: "tree", "aria-label": "Lanes" } });
+  private readonly gutter = h("div", { class: "lane-names", attributes: { role: "tree", "aria-label": "Lanes", tabindex: "0" } });
   private readonly spacer = h("div", { class: "lane-space" });
   private readonly image = new LaneImage(this.canvas);
   private lanes: Lane[] = [];
   private shown: Lane[] = [];
+  /** The lane that contains each, and those that each contains. */
+  private readonly parents = new Map<Lane, Lane>();
+  private readonly children = new Map<Lane | null, Lane[]>();
   private tops: number[] = [];
+  private readonly indices = new Map<Lane, number>();
   private bottom = 0;
   private filter: (lane: Lane) => boolean = () => true;
   private readonly pins = new Set<Lane>();
@@ -89,7 +104,29 @@ export class LaneTree {
 
   show(lanes: Lane[]): void {
     this.lanes = lanes;
+    this.parents.clear();
+    this.children.clear();
+    const open: Lane[] = [];
+    for (const lane of lanes) {
+      while (open.length && open.at(-1)!.level >= lane.level) open.pop();
+      const parent = open.at(-1) ?? null;
+      if (parent) this.parents.set(lane, parent);
+      const siblings = this.children.get(parent);
+      if (siblings) siblings.push(lane);
+      else this.children.set(parent, [lane]);
+      open.push(lane);
+    }
     this.arrange();
+  }
+
+  /** The lane that contains another; null if it is an outermost one. */
+  parentOf(lane: Lane): Lane | null {
+    return this.parents.get(lane) ?? null;
+  }
+
+  /** The lanes that a lane contains. */
+  childrenOf(lane: Lane): readonly Lane[] {
+    return this.children.get(lane) ?? [];
   }
 
   /** Shows only the lanes that pass; a group is shown while one of its lanes is. */
@@ -104,7 +141,7 @@ export class LaneTree {
 
   /** All lanes that pass the filter, closed groups included. */
   get passing(): Lane[] {
-    return this.lanes.filter((lane) => lane.level > 1 && this.passes(lane));
+    return this.lanes.filter((lane) => !heads(lane) && this.passes(lane));
   }
 
   /** How many lanes are hidden. */
@@ -132,7 +169,7 @@ export class LaneTree {
   set marks({ pins, hidden }: { pins: number[]; hidden: number[] }) {
     const mark = (indices: number[], of: Set<Lane>) => {
       of.clear();
-      for (const index of indices) if ((this.lanes[index]?.level ?? 0) > 1) of.add(this.lanes[index]!);
+      for (const index of indices) if (this.lanes[index] && !heads(this.lanes[index])) of.add(this.lanes[index]!);
     };
     mark(pins, this.pins);
     mark(hidden, this.hidden);
@@ -145,7 +182,7 @@ export class LaneTree {
 
   /** Keeps a lane at the top, or no longer. */
   pin(lane: Lane): void {
-    if (lane.level === 1) return;
+    if (heads(lane)) return;
     if (!this.pins.delete(lane)) this.pins.add(lane);
     this.arrange();
   }
@@ -199,25 +236,18 @@ export class LaneTree {
   /** Lays the lanes out again; a lane that is given keeps its place in the window. */
   arrange(anchor: Lane | null = null): void {
     const before = anchor && !this.pins.has(anchor) ? this.topOf(anchor) : null;
-    const groups: { group: Lane | null; lanes: Lane[] }[] = [{ group: null, lanes: [] }];
-    for (const lane of this.lanes) {
-      if (lane.level === 1) groups.push({ group: lane, lanes: [] });
-      else if (this.passes(lane) && !this.pins.has(lane)) groups.at(-1)!.lanes.push(lane);
-    }
     this.shown = this.lanes.filter((lane) => this.pins.has(lane) && this.passes(lane));
     const pinned = this.shown.length;
-    for (const { group, lanes } of groups) {
-      if (!lanes.length) continue;
-      if (group) this.shown.push(group);
-      if (group && !group.open) continue;
-      this.shown.push(...(this.order ? lanes.sort(this.order) : lanes));
-    }
+    this.place(null);
+    this.stretchLanes();
     this.tops = [];
+    this.indices.clear();
     this.sticky = this.stickyPx = 0;
     let top = 0;
     for (const [index, lane] of this.shown.entries()) {
       top += this.above(lane);
       this.tops.push(top);
+      this.indices.set(lane, index);
       top += lane.height() + GAP_PX;
       if (index + 1 === pinned && top <= MOST_PINNED * this.size.height) [this.sticky, this.stickyPx] = [pinned, top];
     }
@@ -227,6 +257,45 @@ export class LaneTree {
     const after = anchor && before !== null ? this.topOf(anchor) : null;
     if (before !== null && after !== null && after !== before) this.scrollBy(after - before);
     this.changed();
+  }
+
+  /** Adds the lanes inside of another that are shown; returns whether there are any, open or not. */
+  private place(parent: Lane | null): boolean {
+    const lanes = this.children.get(parent) ?? [];
+    const ordered = this.order && lanes.some((lane) => !this.children.has(lane)) ? [...lanes].sort(this.order) : lanes;
+    let any = false;
+    for (const lane of ordered) {
+      if (!this.children.has(lane)) {
+        if (heads(lane) || !this.passes(lane)) continue;
+        any = true;
+        if (!this.pins.has(lane)) this.shown.push(lane);
+        continue;
+      }
+      if (this.hidden.has(lane)) continue;
+      const at = this.shown.push(lane) - 1;
+      const inside = this.place(lane);
+      const alone = this.shown.length === at + 1;
+      any ||= inside;
+      if (!inside || alone) this.shown.length = at;
+      else if (!lane.open) this.shown.length = at + 1;
+    }
+    return any;
+  }
+
+  /** Makes lanes higher where there is room below the last one. */
+  private stretchLanes(): void {
+    let natural = 0;
+    let stretchable = 0;
+    for (const lane of this.shown) {
+      if (lane.stretches) lane.stretch = 1;
+      const height = lane.height();
+      natural += height + GAP_PX + this.above(lane);
+      if (lane.stretches) stretchable += height;
+      if (natural > this.size.height) return;
+    }
+    if (!stretchable) return;
+    const stretch = Math.min(MOST_STRETCH, 1 + (this.size.height - natural) / stretchable);
+    for (const lane of this.shown) if (lane.stretches) lane.stretch = stretch;
   }
 
   /** Draws a frame, with vertical lines at `grid`. */
@@ -293,8 +362,8 @@ export class LaneTree {
 
   /** The top of a lane in CSS pixels from the top of the canvas; null if it is not shown. */
   topOf(lane: Lane): number | null {
-    const index = this.shown.indexOf(lane);
-    if (index < 0) return null;
+    const index = this.indices.get(lane);
+    if (index === undefined) return null;
     return this.tops[index]! - (index < this.sticky ? 0 : this.top);
   }
 
@@ -305,37 +374,32 @@ export class LaneTree {
 
   /** Scrolls until a height of a lane is in view. */
   reveal(lane: Lane, y: number, height: number): void {
-    const group = this.groupOf(lane);
-    const isHidden = this.hidden.delete(lane);
-    if (isHidden || (group && !group.open)) {
-      if (group) group.open = true;
-      this.arrange();
+    let isShut = this.hidden.delete(lane);
+    for (let group = this.parentOf(lane); group; group = this.parentOf(group)) {
+      isShut ||= !group.open;
+      group.open = true;
     }
+    if (isShut) this.arrange();
     const top = this.topOf(lane);
     if (top === null) return;
-    if (this.shown.indexOf(lane) < this.sticky) return;
+    if (this.indices.get(lane)! < this.sticky) return;
     if (top + y < this.stickyPx || top + y + height > this.size.height) {
       this.scrollBy(top + y - this.size.height / 2);
     }
   }
 
+  /** Called when a lane was opened or closed. */
+  toggled: (lane: Lane) => void = () => {};
+
   toggle(lane: Lane): void {
     lane.open = !lane.open;
-    this.arrange();
+    this.toggled(lane);
+    this.arrange(lane);
   }
 
   /** The room for a lane's name above it. */
   private above(lane: Lane): number {
     return NARROW.matches && lane.level > 1 ? NAME_PX : 0;
-  }
-
-  private groupOf(lane: Lane): Lane | null {
-    let group: Lane | null = null;
-    for (const each of this.lanes) {
-      if (each.level === 1) group = each;
-      if (each === lane) return group;
-    }
-    return null;
   }
 
   private indexAt(y: number): number {
@@ -373,7 +437,8 @@ export class LaneTree {
     this.drawnNames = state;
     const rows = [];
     const seen = top + this.stickyPx;
-    const indices = [...this.shown.keys()].filter((index) => index < this.sticky || (index >= first && index < last));
+    const indices = Array.from({ length: this.sticky }, (_, index) => index);
+    for (let index = first; index < last; index++) indices.push(index);
     for (const index of indices) {
       const lane = this.shown[index]!;
       const isSticky = index < this.sticky;
@@ -384,7 +449,8 @@ export class LaneTree {
       const row = h(
         "div",
         {
-          class: `lane-name level${lane.level}${isSticky ? " sticky" : ""}${lane === this.marked ? " current" : ""}`,
+          id: `lane-${index}`,
+          class: `lane-name level${lane.level}${heads(lane) ? " heads" : ""}${isSticky ? " sticky" : ""}${lane === this.marked ? " current" : ""}`,
           style: `top:${at - above}px;height:${above || height}px`,
           title: lane.title,
           attributes: { role: "treeitem", "aria-level": String(lane.level), "aria-expanded": String(lane.open), "aria-selected": String(lane === this.marked) },
@@ -394,13 +460,26 @@ export class LaneTree {
           { style: !isSticky && at < seen && height > 36 && !above ? `margin-top:${Math.min(seen - at, height - 18)}px` : "" },
           sign,
           name(lane.title, { class: "title" }),
+          lane.badge ? h("span", { class: "badge" }, lane.badge) : null,
           lane.detail ? h("span", { class: "detail" }, lane.detail) : null,
-          lane.level > 1 ? this.tools(lane) : null,
+          heads(lane) ? null : this.tools(lane),
         ),
+        lane.sub && height >= 34 && !above ? name(lane.sub, { class: "sub" }) : null,
       );
-      if (lane.opens) row.addEventListener("click", () => this.toggle(lane));
+      row.addEventListener("click", () => {
+        if (lane.opens) this.toggle(lane);
+        if (!heads(lane)) this.current = lane;
+      });
       rows.push(row);
     }
     this.gutter.replaceChildren(...rows);
+    const marked = this.marked ? this.indices.get(this.marked) : undefined;
+    if (marked === undefined) this.gutter.removeAttribute("aria-activedescendant");
+    else this.gutter.setAttribute("aria-activedescendant", `lane-${marked}`);
   }
+}
+
+/** Whether a lane is the heading of others, and nothing by itself. */
+function heads(lane: Lane): boolean {
+  return lane.heads ?? lane.level === 1;
 }

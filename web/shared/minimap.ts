@@ -73,6 +73,14 @@ export class Minimap {
     image.put();
   }
 
+  /** Draws into the band what `draw` does. */
+  paint(background: number, draw: (image: LaneImage) => void): void {
+    if (!this.widthPx) return;
+    this.image.begin(this.widthPx, this.heightPx, background);
+    draw(this.image);
+    this.image.put();
+  }
+
   /** Moves the outline of what is in view. */
   show(view: Viewport): void {
     const from = Number(view.startNs) / Number(view.widthNs);

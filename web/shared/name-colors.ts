@@ -71,17 +71,43 @@ export function css(color: number): string {
   return `#${[color, color >>> 8, color >>> 16].map((part) => (part & 255).toString(16).padStart(2, "0")).join("")}`;
 }
 
+/** Whether a name is of a library, as far as the name alone shows it. */
+export function isLibrary(name: string): boolean {
+  return LIBRARY.test(fileOf(name));
+}
+
+/** Whether a name is of a file that is of no library. */
+export function isOwn(name: string): boolean {
+  const file = fileOf(name);
+  return /[/\\]/.test(file) && !LIBRARY.test(file);
+}
+
+/**
+ * The packed colour of a name, for boxes with labels.
+ *
+ * @param quiet Whether it is of a library; null if the names do not show it.
+ */
+export function nameColor(name: string, quiet: boolean | null, dark: boolean): number {
+  const step = (hash(name) >>> 11) % 3;
+  const chroma = quiet ? 0.028 : dark ? 0.1 : 0.105;
+  const lightness = dark ? (quiet ? 0.33 : 0.44) + step * 0.03 : (quiet ? 0.9 : 0.8) - step * 0.025;
+  return packed(oklch(lightness, chroma, hueOf(name, quiet)));
+}
+
+/** The same hue for swatches, bars and lines, which have no labels and may be stronger. */
+export function markColor(name: string, quiet: boolean | null, dark: boolean): number {
+  const chroma = quiet ? 0.05 : dark ? 0.13 : 0.135;
+  return packed(oklch(dark ? 0.72 : 0.64, chroma, hueOf(name, quiet)));
+}
+
+function hueOf(name: string, quiet: boolean | null): number {
+  const code = hash(name);
+  const byName = quiet === false;
+  return HUES[(byName ? code : hash(moduleOf(name))) % HUES.length]! + ((code >>> 7) % 3) * 6 - 6;
+}
+
 /** The packed colour of each name, for boxes with labels. */
 export function nameColors(names: readonly string[], dark: boolean): Uint32Array {
   const quiet = libraries(names);
-  return Uint32Array.from(names, (name, index) => {
-    const code = hash(name);
-    const isLibrary = quiet?.[index] ?? false;
-    const byName = quiet !== null && !isLibrary;
-    const hue = HUES[(byName ? code : hash(moduleOf(name))) % HUES.length]! + ((code >>> 7) % 3) * 6 - 6;
-    const step = (code >>> 11) % 3;
-    const chroma = isLibrary ? 0.028 : dark ? 0.1 : 0.105;
-    const lightness = dark ? (isLibrary ? 0.33 : 0.44) + step * 0.03 : (isLibrary ? 0.9 : 0.8) - step * 0.025;
-    return packed(oklch(lightness, chroma, hue));
-  });
+  return Uint32Array.from(names, (name, index) => nameColor(name, quiet && quiet[index]!, dark));
 }

@@ -60,6 +60,12 @@ export class SearchField {
     for (const each of this.buttons) each.hidden = !this.text;
   }
 
+  /** Shows what was found, if that takes longer. */
+  report(count: string): void {
+    this.count = count;
+    this.found.textContent = count;
+  }
+
   go(step: 1 | -1): void {
     const rank = this.searched.next(step);
     if (rank) this.found.textContent = `${rank.toLocaleString("en")} of ${this.count}`;

@@ -165,41 +165,7 @@ export class StateRow {
   private column({ pixels, width, height }: Target, top: number, tall: number, x: number): void {
     const { paint, shares, heights } = this;
     const layers = paint.pixels.length;
-    const base = x * layers;
-    const least = Math.ceil(tall * LEAST);
-    let covered = 0;
-    let drawn = 0;
-    let largest = 0;
-    let lacking = 0;
-    for (let layer = 0; layer < layers; layer++) {
-      const share = shares[base + layer]!;
-      if (share <= 0) {
-        heights[layer] = 0;
-        continue;
-      }
-      covered += share;
-      const end = Math.round(Math.min(1, covered) * tall);
-      let size = end - drawn;
-      drawn = end;
-      if (size < least && paint.noticed[layer]) {
-        lacking += least - size;
-        size = least;
-      }
-      heights[layer] = size;
-      if (size > heights[largest]!) largest = layer;
-    }
-    if (lacking) heights[largest] = Math.max(least, heights[largest]! - lacking);
-    // small shares are seen, but not in more lines than are covered: the largest of them
-    const most = Math.max(least, Math.ceil(Math.min(1, covered) * tall - ROUNDING));
-    let taken = 0;
-    for (let layer = 0; layer < layers; layer++) taken += heights[layer]!;
-    for (; taken > most; taken--) {
-      let smallest = -1;
-      for (let layer = 0; layer < layers; layer++) {
-        if (heights[layer]! > 0 && (smallest < 0 || shares[base + layer]! < shares[base + smallest]!)) smallest = layer;
-      }
-      heights[smallest]!--;
-    }
+    stackHeights(shares.subarray(x * layers, (x + 1) * layers), paint.noticed, tall, heights);
     let y = top + tall;
     for (let layer = 0; layer < layers; layer++) {
       const pixel = paint.pixels[layer]!;
@@ -208,5 +174,49 @@ export class StateRow {
         if (y >= 0 && y < height) pixels[y * width + x] = pixel;
       }
     }
+  }
+}
+
+/**
+ * Divides a column of pixels between shares of 1, the first at the bottom.
+ *
+ * @param noticed Which shares have a line however small they are.
+ * @param heights Where the height of each share is written.
+ */
+export function stackHeights(shares: ArrayLike<number>, noticed: ArrayLike<unknown>, tall: number, heights: Int32Array): void {
+  const layers = shares.length;
+  const least = Math.ceil(tall * LEAST);
+  let covered = 0;
+  let drawn = 0;
+  let largest = 0;
+  let lacking = 0;
+  for (let layer = 0; layer < layers; layer++) {
+    const share = shares[layer]!;
+    if (share <= 0) {
+      heights[layer] = 0;
+      continue;
+    }
+    covered += share;
+    const end = Math.round(Math.min(1, covered) * tall);
+    let size = end - drawn;
+    drawn = end;
+    if (size < least && noticed[layer]) {
+      lacking += least - size;
+      size = least;
+    }
+    heights[layer] = size;
+    if (size > heights[largest]!) largest = layer;
+  }
+  if (lacking) heights[largest] = Math.max(least, heights[largest]! - lacking);
+  // small shares are seen, but not in more lines than are covered: the largest of them
+  const most = Math.max(least, Math.ceil(Math.min(1, covered) * tall - ROUNDING));
+  let taken = 0;
+  for (let layer = 0; layer < layers; layer++) taken += heights[layer]!;
+  for (; taken > most; taken--) {
+    let smallest = -1;
+    for (let layer = 0; layer < layers; layer++) {
+      if (heights[layer]! > 0 && (smallest < 0 || shares[layer]! < shares[smallest]!)) smallest = layer;
+    }
+    heights[smallest]!--;
   }
 }

@@ -7,7 +7,7 @@ const COPIED_MS = 1500;
 export class StatusBar {
   private readonly label = h("span");
   private readonly code = h("code");
-  private readonly copy = button("Copy", "Copy the command", () => this.toClipboard());
+  private readonly copy = button("Copy", "Copy the command", () => this.copyCommand());
   readonly element = h("div", { class: "statusbar" }, this.label, this.code, this.copy);
   private timer = 0;
 
@@ -19,7 +19,7 @@ export class StatusBar {
     this.code.textContent = shown(command ?? "");
   }
 
-  private toClipboard(): void {
+  copyCommand(): void {
     // the clipboard exists only where the page's address is trusted; a selection always does
     if (navigator.clipboard) void navigator.clipboard.writeText(this.code.textContent!).then(() => this.done(), () => this.select());
     else this.select();

@@ -1,7 +1,7 @@
 /** The band above the lanes: round times in view, the range that is measured, and what labels add to. */
 
 import { h } from "./dom";
-import { duration, exact, ticks } from "./format";
+import { duration, exact, ticks, utc, wallTicks } from "./format";
 import type { Viewport } from "./viewport";
 
 const TICK_PX = 110;
@@ -18,10 +18,14 @@ export class TimeAxis {
   private readonly pill = h("div", { class: "range-pill" });
 
   /** @param originNs The time of the left edge of the whole. */
-  constructor(private readonly originNs: bigint) {}
+  constructor(public originNs: bigint) {}
+
+  /** The wall time of the left edge of the whole, in nanoseconds since 1970; null shows the time of the trace. */
+  wallNs: bigint | null = null;
 
   /** Draws the ticks in view and returns where they are. */
-  draw(view: Viewport, widthPx: number, range: { from: number; to: number } | null): Mark[] {
+  draw(view: Viewport, widthPx: number, range: { from: number | bigint; to: number | bigint } | null): Mark[] {
+    if (this.wallNs !== null) return this.drawWall(this.wallNs, view, widthPx, range);
     // far from the beginning, labels are the distance from a round time
     const from = view.startNs;
     const span = view.endNs - from;
@@ -33,20 +37,36 @@ export class TimeAxis {
       x: view.ratio(ns + base) * widthPx,
       label: base && !label.startsWith("+") ? `+${label}` : label,
     }));
+    this.base.textContent = `from ${exact(this.originNs + base)}`;
+    return this.put(marks, view, widthPx, range);
+  }
+
+  /** The same in wall time; the date is beside the axis. */
+  private drawWall(wallNs: bigint, view: Viewport, widthPx: number, range: { from: number | bigint; to: number | bigint } | null): Mark[] {
+    const found = wallTicks(wallNs + view.startNs, wallNs + view.endNs, Math.max(2, Math.floor(widthPx / TICK_PX)));
+    const marks = found.marks.map(({ ns, label }) => ({
+      x: view.ratio(ns - wallNs) * widthPx,
+      label: label.length > 11 ? label.slice(11) : label,
+    }));
+    this.base.textContent = utc(wallNs + view.startNs).slice(0, 10);
+    return this.put(marks, view, widthPx, range);
+  }
+
+  private put(marks: Mark[], view: Viewport, widthPx: number, range: { from: number | bigint; to: number | bigint } | null): Mark[] {
     this.element.replaceChildren(
       ...marks
         .filter(({ x }) => x >= 0 && x < widthPx)
         .map(({ x, label }) => h("span", { style: `left:${x.toFixed(1)}px` }, label)),
       this.pill,
     );
-    this.base.textContent = `from ${exact(this.originNs + base)}`;
     this.pill.hidden = !range;
     if (range) {
-      const left = Math.max(0, view.ratio(BigInt(Math.round(range.from))) * widthPx);
-      const right = Math.min(widthPx, view.ratio(BigInt(Math.round(range.to))) * widthPx);
+      const [from, to] = [range.from, range.to].map((time) => (typeof time === "bigint" ? time : BigInt(Math.round(time)))) as [bigint, bigint];
+      const left = Math.max(0, view.ratio(from) * widthPx);
+      const right = Math.min(widthPx, view.ratio(to) * widthPx);
       this.pill.style.left = `${left}px`;
       this.pill.style.width = `${Math.max(1, right - left)}px`;
-      this.pill.replaceChildren(h("b", {}, duration(BigInt(Math.round(range.to - range.from)), 4)));
+      this.pill.replaceChildren(h("b", {}, duration(to - from, 4)));
     }
     return marks;
   }

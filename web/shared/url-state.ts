@@ -9,15 +9,21 @@ export function readAddress(): URLSearchParams {
 
 let timer = 0;
 
-/** Writes what the page shows into the address, once it has not changed for a moment. */
-export function writeAddress(entries: Record<string, string | null | undefined>): void {
+/**
+ * Writes what the page shows into the address, once it has not changed for a moment.
+ *
+ * @param isStep Whether the browser's back goes to what was shown before.
+ */
+export function writeAddress(entries: Record<string, string | null | undefined>, isStep = false): void {
   clearTimeout(timer);
   timer = setTimeout(() => {
     const parts = new URLSearchParams();
     for (const [name, value] of Object.entries(entries)) if (value) parts.set(name, value);
     const text = parts.toString();
     try {
-      history.replaceState(null, "", text ? `#${text}` : location.pathname + location.search);
+      const address = text ? `#${text}` : location.pathname + location.search;
+      if (isStep && address !== location.hash) history.pushState(null, "", address);
+      else history.replaceState(null, "", address);
     } catch {
       // a page inside another one has no address of its own
     }

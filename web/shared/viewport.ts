@@ -10,15 +10,25 @@ export class Viewport {
   /** In grains since the window's start. */
   start = 0n;
   span: bigint;
-  private readonly whole: bigint;
+  widthNs: bigint;
+  private whole: bigint;
   private readonly fewest: bigint;
 
   /** @param fewestNs What is shown at the deepest zoom. */
-  constructor(readonly widthNs: bigint, fewestNs = 10n) {
+  constructor(widthNs: bigint, fewestNs = 10n) {
+    this.widthNs = widthNs;
     this.whole = widthNs * GRAINS;
     this.span = this.whole;
     const fewest = fewestNs * GRAINS;
     this.fewest = fewest < this.whole ? fewest : this.whole;
+  }
+
+  /** Makes the whole longer; all of it stays in view if it was. */
+  grow(widthNs: bigint): void {
+    const { isWhole } = this;
+    this.widthNs = widthNs;
+    this.whole = widthNs * GRAINS;
+    if (isWhole) this.span = this.whole;
   }
 
   get isWhole(): boolean {

@@ -327,7 +327,7 @@ export class Stage {
         hover: () => {},
         leave: () => {},
       },
-      true,
+      { drawsRange: true },
     );
     this.labels.addEventListener(
       "wheel",

@@ -1,0 +1,75 @@
+/** The state of the page in its address, so that a link or the browser's back shows the same. */
+
+import { readAddress, writeAddress } from "../shared/url-state";
+import { TileLane } from "./lanes";
+import type { Session } from "./session";
+
+export interface Fields {
+  tab: string;
+  by: string | null;
+  search: string;
+  filter: string;
+  order: string;
+  clock: string;
+}
+
+/** Lanes are written by name; a name may have any character. */
+const SEPARATOR = "\n";
+
+export function remember(session: Session, fields: Fields, isStep: boolean): void {
+  const { view, range, thing, tree } = session;
+  const marks = (set: number[]) => set.map((index) => session.lanes[index]).flatMap((lane) => (lane instanceof TileLane ? [lane.key] : [])).join(SEPARATOR);
+  const { pins, hidden } = tree.marks;
+  writeAddress(
+    {
+      v: view.isWhole ? null : `${session.originNs + view.startNs}_${session.originNs + view.endNs}`,
+      r: range && `${session.originNs + range.from}_${session.originNs + range.to}`,
+      at: thing && `${thing.row}@${thing.startNs}@${thing.lane.key}`,
+      tab: fields.tab === "over" ? null : fields.tab,
+      by: fields.by,
+      q: fields.search,
+      filter: fields.filter,
+      order: fields.order === "trace" ? null : fields.order,
+      clock: fields.clock === "start" ? null : fields.clock,
+      open: session.toggles.join(SEPARATOR),
+      pin: marks(pins),
+      hide: marks(hidden),
+    },
+    isStep,
+  );
+}
+
+export interface Recalled extends Fields {
+  view: [bigint, bigint] | null;
+  range: [bigint, bigint] | null;
+  /** The selected thing: its row, its start in the file's time, and its lane's key. */
+  thing: { row: number; ns: bigint; key: string } | null;
+  toggles: string[];
+  pins: string[];
+  hidden: string[];
+}
+
+export function recall(): Recalled {
+  const parts = readAddress();
+  const list = (name: string) => (parts.get(name) ?? "").split(SEPARATOR).filter(Boolean);
+  const at = /^(\d+)@(-?\d+)@([^]*)$/.exec(parts.get("at") ?? "");
+  return {
+    view: pair(parts.get("v")),
+    range: pair(parts.get("r")),
+    thing: at && { row: Number(at[1]), ns: BigInt(at[2]!), key: at[3]! },
+    tab: parts.get("tab") ?? "over",
+    by: parts.get("by"),
+    search: parts.get("q") ?? "",
+    filter: parts.get("filter") ?? "",
+    order: parts.get("order") ?? "trace",
+    clock: parts.get("clock") ?? "start",
+    toggles: list("open"),
+    pins: list("pin"),
+    hidden: list("hide"),
+  };
+}
+
+function pair(text: string | null): [bigint, bigint] | null {
+  const found = /^(-?\d{1,19})_(-?\d{1,19})$/.exec(text ?? "");
+  return found && [BigInt(found[1]!), BigInt(found[2]!)];
+}

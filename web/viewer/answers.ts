@@ -1,0 +1,378 @@
+/** The panel: facts of the selection in the gutter, and answers about the range in tabs. */
+
+import type { CallTree } from "../shared/call-tree";
+import { button, h, name, replaceContent, shown } from "../shared/dom";
+import { FlameGraph } from "../shared/flame-graph";
+import { duration, grouped, instant } from "../shared/format";
+import { css } from "../shared/name-colors";
+import { Panel } from "../shared/panel";
+import { addGrip } from "../shared/panel-grip";
+import { Sandwich } from "../shared/sandwich";
+import type { Tooltip } from "../shared/tooltip";
+import { plain } from "../shared/heat-model";
+import { describeRange, describeThing } from "./facts";
+import { HeatTab } from "./heat-tab";
+import { GroupLane, PackedLane, StateLane, TileLane } from "./lanes";
+import type { FileModel } from "./model";
+import type { StatisticsRow } from "./protocol";
+import type { Session } from "./session";
+import { SourceError } from "./source";
+import { StatTable } from "./stat-table";
+
+export type By = "state" | "entity" | "name" | "category" | "thread";
+type FlameMode = "heavy" | "callers";
+
+const BYS: By[] = ["state", "entity", "name", "category", "thread"];
+const MOST_LEGEND = 14;
+
+export interface Actions {
+  /** Lights a name in all lanes; null none. */
+  light(name: string | null): void;
+  /** Goes to the longest of a name. */
+  longest(name: string): void;
+}
+
+export class Answers {
+  readonly panel: Panel;
+  by: By | null = null;
+  private readonly facts = h("aside", { class: "facts", attributes: { "aria-live": "polite" } });
+  private readonly overview = h("div", { class: "overview" });
+  private readonly table: StatTable;
+  private readonly graph: FlameGraph;
+  private readonly sandwich: Sandwich;
+  private readonly flame: HTMLElement;
+  private readonly heat: HeatTab;
+  private readonly tools = h("span", { class: "tools" });
+  private mode: FlameMode = "heavy";
+  private flameUnit = "ns";
+  private answered = "";
+  private request: AbortController | null = null;
+  /** The command that prints what is shown. */
+  command: string | null = null;
+
+  constructor(
+    private readonly session: Session,
+    tooltip: Tooltip,
+    private readonly actions: Actions,
+    private readonly changed: () => void,
+  ) {
+    this.table = new StatTable(
+      (row, by) => this.rowColor(row, by),
+      (row) => this.choose(row),
+    );
+    const amount = (value: number) => (this.flameUnit === "ns" ? duration(BigInt(Math.round(value))) : `${grouped(value)} ${this.flameUnit}`);
+    this.graph = new FlameGraph(tooltip, { amount, selected: (node) => node !== null && actions.light(this.graph.nameOf(node)) });
+    this.sandwich = new Sandwich(tooltip, amount, () => {});
+    this.flame = h("div", { class: "flame-tab" }, this.graph.element, this.sandwich.element);
+    this.heat = new HeatTab(session, tooltip, () => {
+      this.invalidate();
+      changed();
+    });
+    this.panel = new Panel(
+      this.facts,
+      [
+        { id: "over", label: "What stands out", key: "Shift + 1", content: this.overview },
+        { id: "stats", label: "Statistics", key: "Shift + 2", content: this.table.element },
+        { id: "flame", label: "Flame graph", key: "Shift + 3", content: this.flame },
+        { id: "heat", label: "Heat map", key: "Shift + 4", content: this.heat.element },
+      ],
+      this.tools,
+      () => {
+        this.invalidate();
+        changed();
+      },
+    );
+    addGrip(this.panel.element);
+  }
+
+  invalidate(): void {
+    this.answered = "";
+  }
+
+  recolor(): void {
+    this.graph.recolor();
+    this.sandwich.recolor();
+    this.table.draw();
+    this.heat.draw();
+    this.invalidate();
+  }
+
+  /** What is lit in the table. */
+  set lit(text: string | null) {
+    this.table.lit = text;
+    this.table.draw();
+  }
+
+  /** The kinds of statistics that a file has. */
+  private bysOf(file: FileModel): By[] {
+    const kinds = new Set(file.table?.kind);
+    const hasStates = kinds.has("state") || kinds.has("packed");
+    const hasSpans = (file.info.counts.spans ?? 0) > 0;
+    const hasSamples = (file.info.counts.samples ?? 0) > 0;
+    return BYS.filter((by) => (by === "state" || by === "entity" ? hasStates : by === "name" ? hasSpans || hasSamples : hasSpans));
+  }
+
+  private byOf(file: FileModel): By | null {
+    const bys = this.bysOf(file);
+    return this.by && bys.includes(this.by) ? this.by : (bys[0] ?? null);
+  }
+
+  /** The lane to which the answers are restricted; null for all. */
+  private get lane(): TileLane | null {
+    const { current } = this.session.tree;
+    return current instanceof TileLane ? current : null;
+  }
+
+  /** Asks for what the open tab shows of the selection, if that has changed. */
+  answer(): void {
+    this.describe();
+    const { session } = this;
+    const { file } = session;
+    if (!file?.table) return;
+    const { tab } = this.panel;
+    const { from, to } = session.asked;
+    const lane = this.lane;
+    const ofFile = lane && lane.file === file ? lane : null;
+    const key = [tab, file.index, file.info.version, file.info.offset_ns, from, to, this.by, this.mode, ofFile?.key, tab === "heat" ? `${this.heat.periodNs} ${this.heat.rows} ${session.view.start} ${session.view.span}` : ""].join(" ");
+    if (tab === "heat") this.heat.draw();
+    if (key === this.answered) return;
+    this.answered = key;
+    this.drawTools(file, ofFile);
+    this.request?.abort();
+    this.request = new AbortController();
+    const range = { file: file.index, layout: file.table.layout, from: session.inFile(file, from), to: session.inFile(file, to), lanes: ofFile?.index };
+    void this.ask(tab, file, range, this.request.signal).catch((reason: unknown) => {
+      if (reason instanceof DOMException && reason.name === "AbortError") return;
+      if (reason instanceof SourceError && reason.status === 410) return;
+      this.fail(tab, reason instanceof SourceError ? reason.message : "The server does not answer.");
+    });
+  }
+
+  private async ask(tab: string, file: FileModel, range: { file: number; layout: number; from: bigint; to: bigint; lanes: number | undefined }, signal: AbortSignal): Promise<void> {
+    const { session } = this;
+    const isEmpty = range.from >= range.to;
+    if (tab === "over") await this.showOverview(file, range, signal);
+    else if (tab === "stats") {
+      const by = this.byOf(file);
+      if (!by || isEmpty) {
+        this.table.message("Nothing in this range", "Select a longer range, or press 0 to see the whole trace.");
+        return;
+      }
+      const found = await session.source.ask("statistics", { ...range, by }, signal);
+      this.setCommand(found.command);
+      this.table.show(found);
+    } else if (tab === "flame") {
+      const found = isEmpty ? null : await session.source.ask("flame", range, signal);
+      this.setCommand(found?.command ?? null);
+      if (!found?.parent.length) return this.fail("flame", "No spans or samples are in this range. Select a longer one, or press 0.");
+      this.flameUnit = found.unit;
+      const tree: CallTree = {
+        names: found.names,
+        parent: Int32Array.from(found.parent),
+        name: Int32Array.from(found.name),
+        value: Float64Array.from(found.total),
+        own: Float64Array.from(found.self),
+        count: Float64Array.from(found.count),
+      };
+      this.clearFailure();
+      this.graph.element.hidden = this.mode !== "heavy";
+      this.sandwich.element.hidden = this.mode !== "callers";
+      if (this.mode === "heavy") this.graph.show(tree);
+      else this.sandwich.show(tree, null);
+    } else {
+      const period = this.heat.periodFor(range.to - range.from);
+      // whole columns, in view or not
+      const found = isEmpty ? null : await session.source.ask("heat", { ...range, period: plain(period), rows: this.heat.rows }, signal);
+      this.setCommand(null);
+      if (found) this.heat.show(found, file);
+    }
+  }
+
+  private setCommand(command: string | null): void {
+    this.command = command;
+    this.changed();
+  }
+
+  private fail(tab: string, text: string): void {
+    if (tab === "stats") this.table.message("Nothing to show", text);
+    else if (tab === "flame") {
+      this.graph.element.hidden = this.sandwich.element.hidden = true;
+      this.clearFailure();
+      this.flame.append(h("div", { class: "nothing" }, h("p", {}, text)));
+    } else if (tab === "over") this.overview.replaceChildren(h("div", { class: "nothing" }, h("p", {}, text)));
+  }
+
+  private clearFailure(): void {
+    for (const each of this.flame.querySelectorAll(":scope > .nothing")) each.remove();
+  }
+
+  private drawTools(file: FileModel, lane: TileLane | null): void {
+    const { tab } = this.panel;
+    const parts: Node[] = [];
+    if (lane && tab !== "over") {
+      parts.push(h("span", { class: "chip" }, name(lane.title), button("×", "Answers about all lanes", () => (this.session.tree.current = null), { class: "bare" })));
+    }
+    if (this.session.files.length > 1) parts.push(h("span", { class: "muted" }, shown(file.info.name)));
+    if (tab === "stats") {
+      const by = this.byOf(file);
+      parts.push(
+        segments(
+          this.bysOf(file).map((each) => [each, each === "entity" ? "lane" : each]),
+          by ?? "",
+          (each) => {
+            this.by = each as By;
+            this.redo();
+          },
+        ),
+        button("CSV", "Save as CSV (E)", () => this.save(), { class: "small" }),
+      );
+    } else if (tab === "flame") {
+      parts.push(
+        segments([["heavy", "left heavy"], ["callers", "functions, callers"]], this.mode, (each) => {
+          this.mode = each as FlameMode;
+          this.redo();
+        }),
+      );
+    } else if (tab === "heat") parts.push(this.heat.tools);
+    replaceContent(this.tools, ...parts);
+  }
+
+  private redo(): void {
+    this.invalidate();
+    this.changed();
+  }
+
+  save(): void {
+    this.table.save();
+  }
+
+  private rowColor(row: StatisticsRow, by: string): number | null {
+    const { file } = this.session;
+    if (!file) return null;
+    if (by === "state") return file.states.pixels[file.states.id(row.key)]!;
+    return by === "name" ? file.names.marks[file.names.id(row.key)]! : null;
+  }
+
+  private choose(row: StatisticsRow): void {
+    const lit = this.table.lit === row.key ? null : row.key;
+    this.lit = lit;
+    this.actions.light(lit);
+  }
+
+  /** What is longest, and what has to be known to read the trace with care. */
+  private async showOverview(file: FileModel, range: { file: number; layout: number; from: bigint; to: bigint }, signal: AbortSignal): Promise<void> {
+    const { session } = this;
+    this.setCommand(session.source.isEmbedded ? null : `${session.info.commands.prefix} info ${quoted(file.info.path)}`);
+    const by = this.bysOf(file).includes("name") && (file.info.counts.spans ?? 0) > 0 ? "name" : this.bysOf(file)[0];
+    const cards: HTMLElement[] = [];
+    if (by && range.from < range.to) {
+      const found = await session.source.ask("statistics", { ...range, by, lanes: undefined }, signal);
+      const isQuiet = (row: StatisticsRow) => by === "state" && file.states.quiet[file.states.id(row.key)]!;
+      const rows = found.rows.filter((row) => row.max_ns && !isQuiet(row)).sort((a, b) => Number(b.max_ns) - Number(a.max_ns));
+      if (rows.length) cards.push(this.longestCard(rows.slice(0, 12), by));
+      const heavy = found.rows.filter((row) => row.total_ns && !isQuiet(row)).sort((a, b) => weightOf(b) - weightOf(a));
+      if (heavy.length) cards.push(this.heavyCard(heavy.slice(0, 12), by));
+    }
+    cards.push(this.careCard());
+    this.overview.replaceChildren(...cards);
+  }
+
+  private longestCard(rows: StatisticsRow[], by: string): HTMLElement {
+    const lines = rows.map((row) => this.line(duration(BigInt(row.max_ns!)), row, by, `${grouped(row.count)} in all`, () => this.actions.longest(row.key)));
+    return h("section", { class: "card" }, h("h3", {}, by === "name" ? "Longest spans" : by === "state" ? "Longest states" : "Longest"), ...lines);
+  }
+
+  private heavyCard(rows: StatisticsRow[], by: string): HTMLElement {
+    const lines = rows.map((row) => this.line(duration(BigInt(row.self_ns ?? row.total_ns!)), row, by, `median ${row.median_ns ? duration(BigInt(row.median_ns)) : "–"}`, () => this.choose(row)));
+    return h("section", { class: "card" }, h("h3", {}, by === "name" ? "Most time in the span itself" : "Most time"), ...lines);
+  }
+
+  private line(amount: string, row: StatisticsRow, by: string, more: string, action: () => void): HTMLElement {
+    const pixel = this.rowColor(row, by);
+    const made = h(
+      "button",
+      { class: "finding" },
+      h("b", {}, amount),
+      h("i", { class: "swatch", style: pixel === null ? "" : `background:${css(pixel)}` }),
+      name(row.key, { class: "what" }),
+      h("span", { class: "muted" }, more),
+    );
+    made.type = "button";
+    made.addEventListener("click", action);
+    return made;
+  }
+
+  private careCard(): HTMLElement {
+    const notes: Node[] = [];
+    for (const { info } of this.session.files) {
+      const of = this.session.files.length > 1 ? `${info.name}: ` : "";
+      if (info.error) notes.push(h("p", {}, shown(of + info.error)));
+      for (const { name: what, count, explanation } of info.anomalies) notes.push(h("p", {}, h("b", {}, `${grouped(count)} × ${shown(what.replaceAll("_", " "))}`), ` ${shown(of + explanation)}`));
+      if (info.lost_ns.length) {
+        let lost = 0n;
+        for (const [from, to] of info.lost_ns) lost += BigInt(to) - BigInt(from);
+        const [first] = info.lost_ns;
+        const count = info.lost_ns.length + info.lost_rest;
+        const go = button(`first at ${instant(this.session.inView(this.session.files[this.session.info.files.indexOf(info)]!, BigInt(first![0])))}`, "Go to the first lost range", () => {
+          const file = this.session.files[this.session.info.files.indexOf(info)]!;
+          this.session.fit(this.session.inView(file, BigInt(first![0])), this.session.inView(file, BigInt(first![1])), 1n);
+        }, { class: "link" });
+        notes.push(h("p", {}, `${of}Events were lost in ${grouped(count)} ${count === 1 ? "range" : "ranges"}, ${duration(lost)} in all; they are hatched. `, go));
+      }
+      if (info.aligned === "start") notes.push(h("p", {}, shown(`${info.name} shares no clock with the first file: its times cannot be compared with the others.`)));
+    }
+    if (!notes.length) notes.push(h("p", { class: "muted" }, "Nothing was lost, skipped or repaired while reading."));
+    return h("section", { class: "card care" }, h("h3", {}, "Read with care"), ...notes);
+  }
+
+  /** The facts of the selection, and the states in view. */
+  private describe(): void {
+    const { session } = this;
+    const content = session.thing ? describeThing(session.thing, session) : describeRange(session);
+    const legend = session.thing ? null : this.legend();
+    if (legend) content.push(legend);
+    replaceContent(this.facts, ...content);
+  }
+
+  private legend(): HTMLElement | null {
+    const entries: HTMLElement[] = [];
+    for (const file of this.session.files) {
+      const seen = new Set<number>();
+      for (const lane of this.session.tree.visible) {
+        if (!(lane instanceof StateLane || lane instanceof PackedLane || lane instanceof GroupLane) || lane.file !== file) continue;
+        if (lane instanceof GroupLane && lane.open) continue;
+        const top = this.session.tree.topOf(lane)!;
+        if (top > this.session.tree.heightPx || top + lane.height() < 0) continue;
+        for (const state of lane.seen()) if (state >= 0) seen.add(state);
+      }
+      const order = [...seen].sort((a, b) => file.states.ranks[a]! - file.states.ranks[b]! || a - b);
+      for (const state of order.slice(0, MOST_LEGEND)) {
+        entries.push(h("span", {}, h("i", { class: "swatch", style: `background:${css(file.states.pixels[state]!)}` }), name(file.states.names[state]!)));
+      }
+      if (order.length > MOST_LEGEND) entries.push(h("span", {}, `and ${order.length - MOST_LEGEND} more`));
+    }
+    return entries.length ? h("div", { class: "states" }, ...entries) : null;
+  }
+}
+
+function weightOf(row: StatisticsRow): number {
+  return Number(row.self_ns ?? row.total_ns ?? 0);
+}
+
+function segments(entries: [string, string][], chosen: string, choose: (id: string) => void): HTMLElement {
+  return h(
+    "span",
+    { class: "segments", attributes: { role: "group" } },
+    ...entries.map(([id, label]) => {
+      const made = button(label, label, () => choose(id));
+      made.setAttribute("aria-pressed", String(id === chosen));
+      return made;
+    }),
+  );
+}
+
+/** A path as a shell takes it. */
+export function quoted(path: string): string {
+  return /^[\w./+:@%-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
+}
+

@@ -1,0 +1,166 @@
+/** What is under the pointer or selected, in words. */
+
+import { h, name, shown } from "../shared/dom";
+import { duration, exact, grouped, instant, share, utc } from "../shared/format";
+import { css } from "../shared/name-colors";
+import { number } from "../shared/counter-lane";
+import type { TileLane } from "./lanes";
+import type { FileModel } from "./model";
+import type { At, CounterItem, DensityItem, EntityItem, PointInfo, SpanItem, StateItem } from "./protocol";
+import type { Session, Thing } from "./session";
+
+const MOST_SHARES = 6;
+const MOST_POINTS = 8;
+const LONGEST_VALUE = 2000;
+
+export function fact(label: string, value: string | Node, title = ""): HTMLElement {
+  return h("div", { class: "fact" }, h("span", { class: "muted" }, label), h("span", title ? { title } : {}, value));
+}
+
+export function swatch(pixel: number): HTMLElement {
+  return h("i", { class: "swatch", style: `background:${css(pixel)}` });
+}
+
+function statePixel(file: FileModel, state: string | null): number | null {
+  return state === null || state === "" ? null : file.states.pixels[file.states.id(state)]!;
+}
+
+/** The colour of what a lane has of this name. */
+export function pixelOfName(lane: TileLane, text: string): number {
+  const { file } = lane;
+  if (lane.kind === "state" || lane.kind === "packed" || lane.kind === "group") return file.states.pixels[file.states.id(text)]!;
+  return file.names.marks[file.names.id(text)]!;
+}
+
+function head(pixel: number | null, text: string, amount: string): HTMLElement {
+  return h("div", { class: "tip-head" }, pixel === null ? null : swatch(pixel), name(text), h("span", { class: "amount" }, amount));
+}
+
+const length = (item: { start_ns: string; end_ns: string }) => BigInt(item.end_ns) - BigInt(item.start_ns);
+
+/** The content of the tooltip; nothing if there is nothing to say. */
+export function tip(lane: TileLane, at: At, session: Session): Node[] {
+  const { file } = lane;
+  const lines: Node[] = [];
+  const line = (text: string) => lines.push(h("div", { class: "muted" }, shown(text)));
+  const estimate = lane.isEstimated ? "≈ " : "";
+  const { item } = at;
+  if (item && lane.kind === "counter") {
+    const counter = item as CounterItem;
+    const unit = file.table!.unit[lane.index];
+    lines.push(head(null, lane.title, `${counter.value === null ? "none" : number(counter.value)}${unit ? ` ${unit}` : ""}`));
+    if (counter.least !== null && counter.least !== counter.greatest) line(`${number(counter.least)} to ${number(counter.greatest!)} in this pixel`);
+  } else if (item && lane.kind === "density") {
+    const density = item as DensityItem;
+    if (!density.samples) return [];
+    lines.push(head(null, lane.title, `${grouped(density.samples)} samples`));
+    for (const { name: text, count } of density.functions.slice(0, MOST_SHARES)) lines.push(h("div", { class: "tip-row" }, swatch(pixelOfName(lane, text)), name(text), h("span", { class: "amount" }, grouped(count))));
+  } else if (item && lane.kind === "points") {
+    const { points, rest } = item as { points: PointInfo[]; rest: number };
+    if (!points.length) return [];
+    for (const point of points.slice(0, MOST_POINTS)) lines.push(head(pixelOfName(lane, point.name), point.name, instant(session.inView(file, BigInt(point.time_ns)), 9)));
+    if (rest + points.length > MOST_POINTS) line(`and ${grouped(rest + points.length - MOST_POINTS)} more`);
+  } else if (item && lane.kind === "state") {
+    const state = item as StateItem;
+    lines.push(head(statePixel(file, state.name), state.name, `${estimate}${exact(length(state))}`));
+    for (const [key, value] of Object.entries(state.tag ?? {}).slice(0, MOST_SHARES)) line(`${key}: ${textOf(value)}`);
+  } else if (item && lane.kind === "packed") {
+    const entity = item as EntityItem;
+    lines.push(head(null, entity.name, exact(length(entity))));
+    if (entity.state) lines.push(h("div", { class: "tip-row" }, swatch(statePixel(file, entity.state.name)!), name(entity.state.name), h("span", { class: "amount" }, exact(length(entity.state)))));
+  } else if (item) {
+    const span = item as SpanItem;
+    lines.push(head(pixelOfName(lane, span.name), span.name, `${estimate}${exact(length(span))}`));
+    if (span.samples) line(`${grouped(span.samples)} samples`);
+    else if (span.self_ns !== undefined) line(`itself ${duration(BigInt(span.self_ns))}`);
+    if (span.arguments && typeof span.arguments === "object") {
+      for (const [key, value] of Object.entries(span.arguments).slice(0, 4)) line(`${key}: ${textOf(value).slice(0, 200)}`);
+    }
+  }
+  if (at.shares && at.shares.length > 1) {
+    lines.push(h("div", { class: "tip-gap" }));
+    for (const { state, time_ns, share: part } of at.shares.slice(0, MOST_SHARES)) {
+      const pixel = statePixel(file, state);
+      lines.push(h("div", { class: "tip-row" }, pixel === null ? h("i", { class: "swatch none" }) : swatch(pixel), name(state || (state === null ? "no state" : "other")), h("span", { class: "amount" }, `${exact(BigInt(time_ns))} · ${share(part)}`)));
+    }
+    line("in this pixel");
+  } else if (at.in_width && at.in_width.count > 0 && (at.in_width.count > 1 || at.in_width.share < 0.5)) {
+    const { count, share: part } = at.in_width;
+    line(`${count > 1 ? `${grouped(count)} here, which fill` : "fills"} ${share(part)} of this pixel`);
+  }
+  return lines;
+}
+
+export function textOf(value: unknown): string {
+  return typeof value === "string" ? value : (JSON.stringify(value) ?? "");
+}
+
+function values(title: string, entries: [string, unknown][]): Node[] {
+  if (!entries.length) return [];
+  return [h("h2", {}, title), ...entries.map(([key, value]) => fact(shown(key), h("span", { class: "value" }, shown(textOf(value).slice(0, LONGEST_VALUE)))))];
+}
+
+/** The facts of the selected thing. */
+export function describeThing(thing: Thing, session: Session): Node[] {
+  const { lane, at } = thing;
+  const { file } = lane;
+  const estimate = lane.isEstimated ? "≈ " : "";
+  const rows: Node[] = [
+    h("div", { class: "figure" }, `${estimate}${duration(thing.endNs - thing.startNs, 4)}`),
+    h("p", { class: "named" }, lane.kind === "packed" ? "" : swatch(pixelOfName(lane, thing.name)), name(thing.name)),
+  ];
+  const item = at?.item ?? null;
+  if (item && lane.kind === "packed") {
+    for (const { state, time_ns, count } of (item as EntityItem).times) {
+      rows.push(h("div", { class: "fact" }, h("span", { class: "muted chip" }, swatch(statePixel(file, state) ?? 0), name(state)), h("span", { title: `${exact(BigInt(time_ns))}, ${grouped(count)} times` }, duration(BigInt(time_ns)))));
+    }
+  }
+  rows.push(
+    fact("duration", exact(thing.endNs - thing.startNs)),
+    fact("starts", instant(session.inView(file, thing.startNs), 9), `${exact(thing.startNs)} on the file's clock`),
+  );
+  const wall = file.info.clock.utc_at_origin_ns;
+  if (wall !== null) rows.push(fact("UTC", utc(BigInt(wall) + thing.startNs).slice(11, 26)));
+  if (item && (lane.kind === "stack" || lane.kind === "async")) {
+    const span = item as SpanItem;
+    if (span.self_ns !== undefined) {
+      const whole = Number(thing.endNs - thing.startNs);
+      rows.push(fact("itself", `${duration(BigInt(span.self_ns))} (${share(whole ? Number(span.self_ns) / whole : 0)})`, exact(BigInt(span.self_ns))));
+    }
+    if (span.depth !== undefined) rows.push(fact("depth", String(span.depth)));
+    if (span.category) rows.push(fact("category", shown(span.category)));
+    if (span.thread) rows.push(fact("thread", shown(span.thread)));
+    if (span.unfinished) rows.push(fact("end", "not recorded"));
+    if (span.samples) rows.push(fact("samples", grouped(span.samples)));
+  } else rows.push(fact("lane", shown(lane.title)));
+  if (at?.handle) rows.push(fact("handle", h("span", { class: "mono" }, shown(at.handle))));
+  if (item && "arguments" in item && item.arguments) {
+    rows.push(...values("Arguments", typeof item.arguments === "string" ? [["", item.arguments]] : Object.entries(item.arguments)));
+  }
+  if (item && "tag" in item && item.tag) rows.push(...values("Tags", Object.entries(item.tag)));
+  return rows;
+}
+
+/** The facts of the range in view, or of the selected one. */
+export function describeRange(session: Session): Node[] {
+  const { from, to } = session.asked;
+  const isWhole = from === 0n && to === session.view.widthNs && !session.range;
+  const rows: Node[] = [
+    h("div", { class: "figure", title: exact(to - from) }, duration(to - from, 4)),
+    h("p", { class: "muted" }, `${instant(from)} to ${instant(to)}`),
+  ];
+  const { file } = session;
+  const wall = session.files[0]?.info.clock.utc_at_origin_ns ?? null;
+  if (wall !== null) rows.push(fact("UTC", utc(BigInt(wall) + session.originNs + from).slice(11, 26), utc(BigInt(wall) + session.originNs + from)));
+  if (isWhole) {
+    for (const { info } of session.files) {
+      if (session.files.length > 1) rows.push(h("h2", {}, shown(info.name)));
+      if (info.entities) rows.push(fact("entities", grouped(info.entities)));
+      for (const [what, count] of Object.entries(info.counts)) if (count) rows.push(fact(what, grouped(count)));
+      for (const [key, value] of Object.entries(info.facts).slice(0, 6)) rows.push(fact(shown(key), shown(textOf(value))));
+    }
+  } else if (file) {
+    rows.push(fact("from", instant(from, 9)), fact("to", instant(to, 9)));
+  }
+  return rows;
+}

@@ -1,0 +1,833 @@
+/** Lanes that draw tiles: states, spans, short-lived entities, numbers, samples, points and groups. */
+
+import { css } from "../shared/name-colors";
+import { duration, grouped } from "../shared/format";
+import { FAINTEST, LABEL_PX, NARROW_PX, PADDING_PX, ROW_PX, opacityOf } from "../shared/flame-lane";
+import { LABEL_FONT } from "../shared/box-labels";
+import type { LaneImage } from "../shared/lane-image";
+import { mixed } from "../shared/lane-image";
+import type { Lane } from "../shared/lane-tree";
+import { number } from "../shared/counter-lane";
+import { OTHER } from "./model";
+import type { FileModel } from "./model";
+import { BINS } from "./protocol";
+import type { Kind } from "./protocol";
+import type { Scene } from "./scene";
+import { ShareColumns } from "./share-columns";
+import type { Run } from "./share-columns";
+import type { Piece, Tile } from "./tile-store";
+
+const PACKED_ROW_PX = 15;
+const CLOSED_PX = 36;
+const FILE_PX = 24;
+const GROUP_PX = 22;
+const GROUP_CLOSED_PX = 40;
+const STATE_PX = 20;
+const BIG_STATE_PX = 36;
+const BAND_PX = 40;
+const SMALL_ROW_PX = 11;
+const ITEM_LABEL_PX = 34;
+const EDGE_FROM_PX = 3;
+const BAR_PX = 3;
+
+const columns = new ShareColumns();
+
+/** A box under a point. */
+export interface BoxHit {
+  name: string;
+  /** In the time of the file. */
+  startNs: bigint;
+  endNs: bigint;
+  row: number;
+  span: number;
+}
+
+export abstract class TileLane implements Lane {
+  readonly title: string;
+  readonly level: number;
+  readonly kind: Kind;
+  readonly isEstimated: boolean;
+  open = true;
+  sub = "";
+  stretches = false;
+  stretch = 1;
+
+  constructor(
+    readonly scene: Scene,
+    readonly file: FileModel,
+    /** The lane's number in the file. */
+    readonly index: number,
+    level: number,
+  ) {
+    const table = file.table!;
+    this.title = table.name[index]!;
+    this.kind = table.kind[index]!;
+    this.level = level;
+    this.isEstimated = table.estimated[index] === 1;
+  }
+
+  get detail(): string {
+    return this.file.table!.detail[this.index]!;
+  }
+
+  get opens(): boolean {
+    return false;
+  }
+
+  get handle(): string {
+    return this.file.table!.handle[this.index]!;
+  }
+
+  /** The lane's name among all, which stays when a page is opened again. */
+  get key(): string {
+    return `${this.file.index}:${this.handle || this.path}`;
+  }
+
+  private get path(): string {
+    const { parent, name } = this.file.table!;
+    const parts: string[] = [];
+    for (let at = this.index; at >= 0; at = parent[at]!) parts.unshift(name[at]!);
+    return parts.join("/");
+  }
+
+  abstract height(): number;
+  abstract draw(image: LaneImage, top: number): void;
+
+  /** Makes the lane as high as what is in view needs; whether its height has changed. */
+  fit(): boolean {
+    return false;
+  }
+
+  /** The row at a height in CSS pixels, and where it begins and ends. */
+  rowAt(_y: number): { row: number; top: number; height: number } {
+    return { row: 0, top: 0, height: this.height() };
+  }
+
+  /** Where a row is. */
+  rowBox(_row: number): { top: number; height: number } {
+    return { top: 0, height: this.height() };
+  }
+
+  /** The box at a point, if the lane has boxes. */
+  boxAt(_x: number, _y: number): BoxHit | null {
+    return null;
+  }
+
+  /** The states in the tiles in view. */
+  seen(): Set<number> {
+    const seen = new Set<number>();
+    for (const { tile } of this.scene.pieces(this.file, this.kind, this.block)) for (const state of tile.stateIds) seen.add(state);
+    return seen;
+  }
+
+  /** The block of its tiles. */
+  protected get block(): number {
+    return this.kind === "group" ? this.index : this.file.table!.block[this.index]!;
+  }
+
+  protected pieces(): Piece[] {
+    return this.scene.pieces(this.file, this.kind, this.block);
+  }
+
+  /** Calls with each bin of a tile in view: its index in the columns and its edges in device pixels. */
+  protected bins(image: LaneImage, each: (tile: Tile, at: number, left: number, right: number) => void): void {
+    const scale = image.width / this.scene.spanNs;
+    for (const { tile, from, to, origin } of this.pieces()) {
+      const row = tile.laneIndex.get(this.index);
+      if (row === undefined) continue;
+      const { binNs } = tile;
+      const first = Math.max(0, Math.floor((from - origin) / binNs));
+      const last = Math.min(BINS, Math.ceil((to - origin) / binNs));
+      for (let bin = first; bin < last; bin++) {
+        const left = Math.max(from, origin + bin * binNs);
+        const right = Math.min(to, origin + (bin + 1) * binNs);
+        if (left < right) each(tile, row * BINS + bin, left * scale, right * scale);
+      }
+    }
+  }
+
+  /** Hatches what could not be read. */
+  protected damage(image: LaneImage, top: number, height: number): void {
+    const scale = image.width / this.scene.spanNs;
+    for (const { tile, from, to } of this.pieces()) {
+      if (tile.damaged) hatch(image, from * scale, to * scale, top, height, this.scene.inks.faint);
+    }
+  }
+}
+
+/** Draws thin lines of 45 degrees over what is not known. */
+export function hatch(image: LaneImage, left: number, right: number, top: number, height: number, color: number, apart = 6): void {
+  const step = Math.round(apart * image.ratio);
+  const y0 = Math.max(0, Math.round(top * image.ratio));
+  const y1 = Math.min(image.height, Math.round((top + height) * image.ratio));
+  const x0 = Math.max(0, Math.round(left));
+  const x1 = Math.min(image.width, Math.max(x0 + 1, Math.round(right)));
+  for (let y = y0; y < y1; y++) {
+    for (let x = x0 + ((step - ((x0 + y) % step)) % step); x < x1; x += step) {
+      const at = y * image.width + x;
+      image.pixels[at] = mixed(image.pixels[at]!, color, 0.34);
+    }
+  }
+}
+
+/** Adds the shares of one bin of a state tile to the columns. */
+function addShares(tile: Tile, at: number, left: number, right: number, shares: ArrayLike<number>, codes: ArrayLike<number>): void {
+  const base = at * 5;
+  if (shares[base] === 255) return;
+  for (let part = 1; part < 4; part++) {
+    const share = shares[base + part]!;
+    if (!share) break;
+    columns.add(left, right, tile.stateIds[codes[at * 3 + part - 1]!]!, share / 255);
+  }
+  if (shares[base + 4]) columns.add(left, right, OTHER, shares[base + 4]! / 255);
+}
+
+/** The ink of a label on a colour. */
+function inkOn(pixel: number): string {
+  const part = (shift: number) => {
+    const value = ((pixel >>> shift) & 255) / 255;
+    return value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
+  };
+  return 0.2126 * part(0) + 0.7152 * part(8) + 0.0722 * part(16) > 0.19 ? "#14161b" : "#ffffff";
+}
+
+export class StateLane extends TileLane {
+  override stretches = true;
+  private runs: Run[] = [];
+
+  /** @param isBig Whether it is one of the most important lanes. */
+  constructor(scene: Scene, file: FileModel, index: number, level: number, private readonly isBig: boolean) {
+    super(scene, file, index, level);
+    if (this.isEstimated) this.sub = "≈ sampled";
+  }
+
+  height(): number {
+    return Math.round((this.isBig ? BIG_STATE_PX : STATE_PX) * this.stretch);
+  }
+
+  draw(image: LaneImage, top: number): void {
+    const { scene, file } = this;
+    columns.begin(image.width);
+    this.bins(image, (tile, at, left, right) => addShares(tile, at, left, right, tile.columns.shares!, tile.columns.codes!));
+    const y = Math.round(top * image.ratio);
+    const tall = Math.round((top + this.height()) * image.ratio) - y;
+    const lit = scene.lit && ((state: number) => scene.lit!(file.states.names[state]!));
+    this.runs = columns.draw(image, y, tall, file.states, scene.inks.faint, scene.inks.background, 1, lit);
+    this.damage(image, top, this.height());
+  }
+
+  drawOver(context: CanvasRenderingContext2D, top: number): void {
+    const ratio = devicePixelRatio || 1;
+    const { states } = this.file;
+    for (const { state, from, to } of this.runs) {
+      const room = (to - from) / ratio;
+      if (room < LABEL_PX || state === OTHER || this.height() < 12) continue;
+      const label = this.scene.labels.fit(states.names[state]!, room - 2 * PADDING_PX);
+      if (!label) continue;
+      context.fillStyle = inkOn(states.pixels[state]!);
+      context.fillText(label, from / ratio + PADDING_PX, top + this.height() / 2);
+    }
+  }
+}
+
+/** Boxes in rows: what spans, operations and entities have in common. */
+abstract class BoxLane extends TileLane {
+  protected depth: number;
+  protected readonly rows: number;
+
+  constructor(scene: Scene, file: FileModel, index: number, level: number) {
+    super(scene, file, index, level);
+    this.rows = Math.max(1, file.table!.rows[index]!);
+    this.depth = this.rows;
+  }
+
+  override get opens(): boolean {
+    return this.rows > 1;
+  }
+
+  protected abstract get rowPx(): number;
+
+  override fit(): boolean {
+    if (!this.open) return false;
+    let depth = 1;
+    let isKnown = false;
+    for (const { tile, from, to, origin } of this.pieces()) {
+      isKnown = true;
+      const first = this.firstRow(tile);
+      if (first < 0) continue;
+      for (let row = this.rows - 1; row >= depth; row--) {
+        if (this.hasAny(tile, first + row, from - origin, to - origin)) {
+          depth = row + 1;
+          break;
+        }
+      }
+    }
+    if (!isKnown || depth === this.depth) return false;
+    this.depth = depth;
+    return true;
+  }
+
+  private hasAny(tile: Tile, row: number, from: number, to: number): boolean {
+    const { start, end, cell_bin } = tile.columns;
+    for (let at = tile.boxStart[row]!; at < tile.boxStart[row + 1]!; at++) if (start![at]! < to && end![at]! > from) return true;
+    const [low, high] = [from / tile.binNs, to / tile.binNs];
+    for (let at = tile.cellStart[row]!; at < tile.cellStart[row + 1]!; at++) if (cell_bin![at]! + 1 > low && cell_bin![at]! < high) return true;
+    return false;
+  }
+
+  /** The first row of this lane among those of a tile; -1 if the tile does not have it. */
+  protected firstRow(tile: Tile): number {
+    const at = tile.laneIndex.get(this.index);
+    return at === undefined ? -1 : tile.row_offsets![at]!;
+  }
+
+  override rowAt(y: number): { row: number; top: number; height: number } {
+    if (!this.open) return { row: 0, top: 0, height: this.height() };
+    const row = Math.max(0, Math.min(this.depth - 1, Math.floor(y / this.rowPx)));
+    return { row, top: row * this.rowPx, height: this.rowPx - 1 };
+  }
+
+  override rowBox(row: number): { top: number; height: number } {
+    if (!this.open) return { top: 0, height: this.height() };
+    return { top: row * this.rowPx, height: this.rowPx - 1 };
+  }
+
+  /** Makes a row visible. */
+  reveal(row: number): boolean {
+    if (this.open && row < this.depth) return false;
+    this.open = true;
+    this.depth = Math.max(this.depth, row + 1);
+    return true;
+  }
+
+  override boxAt(x: number, y: number): BoxHit | null {
+    const { scene } = this;
+    if (!this.open && this.kind === "packed") return null;
+    const { row } = this.rowAt(y);
+    const perPixel = scene.spanNs / scene.widthPx;
+    const time = x * perPixel;
+    let best: BoxHit | null = null;
+    let nearest = Infinity;
+    for (const { tile, from, to, origin } of this.pieces()) {
+      if (time < from - perPixel || time > to + perPixel) continue;
+      const first = this.firstRow(tile);
+      if (first < 0) continue;
+      const { start, end, name, span, entity } = tile.columns;
+      for (let at = tile.boxStart[first + row]!; at < tile.boxStart[first + row + 1]!; at++) {
+        const [left, right] = [origin + start![at]!, origin + end![at]!];
+        const far = Math.max(left - time, time - right, 0);
+        // narrow boxes are at least a pixel wide
+        if (far > perPixel || far >= nearest) continue;
+        nearest = far;
+        best = {
+          name: tile.names![name![at]!]!,
+          startNs: tile.startNs + BigInt(start![at]!),
+          endNs: tile.startNs + BigInt(end![at]!),
+          row,
+          span: (span ?? entity)![at]!,
+        };
+      }
+    }
+    return best;
+  }
+}
+
+interface Label {
+  name: string;
+  x: number;
+  room: number;
+  row: number;
+  ink: string;
+}
+
+export class SpanLane extends BoxLane {
+  private readonly labels: Label[] = [];
+  private weights = new Float64Array(0);
+  private longest = new Float64Array(0);
+  private cellNames = new Int32Array(0);
+
+  constructor(scene: Scene, file: FileModel, index: number, level: number) {
+    super(scene, file, index, level);
+    if (this.isEstimated) this.sub = "≈ sampled";
+  }
+
+  protected get rowPx(): number {
+    return this.open ? ROW_PX : SMALL_ROW_PX;
+  }
+
+  height(): number {
+    return this.open ? this.depth * ROW_PX + (this.depth > 1 ? 3 : 0) : SMALL_ROW_PX * Math.min(3, this.rows);
+  }
+
+  draw(image: LaneImage, top: number): void {
+    this.labels.length = 0;
+    if (this.weights.length < image.width) {
+      this.weights = new Float64Array(image.width);
+      this.longest = new Float64Array(image.width);
+      this.cellNames = new Int32Array(image.width);
+    }
+    const { ratio } = image;
+    const { rowPx } = this;
+    const shown = this.open ? this.depth : Math.min(3, this.rows);
+    const first = Math.max(0, Math.floor(-top / rowPx));
+    const last = Math.min(shown, Math.ceil((image.height / ratio - top) / rowPx));
+    const pieces = this.pieces();
+    for (let row = first; row < last; row++) {
+      if (!this.drawRow(image, row, pieces)) continue;
+      const y = Math.round((top + row * rowPx) * ratio);
+      const below = Math.round((top + (row + 1) * rowPx) * ratio);
+      image.repeat(y, Math.max(1, below - y - Math.max(1, Math.round(ratio))));
+    }
+    this.damage(image, top, this.height());
+  }
+
+  /** Writes one row into `image.line`; false if nothing is in it. */
+  private drawRow(image: LaneImage, row: number, pieces: readonly Piece[]): boolean {
+    const { scene, file } = this;
+    const { width, ratio, line } = image;
+    const scale = width / scene.spanNs;
+    const { background, found } = scene.inks;
+    const isLighting = scene.lit !== null;
+    const { colors } = file.names;
+    const paint = (id: number, opacity: number) => {
+      if (!isLighting) return mixed(background, colors[id]!, opacity);
+      return scene.isLit(file, id) ? mixed(background, found, opacity) : mixed(background, colors[id]!, opacity * FAINTEST);
+    };
+    let isEmpty = true;
+    const begin = () => {
+      if (!isEmpty) return;
+      isEmpty = false;
+      line.set(image.blank);
+      this.weights.fill(0, 0, width);
+      this.longest.fill(0, 0, width);
+    };
+    const wide: { left: number; right: number; name: number }[] = [];
+    const cover = (left: number, right: number, share: number, name: number) => {
+      begin();
+      const last = Math.min(width, Math.ceil(right));
+      for (let x = Math.max(0, Math.floor(left)); x < last; x++) {
+        const part = (Math.min(right, x + 1) - Math.max(left, x)) * share;
+        if (part <= 0) continue;
+        this.weights[x]! += part;
+        // a name that is searched for is seen in whatever crowd
+        const weight = part + (isLighting && scene.isLit(file, name) ? 2 : 0);
+        if (weight <= this.longest[x]!) continue;
+        this.longest[x] = weight;
+        this.cellNames[x] = name;
+      }
+    };
+    let done = -Infinity;
+    for (const { tile, from, to, origin } of pieces) {
+      const firstRow = this.firstRow(tile);
+      if (firstRow < 0) continue;
+      const { start, end, name, cell_bin, cell_ns, cell_name } = tile.columns;
+      const at = firstRow + row;
+      const { binNs } = tile;
+      for (let cell = lowerBound(cell_bin!, tile.cellStart[at]!, tile.cellStart[at + 1]!, (from - origin) / binNs - 1); cell < tile.cellStart[at + 1]!; cell++) {
+        const left = origin + cell_bin![cell]! * binNs;
+        if (left >= to) break;
+        const low = Math.max(left, from);
+        const high = Math.min(left + binNs, to);
+        if (low < high) cover(low * scale, high * scale, cell_ns![cell]! / binNs, tile.nameIds[cell_name![cell]!]!);
+      }
+      for (let box = lowerBound(end!, tile.boxStart[at]!, tile.boxStart[at + 1]!, from - origin); box < tile.boxStart[at + 1]!; box++) {
+        const left = (origin + start![box]!) * scale;
+        const right = (origin + end![box]!) * scale;
+        if (left >= to * scale || left >= width) break;
+        // the tile before had it too
+        if (right <= done + 0.01) continue;
+        const id = tile.nameIds[name![box]!]!;
+        if (right - left < NARROW_PX) cover(Math.max(left, done), right, 1, id);
+        else {
+          begin();
+          wide.push({ left, right, name: id });
+        }
+        done = right;
+      }
+    }
+    if (isEmpty) return false;
+    for (let x = 0; x < width; x++) {
+      if (this.longest[x]! > 0) line[x] = paint(this.cellNames[x]!, opacityOf(Math.min(1, this.weights[x]!)));
+    }
+    const gap = Math.max(1, Math.round(ratio));
+    for (const { left, right, name } of wide) {
+      const x0 = Math.max(0, Math.round(left));
+      const x1 = Math.min(width, Math.round(right));
+      if (x1 < x0) continue;
+      const stop = right <= width && x1 - x0 > 3 * gap ? x1 - gap : x1;
+      line.fill(paint(name, 1), x0, Math.max(x0 + 1, stop));
+      if (this.open && x1 - x0 >= LABEL_PX * ratio) {
+        const isLit = isLighting && scene.isLit(file, name);
+        const ink = isLit ? scene.inks.foundInk : isLighting ? scene.inks.muted : scene.inks.dark ? "#f2f3f6" : "#14161b";
+        this.labels.push({ name: file.names.names[name]!, x: x0 / ratio, room: (stop - x0) / ratio, row, ink });
+      }
+    }
+    return true;
+  }
+
+  drawOver(context: CanvasRenderingContext2D, top: number): void {
+    for (const { name, x, room, row, ink } of this.labels) {
+      const label = this.scene.labels.fit(name, room - 2 * PADDING_PX);
+      if (!label) continue;
+      context.fillStyle = ink;
+      context.fillText(label, x + PADDING_PX, top + (row + 0.5) * ROW_PX);
+    }
+  }
+}
+
+/** The first index in [from, to) whose value is above a limit; the column ascends there. */
+function lowerBound(column: ArrayLike<number>, from: number, to: number, above: number): number {
+  while (from < to) {
+    const middle = (from + to) >>> 1;
+    if (column[middle]! > above) to = middle;
+    else from = middle + 1;
+  }
+  return from;
+}
+
+export class PackedLane extends BoxLane {
+  private readonly labels: Label[] = [];
+  private most = 0;
+
+  constructor(scene: Scene, file: FileModel, index: number, level: number) {
+    super(scene, file, index, level);
+    this.open = this.rows <= 2;
+    this.sub = `${grouped(file.table!.entities[index]!)} in all`;
+  }
+
+  protected get rowPx(): number {
+    return PACKED_ROW_PX;
+  }
+
+  height(): number {
+    return this.open ? Math.max(this.depth * PACKED_ROW_PX + 5, this.rows > 2 ? CLOSED_PX : 0) : CLOSED_PX;
+  }
+
+  draw(image: LaneImage, top: number): void {
+    this.labels.length = 0;
+    if (this.open) this.drawRows(image, top);
+    else this.drawLoad(image, top);
+    this.damage(image, top, this.height());
+  }
+
+  /** Draws how many are in each state at once. */
+  private drawLoad(image: LaneImage, top: number): void {
+    const { scene, file } = this;
+    const scale = image.width / scene.spanNs;
+    columns.begin(image.width);
+    for (const { tile, from, to, origin } of this.pieces()) {
+      const first = this.firstRow(tile);
+      if (first < 0) continue;
+      for (let row = 0; row < this.rows; row++) this.addCells(tile, first + row, from, to, origin, scale);
+    }
+    this.most = columns.most;
+    const y = Math.round(top * image.ratio);
+    const tall = Math.round((top + CLOSED_PX) * image.ratio) - y;
+    columns.draw(image, y, tall, file.states, scene.inks.faint, scene.inks.background, Math.max(1, this.most) * 1.0001, this.lit);
+  }
+
+  private get lit(): ((state: number) => boolean) | null {
+    const { scene, file } = this;
+    return scene.lit && ((state) => scene.lit!(file.states.names[state]!));
+  }
+
+  private addCells(tile: Tile, row: number, from: number, to: number, origin: number, scale: number): void {
+    const { cell_bin, cell_shares, cell_codes } = tile.columns;
+    const { binNs } = tile;
+    for (let cell = tile.cellStart[row]!; cell < tile.cellStart[row + 1]!; cell++) {
+      const left = Math.max(from, origin + cell_bin![cell]! * binNs);
+      const right = Math.min(to, origin + (cell_bin![cell]! + 1) * binNs);
+      if (left < right) addShares(tile, cell, left * scale, right * scale, cell_shares!, cell_codes!);
+    }
+  }
+
+  private drawRows(image: LaneImage, top: number): void {
+    const { scene, file } = this;
+    const { ratio, width } = image;
+    const scale = width / scene.spanNs;
+    const pieces = this.pieces();
+    const first = Math.max(0, Math.floor(-top / PACKED_ROW_PX));
+    const last = Math.min(this.depth, Math.ceil((image.height / ratio - top) / PACKED_ROW_PX));
+    for (let row = first; row < last; row++) {
+      columns.begin(width);
+      for (const { tile, from, to, origin } of pieces) {
+        const firstRow = this.firstRow(tile);
+        if (firstRow >= 0) this.addCells(tile, firstRow + row, from, to, origin, scale);
+      }
+      const y = Math.round((top + 2 + row * PACKED_ROW_PX) * ratio);
+      const tall = Math.round((PACKED_ROW_PX - 2) * ratio);
+      columns.draw(image, y, tall, file.states, scene.inks.faint, scene.inks.background, 1, this.lit);
+      let done = -Infinity;
+      for (const { tile, from, origin } of pieces) {
+        const firstRow = this.firstRow(tile);
+        if (firstRow < 0) continue;
+        const { start, end, name } = tile.columns;
+        const at = firstRow + row;
+        for (let box = lowerBound(end!, tile.boxStart[at]!, tile.boxStart[at + 1]!, from - origin); box < tile.boxStart[at + 1]!; box++) {
+          const left = (origin + start![box]!) * scale;
+          const right = (origin + end![box]!) * scale;
+          if (left >= width) break;
+          if (right <= done + 0.01) continue;
+          done = right;
+          if (right - left >= EDGE_FROM_PX * ratio && left >= 0) image.fill(Math.round(left), y, Math.max(1, Math.round(ratio)), tall, scene.inks.faint);
+          const x0 = Math.max(0, left);
+          const room = (Math.min(width, right) - x0) / ratio;
+          if (room >= ITEM_LABEL_PX) this.labels.push({ name: file.names.names[tile.nameIds[name![box]!]!]!, x: x0 / ratio, room, row, ink: "" });
+        }
+      }
+    }
+  }
+
+  drawOver(context: CanvasRenderingContext2D, top: number): void {
+    const { scene } = this;
+    if (!this.open) {
+      if (this.most > 1) atRight(context, `at most ${this.most < 10 ? number(Math.ceil(this.most - 0.01)) : number(Math.round(this.most))}`, scene, top + 8);
+      return;
+    }
+    for (const { name, x, room, row } of this.labels) {
+      const label = scene.labels.fit(name, room - 10);
+      if (!label) continue;
+      const y = top + 2 + row * PACKED_ROW_PX;
+      context.globalAlpha = 0.72;
+      context.fillStyle = css(scene.inks.background);
+      context.fillRect(x + 2, y + 1, context.measureText(label).width + 6, PACKED_ROW_PX - 4);
+      context.globalAlpha = 1;
+      context.fillStyle = scene.inks.text;
+      context.fillText(label, x + 5, y + (PACKED_ROW_PX - 2) / 2);
+    }
+  }
+}
+
+/** Writes a scale at the right end of a lane. */
+function atRight(context: CanvasRenderingContext2D, text: string, scene: Scene, y: number): void {
+  context.font = LABEL_FONT;
+  const wide = context.measureText(text).width;
+  context.globalAlpha = 0.8;
+  context.fillStyle = css(scene.inks.background);
+  context.fillRect(scene.widthPx - wide - 12, y - 8, wide + 8, 16);
+  context.globalAlpha = 1;
+  context.fillStyle = scene.inks.faintText;
+  context.fillText(text, scene.widthPx - wide - 8, y);
+}
+
+export class CounterLane extends TileLane {
+  override stretches = true;
+  private least = 0;
+  private greatest = 0;
+
+  override get detail(): string {
+    return this.greatest > this.least ? `${number(this.least)} to ${number(this.greatest)}${this.unit}` : "";
+  }
+
+  private get unit(): string {
+    const unit = this.file.table!.unit[this.index];
+    return unit ? ` ${unit}` : "";
+  }
+
+  height(): number {
+    return Math.round(BAND_PX * this.stretch);
+  }
+
+  /** The scale is that of the whole trace, so that it stays while one moves. */
+  private measure(): void {
+    let [least, greatest] = [Infinity, -Infinity];
+    const { file, scene } = this;
+    for (const { tile } of scene.overview(file, this.kind, this.block, BINS)) {
+      const row = tile.laneIndex.get(this.index);
+      if (row === undefined) continue;
+      const { least: low, greatest: high } = tile.columns;
+      for (let bin = row * BINS; bin < (row + 1) * BINS; bin++) {
+        if (low![bin]! < least) least = low![bin]!;
+        if (high![bin]! > greatest) greatest = high![bin]!;
+      }
+    }
+    if (least <= greatest) [this.least, this.greatest] = [least, greatest];
+  }
+
+  draw(image: LaneImage, top: number): void {
+    this.measure();
+    const { line, background } = { line: this.scene.inks.accent, background: this.scene.inks.background };
+    const floor = Math.min(0, this.least);
+    const range = Math.max(this.greatest - floor, 1e-12);
+    const tall = (this.height() - 2) * image.ratio;
+    const bottom = Math.round((top + this.height() - 1) * image.ratio);
+    const thick = Math.max(1, Math.round(image.ratio));
+    const y = (value: number) => Math.round(bottom - ((value - floor) / range) * tall);
+    const area = mixed(background, line, 0.22);
+    let column = -1;
+    let [low, high] = [NaN, NaN];
+    const flush = (next: number) => {
+      for (let x = Math.max(0, column); x < next && x < image.width; x++) {
+        if (Number.isNaN(high)) break;
+        const [upper, lower] = [y(high), y(low)];
+        image.fill(x, lower, 1, bottom - lower, area);
+        image.fill(x, upper, 1, Math.max(thick, lower - upper), line);
+      }
+    };
+    this.bins(image, (tile, at, left) => {
+      const x = Math.max(0, Math.floor(left + 1e-6));
+      const [least, greatest] = [tile.columns.least![at]!, tile.columns.greatest![at]!];
+      if (x !== column) {
+        flush(x);
+        column = x;
+        low = high = NaN;
+      }
+      if (!(low <= least) && !Number.isNaN(least)) low = least;
+      if (!(high >= greatest) && !Number.isNaN(greatest)) high = greatest;
+    });
+    if (column >= 0) flush(image.width);
+    this.damage(image, top, this.height());
+  }
+}
+
+/** Samples over time, or points: bars of how many there are. */
+export class DensityLane extends TileLane {
+  override stretches = true;
+  private most = 0;
+  private isTime = false;
+  private barNs = 1;
+
+  height(): number {
+    return this.kind === "points" ? STATE_PX : Math.round(BAND_PX * this.stretch);
+  }
+
+  draw(image: LaneImage, top: number): void {
+    const bar = Math.max(1, Math.round(BAR_PX * image.ratio));
+    const bars = new Float64Array(Math.ceil(image.width / bar) + 1);
+    const names = new Int32Array(this.kind === "points" ? image.width : 0).fill(-1);
+    this.isTime = false;
+    this.bins(image, (tile, at, left, right) => {
+      const count = tile.columns.count![at]!;
+      if (!count) return;
+      if (this.kind === "points") {
+        names[Math.min(image.width - 1, Math.floor(left))] = tile.nameIds[tile.columns.name![at]!] ?? -1;
+        return;
+      }
+      this.isTime = tile.unit === "ns" || this.isTime;
+      const amount = this.isTime ? tile.columns.weight![at]! : count;
+      // a bin at the edge of two bars is divided between them
+      const last = Math.min(bars.length - 1, Math.floor((right - 1e-9) / bar));
+      for (let each = Math.floor(left / bar); each <= last; each++) {
+        bars[each]! += (amount * (Math.min(right, (each + 1) * bar) - Math.max(left, each * bar))) / (right - left);
+      }
+    });
+    const bottom = Math.round((top + this.height() - 1) * image.ratio);
+    const tall = (this.height() - 3) * image.ratio;
+    if (this.kind === "points") {
+      const thick = Math.max(1, Math.round(image.ratio));
+      for (let x = 0; x < image.width; x++) {
+        if (names[x]! < 0) continue;
+        const isLit = this.scene.lit !== null && this.scene.isLit(this.file, names[x]!);
+        const pixel = isLit ? this.scene.inks.found : this.file.names.marks[names[x]!]!;
+        image.fill(x, bottom - Math.round(tall), thick, Math.round(tall), this.scene.lit && !isLit ? mixed(this.scene.inks.background, pixel, 0.3) : pixel);
+      }
+      return;
+    }
+    this.barNs = (bar / image.width) * this.scene.spanNs;
+    this.most = Math.max(1e-9, ...bars);
+    const pixel = this.file.names.marks[this.file.names.id(this.title)]!;
+    for (let each = 0; each < bars.length; each++) {
+      if (!bars[each]) continue;
+      const high = Math.max(1, Math.round((bars[each]! / this.most) * tall));
+      image.fill(each * bar, bottom - high, Math.max(1, bar - 1), high, pixel);
+    }
+    this.damage(image, top, this.height());
+  }
+
+  drawOver(context: CanvasRenderingContext2D, top: number): void {
+    if (this.kind === "points" || this.most <= 1e-9) return;
+    const text = this.isTime ? `to ${number(Number((this.most / this.barNs).toPrecision(2)))} CPU` : `to ${number(Math.ceil(this.most))} in ${duration(BigInt(Math.max(1, Math.round(this.barNs))), 2)}`;
+    atRight(context, text, this.scene, top + 8);
+  }
+}
+
+export class GroupLane extends TileLane {
+  readonly heads = true;
+  private most = 0;
+
+  override get opens(): boolean {
+    return true;
+  }
+
+  override get detail(): string {
+    const count = this.file.children[this.index]!.length;
+    return this.file.table!.detail[this.index]! || grouped(count);
+  }
+
+  height(): number {
+    return this.open ? GROUP_PX : GROUP_CLOSED_PX;
+  }
+
+  draw(image: LaneImage, top: number): void {
+    if (this.open) return;
+    const { scene, file } = this;
+    const scale = image.width / scene.spanNs;
+    columns.begin(image.width);
+    for (const { tile, from, to, origin } of this.pieces()) {
+      const load = tile.columns.load!;
+      const { binNs } = tile;
+      const first = Math.max(0, Math.floor((from - origin) / binNs));
+      const last = Math.min(BINS, Math.ceil((to - origin) / binNs));
+      for (let state = 0; state < tile.stateIds.length; state++) {
+        for (let bin = first; bin < last; bin++) {
+          const amount = load[state * BINS + bin]!;
+          if (amount > 0) columns.add(Math.max(from, origin + bin * binNs) * scale, Math.min(to, origin + (bin + 1) * binNs) * scale, tile.stateIds[state]!, amount);
+        }
+      }
+    }
+    this.most = columns.most;
+    const y = Math.round(top * image.ratio);
+    const tall = Math.round((top + GROUP_CLOSED_PX) * image.ratio) - y;
+    const lit = scene.lit && ((state: number) => scene.lit!(file.states.names[state]!));
+    columns.draw(image, y, tall, file.states, scene.inks.faint, scene.inks.background, Math.max(1, this.most) * 1.0001, lit);
+  }
+
+  drawOver(context: CanvasRenderingContext2D, top: number): void {
+    if (!this.open && this.most > 0.01) atRight(context, `to ${number(Number(this.most.toPrecision(2)))} at once`, this.scene, top + 8);
+  }
+}
+
+/** The heading of a file. */
+export class FileLane implements Lane {
+  readonly level = 1;
+  readonly heads = true;
+  readonly opens = true;
+  open = true;
+
+  constructor(
+    private readonly scene: Scene,
+    readonly file: FileModel,
+  ) {}
+
+  get title(): string {
+    return this.file.info.name;
+  }
+
+  get detail(): string {
+    return this.file.info.what;
+  }
+
+  get badge(): string {
+    const { aligned, status } = this.file.info;
+    if (aligned === "start") return "not aligned";
+    return status === "failed" ? "not read" : status === "reading" ? "reading" : "";
+  }
+
+  height(): number {
+    return FILE_PX;
+  }
+
+  draw(image: LaneImage, top: number): void {
+    const y = Math.round(top * image.ratio);
+    image.fill(0, y, image.width, Math.round(FILE_PX * image.ratio), this.scene.inks.chrome);
+    const { start_ns, end_ns } = this.file.info;
+    if (start_ns === null || end_ns === null) return;
+    const scale = image.width / this.scene.spanNs;
+    const left = this.scene.since(this.file, BigInt(start_ns)) * scale;
+    const right = this.scene.since(this.file, BigInt(end_ns)) * scale;
+    // where the file has anything
+    const bar = Math.max(1, Math.round(2 * image.ratio));
+    const x = Math.max(0, Math.round(left));
+    image.fill(x, y + Math.round((FILE_PX / 2) * image.ratio), Math.round(Math.min(image.width, right)) - x, bar, this.scene.inks.line2);
+  }
+}

@@ -1,0 +1,169 @@
+/** The files that are open: their lanes, their states and names with colours, their place on the axis. */
+
+import { isLibrary, isOwn, markColor, nameColor } from "../shared/name-colors";
+import { pixelOf } from "../shared/lane-image";
+import type { FileInfo, LaneTable, RawTile } from "./protocol";
+import type { Tile, Wanted } from "./tile-store";
+
+/** A table of names to which tiles add theirs, with the colour of each in the present theme. */
+export class NameTable {
+  readonly names: string[] = [];
+  colors = new Uint32Array(64);
+  marks = new Uint32Array(64);
+  private readonly ids = new Map<string, number>();
+  private own = 0;
+  private libraries = 0;
+  private isDark = false;
+
+  id(name: string): number {
+    let id = this.ids.get(name);
+    if (id !== undefined) return id;
+    id = this.names.length;
+    this.ids.set(name, id);
+    this.names.push(name);
+    const told = this.isTold;
+    if (isLibrary(name)) this.libraries++;
+    else if (isOwn(name)) this.own++;
+    if (id >= this.colors.length) {
+      this.colors = grown(this.colors);
+      this.marks = grown(this.marks);
+    }
+    if (told === this.isTold) this.paint(id);
+    else this.recolor(this.isDark);
+    return id;
+  }
+
+  recolor(dark: boolean): void {
+    this.isDark = dark;
+    for (let id = 0; id < this.names.length; id++) this.paint(id);
+  }
+
+  /** Whether the names show which of them are of libraries. */
+  private get isTold(): boolean {
+    return this.own > 0 && this.libraries > 0;
+  }
+
+  private paint(id: number): void {
+    const name = this.names[id]!;
+    const quiet = this.isTold ? isLibrary(name) : null;
+    this.colors[id] = nameColor(name, quiet, this.isDark);
+    this.marks[id] = markColor(name, quiet, this.isDark);
+  }
+}
+
+function grown(colors: Uint32Array<ArrayBuffer>): Uint32Array<ArrayBuffer> {
+  const larger = new Uint32Array(2 * colors.length);
+  larger.set(colors);
+  return larger;
+}
+
+const RANK = 8; // of states without a class: below sleeping
+
+/** The states of a file: their names, colours and order of stacking. */
+export class StateTable {
+  readonly names: string[] = [];
+  readonly ranks: number[] = [];
+  readonly quiet: boolean[] = [];
+  readonly classes: (string | null)[] = [];
+  pixels = new Uint32Array(64);
+  private readonly ids = new Map<string, number>();
+  private readonly given: ({ color: string; dark: string } | null)[] = [];
+  private isDark = false;
+
+  declare(table: LaneTable): void {
+    for (const state of table.states) {
+      const id = this.id(state.name);
+      this.ranks[id] = state.rank;
+      this.quiet[id] = state.quiet ?? (state.class === "sleep" || state.class === "idle");
+      this.classes[id] = state.class;
+      this.given[id] = state.color ? { color: state.color, dark: state.dark ?? state.color } : null;
+      this.paint(id);
+    }
+  }
+
+  id(name: string): number {
+    let id = this.ids.get(name);
+    if (id !== undefined) return id;
+    id = this.names.length;
+    this.ids.set(name, id);
+    this.names.push(name);
+    this.ranks.push(RANK);
+    this.quiet.push(false);
+    this.classes.push(null);
+    this.given.push(null);
+    if (id >= this.pixels.length) this.pixels = grown(this.pixels);
+    this.paint(id);
+    return id;
+  }
+
+  recolor(dark: boolean): void {
+    this.isDark = dark;
+    for (let id = 0; id < this.names.length; id++) this.paint(id);
+  }
+
+  private paint(id: number): void {
+    const given = this.given[id];
+    this.pixels[id] = given ? pixelOf(this.isDark ? given.dark : given.color) : markColor(this.names[id]!, null, this.isDark);
+  }
+}
+
+let serial = 0;
+
+/** Time that is in none of the three longest states of a bin. */
+export const OTHER = -1;
+
+export class FileModel {
+  readonly states = new StateTable();
+  readonly names = new NameTable();
+  table: LaneTable | null = null;
+  children: number[][] = [];
+
+  constructor(
+    readonly index: number,
+    public info: FileInfo,
+  ) {}
+
+  get offsetNs(): bigint {
+    return BigInt(this.info.offset_ns);
+  }
+
+  /** Takes the lanes of the file's present layout. */
+  adopt(table: LaneTable): void {
+    this.table = table;
+    this.children = table.parent.map(() => []);
+    table.parent.forEach((parent, lane) => parent >= 0 && this.children[parent]!.push(lane));
+    this.states.declare(table);
+  }
+
+  recolor(dark: boolean): void {
+    this.states.recolor(dark);
+    this.names.recolor(dark);
+  }
+
+  /** Completes a tile of this file. */
+  complete(raw: RawTile, of: Wanted): Tile {
+    const { columns } = raw;
+    const rows = raw.row_offsets ? raw.row_offsets[raw.row_offsets.length - 1]! : 0;
+    const states = Int32Array.from(raw.states ?? [], (name) => (name === "" && of.kind === "group" ? OTHER : this.states.id(name)));
+    return {
+      ...raw,
+      startNs: BigInt(raw.start_ns),
+      binNs: Number(raw.bin_ns),
+      serial: serial++,
+      stateIds: states,
+      nameIds: Int32Array.from(raw.names ?? [], (name) => this.names.id(name)),
+      laneIndex: new Map(raw.lanes.map((lane, at) => [lane, at])),
+      boxStart: rowStarts(columns.row, rows),
+      cellStart: rowStarts(columns.cell_row, rows),
+    };
+  }
+}
+
+/** Where each row begins in a column of ascending rows. */
+function rowStarts(column: ArrayLike<number> | undefined, rows: number): Int32Array {
+  const starts = new Int32Array(rows + 1);
+  if (!column) return starts;
+  for (let at = 0; at < column.length; at++) starts[column[at]! + 1]!++;
+  for (let row = 0; row < rows; row++) starts[row + 1]! += starts[row]!;
+  return starts;
+}

@@ -1,0 +1,248 @@
+/** A frame: the axis, the lanes, what is selected on them, and the whole in the minimap. */
+
+import { css } from "../shared/name-colors";
+import type { Lane } from "../shared/lane-tree";
+import type { Minimap } from "../shared/minimap";
+import type { TimeAxis } from "../shared/time-axis";
+import { Viewport } from "../shared/viewport";
+import { GroupLane, PackedLane, SpanLane, StateLane, TileLane } from "./lanes";
+import type { Flow } from "./protocol";
+import { Scene } from "./scene";
+import type { Session, Thing } from "./session";
+import type { FileModel } from "./model";
+
+/** So many hatched ranges are drawn; closer ones would be one grey. */
+const MOST_LOST = 400;
+const VEIL = 6 / 11;
+
+export interface ShownFlow extends Flow {
+  file: FileModel;
+}
+
+export class Picture {
+  /** The arrows of the selected thing. */
+  flows: ShownFlow[] = [];
+  /** By 512th of the whole, how many matches of a search begin in it; null without a search. */
+  bins: number[] | null = null;
+  /** The pointer's distance from the left edge; null if it is elsewhere. */
+  pointerX: number | null = null;
+  private readonly small: Scene;
+  private mapped = "";
+  private mapLane: TileLane | null = null;
+  private mapLanes: readonly Lane[] = [];
+
+  constructor(
+    private readonly session: Session,
+    private readonly axis: TimeAxis,
+    private readonly minimap: Minimap,
+  ) {
+    this.small = new Scene(session.tiles, session.originNs);
+  }
+
+  recolor(): void {
+    const { session } = this;
+    session.scene.recolor();
+    this.small.recolor();
+    for (const file of session.files) file.recolor(session.scene.inks.dark);
+    session.tree.invalidate();
+    this.mapped = "";
+  }
+
+  draw(): void {
+    const { session } = this;
+    const { view, tree, scene } = session;
+    const marks = this.axis.draw(view, tree.widthPx, session.range);
+    // lanes ask for tiles when they write their pixels
+    if (session.tiles.isIncomplete) tree.invalidate();
+    scene.begin(view, tree.widthPx);
+    tree.draw({ from: 0, to: scene.spanNs }, scene.inks.background, marks.map(({ x }) => x).filter((x) => x >= 0), scene.inks.line);
+    this.drawOverlay();
+    this.drawMap();
+    scene.end();
+    this.minimap.show(view);
+  }
+
+  private x(ns: bigint): number {
+    return this.session.view.ratio(ns) * this.session.tree.widthPx;
+  }
+
+  private drawOverlay(): void {
+    const { session } = this;
+    const { tree, scene } = session;
+    const { context, widthPx: width, heightPx: height } = tree;
+    this.drawLost();
+    if (session.range) {
+      const left = this.x(session.range.from);
+      const right = this.x(session.range.to);
+      context.globalAlpha = VEIL;
+      context.fillStyle = css(scene.inks.background);
+      if (left > 0) context.fillRect(0, 0, Math.min(width, left), height);
+      if (right < width) context.fillRect(Math.max(0, right), 0, width, height);
+      context.globalAlpha = 1;
+      context.fillStyle = scene.inks.accentText;
+      context.fillRect(Math.round(left), 0, 1, height);
+      context.fillRect(Math.round(right), 0, 1, height);
+    }
+    if (this.pointerX !== null) {
+      context.globalAlpha = 0.55;
+      context.fillStyle = scene.inks.faintText;
+      context.fillRect(Math.round(this.pointerX), 0, 1, height);
+      context.globalAlpha = 1;
+    }
+    for (const flow of this.flows) this.arrow(flow);
+    if (session.hovered) this.outline(session.hovered, scene.inks.faintText, 1);
+    if (session.thing) this.outline(session.thing, scene.inks.accentText, 2);
+  }
+
+  private outline(box: Pick<Thing, "lane" | "row" | "startNs" | "endNs">, color: string, thick: number): void {
+    const { session } = this;
+    const top = session.tree.topOf(box.lane);
+    if (top === null) return;
+    const { context, widthPx } = session.tree;
+    const left = Math.max(-4, this.x(session.inView(box.lane.file, box.startNs)));
+    const right = Math.min(widthPx + 4, this.x(session.inView(box.lane.file, box.endNs)));
+    if (right < -2 || left > widthPx + 2) return;
+    const { top: y, height } = box.lane.rowBox(box.row);
+    context.strokeStyle = color;
+    context.lineWidth = thick;
+    context.strokeRect(left + thick / 2 - 0.5, top + y + thick / 2, Math.max(2, right - left - thick + 1), height - thick);
+  }
+
+  /** An arrow from where a flow begins to where it ends: a dot and a head. */
+  private arrow(flow: ShownFlow): void {
+    const from = this.point(flow.file, flow.from_lane, flow.from_row, BigInt(flow.from_ns));
+    const to = this.point(flow.file, flow.to_lane, flow.to_row, BigInt(flow.to_ns));
+    if (!from || !to) return;
+    const { context } = this.session.tree;
+    const bend = Math.max(12, Math.min(80, Math.abs(to.x - from.x) / 2));
+    context.strokeStyle = context.fillStyle = this.session.scene.inks.accentText;
+    context.lineWidth = 1.5;
+    context.beginPath();
+    context.moveTo(from.x, from.y);
+    context.bezierCurveTo(from.x + bend, from.y, to.x - bend, to.y, to.x - 4, to.y);
+    context.stroke();
+    context.beginPath();
+    context.arc(from.x, from.y, 2.5, 0, 2 * Math.PI);
+    context.moveTo(to.x, to.y);
+    context.lineTo(to.x - 6, to.y - 3.5);
+    context.lineTo(to.x - 6, to.y + 3.5);
+    context.fill();
+  }
+
+  /** Where an end of an arrow is: on its lane, or on the group in which that is closed. */
+  private point(file: FileModel, index: number | null, row: number, ns: bigint): { x: number; y: number } | null {
+    const { session } = this;
+    if (index === null) return null;
+    const x = this.x(session.inView(file, ns));
+    const own = session.laneOf(file, index);
+    for (let lane: Lane | null = own; lane; lane = session.tree.parentOf(lane)) {
+      const top = session.tree.topOf(lane);
+      if (top === null) continue;
+      const box = lane === own ? own.rowBox(row) : { top: 0, height: lane.height() };
+      return { x, y: top + box.top + box.height / 2 };
+    }
+    return null;
+  }
+
+  /** Hatches the ranges in which events were lost, in the lanes of their file. */
+  private drawLost(): void {
+    const { session } = this;
+    const { tree, scene } = session;
+    for (const file of session.files) {
+      if (!file.info.lost_ns.length) continue;
+      const [top, bottom] = this.extent(file);
+      if (bottom <= top) continue;
+      let drawn = 0;
+      for (const [start, end] of file.info.lost_ns) {
+        const left = this.x(session.inView(file, BigInt(start)));
+        const right = this.x(session.inView(file, BigInt(end)));
+        if (right < 0 || left > tree.widthPx) continue;
+        if (++drawn > MOST_LOST) break;
+        hatchOver(tree.context, Math.max(0, left), Math.min(tree.widthPx, Math.max(right, left + 1)), top, bottom, scene.inks.faintText);
+      }
+    }
+  }
+
+  /** From where to where the lanes of a file are on the screen. */
+  private extent(file: FileModel): [number, number] {
+    const { tree } = this.session;
+    let [top, bottom] = [Infinity, -Infinity];
+    for (const lane of tree.visible) {
+      if (!(lane instanceof TileLane) || lane.file !== file) continue;
+      const at = tree.topOf(lane)!;
+      top = Math.min(top, at);
+      bottom = Math.max(bottom, at + lane.height());
+    }
+    return [Math.max(0, top), Math.min(tree.heightPx, bottom)];
+  }
+
+  /** The lane that shows best what happens in the trace. */
+  private chooseMapLane(): void {
+    const { session } = this;
+    if (this.mapLanes === session.lanes) return;
+    this.mapLanes = session.lanes;
+    this.mapLane = null;
+    const lanes = session.tileLanes;
+    const found =
+      lanes.find((lane) => lane instanceof StateLane && lane.handle.startsWith("Loops/")) ??
+      lanes.find((lane) => lane instanceof GroupLane && /^CPUs?$/.test(lane.title)) ??
+      most(lanes.filter((lane) => lane instanceof SpanLane && lane.kind === "stack")) ??
+      lanes.find((lane) => lane instanceof GroupLane && session.tree.childrenOf(lane).some((child) => child instanceof StateLane || child instanceof PackedLane)) ??
+      lanes.find((lane) => !(lane instanceof GroupLane));
+    if (!found) return;
+    const { file, index } = found;
+    if (found instanceof GroupLane) this.mapLane = new GroupLane(this.small, file, index, 2);
+    else if (found instanceof SpanLane) this.mapLane = new SpanLane(this.small, file, index, 2);
+    else if (found instanceof StateLane) this.mapLane = new StateLane(this.small, file, index, 2, true);
+    else this.mapLane = Reflect.construct(found.constructor, [this.small, file, index, 2]) as TileLane;
+    this.mapLane.open = false;
+    this.mapped = "";
+  }
+
+  private drawMap(): void {
+    const { session, minimap, small } = this;
+    this.chooseMapLane();
+    const lane = this.mapLane;
+    if (!minimap.widthPx) return;
+    small.originNs = session.originNs;
+    const whole = new Viewport(session.view.widthNs);
+    small.enter(whole, minimap.widthPx);
+    const state = lane ? `${small.signature(lane.file, lane.kind, lane.kind === "group" ? lane.index : lane.file.table!.block[lane.index]!)} ${minimap.widthPx} ${whole.widthNs} ${this.bins?.join() ?? ""}` : "";
+    if (state === this.mapped) return;
+    this.mapped = state;
+    minimap.paint(small.inks.chrome, (image) => {
+      if (lane) {
+        const height = lane.height();
+        lane.stretch = 36 / height;
+        lane.draw(image, Math.max(0, 38 - lane.height()));
+      }
+      for (const [bin, count] of (this.bins ?? []).entries()) {
+        if (count) image.fill(Math.round((bin / 512) * image.width), 0, Math.max(2, Math.round(image.width / 512)), Math.round(6 * image.ratio), small.inks.found);
+      }
+    });
+  }
+}
+
+function most(lanes: TileLane[]): TileLane | undefined {
+  const weight = (lane: TileLane) => lane.file.table!.rows[lane.index]! * 1e6 + lane.file.table!.entities[lane.index]!;
+  return lanes.reduce<TileLane | undefined>((best, lane) => (best && weight(best) >= weight(lane) ? best : lane), undefined);
+}
+
+function hatchOver(context: CanvasRenderingContext2D, left: number, right: number, top: number, bottom: number, color: string): void {
+  context.save();
+  context.beginPath();
+  context.rect(left, top, right - left, bottom - top);
+  context.clip();
+  context.strokeStyle = color;
+  context.globalAlpha = 0.34;
+  context.lineWidth = 1;
+  context.beginPath();
+  const tall = bottom - top;
+  for (let x = left - tall - ((left - tall) % 6); x < right; x += 6) {
+    context.moveTo(x, bottom);
+    context.lineTo(x + tall, top);
+  }
+  context.stroke();
+  context.restore();
+}
+

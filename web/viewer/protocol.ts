@@ -1,0 +1,277 @@
+/** What the server answers, or the page itself for data inside it; see docs/reference/tiles.md. */
+
+/** An integer of nanoseconds as decimal digits. */
+export type Ns = string;
+
+export interface FileInfo {
+  name: string;
+  path: string;
+  what: string;
+  status: "reading" | "ready" | "following" | "failed";
+  read_bytes: number;
+  total_bytes: number;
+  error: string | null;
+  layout: number | null;
+  version: number;
+  start_ns: Ns | null;
+  end_ns: Ns | null;
+  offset_ns: Ns;
+  aligned: string;
+  clock: { kind: string | null; host: string | null; utc_at_origin_ns: Ns | null };
+  lost_ns: [Ns, Ns][];
+  lost_rest: number;
+  anomalies: { name: string; count: number; explanation: string }[];
+  entities: number;
+  facts: Record<string, string>;
+  counts: Record<string, number>;
+}
+
+export interface SessionInfo {
+  title: string;
+  version: string;
+  files: FileInfo[];
+  axis: { start_ns: Ns; end_ns: Ns } | null;
+  notes: { writable: boolean; reason: string | null };
+  commands: { prefix: string };
+}
+
+export type Kind = "group" | "state" | "packed" | "stack" | "async" | "counter" | "density" | "points";
+
+export interface DeclaredState {
+  name: string;
+  color: string | null;
+  dark?: string | null;
+  class: string | null;
+  rank: number;
+  quiet?: boolean;
+}
+
+export interface LaneTable {
+  layout: number;
+  count: number;
+  parent: number[];
+  kind: Kind[];
+  name: string[];
+  detail: string[];
+  rows: number[];
+  block: number[];
+  quark: number[];
+  handle: string[];
+  entities: number[];
+  unit: string[];
+  states: DeclaredState[];
+  estimated: number[];
+}
+
+export interface StateItem {
+  name: string;
+  start_ns: Ns;
+  end_ns: Ns;
+  ongoing: boolean;
+  tag: Record<string, unknown> | null;
+}
+
+export interface SpanItem {
+  name: string;
+  category?: string;
+  start_ns: Ns;
+  end_ns: Ns;
+  self_ns?: Ns;
+  depth?: number;
+  span?: number;
+  parent?: number | null;
+  unfinished?: boolean;
+  thread?: string;
+  arguments?: Record<string, unknown> | string | null;
+  children?: number;
+  samples?: number;
+}
+
+export interface EntityItem {
+  name: string;
+  entity: number;
+  path: string;
+  handle: string;
+  start_ns: Ns;
+  end_ns: Ns;
+  state: StateItem | null;
+  times: { state: string; time_ns: Ns; count: number }[];
+  tag: Record<string, unknown> | null;
+}
+
+export interface CounterItem {
+  value: number | null;
+  start_ns: Ns;
+  end_ns: Ns;
+  least: number | null;
+  greatest: number | null;
+  mean: number | null;
+}
+
+export interface DensityItem {
+  samples: number;
+  weight: number;
+  unit: string;
+  functions: { name: string; count: number }[];
+}
+
+export interface PointInfo {
+  time_ns: Ns;
+  lane: number | null;
+  path: string;
+  name: string;
+  arguments: Record<string, unknown> | string | null;
+}
+
+/** What is at a point: exact. */
+export interface At {
+  kind: string;
+  lane: number;
+  row: number;
+  handle: string;
+  path: string;
+  in_width: { count: number; ns_ns: Ns; share: number } | null;
+  shares: { state: string | null; time_ns: Ns; share: number }[] | null;
+  item: StateItem | SpanItem | EntityItem | CounterItem | DensityItem | { points: PointInfo[]; rest: number } | null;
+}
+
+export interface StatisticsRow {
+  kind?: string;
+  key: string;
+  entity?: string;
+  count: number;
+  total_ns?: Ns;
+  self_ns?: Ns;
+  covered_ns?: Ns;
+  share?: number;
+  mean_ns?: Ns | null;
+  median_ns?: Ns | null;
+  p90_ns?: Ns | null;
+  p99_ns?: Ns | null;
+  min_ns?: Ns | null;
+  max_ns?: Ns | null;
+  histogram?: [number, number[]] | null;
+  self?: number;
+  total?: number;
+  unit?: string;
+}
+
+export interface Statistics {
+  by: string;
+  range_ns: [Ns, Ns];
+  rows: StatisticsRow[];
+  rest: number;
+  command: string;
+}
+
+export interface Flame {
+  unit: string;
+  names: string[];
+  parent: number[];
+  name: number[];
+  total: number[];
+  self: number[];
+  count: number[];
+  dropped: number;
+  command: string;
+}
+
+export interface Heat {
+  origin_ns: Ns;
+  period_ns: Ns;
+  rows: number;
+  value: string;
+  columns: [number, number];
+  cells: [number, number, number][];
+  recorded: [number, number][];
+  lost_ns: [Ns, Ns][];
+}
+
+export interface Hit {
+  kind: string;
+  lane: number | null;
+  row: number;
+  name: string;
+  start_ns: Ns;
+  end_ns: Ns;
+  span: number | null;
+}
+
+export interface SearchResult {
+  count: number;
+  names: { name: string; kind: string; count: number }[];
+  hits: Hit[];
+  rest: number;
+  bins: number[];
+  searched?: { arguments: boolean };
+}
+
+export interface Flow {
+  from_ns: Ns;
+  from_lane: number | null;
+  from_row: number;
+  to_ns: Ns;
+  to_lane: number | null;
+  to_row: number;
+  name: string;
+}
+
+export interface Note {
+  id: string;
+  text: string;
+  file: number;
+  start_ns: Ns;
+  end_ns: Ns;
+  handle?: string;
+  made: string;
+}
+
+export type Column = Uint8Array | Uint16Array | Uint32Array | Int32Array | Float32Array | Float64Array;
+
+/** How wide a tile is. */
+export const BINS = 512;
+
+/** A tile as it came: arrays by name, and what they mean. */
+export interface RawTile {
+  kind: Kind;
+  start_ns: Ns;
+  bin_ns: Ns;
+  bins: number;
+  lanes: number[];
+  damaged: string | null;
+  states?: string[];
+  names?: string[];
+  row_offsets?: number[];
+  unit?: string;
+  columns: Record<string, Column>;
+  /** In memory. */
+  bytes: number;
+}
+
+const MAGIC = 0x3154544d; // MTT1
+const TYPES = {
+  u1: Uint8Array,
+  u2: Uint16Array,
+  u4: Uint32Array,
+  i4: Int32Array,
+  f4: Float32Array,
+  f8: Float64Array,
+} as const;
+
+interface Directory extends Omit<RawTile, "columns" | "bytes"> {
+  arrays: Record<string, { type: keyof typeof TYPES; shape: number[]; at: number }>;
+}
+
+/** Reads a tile; throws if it is none. */
+export function readTile(buffer: ArrayBuffer): RawTile {
+  const head = new DataView(buffer);
+  if (head.byteLength < 8 || head.getUint32(0, true) !== MAGIC) throw new Error("the server sent no tile");
+  const text = new TextDecoder().decode(new Uint8Array(buffer, 8, head.getUint32(4, true)));
+  const { arrays, ...rest } = JSON.parse(text) as Directory;
+  const columns: Record<string, Column> = {};
+  for (const [name, { type, shape, at }] of Object.entries(arrays)) {
+    const count = shape.reduce((size, each) => size * each, 1);
+    columns[name] = new TYPES[type](buffer, at, count);
+  }
+  return { ...rest, columns, bytes: buffer.byteLength };
+}

@@ -1,0 +1,316 @@
+/** What the page shows and what is selected on it. */
+
+import type { Lane } from "../shared/lane-tree";
+import { LaneTree } from "../shared/lane-tree";
+import { GRAINS, Viewport } from "../shared/viewport";
+import { CounterLane, DensityLane, FileLane, GroupLane, PackedLane, SpanLane, StateLane, TileLane } from "./lanes";
+import { FileModel } from "./model";
+import type { At, Hit, SessionInfo } from "./protocol";
+import { Scene } from "./scene";
+import type { Source } from "./source";
+import { TileStore } from "./tile-store";
+
+const MOVE_MS = 180;
+/** What is shown at the deepest zoom. */
+const FEWEST_NS = 20n;
+const BIG = /^(Loops|CPUs)\//;
+
+/** A range in nanoseconds from the left edge of the whole. */
+export interface Range {
+  from: bigint;
+  to: bigint;
+}
+
+/** A span, an entity, or a state of one: in the time of its file. */
+export interface Thing {
+  lane: TileLane;
+  row: number;
+  name: string;
+  startNs: bigint;
+  endNs: bigint;
+  span: number | null;
+  at: At | null;
+}
+
+export type Order = "trace" | "name" | "busy" | "first";
+
+export class Session {
+  readonly tiles: TileStore;
+  readonly scene: Scene;
+  readonly view: Viewport;
+  readonly tree: LaneTree;
+  files: FileModel[] = [];
+  lanes: Lane[] = [];
+  originNs = 0n;
+  range: Range | null = null;
+  thing: Thing | null = null;
+  hovered: { lane: TileLane; row: number; startNs: bigint; endNs: bigint } | null = null;
+  /** Lanes that differ from how they are at first. */
+  private readonly toggled = new Map<string, boolean>();
+  private moving = 0;
+
+  constructor(
+    readonly source: Source,
+    public info: SessionInfo,
+    private readonly changed: () => void,
+    /** Called when the selection is another one. */
+    private readonly selected: () => void,
+  ) {
+    this.tiles = new TileStore(
+      source,
+      (raw, of) => this.files[of.file]!.complete(raw, of),
+      () => {
+        this.tree.invalidate();
+        changed();
+      },
+    );
+    this.scene = new Scene(this.tiles, 0n);
+    this.view = new Viewport(1n, FEWEST_NS);
+    this.tree = new LaneTree(changed);
+    this.tree.toggled = (lane) => lane instanceof TileLane && this.toggled.set(lane.key, lane.open);
+    this.update(info);
+  }
+
+  /** Takes a newer state of the session; returns the files whose lanes are to be read. */
+  update(info: SessionInfo): FileModel[] {
+    const unread: FileModel[] = [];
+    info.files.forEach((file, index) => {
+      let model = this.files[index];
+      if (!model) this.files.push((model = new FileModel(index, file)));
+      else {
+        if (model.info.version !== file.version || model.info.offset_ns !== file.offset_ns) this.tiles.refresh(index);
+        model.info = file;
+      }
+      if (file.layout !== null && model.table?.layout !== file.layout) unread.push(model);
+    });
+    this.info = info;
+    if (info.axis) {
+      const start = BigInt(info.axis.start_ns);
+      const width = BigInt(info.axis.end_ns) - start;
+      const isFirst = this.view.widthNs === 1n;
+      this.originNs = this.scene.originNs = start;
+      this.view.grow(width > 0n ? width : 1n);
+      if (isFirst) this.view.reset();
+    }
+    this.tree.invalidate();
+    this.changed();
+    return unread;
+  }
+
+  /** Reads the lanes of a file anew. */
+  async read(file: FileModel): Promise<void> {
+    const table = await this.source.lanes(file.index, file.info.layout!);
+    this.tiles.drop(file.index);
+    file.adopt(table);
+    file.recolor(this.scene.inks.dark);
+    if (this.thing?.lane.file === file) this.thing = null;
+    this.arrange();
+  }
+
+  /** Makes the lanes of all files. */
+  private arrange(): void {
+    const before = new Map(this.tileLanes.map((lane) => [lane.key, lane]));
+    this.lanes = [];
+    for (const file of this.files) {
+      const head = new FileLane(this.scene, file);
+      this.lanes.push(head);
+      const { table } = file;
+      if (!table) continue;
+      const levels: number[] = [];
+      for (let index = 0; index < table.count; index++) {
+        const parent = table.parent[index]!;
+        levels[index] = parent < 0 ? 2 : levels[parent]! + 1;
+        const lane = this.make(file, index, levels[index]!);
+        const old = before.get(lane.key);
+        if (old) lane.open = old.open;
+        const open = this.toggled.get(lane.key);
+        if (open !== undefined) lane.open = open;
+        this.lanes.push(lane);
+      }
+    }
+    this.tree.show(this.lanes);
+  }
+
+  private make(file: FileModel, index: number, level: number): TileLane {
+    const { kind, handle } = file.table!;
+    switch (kind[index]!) {
+      case "group":
+        return new GroupLane(this.scene, file, index, level);
+      case "state":
+        return new StateLane(this.scene, file, index, level, BIG.test(handle[index]!));
+      case "packed":
+        return new PackedLane(this.scene, file, index, level);
+      case "stack":
+      case "async":
+        return new SpanLane(this.scene, file, index, level);
+      case "counter":
+        return new CounterLane(this.scene, file, index, level);
+      case "density":
+      case "points":
+        return new DensityLane(this.scene, file, index, level);
+    }
+  }
+
+  get tileLanes(): TileLane[] {
+    return this.lanes.filter((lane): lane is TileLane => lane instanceof TileLane);
+  }
+
+  laneOf(file: FileModel, index: number): TileLane | null {
+    return this.tileLanes.find((lane) => lane.file === file && lane.index === index) ?? null;
+  }
+
+  laneByKey(key: string): TileLane | null {
+    return this.tileLanes.find((lane) => lane.key === key) ?? null;
+  }
+
+  /** The lanes that were opened or closed, as `+key` or `-key`. */
+  get toggles(): string[] {
+    return [...this.toggled].map(([key, open]) => (open ? "+" : "-") + key);
+  }
+
+  set toggles(entries: string[]) {
+    this.toggled.clear();
+    for (const entry of entries) this.toggled.set(entry.slice(1), entry.startsWith("+"));
+    this.arrange();
+  }
+
+  /** The selected range, otherwise what is in view. */
+  get asked(): Range {
+    return this.range ?? { from: this.view.startNs, to: this.view.endNs < this.view.widthNs ? this.view.endNs : this.view.widthNs };
+  }
+
+  /** The file that answers are about: that of the selection, otherwise the first that can be drawn. */
+  get file(): FileModel | null {
+    const current = this.tree.current;
+    return this.thing?.lane.file ?? (current instanceof TileLane ? current.file : null) ?? this.files.find(({ table }) => table) ?? null;
+  }
+
+  /** A time of the view as one of a file, within what the file has. */
+  inFile(file: FileModel, ns: bigint): bigint {
+    const time = ns + this.originNs - file.offsetNs;
+    const start = BigInt(file.info.start_ns ?? "0");
+    const end = BigInt(file.info.end_ns ?? "0");
+    return time < start ? start : time > end ? end : time;
+  }
+
+  inView(file: FileModel, ns: bigint): bigint {
+    return ns + file.offsetNs - this.originNs;
+  }
+
+  /** Nanoseconds per CSS pixel. */
+  get perPixel(): number {
+    return Number(this.view.span) / Number(GRAINS) / Math.max(1, this.tree.widthPx);
+  }
+
+  select(thing: Thing | null): void {
+    this.thing = thing;
+    this.selected();
+    this.changed();
+  }
+
+  setRange(range: Range | null): void {
+    this.range = range;
+    this.selected();
+    this.changed();
+  }
+
+  clear(): boolean {
+    if (!this.thing && !this.range) return false;
+    this.thing = null;
+    this.setRange(null);
+    return true;
+  }
+
+  /** Shows a range, moving there. */
+  go(from: bigint, to: bigint): void {
+    cancelAnimationFrame(this.moving);
+    const { view } = this;
+    if (to - from < FEWEST_NS) {
+      const middle = (from + to) / 2n;
+      [from, to] = [middle - FEWEST_NS / 2n, middle + FEWEST_NS / 2n];
+    }
+    const [start, span] = [Number(view.start), Number(view.span)];
+    const target = new Viewport(view.widthNs, FEWEST_NS);
+    target.show(from, to);
+    const [start1, span1] = [Number(target.start), Number(target.span)];
+    const finish = () => {
+      view.show(from, to);
+      this.changed();
+    };
+    if (matchMedia("(prefers-reduced-motion: reduce)").matches || document.hidden) {
+      finish();
+      return;
+    }
+    const began = performance.now();
+    const step = (now: number) => {
+      const part = Math.min(1, (now - began) / MOVE_MS);
+      if (part >= 1) {
+        finish();
+        return;
+      }
+      // even in the logarithm of the width, ending slowly
+      const eased = 1 - (1 - part) ** 3;
+      const width = span * (span1 / span) ** eased;
+      const way = Math.abs(span1 - span) < 1e-9 * span ? eased : (width - span) / (span1 - span);
+      const left = start + (start1 - start) * way;
+      view.show(BigInt(Math.round(left)) / GRAINS, BigInt(Math.round(left + width)) / GRAINS);
+      this.changed();
+      this.moving = requestAnimationFrame(step);
+    };
+    this.moving = requestAnimationFrame(step);
+  }
+
+  stop(): void {
+    cancelAnimationFrame(this.moving);
+  }
+
+  showAll(): void {
+    this.go(0n, this.view.widthNs);
+  }
+
+  /** Shows a range of a file with some room around it. */
+  fit(from: bigint, to: bigint, margin = 10n): void {
+    const around = (to - from) / margin;
+    this.go(from - around, to + around);
+  }
+
+  fitSelection(): void {
+    const { thing, range } = this;
+    if (thing) this.fit(this.inView(thing.lane.file, thing.startNs), this.inView(thing.lane.file, thing.endNs));
+    else if (range) this.go(range.from, range.to);
+  }
+
+  /** Makes a thing visible: its lane, its row and its time. */
+  reveal(thing: Thing): void {
+    const { lane, row } = thing;
+    if ((lane instanceof SpanLane || lane instanceof PackedLane) && lane.reveal(row)) this.tree.arrange();
+    const box = lane.rowBox(row);
+    this.tree.reveal(lane, box.top, box.height);
+    const from = this.inView(lane.file, thing.startNs);
+    const to = this.inView(lane.file, thing.endNs);
+    const { view } = this;
+    const isIn = from >= view.startNs && to <= view.endNs;
+    const isSmall = Number(to - from) < 3 * this.perPixel;
+    if (isSmall || Number(to - from) > Number(view.endNs - view.startNs)) this.fit(from, to, isSmall ? 1n : 10n);
+    else if (!isIn) {
+      const half = (view.endNs - view.startNs) / 2n;
+      const middle = (from + to) / 2n;
+      this.go(middle - half, middle + half);
+    } else this.changed();
+  }
+
+  /** The thing of a hit; null if its lane is not drawn. */
+  thingOf(file: FileModel, hit: Hit): Thing | null {
+    const lane = hit.lane === null ? null : this.laneOf(file, hit.lane);
+    if (!lane) return null;
+    return { lane, row: hit.row, name: hit.name, startNs: BigInt(hit.start_ns), endNs: BigInt(hit.end_ns), span: hit.span, at: null };
+  }
+
+  /** Makes lanes as high as what is in view needs; the lane at a height keeps its place. */
+  fitLanes(y: number | null): void {
+    const { tree } = this;
+    let isChanged = false;
+    for (const lane of tree.visible) if (lane instanceof TileLane && tree.topOf(lane)! < tree.heightPx && tree.topOf(lane)! + lane.height() > 0) isChanged = lane.fit() || isChanged;
+    if (isChanged) tree.arrange((y === null ? null : tree.at(y)?.lane) ?? tree.uppermost);
+  }
+}

@@ -1,0 +1,102 @@
+/** Where the page has its data from: a server, or the page itself. */
+
+import { readTile } from "./protocol";
+import type { At, Flame, Flow, Heat, Hit, LaneTable, Note, PointInfo, RawTile, SearchResult, SessionInfo, Statistics } from "./protocol";
+
+/** Arguments of a question; those without a value are left out. */
+export type Arguments = Record<string, string | number | bigint | null | undefined>;
+
+export interface Answers {
+  at: At;
+  span: At;
+  statistics: Statistics;
+  flame: Flame;
+  heat: Heat;
+  search: SearchResult;
+  neighbors: { previous: Hit | null; next: Hit | null };
+  points: { points: PointInfo[]; rest: number };
+  flows: { flows: Flow[]; rest: number };
+}
+
+export interface Source {
+  /** Whether it is the page itself, which knows no commands and does not change. */
+  readonly isEmbedded: boolean;
+  /** The session; null if it has not changed since the last time. */
+  session(): Promise<SessionInfo | null>;
+  lanes(file: number, layout: number): Promise<LaneTable>;
+  tile(key: string, signal: AbortSignal): Promise<RawTile>;
+  ask<K extends keyof Answers>(question: K, parameters: Arguments, signal?: AbortSignal): Promise<Answers[K]>;
+  notes(): Promise<Note[]>;
+  saveNotes(notes: Note[]): Promise<void>;
+}
+
+/** An answer that is an error, with the server's sentence. */
+export class SourceError extends Error {
+  constructor(
+    readonly status: number,
+    message: string,
+  ) {
+    super(message);
+  }
+}
+
+export class ServerSource implements Source {
+  readonly isEmbedded = false;
+  private tag: string | null = null;
+  private notesTag: string | null = null;
+
+  async session(): Promise<SessionInfo | null> {
+    const headers: Record<string, string> = this.tag === null ? {} : { "If-None-Match": this.tag };
+    const reply = await fetch("session.json", { headers, cache: "no-store" });
+    if (reply.status === 304) return null;
+    const info = await json<SessionInfo>(reply);
+    this.tag = reply.headers.get("ETag");
+    return info;
+  }
+
+  async lanes(file: number, layout: number): Promise<LaneTable> {
+    return json(await fetch(`lanes/${file}/${layout}`, { cache: "no-cache" }));
+  }
+
+  async tile(key: string, signal: AbortSignal): Promise<RawTile> {
+    // the browser asks whether its copy is still right
+    const reply = await fetch(`tile/${key}`, { signal, cache: "no-cache" });
+    if (!reply.ok) await json(reply);
+    return readTile(await reply.arrayBuffer());
+  }
+
+  async ask<K extends keyof Answers>(question: K, parameters: Arguments, signal?: AbortSignal): Promise<Answers[K]> {
+    const query = new URLSearchParams();
+    for (const [name, value] of Object.entries(parameters)) {
+      if (value !== null && value !== undefined && value !== "") query.set(name, String(value));
+    }
+    return json(await fetch(`${question}?${query}`, signal ? { signal, cache: "no-cache" } : { cache: "no-cache" }));
+  }
+
+  async notes(): Promise<Note[]> {
+    const reply = await fetch("notes", { cache: "no-store" });
+    const found = await json<{ notes: Note[] }>(reply);
+    this.notesTag = reply.headers.get("ETag");
+    return found.notes;
+  }
+
+  async saveNotes(notes: Note[]): Promise<void> {
+    const headers: Record<string, string> = { "Content-Type": "application/json" };
+    if (this.notesTag !== null) headers["If-Match"] = this.notesTag;
+    const reply = await fetch("notes", { method: "PUT", headers, body: JSON.stringify({ notes }) });
+    if (!reply.ok) await json(reply);
+    this.notesTag = reply.headers.get("ETag") ?? this.notesTag;
+  }
+}
+
+async function json<T>(reply: Response): Promise<T> {
+  if (reply.ok) return (await reply.json()) as T;
+  let text = `the server answered ${reply.status}`;
+  try {
+    const { error } = (await reply.json()) as { error?: string };
+    if (error) text = error;
+  } catch {
+    // the status is all that there is
+  }
+  throw new SourceError(reply.status, text);
+}

@@ -1,0 +1,182 @@
+/** The statistics of states or names: what each took, with a bar and the distribution of its durations. */
+
+import { h, name } from "../shared/dom";
+import { download } from "../shared/download";
+import { duration, exact, grouped, share } from "../shared/format";
+import { css } from "../shared/name-colors";
+import type { Statistics, StatisticsRow } from "./protocol";
+
+type Key = "key" | "total" | "self" | "count" | "mean" | "median" | "p99" | "longest";
+
+/** The powers of two between which histograms are drawn: 1 µs to 17 s. */
+const [LEAST_POWER, MOST_POWER] = [10, 34];
+const HISTOGRAM = { width: 96, height: 18 };
+const MOST_ROWS = 300;
+/** Fewer durations have no 99th percentile. */
+const P99_FROM = 20;
+
+const TITLES: Record<Key, string> = {
+  key: "",
+  total: "total",
+  self: "itself",
+  count: "count",
+  mean: "mean",
+  median: "median",
+  p99: "p99",
+  longest: "longest",
+};
+
+const NUMBERS: Record<Exclude<Key, "key">, (row: StatisticsRow) => bigint | null> = {
+  total: (row) => integer(row.total_ns ?? row.total),
+  self: (row) => integer(row.self_ns ?? row.self),
+  count: (row) => BigInt(row.count),
+  mean: (row) => integer(row.mean_ns),
+  median: (row) => integer(row.median_ns),
+  p99: (row) => (row.count < P99_FROM ? null : integer(row.p99_ns)),
+  longest: (row) => integer(row.max_ns),
+};
+
+function integer(value: string | number | null | undefined): bigint | null {
+  return value === null || value === undefined ? null : BigInt(typeof value === "number" ? Math.round(value) : value);
+}
+
+export class StatTable {
+  readonly element = h("div", { class: "stat-table" });
+  /** The name of the row that is lit. */
+  lit: string | null = null;
+  private sorted: Key = "total";
+  private statistics: Statistics | null = null;
+
+  /**
+   * @param color The colour of a row, as a pixel.
+   * @param chosen Called when a row is clicked.
+   */
+  constructor(
+    private readonly color: (row: StatisticsRow, by: string) => number | null,
+    private readonly chosen: (row: StatisticsRow) => void,
+  ) {}
+
+  show(statistics: Statistics): void {
+    this.statistics = statistics;
+    this.draw();
+  }
+
+  message(title: string, text: string): void {
+    this.statistics = null;
+    this.element.replaceChildren(h("div", { class: "nothing" }, h("h2", {}, title), h("p", {}, text)));
+  }
+
+  draw(): void {
+    const { statistics } = this;
+    if (!statistics) return;
+    if (!statistics.rows.length) {
+      this.message("Nothing in this range", "Select a longer range, or press 0 to see the whole trace.");
+      return;
+    }
+    const unit = statistics.rows[0]!.unit ?? "ns";
+    const columns = (["total", "self", "count", "mean", "median", "p99", "longest"] as const).filter((key) => statistics.rows.some((row) => NUMBERS[key](row) !== null));
+    const rows = [...statistics.rows];
+    if (this.sorted === "key") rows.sort((a, b) => (a.key < b.key ? -1 : 1));
+    else {
+      const key = columns.includes(this.sorted) ? this.sorted : columns[0]!;
+      const value = NUMBERS[key];
+      rows.sort((a, b) => compare(value(b), value(a)));
+    }
+    // time in nested spans counts more than once: their own time adds up to the whole
+    const hasShares = rows.some((row) => row.share !== undefined);
+    let whole = 0;
+    for (const row of rows) whole += Number(NUMBERS.self(row) ?? 0n);
+    const shareOf = (row: StatisticsRow) => (hasShares ? (row.share ?? 0) : whole ? Number(NUMBERS.self(row) ?? 0n) / whole : 0);
+    const isKinds = new Set(rows.map(({ kind }) => kind)).size > 1;
+    const head = h("tr", {}, this.head("key", statistics.by));
+    for (const key of columns) {
+      head.append(this.head(key, TITLES[key]));
+      if (key === (hasShares ? "total" : "self")) head.append(h("th", { class: "part", title: hasShares ? "of the time in any state" : "of all time, each moment counted once" }, "share"));
+    }
+    const hasHistograms = rows.some((row) => row.histogram?.[1].length);
+    if (hasHistograms) head.append(h("th", { class: "wide", title: "1 µs to 17 s, logarithmic; the height is the square root of the count" }, "durations"));
+    const amount = (value: bigint | null) => (value === null ? "–" : unit === "ns" ? duration(value) : grouped(Number(value)));
+    const body = rows.slice(0, MOST_ROWS).map((row) => {
+      const pixel = this.color(row, statistics.by);
+      const made = h(
+        "tr",
+        { attributes: { tabindex: "0", "aria-selected": String(this.lit === row.key) } },
+        h("td", { class: "key" }, pixel === null ? null : h("i", { class: "swatch", style: `background:${css(pixel)}` }), name(row.key, { title: row.key }), isKinds || row.entity ? h("span", { class: "faint" }, [row.kind, row.entity].filter(Boolean).join(" · ")) : null),
+      );
+      for (const key of columns) {
+        const value = NUMBERS[key](row);
+        const text = key === "count" ? grouped(row.count) : amount(value);
+        made.append(h("td", { class: key, title: value !== null && key !== "count" && unit === "ns" ? exact(value) : "" }, text));
+        if (key !== (hasShares ? "total" : "self")) continue;
+        const part = shareOf(row);
+        const bar = h("i", { style: `width:${Math.min(100, 100 * part).toFixed(1)}%${pixel === null ? "" : `;background:${css(pixel)}`}` });
+        made.append(h("td", { class: "part" }, h("span", {}, share(part)), h("span", { class: "bar" }, bar)));
+      }
+      if (hasHistograms) made.append(h("td", { class: "wide" }, row.histogram ? histogram(row.histogram, pixel) : null));
+      const choose = () => this.chosen(row);
+      made.addEventListener("click", choose);
+      made.addEventListener("keydown", (event) => {
+        if (event.key === "Enter") choose();
+      });
+      return made;
+    });
+    const rest = statistics.rest + Math.max(0, rows.length - MOST_ROWS);
+    this.element.replaceChildren(
+      h("table", {}, h("thead", {}, head), h("tbody", {}, ...body)),
+      rest ? h("p", { class: "muted" }, `and ${grouped(rest)} more; the command below prints all`) : "",
+    );
+  }
+
+  /** Saves the rows as they are sorted. */
+  save(): void {
+    if (!this.statistics) return;
+    const quote = (text: string) => (/[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+    const fields = ["kind", "key", "entity", "count", "total_ns", "self_ns", "share", "mean_ns", "median_ns", "p99_ns", "min_ns", "max_ns"] as const;
+    const lines = this.statistics.rows.map((row) => fields.map((field) => quote(String(row[field] ?? ""))).join(","));
+    download("statistics.csv", new Blob([[fields.join(","), ...lines].join("\n"), "\n"], { type: "text/csv" }));
+  }
+
+  private head(key: Key, title: string): HTMLElement {
+    const sort = h("button", { class: "bare", on: { click: () => this.sort(key) } }, title);
+    return h("th", { class: key, attributes: { scope: "col", "aria-sort": key === this.sorted ? "descending" : "none" } }, sort);
+  }
+
+  private sort(key: Key): void {
+    this.sorted = key;
+    this.draw();
+  }
+}
+
+function compare(one: bigint | null, other: bigint | null): number {
+  const [a, b] = [one ?? -1n, other ?? -1n];
+  return a < b ? -1 : a > b ? 1 : 0;
+}
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function histogram([first, counts]: [number, number[]], pixel: number | null): SVGElement {
+  const { width, height } = HISTOGRAM;
+  const svg = document.createElementNS(SVG, "svg");
+  svg.setAttribute("width", String(width));
+  svg.setAttribute("height", String(height));
+  svg.setAttribute("aria-hidden", "true");
+  const powers = MOST_POWER - LEAST_POWER;
+  const bars = new Float64Array(powers);
+  counts.forEach((count, index) => (bars[Math.max(0, Math.min(powers - 1, first + index - LEAST_POWER))]! += count));
+  const most = Math.sqrt(Math.max(1, ...bars));
+  const path = document.createElementNS(SVG, "path");
+  const step = width / powers;
+  let d = "";
+  bars.forEach((count, index) => {
+    if (!count) return;
+    const high = Math.max(1.5, (Math.sqrt(count) / most) * (height - 1));
+    d += `M${(index + 0.5) * step} ${height}v${-high.toFixed(1)}`;
+  });
+  const base = document.createElementNS(SVG, "path");
+  base.setAttribute("d", `M0 ${height - 0.5}H${width}`);
+  base.setAttribute("class", "base");
+  path.setAttribute("d", d);
+  path.setAttribute("style", `stroke:${pixel === null ? "var(--faint)" : css(pixel)};stroke-width:${step - 1}`);
+  svg.append(base, path);
+  return svg;
+}

@@ -1,0 +1,876 @@
+/** The page: bands around the lanes, and what hands and keys do. */
+
+import { button, h, shown } from "../shared/dom";
+import { UNIT_NS, duration, exact, grouped } from "../shared/format";
+import { listen as listenToHands } from "../shared/gestures";
+import { icon } from "../shared/icon";
+import type { Key } from "../shared/keys";
+import { listen as listenToKeys } from "../shared/keys";
+import type { Lane } from "../shared/lane-tree";
+import { Minimap } from "../shared/minimap";
+import { Help, Theme } from "../shared/page";
+import { SearchField } from "../shared/search-field";
+import { StatusBar } from "../shared/statusbar";
+import { TimeAxis } from "../shared/time-axis";
+import { Tooltip } from "../shared/tooltip";
+import { recall, remember } from "./address";
+import type { Recalled } from "./address";
+import { Answers } from "./answers";
+import type { By } from "./answers";
+import { tip } from "./facts";
+import { TileLane } from "./lanes";
+import type { FileModel } from "./model";
+import { Picture } from "./picture";
+import type { At, EntityItem, SessionInfo, SpanItem, StateItem } from "./protocol";
+import { Search } from "./search";
+import type { Order, Thing } from "./session";
+import { Session } from "./session";
+import type { Source } from "./source";
+import { SourceError } from "./source";
+
+const REST_MS = 140;
+const HOVER_MS = 35;
+const POLL_MS = 500;
+const SEARCH_MS = 200;
+const EDGE_PX = 5;
+const MOST_FLOWS = 60;
+
+type Clock = "start" | "trace" | "utc" | "local";
+
+export class ViewerPage {
+  private readonly session: Session;
+  private readonly picture: Picture;
+  private readonly answers: Answers;
+  private readonly tooltip: Tooltip;
+  private readonly axis = new TimeAxis(0n);
+  private readonly minimap: Minimap;
+  private readonly field: SearchField;
+  private readonly search: Search;
+  private readonly theme: Theme;
+  private readonly help: Help;
+  private readonly status = new StatusBar();
+  private readonly files = h("div", { class: "files" });
+  private readonly notice = h("div", { class: "notice", attributes: { role: "status" } });
+  private readonly full = h("div", { class: "full" });
+  private readonly spoken = h("div", { class: "spoken", attributes: { "aria-live": "polite" } });
+  private readonly lengthInView = h("output", { class: "place" });
+  private readonly message = h("span", { class: "message" });
+  private readonly clock = h(
+    "select",
+    { class: "clock", attributes: { "aria-label": "Time shown as" }, on: { change: () => this.setClock(this.clock.value as Clock) } },
+    ...([["start", "from start"], ["trace", "trace clock"], ["utc", "UTC"], ["local", "local time"]] as const).map(([value, text]) => h("option", { attributes: { value } }, text)),
+  );
+  private readonly filter = h("input", {
+    class: "filter",
+    attributes: { type: "search", placeholder: "Filter lanes", "aria-label": "Filter lanes" },
+    on: { input: () => this.filterLanes() },
+  });
+  private readonly hidden = button("", "Show the hidden lanes (U)", () => this.session.tree.showHidden(), { class: "small" });
+  private order: Order = "trace";
+  private pending = 0;
+  private resting = 0;
+  private hovering = 0;
+  private searching = 0;
+  private isStep = false;
+  private pointer: { x: number; y: number } | null = null;
+  private hoverRequest: AbortController | null = null;
+  private selectRequest: AbortController | null = null;
+  private dismissed = new Set<string>();
+  private typed = "";
+  private wasBroken = false;
+
+  constructor(
+    private readonly body: HTMLElement,
+    private readonly source: Source,
+    info: SessionInfo,
+  ) {
+    const redraw = () => this.redraw();
+    this.theme = new Theme(() => this.recolor());
+    this.tooltip = new Tooltip(body);
+    this.session = new Session(source, info, redraw, () => this.selected());
+    this.search = new Search(this.session);
+    this.minimap = new Minimap((middle) => this.moveTo(middle), redraw);
+    this.picture = new Picture(this.session, this.axis, this.minimap);
+    this.answers = new Answers(
+      this.session,
+      this.tooltip,
+      {
+        light: (name) => this.lightName(name),
+        longest: (name) => void this.goToLongest(name),
+      },
+      redraw,
+    );
+    this.field = new SearchField(
+      {
+        searched: (text) => this.searchSoon(text),
+        next: (step) => this.nextHit(step),
+      },
+      "Search names, tags, arguments",
+    );
+    const keys = this.keys();
+    this.help = new Help(body, keys, HANDS);
+    this.build();
+    this.listen();
+    listenToKeys(keys);
+    document.addEventListener("keydown", (event) => this.typeNumber(event), { capture: true });
+    addEventListener("popstate", () => this.restore(recall()));
+    void this.start();
+  }
+
+  /** Reads the lanes, and then follows the session. */
+  private async start(): Promise<void> {
+    const { session } = this;
+    await this.readLanes(session.update(session.info));
+    this.restore(recall(), true);
+    this.recolor();
+    await this.follow();
+  }
+
+  private async readLanes(files: FileModel[]): Promise<void> {
+    for (const file of files) {
+      try {
+        await this.session.read(file);
+      } catch (reason) {
+        // a newer layout is read with the next session
+        if (!(reason instanceof SourceError && reason.status === 410)) throw reason;
+      }
+    }
+    this.answers.invalidate();
+    this.showFiles();
+  }
+
+  /** Asks for the session again while a file is being read or grows. */
+  private async follow(): Promise<void> {
+    for (;;) {
+      const isGrowing = this.session.info.files.some(({ status }) => status === "reading" || status === "following");
+      if (this.source.isEmbedded || !isGrowing) return;
+      await new Promise((resolve) => setTimeout(resolve, document.hidden ? 4 * POLL_MS : POLL_MS));
+      try {
+        const info = await this.source.session();
+        if (this.wasBroken) {
+          this.wasBroken = false;
+          this.showFiles();
+        }
+        if (!info) continue;
+        const unread = this.session.update(info);
+        await this.readLanes(unread);
+      } catch {
+        this.wasBroken = true;
+        this.showFiles();
+      }
+    }
+  }
+
+  private build(): void {
+    const { session } = this;
+    this.body.append(
+      h(
+        "header",
+        { class: "top" },
+        h("div", { class: "brand", attributes: { "aria-label": "meantime" } }, mark(), h("span", {}, "meantime")),
+        this.files,
+        this.field.element,
+        h(
+          "nav",
+          {},
+          button("Share", "Copy a link to this view (L)", () => this.share(), { class: "share" }),
+          button(icon("theme"), "Light or dark (T)", () => this.theme.toggle()),
+          button(icon("help"), "Keys and gestures (?)", () => this.help.toggle()),
+        ),
+      ),
+      this.notice,
+      h("div", { class: "band map" }, h("div", { class: "gutter" }, this.lengthInView, this.hidden, this.filter), this.minimap.element),
+      h("div", { class: "band" }, h("div", { class: "gutter axis-gutter" }, this.axis.base, this.clock), this.axis.element),
+      h("main", {}, session.tree.element, this.full),
+      this.answers.panel.element,
+      h("footer", { class: "foot" }, h("span", { class: "gutter" }, "Same as the command"), this.status.element, this.message, this.spoken),
+    );
+    session.tree.canvas.setAttribute("aria-label", "Timeline. Arrow keys move between lanes and things; question mark lists all keys.");
+    document.title = `${session.info.title || "Traces"} – meantime`;
+  }
+
+  private redraw(): void {
+    this.pending ||= requestAnimationFrame(() => {
+      this.pending = 0;
+      this.draw();
+    });
+  }
+
+  private draw(): void {
+    const { session } = this;
+    const { view } = session;
+    this.axis.originNs = this.clockNow === "trace" ? session.originNs : 0n;
+    this.axis.wallNs = this.wallNs;
+    this.picture.draw();
+    const { hiddenCount } = session.tree;
+    this.hidden.hidden = !hiddenCount;
+    this.hidden.textContent = `Show ${grouped(hiddenCount)} hidden`;
+    const whole = view.isWhole ? " whole trace" : ` of ${duration(view.widthNs)}`;
+    this.lengthInView.replaceChildren(h("b", {}, duration(view.isWhole ? view.widthNs : view.endNs - view.startNs, 4)), whole);
+    clearTimeout(this.resting);
+    this.resting = setTimeout(() => this.rested(), REST_MS);
+  }
+
+  /** Once the view rests, what is below follows it. */
+  private rested(): void {
+    const { session } = this;
+    if (session.tiles.isIncomplete && !session.tiles.problem) {
+      // heights follow what is there, once it is
+      this.resting = setTimeout(() => this.rested(), REST_MS);
+      this.answers.answer();
+      return;
+    }
+    session.fitLanes(this.pointer?.y ?? null);
+    this.answers.answer();
+    this.status.show("", this.command());
+    this.showNotice();
+    remember(session, { tab: this.answers.panel.tab, by: this.answers.by, search: this.field.text, filter: this.filter.value, order: this.order, clock: this.clock.value }, this.isStep);
+    this.isStep = false;
+    this.body.dataset.rested = String(Number(this.body.dataset.rested ?? 0) + 1);
+  }
+
+  private command(): string | null {
+    return this.source.isEmbedded ? null : this.answers.command;
+  }
+
+  // what the session is ---------------------------------------------------------------------------
+
+  private showFiles(): void {
+    const { session } = this;
+    this.files.replaceChildren(
+      ...session.files.map((file) => {
+        const { info } = file;
+        const length = info.start_ns !== null && info.end_ns !== null ? duration(BigInt(info.end_ns) - BigInt(info.start_ns)) : info.status;
+        const made = button(null, `${info.name}: show all of it`, () => this.showFile(file), { class: "file" });
+        made.append(h("bdi", {}, shown(info.name)), h("span", { class: "muted" }, length));
+        if (info.status === "reading" || info.status === "following") made.append(h("span", { class: "badge live" }, info.status));
+        return made;
+      }),
+    );
+    this.showNotice();
+    this.showFull();
+  }
+
+  /** One sentence about the most important thing that is not as it should be. */
+  private showNotice(): void {
+    const { session } = this;
+    const notices: { key: string; title: string; text: string; actions: [string, () => void][]; part?: number }[] = [];
+    if (this.wasBroken || session.tiles.problem) {
+      notices.push({ key: "", title: "No answer.", text: this.wasBroken ? "The server has ended or does not answer; what is on the page stays." : session.tiles.problem, actions: [] });
+    }
+    for (const file of session.files) {
+      const { info } = file;
+      if (info.status === "reading") {
+        const total = info.total_bytes ? ` of ${megabytes(info.total_bytes)}` : "";
+        notices.push({ key: "", title: "Reading", text: `${info.name}, ${megabytes(info.read_bytes)}${total}; what is read is drawn.`, actions: [], ...(info.total_bytes ? { part: info.read_bytes / info.total_bytes } : {}) });
+      }
+      if (info.error && file.table) notices.push({ key: `error ${info.name} ${info.error}`, title: "Not complete.", text: info.error, actions: [] });
+      if (info.aligned === "start") {
+        notices.push({
+          key: `aligned ${info.name}`,
+          title: "Not aligned.",
+          text: `${info.name} shares no clock with ${session.files[0]!.info.name}: both are placed at their start.`,
+          actions: [["Hide it", () => this.hideFile(file)]],
+        });
+      }
+      if (info.lost_ns.length) {
+        notices.push({ key: `lost ${info.name}`, title: "Events were lost.", text: `${info.name} has ${grouped(info.lost_ns.length + info.lost_rest)} ranges in which events were lost; they are hatched.`, actions: [] });
+      }
+    }
+    const first = notices.find(({ key }) => !this.dismissed.has(key));
+    this.notice.hidden = !first;
+    if (!first) return;
+    const close = first.key
+      ? button(icon("close"), "Dismiss", () => {
+          this.dismissed.add(first.key);
+          this.showNotice();
+        }, { class: "bare" })
+      : null;
+    this.notice.replaceChildren(
+      h("b", {}, first.title),
+      h("span", {}, shown(first.text)),
+      ...first.actions.map(([text, action]) => button(text, text, action, { class: "link" })),
+      ...(close ? [close] : []),
+    );
+    this.notice.style.setProperty("--part", first.part === undefined ? "0" : String(first.part));
+  }
+
+  /** What is shown instead of lanes. */
+  private showFull(): void {
+    const { session } = this;
+    const isDrawn = session.files.some(({ table }) => table && table.count > 0);
+    this.full.hidden = isDrawn;
+    if (isDrawn) return;
+    const content: Node[] = [];
+    const failed = session.info.files.find(({ status }) => status === "failed");
+    const reading = session.info.files.find(({ status }) => status === "reading");
+    if (!session.files.length) {
+      content.push(h("h2", {}, "No trace open"), h("p", {}, "Run"), h("code", {}, "meantime view FILE…"));
+    } else if (failed) content.push(h("h2", {}, shown(`${failed.name} cannot be shown`)), h("p", {}, shown(failed.error ?? "It could not be read.")));
+    else if (reading) {
+      const total = reading.total_bytes ? ` of ${megabytes(reading.total_bytes)}` : "";
+      const part = reading.total_bytes ? reading.read_bytes / reading.total_bytes : 0;
+      content.push(h("h2", {}, shown(`Reading ${reading.name}`)), h("p", {}, `${megabytes(reading.read_bytes)}${total}`), h("div", { class: "progress" }, h("i", { style: `width:${(100 * part).toFixed(1)}%` })));
+    } else content.push(h("h2", {}, "Nothing to draw"), h("p", {}, "The trace has neither states nor spans, samples, counters or points."));
+    this.full.replaceChildren(h("div", { class: "nothing" }, ...content));
+  }
+
+  private showFile(file: FileModel): void {
+    const { start_ns, end_ns } = file.info;
+    if (start_ns === null || end_ns === null) return;
+    this.step();
+    this.session.go(this.session.inView(file, BigInt(start_ns)), this.session.inView(file, BigInt(end_ns)));
+  }
+
+  private hideFile(file: FileModel): void {
+    for (const lane of this.session.tileLanes) if (lane.file === file && lane.level === 2) this.session.tree.hide(lane);
+  }
+
+  // time ------------------------------------------------------------------------------------------
+
+  private get clockNow(): Clock {
+    return this.clock.value as Clock;
+  }
+
+  /** The wall time of the left edge of the whole, as the clock shows it. */
+  private get wallNs(): bigint | null {
+    const clock = this.clockNow;
+    const utc = this.session.files[0]?.info.clock.utc_at_origin_ns ?? null;
+    if (utc === null || (clock !== "utc" && clock !== "local")) return null;
+    const wall = BigInt(utc) + this.session.originNs;
+    if (clock === "utc") return wall;
+    return wall - BigInt(new Date(Number(wall / 1_000_000n)).getTimezoneOffset()) * 60_000_000_000n;
+  }
+
+  private setClock(clock: Clock): void {
+    this.clock.value = clock;
+    this.redraw();
+  }
+
+  private moveTo(middle: number): void {
+    const { view } = this.session;
+    this.session.stop();
+    const half = (view.endNs - view.startNs) / 2n;
+    const at = BigInt(Math.round(middle * Number(view.widthNs)));
+    view.show(at - half, at + half);
+    this.moved();
+  }
+
+  /** The next address is one that the browser's back returns from. */
+  private step(): void {
+    this.isStep = true;
+  }
+
+  private moved(): void {
+    this.tooltip.hide();
+    this.redraw();
+  }
+
+  // selecting -------------------------------------------------------------------------------------
+
+  private selected(): void {
+    const { thing } = this.session;
+    this.answers.invalidate();
+    this.picture.flows = [];
+    this.selectRequest?.abort();
+    if (!thing) return;
+    this.session.tree.current = null;
+    this.spoken.textContent = `${thing.name}, ${exact(thing.endNs - thing.startNs)}, starts ${exact(this.session.inView(thing.lane.file, thing.startNs))}, ${thing.lane.title}`;
+    this.selectRequest = new AbortController();
+    void this.complete(thing, this.selectRequest.signal).catch(() => {
+      // the next selection is asked for again
+    });
+  }
+
+  /** Asks for all facts of the selected thing, and its arrows. */
+  private async complete(thing: Thing, signal: AbortSignal): Promise<void> {
+    const { session } = this;
+    const { file } = thing.lane;
+    const layout = file.table!.layout;
+    if (!thing.at) {
+      const width = thing.endNs > thing.startNs ? 1 : 0;
+      thing.at =
+        thing.span !== null && thing.span < 0xffffffff && (thing.lane.kind === "stack" || thing.lane.kind === "async")
+          ? await session.source.ask("span", { file: file.index, layout, span: thing.span }, signal)
+          : await session.source.ask("at", { file: file.index, layout, lane: thing.lane.index, row: thing.row, time: thing.startNs, width: Math.max(1, width) }, signal);
+      this.redraw();
+    }
+    if (!(file.info.counts.flows ?? 0)) return;
+    const found = await session.source.ask("flows", { file: file.index, layout, from: thing.startNs, to: thing.endNs > thing.startNs ? thing.endNs : thing.startNs + 1n, lanes: thing.lane.index, limit: MOST_FLOWS }, signal);
+    this.picture.flows = found.flows.map((flow) => ({ ...flow, file }));
+    this.redraw();
+  }
+
+  /** What is at a point of the lanes. */
+  private async askAt(x: number, y: number, signal: AbortSignal): Promise<{ lane: TileLane; row: number; at: At } | null> {
+    const { session } = this;
+    const found = session.tree.at(y);
+    if (!(found?.lane instanceof TileLane)) return null;
+    const { lane } = found;
+    if (lane.kind === "group" && lane.open) return null;
+    const { row } = lane.rowAt(found.y);
+    const perPixel = session.perPixel;
+    const time = session.scene.fileTime(lane.file, x * perPixel);
+    const width = Math.max(1, Math.round(perPixel));
+    const isClosed = lane.kind === "packed" && !lane.open;
+    const at = await session.source.ask("at", { file: lane.file.index, layout: lane.file.table!.layout, lane: lane.index, row: isClosed ? null : row, time, width }, signal);
+    return { lane, row, at };
+  }
+
+  private hover(x: number, y: number): void {
+    const { session } = this;
+    this.pointer = { x, y };
+    this.picture.pointerX = x;
+    const found = session.tree.at(y);
+    const lane = found?.lane;
+    const box = found && lane instanceof TileLane ? lane.boxAt(x, found.y) : null;
+    const before = session.hovered;
+    session.hovered = box && { lane: lane as TileLane, ...box };
+    if (before?.startNs !== session.hovered?.startNs || before?.lane !== session.hovered?.lane || before?.row !== session.hovered?.row) this.tooltip.hide();
+    this.redraw();
+    clearTimeout(this.hovering);
+    this.hoverRequest?.abort();
+    if (!(lane instanceof TileLane)) {
+      this.tooltip.hide();
+      return;
+    }
+    this.hovering = setTimeout(() => void this.showTip(x, y), HOVER_MS);
+  }
+
+  private async showTip(x: number, y: number): Promise<void> {
+    const request = (this.hoverRequest = new AbortController());
+    try {
+      const found = await this.askAt(x, y, request.signal);
+      if (request.signal.aborted || !this.pointer) return;
+      const lines = found ? tip(found.lane, found.at, this.session) : [];
+      if (!lines.length) {
+        this.tooltip.hide();
+        return;
+      }
+      const area = this.session.tree.canvas.getBoundingClientRect();
+      this.tooltip.show(area.left + x, area.top + y, lines);
+    } catch {
+      this.tooltip.hide();
+    }
+  }
+
+  private async click(x: number, y: number, isFit = false): Promise<void> {
+    const { session } = this;
+    const found = session.tree.at(y);
+    const lane = found?.lane ?? null;
+    if (!(lane instanceof TileLane)) {
+      session.clear();
+      return;
+    }
+    const box = lane.boxAt(x, found!.y);
+    let thing: Thing | null = box && { lane, row: box.row, name: box.name, startNs: box.startNs, endNs: box.endNs, span: lane.kind === "packed" ? null : box.span, at: null };
+    if (!thing) {
+      const request = (this.selectRequest = new AbortController());
+      const answer = await this.askAt(x, y, request.signal).catch(() => null);
+      if (request.signal.aborted) return;
+      thing = answer && thingAt(answer.lane, answer.row, answer.at);
+    }
+    if (!thing && !session.clear()) session.tree.current = lane;
+    if (thing) {
+      if (session.range && !isFit) session.range = null;
+      session.select(thing);
+      if (isFit) {
+        this.step();
+        session.fitSelection();
+      }
+    }
+  }
+
+  /** Goes to the next thing in the row of the selected one, or to the first in view. */
+  private async stepThing(by: 1 | -1): Promise<void> {
+    const { session } = this;
+    const current = session.tree.current;
+    let { thing } = session;
+    const lane = thing?.lane ?? (current instanceof TileLane ? current : session.tileLanes.find((each) => each.kind !== "group" && session.tree.topOf(each) !== null));
+    if (!lane || lane.kind === "group") return;
+    const time = thing ? thing.startNs : session.inFile(lane.file, session.view.startNs);
+    const found = await session.source.ask("neighbors", { file: lane.file.index, layout: lane.file.table!.layout, lane: lane.index, row: thing?.row ?? 0, time });
+    const hit = by > 0 ? found.next : found.previous;
+    thing = hit && session.thingOf(lane.file, hit);
+    if (!thing) {
+      this.say(by > 0 ? "No later one in this row" : "No earlier one in this row");
+      return;
+    }
+    session.select(thing);
+    session.reveal(thing);
+  }
+
+  // searching -------------------------------------------------------------------------------------
+
+  private searchSoon(text: string): string {
+    clearTimeout(this.searching);
+    const wanted = text.trim().toLowerCase();
+    this.session.scene.light(wanted ? (name) => name.toLowerCase().includes(wanted) : null);
+    if (this.answers) this.answers.lit = null;
+    this.session.tree.invalidate();
+    this.searching = setTimeout(() => void this.find(text.trim()), wanted ? SEARCH_MS : 0);
+    this.redraw();
+    return wanted ? "…" : "";
+  }
+
+  private async find(text: string): Promise<void> {
+    try {
+      if (!(await this.search.look(text))) return;
+    } catch (reason) {
+      if (reason instanceof DOMException) return;
+      this.field.report(reason instanceof SourceError ? reason.message : "no answer");
+      return;
+    }
+    this.picture.bins = this.search.bins;
+    if (text) this.field.report(this.search.count ? `${grouped(this.search.count)} found` : "none");
+    if (text && !this.search.count) this.say(`No name, tag or argument contains “${text}”`);
+    this.redraw();
+  }
+
+  private nextHit(step: 1 | -1): number {
+    const next = this.search.next(step);
+    if (!next) return 0;
+    const thing = this.session.thingOf(next.found.file, next.found.hit);
+    if (!thing) return 0;
+    this.step();
+    this.session.select(thing);
+    this.session.reveal(thing);
+    return next.rank;
+  }
+
+  /** Lights a name and nothing else. */
+  private lightName(name: string | null): void {
+    this.session.scene.light(name === null ? null : (each) => each === name);
+    this.session.tree.invalidate();
+    this.redraw();
+    clearTimeout(this.searching);
+    void this.search
+      .look(name ?? "")
+      .then((isDone) => {
+        if (!isDone) return;
+        // the longest first
+        const exactly = this.search.hits.filter(({ hit }) => hit.name === name);
+        exactly.sort((a, b) => Number(BigInt(b.hit.end_ns) - BigInt(b.hit.start_ns) - (BigInt(a.hit.end_ns) - BigInt(a.hit.start_ns))));
+        this.search.hits = exactly;
+        this.picture.bins = this.search.bins;
+        this.redraw();
+      })
+      .catch(() => {
+        // lit all the same
+      });
+  }
+
+  private async goToLongest(name: string): Promise<void> {
+    this.lightName(null);
+    await this.search.look(name).catch(() => false);
+    const found = this.search.hits.filter(({ hit }) => hit.name === name);
+    let best = found[0];
+    for (const each of found) if (BigInt(each.hit.end_ns) - BigInt(each.hit.start_ns) > BigInt(best!.hit.end_ns) - BigInt(best!.hit.start_ns)) best = each;
+    void this.search.look("");
+    const thing = best && this.session.thingOf(best.file, best.hit);
+    if (!thing) {
+      this.say(`${name} is not drawn`);
+      return;
+    }
+    this.step();
+    this.session.select(thing);
+    this.session.reveal(thing);
+    this.session.fitSelection();
+  }
+
+  // the rest --------------------------------------------------------------------------------------
+
+  /** Shows a sentence at the foot for a moment. */
+  private say(text: string): void {
+    this.message.textContent = shown(text);
+    this.spoken.textContent = shown(text);
+    setTimeout(() => (this.message.textContent = ""), 3000);
+  }
+
+  private share(): void {
+    void navigator.clipboard?.writeText(location.href).then(() => this.say("The link is copied; it works while this server runs"));
+  }
+
+  private filterLanes(): void {
+    const text = this.filter.value.toLowerCase();
+    this.session.tree.filtered((lane) => !text || lane.title.toLowerCase().includes(text) || (lane instanceof TileLane && lane.handle.toLowerCase().includes(text)));
+    this.redraw();
+  }
+
+  private sortLanes(order: Order): void {
+    this.order = order;
+    const byName = (one: Lane, other: Lane) => one.title.localeCompare(other.title, "en", { numeric: true });
+    this.session.tree.ordered(order === "name" ? byName : null);
+    this.redraw();
+  }
+
+  private recolor(): void {
+    // the theme is chosen before anything else exists
+    if (!this.picture) return;
+    this.picture.recolor();
+    this.answers.recolor();
+    this.redraw();
+  }
+
+  /** Shows what an address says. */
+  private restore(wanted: Recalled, isFirst = false): void {
+    const { session } = this;
+    if (isFirst || wanted.toggles.length) session.toggles = wanted.toggles;
+    const indices = (keys: string[]) => keys.map((key) => session.lanes.indexOf(session.laneByKey(key)!)).filter((index) => index >= 0);
+    session.tree.marks = { pins: indices(wanted.pins), hidden: indices(wanted.hidden) };
+    if (wanted.view) session.view.show(wanted.view[0] - session.originNs, wanted.view[1] - session.originNs);
+    else session.view.reset();
+    session.range = wanted.range && { from: wanted.range[0] - session.originNs, to: wanted.range[1] - session.originNs };
+    this.answers.by = wanted.by as By | null;
+    this.answers.panel.open(wanted.tab);
+    this.clock.value = wanted.clock;
+    if (!this.clock.value) this.clock.value = "start";
+    if (this.filter.value !== wanted.filter) {
+      this.filter.value = wanted.filter;
+      this.filterLanes();
+    }
+    this.field.text = wanted.search;
+    const lane = wanted.thing && session.laneByKey(wanted.thing.key);
+    if (!lane || !wanted.thing) {
+      if (session.thing) session.select(null);
+    } else if (session.thing?.lane !== lane || session.thing.row !== wanted.thing.row || session.thing.startNs !== wanted.thing.ns) {
+      const { row, ns } = wanted.thing;
+      void session.source
+        .ask("at", { file: lane.file.index, layout: lane.file.table!.layout, lane: lane.index, row, time: ns, width: 1 })
+        .then((at) => session.select(thingAt(lane, row, at)))
+        .catch(() => {
+          // a thing that is not there any more
+        });
+    }
+    this.redraw();
+  }
+
+  private listen(): void {
+    const { session } = this;
+    const { tree, view } = session;
+    const ratio = (x: number) => x / Math.max(1, tree.widthPx);
+    const timeAt = (x: number) => {
+      const at = view.startNs + BigInt(Math.round(ratio(x) * Number(view.endNs - view.startNs)));
+      return at < 0n ? 0n : at > view.widthNs ? view.widthNs : at;
+    };
+    listenToHands(
+      tree.canvas,
+      {
+        zoom: (factor, x) => {
+          session.stop();
+          view.zoom(factor, ratio(x));
+          this.moved();
+        },
+        pan: (dx, dy) => {
+          session.stop();
+          view.pan(-dx / Math.max(1, tree.widthPx));
+          if (dy) tree.scrollBy(-dy);
+          this.moved();
+        },
+        scroll: (dy) => tree.scrollBy(dy),
+        click: (x, y) => void this.click(x, y),
+        doubleClick: (x, y) => void this.click(x, y, true),
+        range: (from, to, done) => {
+          const [a, b] = [timeAt(from), timeAt(to)];
+          session.range = a === b ? null : { from: a < b ? a : b, to: a < b ? b : a };
+          if (done) {
+            session.thing = null;
+            session.setRange(session.range);
+          }
+          this.moved();
+        },
+        hover: (x, y) => {
+          this.hover(x, y);
+          tree.canvas.style.cursor = this.edgeAt(x) === null ? "" : "ew-resize";
+        },
+        leave: () => {
+          session.hovered = null;
+          this.pointer = null;
+          this.picture.pointerX = null;
+          clearTimeout(this.hovering);
+          this.hoverRequest?.abort();
+          this.tooltip.hide();
+          this.redraw();
+        },
+        anchor: (x) => this.edgeAt(x),
+      },
+      { pansWithShift: true },
+    );
+  }
+
+  /** The place of the other edge of the range, if one is at x. */
+  private edgeAt(x: number): number | null {
+    const { session } = this;
+    if (!session.range) return null;
+    const place = (ns: bigint) => session.view.ratio(ns) * session.tree.widthPx;
+    const [left, right] = [place(session.range.from), place(session.range.to)];
+    if (Math.abs(x - right) <= EDGE_PX) return left;
+    return Math.abs(x - left) <= EDGE_PX ? right : null;
+  }
+
+  /** Digits and then a unit show so much time. */
+  private typeNumber(event: KeyboardEvent): void {
+    if (event.ctrlKey || event.metaKey || event.altKey || (event.target as Element).matches?.("input, select, textarea") || this.help.isOpen) return;
+    const { key } = event;
+    if (/^[1-9]$/.test(key) || (this.typed && /^[\d.]$/.test(key))) this.typed += key;
+    else if (this.typed && key === "Backspace") this.typed = this.typed.slice(0, -1);
+    else if (this.typed && UNIT_NS[key]) {
+      const width = BigInt(Math.round(Number(this.typed) * Number(UNIT_NS[key])));
+      this.typed = "";
+      const { view } = this.session;
+      const middle = (view.startNs + view.endNs) / 2n;
+      if (width > 0n) {
+        this.step();
+        this.session.go(middle - width / 2n, middle + width - width / 2n);
+      }
+    } else {
+      if (key !== "Shift") this.typed = "";
+      this.message.textContent = "";
+      return;
+    }
+    this.message.textContent = this.typed ? `show ${this.typed} … s, m(s), u(s) or n(s)` : "";
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  private ofLane(action: (lane: Lane) => void): void {
+    const lane = this.session.tree.current ?? this.session.thing?.lane ?? null;
+    if (!lane) return;
+    action(lane);
+    this.redraw();
+  }
+
+  private keys(): Key[] {
+    const zoom = (factor: number) => {
+      this.session.stop();
+      this.session.view.zoom(factor, this.pointer ? this.pointer.x / Math.max(1, this.session.tree.widthPx) : 0.5);
+      this.moved();
+    };
+    const pan = (part: number) => {
+      this.session.stop();
+      this.session.view.pan(part);
+      this.moved();
+    };
+    const tab = (id: string) => this.answers.panel.open(id);
+    const edge = (which: "from" | "to") => {
+      const { session } = this;
+      const ns = session.view.startNs + BigInt(Math.round((this.pointer?.x ?? session.tree.widthPx / 2) * session.perPixel));
+      const range = session.range ?? { from: 0n, to: session.view.widthNs };
+      const next = { ...range, [which]: ns };
+      if (next.from < next.to) session.setRange(next);
+    };
+    return [
+      { keys: ["w", "+", "="], label: "W", help: "zoom in at the pointer", action: () => zoom(0.8) },
+      { keys: ["s", "-"], label: "S", help: "zoom out", action: () => zoom(1.25) },
+      { keys: ["a"], label: "A", help: "to the left", action: () => pan(-0.2) },
+      { keys: ["d"], label: "D", help: "to the right", action: () => pan(0.2) },
+      { keys: ["ArrowLeft"], label: "←", help: "previous thing in the row", action: () => void this.stepThing(-1) },
+      { keys: ["ArrowRight"], label: "→", help: "next thing in the row", action: () => void this.stepThing(1) },
+      { keys: ["ArrowUp", "ArrowDown"], label: "↑ ↓", help: "lane above, below", action: (key) => this.stepLane(key === "ArrowUp" ? -1 : 1) },
+      {
+        keys: ["f"],
+        label: "F",
+        help: "fit the selection",
+        action: () => {
+          this.step();
+          this.session.fitSelection();
+        },
+      },
+      {
+        keys: ["0"],
+        help: "whole trace",
+        action: () => {
+          this.step();
+          this.session.showAll();
+        },
+      },
+      { keys: ["1…9"], label: "5 0 m", help: "show 50 ms: digits, then s, m, u or n", action: () => {} },
+      { keys: ["[", "]"], label: "[ ]", help: "the range begins, ends at the pointer", action: (key) => edge(key === "[" ? "from" : "to") },
+      { keys: ["/"], help: "search", action: () => this.field.focus() },
+      { keys: ["n"], label: "N", help: "next match", action: () => this.field.go(1) },
+      { keys: ["p"], label: "P", help: "previous match", action: () => this.field.go(-1) },
+      { keys: ["Escape"], help: "clear the selection, the search, then back", action: () => this.escape() },
+      { keys: [" "], label: "Space", help: "open or close the lane", action: () => this.ofLane((lane) => lane.opens && this.session.tree.toggle(lane)) },
+      { keys: ["."], help: "keep the lane at the top, or no longer", action: () => this.ofLane((lane) => this.session.tree.pin(lane)) },
+      { keys: ["h"], label: "H", help: "hide the lane", action: () => this.ofLane((lane) => this.session.tree.hide(lane)) },
+      { keys: ["u"], label: "U", help: "show the hidden lanes", action: () => this.session.tree.showHidden() },
+      { keys: ["o"], label: "O", help: "lanes by name, or as in the trace", action: () => this.sortLanes(this.order === "trace" ? "name" : "trace") },
+      { keys: ["Shift+!", "!"], label: "Shift + 1", help: "what stands out", action: () => tab("over") },
+      { keys: ["Shift+@", "@", '"'], label: "Shift + 2", help: "statistics", action: () => tab("stats") },
+      { keys: ["Shift+#", "#", "§"], label: "Shift + 3", help: "flame graph", action: () => tab("flame") },
+      { keys: ["Shift+$", "$"], label: "Shift + 4", help: "heat map", action: () => tab("heat") },
+      { keys: ["c"], label: "C", help: "copy the command", action: () => this.status.copyCommand() },
+      { keys: ["l"], label: "L", help: "copy the link", action: () => this.share() },
+      { keys: ["e"], label: "E", help: "save the statistics as CSV", action: () => this.answers.save() },
+      { keys: ["t"], label: "T", help: "light or dark", action: () => this.theme.toggle() },
+      { keys: ["?"], help: "this list", action: () => this.help.toggle() },
+    ];
+  }
+
+  private stepLane(by: 1 | -1): void {
+    const { session } = this;
+    if (!session.tree.current && session.thing) session.tree.current = session.thing.lane;
+    session.tree.step(by);
+    const lane = session.tree.current;
+    if (lane) this.spoken.textContent = `Lane ${lane.title}`;
+    this.answers.invalidate();
+    this.redraw();
+  }
+
+  private escape(): void {
+    const { session } = this;
+    if (session.scene.lit) {
+      this.field.text = "";
+      this.lightName(null);
+      this.answers.lit = null;
+    } else if (session.clear()) return;
+    else if (session.tree.current) session.tree.current = null;
+    else history.back();
+    this.answers.invalidate();
+    this.redraw();
+  }
+}
+
+/** What can be selected of an answer. */
+function thingAt(lane: TileLane, row: number, at: At): Thing | null {
+  const { item } = at;
+  if (!item || !("start_ns" in item) || lane.kind === "counter") return null;
+  const { name, start_ns, end_ns } = item as StateItem | SpanItem | EntityItem;
+  const span = "span" in item && typeof item.span === "number" ? item.span : null;
+  return { lane, row, name, startNs: BigInt(start_ns), endNs: BigInt(end_ns), span, at };
+}
+
+function megabytes(bytes: number): string {
+  return bytes < 1e6 ? `${Math.ceil(bytes / 1e3)} kB` : `${grouped(Math.round(bytes / 1e6))} MB`;
+}
+
+const SVG = "http://www.w3.org/2000/svg";
+
+/** The sign of meantime: states in rows. */
+function mark(): SVGElement {
+  const svg = document.createElementNS(SVG, "svg");
+  svg.setAttribute("viewBox", "0 0 18 18");
+  svg.setAttribute("aria-hidden", "true");
+  const boxes = [["#2a9d6b", 1, 2, 9], ["#e2a32c", 11, 2, 6], ["#9aa3b8", 1, 7, 4], ["#2a9d6b", 6, 7, 11], ["#e2a32c", 1, 12, 12], ["#d6493a", 14, 12, 3]] as const;
+  for (const [fill, x, y, width] of boxes) {
+    const box = document.createElementNS(SVG, "rect");
+    for (const [key, value] of Object.entries({ fill, x, y, width, height: 4, rx: 1 })) box.setAttribute(key, String(value));
+    svg.append(box);
+  }
+  return svg;
+}
+
+const HANDS = [
+  { what: "wheel", help: "zoom at the pointer" },
+  { what: "Ctrl + wheel", help: "scroll the lanes" },
+  { what: "Shift + wheel", help: "move in time" },
+  { what: "drag", help: "move" },
+  { what: "Shift + drag", help: "select a range; its edges can be dragged" },
+  { what: "click", help: "select a thing" },
+  { what: "double click", help: "fit a thing" },
+  { what: "pinch", help: "zoom" },
+  { what: "long press, then drag", help: "select a range" },
+  { what: "the signs beside a name", help: "keep a lane at the top, hide it" },
+  { what: "drag in the minimap", help: "move the part in view" },
+];
+
