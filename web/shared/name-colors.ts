@@ -62,6 +62,26 @@ export function oklch(lightness: number, chroma: number, hue: number): [number, 
   ];
 }
 
+/** The lightness, chroma and hue of red, green and blue, 0 to 255. */
+export function toOklch(color: readonly number[]): [lightness: number, chroma: number, hue: number] {
+  const [red, green, blue] = color.map((part) => (part / 255 <= 0.04045 ? part / 255 / 12.92 : ((part / 255 + 0.055) / 1.055) ** 2.4)) as [number, number, number];
+  const l = Math.cbrt(0.4122214708 * red + 0.5363325363 * green + 0.0514459929 * blue);
+  const m = Math.cbrt(0.2119034982 * red + 0.6806995451 * green + 0.1073969566 * blue);
+  const s = Math.cbrt(0.0883024619 * red + 0.2817188376 * green + 0.6299787005 * blue);
+  const a = 1.9779984951 * l - 2.428592205 * m + 0.4505937099 * s;
+  const b = 0.0259040371 * l + 0.7827717662 * m - 0.8086757660 * s;
+  return [0.2104542553 * l + 0.793617785 * m - 0.0040720468 * s, Math.hypot(a, b), (Math.atan2(b, a) * 180) / Math.PI];
+}
+
+/** What a colour that is nearly white becomes on dark ground; any other stays, as `pale_at_night` in views/palette.py. */
+export function atNight(pixel: number): number {
+  const [lightness, chroma, hue] = toOklch([pixel & 255, (pixel >>> 8) & 255, (pixel >>> 16) & 255]);
+  return Math.hypot(1 - lightness, chroma) < PALE ? packed(oklch(1.25 - lightness, 1.5 * chroma, hue)) : pixel;
+}
+
+/** Colours that are nearer to white are hardly more than the ground of a page by day. */
+const PALE = 0.14;
+
 /** A colour as a pixel of image data has it: the red byte first in memory. */
 export function packed([red, green, blue]: readonly [number, number, number]): number {
   return ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0;

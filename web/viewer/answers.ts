@@ -10,6 +10,7 @@ import { addGrip } from "../shared/panel-grip";
 import { Sandwich } from "../shared/sandwich";
 import type { Tooltip } from "../shared/tooltip";
 import { plain } from "../shared/heat-model";
+import { command } from "./command";
 import { describeRange, describeThing } from "./facts";
 import { HeatTab } from "./heat-tab";
 import { GroupLane, PackedLane, StateLane, TileLane } from "./lanes";
@@ -45,6 +46,8 @@ export class Answers {
   private readonly tools = h("span", { class: "tools" });
   private mode: FlameMode = "heavy";
   private flameUnit = "ns";
+  /** As a regular expression. */
+  private searched = "";
   private answered = "";
   private request: AbortController | null = null;
   /** The command that prints what is shown. */
@@ -97,6 +100,12 @@ export class Answers {
     this.invalidate();
   }
 
+  /** Lights the functions of the flame graph that contain a text. */
+  search(text: string): void {
+    this.searched = text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+    this.graph.search(this.searched);
+  }
+
   /** What is lit in the table. */
   set lit(text: string | null) {
     this.table.lit = text;
@@ -144,7 +153,8 @@ export class Answers {
     void this.ask(tab, file, range, this.request.signal).catch((reason: unknown) => {
       if (reason instanceof DOMException && reason.name === "AbortError") return;
       if (reason instanceof SourceError && reason.status === 410) return;
-      this.fail(tab, reason instanceof SourceError ? reason.message : "The server does not answer.");
+      if (!(reason instanceof SourceError)) throw reason;
+      this.fail(tab, reason.message);
     });
   }
 
@@ -159,12 +169,12 @@ export class Answers {
         return;
       }
       const found = await session.source.ask("statistics", { ...range, by }, signal);
-      this.setCommand(found.command);
+      this.setCommand(file, range.lanes, "stats", ` --by ${by}`);
       this.table.show(found);
     } else if (tab === "flame") {
       const found = isEmpty ? null : await session.source.ask("flame", range, signal);
-      this.setCommand(found?.command ?? null);
-      if (!found?.parent.length) return this.fail("flame", "No spans or samples are in this range. Select a longer one, or press 0.");
+      this.setCommand(file, range.lanes, "flame", " -o flame.svg");
+      if (!found?.parent.length) return this.fail("flame", file.info.counts.spans || file.info.counts.samples ? "No spans or samples are in this range. Select a longer one, or press 0." : "A flame graph needs spans or samples; this trace has neither.");
       this.flameUnit = found.unit;
       const tree: CallTree = {
         names: found.names,
@@ -177,19 +187,22 @@ export class Answers {
       this.clearFailure();
       this.graph.element.hidden = this.mode !== "heavy";
       this.sandwich.element.hidden = this.mode !== "callers";
-      if (this.mode === "heavy") this.graph.show(tree);
-      else this.sandwich.show(tree, null);
+      if (this.mode === "heavy") {
+        this.graph.show(tree);
+        this.graph.search(this.searched);
+      } else this.sandwich.show(tree, null);
     } else {
       const period = this.heat.periodFor(range.to - range.from);
       // whole columns, in view or not
-      const found = isEmpty ? null : await session.source.ask("heat", { ...range, period: plain(period), rows: this.heat.rows }, signal);
-      this.setCommand(null);
+      const found = isEmpty ? null : await session.source.ask("heat", { ...range, period, rows: this.heat.rows }, signal);
+      this.setCommand(file, range.lanes, "heatmap", ` --period ${plain(period)} -o heatmap.svg`);
       if (found) this.heat.show(found, file);
     }
   }
 
-  private setCommand(command: string | null): void {
-    this.command = command;
+  /** No command is about some lanes only. */
+  private setCommand(file: FileModel, lanes: number | undefined, name: string, options: string): void {
+    this.command = lanes === undefined ? command(this.session, file, name, options) : null;
     this.changed();
   }
 
@@ -262,7 +275,7 @@ export class Answers {
   /** What is longest, and what has to be known to read the trace with care. */
   private async showOverview(file: FileModel, range: { file: number; layout: number; from: bigint; to: bigint }, signal: AbortSignal): Promise<void> {
     const { session } = this;
-    this.setCommand(session.source.isEmbedded ? null : `${session.info.commands.prefix} info ${quoted(file.info.path)}`);
+    this.setCommand(file, undefined, "info", "");
     const by = this.bysOf(file).includes("name") && (file.info.counts.spans ?? 0) > 0 ? "name" : this.bysOf(file)[0];
     const cards: HTMLElement[] = [];
     if (by && range.from < range.to) {
@@ -343,7 +356,7 @@ export class Answers {
         if (lane instanceof GroupLane && lane.open) continue;
         const top = this.session.tree.topOf(lane)!;
         if (top > this.session.tree.heightPx || top + lane.height() < 0) continue;
-        for (const state of lane.seen()) if (state >= 0) seen.add(state);
+        for (const state of lane.seen) if (state >= 0) seen.add(state);
       }
       const order = [...seen].sort((a, b) => file.states.ranks[a]! - file.states.ranks[b]! || a - b);
       for (const state of order.slice(0, MOST_LEGEND)) {
@@ -370,9 +383,3 @@ function segments(entries: [string, string][], chosen: string, choose: (id: stri
     }),
   );
 }
-
-/** A path as a shell takes it. */
-export function quoted(path: string): string {
-  return /^[\w./+:@%-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
-}
-

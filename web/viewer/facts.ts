@@ -111,8 +111,8 @@ export function describeThing(thing: Thing, session: Session): Node[] {
   ];
   const item = at?.item ?? null;
   if (item && lane.kind === "packed") {
-    for (const { state, time_ns, count } of (item as EntityItem).times) {
-      rows.push(h("div", { class: "fact" }, h("span", { class: "muted chip" }, swatch(statePixel(file, state) ?? 0), name(state)), h("span", { title: `${exact(BigInt(time_ns))}, ${grouped(count)} times` }, duration(BigInt(time_ns)))));
+    for (const { state, time_ns } of (item as EntityItem).times) {
+      rows.push(h("div", { class: "fact" }, h("span", { class: "muted chip" }, swatch(statePixel(file, state) ?? 0), name(state)), h("span", { title: exact(BigInt(time_ns)) }, duration(BigInt(time_ns)))));
     }
   }
   rows.push(

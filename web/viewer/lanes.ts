@@ -51,6 +51,8 @@ export abstract class TileLane implements Lane {
   sub = "";
   stretches = false;
   stretch = 1;
+  /** The states that were drawn. */
+  readonly seen = new Set<number>();
 
   constructor(
     readonly scene: Scene,
@@ -111,13 +113,6 @@ export abstract class TileLane implements Lane {
   /** The box at a point, if the lane has boxes. */
   boxAt(_x: number, _y: number): BoxHit | null {
     return null;
-  }
-
-  /** The states in the tiles in view. */
-  seen(): Set<number> {
-    const seen = new Set<number>();
-    for (const { tile } of this.scene.pieces(this.file, this.kind, this.block)) for (const state of tile.stateIds) seen.add(state);
-    return seen;
   }
 
   /** The block of its tiles. */
@@ -207,12 +202,13 @@ export class StateLane extends TileLane {
 
   draw(image: LaneImage, top: number): void {
     const { scene, file } = this;
+    this.seen.clear();
     columns.begin(image.width);
     this.bins(image, (tile, at, left, right) => addShares(tile, at, left, right, tile.columns.shares!, tile.columns.codes!));
     const y = Math.round(top * image.ratio);
     const tall = Math.round((top + this.height()) * image.ratio) - y;
     const lit = scene.lit && ((state: number) => scene.lit!(file.states.names[state]!));
-    this.runs = columns.draw(image, y, tall, file.states, scene.inks.faint, scene.inks.background, 1, lit);
+    this.runs = columns.draw(image, y, tall, file.states, this.seen, scene.inks.faint, scene.inks.background, 1, lit);
     this.damage(image, top, this.height());
   }
 
@@ -346,16 +342,19 @@ export class SpanLane extends BoxLane {
   private longest = new Float64Array(0);
   private cellNames = new Int32Array(0);
 
-  constructor(scene: Scene, file: FileModel, index: number, level: number) {
+  /** @param bandPx If given, the height of all rows together, which then have no labels. */
+  constructor(scene: Scene, file: FileModel, index: number, level: number, private readonly bandPx = 0) {
     super(scene, file, index, level);
     if (this.isEstimated) this.sub = "≈ sampled";
   }
 
   protected get rowPx(): number {
+    if (this.bandPx) return Math.max(1, this.bandPx / this.rows);
     return this.open ? ROW_PX : SMALL_ROW_PX;
   }
 
   height(): number {
+    if (this.bandPx) return this.bandPx;
     return this.open ? this.depth * ROW_PX + (this.depth > 1 ? 3 : 0) : SMALL_ROW_PX * Math.min(3, this.rows);
   }
 
@@ -368,7 +367,8 @@ export class SpanLane extends BoxLane {
     }
     const { ratio } = image;
     const { rowPx } = this;
-    const shown = this.open ? this.depth : Math.min(3, this.rows);
+    const shown = this.bandPx ? this.rows : this.open ? this.depth : Math.min(3, this.rows);
+    const gap = this.bandPx ? 0 : Math.max(1, Math.round(ratio));
     const first = Math.max(0, Math.floor(-top / rowPx));
     const last = Math.min(shown, Math.ceil((image.height / ratio - top) / rowPx));
     const pieces = this.pieces();
@@ -376,7 +376,7 @@ export class SpanLane extends BoxLane {
       if (!this.drawRow(image, row, pieces)) continue;
       const y = Math.round((top + row * rowPx) * ratio);
       const below = Math.round((top + (row + 1) * rowPx) * ratio);
-      image.repeat(y, Math.max(1, below - y - Math.max(1, Math.round(ratio))));
+      image.repeat(y, Math.max(1, below - y - gap));
     }
     this.damage(image, top, this.height());
   }
@@ -456,7 +456,7 @@ export class SpanLane extends BoxLane {
       if (x1 < x0) continue;
       const stop = right <= width && x1 - x0 > 3 * gap ? x1 - gap : x1;
       line.fill(paint(name, 1), x0, Math.max(x0 + 1, stop));
-      if (this.open && x1 - x0 >= LABEL_PX * ratio) {
+      if (this.open && !this.bandPx && x1 - x0 >= LABEL_PX * ratio) {
         const isLit = isLighting && scene.isLit(file, name);
         const ink = isLit ? scene.inks.foundInk : isLighting ? scene.inks.muted : scene.inks.dark ? "#f2f3f6" : "#14161b";
         this.labels.push({ name: file.names.names[name]!, x: x0 / ratio, room: (stop - x0) / ratio, row, ink });
@@ -505,6 +505,7 @@ export class PackedLane extends BoxLane {
 
   draw(image: LaneImage, top: number): void {
     this.labels.length = 0;
+    this.seen.clear();
     if (this.open) this.drawRows(image, top);
     else this.drawLoad(image, top);
     this.damage(image, top, this.height());
@@ -523,7 +524,7 @@ export class PackedLane extends BoxLane {
     this.most = columns.most;
     const y = Math.round(top * image.ratio);
     const tall = Math.round((top + CLOSED_PX) * image.ratio) - y;
-    columns.draw(image, y, tall, file.states, scene.inks.faint, scene.inks.background, Math.max(1, this.most) * 1.0001, this.lit);
+    columns.draw(image, y, tall, file.states, this.seen, scene.inks.faint, scene.inks.background, Math.max(1, this.most) * 1.0001, this.lit);
   }
 
   private get lit(): ((state: number) => boolean) | null {
@@ -556,7 +557,7 @@ export class PackedLane extends BoxLane {
       }
       const y = Math.round((top + 2 + row * PACKED_ROW_PX) * ratio);
       const tall = Math.round((PACKED_ROW_PX - 2) * ratio);
-      columns.draw(image, y, tall, file.states, scene.inks.faint, scene.inks.background, 1, this.lit);
+      columns.draw(image, y, tall, file.states, this.seen, scene.inks.faint, scene.inks.background, 1, this.lit);
       let done = -Infinity;
       for (const { tile, from, origin } of pieces) {
         const firstRow = this.firstRow(tile);
@@ -760,6 +761,7 @@ export class GroupLane extends TileLane {
 
   draw(image: LaneImage, top: number): void {
     if (this.open) return;
+    this.seen.clear();
     const { scene, file } = this;
     const scale = image.width / scene.spanNs;
     columns.begin(image.width);
@@ -779,7 +781,7 @@ export class GroupLane extends TileLane {
     const y = Math.round(top * image.ratio);
     const tall = Math.round((top + GROUP_CLOSED_PX) * image.ratio) - y;
     const lit = scene.lit && ((state: number) => scene.lit!(file.states.names[state]!));
-    columns.draw(image, y, tall, file.states, scene.inks.faint, scene.inks.background, Math.max(1, this.most) * 1.0001, lit);
+    columns.draw(image, y, tall, file.states, this.seen, scene.inks.faint, scene.inks.background, Math.max(1, this.most) * 1.0001, lit);
   }
 
   drawOver(context: CanvasRenderingContext2D, top: number): void {

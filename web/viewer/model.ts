@@ -1,7 +1,8 @@
 /** The files that are open: their lanes, their states and names with colours, their place on the axis. */
 
-import { isLibrary, isOwn, markColor, nameColor } from "../shared/name-colors";
+import { atNight, isLibrary, isOwn, markColor, nameColor } from "../shared/name-colors";
 import { pixelOf } from "../shared/lane-image";
+import { CLASS_COLORS } from "../shared/state-classes";
 import type { FileInfo, LaneTable, RawTile } from "./protocol";
 import type { Tile, Wanted } from "./tile-store";
 
@@ -64,21 +65,27 @@ export class StateTable {
   readonly names: string[] = [];
   readonly ranks: number[] = [];
   readonly quiet: boolean[] = [];
-  readonly classes: (string | null)[] = [];
   pixels = new Uint32Array(64);
   private readonly ids = new Map<string, number>();
-  private readonly given: ({ color: string; dark: string } | null)[] = [];
+  private readonly given: ({ light: number; dark: number } | null)[] = [];
   private isDark = false;
 
   declare(table: LaneTable): void {
     for (const state of table.states) {
       const id = this.id(state.name);
-      this.ranks[id] = state.rank;
-      this.quiet[id] = state.quiet ?? (state.class === "sleep" || state.class === "idle");
-      this.classes[id] = state.class;
-      this.given[id] = state.color ? { color: state.color, dark: state.dark ?? state.color } : null;
-      this.paint(id);
+      const light = state.color ? pixelOf(state.color) : null;
+      this.given[id] = light === null ? null : { light, dark: atNight(light) };
+      this.classify(id, state.class, state.rank);
     }
+  }
+
+  /** Takes the class and the rank of a state. */
+  classify(id: number, name: string | null, rank: number): void {
+    this.ranks[id] = rank;
+    this.quiet[id] = name === "sleep" || name === "idle";
+    const colors = name === null ? undefined : CLASS_COLORS[name];
+    if (colors) this.given[id] ??= { light: pixelOf(colors[0]), dark: pixelOf(colors[1]) };
+    this.paint(id);
   }
 
   id(name: string): number {
@@ -89,7 +96,6 @@ export class StateTable {
     this.names.push(name);
     this.ranks.push(RANK);
     this.quiet.push(false);
-    this.classes.push(null);
     this.given.push(null);
     if (id >= this.pixels.length) this.pixels = grown(this.pixels);
     this.paint(id);
@@ -103,7 +109,7 @@ export class StateTable {
 
   private paint(id: number): void {
     const given = this.given[id];
-    this.pixels[id] = given ? pixelOf(this.isDark ? given.dark : given.color) : markColor(this.names[id]!, null, this.isDark);
+    this.pixels[id] = given ? (this.isDark ? given.dark : given.light) : markColor(this.names[id]!, null, this.isDark);
   }
 }
 
@@ -144,7 +150,9 @@ export class FileModel {
   complete(raw: RawTile, of: Wanted): Tile {
     const { columns } = raw;
     const rows = raw.row_offsets ? raw.row_offsets[raw.row_offsets.length - 1]! : 0;
+    const known = this.states.names.length;
     const states = Int32Array.from(raw.states ?? [], (name) => (name === "" && of.kind === "group" ? OTHER : this.states.id(name)));
+    states.forEach((id, at) => id >= known && this.states.classify(id, raw.classes?.[at] ?? null, raw.ranks?.[at] ?? RANK));
     return {
       ...raw,
       startNs: BigInt(raw.start_ns),

@@ -14,6 +14,7 @@ import type { FileModel } from "./model";
 /** So many hatched ranges are drawn; closer ones would be one grey. */
 const MOST_LOST = 400;
 const VEIL = 6 / 11;
+const MAP_PX = 36;
 
 export interface ShownFlow extends Flow {
   file: FileModel;
@@ -192,7 +193,7 @@ export class Picture {
     if (!found) return;
     const { file, index } = found;
     if (found instanceof GroupLane) this.mapLane = new GroupLane(this.small, file, index, 2);
-    else if (found instanceof SpanLane) this.mapLane = new SpanLane(this.small, file, index, 2);
+    else if (found instanceof SpanLane) this.mapLane = new SpanLane(this.small, file, index, 2, MAP_PX);
     else if (found instanceof StateLane) this.mapLane = new StateLane(this.small, file, index, 2, true);
     else this.mapLane = Reflect.construct(found.constructor, [this.small, file, index, 2]) as TileLane;
     this.mapLane.open = false;
@@ -212,9 +213,8 @@ export class Picture {
     this.mapped = state;
     minimap.paint(small.inks.chrome, (image) => {
       if (lane) {
-        const height = lane.height();
-        lane.stretch = 36 / height;
-        lane.draw(image, Math.max(0, 38 - lane.height()));
+        lane.stretch *= MAP_PX / lane.height();
+        lane.draw(image, Math.max(0, MAP_PX + 2 - lane.height()));
       }
       for (const [bin, count] of (this.bins ?? []).entries()) {
         if (count) image.fill(Math.round((bin / 512) * image.width), 0, Math.max(2, Math.round(image.width / 512)), Math.round(6 * image.ratio), small.inks.found);
@@ -224,7 +224,7 @@ export class Picture {
 }
 
 function most(lanes: TileLane[]): TileLane | undefined {
-  const weight = (lane: TileLane) => lane.file.table!.rows[lane.index]! * 1e6 + lane.file.table!.entities[lane.index]!;
+  const weight = (lane: TileLane) => lane.file.table!.entities[lane.index]!;
   return lanes.reduce<TileLane | undefined>((best, lane) => (best && weight(best) >= weight(lane) ? best : lane), undefined);
 }
 

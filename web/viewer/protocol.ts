@@ -32,7 +32,6 @@ export interface SessionInfo {
   files: FileInfo[];
   axis: { start_ns: Ns; end_ns: Ns } | null;
   notes: { writable: boolean; reason: string | null };
-  commands: { prefix: string };
 }
 
 export type Kind = "group" | "state" | "packed" | "stack" | "async" | "counter" | "density" | "points";
@@ -40,10 +39,8 @@ export type Kind = "group" | "state" | "packed" | "stack" | "async" | "counter" 
 export interface DeclaredState {
   name: string;
   color: string | null;
-  dark?: string | null;
   class: string | null;
   rank: number;
-  quiet?: boolean;
 }
 
 export interface LaneTable {
@@ -95,7 +92,7 @@ export interface EntityItem {
   start_ns: Ns;
   end_ns: Ns;
   state: StateItem | null;
-  times: { state: string; time_ns: Ns; count: number }[];
+  times: { state: string; time_ns: Ns }[];
   tag: Record<string, unknown> | null;
 }
 
@@ -130,7 +127,7 @@ export interface At {
   row: number;
   handle: string;
   path: string;
-  in_width: { count: number; ns_ns: Ns; share: number } | null;
+  in_width: { count: number; covered_ns: Ns; share: number } | null;
   shares: { state: string | null; time_ns: Ns; share: number }[] | null;
   item: StateItem | SpanItem | EntityItem | CounterItem | DensityItem | { points: PointInfo[]; rest: number } | null;
 }
@@ -161,7 +158,6 @@ export interface Statistics {
   range_ns: [Ns, Ns];
   rows: StatisticsRow[];
   rest: number;
-  command: string;
 }
 
 export interface Flame {
@@ -173,7 +169,6 @@ export interface Flame {
   self: number[];
   count: number[];
   dropped: number;
-  command: string;
 }
 
 export interface Heat {
@@ -240,6 +235,9 @@ export interface RawTile {
   lanes: number[];
   damaged: string | null;
   states?: string[];
+  /** Of each state, its class and its place in the stack. */
+  classes?: (string | null)[];
+  ranks?: number[];
   names?: string[];
   row_offsets?: number[];
   unit?: string;

@@ -78,11 +78,12 @@ export class ShareColumns {
   /**
    * Draws the columns as stacks into the lines [top, top + tall).
    *
+   * @param seen To which the states are added.
    * @param scale What fills the height.
    * @param lit If given, which states are lit; the others are pale.
    * @returns The runs of columns of one state.
    */
-  draw(image: LaneImage, top: number, tall: number, states: StateTable, other: number, background: number, scale = 1, lit: ((state: number) => boolean) | null = null): Run[] {
+  draw(image: LaneImage, top: number, tall: number, states: StateTable, seen: Set<number>, other: number, background: number, scale = 1, lit: ((state: number) => boolean) | null = null): Run[] {
     const { counts, ids, parts, width } = this;
     const runs: Run[] = [];
     let run: Run | null = null;
@@ -99,6 +100,7 @@ export class ShareColumns {
         run.to = x;
         image.fill(run.from, top, x - run.from, tall, pixelOf(run.state));
         runs.push(run);
+        seen.add(run.state);
         run = null;
       }
       if (!count) continue;
@@ -122,7 +124,8 @@ export class ShareColumns {
       for (let slot = 0; slot < count; slot++) {
         if (scale !== 1) parts[base + slot]! /= scale;
         const id = ids[base + slot]!;
-        this.noticed[slot] = id === OTHER || !states.quiet[id];
+        seen.add(id);
+        this.noticed[slot] = id !== OTHER && !states.quiet[id];
       }
       stackHeights(parts.subarray(base, base + count), this.noticed, tall, this.heights);
       let y = top + tall;
@@ -136,6 +139,7 @@ export class ShareColumns {
     }
     if (run) {
       run.to = width;
+      seen.add(run.state);
       image.fill(run.from, top, width - run.from, tall, pixelOf(run.state));
       runs.push(run);
     }

@@ -47,7 +47,7 @@ export class ServerSource implements Source {
 
   async session(): Promise<SessionInfo | null> {
     const headers: Record<string, string> = this.tag === null ? {} : { "If-None-Match": this.tag };
-    const reply = await fetch("session.json", { headers, cache: "no-store" });
+    const reply = await request("session.json", { headers, cache: "no-store" });
     if (reply.status === 304) return null;
     const info = await json<SessionInfo>(reply);
     this.tag = reply.headers.get("ETag");
@@ -55,12 +55,12 @@ export class ServerSource implements Source {
   }
 
   async lanes(file: number, layout: number): Promise<LaneTable> {
-    return json(await fetch(`lanes/${file}/${layout}`, { cache: "no-cache" }));
+    return json(await request(`lanes/${file}/${layout}`, { cache: "no-cache" }));
   }
 
   async tile(key: string, signal: AbortSignal): Promise<RawTile> {
     // the browser asks whether its copy is still right
-    const reply = await fetch(`tile/${key}`, { signal, cache: "no-cache" });
+    const reply = await request(`tile/${key}`, { signal, cache: "no-cache" });
     if (!reply.ok) await json(reply);
     return readTile(await reply.arrayBuffer());
   }
@@ -70,11 +70,11 @@ export class ServerSource implements Source {
     for (const [name, value] of Object.entries(parameters)) {
       if (value !== null && value !== undefined && value !== "") query.set(name, String(value));
     }
-    return json(await fetch(`${question}?${query}`, signal ? { signal, cache: "no-cache" } : { cache: "no-cache" }));
+    return json(await request(`${question}?${query}`, signal ? { signal, cache: "no-cache" } : { cache: "no-cache" }));
   }
 
   async notes(): Promise<Note[]> {
-    const reply = await fetch("notes", { cache: "no-store" });
+    const reply = await request("notes", { cache: "no-store" });
     const found = await json<{ notes: Note[] }>(reply);
     this.notesTag = reply.headers.get("ETag");
     return found.notes;
@@ -83,9 +83,18 @@ export class ServerSource implements Source {
   async saveNotes(notes: Note[]): Promise<void> {
     const headers: Record<string, string> = { "Content-Type": "application/json" };
     if (this.notesTag !== null) headers["If-Match"] = this.notesTag;
-    const reply = await fetch("notes", { method: "PUT", headers, body: JSON.stringify({ notes }) });
+    const reply = await request("notes", { method: "PUT", headers, body: JSON.stringify({ notes }) });
     if (!reply.ok) await json(reply);
     this.notesTag = reply.headers.get("ETag") ?? this.notesTag;
+  }
+}
+
+async function request(address: string, options: RequestInit): Promise<Response> {
+  try {
+    return await fetch(address, options);
+  } catch (reason) {
+    if (reason instanceof DOMException) throw reason;
+    throw new SourceError(0, "The server does not answer.");
   }
 }
 

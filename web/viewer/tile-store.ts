@@ -190,9 +190,9 @@ export class TileStore {
       if (!request.signal.aborted) {
         entry.failed = performance.now() + RETRY_MS;
         // lanes that have other numbers now are read again with the session
-        const isOld = reason instanceof SourceError && reason.status === 410;
-        if (!isOld) this.problem = reason instanceof SourceError ? reason.message : "the server does not answer";
         setTimeout(this.arrived, RETRY_MS + 1);
+        if (!(reason instanceof SourceError)) throw reason;
+        if (reason.status !== 410) this.problem = reason.message;
       }
     } finally {
       this.running.delete(key);

@@ -35,6 +35,8 @@ const SEARCH_MS = 200;
 const EDGE_PX = 5;
 const MOST_FLOWS = 60;
 
+const TABS = ["over", "stats", "flame", "heat"];
+
 type Clock = "start" | "trace" | "utc" | "local";
 
 export class ViewerPage {
@@ -58,7 +60,7 @@ export class ViewerPage {
   private readonly clock = h(
     "select",
     { class: "clock", attributes: { "aria-label": "Time shown as" }, on: { change: () => this.setClock(this.clock.value as Clock) } },
-    ...([["start", "from start"], ["trace", "trace clock"], ["utc", "UTC"], ["local", "local time"]] as const).map(([value, text]) => h("option", { attributes: { value } }, text)),
+    ...([["start", "trace"], ["trace", "its clock"], ["utc", "UTC"], ["local", "local"]] as const).map(([value, text]) => h("option", { attributes: { value } }, text)),
   );
   private readonly filter = h("input", {
     class: "filter",
@@ -202,6 +204,7 @@ export class ViewerPage {
     this.axis.originNs = this.clockNow === "trace" ? session.originNs : 0n;
     this.axis.wallNs = this.wallNs;
     this.picture.draw();
+    if (this.axis.base.textContent === "from 0 s") this.axis.base.textContent = "from start";
     const { hiddenCount } = session.tree;
     this.hidden.hidden = !hiddenCount;
     this.hidden.textContent = `Show ${grouped(hiddenCount)} hidden`;
@@ -506,7 +509,8 @@ export class ViewerPage {
     clearTimeout(this.searching);
     const wanted = text.trim().toLowerCase();
     this.session.scene.light(wanted ? (name) => name.toLowerCase().includes(wanted) : null);
-    if (this.answers) this.answers.lit = null;
+    this.answers.lit = null;
+    this.answers.search(wanted);
     this.session.tree.invalidate();
     this.searching = setTimeout(() => void this.find(text.trim()), wanted ? SEARCH_MS : 0);
     this.redraw();
@@ -712,6 +716,14 @@ export class ViewerPage {
   private typeNumber(event: KeyboardEvent): void {
     if (event.ctrlKey || event.metaKey || event.altKey || (event.target as Element).matches?.("input, select, textarea") || this.help.isOpen) return;
     const { key } = event;
+    const tab = event.shiftKey ? /^Digit([1-4])$/.exec(event.code) : null;
+    if (tab) {
+      // the same keys on every layout
+      this.answers.panel.open(TABS[Number(tab[1]) - 1]!);
+      event.preventDefault();
+      event.stopPropagation();
+      return;
+    }
     if (/^[1-9]$/.test(key) || (this.typed && /^[\d.]$/.test(key))) this.typed += key;
     else if (this.typed && key === "Backspace") this.typed = this.typed.slice(0, -1);
     else if (this.typed && UNIT_NS[key]) {
@@ -751,7 +763,6 @@ export class ViewerPage {
       this.session.view.pan(part);
       this.moved();
     };
-    const tab = (id: string) => this.answers.panel.open(id);
     const edge = (which: "from" | "to") => {
       const { session } = this;
       const ns = session.view.startNs + BigInt(Math.round((this.pointer?.x ?? session.tree.widthPx / 2) * session.perPixel));
@@ -795,10 +806,7 @@ export class ViewerPage {
       { keys: ["h"], label: "H", help: "hide the lane", action: () => this.ofLane((lane) => this.session.tree.hide(lane)) },
       { keys: ["u"], label: "U", help: "show the hidden lanes", action: () => this.session.tree.showHidden() },
       { keys: ["o"], label: "O", help: "lanes by name, or as in the trace", action: () => this.sortLanes(this.order === "trace" ? "name" : "trace") },
-      { keys: ["Shift+!", "!"], label: "Shift + 1", help: "what stands out", action: () => tab("over") },
-      { keys: ["Shift+@", "@", '"'], label: "Shift + 2", help: "statistics", action: () => tab("stats") },
-      { keys: ["Shift+#", "#", "§"], label: "Shift + 3", help: "flame graph", action: () => tab("flame") },
-      { keys: ["Shift+$", "$"], label: "Shift + 4", help: "heat map", action: () => tab("heat") },
+      { keys: ["1…4"], label: "Shift + 1 … 4", help: "what stands out, statistics, flame graph, heat map", action: () => {} },
       { keys: ["c"], label: "C", help: "copy the command", action: () => this.status.copyCommand() },
       { keys: ["l"], label: "L", help: "copy the link", action: () => this.share() },
       { keys: ["e"], label: "E", help: "save the statistics as CSV", action: () => this.answers.save() },
