@@ -77,7 +77,8 @@ export class Answers {
         { id: "over", label: "What stands out", key: "Shift + 1", content: this.overview },
         { id: "stats", label: "Statistics", key: "Shift + 2", content: this.table.element },
         { id: "flame", label: "Flame graph", key: "Shift + 3", content: this.flame },
-        { id: "heat", label: "Heat map", key: "Shift + 4", content: this.heat.element },
+        // a page without a server folds no time
+        ...(session.source.isEmbedded ? [] : [{ id: "heat", label: "Heat map", key: "Shift + 4", content: this.heat.element }]),
       ],
       this.tools,
       () => {

@@ -7,13 +7,15 @@ import "../shared/panel.css";
 import "../shared/flame-graph.css";
 import "./viewer.css";
 import { h } from "../shared/dom";
+import { EmbeddedSource, embeddedSession } from "./embedded";
 import { ServerSource } from "./source";
 import { ViewerPage } from "./viewer-page";
 
 async function open(): Promise<void> {
-  const source = new ServerSource();
   const { body } = document;
   try {
+    const embedded = embeddedSession();
+    const source = embedded ? new EmbeddedSource(embedded) : new ServerSource();
     const info = await source.session();
     if (info) void new ViewerPage(body, source, info);
   } catch (reason) {

@@ -1,0 +1,224 @@
+/** The columns inside a one-file page, decoded: boxes in rows, counters, samples, instants and arrows. */
+
+import type { LaneTable } from "./protocol";
+
+export interface ColumnInfo {
+  width: number;
+  count: number;
+}
+
+export interface EmbeddedFile {
+  origin_ns: string;
+  boxes: number;
+  rows: { lane: number[]; row: number[]; count: number[] };
+  names: string[];
+  entities: string[];
+  tags: Record<string, unknown>[];
+  frames: string[];
+  counters: { lane: number[]; count: number[] };
+  samples: { lane: number[]; count: number[] };
+  points: number;
+  flows: number;
+  columns: Record<string, ColumnInfo>;
+  missing: string | null;
+}
+
+/** Boxes of one row of a lane: [first, last) of the columns. */
+export interface Row {
+  lane: number;
+  row: number;
+  first: number;
+  last: number;
+  /** Of a packed lane, where each entity's boxes begin; ends with `last`. */
+  items: Int32Array | null;
+  itemEntities: Int32Array | null;
+}
+
+type Numbers = Float64Array | Uint32Array;
+
+async function inflate(text: string): Promise<Uint8Array> {
+  const decode = (Uint8Array as unknown as { fromBase64?: (text: string) => Uint8Array<ArrayBuffer> }).fromBase64;
+  const bytes = decode ? decode.call(Uint8Array, text) : Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+/** Integers from their planes of bytes, the lowest first; exact below 2^53. */
+function integers(bytes: Uint8Array, { width, count }: ColumnInfo): Numbers {
+  const column = width <= 4 ? new Uint32Array(count) : new Float64Array(count);
+  let scale = 1;
+  for (let plane = 0; plane < width; plane++, scale *= 256) {
+    const base = plane * count;
+    for (let at = 0; at < count; at++) column[at]! += bytes[base + at]! * scale;
+  }
+  return column;
+}
+
+function doubles(bytes: Uint8Array, { count }: ColumnInfo): Float64Array {
+  const raw = new Uint8Array(8 * count);
+  for (let plane = 0; plane < 8; plane++) for (let at = 0; at < count; at++) raw[8 * at + plane] = bytes[plane * count + at]!;
+  return new Float64Array(raw.buffer);
+}
+
+export class Data {
+  readonly originNs: bigint;
+  /** In nanoseconds since the origin. */
+  readonly start: Float64Array;
+  readonly end: Float64Array;
+  readonly name: Numbers;
+  readonly rows: Row[] = [];
+  /** By lane, its rows in order. */
+  readonly ofLane = new Map<number, Row[]>();
+  readonly counters = new Map<number, { time: Float64Array; value: Float64Array }>();
+  readonly samples = new Map<number, { time: Float64Array; weight: Numbers; stack: Numbers | null }>();
+  readonly points: { time: Float64Array; lane: Numbers; name: Numbers };
+  readonly texts: string[];
+
+  private constructor(
+    readonly info: EmbeddedFile,
+    readonly table: LaneTable,
+    readonly columns: ReadonlyMap<string, Numbers>,
+    bytes: ReadonlyMap<string, Uint8Array>,
+  ) {
+    this.originNs = BigInt(info.origin_ns);
+    this.start = new Float64Array(info.boxes);
+    this.end = new Float64Array(info.boxes);
+    this.name = this.column("name", info.boxes);
+    const gap = this.column("gap", info.boxes);
+    const length = this.column("length", info.boxes);
+    const entity = columns.get("entity") ?? null;
+    let first = 0;
+    let packed = 0;
+    info.rows.lane.forEach((lane, at) => {
+      const last = first + info.rows.count[at]!;
+      let time = 0;
+      for (let box = first; box < last; box++) {
+        this.start[box] = time + gap[box]!;
+        time = this.end[box] = this.start[box]! + length[box]!;
+      }
+      const row: Row = { lane, row: info.rows.row[at]!, first, last, items: null, itemEntities: null };
+      if (table.kind[lane] === "packed") {
+        const starts: number[] = [];
+        const entities: number[] = [];
+        for (let box = first; box < last; box++, packed++) {
+          const code = entity?.[packed] ?? 0;
+          if (box > first && code === entities.at(-1)) continue;
+          starts.push(box);
+          entities.push(code);
+        }
+        row.items = Int32Array.from([...starts, last]);
+        row.itemEntities = Int32Array.from(entities);
+      }
+      this.rows.push(row);
+      const rows = this.ofLane.get(lane);
+      if (rows) rows[row.row] = row;
+      else {
+        const made: Row[] = [];
+        made[row.row] = row;
+        this.ofLane.set(lane, made);
+      }
+      first = last;
+    });
+    this.readCounters(bytes);
+    this.readSamples();
+    const time = this.sums("point_gap", info.points);
+    this.points = { time, lane: this.column("point_lane", info.points), name: this.column("point_name", info.points) };
+    const texts = bytes.get("texts");
+    this.texts = texts ? (JSON.parse(new TextDecoder().decode(texts)) as string[]) : [];
+  }
+
+  static async read(info: EmbeddedFile, table: LaneTable, texts: Record<string, string>): Promise<Data> {
+    const columns = new Map<string, Numbers>();
+    const bytes = new Map<string, Uint8Array>();
+    for (const [name, column] of Object.entries(info.columns)) {
+      const raw = texts[name] === undefined ? new Uint8Array(column.width * column.count) : await inflate(texts[name]);
+      if (raw.length !== column.width * column.count) throw new Error(`the column ${name} of this page is damaged`);
+      if (name === "texts" || name === "counter_value") bytes.set(name, raw);
+      else columns.set(name, integers(raw, column));
+    }
+    return new Data(info, table, columns, bytes);
+  }
+
+  column(name: string, count: number): Numbers {
+    return this.columns.get(name) ?? new Uint32Array(count);
+  }
+
+  private sums(name: string, count: number): Float64Array {
+    const sums = Float64Array.from(this.column(name, count));
+    for (let at = 1; at < count; at++) sums[at]! += sums[at - 1]!;
+    return sums;
+  }
+
+  private readCounters(bytes: ReadonlyMap<string, Uint8Array>): void {
+    const { lane, count } = this.info.counters;
+    const all = count.reduce((sum, each) => sum + each, 0);
+    const gap = this.column("counter_gap", all);
+    const raw = bytes.get("counter_value");
+    const value = raw ? doubles(raw, { width: 8, count: all }) : new Float64Array(all);
+    let first = 0;
+    lane.forEach((each, at) => {
+      const last = first + count[at]!;
+      const time = new Float64Array(count[at]!);
+      for (let index = first, sum = 0; index < last; index++) time[index - first] = sum += gap[index]!;
+      this.counters.set(each, { time, value: value.subarray(first, last) });
+      first = last;
+    });
+  }
+
+  private readSamples(): void {
+    const { lane, count } = this.info.samples;
+    const all = count.reduce((sum, each) => sum + each, 0);
+    const gap = this.column("sample_gap", all);
+    const weight = this.column("sample_weight", all);
+    const stack = this.columns.get("sample_stack") ?? null;
+    let first = 0;
+    lane.forEach((each, at) => {
+      const last = first + count[at]!;
+      const time = new Float64Array(count[at]!);
+      for (let index = first, sum = 0; index < last; index++) time[index - first] = sum += gap[index]!;
+      this.samples.set(each, { time, weight: weight.subarray(first, last), stack: stack && stack.subarray(first, last) });
+      first = last;
+    });
+  }
+
+  /** The first box of a row that ends after a time. */
+  firstEndingAfter(row: Row, time: number): number {
+    let [low, high] = [row.first, row.last];
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if (this.end[middle]! > time) high = middle;
+      else low = middle + 1;
+    }
+    return low;
+  }
+
+  /** The item of a packed row that has a box. */
+  itemOf(row: Row, box: number): number {
+    let [low, high] = [0, row.items!.length - 2];
+    while (low < high) {
+      const middle = (low + high + 1) >>> 1;
+      if (row.items![middle]! <= box) low = middle;
+      else high = middle - 1;
+    }
+    return low;
+  }
+
+  /** How much of a box is covered: less than all of it if it stands for several. */
+  coverage(box: number): number {
+    const covered = this.columns.get("covered");
+    if (!covered || this.column("merged", this.info.boxes)[box] === 1) return 1;
+    const length = this.end[box]! - this.start[box]!;
+    return length ? covered[box]! / length : 1;
+  }
+}
+
+/** The first index whose value is at least a limit; the column ascends. */
+export function lowerBound(column: ArrayLike<number>, value: number): number {
+  let [low, high] = [0, column.length];
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (column[middle]! < value) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}

@@ -1,0 +1,89 @@
+/** The data inside a one-file page as a source: a worker decodes it and answers. */
+
+import type { EmbeddedFile } from "./embedded-data";
+import type { Message, Reply } from "./embedded-worker";
+import EmbeddedWorker from "./embedded-worker?worker&inline";
+import type { LaneTable, Note, RawTile, SessionInfo } from "./protocol";
+import type { Answers, Arguments, Source } from "./source";
+import { SourceError } from "./source";
+
+interface EmbeddedSession extends SessionInfo {
+  embedded: { files: EmbeddedFile[]; notes?: Note[] };
+}
+
+/** The session inside the page; null if it has none. */
+export function embeddedSession(): EmbeddedSession | null {
+  const block = document.getElementById("meantime-session");
+  return block && (JSON.parse(block.textContent!) as EmbeddedSession);
+}
+
+type Question = Message extends infer Each ? (Each extends Message ? Omit<Each, "id"> : never) : never;
+
+export class EmbeddedSource implements Source {
+  readonly isEmbedded = true;
+  private readonly worker = new EmbeddedWorker();
+  private readonly waiting = new Map<number, { resolve(answer: unknown): void; reject(reason: Error): void }>();
+  private readonly opened = new Map<number, Promise<LaneTable>>();
+  private id = 0;
+
+  constructor(private readonly info: EmbeddedSession) {
+    this.worker.addEventListener("message", ({ data }: MessageEvent<Reply>) => {
+      const waiting = this.waiting.get(data.id);
+      this.waiting.delete(data.id);
+      if ("error" in data) waiting?.reject(new SourceError(404, data.error));
+      else waiting?.resolve(data.answer);
+    });
+  }
+
+  private send<T>(question: Question, signal?: AbortSignal): Promise<T> {
+    const id = ++this.id;
+    return new Promise<T>((resolve, reject) => {
+      this.waiting.set(id, { resolve: resolve as (answer: unknown) => void, reject });
+      signal?.addEventListener("abort", () => {
+        if (this.waiting.delete(id)) reject(new DOMException("no longer wanted", "AbortError"));
+      });
+      this.worker.postMessage({ id, ...question });
+    });
+  }
+
+  session(): Promise<SessionInfo> {
+    return Promise.resolve(this.info);
+  }
+
+  lanes(file: number): Promise<LaneTable> {
+    let opened = this.opened.get(file);
+    if (!opened) this.opened.set(file, (opened = this.open(file)));
+    return opened;
+  }
+
+  /** Hands the columns of a file to the worker; the page then forgets them. */
+  private async open(file: number): Promise<LaneTable> {
+    const table = JSON.parse(document.getElementById(`meantime-lanes-${file}`)!.textContent!) as LaneTable;
+    const info = this.info.embedded.files[file]!;
+    const texts: Record<string, string> = {};
+    for (const name of Object.keys(info.columns)) {
+      const block = document.getElementById(`meantime-${file}-${name}`);
+      if (!block) continue;
+      texts[name] = block.textContent!;
+      block.remove();
+    }
+    await this.send({ what: "open", file, info, table, texts });
+    return table;
+  }
+
+  tile(key: string, signal: AbortSignal): Promise<RawTile> {
+    return this.send({ what: "tile", key }, signal);
+  }
+
+  ask<K extends keyof Answers>(question: K, asked: Arguments, signal?: AbortSignal): Promise<Answers[K]> {
+    return this.send({ what: "ask", question, asked }, signal);
+  }
+
+  notes(): Promise<Note[]> {
+    return Promise.resolve(this.info.embedded.notes ?? []);
+  }
+
+  saveNotes(): Promise<void> {
+    return Promise.reject(new SourceError(409, "Notes are not written into a one-file page."));
+  }
+}
