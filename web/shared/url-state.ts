@@ -8,6 +8,7 @@ export function readAddress(): URLSearchParams {
 }
 
 let timer = 0;
+let isNext = false;
 
 /**
  * Writes what the page shows into the address, once it has not changed for a moment.
@@ -16,14 +17,16 @@ let timer = 0;
  */
 export function writeAddress(entries: Record<string, string | null | undefined>, isStep = false): void {
   clearTimeout(timer);
+  isNext ||= isStep;
   timer = setTimeout(() => {
     const parts = new URLSearchParams();
     for (const [name, value] of Object.entries(entries)) if (value) parts.set(name, value);
     const text = parts.toString();
     try {
       const address = text ? `#${text}` : location.pathname + location.search;
-      if (isStep && address !== location.hash) history.pushState(null, "", address);
+      if (isNext && address !== location.hash) history.pushState(null, "", address);
       else history.replaceState(null, "", address);
+      isNext = false;
     } catch {
       // a page inside another one has no address of its own
     }

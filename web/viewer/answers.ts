@@ -15,7 +15,7 @@ import { describeRange, describeThing } from "./facts";
 import { HeatTab } from "./heat-tab";
 import { GroupLane, PackedLane, StateLane, TileLane } from "./lanes";
 import type { FileModel } from "./model";
-import type { StatisticsRow } from "./protocol";
+import type { Finding, StatisticsRow } from "./protocol";
 import type { Session } from "./session";
 import { SourceError } from "./source";
 import { StatTable } from "./stat-table";
@@ -29,6 +29,8 @@ const MOST_LEGEND = 14;
 export interface Actions {
   /** Lights a name in all lanes; null none. */
   light(name: string | null): void;
+  /** Goes to the worst place of a finding. */
+  goTo(file: FileModel, finding: Finding): void;
   /** Goes to the longest of a name. */
   longest(name: string): void;
 }
@@ -279,16 +281,49 @@ export class Answers {
     this.setCommand(file, undefined, "info", "");
     const by = this.bysOf(file).includes("name") && (file.info.counts.spans ?? 0) > 0 ? "name" : this.bysOf(file)[0];
     const cards: HTMLElement[] = [];
+    await this.find(file, signal);
+    if (file.findings?.length) cards.push(this.findingsCard(file, file.findings));
     if (by && range.from < range.to) {
       const found = await session.source.ask("statistics", { ...range, by, lanes: undefined }, signal);
       const isQuiet = (row: StatisticsRow) => by === "state" && file.states.quiet[file.states.id(row.key)]!;
       const rows = found.rows.filter((row) => row.max_ns && !isQuiet(row)).sort((a, b) => Number(b.max_ns) - Number(a.max_ns));
-      if (rows.length) cards.push(this.longestCard(rows.slice(0, 12), by));
+      if (rows.length && !file.findings?.length) cards.push(this.longestCard(rows.slice(0, 12), by));
       const heavy = found.rows.filter((row) => row.total_ns && !isQuiet(row)).sort((a, b) => weightOf(b) - weightOf(a));
       if (heavy.length) cards.push(this.heavyCard(heavy.slice(0, 12), by));
     }
     cards.push(this.careCard());
     this.overview.replaceChildren(...cards);
+  }
+
+  /** Asks what stands out in a file, once for each of its versions. */
+  private async find(file: FileModel, signal: AbortSignal): Promise<void> {
+    if (file.foundIn === file.info.version || this.session.source.isEmbedded) return;
+    try {
+      const found = await this.session.source.ask("findings", { file: file.index, layout: file.table!.layout }, signal);
+      file.findings = found.findings;
+    } catch (reason) {
+      if (!(reason instanceof SourceError) || reason.status === 410) throw reason;
+    }
+    file.foundIn = file.info.version;
+    this.changed();
+  }
+
+  private findingsCard(file: FileModel, findings: readonly Finding[]): HTMLElement {
+    const lines = findings.map((finding) => {
+      const [worst] = finding.ranges;
+      const made = h(
+        "button",
+        { class: "finding" },
+        h("b", {}, BigInt(finding.lost_ns) > 0n ? duration(BigInt(finding.lost_ns)) : ""),
+        h("i", { class: `swatch kind-${finding.kind}` }),
+        name(finding.sentence, { class: "what", title: finding.sentence }),
+        worst ? h("span", { class: "muted" }, `at ${instant(this.session.inView(file, BigInt(worst[0])))}`) : null,
+      );
+      made.type = "button";
+      if (worst) made.addEventListener("click", () => this.actions.goTo(file, finding));
+      return made;
+    });
+    return h("section", { class: "card sentences" }, h("h3", {}, `${grouped(findings.length)} ${findings.length === 1 ? "thing stands" : "things stand"} out`), ...lines);
   }
 
   private longestCard(rows: StatisticsRow[], by: string): HTMLElement {
@@ -309,6 +344,7 @@ export class Answers {
       h("b", {}, amount),
       h("i", { class: "swatch", style: pixel === null ? "" : `background:${css(pixel)}` }),
       name(row.key, { class: "what" }),
+      row.kind ? h("span", { class: "faint" }, shown(row.kind)) : null,
       h("span", { class: "muted" }, more),
     );
     made.type = "button";

@@ -290,29 +290,46 @@ export class Answering {
     };
   }
 
+  /** Each moment counts for the span that began last, also where spans of a thread overlap. */
   private addSpans(builder: TreeBuilder, from: number, to: number, lanes: Set<number> | null): void {
     const { data } = this;
+    const threads = new Map<string, number[]>();
     for (const [lane, rows] of data.ofLane) {
       if (data.table.kind[lane] !== "stack" || (lanes && !lanes.has(lane))) continue;
-      // the nodes of the row above, and the box among them that is looked at
-      let above: { start: number; end: number; node: number }[] = [];
+      const thread = data.table.handle[lane]!;
+      const boxes = threads.get(thread) ?? [];
+      threads.set(thread, boxes);
       for (const row of rows) {
-        if (!row) break;
-        const here: typeof above = [];
-        let at = 0;
-        for (let box = data.firstEndingAfter(row, from); box < row.last && data.start[box]! < to; box++) {
-          const [start, end] = [Math.max(from, data.start[box]!), Math.min(to, data.end[box]!)];
-          while (at < above.length && above[at]!.end <= start) at++;
-          const parent = above[at] && above[at]!.start <= start ? above[at]!.node : -1;
-          const node = builder.child(parent, data.name[box]!);
-          const ns = data.coverage(box) * (end - start);
-          builder.own[node]! += ns;
-          builder.count[node]!++;
-          if (parent >= 0) builder.own[parent]! -= ns;
-          here.push({ start, end, node });
-        }
-        above = here;
+        if (!row) continue;
+        for (let box = data.firstEndingAfter(row, from); box < row.last && data.start[box]! < to; box++) boxes.push(box);
       }
+    }
+    for (const boxes of threads.values()) {
+      boxes.sort((a, b) => data.start[a]! - data.start[b]! || data.end[b]! - data.end[a]! || a - b);
+      const open: { end: number; node: number; part: number }[] = [];
+      let now = from;
+      const advance = (until: number) => {
+        while (open.length && now < until) {
+          const { end, node, part } = open.at(-1)!;
+          const stop = Math.min(until, end);
+          if (stop > now) {
+            builder.own[node]! += part * (stop - now);
+            now = stop;
+          }
+          if (end <= now) open.pop();
+        }
+        now = Math.max(now, until);
+      };
+      for (const box of boxes) {
+        advance(Math.max(from, data.start[box]!));
+        const end = Math.min(to, data.end[box]!);
+        let parent = open.length - 1;
+        while (parent >= 0 && open[parent]!.end < end) parent--;
+        const node = builder.child(parent < 0 ? -1 : open[parent]!.node, data.name[box]!);
+        builder.count[node]!++;
+        open.push({ end, node, part: data.coverage(box) });
+      }
+      advance(to);
     }
   }
 

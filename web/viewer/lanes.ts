@@ -208,7 +208,7 @@ export class StateLane extends TileLane {
     const y = Math.round(top * image.ratio);
     const tall = Math.round((top + this.height()) * image.ratio) - y;
     const lit = scene.lit && ((state: number) => scene.lit!(file.states.names[state]!));
-    this.runs = columns.draw(image, y, tall, file.states, this.seen, scene.inks.faint, scene.inks.background, 1, lit);
+    this.runs = columns.draw(image, y, tall, file.states, this.seen, scene.inks.line2, scene.inks.background, 1, lit);
     this.damage(image, top, this.height());
   }
 
@@ -524,7 +524,7 @@ export class PackedLane extends BoxLane {
     this.most = columns.most;
     const y = Math.round(top * image.ratio);
     const tall = Math.round((top + CLOSED_PX) * image.ratio) - y;
-    columns.draw(image, y, tall, file.states, this.seen, scene.inks.faint, scene.inks.background, Math.max(1, this.most) * 1.0001, this.lit);
+    columns.draw(image, y, tall, file.states, this.seen, scene.inks.line2, scene.inks.background, Math.max(1, this.most) * 1.0001, this.lit);
   }
 
   private get lit(): ((state: number) => boolean) | null {
@@ -557,7 +557,7 @@ export class PackedLane extends BoxLane {
       }
       const y = Math.round((top + 2 + row * PACKED_ROW_PX) * ratio);
       const tall = Math.round((PACKED_ROW_PX - 2) * ratio);
-      columns.draw(image, y, tall, file.states, this.seen, scene.inks.faint, scene.inks.background, 1, this.lit);
+      columns.draw(image, y, tall, file.states, this.seen, scene.inks.line2, scene.inks.background, 1, this.lit);
       let done = -Infinity;
       for (const { tile, from, origin } of pieces) {
         const firstRow = this.firstRow(tile);
@@ -781,7 +781,7 @@ export class GroupLane extends TileLane {
     const y = Math.round(top * image.ratio);
     const tall = Math.round((top + GROUP_CLOSED_PX) * image.ratio) - y;
     const lit = scene.lit && ((state: number) => scene.lit!(file.states.names[state]!));
-    columns.draw(image, y, tall, file.states, this.seen, scene.inks.faint, scene.inks.background, Math.max(1, this.most) * 1.0001, lit);
+    columns.draw(image, y, tall, file.states, this.seen, scene.inks.line2, scene.inks.background, Math.max(1, this.most) * 1.0001, lit);
   }
 
   drawOver(context: CanvasRenderingContext2D, top: number): void {

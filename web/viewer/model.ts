@@ -3,7 +3,7 @@
 import { atNight, isLibrary, isOwn, markColor, nameColor } from "../shared/name-colors";
 import { pixelOf } from "../shared/lane-image";
 import { CLASS_COLORS } from "../shared/state-classes";
-import type { FileInfo, LaneTable, RawTile } from "./protocol";
+import type { FileInfo, Finding, LaneTable, RawTile } from "./protocol";
 import type { Tile, Wanted } from "./tile-store";
 
 /** A table of names to which tiles add theirs, with the colour of each in the present theme. */
@@ -123,6 +123,10 @@ export class FileModel {
   readonly names = new NameTable();
   table: LaneTable | null = null;
   children: number[][] = [];
+  /** What stands out in the whole file; null if nobody has looked for it. */
+  findings: Finding[] | null = null;
+  /** The version of the file in which that was looked for. */
+  foundIn = -1;
 
   constructor(
     readonly index: number,
@@ -148,13 +152,14 @@ export class FileModel {
 
   /** Completes a tile of this file. */
   complete(raw: RawTile, of: Wanted): Tile {
-    const { columns } = raw;
+    const columns = inRows(raw.columns);
     const rows = raw.row_offsets ? raw.row_offsets[raw.row_offsets.length - 1]! : 0;
     const known = this.states.names.length;
     const states = Int32Array.from(raw.states ?? [], (name) => (name === "" && of.kind === "group" ? OTHER : this.states.id(name)));
     states.forEach((id, at) => id >= known && this.states.classify(id, raw.classes?.[at] ?? null, raw.ranks?.[at] ?? RANK));
     return {
       ...raw,
+      columns,
       startNs: BigInt(raw.start_ns),
       binNs: Number(raw.bin_ns),
       serial: serial++,
@@ -165,6 +170,21 @@ export class FileModel {
       cellStart: rowStarts(columns.cell_row, rows),
     };
   }
+}
+
+const BOXES = ["row", "start", "end", "name", "span", "entity"];
+
+/** The columns of a tile with its boxes in order of their rows, and by time in them. */
+function inRows(columns: RawTile["columns"]): RawTile["columns"] {
+  const { row, start } = columns;
+  if (!row || !start || row.every((each, at) => !at || row[at - 1]! < each || (row[at - 1] === each && start[at - 1]! <= start[at]!))) return columns;
+  const order = Uint32Array.from(row.keys()).sort((a, b) => row[a]! - row[b]! || start[a]! - start[b]!);
+  const sorted = { ...columns };
+  for (const name of BOXES) {
+    const column = columns[name];
+    if (column) sorted[name] = column.map((_: number, at: number) => column[order[at]!]!);
+  }
+  return sorted;
 }
 
 /** Where each row begins in a column of ascending rows. */

@@ -72,6 +72,7 @@ export class Picture {
     const { tree, scene } = session;
     const { context, widthPx: width, heightPx: height } = tree;
     this.drawLost();
+    this.drawBlocks();
     if (session.range) {
       const left = this.x(session.range.from);
       const right = this.x(session.range.to);
@@ -145,6 +146,34 @@ export class Picture {
     return null;
   }
 
+  /** Draws a cap on each step that blocks a loop, and its shadow on what waits. */
+  private drawBlocks(): void {
+    const { session } = this;
+    const { context, widthPx } = session.tree;
+    const color = css(session.scene.inks.blocked);
+    context.fillStyle = color;
+    for (const file of session.files) {
+      const blocks = (file.findings ?? []).filter(({ kind }) => kind === "block");
+      if (!blocks.length) continue;
+      const [top, bottom] = this.extent(file);
+      for (const { ranges, lanes } of blocks) {
+        const lane = lanes[0] === null || lanes[0] === undefined ? null : session.laneOf(file, lanes[0]);
+        const at = lane && session.tree.topOf(lane);
+        for (const [start, end] of ranges) {
+          const left = Math.max(0, this.x(session.inView(file, BigInt(start))));
+          const right = Math.min(widthPx, this.x(session.inView(file, BigInt(end))));
+          if (right <= 0 || left >= widthPx) continue;
+          const wide = Math.max(2, right - left);
+          context.globalAlpha = session.scene.inks.dark ? 0.13 : 0.08;
+          const below = at === null ? top : Math.max(top, at + lane!.height() + 2);
+          context.fillRect(left, below, wide, Math.max(0, bottom - below));
+          context.globalAlpha = 1;
+          if (at !== null) context.fillRect(left, at - 3, wide, 3);
+        }
+      }
+    }
+  }
+
   /** Hatches the ranges in which events were lost, in the lanes of their file. */
   private drawLost(): void {
     const { session } = this;
@@ -208,13 +237,23 @@ export class Picture {
     small.originNs = session.originNs;
     const whole = new Viewport(session.view.widthNs);
     small.enter(whole, minimap.widthPx);
-    const state = lane ? `${small.signature(lane.file, lane.kind, lane.kind === "group" ? lane.index : lane.file.table!.block[lane.index]!)} ${minimap.widthPx} ${whole.widthNs} ${this.bins?.join() ?? ""}` : "";
+    const state = lane ? `${small.signature(lane.file, lane.kind, lane.kind === "group" ? lane.index : lane.file.table!.block[lane.index]!)} ${minimap.widthPx} ${whole.widthNs} ${this.bins?.join() ?? ""} ${session.files.map(({ foundIn }) => foundIn).join()}` : "";
     if (state === this.mapped) return;
     this.mapped = state;
     minimap.paint(small.inks.chrome, (image) => {
       if (lane) {
         lane.stretch *= MAP_PX / lane.height();
         lane.draw(image, Math.max(0, MAP_PX + 2 - lane.height()));
+      }
+      for (const file of session.files) {
+        for (const { kind, ranges } of file.findings ?? []) {
+          if (kind !== "block") continue;
+          for (const [start, end] of ranges) {
+            const left = whole.ratio(session.inView(file, BigInt(start))) * image.width;
+            const right = whole.ratio(session.inView(file, BigInt(end))) * image.width;
+            image.fill(Math.round(left), 0, Math.max(2, Math.round(right - left)), Math.round(3 * image.ratio), small.inks.blocked);
+          }
+        }
       }
       for (const [bin, count] of (this.bins ?? []).entries()) {
         if (count) image.fill(Math.round((bin / 512) * image.width), 0, Math.max(2, Math.round(image.width / 512)), Math.round(6 * image.ratio), small.inks.found);

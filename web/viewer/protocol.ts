@@ -211,6 +211,19 @@ export interface Flow {
   name: string;
 }
 
+/** Something that stands out, as `meantime.query.findings` has it. */
+export interface Finding {
+  kind: string;
+  sentence: string;
+  lost_ns: Ns;
+  /** Where it is, the worst first. */
+  ranges: [Ns, Ns][];
+  count: number;
+  /** The paths of what it is about, and their lanes. */
+  rows: string[];
+  lanes: (number | null)[];
+}
+
 export interface Note {
   id: string;
   text: string;

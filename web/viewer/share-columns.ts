@@ -8,6 +8,7 @@ import type { StateTable } from "./model";
 
 /** More states than this of a column are drawn as one. */
 const SLOTS = 8;
+const OTHER_RANK = 8.5 * 65536;
 /** From this share on, a column is drawn as if the state were alone. */
 const ALONE = 0.998;
 
@@ -91,7 +92,8 @@ export class ShareColumns {
       const pixel = state === OTHER ? other : states.pixels[state]!;
       return lit && (state === OTHER || !lit(state)) ? mixed(background, pixel, 0.28) : pixel;
     };
-    const rank = (state: number) => (state === OTHER ? Infinity : states.ranks[state]! * 65536 + state);
+    // below the quiet states, which may fill the rest
+    const rank = (state: number) => (state === OTHER ? OTHER_RANK : states.ranks[state]! * 65536 + state);
     for (let x = 0; x < width; x++) {
       const count = counts[x]!;
       const base = x * SLOTS;

@@ -1,7 +1,7 @@
 /** Where the page has its data from: a server, or the page itself. */
 
 import { readTile } from "./protocol";
-import type { At, Flame, Flow, Heat, Hit, LaneTable, Note, PointInfo, RawTile, SearchResult, SessionInfo, Statistics } from "./protocol";
+import type { At, Finding, Flame, Flow, Heat, Hit, LaneTable, Note, PointInfo, RawTile, SearchResult, SessionInfo, Statistics } from "./protocol";
 
 /** Arguments of a question; those without a value are left out. */
 export type Arguments = Record<string, string | number | bigint | null | undefined>;
@@ -16,6 +16,7 @@ export interface Answers {
   neighbors: { previous: Hit | null; next: Hit | null };
   points: { points: PointInfo[]; rest: number };
   flows: { flows: Flow[]; rest: number };
+  findings: { findings: Finding[] };
 }
 
 export interface Source {

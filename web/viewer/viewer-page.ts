@@ -21,7 +21,7 @@ import { tip } from "./facts";
 import { TileLane } from "./lanes";
 import type { FileModel } from "./model";
 import { Picture } from "./picture";
-import type { At, EntityItem, SessionInfo, SpanItem, StateItem } from "./protocol";
+import type { At, EntityItem, Finding, SessionInfo, SpanItem, StateItem } from "./protocol";
 import { Search } from "./search";
 import type { Order, Thing } from "./session";
 import { Session } from "./session";
@@ -98,6 +98,7 @@ export class ViewerPage {
       this.tooltip,
       {
         light: (name) => this.lightName(name),
+        goTo: (file, finding) => this.goTo(file, finding),
         longest: (name) => void this.goToLongest(name),
       },
       redraw,
@@ -562,6 +563,22 @@ export class ViewerPage {
       .catch(() => {
         // lit all the same
       });
+  }
+
+  /** Shows where a finding is worst, and the lane that it is about. */
+  private goTo(file: FileModel, finding: Finding): void {
+    const { session } = this;
+    const [worst] = finding.ranges;
+    if (!worst) return;
+    const lane = finding.lanes.find((each) => each !== null);
+    const found = lane === undefined || lane === null ? null : session.laneOf(file, lane);
+    this.step();
+    const [from, to] = [session.inView(file, BigInt(worst[0])), session.inView(file, BigInt(worst[1]))];
+    session.thing = null;
+    session.setRange(to > from ? { from, to } : null);
+    if (found) session.tree.reveal(found, 0, found.height());
+    session.fit(from, to, 2n);
+    this.spoken.textContent = shown(finding.sentence);
   }
 
   private async goToLongest(name: string): Promise<void> {
