@@ -344,8 +344,7 @@ export class Answers {
       h("b", {}, amount),
       h("i", { class: "swatch", style: pixel === null ? "" : `background:${css(pixel)}` }),
       name(row.key, { class: "what" }),
-      row.kind ? h("span", { class: "faint" }, shown(row.kind)) : null,
-      h("span", { class: "muted" }, more),
+      h("span", { class: "muted" }, row.kind ? shown(row.kind) : more),
     );
     made.type = "button";
     made.addEventListener("click", action);

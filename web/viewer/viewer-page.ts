@@ -53,6 +53,7 @@ export class ViewerPage {
   private readonly status = new StatusBar();
   private readonly files = h("div", { class: "files" });
   private readonly notice = h("div", { class: "notice", attributes: { role: "status" } });
+  private readonly main = h("main", { attributes: { "aria-busy": "true" } });
   private readonly full = h("div", { class: "full" });
   private readonly spoken = h("div", { class: "spoken", attributes: { "aria-live": "polite" } });
   private readonly lengthInView = h("output", { class: "place" });
@@ -166,6 +167,7 @@ export class ViewerPage {
 
   private build(): void {
     const { session } = this;
+    this.main.append(session.tree.element, this.full);
     this.body.append(
       h(
         "header",
@@ -184,7 +186,7 @@ export class ViewerPage {
       this.notice,
       h("div", { class: "band map" }, h("div", { class: "gutter" }, this.lengthInView, this.hidden, this.filter), this.minimap.element),
       h("div", { class: "band" }, h("div", { class: "gutter axis-gutter" }, this.axis.base, this.clock), this.axis.element),
-      h("main", {}, session.tree.element, this.full),
+      this.main,
       this.answers.panel.element,
       h("footer", { class: "foot" }, h("span", { class: "gutter" }, "Same as the command"), this.status.element, this.message, this.spoken),
     );
@@ -211,6 +213,7 @@ export class ViewerPage {
     this.hidden.textContent = `Show ${grouped(hiddenCount)} hidden`;
     const whole = view.isWhole ? " whole trace" : ` of ${duration(view.widthNs)}`;
     this.lengthInView.replaceChildren(h("b", {}, duration(view.isWhole ? view.widthNs : view.endNs - view.startNs, 4)), whole);
+    this.main.setAttribute("aria-busy", "true");
     clearTimeout(this.resting);
     this.resting = setTimeout(() => this.rested(), REST_MS);
   }
@@ -230,7 +233,7 @@ export class ViewerPage {
     this.showNotice();
     remember(session, { tab: this.answers.panel.tab, by: this.answers.by, search: this.field.text, filter: this.filter.value, order: this.order, clock: this.clock.value }, this.isStep);
     this.isStep = false;
-    this.body.dataset.rested = String(Number(this.body.dataset.rested ?? 0) + 1);
+    this.main.setAttribute("aria-busy", "false");
   }
 
   private command(): string | null {
@@ -490,9 +493,12 @@ export class ViewerPage {
     const { session } = this;
     const current = session.tree.current;
     let { thing } = session;
-    const lane = thing?.lane ?? (current instanceof TileLane ? current : session.tileLanes.find((each) => each.kind !== "group" && session.tree.topOf(each) !== null));
-    if (!lane || lane.kind === "group") return;
-    const time = thing ? thing.startNs : session.inFile(lane.file, session.view.startNs);
+    const shown = session.tree.visible;
+    // a group has nothing itself: the next lane that has
+    const first = shown.slice(current ? shown.indexOf(current) : 0).find((each) => each instanceof TileLane && each.kind !== "group");
+    const lane = thing?.lane ?? (first as TileLane | undefined);
+    if (!lane) return;
+    const time = thing ? thing.startNs : session.inFile(lane.file, session.view.startNs) - 1n;
     const found = await session.source.ask("neighbors", { file: lane.file.index, layout: lane.file.table!.layout, lane: lane.index, row: thing?.row ?? 0, time });
     const hit = by > 0 ? found.next : found.previous;
     thing = hit && session.thingOf(lane.file, hit);

@@ -1,0 +1,222 @@
+"""The page of `meantime view`, driven as a person would, from a server and from one file."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import pytest
+
+from meantime.cli import main
+from meantime.testing import history_from_picture, history_from_spans
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from playwright.sync_api import Browser, BrowserContext, Page
+
+    from meantime.history import History
+
+    View = Callable[..., Page]
+
+uvicorn = pytest.importorskip("uvicorn")
+NARROW = "\u202f"
+SPANS = {
+    "main": [("serve", 0, 1000), ("read", 100, 400), ("write", 500, 900)],
+    "pool-1": [("work", 200, 800)],
+}
+DAYS_104_NS = 104 * 86_400 * 10**9
+UNIX_NS = 1_790_857_026_123_456_789
+
+
+@pytest.fixture(scope="module")
+def online(browser: Browser) -> Iterator[BrowserContext]:
+    with browser.new_context(viewport={"width": 1200, "height": 800}) as made:
+        made.set_default_timeout(30_000)
+        yield made
+
+
+@pytest.fixture
+def view(online: BrowserContext) -> Iterator[View]:
+    """A function that serves sources and opens their page, which may not complain of anything."""
+    from meantime.server.app import application
+    from meantime.server.session import Session
+
+    complaints: list[str] = []
+    with ExitStack() as stack:
+
+        def open_view(*sources: str | History, fragment: str = "") -> Page:
+            session = Session(sources)
+            session.start()
+            session.wait(60)
+            listener = socket.create_server(("127.0.0.1", 0))
+            config = uvicorn.Config(application(session), log_level="critical", lifespan="off")
+            server = uvicorn.Server(config)
+            thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+            thread.start()
+
+            def end() -> None:
+                server.should_exit = True
+                thread.join()
+                session.stop()
+
+            stack.callback(end)
+            page = online.new_page()
+            stack.callback(page.close)
+            page.on("pageerror", lambda error: complaints.append(str(error)))
+            page.goto(f"http://127.0.0.1:{listener.getsockname()[1]}/{fragment}")
+            return at_rest(page)
+
+        yield open_view
+    assert complaints == []
+
+
+def at_rest(page: Page) -> Page:
+    page.wait_for_selector("main[aria-busy=false]", state="attached")
+    return page
+
+
+def figures(page: Page) -> list[tuple[str, ...]]:
+    """Return the statistics that the page shows: names, and exact figures."""
+    page.keyboard.press("Shift+Digit2")
+    page.wait_for_selector(".stat-table tbody tr")
+    return [
+        (
+            row.locator("td.key bdi").inner_text(),
+            row.locator("td.count").inner_text(),
+            *(str(row.locator(f"td.{name}").get_attribute("title")) for name in ("total", "median")),
+        )
+        for row in page.locator(".stat-table tbody tr").all()
+    ]
+
+
+def printed(capsys: pytest.CaptureFixture[str], path: Path, by: str) -> list[tuple[str, ...]]:
+    """Return the same figures as the command line prints them."""
+    with pytest.raises(SystemExit, match="^0$"):
+        main(["stats", str(path), "--by", by, "--json"])
+    return [
+        (row["key"], str(row["count"]), *(f"{row[name]} ns" for name in ("total_ns", "median_ns")))
+        for row in json.loads(capsys.readouterr().out)["rows"]
+    ]
+
+
+def facts(page: Page) -> dict[str, str]:
+    page.wait_for_selector(".facts .fact >> text=handle")
+    lines = page.locator(".facts .fact").all()
+    return {
+        line.locator("span").first.inner_text(): line.locator("span").nth(1).inner_text()
+        for line in lines
+    }
+
+
+@pytest.fixture(scope="module")
+def spans_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("viewer") / "a<b>.json"
+    events = [
+        {"ph": "X", "pid": 1, "tid": 1, "name": name, "ts": start / 1000, "dur": (end - start) / 1000}
+        for name, start, end in [("</script>", 0, 900), ("read", 100, 400), ("read", 500, 620)]
+    ]
+    path.write_text(json.dumps(events))
+    return path
+
+
+def test_figures_are_those_of_the_command_line(
+    view: View, spans_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = view(str(spans_file))
+
+    assert sorted(figures(page)) == sorted(printed(capsys, spans_file, "name"))
+    command = page.locator(".statusbar code").inner_text()
+    assert command == f"meantime stats '{spans_file}' --by name"
+
+
+def test_everything_is_reached_by_keys(view: View) -> None:
+    page = view(history_from_spans(SPANS))
+
+    for key in ("ArrowDown", "ArrowRight"):
+        page.keyboard.press(key)
+    page.wait_for_selector(".facts .named >> text=serve")
+    for key in ("/", "w", "r", "i", "Enter"):
+        page.keyboard.press(key)
+    page.wait_for_selector(".found >> text=1 found")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".facts .named >> text=write")
+    page.keyboard.press("Escape")
+    page.keyboard.press("f")
+    page.wait_for_selector(f".place >> text=480{NARROW}ns of 1.00")
+    page.go_back()
+    page.wait_for_selector(".place >> text=whole trace")
+    page.keyboard.press("?")
+    assert page.locator("dialog.help").is_visible()
+
+
+@pytest.mark.parametrize("start_ns", [0, DAYS_104_NS, UNIX_NS])
+def test_times_are_exact_however_late(view: View, start_ns: int) -> None:
+    spans = {"main": [("all", 0, start_ns + 9), ("last", start_ns + 5, start_ns + 8)]}
+    page = view(history_from_spans(spans))
+
+    page.keyboard.press("/")
+    page.keyboard.type("last")
+    page.wait_for_selector(".found >> text=1 found")
+    page.keyboard.press("Enter")
+
+    found = facts(page)
+    assert found["duration"] == "3 ns"
+    assert found["handle"].endswith(f"@{start_ns + 5}")
+
+
+def test_what_is_far_thinner_than_a_pixel_is_drawn(view: View) -> None:
+    page = view(history_from_spans({"main": [("a", 0, 1), ("thin", 5_000_000, 5_000_001), ("b", 9_999_999, 10**7)]}))
+
+    colored = page.evaluate(
+        """() => {
+            const canvas = document.querySelector(".lane-tree canvas");
+            const middle = Math.floor(canvas.width / 2);
+            const { data } = canvas.getContext("2d").getImageData(middle - 2, 0, 5, canvas.height);
+            let found = 0;
+            for (let at = 0; at < data.length; at += 4) {
+                const part = data.slice(at, at + 3);
+                if (Math.max(...part) - Math.min(...part) > 20) found++;
+            }
+            return found;
+        }"""
+    )
+
+    # everything else here is grey: the ground, the lines of the axis, the band of the file
+    assert colored >= 16
+
+
+def test_a_range_and_the_view_are_in_the_address(view: View) -> None:
+    page = view(history_from_picture("a  xxyy\nb  .xx."), fragment="#r=1_3&tab=stats")
+
+    assert page.locator(".facts .figure").inner_text() == f"2{NARROW}ns"
+    assert figures(page) == [("x", "2", "3 ns", "1 ns"), ("y", "1", "1 ns", "1 ns")]
+
+
+def test_one_file_shows_the_same_without_a_network(
+    browser: Browser, view: View, spans_file: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "page.html"
+    with pytest.raises(SystemExit, match="^0$"):
+        main(["view", str(spans_file), "-o", str(path)])
+    requests: list[str] = []
+    complaints: list[str] = []
+    with browser.new_context(offline=True) as context:
+        page = context.new_page()
+        page.on("request", lambda request: requests.append(request.url))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("console", lambda message: complaints.append(message.text))
+        page.goto(path.as_uri())
+        at_rest(page)
+        alone = figures(page)
+        page.keyboard.press("/")
+        page.keyboard.type("</script>")
+        page.wait_for_selector(".found >> text=1 found")
+
+    assert sorted(alone) == sorted(figures(view(str(spans_file))))
+    assert [each for each in requests if not each.startswith(("file:", "blob:", "data:"))] == []
+    assert complaints == []
