@@ -16,6 +16,7 @@ import { HeatTab } from "./heat-tab";
 import { GroupLane, PackedLane, StateLane, TileLane } from "./lanes";
 import type { FileModel } from "./model";
 import type { Finding, StatisticsRow } from "./protocol";
+import { Notes } from "./notes";
 import type { Session } from "./session";
 import { SourceError } from "./source";
 import { StatTable } from "./stat-table";
@@ -45,6 +46,7 @@ export class Answers {
   private readonly sandwich: Sandwich;
   private readonly flame: HTMLElement;
   private readonly heat: HeatTab;
+  readonly notes: Notes;
   private readonly tools = h("span", { class: "tools" });
   private mode: FlameMode = "heavy";
   private flameUnit = "ns";
@@ -73,6 +75,7 @@ export class Answers {
       this.invalidate();
       changed();
     });
+    this.notes = new Notes(session, changed);
     this.panel = new Panel(
       this.facts,
       [
@@ -81,6 +84,7 @@ export class Answers {
         { id: "flame", label: "Flame graph", key: "Shift + 3", content: this.flame },
         // a page without a server folds no time
         ...(session.source.isEmbedded ? [] : [{ id: "heat", label: "Heat map", key: "Shift + 4", content: this.heat.element }]),
+        { id: "notes", label: "Notes", key: "M", content: this.notes.element },
       ],
       this.tools,
       () => {
@@ -194,7 +198,7 @@ export class Answers {
         this.graph.show(tree);
         this.graph.search(this.searched);
       } else this.sandwich.show(tree, null);
-    } else {
+    } else if (tab === "heat") {
       const period = this.heat.periodFor(range.to - range.from);
       // whole columns, in view or not
       const found = isEmpty ? null : await session.source.ask("heat", { ...range, period, rows: this.heat.rows }, signal);
@@ -297,7 +301,7 @@ export class Answers {
 
   /** Asks what stands out in a file, once for each of its versions. */
   private async find(file: FileModel, signal: AbortSignal): Promise<void> {
-    if (file.foundIn === file.info.version || this.session.source.isEmbedded) return;
+    if (file.foundIn === file.info.version || !this.session.info.findings) return;
     try {
       const found = await this.session.source.ask("findings", { file: file.index, layout: file.table!.layout }, signal);
       file.findings = found.findings;
@@ -384,7 +388,13 @@ export class Answers {
   }
 
   private legend(): HTMLElement | null {
-    const entries: HTMLElement[] = [];
+    const entries = this.states.map(({ name: text, color }) => h("span", {}, h("i", { class: "swatch", style: `background:${color}` }), name(text)));
+    return entries.length ? h("div", { class: "states" }, ...entries) : null;
+  }
+
+  /** The states in view, with their colours. */
+  get states(): { name: string; color: string }[] {
+    const entries: { name: string; color: string }[] = [];
     for (const file of this.session.files) {
       const seen = new Set<number>();
       for (const lane of this.session.tree.visible) {
@@ -396,11 +406,11 @@ export class Answers {
       }
       const order = [...seen].sort((a, b) => file.states.ranks[a]! - file.states.ranks[b]! || a - b);
       for (const state of order.slice(0, MOST_LEGEND)) {
-        entries.push(h("span", {}, h("i", { class: "swatch", style: `background:${css(file.states.pixels[state]!)}` }), name(file.states.names[state]!)));
+        entries.push({ name: file.states.names[state]!, color: css(file.states.pixels[state]!) });
       }
-      if (order.length > MOST_LEGEND) entries.push(h("span", {}, `and ${order.length - MOST_LEGEND} more`));
+      if (order.length > MOST_LEGEND) entries.push({ name: `and ${order.length - MOST_LEGEND} more`, color: "transparent" });
     }
-    return entries.length ? h("div", { class: "states" }, ...entries) : null;
+    return entries;
   }
 }
 

@@ -12,6 +12,7 @@ import type { Session, Thing } from "./session";
 const MOST_SHARES = 6;
 const MOST_POINTS = 8;
 const LONGEST_VALUE = 2000;
+const LONGEST_FACT = 60;
 
 export function fact(label: string, value: string | Node, title = ""): HTMLElement {
   return h("div", { class: "fact" }, h("span", { class: "muted" }, label), h("span", title ? { title } : {}, value));
@@ -157,7 +158,7 @@ export function describeRange(session: Session): Node[] {
       if (session.files.length > 1) rows.push(h("h2", {}, shown(info.name)));
       if (info.entities) rows.push(fact("entities", grouped(info.entities)));
       for (const [what, count] of Object.entries(info.counts)) if (count) rows.push(fact(what, grouped(count)));
-      for (const [key, value] of Object.entries(info.facts).slice(0, 6)) rows.push(fact(shown(key), shown(textOf(value))));
+      for (const [key, value] of Object.entries(info.facts).slice(0, 6)) rows.push(fact(shown(key), shown(textOf(value).slice(0, LONGEST_FACT)), textOf(value).slice(0, LONGEST_VALUE)));
     }
   } else if (file) {
     rows.push(fact("from", instant(from, 9)), fact("to", instant(to, 9)));

@@ -6,7 +6,7 @@ import type { Minimap } from "../shared/minimap";
 import type { TimeAxis } from "../shared/time-axis";
 import { Viewport } from "../shared/viewport";
 import { GroupLane, PackedLane, SpanLane, StateLane, TileLane } from "./lanes";
-import type { Flow } from "./protocol";
+import type { Flow, Note } from "./protocol";
 import { Scene } from "./scene";
 import type { Session, Thing } from "./session";
 import type { FileModel } from "./model";
@@ -23,6 +23,7 @@ export interface ShownFlow extends Flow {
 export class Picture {
   /** The arrows of the selected thing. */
   flows: ShownFlow[] = [];
+  notes: readonly Note[] = [];
   /** By 512th of the whole, how many matches of a search begin in it; null without a search. */
   bins: number[] | null = null;
   /** The pointer's distance from the left edge; null if it is elsewhere. */
@@ -91,6 +92,7 @@ export class Picture {
       context.fillRect(Math.round(this.pointerX), 0, 1, height);
       context.globalAlpha = 1;
     }
+    this.drawNotes();
     for (const flow of this.flows) this.arrow(flow);
     if (session.hovered) this.outline(session.hovered, scene.inks.faintText, 1);
     if (session.thing) this.outline(session.thing, scene.inks.accentText, 2);
@@ -144,6 +146,25 @@ export class Picture {
       return { x, y: top + box.top + box.height / 2 };
     }
     return null;
+  }
+
+  /** Draws a flag where each note begins. */
+  private drawNotes(): void {
+    const { session } = this;
+    const { context, widthPx } = session.tree;
+    context.fillStyle = session.scene.inks.accentText;
+    for (const note of this.notes) {
+      const file = session.files[note.file];
+      if (!file) continue;
+      const x = Math.round(this.x(session.inView(file, BigInt(note.start_ns))));
+      if (x < -10 || x > widthPx) continue;
+      context.fillRect(x, 0, 1, 20);
+      context.beginPath();
+      context.moveTo(x + 1, 2);
+      context.lineTo(x + 10, 6.5);
+      context.lineTo(x + 1, 11);
+      context.fill();
+    }
   }
 
   /** Draws a cap on each step that blocks a loop, and its shadow on what waits. */

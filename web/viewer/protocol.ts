@@ -32,6 +32,8 @@ export interface SessionInfo {
   files: FileInfo[];
   axis: { start_ns: Ns; end_ns: Ns } | null;
   notes: { writable: boolean; reason: string | null };
+  /** Whether it can be asked what stands out. */
+  findings?: boolean;
 }
 
 export type Kind = "group" | "state" | "packed" | "stack" | "async" | "counter" | "density" | "points";

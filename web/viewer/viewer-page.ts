@@ -21,6 +21,7 @@ import { tip } from "./facts";
 import { TileLane } from "./lanes";
 import type { FileModel } from "./model";
 import { Picture } from "./picture";
+import { savePicture } from "./picture-file";
 import type { At, EntityItem, Finding, SessionInfo, SpanItem, StateItem } from "./protocol";
 import { Search } from "./search";
 import type { Order, Thing } from "./session";
@@ -69,6 +70,11 @@ export class ViewerPage {
     on: { input: () => this.filterLanes() },
   });
   private readonly hidden = button("", "Show the hidden lanes (U)", () => this.session.tree.showHidden(), { class: "small" });
+  private readonly saving = h(
+    "select",
+    { class: "saving", title: "Save what is seen (E)", attributes: { "aria-label": "Save" }, on: { change: () => this.save(this.saving.value) } },
+    ...[["", "Save"], ["svg", "Picture as SVG"], ["png", "Picture as PNG"], ["csv", "Statistics as CSV"]].map(([value, text]) => h("option", { attributes: { value: value! } }, text)),
+  );
   private order: Order = "trace";
   private pending = 0;
   private resting = 0;
@@ -179,6 +185,7 @@ export class ViewerPage {
           "nav",
           {},
           button("Share", "Copy a link to this view (L)", () => this.share(), { class: "share" }),
+          this.saving,
           button(icon("theme"), "Light or dark (T)", () => this.theme.toggle()),
           button(icon("help"), "Keys and gestures (?)", () => this.help.toggle()),
         ),
@@ -206,6 +213,7 @@ export class ViewerPage {
     const { view } = session;
     this.axis.originNs = this.clockNow === "trace" ? session.originNs : 0n;
     this.axis.wallNs = this.wallNs;
+    this.picture.notes = this.answers.notes.notes;
     this.picture.draw();
     if (this.axis.base.textContent === "from 0 s") this.axis.base.textContent = "from start";
     const { hiddenCount } = session.tree;
@@ -618,6 +626,19 @@ export class ViewerPage {
     void navigator.clipboard?.writeText(location.href).then(() => this.say("The link is copied; it works while this server runs"));
   }
 
+  private save(what: string): void {
+    this.saving.value = "";
+    const { session } = this;
+    const { from, to } = session.asked;
+    if (what === "csv") this.answers.save();
+    else if (what === "svg" || what === "png") savePicture(session, what, session.files.map(({ info }) => info.name).join(" + "), `${exact(from)} to ${exact(to)}`, this.answers.states);
+  }
+
+  private note(): void {
+    this.answers.panel.open("notes");
+    this.answers.notes.focus();
+  }
+
   private filterLanes(): void {
     const text = this.filter.value.toLowerCase();
     this.session.tree.filtered((lane) => !text || lane.title.toLowerCase().includes(text) || (lane instanceof TileLane && lane.handle.toLowerCase().includes(text)));
@@ -832,7 +853,8 @@ export class ViewerPage {
       { keys: ["1…4"], label: "Shift + 1 … 4", help: "what stands out, statistics, flame graph, heat map", action: () => {} },
       { keys: ["c"], label: "C", help: "copy the command", action: () => this.status.copyCommand() },
       { keys: ["l"], label: "L", help: "copy the link", action: () => this.share() },
-      { keys: ["e"], label: "E", help: "save the statistics as CSV", action: () => this.answers.save() },
+      { keys: ["m"], label: "M", help: "note on the selection", action: () => this.note() },
+      { keys: ["e"], label: "E", help: "save what is seen as SVG", action: () => this.save("svg") },
       { keys: ["t"], label: "T", help: "light or dark", action: () => this.theme.toggle() },
       { keys: ["?"], help: "this list", action: () => this.help.toggle() },
     ];

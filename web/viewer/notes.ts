@@ -1,0 +1,109 @@
+/** Notes on ranges and things: a list in the panel, and flags over the lanes. */
+
+import { button, h, shown } from "../shared/dom";
+import { duration, instant } from "../shared/format";
+import type { Note } from "./protocol";
+import type { Session } from "./session";
+import { SourceError } from "./source";
+
+export class Notes {
+  readonly element = h("div", { class: "notes" });
+  notes: Note[] = [];
+  private readonly text = h("textarea", { attributes: { rows: "2", "aria-label": "Text of the note", placeholder: "What is to be seen here?" } });
+  private readonly list = h("ul");
+  private readonly problem = h("p", { class: "muted", attributes: { role: "status" } });
+  private readonly save: HTMLButtonElement;
+
+  /** @param changed Called when the flags are others. */
+  constructor(
+    private readonly session: Session,
+    private readonly changed: () => void,
+  ) {
+    this.save = button("Add note", "Add a note on the selection, otherwise on what is in view", () => void this.add());
+    const { writable, reason } = session.info.notes;
+    this.save.disabled = this.text.disabled = !writable;
+    if (!writable) this.problem.textContent = reason ?? "Notes cannot be kept here.";
+    this.element.append(h("div", { class: "note-new" }, this.text, this.save), this.problem, this.list);
+    this.text.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) void this.add();
+    });
+    void this.load();
+  }
+
+  focus(): void {
+    this.text.focus();
+  }
+
+  private async load(): Promise<void> {
+    try {
+      this.notes = await this.session.source.notes();
+    } catch (reason) {
+      this.problem.textContent = reason instanceof SourceError ? reason.message : String(reason);
+    }
+    this.draw();
+  }
+
+  private async add(): Promise<void> {
+    const text = this.text.value.trim();
+    const { session } = this;
+    const file = session.file;
+    if (!text || !file) return;
+    const { thing } = session;
+    const { from, to } = session.asked;
+    const start = thing ? thing.startNs : session.inFile(file, from);
+    const end = thing ? thing.endNs : session.inFile(file, to);
+    const note: Note = { id: crypto.randomUUID(), text, file: file.index, start_ns: String(start), end_ns: String(end), made: new Date().toISOString() };
+    const handle = thing?.at?.handle || thing?.lane.handle;
+    if (handle) note.handle = handle;
+    if (await this.put([...this.notes, note])) this.text.value = "";
+  }
+
+  /** Writes all notes; if another page has written meanwhile, these are added to its own. */
+  private async put(notes: Note[]): Promise<boolean> {
+    const { source } = this.session;
+    this.problem.textContent = "";
+    try {
+      await source.saveNotes(notes);
+      this.notes = notes;
+    } catch (reason) {
+      if (!(reason instanceof SourceError)) throw reason;
+      this.problem.textContent = reason.message;
+      if (reason.status !== 412) return false;
+      const theirs = await source.notes();
+      const known = new Set(this.notes.map(({ id }) => id));
+      const mine = notes.filter(({ id }) => !known.has(id));
+      await source.saveNotes([...theirs, ...mine]);
+      this.notes = [...theirs, ...mine];
+      this.problem.textContent = "";
+    }
+    this.draw();
+    return true;
+  }
+
+  private draw(): void {
+    const { session } = this;
+    this.list.replaceChildren(
+      ...this.notes.map((note) => {
+        const file = session.files[note.file];
+        const at = file ? session.inView(file, BigInt(note.start_ns)) : 0n;
+        const length = BigInt(note.end_ns) - BigInt(note.start_ns);
+        const go = h("button", { class: "finding", on: { click: () => this.go(note) } }, h("b", {}, instant(at)), h("span", { class: "what" }, shown(note.text)), h("span", { class: "muted" }, duration(length)));
+        const remove = button("×", "Remove this note", () => void this.put(this.notes.filter(({ id }) => id !== note.id)), { class: "bare" });
+        remove.disabled = !session.info.notes.writable;
+        return h("li", {}, go, remove);
+      }),
+    );
+    if (!this.notes.length) this.list.replaceChildren(h("li", { class: "muted" }, "No notes yet."));
+    this.changed();
+  }
+
+  private go(note: Note): void {
+    const { session } = this;
+    const file = session.files[note.file];
+    if (!file) return;
+    const [from, to] = [session.inView(file, BigInt(note.start_ns)), session.inView(file, BigInt(note.end_ns))];
+    session.thing = null;
+    session.setRange(to > from ? { from, to } : null);
+    session.fit(from, to, 4n);
+  }
+}
