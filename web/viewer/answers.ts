@@ -125,7 +125,9 @@ export class Answers {
     const hasStates = kinds.has("state") || kinds.has("packed");
     const hasSpans = (file.info.counts.spans ?? 0) > 0;
     const hasSamples = (file.info.counts.samples ?? 0) > 0;
-    return BYS.filter((by) => (by === "state" || by === "entity" ? hasStates : by === "name" ? hasSpans || hasSamples : hasSpans));
+    // a page without a server knows neither categories nor threads
+    const known = this.session.source.isEmbedded ? BYS.slice(0, 3) : BYS;
+    return known.filter((by) => (by === "state" || by === "entity" ? hasStates : by === "name" ? hasSpans || hasSamples : hasSpans));
   }
 
   private byOf(file: FileModel): By | null {

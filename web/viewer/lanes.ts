@@ -616,10 +616,6 @@ export class CounterLane extends TileLane {
   private least = 0;
   private greatest = 0;
 
-  override get detail(): string {
-    return this.greatest > this.least ? `${number(this.least)} to ${number(this.greatest)}${this.unit}` : "";
-  }
-
   private get unit(): string {
     const unit = this.file.table!.unit[this.index];
     return unit ? ` ${unit}` : "";
@@ -678,6 +674,10 @@ export class CounterLane extends TileLane {
     });
     if (column >= 0) flush(image.width);
     this.damage(image, top, this.height());
+  }
+
+  drawOver(context: CanvasRenderingContext2D, top: number): void {
+    if (this.greatest > this.least) atRight(context, `${number(this.least)} to ${number(this.greatest)}${this.unit}`, this.scene, top + 8);
   }
 }
 

@@ -29,7 +29,7 @@ export class Picture {
   /** The pointer's distance from the left edge; null if it is elsewhere. */
   pointerX: number | null = null;
   private readonly small: Scene;
-  private mapped = "";
+  private mapped: string | null = null;
   private mapLane: TileLane | null = null;
   private mapLanes: readonly Lane[] = [];
 
@@ -47,7 +47,7 @@ export class Picture {
     this.small.recolor();
     for (const file of session.files) file.recolor(session.scene.inks.dark);
     session.tree.invalidate();
-    this.mapped = "";
+    this.mapped = null;
   }
 
   draw(): void {
@@ -247,7 +247,7 @@ export class Picture {
     else if (found instanceof StateLane) this.mapLane = new StateLane(this.small, file, index, 2, true);
     else this.mapLane = Reflect.construct(found.constructor, [this.small, file, index, 2]) as TileLane;
     this.mapLane.open = false;
-    this.mapped = "";
+    this.mapped = null;
   }
 
   private drawMap(): void {

@@ -15,6 +15,23 @@ const MOVE_MS = 180;
 const FEWEST_NS = 20n;
 const BIG = /^(Loops|CPUs)\//;
 
+/** What is not known of a file while it is being read. */
+const UNKNOWN = {
+  offset_ns: "0",
+  aligned: "first",
+  clock: { kind: null, host: null, utc_at_origin_ns: null },
+  start_ns: null,
+  end_ns: null,
+  lost_ns: [],
+  lost_rest: 0,
+  anomalies: [],
+  entities: 0,
+  facts: {},
+  counts: {},
+  version: 0,
+  layout: null,
+};
+
 /** A range in nanoseconds from the left edge of the whole. */
 export interface Range {
   from: bigint;
@@ -41,6 +58,8 @@ export class Session {
   readonly tree: LaneTree;
   files: FileModel[] = [];
   lanes: Lane[] = [];
+  tileLanes: TileLane[] = [];
+  private readonly ofFile = new Map<FileModel, TileLane[]>();
   originNs = 0n;
   range: Range | null = null;
   thing: Thing | null = null;
@@ -74,7 +93,9 @@ export class Session {
   /** Takes a newer state of the session; returns the files whose lanes are to be read. */
   update(info: SessionInfo): FileModel[] {
     const unread: FileModel[] = [];
-    info.files.forEach((file, index) => {
+    // a file that is being read has not all of them yet
+    info.files.forEach((given, index) => {
+      const file = (info.files[index] = { ...UNKNOWN, ...given });
       let model = this.files[index];
       if (!model) this.files.push((model = new FileModel(index, file)));
       else {
@@ -111,11 +132,14 @@ export class Session {
   private arrange(): void {
     const before = new Map(this.tileLanes.map((lane) => [lane.key, lane]));
     this.lanes = [];
+    this.tileLanes = [];
     for (const file of this.files) {
       const head = new FileLane(this.scene, file);
       this.lanes.push(head);
       const { table } = file;
       if (!table) continue;
+      const made: TileLane[] = [];
+      this.ofFile.set(file, made);
       const levels: number[] = [];
       for (let index = 0; index < table.count; index++) {
         const parent = table.parent[index]!;
@@ -125,7 +149,9 @@ export class Session {
         if (old) lane.open = old.open;
         const open = this.toggled.get(lane.key);
         if (open !== undefined) lane.open = open;
+        made.push(lane);
         this.lanes.push(lane);
+        this.tileLanes.push(lane);
       }
     }
     this.tree.show(this.lanes);
@@ -151,12 +177,8 @@ export class Session {
     }
   }
 
-  get tileLanes(): TileLane[] {
-    return this.lanes.filter((lane): lane is TileLane => lane instanceof TileLane);
-  }
-
   laneOf(file: FileModel, index: number): TileLane | null {
-    return this.tileLanes.find((lane) => lane.file === file && lane.index === index) ?? null;
+    return this.ofFile.get(file)?.[index] ?? null;
   }
 
   laneByKey(key: string): TileLane | null {

@@ -87,6 +87,8 @@ export class ViewerPage {
   private dismissed = new Set<string>();
   private typed = "";
   private wasBroken = false;
+  /** Whether lanes are being read. */
+  private isReading = true;
 
   constructor(
     private readonly body: HTMLElement,
@@ -137,6 +139,8 @@ export class ViewerPage {
   }
 
   private async readLanes(files: FileModel[]): Promise<void> {
+    this.isReading = files.length > 0;
+    this.showFiles();
     for (const file of files) {
       try {
         await this.session.read(file);
@@ -145,8 +149,10 @@ export class ViewerPage {
         if (!(reason instanceof SourceError && reason.status === 410)) throw reason;
       }
     }
+    this.isReading = false;
     this.answers.invalidate();
     this.showFiles();
+    this.redraw();
   }
 
   /** Asks for the session again while a file is being read or grows. */
@@ -241,7 +247,7 @@ export class ViewerPage {
     this.showNotice();
     remember(session, { tab: this.answers.panel.tab, by: this.answers.by, search: this.field.text, filter: this.filter.value, order: this.order, clock: this.clock.value }, this.isStep);
     this.isStep = false;
-    this.main.setAttribute("aria-busy", "false");
+    if (!this.isReading) this.main.setAttribute("aria-busy", "false");
   }
 
   private command(): string | null {
@@ -326,7 +332,8 @@ export class ViewerPage {
       const total = reading.total_bytes ? ` of ${megabytes(reading.total_bytes)}` : "";
       const part = reading.total_bytes ? reading.read_bytes / reading.total_bytes : 0;
       content.push(h("h2", {}, shown(`Reading ${reading.name}`)), h("p", {}, `${megabytes(reading.read_bytes)}${total}`), h("div", { class: "progress" }, h("i", { style: `width:${(100 * part).toFixed(1)}%` })));
-    } else content.push(h("h2", {}, "Nothing to draw"), h("p", {}, "The trace has neither states nor spans, samples, counters or points."));
+    } else if (session.files.some(({ table }) => !table)) content.push(h("h2", {}, "Reading the lanes"));
+    else content.push(h("h2", {}, "Nothing to draw"), h("p", {}, "The trace has neither states nor spans, samples, counters or points."));
     this.full.replaceChildren(h("div", { class: "nothing" }, ...content));
   }
 
