@@ -31,6 +31,8 @@ export class Answering {
         return this.neighbors(Number(asked.lane), Number(asked.row ?? 0), this.time(asked.time));
       case "flows":
         return this.flows(this.time(asked.from), this.time(asked.to), this.lanes(asked.lanes), Number(asked.limit ?? 1000));
+      case "findings":
+        return { findings: this.data.info.findings ?? [] };
       default:
         throw new Error("This is not in the file; `meantime view` of the trace has it.");
     }

@@ -1,6 +1,6 @@
 /** The columns inside a one-file page, decoded: boxes in rows, counters, samples, instants and arrows. */
 
-import type { LaneTable } from "./protocol";
+import type { Finding, LaneTable } from "./protocol";
 
 export interface ColumnInfo {
   width: number;
@@ -21,6 +21,7 @@ export interface EmbeddedFile {
   flows: number;
   columns: Record<string, ColumnInfo>;
   missing: string | null;
+  findings?: Finding[];
 }
 
 /** Boxes of one row of a lane: [first, last) of the columns. */

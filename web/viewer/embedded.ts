@@ -21,12 +21,14 @@ type Question = Message extends infer Each ? (Each extends Message ? Omit<Each, 
 
 export class EmbeddedSource implements Source {
   readonly isEmbedded = true;
+  readonly missing: string | null;
   private readonly worker = new EmbeddedWorker();
   private readonly waiting = new Map<number, { resolve(answer: unknown): void; reject(reason: Error): void }>();
   private readonly opened = new Map<number, Promise<LaneTable>>();
   private id = 0;
 
   constructor(private readonly info: EmbeddedSession) {
+    this.missing = info.embedded.files.find((file) => file.missing)?.missing ?? null;
     this.worker.addEventListener("message", ({ data }: MessageEvent<Reply>) => {
       const waiting = this.waiting.get(data.id);
       this.waiting.delete(data.id);

@@ -43,7 +43,7 @@ export interface BoxHit {
 }
 
 export abstract class TileLane implements Lane {
-  readonly title: string;
+  title: string;
   readonly level: number;
   readonly kind: Kind;
   readonly isEstimated: boolean;

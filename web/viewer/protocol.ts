@@ -224,6 +224,7 @@ export interface Finding {
   /** The paths of what it is about, and their lanes. */
   rows: string[];
   lanes: (number | null)[];
+  lane_rows: number[];
 }
 
 export interface Note {

@@ -1,5 +1,6 @@
 /** What the page shows and what is selected on it. */
 
+import { withoutPrefix } from "../shared/fit";
 import type { Lane } from "../shared/lane-tree";
 import { LaneTree } from "../shared/lane-tree";
 import { GRAINS, Viewport } from "../shared/viewport";
@@ -11,6 +12,8 @@ import type { Source } from "./source";
 import { TileStore } from "./tile-store";
 
 const MOVE_MS = 180;
+/** The groups of files with more lanes are closed at first. */
+const MOST_OPEN = 200;
 /** What is shown at the deepest zoom. */
 const FEWEST_NS = 20n;
 const BIG = /^(Loops|CPUs)\//;
@@ -31,6 +34,29 @@ const UNKNOWN = {
   version: 0,
   layout: null,
 };
+
+/** A shorter prefix is kept, as it is easier to read than what remains. */
+const LONG_PREFIX = 8;
+
+/** The names of lanes with what distinguishes each from its siblings. */
+function shortTitles(file: FileModel): string[] {
+  const { name, parent } = file.table!;
+  const titles = [...name];
+  const shorten = (siblings: number[]) => {
+    const names = new Set(siblings.map((lane) => name[lane]!));
+    const short = withoutPrefix([...names]);
+    for (const lane of siblings) {
+      const own = name[lane]!;
+      // `main, lane 2` is below `main`
+      const comma = own.lastIndexOf(", ");
+      if (comma > 0 && names.has(own.slice(0, comma))) titles[lane] = own.slice(comma + 2);
+      else if (own.length - short(own).length >= LONG_PREFIX && short(own).length > 3) titles[lane] = short(own);
+    }
+  };
+  shorten(parent.flatMap((above, lane) => (above < 0 ? [lane] : [])));
+  for (const children of file.children) if (children.length > 1) shorten(children);
+  return titles;
+}
 
 /** A range in nanoseconds from the left edge of the whole. */
 export interface Range {
@@ -141,10 +167,13 @@ export class Session {
       const made: TileLane[] = [];
       this.ofFile.set(file, made);
       const levels: number[] = [];
+      const titles = shortTitles(file);
       for (let index = 0; index < table.count; index++) {
         const parent = table.parent[index]!;
         levels[index] = parent < 0 ? 2 : levels[parent]! + 1;
         const lane = this.make(file, index, levels[index]!);
+        lane.title = titles[index]!;
+        if (lane instanceof GroupLane && table.count > MOST_OPEN) lane.open = false;
         const old = before.get(lane.key);
         if (old) lane.open = old.open;
         const open = this.toggled.get(lane.key);

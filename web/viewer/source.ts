@@ -22,6 +22,8 @@ export interface Answers {
 export interface Source {
   /** Whether it is the page itself, which knows no commands and does not change. */
   readonly isEmbedded: boolean;
+  /** What it lacks of the traces; null if nothing. */
+  readonly missing: string | null;
   /** The session; null if it has not changed since the last time. */
   session(): Promise<SessionInfo | null>;
   lanes(file: number, layout: number): Promise<LaneTable>;
@@ -43,6 +45,7 @@ export class SourceError extends Error {
 
 export class ServerSource implements Source {
   readonly isEmbedded = false;
+  readonly missing = null;
   private tag: string | null = null;
   private notesTag: string | null = null;
 

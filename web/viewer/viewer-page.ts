@@ -18,7 +18,7 @@ import type { Recalled } from "./address";
 import { Answers } from "./answers";
 import type { By } from "./answers";
 import { tip } from "./facts";
-import { TileLane } from "./lanes";
+import { PackedLane, SpanLane, TileLane } from "./lanes";
 import type { FileModel } from "./model";
 import { Picture } from "./picture";
 import { savePicture } from "./picture-file";
@@ -286,6 +286,8 @@ export class ViewerPage {
         notices.push({ key: "", title: "Reading", text: `${info.name}, ${megabytes(info.read_bytes)}${total}; what is read is drawn.`, actions: [], ...(info.total_bytes ? { part: info.read_bytes / info.total_bytes } : {}) });
       }
       if (info.error && file.table) notices.push({ key: `error ${info.name} ${info.error}`, title: "Not complete.", text: info.error, actions: [] });
+      const { missing } = this.source;
+      if (missing) notices.push({ key: "missing", title: "Not everything is here.", text: missing, actions: [] });
       if (info.aligned === "start") {
         notices.push({
           key: `aligned ${info.name}`,
@@ -591,13 +593,18 @@ export class ViewerPage {
     const { session } = this;
     const [worst] = finding.ranges;
     if (!worst) return;
-    const lane = finding.lanes.find((each) => each !== null);
-    const found = lane === undefined || lane === null ? null : session.laneOf(file, lane);
+    const at = finding.lanes.findIndex((each) => each !== null);
+    const found = at < 0 ? null : session.laneOf(file, finding.lanes[at]!);
+    const row = finding.lane_rows[at] ?? 0;
     this.step();
     const [from, to] = [session.inView(file, BigInt(worst[0])), session.inView(file, BigInt(worst[1]))];
     session.thing = null;
     session.setRange(to > from ? { from, to } : null);
-    if (found) session.tree.reveal(found, 0, found.height());
+    if (found) {
+      if ((found instanceof SpanLane || found instanceof PackedLane) && found.reveal(row)) session.tree.arrange();
+      const box = found.rowBox(row);
+      session.tree.reveal(found, box.top, box.height);
+    }
     session.fit(from, to, 2n);
     this.spoken.textContent = shown(finding.sentence);
   }
