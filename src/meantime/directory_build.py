@@ -119,6 +119,7 @@ def _finished(path: Path, provenance: dict[str, str], notify: Notify) -> History
     # A build that was killed just after it finished left its logs.
     for log in path.glob("*.log"):
         log.unlink()
+    shutil.rmtree(path / "events", ignore_errors=True)
     return history
 
 

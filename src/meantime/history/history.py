@@ -649,7 +649,8 @@ class History:
     ) -> SpanTable:
         """Return the spans of these threads that overlap [start_ns, end_ns), in full.
 
-        An empty span overlaps the range if its time is in it. Without quarks, of all threads.
+        An empty span overlaps the range if its time is in it. Without quarks, of all threads. Of a
+        growing history, those that were added so far: what contains them may come later.
         """
         table = self._now().tables.spans.select(**self._selected(quarks, start_ns, end_ns))
         table.attributes = self.attributes
