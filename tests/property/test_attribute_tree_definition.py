@@ -100,3 +100,61 @@ def test_a_long_name_that_is_shared_in_a_file_is_rejected() -> None:
     parents, codes, sizes = (np.array(each, np.uint64) for each in ([1, 1], [0, 1], [65]))
     with pytest.raises(ValueError, match="a long name of an attribute is repeated"):
         Attributes().extend(parents, codes, sizes, b"x" * 65)
+
+
+@given(paths)
+def test_many_paths_are_added_as_one_by_one(added: list[Path]) -> None:
+    tree, quarks = tree_of(added)
+    attributes = Attributes()
+
+    assert attributes.add_paths(added).tolist() == [tree.add(path) for path in added]
+    assert len(attributes) == len(quarks)
+
+
+@given(paths.filter(bool), st.lists(st.integers(0, 3), min_size=30, max_size=30))
+def test_numbered_children_are_added_as_one_by_one(added: list[Path], counts: list[int]) -> None:
+    tree, _ = tree_of(added)
+    attributes = tree.copy()
+    parents = np.array([tree.add(path) for path in added], np.int32)
+    below = np.arange(len(added)) % 2 == 1
+
+    found = attributes.add_numbered(
+        parents, np.array(counts[: len(added)]), name="Stack", below=below
+    )
+
+    expected = []
+    for parent, is_below, count in zip(parents.tolist(), below, counts, strict=False):
+        above = tree.add(("Stack",), parent) if is_below else parent
+        expected += [tree.add((str(number),), above) for number in range(count)]
+    assert found.tolist() == expected
+    assert len(attributes) == len(tree)
+
+
+@given(
+    st.lists(
+        st.sampled_from(["Threads", "7", "-7", "07", "10", "a", "-", "9z", "ab"]), unique=True
+    ),
+    st.lists(st.integers(-1, 1), min_size=9, max_size=9),
+)
+def test_ranks_are_by_key_then_number_then_name(found: list[str], given_keys: list[int]) -> None:
+    attributes = Attributes()
+    quarks = attributes.add_many(found)
+    sort_keys = np.array(given_keys[: len(found)], np.int64)
+
+    ranks = attributes.ranks(quarks, sort_keys, first="Threads")
+
+    def key(row: int) -> tuple[int, bool, int, str]:
+        digits = found[row].removeprefix("-")
+        number = int(found[row]) if digits.isdecimal() else 0
+        return given_keys[row], found[row] != "Threads", number, found[row]
+
+    assert ranks is not None
+    assert np.argsort(ranks).tolist() == sorted(range(len(found)), key=key)
+
+
+@pytest.mark.parametrize("name", ["1" * 19, "\u0664\u0662"])
+def test_numbers_that_columns_cannot_hold_have_no_rank(name: str) -> None:
+    attributes = Attributes()
+    quarks = attributes.add_many([name])
+
+    assert attributes.ranks(quarks, np.zeros(1, np.int64), first="Threads") is None

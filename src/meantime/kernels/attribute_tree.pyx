@@ -326,7 +326,7 @@ cdef class AttributeTree:
     def ranks(self, const int32_t[::1] quarks, const int64_t[::1] given, object first):
         """Return the ranks of attributes by a given key, then their number, then their name.
 
-        The name `first` comes before all others of the same key. Of names that are no numbers, the
+        The name `first` comes before all others of the same key. Of other names than numbers, the
         number is 0. Returns None if one is a number that this does not read, because it has too
         many digits, or because they are not those of ASCII.
         """
