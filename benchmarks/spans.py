@@ -10,6 +10,8 @@ arguments.
 from __future__ import annotations
 
 import argparse
+import gzip
+import shutil
 import struct
 import sys
 import tempfile
@@ -52,9 +54,11 @@ def main() -> None:
         flame = measure.run([*MEANTIME, "flame", str(whole), "-o", f"{folder}/x.svg"])
         print(f"flame graph of X.json: {flame.cpu_s:.3f} s")
         built(whole, Path(folder) / "x.mth")
-        for name in ("x.spall", "x.chrome.json"):
-            run = measure.run([*MEANTIME, "convert", str(whole), f"{folder}/{name}"], times=1)
-            print(f"convert X.json to {name}: {run.cpu_s:.3f} s, {run.peak_bytes / 1e6:.0f} MB")
+        for source in (whole, Path(folder) / "BE.json"):
+            converted(source)
+        compressed(Path(folder) / "BE.json")
+        for name, chunks in corners(count).items():
+            corner(Path(folder) / name, chunks)
     near()
 
 
@@ -117,6 +121,59 @@ def first(path: Path, ask: Callable[[History], object]) -> float:
 def whole_tree(history: History) -> list[int]:
     """Return the stacks of all spans."""
     return left_heavy(span_tree(history.spans()))
+
+
+def converted(path: Path) -> None:
+    """Print what converting a trace costs."""
+    for name in ("x.spall", "x.chrome.json", "x.folded"):
+        command = [*MEANTIME, "convert", str(path), str(path.parent / f"{path.stem}-{name}")]
+        run = measure.run(command, times=1)
+        print(f"convert {path.name} to {name}: {run.cpu_s:.3f} s, {run.peak_bytes / 1e6:.0f} MB")
+
+
+def compressed(path: Path) -> None:
+    """Print what statistics of a compressed trace cost, and decompressing it alone."""
+    packed = path.with_suffix(".json.gz")
+    with path.open("rb") as file, gzip.open(packed, "wb", compresslevel=1) as out:
+        shutil.copyfileobj(file, out, 1 << 20)
+    alone = measure.run([sys.executable, "-m", "gzip", "-d", str(packed)], times=1)
+    run = measure.run([*MEANTIME, "stats", str(packed)], times=1)
+    print(
+        f"stats of {packed.name}: {run.cpu_s:.3f} s, {run.peak_bytes / 1e6:.0f} MB;"
+        f" Python's gzip alone: {alone.cpu_s:.3f} s"
+    )
+
+
+def corner(path: Path, chunks: Iterator[bytes]) -> None:
+    """Print what statistics and the summary of an unusual trace cost."""
+    with path.open("wb") as file:
+        file.writelines(chunks)
+    runs = [measure.run([*MEANTIME, what, str(path)], times=1) for what in ("stats", "info")]
+    costs = (f"{run.cpu_s:.3f} s, {run.peak_bytes / 1e6:.0f} MB" for run in runs)
+    print(f"{path.name}: stats {next(costs)}; info {next(costs)}")
+    path.unlink()
+
+
+def corners(count: int) -> dict[str, Iterator[bytes]]:
+    """Return traces of which one number is large, by name."""
+    span = b'{"ph":"X","pid":1,"tid":%d,"ts":%d,"dur":%d,"name":"f%d"},\n'
+    step = b'{"ph":"%c","pid":1,"tid":1,"ts":%d,"id":%d,"cat":"c","name":"f%d"},\n'
+    return {
+        "threads.json": listed(span % (i, i, 1, i % 100) for i in range(count)),
+        "overlaps.json": listed(span % (1, i, count + 5, i % 100) for i in range(count)),
+        "names.json": listed(span % (1, 2 * i, 1, i) for i in range(count)),
+        "operations.json": listed(
+            step % (b"be"[i % 2], i, i // 2 % 5000, i // 2 % 100) for i in range(count)
+        ),
+        "ids.json": listed(step % (b"be"[i % 2], i, i // 2, i // 2 % 100) for i in range(count)),
+    }
+
+
+def listed(events: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield a trace of events."""
+    yield b"[\n"
+    yield from events
+    yield b"{}]\n"
 
 
 def near() -> None:
