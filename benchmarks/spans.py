@@ -82,6 +82,7 @@ def asked(path: Path) -> None:
     spans = history.spans()
     print(f"statistics per name: {measure.best_cpu_s(lambda: span_statistics(history)):.3f} s")
     print(f"call tree: {measure.best_cpu_s(lambda: left_heavy(span_tree(spans))):.3f} s")
+    print(f"findings: {measure.best_cpu_s(lambda: meantime.findings(history)):.3f} s")
 
 
 def built(trace: Path, path: Path) -> None:

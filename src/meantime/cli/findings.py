@@ -30,6 +30,7 @@ __all__ = ["command", "handle", "headlines"]
 
 _DEFAULT = 10
 _HEADLINES = 3
+_CARE = {"lost", "care"}
 
 
 @click.command("findings", epilog="Example:  meantime findings app.mtr --from 2s --to 10s")
@@ -75,10 +76,20 @@ def command(
         }
         click.echo(json.dumps(document))
         return
-    if not found:
+    shown = found[:limit]
+    events = [each for each in shown if each.kind not in _CARE]
+    if events:
+        _print("What stands out", events, extent)
+    else:
         click.echo("nothing stands out")
-        return
-    _print(found[:limit], extent, name)
+    if care := [each for each in shown if each.kind in _CARE]:
+        if not events:
+            click.echo()
+        _print("Read with care", care, extent)
+    if events:
+        click.echo("see")
+        for line in dict.fromkeys(each.command(name) for each in events):
+            click.echo(f"  {line}")
     if len(found) > limit:
         click.echo(f"\n{len(found) - limit:,} more; -n {len(found)} prints all")
 
@@ -105,11 +116,11 @@ def _document(finding: Finding, extent: Extent, file: str) -> dict[str, Any]:
     }
 
 
-def _print(found: Sequence[Finding], extent: Extent, file: str) -> None:
+def _print(title: str, found: Sequence[Finding], extent: Extent) -> None:
     from meantime.query.findings.finding import text_of_ns  # noqa: PLC0415 - NumPy is not for --help
 
     print_table(
-        "What stands out",
+        title,
         [
             Column("time", numeric=True),
             Column("kind"),
@@ -127,6 +138,3 @@ def _print(found: Sequence[Finding], extent: Extent, file: str) -> None:
         ],
         drop=("kind",),
     )
-    click.echo("\nsee")
-    for command in dict.fromkeys(each.command(file) for each in found if each.kind != "care"):
-        click.echo(f"  {command}")
