@@ -37,6 +37,8 @@ _QUIET = re.compile(
 _LATE = ("runnable", "gil-wait", "gil-handoff", "lock-wait", "collector-stall")
 # Of how many entities the own durations are compared.
 _MOST_ENTITIES = 500
+# How many entities, and about how many of their states, show what is usual where there are many.
+_MOST_SAMPLED, _SAMPLED_ROWS = 2**14, 2**16
 # From how many sampled states on quantiles stand for all of them.
 _FEWEST_SAMPLED = 200
 
@@ -115,18 +117,16 @@ def _of_many(scope: Scope, kind: Kind) -> Iterator[Finding]:
 
 
 def _sample(scope: Scope, kind: Kind) -> StateRows | None:
-    """Return the states in sixteen short ranges, which begin and end in them."""
-    changes = scope.history.shares(
-        kind.quarks[: 2**14], scope.start_ns, scope.end_ns, bins=1
-    ).changes
-    wanted = min(1.0, 2**16 / max(1, int(changes.sum())))
-    width_ns = int(scope.length_ns * wanted / 16)
+    """Return states of evenly distributed entities that begin and end in one of sixteen ranges."""
+    quarks = kind.quarks[:: -(-len(kind.quarks) // _MOST_SAMPLED)]
+    changes = int(scope.history.shares(quarks, scope.start_ns, scope.end_ns).changes.sum())
+    width_ns = int(scope.length_ns * min(1.0, _SAMPLED_ROWS / max(1, changes)) / 16)
     if not width_ns:
         return None
     parts = []
     for index in range(16):
         start_ns = scope.start_ns + scope.length_ns * (2 * index + 1) // 32
-        rows = scope.between(kind.quarks, (start_ns, start_ns + width_ns)).merged()
+        rows = scope.between(quarks, (start_ns, start_ns + width_ns)).merged()
         inside = (rows.start_ns > start_ns) & (rows.end_ns < start_ns + width_ns)
         parts.append(chosen(rows, inside))
     return joined(parts)
