@@ -88,7 +88,10 @@ def figures(page: Page) -> list[tuple[str, ...]]:
         (
             row.locator("td.key bdi").inner_text(),
             row.locator("td.count").inner_text(),
-            *(str(row.locator(f"td.{name}").get_attribute("title")) for name in ("total", "median")),
+            *(
+                str(row.locator(f"td.{name}").get_attribute("title"))
+                for name in ("total", "median")
+            ),
         )
         for row in page.locator(".stat-table tbody tr").all()
     ]
@@ -117,7 +120,14 @@ def facts(page: Page) -> dict[str, str]:
 def spans_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("viewer") / "a<b>.json"
     events = [
-        {"ph": "X", "pid": 1, "tid": 1, "name": name, "ts": start / 1000, "dur": (end - start) / 1000}
+        {
+            "ph": "X",
+            "pid": 1,
+            "tid": 1,
+            "name": name,
+            "ts": start / 1000,
+            "dur": (end - start) / 1000,
+        }
         for name, start, end in [("</script>", 0, 900), ("read", 100, 400), ("read", 500, 620)]
     ]
     path.write_text(json.dumps(events))
@@ -170,7 +180,11 @@ def test_times_are_exact_however_late(view: View, start_ns: int) -> None:
 
 
 def test_what_is_far_thinner_than_a_pixel_is_drawn(view: View) -> None:
-    page = view(history_from_spans({"main": [("a", 0, 1), ("thin", 5_000_000, 5_000_001), ("b", 9_999_999, 10**7)]}))
+    page = view(
+        history_from_spans(
+            {"main": [("a", 0, 1), ("thin", 5_000_000, 5_000_001), ("b", 9_999_999, 10**7)]}
+        )
+    )
 
     colored = page.evaluate(
         """() => {

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
-from weakref import WeakKeyDictionary, ref
+from weakref import ref
 
 from meantime.errors import InputError
 from meantime.history.directory.container import HEADER_BYTES, aligned
@@ -31,8 +31,6 @@ Arrays: TypeAlias = "dict[str, npt.NDArray[Any]]"
 # A pyramid has at most a fifth of its segment's bytes. The kernel limits each run to a sixth of its
 # rows; headers and alignment come on top, and can be too much for small segments.
 _SEGMENT_BYTES = 5
-# Those of growing histories, by segment, which the next snapshot has too.
-_KEPT: WeakKeyDictionary[Segment, Arrays] = WeakKeyDictionary()
 # Runs of at most so many rows are in none.
 PYRAMID_ROWS = 64
 
@@ -127,7 +125,7 @@ class Pyramids:
             return
         for index, segment in enumerate(self._segments):
             try:
-                arrays = _KEPT[segment] if segment in _KEPT else stored(index)
+                arrays = segment.kept_pyramid or stored(index)
             except InputError as error:
                 import logging  # noqa: PLC0415 - 2 ms, for damaged files only
 
@@ -139,7 +137,7 @@ class Pyramids:
 
     def _attach(self, index: int, arrays: Arrays) -> None:
         if self._growing:
-            _KEPT[self._segments[index]] = arrays
+            self._segments[index].kept_pyramid = arrays
         self._searched.attach(index, **arrays)
         self._attached_bytes += sum(array.nbytes for array in arrays.values())
 

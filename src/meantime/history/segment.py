@@ -136,6 +136,7 @@ class Segment:
     Attributes:
         head: The numbers from which its sections follow.
         rows: The sections behind the index, in one buffer.
+        kept_pyramid: The pyramid that a snapshot of a growing history used, for the next one.
     """
 
     def __init__(self, head: Head, index: Sections, rows: npt.NDArray[np.uint8]) -> None:
@@ -143,6 +144,7 @@ class Segment:
         self._index = index
         self._sections: Sections | None = None
         self.rows = rows
+        self.kept_pyramid: Sections | None = None
         self._integers: tuple[Int32s, Int64s, Int64s] | None = None
 
     @property
