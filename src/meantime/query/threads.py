@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 
     from meantime.columns import Int32s
     from meantime.history.history import History
-    from meantime.history.spans import SpanTable
 
 __all__ = [
     "Thread",
@@ -32,10 +30,6 @@ __all__ = [
     "thread_title",
     "threads_of",
 ]
-
-
-# The threads of a table of spans, which several parts of one command request.
-_of_table: WeakKeyDictionary[SpanTable, Int32s] = WeakKeyDictionary()
 
 
 class Thread(NamedTuple):
@@ -120,13 +114,8 @@ def thread_title(whose: Thread) -> str:
 
 def thread_quarks(history: History) -> Int32s:
     """Return the threads that have spans, in the order of the table; async operations are none."""
-    spans = history.spans()
-    # a table with the same rows is of the same threads
-    known = _of_table.get(spans)
-    if known is None:
-        are_threads = are_in_threads(history.attributes, spans.threads)
-        known = _of_table[spans] = spans.threads[are_threads]
-    return known
+    threads = history.spans().threads
+    return threads[are_in_threads(history.attributes, threads)]
 
 
 def choose_threads(history: History, pattern: str) -> Int32s:
