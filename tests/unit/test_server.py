@@ -231,6 +231,41 @@ def test_what_is_at_a_place_of_a_span(spans: Page) -> None:
     assert (outer["item"]["name"], outer["item"]["self_ns"]) == ("work", "604")
 
 
+def test_spans_that_arrive_in_another_order_keep_their_numbers(tmp_path: Path) -> None:
+    trace = tmp_path / "trace.json"
+    # as profilers write them: each when it ends, the outermost last, and another thread between
+    events = [
+        {"ph": "X", "pid": 1, "tid": tid, "ts": start, "dur": length, "name": name}
+        for tid, start, length, name in (
+            (2, 5, 1, "other"),
+            (1, 2, 1, "first"),
+            (1, 4, 2, "second"),
+            (1, 1, 6, "outer"),
+            (1, 8, 1, "late"),
+        )
+    ]
+    trace.write_text(json.dumps(events))
+    page = Page(str(trace))
+    handles = page.get("/lanes/0/1")["handle"]
+    lane = handles.index("Processes/1/Threads/1")
+
+    directory, arrays = page.tile("0/1/stack/0/4/0")
+
+    names = [directory["names"][each] for each in arrays["name"].tolist()]
+    drawn = dict(zip(names, arrays["start"].tolist(), strict=True))
+    starts = {"outer": 1000, "first": 2000, "second": 4000, "late": 8000}
+    assert {name: start for name, start in drawn.items() if name in starts} == starts
+    numbers = dict(zip(names, arrays["span"].tolist(), strict=True))
+    for name, number in numbers.items():
+        assert page.get(f"/span?file=0&span={number}")["item"]["name"] == name
+        (hit,) = page.get(f"/search?file=0&text={name}")["hits"]
+        assert (hit["span"], hit["start_ns"]) == (number, str(int(drawn[name])))
+    found = page.get(f"/at?file=0&lane={lane}&row=1&time=4000")["item"]
+    assert (found["span"], found["parent"]) == (numbers["second"], numbers["outer"])
+    near = page.get(f"/neighbors?file=0&lane={lane}&row=1&time=4000")
+    assert near["previous"]["span"] == numbers["first"]
+
+
 def test_statistics_are_those_of_the_command(spans: Page, states: Page) -> None:
     shown = spans.session.files[0].shown
     assert shown is not None

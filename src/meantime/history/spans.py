@@ -226,6 +226,24 @@ class SpanTable(Tabular):
         """Return the quark of the thread of the span in a row."""
         return int(self.threads[np.searchsorted(self.offsets, row, side="right") - 1])
 
+    def by_index(self) -> SpanTable:
+        """Return the same spans, the number of each being its index in this table.
+
+        So `rows` of a selection are indices into the columns of this table.
+        """
+
+        def column(name: str) -> npt.NDArray[Any]:
+            whole = getattr(self, name)
+            found: npt.NDArray[Any] = whole.codes if isinstance(whole, Coded) else whole
+            return found
+
+        return SpanTable(
+            places=lambda: (self.threads, self.offsets),
+            column=column,
+            strings=self._strings,
+            text=self.text,
+        )
+
     def around(self, row: int) -> tuple[SpanTable, int]:
         """Return the spans that overlap the span in a row, on its thread, and its row among them.
 

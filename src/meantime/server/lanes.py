@@ -81,13 +81,15 @@ class SpanRows:
     """A table of spans, and the row of each in its block.
 
     Attributes:
-        table: The spans.
+        table: The spans, whose numbers are their indices in it.
         row: int32, by span.
+        numbers: int32, the number of each in the history; None of spans that samples show.
         samples: int32, how many samples each stands for; None of spans that were recorded.
     """
 
     table: SpanTable
     row: Int32s
+    numbers: Int32s | None = None
     samples: Int32s | None = None
 
 
@@ -171,13 +173,14 @@ class LaneTree:
         lanes: All lanes; parents are before their children.
         states: The states that lanes declare.
         blocks: By kind, the blocks.
+        spans: The spans that were recorded; None if there are none.
     """
 
     history: History
     lanes: list[LaneRow] = field(default_factory=list)
     states: list[dict[str, Any]] = field(default_factory=list)
     blocks: dict[str, list[Any]] = field(default_factory=dict)
-    _span_rows: SpanRows | None = None
+    spans: SpanRows | None = None
 
     @classmethod
     def of(cls, history: History) -> LaneTree:
@@ -248,8 +251,8 @@ class LaneTree:
                 found[int(block.quarks[each])] = block.place(int(block.row[each]))
         return found
 
-    def place_of_span(self, quark: int, number: int) -> tuple[int, int]:
-        """Return the lane and the row there of a span, which is of this thread.
+    def place_of_span(self, quark: int, index: int) -> tuple[int, int]:
+        """Return the lane and the row there of a span of this thread, by its index in `spans`.
 
         Raises:
             LookupError: If it is in no lane.
@@ -257,10 +260,10 @@ class LaneTree:
         for kind in ("stack", "async"):
             for block in self.blocks.get(kind, []):
                 if block.spans.samples is None and quark in block.threads:
-                    lane, row = block.place(int(block.spans.row[number]))
+                    lane, row = block.place(int(block.spans.row[index]))
                     if quark in block.lane_threads[block.lanes.index(lane)]:
                         return lane, row
-        raise LookupError(f"span {number} is in no lane")
+        raise LookupError(f"the span at {index} is in no lane")
 
     def _add_all(self) -> None:
         history = self.history
@@ -416,10 +419,11 @@ class LaneTree:
 
     def _add_spans(self) -> None:
         history = self.history
-        table = history.spans()
-        if not len(table):
+        whole = history.spans()
+        if not len(whole):
             return
-        spans = SpanRows(table, np.zeros(len(table), np.int32))
+        table = whole.by_index()
+        spans = self.spans = SpanRows(table, np.zeros(len(table), np.int32), whole.rows)
         threads = set(thread_quarks(history).tolist())
         by_process: dict[str, list[int]] = {}
         for index, quark in enumerate(table.threads.tolist()):
@@ -671,6 +675,7 @@ def _sampled_stacks(history: History) -> tuple[dict[int, tuple[int, int]], SpanR
         text=ArgumentText(),
     )
     assert chart.count is not None
-    spans = SpanRows(table, np.zeros(len(order), np.int32), chart.count[order].astype(np.int32))
+    counts = chart.count[order].astype(np.int32)
+    spans = SpanRows(table, np.zeros(len(order), np.int32), samples=counts)
     ends = zip(quarks.tolist(), offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)
     return {quark: (first, last) for quark, first, last in ends}, spans

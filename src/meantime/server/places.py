@@ -201,16 +201,18 @@ def _span_item(tree: LaneTree, block: SpanBlock, span: int) -> dict[str, Any]:
     table = block.spans.table
     start_ns, end_ns = int(table.start_ns[span]), int(table.end_ns[span])
     item: dict[str, Any] = {"name": table.name[span], "start_ns": start_ns, "end_ns": end_ns}
+    numbers = block.spans.numbers
     if block.spans.samples is not None:
         return item | {"samples": int(block.spans.samples[span])}
+    assert numbers is not None
     part, own = table.around(span)
     parent = int(table.parent[span])
     return item | {
         "category": table.category[span],
         "self_ns": int(part.self_ns[own]),
         "depth": int(table.depth[span]),
-        "span": span,
-        "parent": None if parent < 0 else parent,
+        "span": int(numbers[span]),
+        "parent": None if parent < 0 else int(numbers[parent]),
         "children": int(np.count_nonzero(part.parent == own)),
         "unfinished": bool(table.unfinished[span : span + 1].any()),
         "thread": thread_title(thread_of(tree.history, table.thread_at(span))),
@@ -238,19 +240,21 @@ def span(tree: LaneTree, number: int) -> dict[str, Any]:
     Raises:
         LookupError: If there is no such span.
     """
-    table = tree.history.spans()
-    if not 0 <= number < len(table):
+    spans = tree.spans
+    found = [] if spans is None else np.flatnonzero(spans.numbers == number).tolist()
+    if spans is None or not found:
         raise LookupError(f"there is no span {number}")
-    quark = table.thread_at(number)
-    lane, row = tree.place_of_span(quark, number)
+    (index,) = found
+    quark = spans.table.thread_at(index)
+    lane, row = tree.place_of_span(quark, index)
     block, _ = tree.within_block(lane)
     return {
         "kind": "span",
         "lane": lane,
         "row": row,
         "path": tree.lanes[lane].handle,
-        "handle": f"{tree.handle(quark)}@{int(table.start_ns[number])}",
-        "item": _span_item(tree, block, number),
+        "handle": f"{tree.handle(quark)}@{int(spans.table.start_ns[index])}",
+        "item": _span_item(tree, block, index),
     }
 
 
@@ -380,17 +384,18 @@ def _neighboring_spans(
     block, index = tree.within_block(lane)
     table, rows = block.spans.table, block.spans.row
     first, last = block.row_offsets[index : index + 2]
-    numbers = table.select(block.lane_threads[index]).rows
-    own = rows[numbers]
+    numbers = block.spans.numbers
+    found = table.select(block.lane_threads[index]).rows
+    own = rows[found]
     if name is None:
-        numbers = numbers[own == first + row]
+        found = found[own == first + row]
     else:
         codes = [code for code, each in enumerate(table.name.names) if each == name]
-        is_named = np.isin(table.name.codes[numbers], codes)
-        numbers = numbers[(own >= first) & (own < last) & is_named]
-    start_ns = table.start_ns[numbers]
-    before = numbers[start_ns < time_ns]
-    after = numbers[start_ns > time_ns]
+        is_named = np.isin(table.name.codes[found], codes)
+        found = found[(own >= first) & (own < last) & is_named]
+    start_ns = table.start_ns[found]
+    before = found[start_ns < time_ns]
+    after = found[start_ns > time_ns]
     if name is None:
         before = before[table.end_ns[before] <= time_ns]
     ends = {
@@ -407,7 +412,7 @@ def _neighboring_spans(
             "name": table.name[each],
             "start_ns": int(table.start_ns[each]),
             "end_ns": int(table.end_ns[each]),
-            "span": int(each) if block.spans.samples is None else None,
+            "span": None if numbers is None else int(numbers[each]),
         }
         for way, each in ends.items()
     }

@@ -114,9 +114,10 @@ def _matching(names: Sequence[str], needle: str) -> npt.NDArray[np.bool_]:
 
 def _search_spans(tree: LaneTree, needle: str, start_ns: int, end_ns: int, found: _Found) -> bool:
     """Add spans by name and arguments; return whether arguments were searched."""
-    table = tree.history.spans(start_ns=start_ns, end_ns=end_ns)
-    if not len(table):
+    spans = tree.spans
+    if spans is None:
         return True
+    table = spans.table.select(start_ns=start_ns, end_ns=end_ns)
     is_hit = _matching(table.name.names, needle)[table.name.codes]
     found.count_names("span", table.name.codes[is_hit], table.name.names)
     length = table.arguments_length
@@ -130,8 +131,8 @@ def _search_spans(tree: LaneTree, needle: str, start_ns: int, end_ns: int, found
 
     def describe(index: int) -> dict[str, Any]:
         row = int(rows[index])
-        number = int(table.rows[row])
-        lane, own = tree.place_of_span(table.thread_at(row), number)
+        place = int(table.rows[row])
+        lane, own = tree.place_of_span(table.thread_at(row), place)
         return {
             "kind": "span",
             "lane": lane,
@@ -139,7 +140,7 @@ def _search_spans(tree: LaneTree, needle: str, start_ns: int, end_ns: int, found
             "name": table.name[row],
             "start_ns": int(table.start_ns[row]),
             "end_ns": int(table.end_ns[row]),
-            "span": number,
+            "span": None if spans.numbers is None else int(spans.numbers[place]),
         }
 
     found.add(table.start_ns[rows], describe)
