@@ -474,6 +474,26 @@ def test_a_file_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
     assert page.ask("/lanes/0/1").status == 503
 
 
+def test_a_damaged_segment_is_said_on_its_tiles(tmp_path: Path) -> None:
+    path = tmp_path / "disks.mth"
+    builder = meantime.HistoryBuilder(path)
+    disk = builder.quark("disk0")
+    for time_ns in range(5_000):
+        builder.modify(time_ns, disk, "abc"[time_ns % 3])
+    builder.close()
+    (segment,) = (path / "segments").glob("*.seg")
+    data = bytearray(segment.read_bytes())
+    data[-40] ^= 0xFF
+    segment.write_bytes(data)
+    page = Page(str(path))
+
+    directory, arrays = page.tile("0/1/state/0/4/0")
+
+    assert segment.name in directory["damaged"]
+    assert arrays == {}
+    assert page.ask("/statistics?file=0").status == 400
+
+
 def test_a_history_without_anything_opens() -> None:
     page = Page(meantime.HistoryBuilder().close())
 

@@ -362,19 +362,21 @@ def _outermost_cells(
         is_outermost = np.zeros(block.row_offsets[-1], np.bool_)
         is_outermost[block.row_offsets[:-1]] = True
         chosen = chosen[is_outermost[row[chosen]]]
-    chosen = chosen[np.argsort(row[chosen], kind="stable")]
-    used, code, counts = np.unique(
-        table.name.codes[chosen], return_inverse=True, return_counts=True
-    )
-    kept = np.argsort(-counts, kind="stable")[:_MOST_NAMES]
-    new_code = np.full(len(used), len(kept), np.int32)
-    new_code[kept] = np.arange(len(kept), dtype=np.int32)
-    names = [*(table.name.names[each] for each in used[kept].tolist()), ""]
+    rows = row[chosen]
+    if len(rows) and (rows[1:] < rows[:-1]).any():
+        chosen = chosen[np.argsort(rows, kind="stable")]
+    codes = table.name.codes[chosen]
+    counts = np.bincount(codes, minlength=1)
+    used = np.flatnonzero(counts)
+    kept = used[np.argsort(-counts[used], kind="stable")[:_MOST_NAMES]]
+    code_of = np.full(len(counts), len(kept), np.int32)
+    code_of[kept] = np.arange(len(kept), dtype=np.int32)
+    names = [*(table.name.names[each] for each in kept.tolist()), ""]
     cells = state_cells(
         row[chosen],
         table.start_ns[chosen],
         table.end_ns[chosen],
-        new_code[code],
+        code_of[codes],
         place.start_ns,
         place.level,
         BINS,
