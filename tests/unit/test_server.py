@@ -13,6 +13,7 @@ import pytest
 import meantime
 from meantime.query.durations import span_statistics
 from meantime.query.threads import thread_quarks
+from meantime.server import app
 from meantime.server.app import application
 from meantime.server.session import Session
 from meantime.testing import history_from_picture, history_from_samples, history_from_spans
@@ -43,6 +44,7 @@ class Page:
         self.session.start()
         assert self.session.wait(60)
         self.app = application(self.session)
+        self.is_gone = False
 
     def ask(self, target: str, method: str = "GET", body: bytes = b"", /, **headers: str) -> Reply:
         return asyncio.run(self._ask(target, method, body, headers))
@@ -65,6 +67,8 @@ class Page:
         }
         sent: list[Any] = []
         waiting = [{"type": "http.request", "body": body, "more_body": False}]
+        if self.is_gone:
+            waiting = [{"type": "http.disconnect"}]
 
         async def receive() -> Any:
             if waiting:
@@ -337,6 +341,16 @@ def test_content_that_a_page_has_is_not_sent_again(states: Page) -> None:
         etag = states.ask(target).headers["etag"]
         again = states.ask(target, if_none_match=etag)
         assert (again.status, again.body) == (304, b"")
+
+
+def test_what_nobody_waits_for_any_more_is_not_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = Page(history_from_picture("a  xy"))
+    computed = []
+    monkeypatch.setattr(app, "tile", lambda *_: computed.append(_))
+    page.is_gone = True
+
+    assert page.ask("/tile/0/1/state/0/0/0").status == 499
+    assert computed == []
 
 
 @pytest.mark.parametrize(
