@@ -450,7 +450,7 @@ def _merge(boxes: _Boxes, least_ns: int) -> tuple[_Boxes, _Merged]:
 
 def _boxes(columns: dict[str, npt.NDArray[Any]], start_ns: Int64s, end_ns: Int64s) -> _Boxes:
     """Return boxes of these columns; those that are missing are -1."""
-    missing = np.full(len(start_ns), -1, np.int32)
+    missing = np.broadcast_to(np.int32(-1), len(start_ns))
     found = {
         name: columns.get(name, missing).astype(np.int32, copy=False)
         for name in ("lane", "row", "name", "tag", "entity")
@@ -516,8 +516,11 @@ def _span_boxes(kind: str, block: SpanBlock, names: _Names, arguments: ArgumentC
         order = np.lexsort((table.start_ns[spans], row))
     spans, row = _take(spans, order), _take(row, order)
     start_ns, end_ns = _take(table.start_ns, spans), _take(table.end_ns, spans)
-    length = _take(table.arguments_length, spans).astype(np.int64)
-    offset = _take(table.arguments_offset, spans)
+    length = offset = np.broadcast_to(np.int64(0), len(spans))
+    # without arguments their offsets are not read
+    if table.arguments_length.any():
+        length = _take(table.arguments_length, spans).astype(np.int64)
+        offset = _take(table.arguments_offset, spans)
     arguments.add(table.text, offset, length, end_ns - start_ns)
     lane, own = _places(block, row)
     name = names.codes(Coded(_take(table.name.codes, spans), table.name.names))
