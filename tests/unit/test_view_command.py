@@ -70,6 +70,7 @@ def test_two_servers_at_once_until_they_are_interrupted(root: Path) -> None:
         (["x", "--offset", "y=1s"], "write FILE=TIME with one of the files"),
         (["x", "--offset", "x=1s", "--offset", "x=2s"], "given more than once"),
         (["x", "--port", "70000"], "70000 is not in the range"),
+        (["nothing.json", "--no-open"], "nothing.json: there is no such file"),
     ],
 )
 def test_a_wrong_command_line(words: list[str], message: str) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from meantime.anomalies import CATALOGUE
 from meantime.clocks import align
-from meantime.errors import MeantimeError
+from meantime.errors import InputError, MeantimeError
 from meantime.history.builder import HistoryBuilder
 from meantime.history.directory import is_history
 from meantime.history.ingest import ingest
@@ -76,6 +76,8 @@ class OpenFile:
         if isinstance(source, str | os.PathLike):
             self.path = os.fspath(source)
             self.name = "standard input" if self.path == "-" else Path(self.path).name
+            if self.path != "-" and not Path(self.path).exists():
+                raise InputError(self.path, "there is no such file")
         else:
             self._history = source
             self.name = source.title or "history"
@@ -293,6 +295,9 @@ class Session:
     Attributes:
         files: The files.
         token: Differs between sessions, so that no page uses tiles of another one.
+
+    Raises:
+        InputError: If a file does not exist.
     """
 
     def __init__(

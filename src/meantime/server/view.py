@@ -98,6 +98,7 @@ def view(
         most_bytes: The size of a page in one file above which short detail is merged.
 
     Raises:
+        InputError: If a file does not exist.
         UsageError: If an offset is not a time.
     """
     offsets_ns = {index: duration_ns(time) for index, time in (offsets or {}).items()}
