@@ -9,8 +9,11 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
+import uvicorn
 
 from meantime.cli import main
+from meantime.server.app import application
+from meantime.server.session import Session
 from meantime.testing import history_from_picture, history_from_spans
 
 if TYPE_CHECKING:
@@ -23,7 +26,6 @@ if TYPE_CHECKING:
 
     View = Callable[..., Page]
 
-uvicorn = pytest.importorskip("uvicorn")
 NARROW = "\u202f"
 SPANS = {
     "main": [("serve", 0, 1000), ("read", 100, 400), ("write", 500, 900)],
@@ -43,9 +45,6 @@ def online(browser: Browser) -> Iterator[BrowserContext]:
 @pytest.fixture
 def view(online: BrowserContext) -> Iterator[View]:
     """A function that serves sources and opens their page, which may not complain of anything."""
-    from meantime.server.app import application
-    from meantime.server.session import Session
-
     complaints: list[str] = []
     with ExitStack() as stack:
 
@@ -99,7 +98,7 @@ def figures(page: Page) -> list[tuple[str, ...]]:
 
 def printed(capsys: pytest.CaptureFixture[str], path: Path, by: str) -> list[tuple[str, ...]]:
     """Return the same figures as the command line prints them."""
-    with pytest.raises(SystemExit, match="^0$"):
+    with pytest.raises(SystemExit, match=r"^0$"):
         main(["stats", str(path), "--by", by, "--json"])
     return [
         (row["key"], str(row["count"]), *(f"{row[name]} ns" for name in ("total_ns", "median_ns")))
@@ -140,8 +139,10 @@ def test_figures_are_those_of_the_command_line(
     page = view(str(spans_file))
 
     assert sorted(figures(page)) == sorted(printed(capsys, spans_file, "name"))
-    command = page.locator(".statusbar code").inner_text()
-    assert command == f"meantime stats '{spans_file}' --by name"
+    page.wait_for_selector(".statusbar code >> text=meantime stats")
+    assert (
+        page.locator(".statusbar code").inner_text() == f"meantime stats '{spans_file}' --by name"
+    )
 
 
 def test_everything_is_reached_by_keys(view: View) -> None:
@@ -215,7 +216,7 @@ def test_one_file_shows_the_same_without_a_network(
     browser: Browser, view: View, spans_file: Path, tmp_path: Path
 ) -> None:
     path = tmp_path / "page.html"
-    with pytest.raises(SystemExit, match="^0$"):
+    with pytest.raises(SystemExit, match=r"^0$"):
         main(["view", str(spans_file), "-o", str(path)])
     requests: list[str] = []
     complaints: list[str] = []

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from hashlib import sha256
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
 import pytest
+
+from meantime.views.state_classes import CLASSES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,6 +41,17 @@ def test_the_scripts_were_built_from_these_sources(root: Path) -> None:
         digest.update(f"{name}\n{len(text)}\n".encode() + text)
 
     assert noted()["sources"] == digest.hexdigest(), MEND
+
+
+def test_the_classes_of_states_have_the_same_colours_everywhere(root: Path) -> None:
+    source = root / "web" / "shared" / "state-classes.ts"
+    if not source.is_file():
+        pytest.skip("the sources of the page scripts are not here")
+    pattern = r'^  "?([a-z/]+)"?: \["(#[0-9a-f]{6})", "(#[0-9a-f]{6})"\],$'
+
+    assert re.findall(pattern, source.read_text(), re.MULTILINE) == [
+        (each.name, each.light, each.dark) for each in CLASSES
+    ]
 
 
 def test_no_script_was_changed_by_hand() -> None:

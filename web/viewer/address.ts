@@ -32,6 +32,7 @@ export function remember(session: Session, fields: Fields, isStep: boolean): voi
       order: fields.order === "trace" ? null : fields.order,
       clock: fields.clock === "start" ? null : fields.clock,
       open: session.toggles.join(SEPARATOR),
+      move: session.files.flatMap(({ index, movedNs }) => (movedNs ? [`${index}_${movedNs}`] : [])).join(SEPARATOR),
       pin: marks(pins),
       hide: marks(hidden),
     },
@@ -45,6 +46,8 @@ export interface Recalled extends Fields {
   /** The selected thing: its row, its start in the file's time, and its lane's key. */
   thing: { row: number; ns: bigint; key: string } | null;
   toggles: string[];
+  /** Which files are moved by how much. */
+  moves: [file: number, ns: bigint][];
   pins: string[];
   hidden: string[];
 }
@@ -64,6 +67,10 @@ export function recall(): Recalled {
     order: parts.get("order") ?? "trace",
     clock: parts.get("clock") ?? "start",
     toggles: list("open"),
+    moves: list("move").flatMap((each) => {
+      const found = /^(\d+)_(-?\d{1,19})$/.exec(each);
+      return found ? [[Number(found[1]), BigInt(found[2]!)]] : [];
+    }),
     pins: list("pin"),
     hidden: list("hide"),
   };

@@ -133,8 +133,11 @@ export class FileModel {
     public info: FileInfo,
   ) {}
 
+  /** By how much it was moved by hand. */
+  movedNs = 0n;
+
   get offsetNs(): bigint {
-    return BigInt(this.info.offset_ns);
+    return BigInt(this.info.offset_ns) + this.movedNs;
   }
 
   /** Takes the lanes of the file's present layout. */

@@ -119,11 +119,14 @@ export class Picture {
     if (!from || !to) return;
     const { context } = this.session.tree;
     const bend = Math.max(12, Math.min(80, Math.abs(to.x - from.x) / 2));
+    // below the labels of a row that both ends are in
+    const dip = Math.abs(to.y - from.y) < 2 ? Math.min(16, 4 + Math.abs(to.x - from.x) / 8) : 0;
     context.strokeStyle = context.fillStyle = this.session.scene.inks.accentText;
     context.lineWidth = 1.5;
+    context.globalAlpha = this.flows.length > 6 ? 0.55 : 0.9;
     context.beginPath();
     context.moveTo(from.x, from.y);
-    context.bezierCurveTo(from.x + bend, from.y, to.x - bend, to.y, to.x - 4, to.y);
+    context.bezierCurveTo(from.x + bend, from.y + dip, to.x - bend, to.y + dip, to.x - 4, to.y);
     context.stroke();
     context.beginPath();
     context.arc(from.x, from.y, 2.5, 0, 2 * Math.PI);
@@ -131,6 +134,7 @@ export class Picture {
     context.lineTo(to.x - 6, to.y - 3.5);
     context.lineTo(to.x - 6, to.y + 3.5);
     context.fill();
+    context.globalAlpha = 1;
   }
 
   /** Where an end of an arrow is: on its lane, or on the group in which that is closed. */
@@ -143,7 +147,7 @@ export class Picture {
       const top = session.tree.topOf(lane);
       if (top === null) continue;
       const box = lane === own ? own.rowBox(row) : { top: 0, height: lane.height() };
-      return { x, y: top + box.top + box.height / 2 };
+      return { x, y: top + box.top + box.height };
     }
     return null;
   }

@@ -131,20 +131,41 @@ export class Session {
       if (file.layout !== null && model.table?.layout !== file.layout) unread.push(model);
     });
     this.info = info;
-    if (info.axis) {
-      const start = BigInt(info.axis.start_ns);
-      const width = BigInt(info.axis.end_ns) - start;
-      const isFirst = this.view.widthNs === 1n;
-      this.originNs = this.scene.originNs = start;
-      this.view.grow(width > 0n ? width : 1n);
-      if (isFirst) this.view.reset();
-    }
+    this.place();
     this.tree.invalidate();
     this.changed();
     return unread;
   }
 
-  /** Reads the lanes of a file anew. */
+  /** Makes the axis that of all files, where they are now; what is in view stays. */
+  place(): void {
+    const bounds = this.files.flatMap((file) => (file.info.start_ns === null || file.info.end_ns === null ? [] : [[BigInt(file.info.start_ns) + file.offsetNs, BigInt(file.info.end_ns) + file.offsetNs] as const]));
+    if (!bounds.length) return;
+    const start = bounds.reduce((least, [each]) => (each < least ? each : least), bounds[0]![0]);
+    const end = bounds.reduce((most, [, each]) => (each > most ? each : most), bounds[0]![1]);
+    const { view } = this;
+    const isFirst = view.widthNs === 1n;
+    const [from, to] = [view.startNs + this.originNs, view.endNs + this.originNs];
+    const { isWhole } = view;
+    const moved = start - this.originNs;
+    this.originNs = this.scene.originNs = start;
+    view.grow(end > start ? end - start : 1n);
+    if (isFirst || isWhole) view.reset();
+    else if (moved) view.show(from - start, to - start);
+    if (moved && !isFirst && this.range) this.range = { from: this.range.from - moved, to: this.range.to - moved };
+  }
+
+  /** Moves a file so that it begins at a time of the axis. */
+  move(file: FileModel, ns: bigint): void {
+    if (file.info.start_ns === null) return;
+    file.movedNs += ns + this.originNs - file.offsetNs - BigInt(file.info.start_ns);
+    this.place();
+    this.tree.invalidate();
+    this.selected();
+    this.changed();
+  }
+
+  /** Reads the lanes of a file, of its present layout. */
   async read(file: FileModel): Promise<void> {
     const table = await this.source.lanes(file.index, file.info.layout!);
     this.tiles.drop(file.index);

@@ -3,6 +3,7 @@
 import { button, h, shown } from "../shared/dom";
 import { UNIT_NS, duration, exact, grouped } from "../shared/format";
 import { listen as listenToHands } from "../shared/gestures";
+import { parsed, plain } from "../shared/heat-model";
 import { icon } from "../shared/icon";
 import type { Key } from "../shared/keys";
 import { listen as listenToKeys } from "../shared/keys";
@@ -275,7 +276,7 @@ export class ViewerPage {
   /** One sentence about the most important thing that is not as it should be. */
   private showNotice(): void {
     const { session } = this;
-    const notices: { key: string; title: string; text: string; actions: [string, () => void][]; part?: number }[] = [];
+    const notices: { key: string; title: string; text: string; actions: [string, () => void][]; part?: number; field?: HTMLElement }[] = [];
     if (this.wasBroken || session.tiles.problem) {
       notices.push({ key: "", title: "No answer.", text: this.wasBroken ? "The server has ended or does not answer; what is on the page stays." : session.tiles.problem, actions: [] });
     }
@@ -292,7 +293,8 @@ export class ViewerPage {
         notices.push({
           key: `aligned ${info.name}`,
           title: "Not aligned.",
-          text: `${info.name} shares no clock with ${session.files[0]!.info.name}: both are placed at their start.`,
+          text: `${info.name} shares no clock with ${session.files[0]!.info.name}: it begins ${file.movedNs ? "where it was put by hand" : "where that begins"}, at`,
+          field: this.placeField(file),
           actions: [["Hide it", () => this.hideFile(file)]],
         });
       }
@@ -302,7 +304,8 @@ export class ViewerPage {
     }
     const first = notices.find(({ key }) => !this.dismissed.has(key));
     this.notice.hidden = !first;
-    if (!first) return;
+    // a field keeps what is typed into it
+    if (!first || (first.field && this.notice.contains(document.activeElement))) return;
     const close = first.key
       ? button(icon("close"), "Dismiss", () => {
           this.dismissed.add(first.key);
@@ -312,6 +315,7 @@ export class ViewerPage {
     this.notice.replaceChildren(
       h("b", {}, first.title),
       h("span", {}, shown(first.text)),
+      ...(first.field ? [first.field] : []),
       ...first.actions.map(([text, action]) => button(text, text, action, { class: "link" })),
       ...(close ? [close] : []),
     );
@@ -344,6 +348,21 @@ export class ViewerPage {
     if (start_ns === null || end_ns === null) return;
     this.step();
     this.session.go(this.session.inView(file, BigInt(start_ns)), this.session.inView(file, BigInt(end_ns)));
+  }
+
+  /** The field that moves a file: the time of the axis at which it begins. */
+  private placeField(file: FileModel): HTMLElement {
+    const { session } = this;
+    const start = session.inView(file, BigInt(file.info.start_ns ?? "0"));
+    const field = h("input", { class: "place-field", title: "Time at which it begins, such as 1.2s", attributes: { "aria-label": `Time at which ${shown(file.info.name)} begins`, value: plain(start), size: "9" } });
+    field.addEventListener("change", () => {
+      const text = field.value.trim();
+      const ns = parsed(text.replace(/^-/, ""));
+      if (ns !== null) session.move(file, text.startsWith("-") ? -ns : ns);
+      else this.say(`“${text}” is no time; write one such as 1.2s`);
+      field.blur();
+    });
+    return field;
   }
 
   private hideFile(file: FileModel): void {
@@ -680,6 +699,8 @@ export class ViewerPage {
     if (isFirst || wanted.toggles.length) session.toggles = wanted.toggles;
     const indices = (keys: string[]) => keys.map((key) => session.lanes.indexOf(session.laneByKey(key)!)).filter((index) => index >= 0);
     session.tree.marks = { pins: indices(wanted.pins), hidden: indices(wanted.hidden) };
+    for (const file of session.files) file.movedNs = wanted.moves.find(([index]) => index === file.index)?.[1] ?? 0n;
+    session.place();
     if (wanted.view) session.view.show(wanted.view[0] - session.originNs, wanted.view[1] - session.originNs);
     else session.view.reset();
     session.range = wanted.range && { from: wanted.range[0] - session.originNs, to: wanted.range[1] - session.originNs };
