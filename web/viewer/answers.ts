@@ -145,6 +145,7 @@ export class Answers {
   answer(): void {
     this.describe();
     const { session } = this;
+    for (const each of session.files) void this.find(each);
     const { file } = session;
     if (!file?.table) return;
     const { tab } = this.panel;
@@ -202,7 +203,13 @@ export class Answers {
       } else this.sandwich.show(tree, null);
     } else if (tab === "heat") {
       const period = this.heat.periodFor(range.to - range.from);
-      // whole columns, in view or not
+      // of states the most important lane, as all lanes together are in some state nearly always
+      const { mainLane } = session;
+      const isOfStates = !file.info.counts.spans && !file.info.counts.samples;
+      if (range.lanes === undefined && isOfStates && mainLane?.file === file) {
+        range.lanes = mainLane.index;
+        this.heat.about = mainLane.title;
+      } else this.heat.about = "";
       const found = isEmpty ? null : await session.source.ask("heat", { ...range, period, rows: this.heat.rows }, signal);
       this.setCommand(file, range.lanes, "heatmap", ` --period ${plain(period)} -o heatmap.svg`);
       if (found) this.heat.show(found, file);
@@ -287,7 +294,6 @@ export class Answers {
     this.setCommand(file, undefined, "info", "");
     const by = this.bysOf(file).includes("name") && (file.info.counts.spans ?? 0) > 0 ? "name" : this.bysOf(file)[0];
     const cards: HTMLElement[] = [];
-    await this.find(file, signal);
     if (file.findings?.length) cards.push(this.findingsCard(file, file.findings));
     if (by && range.from < range.to) {
       const found = await session.source.ask("statistics", { ...range, by, lanes: undefined }, signal);
@@ -301,17 +307,21 @@ export class Answers {
     this.overview.replaceChildren(...cards);
   }
 
-  /** Asks what stands out in a file, once for each of its versions. */
-  private async find(file: FileModel, signal: AbortSignal): Promise<void> {
-    if (file.foundIn === file.info.version || !this.session.info.findings) return;
+  /** Asks what stands out in a file, once it is read: what blocks is marked in the lanes, too. */
+  private async find(file: FileModel): Promise<void> {
+    const { status, version } = file.info;
+    const isKnown = file.foundIn === version || (status === "following" && file.foundIn >= 0);
+    if (!this.session.info.findings || !file.table || status === "reading" || isKnown) return;
+    file.foundIn = version;
     try {
-      const found = await this.session.source.ask("findings", { file: file.index, layout: file.table!.layout }, signal);
+      const found = await this.session.source.ask("findings", { file: file.index, layout: file.table.layout });
       file.findings = found.findings;
     } catch (reason) {
-      if (!(reason instanceof SourceError) || reason.status === 410) throw reason;
+      if (!(reason instanceof SourceError)) throw reason;
+      // it is asked again with the next version
+      return;
     }
-    file.foundIn = file.info.version;
-    this.changed();
+    this.redo();
   }
 
   private findingsCard(file: FileModel, findings: readonly Finding[]): HTMLElement {
@@ -319,7 +329,7 @@ export class Answers {
       const [worst] = finding.ranges;
       const made = h(
         "button",
-        { class: "finding" },
+        { class: "finding printed" },
         h("b", {}, BigInt(finding.lost_ns) > 0n ? duration(BigInt(finding.lost_ns)) : ""),
         h("i", { class: `swatch kind-${finding.kind}` }),
         name(finding.sentence, { class: "what", title: finding.sentence }),
@@ -346,7 +356,7 @@ export class Answers {
     const pixel = this.rowColor(row, by);
     const made = h(
       "button",
-      { class: "finding" },
+      { class: "finding printed" },
       h("b", {}, amount),
       h("i", { class: "swatch", style: pixel === null ? "" : `background:${css(pixel)}` }),
       name(row.key, { class: "what" }),

@@ -32,6 +32,8 @@ export class HeatTab {
   readonly element = h("div", { class: "heat-tab" });
   readonly tools: HTMLElement;
   periodNs: bigint | null = null;
+  /** The lane that it shows, if nobody has chosen it. */
+  about = "";
   private readonly canvas = h("canvas", { attributes: { role: "img", "aria-label": "Heat map: columns are time, rows are the offset within the period" } });
   private readonly image = new LaneImage(this.canvas);
   private readonly period = h("input", { class: "period", attributes: { "aria-label": "Period of a column", size: "8" } });
@@ -149,7 +151,7 @@ export class HeatTab {
     context.fillText(ends[1]!, right, 10);
     const left = right - key - 10 - context.measureText(ends[0]!).width;
     context.fillText(ends[0]!, left, 10);
-    const caption = `offset within each ${duration(BigInt(heat!.period_ns))}; columns are below their time`;
+    const caption = `${this.about ? `${this.about}: ` : ""}offset within each ${duration(BigInt(heat!.period_ns))}; columns are below their time`;
     if (context.measureText(caption).width < left - 16) context.fillText(caption, 8, 10);
     for (const part of [0.25, 0.5, 0.75]) {
       const y = HEAD_PX + (height - HEAD_PX - 4) * (1 - part);

@@ -87,7 +87,7 @@ export class Notes {
         const file = session.files[note.file];
         const at = file ? session.inView(file, BigInt(note.start_ns)) : 0n;
         const length = BigInt(note.end_ns) - BigInt(note.start_ns);
-        const go = h("button", { class: "finding", on: { click: () => this.go(note) } }, h("b", {}, instant(at)), h("span", { class: "what" }, shown(note.text)), h("span", { class: "muted" }, duration(length)));
+        const go = h("button", { class: "finding printed", on: { click: () => this.go(note) } }, h("b", {}, instant(at)), h("span", { class: "what" }, shown(note.text)), h("span", { class: "muted" }, duration(length)));
         const remove = button("×", "Remove this note", () => void this.put(this.notes.filter(({ id }) => id !== note.id)), { class: "bare" });
         remove.disabled = !session.info.notes.writable;
         return h("li", {}, go, remove);

@@ -244,6 +244,7 @@ export class Picture {
       most(lanes.filter((lane) => lane instanceof SpanLane && lane.kind === "stack")) ??
       lanes.find((lane) => lane instanceof GroupLane && session.tree.childrenOf(lane).some((child) => child instanceof StateLane || child instanceof PackedLane)) ??
       lanes.find((lane) => !(lane instanceof GroupLane));
+    session.mainLane = found ?? null;
     if (!found) return;
     const { file, index } = found;
     if (found instanceof GroupLane) this.mapLane = new GroupLane(this.small, file, index, 2);

@@ -93,6 +93,8 @@ export class Session {
   /** Lanes that differ from how they are at first. */
   private readonly toggled = new Map<string, boolean>();
   private moving = 0;
+  /** The lane that shows best what happens. */
+  mainLane: TileLane | null = null;
 
   constructor(
     readonly source: Source,

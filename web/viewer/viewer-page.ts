@@ -263,7 +263,7 @@ export class ViewerPage {
       ...session.files.map((file) => {
         const { info } = file;
         const length = info.start_ns !== null && info.end_ns !== null ? duration(BigInt(info.end_ns) - BigInt(info.start_ns)) : info.status;
-        const made = button(null, `${info.name}: show all of it`, () => this.showFile(file), { class: "file" });
+        const made = button(null, `${info.name}: show all of it`, () => this.showFile(file), { class: "file printed" });
         made.append(h("bdi", {}, shown(info.name)), h("span", { class: "muted" }, length));
         if (info.status === "reading" || info.status === "following") made.append(h("span", { class: "badge live" }, info.status));
         return made;
@@ -599,6 +599,7 @@ export class ViewerPage {
         const exactly = this.search.hits.filter(({ hit }) => hit.name === name);
         exactly.sort((a, b) => Number(BigInt(b.hit.end_ns) - BigInt(b.hit.start_ns) - (BigInt(a.hit.end_ns) - BigInt(a.hit.start_ns))));
         this.search.hits = exactly;
+        this.field.report(name === null ? "" : `${grouped(exactly.length)} lit, the longest first`);
         this.picture.bins = this.search.bins;
         this.redraw();
       })
