@@ -263,7 +263,7 @@ export class Picture {
     small.originNs = session.originNs;
     const whole = new Viewport(session.view.widthNs);
     small.enter(whole, minimap.widthPx);
-    const state = lane ? `${small.signature(lane.file, lane.kind, lane.kind === "group" ? lane.index : lane.file.table!.block[lane.index]!)} ${minimap.widthPx} ${whole.widthNs} ${this.bins?.join() ?? ""} ${session.files.map(({ foundIn }) => foundIn).join()}` : "";
+    const state = lane ? `${small.signature(lane.file, lane.kind, lane.kind === "group" ? lane.index : lane.file.table!.block[lane.index]!)} ${minimap.widthPx} ${whole.widthNs} ${this.bins?.join() ?? ""} ${session.files.map(({ findings }) => findings?.length).join()}` : "";
     if (state === this.mapped) return;
     this.mapped = state;
     minimap.paint(small.inks.chrome, (image) => {
