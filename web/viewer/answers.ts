@@ -26,6 +26,8 @@ type FlameMode = "heavy" | "callers";
 
 const BYS: By[] = ["state", "entity", "name", "category", "thread"];
 const MOST_LEGEND = 14;
+/** What stands out in a file that grows is looked for this often. */
+const FIND_MS = 10_000;
 
 export interface Actions {
   /** Lights a name in all lanes; null none. */
@@ -310,9 +312,11 @@ export class Answers {
   /** Asks what stands out in a file, once it is read: what blocks is marked in the lanes, too. */
   private async find(file: FileModel): Promise<void> {
     const { status, version } = file.info;
-    const isKnown = file.foundIn === version || (status === "following" && file.foundIn >= 0);
+    const now = performance.now();
+    const isKnown = file.foundIn === version || (status === "following" && now < file.findAgain);
     if (!this.session.info.findings || !file.table || status === "reading" || isKnown) return;
     file.foundIn = version;
+    file.findAgain = now + FIND_MS;
     try {
       const found = await this.session.source.ask("findings", { file: file.index, layout: file.table.layout });
       file.findings = found.findings;

@@ -127,6 +127,8 @@ export class FileModel {
   findings: Finding[] | null = null;
   /** The version of the file in which that was looked for. */
   foundIn = -1;
+  /** When a file that grows is to be asked again. */
+  findAgain = 0;
 
   constructor(
     readonly index: number,

@@ -15,6 +15,7 @@ import type { FileModel } from "./model";
 const MOST_LOST = 400;
 const VEIL = 6 / 11;
 const MAP_PX = 36;
+const HOLD_MS = 600;
 
 export interface ShownFlow extends Flow {
   file: FileModel;
@@ -29,6 +30,8 @@ export class Picture {
   /** The pointer's distance from the left edge; null if it is elsewhere. */
   pointerX: number | null = null;
   private readonly small: Scene;
+  /** What was seen before the lanes were read again, and until when it is shown. */
+  private held: { image: OffscreenCanvas; until: number } | null = null;
   private mapped: string | null = null;
   private mapLane: TileLane | null = null;
   private mapLanes: readonly Lane[] = [];
@@ -50,6 +53,15 @@ export class Picture {
     this.mapped = null;
   }
 
+  /** Keeps showing what is seen until the tiles of lanes with other numbers have come. */
+  hold(): void {
+    const { canvas } = this.session.tree;
+    if (!canvas.width || !canvas.height) return;
+    const image = new OffscreenCanvas(canvas.width, canvas.height);
+    image.getContext("2d")!.drawImage(canvas, 0, 0);
+    this.held = { image, until: performance.now() + HOLD_MS };
+  }
+
   draw(): void {
     const { session } = this;
     const { view, tree, scene } = session;
@@ -58,7 +70,13 @@ export class Picture {
     if (session.tiles.isIncomplete) tree.invalidate();
     scene.begin(view, tree.widthPx);
     tree.draw({ from: 0, to: scene.spanNs }, scene.inks.background, marks.map(({ x }) => x).filter((x) => x >= 0), scene.inks.line);
+    const isComplete = scene.isComplete;
     this.drawOverlay();
+    if (this.held && !isComplete && performance.now() < this.held.until) {
+      tree.context.drawImage(this.held.image, 0, 0, tree.widthPx, tree.heightPx);
+    } else {
+      this.held = null;
+    }
     this.drawMap();
     scene.end();
     this.minimap.show(view);
@@ -264,7 +282,7 @@ export class Picture {
     const whole = new Viewport(session.view.widthNs);
     small.enter(whole, minimap.widthPx);
     const state = lane ? `${small.signature(lane.file, lane.kind, lane.kind === "group" ? lane.index : lane.file.table!.block[lane.index]!)} ${minimap.widthPx} ${whole.widthNs} ${this.bins?.join() ?? ""} ${session.files.map(({ findings }) => findings?.length).join()}` : "";
-    if (state === this.mapped) return;
+    if (state === this.mapped || this.held) return;
     this.mapped = state;
     minimap.paint(small.inks.chrome, (image) => {
       if (lane) {

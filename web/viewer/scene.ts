@@ -103,6 +103,11 @@ export class Scene {
     this.tiles.end();
   }
 
+  /** Whether nothing that the frame has asked for so far is missing. */
+  get isComplete(): boolean {
+    return !this.tiles.isWanting;
+  }
+
   /** The tiles of a block that cover what is in view. */
   pieces(file: FileModel, kind: Kind, block: number): Piece[] {
     const key = `${file.index} ${kind} ${block}`;

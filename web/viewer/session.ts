@@ -167,9 +167,14 @@ export class Session {
     this.changed();
   }
 
-  /** Reads the lanes of a file, of its present layout. */
-  async read(file: FileModel): Promise<void> {
+  /**
+   * Reads the lanes of a file, of its present layout.
+   *
+   * @param replacing Called before the tiles of the lanes that it had are forgotten.
+   */
+  async read(file: FileModel, replacing: () => void): Promise<void> {
     const table = await this.source.lanes(file.index, file.info.layout!);
+    if (file.table) replacing();
     this.tiles.drop(file.index);
     file.adopt(table);
     file.recolor(this.scene.inks.dark);

@@ -79,6 +79,11 @@ export class TileStore {
     return this.running.size > 0 || this.wanted.length > 0;
   }
 
+  /** Whether this frame wants tiles that are not there. */
+  get isWanting(): boolean {
+    return this.wanted.some((key) => !this.entries.get(key)?.tile);
+  }
+
   /** Begins a frame: what it needs is collected from here on. */
   begin(): void {
     this.frame++;

@@ -144,7 +144,7 @@ export class ViewerPage {
     this.showFiles();
     for (const file of files) {
       try {
-        await this.session.read(file);
+        await this.session.read(file, () => this.picture.hold());
       } catch (reason) {
         // a newer layout is read with the next session
         if (!(reason instanceof SourceError && reason.status === 410)) throw reason;
