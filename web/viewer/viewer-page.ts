@@ -60,6 +60,7 @@ export class ViewerPage {
   private readonly spoken = h("div", { class: "spoken", attributes: { "aria-live": "polite" } });
   private readonly lengthInView = h("output", { class: "place" });
   private readonly message = h("span", { class: "message" });
+  private readonly sameAs = h("span", { class: "gutter" });
   private readonly clock = h(
     "select",
     { class: "clock", attributes: { "aria-label": "Time shown as" }, on: { change: () => this.setClock(this.clock.value as Clock) } },
@@ -202,7 +203,7 @@ export class ViewerPage {
       h("div", { class: "band" }, h("div", { class: "gutter axis-gutter" }, this.axis.base, this.clock), this.axis.element),
       this.main,
       this.answers.panel.element,
-      h("footer", { class: "foot" }, h("span", { class: "gutter" }, "Same as the command"), this.status.element, this.message, this.spoken),
+      h("footer", { class: "foot" }, this.sameAs, this.status.element, this.message, this.spoken),
     );
     session.tree.canvas.setAttribute("aria-label", "Timeline. Arrow keys move between lanes and things; question mark lists all keys.");
     document.title = `${session.info.title || "Traces"} – meantime`;
@@ -244,7 +245,9 @@ export class ViewerPage {
     }
     session.fitLanes(this.pointer?.y ?? null);
     this.answers.answer();
-    this.status.show("", this.command());
+    const command = this.command();
+    this.status.show("", command);
+    this.sameAs.textContent = command === null ? "" : "Same as the command";
     this.showNotice();
     remember(session, { tab: this.answers.panel.tab, by: this.answers.by, search: this.field.text, filter: this.filter.value, order: this.order, clock: this.clock.value }, this.isStep);
     this.isStep = false;
