@@ -25,7 +25,7 @@ event_rows.BLOCK_ROWS = 3000
 builder = HistoryBuilder(sys.argv[1])
 sealer = builder.contents.store.sealer
 sealer._segment_changes = 4000
-sealer.tail.capacity = sealer._full
+sealer.tail.capacity = sealer.full_rows
 threads = [builder.quark("threads", str(i)) for i in range(4)]
 state = builder.quark("state")
 n, until = 0, time.monotonic() + float(sys.argv[2])
@@ -100,6 +100,7 @@ def test_one_process_writes_while_another_asks(tmp_path: Path) -> None:
     chosen = np.random.default_rng(1)
     seen, built = [0], False
     while not built:
+        assert writer.poll() in {None, 0}
         built = history.built
         seen.append(compare(history.snapshot(), int(chosen.integers(10 * seen[-1] + 1))))
         assert seen[-1] >= seen[-2]
