@@ -50,7 +50,8 @@ _GROUPS = {"view": "Draw", "info": "Query", "record": "Record", "build": "Files"
 _READS = """\b
 Reads statemap data, perf script text, Chrome and Perfetto JSON (PyTorch,
 clang, VizTracer, DevTools), .spall, speedscope, V8 .cpuprofile, folded
-stacks, JSON lines, CSV, recordings and histories; also gzip, xz, bzip2 or zstd.
+stacks, JSON lines, CSV, recordings and histories; also compressed by gzip,
+xz, bzip2 or zstd.
 `meantime FILE` shows what a file contains and which commands to use next.
 
 Example:  meantime statemap disks.statemap -o disks.svg
