@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import threading
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 import uvicorn
 
+import meantime
 from meantime.cli import main
 from meantime.server.app import application
 from meantime.server.session import Session
@@ -212,12 +214,36 @@ def test_a_range_and_the_view_are_in_the_address(view: View) -> None:
     assert figures(page) == [("x", "2", "3 ns", "1 ns"), ("y", "1", "1 ns", "1 ns")]
 
 
+def test_one_file_adds_up_the_states_of_each_kind_of_entity_alone(
+    browser: Browser, view: View, tmp_path: Path
+) -> None:
+    with meantime.record(tmp_path / "run.mtr"):
+        # in a thread of its own: playwright has a loop in this one
+        thread = threading.Thread(target=lambda: asyncio.run(asyncio.sleep(0.01)))
+        thread.start()
+        thread.join()
+    save(tmp_path / "run.mtr", tmp_path / "page.html")
+    with browser.new_context(offline=True) as context:
+        page = context.new_page()
+        page.goto((tmp_path / "page.html").as_uri())
+        at_rest(page)
+        alone = figures(page)
+
+    served = figures(view(str(tmp_path / "run.mtr")))
+    assert sorted(alone) == sorted(served)
+    assert [name for name, *_ in alone].count("running") == 2
+
+
+def save(source: Path, page: Path) -> None:
+    with pytest.raises(SystemExit, match=r"^0$"):
+        main(["view", str(source), "-o", str(page)])
+
+
 def test_one_file_shows_the_same_without_a_network(
     browser: Browser, view: View, spans_file: Path, tmp_path: Path
 ) -> None:
     path = tmp_path / "page.html"
-    with pytest.raises(SystemExit, match=r"^0$"):
-        main(["view", str(spans_file), "-o", str(path)])
+    save(spans_file, path)
     requests: list[str] = []
     complaints: list[str] = []
     with browser.new_context(offline=True) as context:

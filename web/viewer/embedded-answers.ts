@@ -221,17 +221,22 @@ export class Answering {
     const { data } = this;
     const isSpans = by === "name";
     const groups = new Map<number, { total: number; self: number; durations: number[] }>();
+    // States of different kinds of entities are not added up: a task runs while its loop does.
+    const existed = new Map<number, number>();
+    const names = data.info.names.length;
     const isWanted = (row: Row) => {
       const kind = data.table.kind[row.lane];
       return (isSpans ? kind === "stack" || kind === "async" : kind === "state" || kind === "packed") && (!lanes || lanes.has(row.lane));
     };
     for (const row of data.rows) {
       if (!isWanted(row)) continue;
+      const root = by === "state" ? this.root(row.lane) : 0;
+      if (by === "state") existed.set(root, (existed.get(root) ?? 0) + this.existed(row, from, to));
       const below = isSpans ? data.ofLane.get(row.lane)?.[row.row + 1] : undefined;
       let child = below ? data.firstEndingAfter(below, from) : 0;
       for (let box = data.firstEndingAfter(row, from); box < row.last && data.start[box]! < to; box++) {
         const [low, high] = [Math.max(from, data.start[box]!), Math.min(to, data.end[box]!)];
-        const key = by === "entity" ? row.lane : data.name[box]!;
+        const key = by === "entity" ? row.lane : root * names + data.name[box]!;
         let group = groups.get(key);
         if (!group) groups.set(key, (group = { total: 0, self: 0, durations: [] }));
         const ns = data.coverage(box) * (high - low);
@@ -251,7 +256,9 @@ export class Answering {
     const rows = [...groups].map(([key, { total, self, durations }]): StatisticsRow => {
       const sorted = Float64Array.from(durations).sort();
       const rank = (part: number) => String(sorted[Math.max(0, Math.ceil((part * sorted.length) / 100) - 1)]);
-      const name = by === "entity" ? data.table.name[key]! : data.info.names[key]!;
+      const name = by === "entity" ? data.table.name[key]! : data.info.names[key % names]!;
+      const root = Math.floor(key / names);
+      const of = by === "state" ? existed.get(root)! : whole;
       const made: StatisticsRow = {
         key: name,
         count: sorted.length,
@@ -265,11 +272,31 @@ export class Answering {
         histogram: histogram(sorted),
       };
       if (isSpans) made.self_ns = String(Math.max(0, Math.round(self)));
-      else made.share = whole ? total / whole : 0;
+      else made.share = of ? total / of : 0;
+      if (by === "state") made.kind = data.table.name[root]!;
       return made;
     });
     rows.sort((a, b) => Number(b.total_ns) - Number(a.total_ns));
     return { by, range_ns: [this.ns(from), this.ns(to)], rows: rows.slice(0, MOST_ROWS), rest: Math.max(0, rows.length - MOST_ROWS) };
+  }
+
+  /** The group at the top of the tree that a lane is in. */
+  private root(lane: number): number {
+    const { parent } = this.data.table;
+    while (parent[lane]! >= 0) lane = parent[lane]!;
+    return lane;
+  }
+
+  /** For how long of a range the entities of a row existed, each from its first state to its last. */
+  private existed(row: Row, from: number, to: number): number {
+    const { data } = this;
+    const firsts = row.items ?? [row.first, row.last];
+    let sum = 0;
+    for (let item = 0; item + 1 < firsts.length; item++) {
+      const [first, next] = [firsts[item]!, firsts[item + 1]!];
+      if (first < next) sum += Math.max(0, Math.min(to, data.end[next - 1]!) - Math.max(from, data.start[first]!));
+    }
+    return sum;
   }
 
   private flame(from: number, to: number, lanes: Set<number> | null): Flame {

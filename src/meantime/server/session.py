@@ -222,7 +222,9 @@ class OpenFile:
                 {"name": name, "count": count, "explanation": CATALOGUE.get(name, "")}
                 for name, count in dict(history.anomalies).items()
             ],
-            "entities": sum(lane.entities for lane in tree.lanes if lane.kind == "group"),
+            "entities": sum(
+                lane.entities for lane in tree.lanes if lane.kind in {"state", "packed"}
+            ),
             "facts": history.facts,
             "counts": {
                 "spans": len(history.spans()),
