@@ -24,7 +24,7 @@ _FORBIDDEN = re.compile(
 _TEXTS = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/**/*.md", "examples/*")
 _SOURCES = (
     *("src/meantime/**/*.py", "src/meantime/**/*.py[xd]", "src/meantime/**/*.h"),
-    *("web/shared/*.ts", "web/svg-script/**/*.ts"),
+    *("web/shared/*.ts", "web/svg-script/**/*.ts", "web/viewer/*.ts"),
 )
 
 
@@ -33,7 +33,7 @@ def files(root: Path, patterns: tuple[str, ...]) -> Iterator[tuple[str, Path]]:
     for pattern in patterns:
         for path in sorted(root.glob(pattern)):
             name = path.relative_to(root).as_posix()
-            if path.suffix not in {".gz", ".jsonl"}:
+            if path.is_file() and path.suffix not in {".gz", ".jsonl"}:
                 yield name, path
 
 

@@ -22,14 +22,14 @@ export class NameTable {
     id = this.names.length;
     this.ids.set(name, id);
     this.names.push(name);
-    const told = this.isTold;
+    const wereDivided = this.areDivided;
     if (isLibrary(name)) this.libraries++;
     else if (isOwn(name)) this.own++;
     if (id >= this.colors.length) {
       this.colors = grown(this.colors);
       this.marks = grown(this.marks);
     }
-    if (told === this.isTold) this.paint(id);
+    if (wereDivided === this.areDivided) this.paint(id);
     else this.recolor(this.isDark);
     return id;
   }
@@ -39,14 +39,14 @@ export class NameTable {
     for (let id = 0; id < this.names.length; id++) this.paint(id);
   }
 
-  /** Whether the names show which of them are of libraries. */
-  private get isTold(): boolean {
+  /** Whether some names are of libraries and some of own code: then they differ in strength. */
+  private get areDivided(): boolean {
     return this.own > 0 && this.libraries > 0;
   }
 
   private paint(id: number): void {
     const name = this.names[id]!;
-    const quiet = this.isTold ? isLibrary(name) : null;
+    const quiet = this.areDivided ? isLibrary(name) : null;
     this.colors[id] = nameColor(name, quiet, this.isDark);
     this.marks[id] = markColor(name, quiet, this.isDark);
   }

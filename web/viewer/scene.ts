@@ -92,7 +92,7 @@ export class Scene {
     this.cache.clear();
   }
 
-  /** What tells whether the tiles of a block are others than before. */
+  /** Differs when the tiles of a block are others than before. */
   signature(file: FileModel, kind: Kind, block: number): string {
     return this.pieces(file, kind, block)
       .map(({ tile, from }) => `${tile.start_ns}:${tile.bin_ns}:${tile.serial}:${from}`)

@@ -362,7 +362,7 @@ export class ViewerPage {
       const text = field.value.trim();
       const ns = parsed(text.replace(/^-/, ""));
       if (ns !== null) session.move(file, text.startsWith("-") ? -ns : ns);
-      else this.say(`“${text}” is no time; write one such as 1.2s`);
+      else this.say(`“${text}” is not a time; write one such as 1.2s`);
       field.blur();
     });
     return field;
