@@ -15,7 +15,31 @@ if TYPE_CHECKING:
     from meantime.clocks import Clock
     from meantime.units import Time
 
-__all__ = ["Extent"]
+__all__ = ["Extent", "format_handle", "parse_handle"]
+
+
+def format_handle(path: str, time_ns: int) -> str:
+    """Return the text that names a time of a lane, or of the whole trace if the path is empty.
+
+    The time is one of the trace's own clock, so that the text stays valid in a trace that grows or
+    loses its beginning.
+
+    >>> format_handle("CPUs/3", 1500), format_handle("", 1500)
+    ('CPUs/3@abs:1500', '@abs:1500')
+    """
+    return f"{path}@abs:{time_ns}"
+
+
+def parse_handle(text: str) -> tuple[str, str]:
+    """Return the path and the time in a handle, or an empty path and the text of a time.
+
+    >>> parse_handle("CPUs/3@abs:1500"), parse_handle("@abs:1500"), parse_handle("1.5ms")
+    (('CPUs/3', 'abs:1500'), ('', 'abs:1500'), ('', '1.5ms'))
+    >>> parse_handle("@1528482355.856")  # a date
+    ('', '@1528482355.856')
+    """
+    path, _, time = text.rpartition("@")
+    return path, time if path or time.startswith("abs:") else text
 
 
 class Extent(NamedTuple):

@@ -179,7 +179,7 @@ def test_times_are_exact_however_late(view: View, start_ns: int) -> None:
 
     found = facts(page)
     assert found["duration"] == "3 ns"
-    assert found["handle"].endswith(f"@{start_ns + 5}")
+    assert found["handle"].endswith(f"@abs:{start_ns + 5}")
 
 
 def test_what_is_far_thinner_than_a_pixel_is_drawn(view: View) -> None:

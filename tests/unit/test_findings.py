@@ -370,9 +370,9 @@ def test_the_command_prints_what_the_library_finds(
     first, last = document["findings"]
     assert {name: first[name] for name in expected[0].as_json()} == expected[0].as_json()
     assert (first["kind"], last["kind"]) == ("slow", "care")
-    number = int(first["handle"].removeprefix("span "))
     # the handle and the command are accepted by the commands
-    assert "query" in run(capsys, "query", str(trace), "span", str(number))
+    (row,) = run(capsys, "query", str(trace), first["handle"], "--json").splitlines()
+    assert json.loads(row)["start_ns"] == first["start_ns"]
     assert first["command"] == f"meantime stats {trace} --longest query"
     assert "90.2" in run(capsys, *first["command"].split()[1:])
 

@@ -8,7 +8,13 @@ import pytest
 from click.testing import CliRunner
 
 from meantime.cli import cli, main
-from meantime.errors import AttributeNotFound, InputError, OutputError, UsageError
+from meantime.errors import (
+    AttributeNotFound,
+    InputError,
+    MeantimeError,
+    OutputError,
+    UsageError,
+)
 from meantime.history import HistoryBuilder
 from meantime.history.directory.open import open_history
 from meantime.testing import picture
@@ -79,6 +85,26 @@ def test_states_with_a_value_are_found_and_counted(path: Path) -> None:
     assert {row["path"]: row["count"] for row in counts} == {"disks": 0, "disks/0": 2, "load": 0}
 
 
+def test_a_handle_is_accepted_in_place_of_what_it_names(path: Path) -> None:
+    (state,) = lines(meantime("query", path, "disks/0@abs:4", "--json"))
+    below = lines(meantime("query", path, "at", "disks@4ns", "--json"))
+    (same,) = lines(meantime("query", path, "state", "disks/0@4", "--json"))
+    (after,) = lines(meantime("query", path, "next", "disks/0@4", "--json"))
+    everything = lines(meantime("query", path, "@abs:4", "--json"))
+
+    assert (state["start_ns"], state["end_ns"], state["value"]) == (2, 6, "busy")
+    assert same == state
+    assert (after["start_ns"], after["value"]) == (6, "idle")
+    assert [row["path"] for row in below] == ["disks", "disks/0"]
+    assert everything == lines(meantime("query", path, "at", "4", "--json"))
+    nothing = meantime("query", path, "disk/0@4").exception
+    assert isinstance(nothing, AttributeNotFound)
+    assert "disk/0/**" not in str(nothing)
+    for wrong in (["disks/0@"], ["disks/0@4", "5"], ["span x"], ["@4s"], ["disks/0@99s"]):
+        assert isinstance(meantime("query", path, *wrong).exception, MeantimeError), wrong
+    assert meantime("query", path, "disks/0").exit_code == 2
+
+
 def test_a_span_has_the_same_number_in_every_command(tmp_path: Path) -> None:
     trace, history = tmp_path / "x.json", tmp_path / "x.mth"
     trace.write_text(
@@ -95,6 +121,7 @@ def test_a_span_has_the_same_number_in_every_command(tmp_path: Path) -> None:
         dumped = lines(meantime("dump", source, "--kind", "spans", "--from", "2us", "--to", "3us"))
         longest = meantime("stats", source, "--longest", "c", "--from", "2us", "--json")
         (span,) = lines(meantime("query", source, "span", "2", "--json"))
+        assert lines(meantime("query", source, "span 2", "--json")) == [span]
         (around,) = lines(meantime("query", source, "span", "1", "--json"))
 
         assert [(row["span"], row["name"]) for row in dumped] == [(0, "a"), (1, "b"), (2, "c")]

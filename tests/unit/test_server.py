@@ -215,7 +215,7 @@ def test_samples_are_lanes_of_density_and_of_estimated_stacks(samples: Page) -> 
 def test_what_is_at_a_place_of_a_state(states: Page) -> None:
     found = states.get("/at?file=0&lane=1&time=3&width=2")
 
-    assert found["handle"] == "cpu0@3"
+    assert found["handle"] == "cpu0@abs:3"
     assert found["item"] is None
     assert found["shares"] == [
         {"state": "b", "time_ns": "1", "share": 0.5},

@@ -58,7 +58,7 @@ export class Answering {
 
   private handle(lane: number, time: number): string {
     const path = this.data.table.handle[lane]!;
-    return path ? `${path}@${this.ns(time)}` : "";
+    return path ? `${path}@abs:${this.ns(time)}` : "";
   }
 
   // what is at a point ----------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from meantime.cli.options import (
     strict_option,
 )
 from meantime.cli.tables import Column, print_table
+from meantime.extent import format_handle
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,7 +73,7 @@ def command(
         document = {
             "range_ns": list(range_of(history, from_, to)),
             "total": len(found),
-            "findings": [_document(each, extent, name) for each in found[:limit]],
+            "findings": [_document(each, name) for each in found[:limit]],
         }
         click.echo(json.dumps(document))
         return
@@ -101,17 +102,16 @@ def headlines(history: History) -> list[str]:
     return [each.sentence for each in findings(history) if each.lost_ns][:_HEADLINES]
 
 
-def handle(finding: Finding, extent: Extent) -> str:
+def handle(finding: Finding) -> str:
     """Return the place of a finding: the number of a span, or `lane@time`."""
     if finding.spans:
         return f"span {finding.spans[0]}"
-    time = extent.text(finding.start_ns)
-    return f"{finding.rows[0]}@{time}" if finding.rows else f"@{time}"
+    return format_handle(finding.rows[0] if finding.rows else "", finding.start_ns)
 
 
-def _document(finding: Finding, extent: Extent, file: str) -> dict[str, Any]:
+def _document(finding: Finding, file: str) -> dict[str, Any]:
     return finding.as_json() | {
-        "handle": handle(finding, extent),
+        "handle": handle(finding),
         "command": finding.command(file),
     }
 

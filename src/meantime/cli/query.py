@@ -18,12 +18,14 @@ from meantime.cli.options import (
 )
 from meantime.cli.rows import Form, form_options, show
 from meantime.errors import AttributeNotFound, UsageError
+from meantime.extent import parse_handle
 from meantime.units import parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from meantime.columns import Coded, Int32s
+    from meantime.extent import Extent
     from meantime.history import History, Intervals
     from meantime.tabular import Column, ColumnBatches, Tabular
 
@@ -43,12 +45,22 @@ _QUESTIONS = {
     "flows": 0,
     "span": 1,
 }
+_SPAN = "span "
 _IN_RANGE = ("intervals", "shares", "count", "points", "flows")
+
+
+class _Question(click.Choice):  # type: ignore[type-arg]  # click 8.1 has none
+    """A question, or a handle, which is one by itself."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        text = str(value)
+        is_handle = "@" in text or text.startswith(_SPAN)
+        return text if is_handle else str(super().convert(value, param, ctx))
 
 
 @click.command("query", epilog="Example:  meantime query disks.mth intervals 'disks/*' --to 5ms")
 @file_argument("history", "HISTORY")
-@click.argument("question", type=click.Choice(list(_QUESTIONS)))
+@click.argument("question", type=_Question(list(_QUESTIONS)))
 @click.argument("words", metavar="[PATH|PATTERN|NUMBER] [TIME]", nargs=-1)
 @range_options
 @once(
@@ -82,6 +94,7 @@ def command(
 
     \b
     at TIME             state of every attribute at a time
+    at PATH@TIME        state of an attribute and of those below it at a time
     state PATH TIME     state of one attribute at a time
     intervals PATTERN   states of the attributes, ordered by time
     shares PATTERN      time in each state, for each of --bins parts of the range
@@ -93,7 +106,12 @@ def command(
     points [PATTERN]    instants
     flows [PATTERN]     flows to and from the attributes
     span NUMBER         span with this number, as `dump` prints it
+
+    A handle, as `findings --json` and the page of `view` print it, is PATH@TIME
+    or "span NUMBER". It is accepted as the whole question, in place of a TIME
+    after `at`, and in place of PATH TIME.
     """  # noqa: D301 - \b is click's mark for lines that stay as they are
+    question, words = _with_handle(question, words)
     least = _QUESTIONS[question]
     if not least <= len(words) <= max(least, 1):
         raise UsageError(f"{question} needs {least} arguments, not {len(words)}; see --help")
@@ -113,7 +131,7 @@ def command(
     extent = extent_of(asked)
     range_ns = given_range(asked, from_, to)
     answers: dict[str, Callable[[], ColumnBatches]] = {
-        "at": lambda: _at(asked, extent.instant(words[0])),
+        "at": lambda: _at(asked, words[0], extent),
         "state": lambda: _state(asked, words[0], extent.instant(words[1])),
         "intervals": lambda: _intervals(asked, words[0], range_ns, resolution),
         "shares": lambda: _shares(asked, words[0], range_ns, bins or 1),
@@ -128,7 +146,25 @@ def command(
     show(question, answers[question](), form, extent=extent, drop=("tag", "bin", "end"))
 
 
-def _at(history: History, time_ns: int) -> ColumnBatches:
+def _with_handle(question: str, words: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+    """Return a question and its arguments, with a handle replaced by what it means."""
+    if question.startswith(_SPAN):
+        return "span", (question.removeprefix(_SPAN), *words)
+    if question not in _QUESTIONS:
+        return "at", (question, *words)
+    if question in {"state", "next", "previous"} and len(words) == 1 and "@" in words[0]:
+        return question, parse_handle(words[0])
+    return question, words
+
+
+def _at(history: History, word: str, extent: Extent) -> ColumnBatches:
+    path, time = parse_handle(word)
+    time_ns = extent.instant(time)
+    if path:
+        _quarks(history, path)  # raises with similar names
+        quarks = _quarks(history, f"{path}/**")
+        intervals = history.intervals(quarks, time_ns, time_ns + 1)
+        return _interval_columns(history, quarks, [intervals])
     intervals = history.at(time_ns)
     return _interval_columns(history, range(len(history.attributes)), [intervals])
 

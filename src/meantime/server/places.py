@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from meantime.errors import InputError, UsageError
+from meantime.extent import format_handle
 from meantime.query.threads import thread_of, thread_title
 from meantime.server.lanes import Block, PackedBlock, SpanBlock
 from meantime.units import MAX_NS
@@ -65,7 +66,7 @@ def at(tree: LaneTree, lane: int, row: int, time_ns: int, width_ns: int) -> dict
         "lane": lane,
         "row": row,
         "path": found.handle,
-        "handle": f"{found.handle}@{time_ns}" if found.handle else "",
+        "handle": format_handle(found.handle, time_ns) if found.handle else "",
         "item": None,
     }
     spot = Spot(row, time_ns, time_ns + width_ns)
@@ -253,7 +254,7 @@ def span(tree: LaneTree, number: int) -> dict[str, Any]:
         "lane": lane,
         "row": row,
         "path": tree.lanes[lane].handle,
-        "handle": f"{tree.handle(quark)}@{int(spans.table.start_ns[index])}",
+        "handle": format_handle(tree.handle(quark), int(spans.table.start_ns[index])),
         "item": _span_item(tree, block, index),
     }
 
@@ -300,7 +301,7 @@ def _packed_at(tree: LaneTree, block: PackedBlock, index: int, spot: Spot) -> di
             "name": block.names[longest],
             "entity": quark,
             "path": tree.handle(quark),
-            "handle": f"{tree.handle(quark)}@{moment_ns}",
+            "handle": format_handle(tree.handle(quark), moment_ns),
             "start_ns": start_ns,
             "end_ns": stop_ns,
             "state": _interval(history, state),
