@@ -9,8 +9,10 @@ from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import meantime
+from meantime.cli import cli
 from meantime.query.durations import span_statistics
 from meantime.query.threads import thread_quarks
 from meantime.server import app
@@ -264,8 +266,12 @@ def test_spans_that_arrive_in_another_order_keep_their_numbers(tmp_path: Path) -
         assert page.get(f"/span?file=0&span={number}")["item"]["name"] == name
         (hit,) = page.get(f"/search?file=0&text={name}")["hits"]
         assert (hit["span"], hit["start_ns"]) == (number, str(int(drawn[name])))
-    found = page.get(f"/at?file=0&lane={lane}&row=1&time=4000")["item"]
+    at = page.get(f"/at?file=0&lane={lane}&row=1&time=4000")
+    found = at["item"]
     assert (found["span"], found["parent"]) == (numbers["second"], numbers["outer"])
+    result = CliRunner().invoke(cli, ["query", str(trace), at["handle"], "--json"])
+    states = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [row["value"] for row in states if row["value"]] == ["outer", "second"]
     near = page.get(f"/neighbors?file=0&lane={lane}&row=1&time=4000")
     assert near["previous"]["span"] == numbers["first"]
 
