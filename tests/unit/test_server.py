@@ -269,9 +269,12 @@ def test_spans_that_arrive_in_another_order_keep_their_numbers(tmp_path: Path) -
     at = page.get(f"/at?file=0&lane={lane}&row=1&time=4000")
     found = at["item"]
     assert (found["span"], found["parent"]) == (numbers["second"], numbers["outer"])
-    result = CliRunner().invoke(cli, ["query", str(trace), at["handle"], "--json"])
-    states = [json.loads(line) for line in result.stdout.splitlines()]
+    states, spans = (
+        [json.loads(line) for line in CliRunner().invoke(cli, words).stdout.splitlines()]
+        for words in (["query", str(trace), each["handle"], "--json"] for each in (at, found))
+    )
     assert [row["value"] for row in states if row["value"]] == ["outer", "second"]
+    assert [row["name"] for row in spans] == ["second"]
     near = page.get(f"/neighbors?file=0&lane={lane}&row=1&time=4000")
     assert near["previous"]["span"] == numbers["first"]
 

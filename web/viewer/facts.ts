@@ -128,6 +128,7 @@ export function describeThing(thing: Thing, session: Session): Node[] {
       const whole = Number(thing.endNs - thing.startNs);
       rows.push(fact("itself", `${duration(BigInt(span.self_ns))} (${share(whole ? Number(span.self_ns) / whole : 0)})`, exact(BigInt(span.self_ns))));
     }
+    if (span.handle) rows.push(fact("number", h("span", { class: "mono" }, span.handle)));
     if (span.depth !== undefined) rows.push(fact("depth", String(span.depth)));
     if (span.category) rows.push(fact("category", shown(span.category)));
     if (span.thread) rows.push(fact("thread", shown(span.thread)));

@@ -78,6 +78,8 @@ export interface SpanItem {
   self_ns?: Ns;
   depth?: number;
   span?: number;
+  /** Of spans whose number the trace has: not in one-file pages, which number what they contain. */
+  handle?: string;
   parent?: number | null;
   unfinished?: boolean;
   thread?: string;

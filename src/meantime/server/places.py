@@ -213,6 +213,7 @@ def _span_item(tree: LaneTree, block: SpanBlock, span: int) -> dict[str, Any]:
         "self_ns": int(part.self_ns[own]),
         "depth": int(table.depth[span]),
         "span": int(numbers[span]),
+        "handle": f"span {int(numbers[span])}",
         "parent": None if parent < 0 else int(numbers[parent]),
         "children": int(np.count_nonzero(part.parent == own)),
         "unfinished": bool(table.unfinished[span : span + 1].any()),
