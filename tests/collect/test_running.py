@@ -326,10 +326,10 @@ def test_a_trio_that_runs_is_taken_over(tmp_path: Path) -> None:
         event = trio.Event()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(waits, event)
-            await trio.sleep(0.001)
+            await trio.sleep(0.05)
             with meantime.record(tmp_path / "run.mtr"):
                 event.set()
-                await trio.sleep(0.001)
+                await trio.sleep(0.05)
             return [type(task.coro) for task in nursery.child_tasks]
 
     assert trio.run(main) == []

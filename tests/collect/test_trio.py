@@ -41,9 +41,9 @@ async def _everything() -> list[Any]:
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(hold)
-        await trio.sleep(0.001)
+        await trio.sleep(0.05)
         nursery.start_soon(want_lock)
-        await trio.sleep(0.001)
+        await trio.sleep(0.05)
         event.set()
         seen.append(await receive.receive())
         seen.append(await trio.to_thread.run_sync(len, "abc"))

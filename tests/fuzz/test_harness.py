@@ -44,7 +44,7 @@ def loop():
         pass
 texts = ["True", "False", "raised()", "crash()", "True", "loop()", "use_memory()", "True"]
 trials = [Trial(FORMATS["csv"], str(n), {{"x": text.encode()}}) for n, text in enumerate(texts)]
-for outcome in tries(trials, Limits(seconds=0.5, bytes=100 << 20)):
+for outcome in tries(trials, Limits(seconds=3, bytes=100 << 20)):
     print(outcome.trial.name, outcome.result)
 """
 

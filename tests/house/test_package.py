@@ -15,7 +15,8 @@ def files(folder: Path) -> set[str]:
     return {
         str(path.relative_to(folder))
         for path in folder.rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts
+        # a Python 2 that is started under a recording caches its compiled files beside the sources
+        if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".pyc"
     }
 
 
