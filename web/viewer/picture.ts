@@ -1,5 +1,6 @@
 /** A frame: the axis, the lanes, what is selected on them, and the whole in the minimap. */
 
+import { drawFlowArrow, type Spot } from "../shared/flow-arrow";
 import { css } from "../shared/name-colors";
 import type { Lane } from "../shared/lane-tree";
 import type { Minimap } from "../shared/minimap";
@@ -130,33 +131,20 @@ export class Picture {
     context.strokeRect(left + thick / 2 - 0.5, top + y + thick / 2, Math.max(2, right - left - thick + 1), height - thick);
   }
 
-  /** An arrow from where a flow begins to where it ends: a dot and a head. */
   private arrow(flow: ShownFlow): void {
     const from = this.point(flow.file, flow.from_lane, flow.from_row, BigInt(flow.from_ns));
     const to = this.point(flow.file, flow.to_lane, flow.to_row, BigInt(flow.to_ns));
     if (!from || !to) return;
     const { context } = this.session.tree;
-    const bend = Math.max(12, Math.min(80, Math.abs(to.x - from.x) / 2));
     // below the labels of a row that both ends are in
     const dip = Math.abs(to.y - from.y) < 2 ? Math.min(16, 4 + Math.abs(to.x - from.x) / 8) : 0;
-    context.strokeStyle = context.fillStyle = this.session.scene.inks.accentText;
-    context.lineWidth = 1.5;
     context.globalAlpha = this.flows.length > 6 ? 0.55 : 0.9;
-    context.beginPath();
-    context.moveTo(from.x, from.y);
-    context.bezierCurveTo(from.x + bend, from.y + dip, to.x - bend, to.y + dip, to.x - 4, to.y);
-    context.stroke();
-    context.beginPath();
-    context.arc(from.x, from.y, 2.5, 0, 2 * Math.PI);
-    context.moveTo(to.x, to.y);
-    context.lineTo(to.x - 6, to.y - 3.5);
-    context.lineTo(to.x - 6, to.y + 3.5);
-    context.fill();
+    drawFlowArrow(context, from, to, this.session.scene.inks.accentText, dip);
     context.globalAlpha = 1;
   }
 
   /** Where an end of an arrow is: on its lane, or on the group in which that is closed. */
-  private point(file: FileModel, index: number | null, row: number, ns: bigint): { x: number; y: number } | null {
+  private point(file: FileModel, index: number | null, row: number, ns: bigint): Spot | null {
     const { session } = this;
     if (index === null) return null;
     const x = this.x(session.inView(file, ns));

@@ -28,7 +28,6 @@ export interface FileInfo {
 
 export interface SessionInfo {
   title: string;
-  version: string;
   files: FileInfo[];
   axis: { start_ns: Ns; end_ns: Ns } | null;
   notes: { writable: boolean; reason: string | null };

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from meantime.history.results import Interval
     from meantime.server.lanes import LaneTree
 
-__all__ = ["arguments_of", "at", "clip", "neighbors", "points", "span"]
+__all__ = ["arguments_of", "at", "clip", "hit", "neighbors", "points", "span"]
 
 _MOST_FUNCTIONS = 10
 _MOST_ENTITIES = 5_000
@@ -339,6 +339,27 @@ def points(
     return {"points": listed, "rest": len(found) - len(listed)}
 
 
+def hit(  # noqa: PLR0917 - in the order of its members
+    kind: str,
+    lane: int | None,
+    row: int,
+    name: str | None,
+    start_ns: int,
+    end_ns: int,
+    span: int | None = None,
+) -> dict[str, Any]:
+    """Return a thing that was found, as JSON values; `span` is the number of a span."""
+    return {
+        "kind": kind,
+        "lane": lane,
+        "row": row,
+        "name": name,
+        "start_ns": start_ns,
+        "end_ns": end_ns,
+        "span": span,
+    }
+
+
 def neighbors(
     tree: LaneTree, lane: int, row: int, time_ns: int, name: str | None
 ) -> dict[str, Any]:
@@ -367,15 +388,7 @@ def neighbors(
     return {
         way: None
         if each is None
-        else {
-            "kind": "state",
-            "lane": lane,
-            "row": 0,
-            "name": str(each.value),
-            "start_ns": each.start_ns,
-            "end_ns": each.end_ns,
-            "span": None,
-        }
+        else hit("state", lane, 0, str(each.value), each.start_ns, each.end_ns)
         for way, each in ways.items()
     }
 
@@ -407,15 +420,15 @@ def _neighboring_spans(
     return {
         way: None
         if each is None
-        else {
-            "kind": "span",
-            "lane": lane,
-            "row": int(rows[each]) - first,
-            "name": table.name[each],
-            "start_ns": int(table.start_ns[each]),
-            "end_ns": int(table.end_ns[each]),
-            "span": None if numbers is None else int(numbers[each]),
-        }
+        else hit(
+            "span",
+            lane,
+            int(rows[each]) - first,
+            table.name[each],
+            int(table.start_ns[each]),
+            int(table.end_ns[each]),
+            None if numbers is None else int(numbers[each]),
+        )
         for way, each in ends.items()
     }
 
@@ -440,15 +453,14 @@ def _neighboring_entities(
     return {
         way: None
         if each is None
-        else {
-            "kind": "entity",
-            "lane": lane,
-            "row": int(block.row[each]) - first,
-            "name": block.names[each],
-            "start_ns": int(block.start_ns[each]),
-            "end_ns": int(block.end_ns[each]),
-            "span": None,
-        }
+        else hit(
+            "entity",
+            lane,
+            int(block.row[each]) - first,
+            block.names[each],
+            int(block.start_ns[each]),
+            int(block.end_ns[each]),
+        )
         for way, each in ends.items()
     }
 

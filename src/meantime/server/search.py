@@ -10,6 +10,7 @@ from meantime.columns import named
 from meantime.errors import InputError
 from meantime.history.argument_texts import joined_texts
 from meantime.query.lifetimes import intervals_between
+from meantime.server.places import hit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -133,15 +134,15 @@ def _search_spans(tree: LaneTree, needle: str, start_ns: int, end_ns: int, found
         row = int(rows[index])
         place = int(table.rows[row])
         lane, own = tree.place_of_span(table.thread_at(row), place)
-        return {
-            "kind": "span",
-            "lane": lane,
-            "row": own,
-            "name": table.name[row],
-            "start_ns": int(table.start_ns[row]),
-            "end_ns": int(table.end_ns[row]),
-            "span": None if spans.numbers is None else int(spans.numbers[place]),
-        }
+        return hit(
+            "span",
+            lane,
+            own,
+            table.name[row],
+            int(table.start_ns[row]),
+            int(table.end_ns[row]),
+            None if spans.numbers is None else int(spans.numbers[place]),
+        )
 
     found.add(table.start_ns[rows], describe)
     return searched
@@ -185,15 +186,14 @@ def _search_sampled(tree: LaneTree, needle: str, start_ns: int, end_ns: int, fou
         ) -> dict[str, Any]:
             row = int(hits[index])
             lane, own = block.place(int(block.spans.row[table.rows[row]]))
-            return {
-                "kind": "function",
-                "lane": lane,
-                "row": own,
-                "name": table.name[row],
-                "start_ns": int(table.start_ns[row]),
-                "end_ns": int(table.end_ns[row]),
-                "span": None,
-            }
+            return hit(
+                "function",
+                lane,
+                own,
+                table.name[row],
+                int(table.start_ns[row]),
+                int(table.end_ns[row]),
+            )
 
         found.add(table.start_ns[hits], describe)
 
@@ -225,15 +225,9 @@ def _search_states(tree: LaneTree, needle: str, start_ns: int, end_ns: int, foun
         ) -> dict[str, Any]:
             row = int(hits[index])
             lane, own = places[int(batch.quark[row])]
-            return {
-                "kind": "state",
-                "lane": lane,
-                "row": own,
-                "name": value[row],
-                "start_ns": int(batch.start_ns[row]),
-                "end_ns": int(batch.end_ns[row]),
-                "span": None,
-            }
+            return hit(
+                "state", lane, own, value[row], int(batch.start_ns[row]), int(batch.end_ns[row])
+            )
 
         found.add(batch.start_ns[hits], describe)
 
@@ -253,15 +247,7 @@ def _search_entities(
         found.names[key] = found.names.get(key, 0) + 1
 
     def describe_lane(index: int) -> dict[str, Any]:
-        return {
-            "kind": "lane",
-            "lane": lanes[index],
-            "row": 0,
-            "name": tree.lanes[lanes[index]].name,
-            "start_ns": begin_ns,
-            "end_ns": finish_ns,
-            "span": None,
-        }
+        return hit("lane", lanes[index], 0, tree.lanes[lanes[index]].name, begin_ns, finish_ns)
 
     found.add(np.full(len(lanes), begin_ns, np.int64), describe_lane)
     for block in tree.blocks.get("packed", []):
@@ -272,15 +258,14 @@ def _search_entities(
         def describe(index: int, hits: Any = hits, block: Any = block) -> dict[str, Any]:
             each = int(hits[index])
             lane, own = block.place(int(block.row[each]))
-            return {
-                "kind": "entity",
-                "lane": lane,
-                "row": own,
-                "name": block.names[each],
-                "start_ns": int(block.start_ns[each]),
-                "end_ns": int(block.end_ns[each]),
-                "span": None,
-            }
+            return hit(
+                "entity",
+                lane,
+                own,
+                block.names[each],
+                int(block.start_ns[each]),
+                int(block.end_ns[each]),
+            )
 
         found.add(block.start_ns[hits], describe)
 
@@ -295,14 +280,8 @@ def _search_points(tree: LaneTree, needle: str, start_ns: int, end_ns: int, foun
     def describe(index: int) -> dict[str, Any]:
         row = int(hits[index])
         time_ns = int(points.time_ns[row])
-        return {
-            "kind": "point",
-            "lane": lane_of.get(int(points.quark[row])),
-            "row": 0,
-            "name": points.name[row],
-            "start_ns": time_ns,
-            "end_ns": time_ns,
-            "span": None,
-        }
+        return hit(
+            "point", lane_of.get(int(points.quark[row])), 0, points.name[row], time_ns, time_ns
+        )
 
     found.add(points.time_ns[hits], describe)

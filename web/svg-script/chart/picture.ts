@@ -1,5 +1,6 @@
 /** The picture of a chart: lanes, what is selected on them, and the minimap. */
 
+import { drawFlowArrow, type Spot } from "../../shared/flow-arrow";
 import { ROW_PX } from "../../shared/flame-lane";
 import { flameStyle } from "../../shared/flame-style";
 import { pixelOf } from "../../shared/lane-image";
@@ -102,7 +103,6 @@ export class Picture {
     this.outline(this.session.span, this.inks.accent, 2, scale);
   }
 
-  /** An arrow from where a flow begins to where it ends: a dot and a head. */
   private arrow(flow: number, scale: number): void {
     const { flows } = this.session;
     const ends = [
@@ -111,24 +111,11 @@ export class Picture {
     ];
     const [from, to] = ends;
     if (!from || !to) return;
-    const { context } = this.session.tree;
-    const bend = Math.max(12, Math.min(80, Math.abs(to.x - from.x) / 2));
-    context.strokeStyle = context.fillStyle = this.inks.accent;
-    context.lineWidth = 1.5;
-    context.beginPath();
-    context.moveTo(from.x, from.y);
-    context.bezierCurveTo(from.x + bend, from.y, to.x - bend, to.y, to.x - 4, to.y);
-    context.stroke();
-    context.beginPath();
-    context.arc(from.x, from.y, 2.5, 0, 2 * Math.PI);
-    context.moveTo(to.x, to.y);
-    context.lineTo(to.x - 6, to.y - 3.5);
-    context.lineTo(to.x - 6, to.y + 3.5);
-    context.fill();
+    drawFlowArrow(this.session.tree.context, from, to, this.inks.accent);
   }
 
   /** Where an end of a flow is: on the innermost span at its time; null if its lane is not shown. */
-  private point(panel: number, time: number, scale: number): { x: number; y: number } | null {
+  private point(panel: number, time: number, scale: number): Spot | null {
     const lane = this.session.panelLanes[panel];
     const top = lane && this.session.tree.topOf(lane);
     if (!lane || top === null || top === undefined) return null;
