@@ -458,6 +458,35 @@ def test_notes_are_kept_beside_the_trace(tmp_path: Path, root: Path) -> None:
     assert json.loads((tmp_path / "pg.statemap.gz.notes.json").read_text()) == {"notes": []}
 
 
+def test_notes_that_could_not_be_read_again_are_refused(tmp_path: Path, root: Path) -> None:
+    trace = tmp_path / "pg.statemap.gz"
+    trace.write_bytes((root / "examples" / "postgres.statemap.gz").read_bytes())
+    page = Page(str(trace))
+    etag = page.ask("/notes").headers["etag"]
+    # less than a megabyte, but not as the file has it
+    body = json.dumps({"notes": [{"text": "\u00e4" * 400_000}]}, ensure_ascii=False).encode()
+
+    reply = page.ask("/notes", "PUT", body, if_match=etag, content_type="application/json")
+
+    assert (reply.status, reply.json["error"]) == (400, "these notes have more than 1 MB")
+    assert page.ask("/notes").json == {"notes": []}
+    (tmp_path / "pg.statemap.gz.notes.json").write_bytes(b" " * (3 << 20))
+    assert page.ask("/notes").status == 400
+
+
+def test_a_defect_of_a_reader_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise KeyError("x")
+
+    monkeypatch.setattr("meantime.server.session.open_trace", fail)
+    monkeypatch.setattr("threading.excepthook", lambda _: None)
+    (tmp_path / "x.jsonl").write_text('{"time_ns": 1, "name": "a"}\n')
+
+    (file,) = Page(str(tmp_path / "x.jsonl")).get("/session.json")["files"]
+
+    assert (file["status"], file["error"]) == ("failed", "KeyError: 'x'")
+
+
 def test_notes_of_a_history_in_memory_cannot_be_kept(states: Page) -> None:
     etag = states.ask("/notes").headers["etag"]
     reply = states.ask(

@@ -6,7 +6,6 @@ import json
 import re
 import zlib
 from base64 import b64decode
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,11 +20,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from meantime.history import History
-
-pytestmark = pytest.mark.skipif(
-    not (files("meantime.views") / "static" / "viewer" / "viewer.html").is_file(),
-    reason="the page is not built",
-)
 
 
 def written(*sources: str | History, most_bytes: int = 10**9) -> str:
@@ -123,6 +117,29 @@ def test_samples_and_counters_are_in_the_page(tmp_path: Path) -> None:
     assert data.column("counter_value").view(np.float64).tolist()[-2:] == [4.0, 7.0]
     assert json.loads(bytes(data.column("texts").astype(np.uint8))) == ['{"x": "</script>"}']
     assert data.directory["names"][int(data.column("point_name")[0])] == "mark"
+
+
+def test_a_file_that_fails_after_a_part_of_it_was_shown_makes_no_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("meantime.server.session._SNAPSHOT_S", 0.0)
+    monkeypatch.setattr("meantime.server.session._SNAPSHOT_SHARE", 100.0)
+    monkeypatch.setattr("meantime.readers.statemap.reader.BATCH_ROWS", 1 << 12)
+    path = tmp_path / "cut.statemap"
+    head = '{"start": [0, 0], "title": "t", "states": {"on": {"value": 0}, "off": {"value": 1}}}'
+    rows = (
+        f'{{"time": "{time_ns}", "entity": "e", "state": {time_ns % 2}}}'
+        for time_ns in range(80_000)
+    )
+    path.write_text("\n".join([head, *rows, '{"time": "x"}']))
+    session = Session([str(path)])
+    session.start()
+    session.wait(60)
+    (file,) = session.files
+
+    assert file.shown is not None
+    with pytest.raises(MeantimeError, match=r"cut\.statemap:80002: "):
+        list(page(session))
 
 
 def test_names_are_text_and_only_the_page_s_script_runs() -> None:

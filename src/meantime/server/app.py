@@ -22,7 +22,7 @@ from starlette.routing import Route
 
 from meantime.errors import MeantimeError, UsageError
 from meantime.server import answers, places
-from meantime.server.notes import ChangedError, Notes, ReadOnlyError
+from meantime.server.notes import MOST_BYTES, TOO_LARGE, ChangedError, Notes, ReadOnlyError
 from meantime.server.search import search
 from meantime.server.tiles import Place, tile
 from meantime.units import MAX_NS
@@ -49,7 +49,6 @@ _TYPES = {
     "css": "text/css; charset=utf-8",
     "svg": "image/svg+xml",
 }
-_MOST_BODY = 1 << 20
 _MOST_TEXT = 1_000
 _MOST_LIMIT = 10_000
 # What was asked for and nobody waits for any more; nginx's status for it.
@@ -404,8 +403,8 @@ class _Served:
         body = b""
         async for part in request.stream():
             body += part
-            if len(body) > _MOST_BODY:
-                raise HTTPException(413, "these notes have more than 1 MB")
+            if len(body) > MOST_BYTES:
+                raise HTTPException(413, TOO_LARGE)
         try:
             digest = await run_sync(self._notes.write, body, expected, limiter=self._answers)
         except ChangedError as error:

@@ -12,9 +12,11 @@ from typing import Any
 from meantime.errors import MeantimeError
 from meantime.files import write_whole
 
-__all__ = ["ChangedError", "Notes", "ReadOnlyError"]
+__all__ = ["MOST_BYTES", "TOO_LARGE", "ChangedError", "Notes", "ReadOnlyError"]
 
-_MOST_BYTES = 1 << 20
+# Of the file, and of what a page may send.
+MOST_BYTES = 1 << 20
+TOO_LARGE = "these notes have more than 1 MB"
 
 
 class ReadOnlyError(MeantimeError):
@@ -57,7 +59,7 @@ class Notes:
             MeantimeError: If the file is not one of notes.
         """
         try:
-            data = b"" if self._path is None else self._path.read_bytes()
+            data = b"" if self._path is None else _content(self._path)
         except FileNotFoundError:
             data = b""
         except OSError as error:
@@ -81,6 +83,9 @@ class Notes:
             ReadOnlyError: If they cannot be written.
         """
         text = json.dumps({"notes": _checked(data)}, indent=1).encode()
+        if len(text) > MOST_BYTES:
+            # the file is longer than what the page sent, and could not be read again
+            raise MeantimeError(TOO_LARGE)
         with self._lock:
             if (reason := self.reason()) is not None or self._path is None:
                 raise ReadOnlyError(reason or "")
@@ -93,6 +98,12 @@ class Notes:
         return _digest(text)
 
 
+def _content(path: Path) -> bytes:
+    """Return what is in a file; of one that is too large, only enough to see that."""
+    with path.open("rb") as file:
+        return file.read(MOST_BYTES + 1)
+
+
 def _digest(data: bytes) -> str:
     return hashlib.blake2b(data, digest_size=8).hexdigest()
 
@@ -103,8 +114,8 @@ def _checked(data: bytes) -> list[Any]:
     Raises:
         MeantimeError: If there are none, or too many.
     """
-    if len(data) > _MOST_BYTES:
-        raise MeantimeError("these notes have more than 1 MB")
+    if len(data) > MOST_BYTES:
+        raise MeantimeError(TOO_LARGE)
     try:
         found = json.loads(data)
     except (ValueError, RecursionError):

@@ -129,7 +129,8 @@ def page(session: Session, *, most_bytes: int = MOST_BYTES) -> Iterator[bytes]:
     """
     contents = []
     for file in session.files:
-        if file.shown is None:
+        # of a file that is damaged somewhere, what comes before was shown while it was read
+        if file.shown is None or file.status == "failed":
             raise MeantimeError(file.error or f"{file.path}: it was not read")
         contents.append(_Content(file.shown.tree, file.name))
     html, fixed_bytes = _Shell.read()

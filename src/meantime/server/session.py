@@ -99,6 +99,10 @@ class OpenFile:
         except (MeantimeError, OSError, MemoryError) as error:
             self.status, self.error = "failed", _sentence(error)
             return
+        except Exception as error:
+            # a defect of meantime: the page says so, and the traceback is printed
+            self.status, self.error = "failed", f"{type(error).__name__}: {_sentence(error)}"
+            raise
         if not follow or not self.path or self.path == "-":
             self.status = "ready"
             return
