@@ -119,22 +119,25 @@ def _document(finding: Finding, file: str) -> dict[str, Any]:
 def _print(title: str, found: Sequence[Finding], extent: Extent) -> None:
     from meantime.query.findings.finding import text_of_ns  # noqa: PLC0415 - NumPy is not for --help
 
+    # what is to be read with care has lost no time
+    is_timed = any(each.lost_ns for each in found)
+    times = [[text_of_ns(each.lost_ns)] if is_timed else [] for each in found]
     print_table(
         title,
         [
-            Column("time", numeric=True),
+            *([Column("time", numeric=True)] if is_timed else []),
             Column("kind"),
             Column("from", numeric=True),
             Column("finding", prose=True),
         ],
         [
             [
-                text_of_ns(each.lost_ns) if each.lost_ns else "",
+                *time,
                 each.kind,
                 "" if each.kind == "care" else extent.text(each.start_ns),
                 each.sentence,
             ]
-            for each in found
+            for time, each in zip(times, found, strict=True)
         ],
         drop=("kind",),
     )
