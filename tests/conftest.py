@@ -136,6 +136,9 @@ def open_page(browser: Browser, context: BrowserContext, tmp_path: Path) -> Iter
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("console", lambda message: complaints.append(message.text))
         page.goto(path.as_uri() + fragment)
+        if b"<script" in file and settings.get("java_script_enabled", True):
+            # the page takes the picture's place once its data are inflated, which may be after load
+            page.wait_for_selector("html", state="attached")
         return page
 
     yield open_file
