@@ -211,10 +211,14 @@ def named(value: Values) -> Coded:
     return Coded(codes, names)
 
 
-def distinct(column: Int32s) -> Int32s:
+_Integers = TypeVar("_Integers", Int32s, Int64s)
+
+
+def distinct(column: _Integers) -> _Integers:
     """Return the different values of a column in ascending order.
 
-    It is `np.unique` without masked arrays, which that function imports: 12 ms.
+    It is `np.unique` without masked arrays, whose import takes 12 ms, and without its table of
+    hashes, which takes ten times as long as sorting a million different numbers.
 
     >>> distinct(np.array([3, 1, 3], np.int32)).tolist()
     [1, 3]

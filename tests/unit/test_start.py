@@ -115,10 +115,11 @@ def test_recognising_an_input_imports_only_readers_that_may_read_it(root: Path) 
     assert of_samples.isdisjoint({"meantime.readers.jsonl", *others})
 
 
-def test_a_statemap_needs_neither_masked_arrays_nor_the_fold_of_heat_maps(
-    root: Path, tmp_path: Path
+@pytest.mark.parametrize("command", ["statemap", "info"])
+def test_states_need_neither_masked_arrays_nor_the_fold_of_heat_maps(
+    command: str, root: Path, tmp_path: Path
 ) -> None:
-    words = ["statemap", STATES, "-o", str(tmp_path / "OUT.svg")]
+    words = [str(tmp_path / word) if "OUT" in word else word for word in READING[command]]
     _, modules = loaded(root, words)
 
     assert modules.isdisjoint({"numpy.ma", "zipfile", "logging", "meantime.query.offsets"})

@@ -9,6 +9,7 @@ import numpy as np
 
 from meantime.attributes import entity_name, format_path
 from meantime.cli import dump_spans
+from meantime.columns import distinct
 from meantime.errors import MeantimeError
 from meantime.query.threads import choose_rows
 
@@ -55,13 +56,13 @@ def _rows(history: History, kind: str) -> Int32s:
         return np.arange(len(history.attributes), dtype=np.int32)
     if kind == "counters":
         counters = [lane.quarks for lane in history.lanes if lane.declaration.kind == "counter"]
-        return np.unique(np.concatenate([np.empty(0, np.int32), *counters]))
+        return distinct(np.concatenate([np.empty(0, np.int32), *counters]))
     if kind == "samples":
-        return np.unique(history.samples().thread)
+        return distinct(history.samples().thread)
     if kind == "points":
-        return np.unique(history.points().quark)
+        return distinct(history.points().quark)
     flows = history.flows()
-    return np.unique(np.concatenate([flows.from_quark, flows.to_quark]))
+    return distinct(np.concatenate([flows.from_quark, flows.to_quark]))
 
 
 def _intervals(

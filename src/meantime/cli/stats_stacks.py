@@ -18,6 +18,7 @@ from meantime.cli.stats_names import (
     tree_of,
 )
 from meantime.cli.tables import Column, print_table
+from meantime.columns import distinct
 from meantime.errors import MeantimeError, UsageError
 from meantime.query.durations import span_statistics
 from meantime.query.parts import extent_of
@@ -100,12 +101,12 @@ def _about(
         spans = part.history.spans(_threads(part), start_ns=part.start_ns, end_ns=part.end_ns)
         if not whole:
             spans = spans.clipped(part.start_ns, part.end_ns)
-        _check(name, spans.name.names, np.unique(spans.name.codes), async_spans)
+        _check(name, spans.name.names, distinct(spans.name.codes), async_spans)
         return (longest if what == "longest" else histogram)(part, spans, name)
     tree, unit = tree_of(part, whole=whole)
     if what == "tree":
         return all_calls(tree, unit)
-    _check(name, tree.stacks.frames, np.unique(tree.stacks.frame), async_spans)
+    _check(name, tree.stacks.frames, distinct(tree.stacks.frame), async_spans)
     return neighbours(tree, unit, what, name)
 
 

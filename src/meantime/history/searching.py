@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.columns import Coded
+from meantime.columns import Coded, distinct
 from meantime.history.values import Strings, word_of
 from meantime.kernels.tail import FLOAT, INT, STR
 
@@ -92,7 +92,7 @@ def counts(
     if not len(quarks):
         return total
     of_quark = np.zeros(len(snapshot.kinds), np.int64)
-    different = np.unique(quarks)
+    different = distinct(quarks)
     for first, last, _ in snapshot.groups(different, range_ns, _MOST_ROWS):
         found = snapshot.gather(different[first:last], range_ns)
         rows = matching.rows(found)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.columns import Coded, Interner
+from meantime.columns import Coded, Interner, distinct
 from meantime.history.samples import SampleTable
 from meantime.query.threads import thread_of
 from meantime.stacks import NO_STACK, StackTable
@@ -27,7 +27,7 @@ def sample_names(history: History, samples: SampleTable) -> Coded:
     code = Interner(names).code
     own = samples.name
     code_of = np.full(len(own.names) + 1, -1, np.int32)
-    for used in np.unique(own.codes[own.codes >= 0]).tolist():
+    for used in distinct(own.codes[own.codes >= 0]).tolist():
         code_of[used] = code(own.names[used])
     codes = code_of[own.codes]
     nameless = own.codes < 0
@@ -61,7 +61,7 @@ def with_roots(samples: SampleTable, roots: Coded) -> SampleTable:
     width = len(table) + 1
     name = np.where(roots.codes < 0, len(roots.names), roots.codes).astype(np.int64)
     leaf = name * width + samples.stack + 1
-    nodes = _with_callers(np.unique(leaf), table, width)
+    nodes = _with_callers(distinct(leaf), table, width)
     whose, stack = np.divmod(nodes, width)
     stack -= 1
     # Samples without a name and without a stack are in no node.

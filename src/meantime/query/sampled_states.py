@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from meantime.attribute_paths import is_idle_task
+from meantime.columns import distinct
 from meantime.history.ingest import build
 from meantime.trace import LaneDeclaration, State, StateChanges, Trace
 
@@ -146,7 +147,7 @@ def _is_idle(history: History, samples: SampleTable) -> npt.NDArray[np.bool_]:
     named = np.array([name.lower() in _IDLE_FRAMES for name in table.frames], np.bool_)
     # the last is for samples without a stack
     idle = np.append(named[table.frame] if len(table) else np.zeros(0, np.bool_), False)
-    threads = np.unique(samples.thread)
+    threads = distinct(samples.thread)
     tasks = [quark for quark in threads.tolist() if is_idle_task(history.attributes.path(quark))]
     # a profiler of a single thread may call it 0
     is_task = np.isin(samples.thread, tasks) & ~_is_called(samples, {_WALL})
@@ -174,7 +175,7 @@ def _interval_ns(samples: SampleTable, thread: Int64s, time_ns: Int64s) -> int |
 
     found = sampling_interval_ns(samples)
     if found is None:
-        events = {samples.event.names[code] for code in np.unique(samples.event.codes).tolist()}
+        events = {samples.event.names[code] for code in distinct(samples.event.codes).tolist()}
         found = clock_interval_ns(samples.weight, events)
     if found is not None:
         return found
@@ -199,7 +200,7 @@ def _history_of(history: History, found: Stretches) -> History:
     """Return the history of stretches, whose threads are those of another history."""
     known = history.metadata
     trace = Trace(known.source, known.format, clock=known.clock, title=known.title)
-    quarks = np.unique(found.thread)
+    quarks = distinct(found.thread)
     trace.paths = [history.attributes.path(quark) for quark in quarks.tolist()]
     entity = {quark: code for code, quark in enumerate(quarks.tolist())}
     trace.names = {entity[quark]: name for quark, name in known.names.items() if quark in entity}
@@ -207,7 +208,7 @@ def _history_of(history: History, found: Stretches) -> History:
     trace.bounds = (begin_ns, max(end_ns, int(found.end_ns.max(initial=end_ns))))
     trace.lost, trace.facts, trace.records = known.lost, known.facts, known.records
     trace.anomalies.update(history.anomalies)
-    met = [SAMPLED_STATES[state] for state in np.unique(found.state).tolist()]
+    met = [SAMPLED_STATES[state] for state in distinct(found.state).tolist()]
     trace.values = list(SAMPLED_STATES)
     legend = tuple(State(name, value) for value, name in enumerate(met))
     patterns = {"Threads/*": False, "Processes/*/Threads/*": False}

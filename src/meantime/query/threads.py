@@ -8,6 +8,7 @@ import numpy as np
 
 from meantime.attribute_paths import ASYNC, THREADS, is_in_thread, process_id
 from meantime.attributes import entity_name
+from meantime.columns import distinct
 from meantime.errors import MeantimeError
 from meantime.history.span_attributes import are_in_threads
 from meantime.query.filtering import matching
@@ -134,7 +135,7 @@ def choose_threads(history: History, pattern: str) -> Int32s:
         MeantimeError: If it matches none of them.
         UsageError: If it is not a regular expression.
     """
-    sampled = np.unique(history.samples().thread)
+    sampled = distinct(history.samples().thread)
     quarks = np.array(list(dict.fromkeys([*thread_quarks(history).tolist(), *sampled.tolist()])))
     chosen = _chosen(pattern, [_called(thread_of(history, quark)) for quark in quarks.tolist()])
     if not chosen.any():

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from meantime.columns import distinct
 from meantime.query.findings.finding import FILE, Finding, text_of_ns, times
 from meantime.query.findings.outliers import FEWEST, Usual
 
@@ -70,7 +71,7 @@ def _requests(scope: Scope, rows: StateRows) -> tuple[_Activities | None, Int64s
     kinds: dict[str, int] = {}
     kind_of: list[int] = []
     number = np.full(len(tags) + 1, -1, np.int64)
-    for tag in np.unique(rows.tag[rows.tag >= 0]).tolist():
+    for tag in distinct(rows.tag[rows.tag >= 0]).tolist():
         fields = tags[tag]
         if "request" not in fields or "path" not in fields:
             continue
@@ -96,7 +97,7 @@ def _tasks(scope: Scope, rows: StateRows, rest: Int64s) -> _Activities | None:
     """Return the tasks none of whose states belong to requests."""
     in_requests = np.ones(len(rows.quark), np.bool_)
     in_requests[rest] = False
-    order = rest[~np.isin(rows.quark[rest], np.unique(rows.quark[in_requests]))]
+    order = rest[~np.isin(rows.quark[rest], distinct(rows.quark[in_requests]))]
     if not len(order):
         return None
     quarks, activity = np.unique(rows.quark[order], return_inverse=True)

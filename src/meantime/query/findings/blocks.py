@@ -21,7 +21,7 @@ from meantime.query.findings.finding import FILE, Finding, several, text_of_ns, 
 from meantime.query.findings.outliers import Usual
 from meantime.query.findings.scope import chosen, joined
 from meantime.query.findings.steps import culprit, own_files
-from meantime.query.offsets.ranges import clipped
+from meantime.query.ranges import clipped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

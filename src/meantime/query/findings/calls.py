@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from meantime.columns import distinct
 from meantime.errors import MeantimeError
 from meantime.query.durations import span_statistics
 from meantime.query.findings.finding import FILE, Finding, text_of_ns, times
@@ -84,7 +85,7 @@ def slow_calls(scope: Scope) -> Iterator[Finding]:
     unlike = _unlike_on_thread(spans, rows)
     rows, lost_ns = rows[unlike], lost_ns[unlike]
     names = spans.name.codes[rows]
-    for code in np.unique(names).tolist():
+    for code in distinct(names).tolist():
         of_name = np.flatnonzero(names == code)
         if int(lost_ns[of_name].sum()) < scope.least_ns:
             continue

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from meantime.anomalies import CATALOGUE
 from meantime.query.findings.finding import FILE, Finding, text_of_ns
-from meantime.query.offsets.ranges import clipped
+from meantime.query.ranges import clipped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

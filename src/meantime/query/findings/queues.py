@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from meantime.columns import distinct
 from meantime.query.findings.finding import FILE, Finding, several, text_of_ns, times
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def contention(scope: Scope) -> Iterator[Finding]:
         for place in dict.fromkeys(known.tolist()):
             waits = of_state[known == place]
             most = _most_at_once(rows.start_ns[waits], rows.end_ns[waits])
-            whose = np.unique(rows.quark[waits])
+            whose = distinct(rows.quark[waits])
             total_ns = int(duration_ns[waits].sum())
             existed_ns = int(duration_ns[np.isin(rows.quark, whose)].sum())
             lost_ns = total_ns // max(1, most)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from meantime.query.offsets.ranges import clipped, union
+from meantime.query.ranges import clipped, union
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

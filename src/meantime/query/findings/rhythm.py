@@ -13,12 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from meantime.columns import distinct
 from meantime.query.findings.finding import FILE, Finding, text_of_ns, times
 from meantime.query.findings.outliers import FEWEST, Usual
-from meantime.query.offsets.finder import find
-from meantime.query.offsets.fold import Fold
-from meantime.query.offsets.gather import Choice, events, offset_map
-from meantime.query.offsets.sampling_interval import is_tracepoint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,6 +61,8 @@ def stops(scope: Scope) -> Iterator[Finding]:
     activity = _activity(scope)
     if activity is None:
         return
+    from meantime.query.offsets.finder import find  # noqa: PLC0415 - 15 ms, and few are searched
+
     found = find(activity.cells)
     for each in found:
         if each.kind == "period" and each.period_ns is not None:
@@ -107,16 +106,19 @@ def _activity(scope: Scope) -> _Activity | None:
     if period_ns < _ROWS or any(kind.entity_kind in {"Task", "Loop"} for kind in scope.kinds):
         return None
     event, by = None, None
-    count = len(history.samples(start_ns=scope.start_ns, end_ns=scope.end_ns))
-    if count:
+    samples = len(history.samples(start_ns=scope.start_ns, end_ns=scope.end_ns))
+    count = samples or len(history.spans(start_ns=scope.start_ns, end_ns=scope.end_ns))
+    if not _FEWEST_EVENTS <= count <= _MOST_SPANS:
+        return None
+    from meantime.query.offsets.fold import Fold  # noqa: PLC0415 - as above
+    from meantime.query.offsets.gather import Choice, events, offset_map  # noqa: PLC0415 - as above
+    from meantime.query.offsets.sampling_interval import is_tracepoint  # noqa: PLC0415 - as above
+
+    if samples:
         event, by = next(iter(events(history))), "name"
         if is_tracepoint(event):
             # when events happen is not when work does
             return None
-    else:
-        count = len(history.spans(start_ns=scope.start_ns, end_ns=scope.end_ns))
-    if not _FEWEST_EVENTS <= count <= _MOST_SPANS:
-        return None
     fold = Fold(scope.start_ns, period_ns, _ROWS)
     choice = Choice(event=event, by=by, window=(scope.start_ns, scope.end_ns))
     return _Activity(offset_map(history, fold, choice, source="trace"), count)
@@ -158,7 +160,7 @@ def _periodic(scope: Scope, activity: _Activity, each: MapFinding) -> Iterator[F
     names = each.names or (each.name,)
     numbers = [activity.cells.by[name].number for name in names if name in activity.cells.by]
     is_stop = not numbers
-    busy = total if is_stop else np.unique(np.concatenate(numbers))
+    busy = total if is_stop else distinct(np.concatenate(numbers))
     cells = int(total[-1] - total[0]) + 1
     lost_cells = cells - len(busy) if is_stop else len(busy)
     lost_ns = int(lost_cells * activity.cell_ns)

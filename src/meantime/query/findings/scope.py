@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from meantime.attributes import entity_name
-from meantime.columns import named
+from meantime.columns import distinct, named
 from meantime.query.parts import extent_of
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ class Scope:
             if declaration.kind == "state" and len(quarks):
                 key = declaration.name, declaration.entity_kind or "", declaration.short_lived
                 found.setdefault(key, []).append(quarks)
-        return [Kind(*key, np.unique(np.concatenate(quarks))) for key, quarks in found.items()]
+        return [Kind(*key, distinct(np.concatenate(quarks))) for key, quarks in found.items()]
 
     def kind(self, entity_kind: str) -> Kind | None:
         """Return the lane of a recording's tasks (`Task`) or event loops (`Loop`), or None."""
@@ -265,7 +265,7 @@ def _states(
     """Return the columns of the intervals with a state; new states are added to the table."""
     column = named(batch.value)
     code_of = np.full(len(column.names) + 1, -1, np.int32)
-    for code in np.unique(column.codes[column.codes >= 0]).tolist():
+    for code in distinct(column.codes[column.codes >= 0]).tolist():
         code_of[code] = table.setdefault(column.names[code], len(table))
     state = code_of[column.codes]
     kept = state >= 0

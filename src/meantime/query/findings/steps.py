@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from meantime.columns import distinct
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -130,7 +132,7 @@ def _common_frames(scope: Scope, loop: int, range_ns: Range) -> list[str]:
     tids = [word for word in words if word.isdecimal()]
     threads = [
         quark
-        for quark in np.unique(samples.thread).tolist()
+        for quark in distinct(samples.thread).tolist()
         if tids and scope.history.attributes.path(quark)[-1] == tids[-1]
     ]
     stacks = samples.stack[np.isin(samples.thread, threads) & (samples.stack >= 0)]

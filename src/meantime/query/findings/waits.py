@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from meantime.columns import distinct
 from meantime.query.findings.finding import FILE, Finding, text_of_ns, times
 from meantime.query.findings.outliers import FEWEST, Usual
 from meantime.query.findings.scope import chosen, joined
@@ -81,7 +82,7 @@ def _unlike_in_entity(rows: StateRows, of_state: Int64s, late: Int64s) -> npt.ND
     """
     unlike = np.ones(len(late), np.bool_)
     duration_ns = rows.duration_ns
-    for quark in np.unique(rows.quark[late])[:_MOST_ENTITIES].tolist():
+    for quark in distinct(rows.quark[late])[:_MOST_ENTITIES].tolist():
         own = of_state[rows.quark[of_state] == quark]
         if len(own) >= FEWEST:
             of_quark = rows.quark[late] == quark

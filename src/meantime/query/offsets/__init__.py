@@ -9,9 +9,9 @@ from meantime.query.offsets.finding import Finding
 from meantime.query.offsets.fold import Fold
 from meantime.query.offsets.gather import BY, Choice, events, kind_of, of_event, offset_map
 from meantime.query.offsets.map import Kind, OffsetMap, Source, Value
-from meantime.query.offsets.ranges import Range, union
 from meantime.query.offsets.stack_cells import StackCells
 from meantime.query.offsets.streaming import SampleStream
+from meantime.query.ranges import Range, union
 
 __all__ = [
     "BY",

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from meantime.history.samples import SampleTable
-    from meantime.query.offsets.ranges import Range
+    from meantime.query.ranges import Range
 
 __all__ = ["samples_in_band", "samples_of_event", "samples_of_names"]
 

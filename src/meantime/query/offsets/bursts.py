@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from meantime.query.offsets.ranges import union
+from meantime.query.ranges import union
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from meantime.query.offsets.cells import Cells
-    from meantime.query.offsets.ranges import Range
     from meantime.query.offsets.spectrum import Float64s
+    from meantime.query.ranges import Range
 
 __all__ = ["Burst", "bursts"]
 

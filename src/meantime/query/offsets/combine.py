@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from meantime.query.offsets.gather import Choice
     from meantime.query.offsets.map import OffsetMap
-    from meantime.query.offsets.ranges import Range
     from meantime.query.offsets.sources import MapSource
+    from meantime.query.ranges import Range
     from meantime.units import Time
 
 __all__ = [

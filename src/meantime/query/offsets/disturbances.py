@@ -8,8 +8,8 @@ import numpy as np
 
 from meantime.query.offsets.bursts import bursts
 from meantime.query.offsets.finding import Finding, clearest, named_list
-from meantime.query.offsets.ranges import clipped
 from meantime.query.offsets.stops import Stop, regular_gaps, regular_stops, shared_stops, stops
+from meantime.query.ranges import clipped
 from meantime.units import format_exact, format_ns
 
 if TYPE_CHECKING:
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from meantime.columns import Int64s
     from meantime.query.offsets.cells import Cells
     from meantime.query.offsets.map import OffsetMap
-    from meantime.query.offsets.ranges import Range
     from meantime.query.offsets.stops import RegularStops
+    from meantime.query.ranges import Range
 
 __all__ = ["burst_findings", "gap_findings", "stops_of"]
 

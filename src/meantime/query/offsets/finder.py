@@ -15,8 +15,8 @@ from meantime.query.offsets.cells import merge_cells
 from meantime.query.offsets.disturbances import burst_findings, gap_findings, stops_of
 from meantime.query.offsets.finding import Finding
 from meantime.query.offsets.periods import Sight
-from meantime.query.offsets.ranges import union
 from meantime.query.offsets.repeats import has_lines, repeats
+from meantime.query.ranges import union
 from meantime.units import format_ns
 
 if TYPE_CHECKING:

@@ -10,14 +10,14 @@ import numpy as np
 
 from meantime.attribute_paths import is_idle_task, process_id, process_path
 from meantime.attributes import entity_name
-from meantime.columns import Coded, Interner, named
+from meantime.columns import Coded, Interner, distinct, named
 from meantime.errors import UsageError
 from meantime.query.offsets.cells import CellsBuilder
 from meantime.query.offsets.interval_stacks import IntervalStacks, segments_of
 from meantime.query.offsets.map import OffsetMap, Source
-from meantime.query.offsets.ranges import clipped
 from meantime.query.offsets.sampling_interval import sampling_interval_ns
 from meantime.query.offsets.stack_cells import StackCells
+from meantime.query.ranges import clipped
 from meantime.query.roots import sample_names, with_roots
 from meantime.query.statistics import state_quarks
 from meantime.query.threads import choose_rows, thread_quarks
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from meantime.history.spans import SpanTable
     from meantime.query.offsets.fold import Fold
     from meantime.query.offsets.map import Kind, Value
-    from meantime.query.offsets.ranges import Range
+    from meantime.query.ranges import Range
 
 __all__ = ["BY", "Choice", "events", "grouped", "kind_of", "of_event", "offset_map"]
 
@@ -278,8 +278,8 @@ class _Gathering:
             idle = [is_idle_task(self._history.attributes.path(int(each))) for each in threads]
             is_idle = np.array(idle, np.bool_)[at]
             names = self.names
-            self._asleep.update(names[each] for each in np.unique(key[is_idle]).tolist())
-            self._awake.update(names[each] for each in np.unique(key[~is_idle]).tolist())
+            self._asleep.update(names[each] for each in distinct(key[is_idle]).tolist())
+            self._awake.update(names[each] for each in distinct(key[~is_idle]).tolist())
 
     def sample_keys(self, samples: SampleTable) -> Int64s:
         """Return the key of each sample."""
@@ -388,7 +388,7 @@ class _Gathering:
         """Return those of some threads that are mapped; None for all of them."""
         if self._choice.filter is None and self._choice.quarks is None:
             return None
-        return self._choice.of(self._history, np.unique(threads))
+        return self._choice.of(self._history, distinct(threads))
 
     def _refusal(self, kind: Kind, possible: Sequence[str]) -> UsageError:
         return UsageError(
@@ -398,7 +398,7 @@ class _Gathering:
     def _coded(self, codes: Int32s | Int64s, names: Sequence[str]) -> Int64s:
         """Return keys for codes of strings; -1 is what has none."""
         key_of = np.full(len(names) + 1, -1, np.int64)
-        for code in np.unique(codes).tolist():
+        for code in distinct(codes.astype(np.int64)).tolist():
             key_of[code] = self._key(names[code] if code >= 0 else "(none)")
         return key_of[codes]
 

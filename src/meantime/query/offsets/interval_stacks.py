@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from meantime.columns import Int32s, Int64s
     from meantime.history.spans import SpanTable
     from meantime.query.offsets.fold import Fold
-    from meantime.query.offsets.ranges import Range
+    from meantime.query.ranges import Range
 
 __all__ = ["IntervalStacks", "Segments", "segments_of"]
 

@@ -11,15 +11,15 @@ import numpy as np
 from meantime.anomalies import Anomalies
 from meantime.errors import UsageError
 from meantime.query.offsets.cells import Cells, CellsBuilder, merge_cells
-from meantime.query.offsets.ranges import union
+from meantime.query.ranges import union
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from meantime.columns import Int64s
     from meantime.query.offsets.fold import Fold
-    from meantime.query.offsets.ranges import Range
     from meantime.query.offsets.stack_cells import StackCells
+    from meantime.query.ranges import Range
 
 __all__ = ["Kind", "OffsetMap", "Source", "Value"]
 

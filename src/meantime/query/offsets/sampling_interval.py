@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from meantime.columns import distinct
+
 if TYPE_CHECKING:
     from meantime.columns import Int32s, Int64s
     from meantime.history.samples import SampleTable
@@ -26,7 +28,7 @@ def sampling_interval_ns(samples: SampleTable) -> int | None:
         first.time_ns,
         first.cpu if (first.cpu >= 0).all() else first.thread,
         first.weight,
-        events={first.event.names[code] for code in np.unique(first.event.codes).tolist()},
+        events={first.event.names[code] for code in distinct(first.event.codes).tolist()},
         threads=first.thread,
     )
 

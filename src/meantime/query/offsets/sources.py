@@ -6,8 +6,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Protocol, cast
 
-import numpy as np
-
+from meantime.columns import distinct
 from meantime.errors import InputError, UsageError
 from meantime.extent import Extent
 from meantime.query.offsets.gather import events, kind_of, of_event, offset_map
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from meantime.query.offsets.fold import Fold
     from meantime.query.offsets.gather import Choice
     from meantime.query.offsets.map import Kind, OffsetMap
-    from meantime.query.offsets.ranges import Range
+    from meantime.query.ranges import Range
     from meantime.trace import Samples, Trace
 
 __all__ = ["HistorySource", "MapSource", "SampleSource"]
@@ -90,7 +89,7 @@ class HistorySource:
             counts |= {choice.event: called} if called else {}
         if kind == "spans" and choice.event is not None:
             spans = history.spans().name
-            if all(spans.names[code] != choice.event for code in np.unique(spans.codes).tolist()):
+            if all(spans.names[code] != choice.event for code in distinct(spans.codes).tolist()):
                 raise InputError(path, f"there is no span {choice.event!r}")
         by = _decided(path, choice, kind, counts)
         decided = replace(choice, by=by)

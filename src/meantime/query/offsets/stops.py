@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from meantime.columns import Int64s
-    from meantime.query.offsets.ranges import Range
     from meantime.query.offsets.spectrum import Float64s
+    from meantime.query.ranges import Range
 
 __all__ = ["RegularStops", "Stop", "regular_gaps", "regular_stops", "shared_stops", "stops"]
 

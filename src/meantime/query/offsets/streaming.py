@@ -11,8 +11,8 @@ from meantime.attribute_paths import is_idle_task, process_id
 from meantime.attributes import entity_name
 from meantime.query.offsets.cells import CellsBuilder
 from meantime.query.offsets.map import OffsetMap, Source
-from meantime.query.offsets.ranges import clipped
 from meantime.query.offsets.sampling_interval import interval_ns
+from meantime.query.ranges import clipped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from meantime.columns import distinct
 from meantime.kernels.varints import encoded
 from meantime.units import format_ns
 from meantime.views.axis import ticks
@@ -82,7 +83,7 @@ def _used_frames(chart: Chart) -> tuple[Int64s, Int32s]:
 def _head(chart: Chart, names: Sequence[str], notes: Sequence[str]) -> dict[str, object]:
     flow_names: list[str] = []
     if chart.flows is not None:
-        flow_names = [chart.flows.names[code] for code in np.unique(chart.flows.name).tolist()]
+        flow_names = [chart.flows.names[code] for code in distinct(chart.flows.name).tolist()]
     return {
         "title": chart.title,
         "subtitle": _subtitle(chart),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from meantime.columns import distinct
 from meantime.query.parts import extent_of
 from meantime.query.threads import thread_of, thread_title
 from meantime.query.trees import sample_unit
@@ -53,7 +54,7 @@ def sample_chart(
     boxes = 0
     # samples without a stack show only that the thread was sampled
     known = np.flatnonzero(samples.stack >= 0)
-    for quark in np.unique(samples.thread[known]).tolist():
+    for quark in distinct(samples.thread[known]).tolist():
         chosen = known[samples.thread[known] == quark]
         begin = samples.time_ns[chosen]
         end = _ends(begin, samples.weight[chosen] if is_time else None, end_ns)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from meantime.columns import distinct
 from meantime.kernels import nest
 from meantime.query.parts import extent_of
 from meantime.query.threads import thread_of, thread_quarks, thread_title
@@ -129,7 +130,7 @@ def _places(history: History, spans: SpanTable) -> _Place:
             continue
         lane = spans.lane[part]
         whose = thread_of(history, quark)
-        for number in np.unique(lane).tolist():
+        for number in distinct(lane).tolist():
             within = np.flatnonzero(lane == number) + part.start
             # a further lane may begin at any depth: its rows count from its least one
             row[within] -= row[within].min()

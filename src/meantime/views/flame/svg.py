@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from meantime.columns import distinct
 from meantime.units import format_ns
 from meantime.views.name_colors import NameColors
 from meantime.views.page import MARGIN_PX, Page, header, lines
@@ -42,7 +43,7 @@ def render(flame: Flame) -> bytes:
 def page(flame: Flame) -> Page:
     """Return the page of a flame graph."""
     # frames are numbered again, as most names of a large history may not be drawn
-    used = np.unique(flame.frame) if len(flame) else np.empty(0, np.int32)
+    used = distinct(flame.frame) if len(flame) else np.empty(0, np.int32)
     new_index = np.zeros(len(flame.frames) + 1, np.int32)
     new_index[used] = np.arange(len(used), dtype=np.int32)
     names = [flame.frames[frame] for frame in used.tolist()]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from meantime.columns import Int64s
     from meantime.query.offsets import Cells, Fold, OffsetMap
-    from meantime.query.offsets.ranges import Range
+    from meantime.query.ranges import Range
     from meantime.views.heatmap.color import Colors
     from meantime.views.heatmap.look import Scales
     from meantime.views.heatmap.palette import Palette

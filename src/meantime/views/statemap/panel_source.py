@@ -9,6 +9,7 @@ import numpy as np
 
 from meantime.attribute_paths import THREADS
 from meantime.attributes import entity_name
+from meantime.columns import distinct
 from meantime.errors import MeantimeError
 from meantime.query.filtering import matching
 from meantime.query.threads import thread_of, thread_title
@@ -60,7 +61,7 @@ class StateTable:
         """Add the values of a column that are not yet states."""
         of_code = self.of_code(column.names)
         met = column.codes[column.codes >= 0]
-        for code in np.unique(met[of_code[met] < 0]).tolist():
+        for code in distinct(met[of_code[met] < 0]).tolist():
             name = column.names[code]
             of_code[code] = self._index[name] = len(self.states)
             self.states.append(State(name, len(self.states)))
