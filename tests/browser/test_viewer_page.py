@@ -90,8 +90,9 @@ def figures(page: Page) -> list[tuple[str, ...]]:
             row.locator("td.key bdi").inner_text(),
             row.locator("td.count").inner_text(),
             *(
-                str(row.locator(f"td.{name}").get_attribute("title"))
-                for name in ("total", "median")
+                str(cell.get_attribute("title"))
+                for name in ("total", "self", "median")
+                for cell in row.locator(f"td.{name}").all()
             ),
         )
         for row in page.locator(".stat-table tbody tr").all()
@@ -103,7 +104,11 @@ def printed(capsys: pytest.CaptureFixture[str], path: Path, by: str) -> list[tup
     with pytest.raises(SystemExit, match=r"^0$"):
         main(["stats", str(path), "--by", by, "--json"])
     return [
-        (row["key"], str(row["count"]), *(f"{row[name]} ns" for name in ("total_ns", "median_ns")))
+        (
+            row["key"],
+            str(row["count"]),
+            *(f"{row[name]} ns" for name in ("total_ns", "self_ns", "median_ns") if name in row),
+        )
         for row in json.loads(capsys.readouterr().out)["rows"]
     ]
 
@@ -129,7 +134,14 @@ def spans_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "ts": start / 1000,
             "dur": (end - start) / 1000,
         }
-        for name, start, end in [("</script>", 0, 900), ("read", 100, 400), ("read", 500, 620)]
+        for name, start, end in [
+            ("</script>", 0, 900),
+            ("read", 100, 400),
+            ("read", 500, 620),
+            # partly over the one before, and over its parent
+            ("write", 550, 700),
+            ("late", 800, 1000),
+        ]
     ]
     path.write_text(json.dumps(events))
     return path
@@ -246,7 +258,7 @@ def test_one_file_shows_the_same_without_a_network(
     save(spans_file, path)
     requests: list[str] = []
     complaints: list[str] = []
-    with browser.new_context(offline=True) as context:
+    with browser.new_context(offline=True, accept_downloads=True) as context:
         page = context.new_page()
         page.on("request", lambda request: requests.append(request.url))
         page.on("pageerror", lambda error: complaints.append(str(error)))
@@ -257,6 +269,17 @@ def test_one_file_shows_the_same_without_a_network(
         page.keyboard.press("/")
         page.keyboard.type("</script>")
         page.wait_for_selector(".found >> text=1 found")
+        page.get_by_role("tab", name="Notes").click()
+        page.locator(".notes textarea").fill("</script> again")
+        page.keyboard.press("Control+Enter")
+        with page.expect_download() as saved:
+            page.click("text=Save a copy of this page")
+        saved.value.save_as(tmp_path / "copy.html")
+        page.goto((tmp_path / "copy.html").as_uri())
+        at_rest(page)
+        assert figures(page) == alone
+        page.keyboard.press("m")
+        assert page.locator(".notes li .what").all_inner_texts() == ["</script> again"]
 
     assert sorted(alone) == sorted(figures(view(str(spans_file))))
     assert [each for each in requests if not each.startswith(("file:", "blob:", "data:"))] == []

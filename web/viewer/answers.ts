@@ -84,8 +84,7 @@ export class Answers {
         { id: "over", label: "What stands out", key: "Shift + 1", content: this.overview },
         { id: "stats", label: "Statistics", key: "Shift + 2", content: this.table.element },
         { id: "flame", label: "Flame graph", key: "Shift + 3", content: this.flame },
-        // a page without a server folds no time
-        ...(session.source.isEmbedded ? [] : [{ id: "heat", label: "Heat map", key: "Shift + 4", content: this.heat.element }]),
+        { id: "heat", label: "Heat map", key: "Shift + 4", content: this.heat.element },
         { id: "notes", label: "Notes", key: "M", content: this.notes.element },
       ],
       this.tools,

@@ -1,8 +1,10 @@
 /** Answers from the data inside a page: the same questions that a server answers. */
 
-import { TreeBuilder } from "../shared/call-tree";
 import type { Data, Row } from "./embedded-data";
 import { lowerBound } from "./embedded-data";
+import { heatOf } from "./embedded-heat";
+import type { Group } from "./embedded-spans";
+import { hasSpans, sampledTree, spanOf, spanTree, spansByName } from "./embedded-spans";
 import type { At, EntityItem, Flame, Flow, Hit, PointInfo, SearchResult, SpanItem, StateItem, Statistics, StatisticsRow } from "./protocol";
 import type { Answers } from "./source";
 
@@ -31,6 +33,8 @@ export class Answering {
         return this.neighbors(Number(asked.lane), Number(asked.row ?? 0), this.time(asked.time));
       case "flows":
         return this.flows(this.time(asked.from), this.time(asked.to), this.lanes(asked.lanes), Number(asked.limit ?? 1000));
+      case "heat":
+        return heatOf(this.data, this.time(asked.from), this.time(asked.to), this.lanes(asked.lanes), Number(asked.period), Number(asked.rows));
       case "findings":
         return { findings: this.data.info.findings ?? [] };
       default:
@@ -50,9 +54,12 @@ export class Answering {
   /** The chosen lanes and those below them; null for all. */
   private lanes(chosen: Asked[string]): Set<number> | null {
     if (chosen === null || chosen === undefined || chosen === "") return null;
-    const { parent } = this.data.table;
+    const { parent, kind, handle } = this.data.table;
     const found = new Set(String(chosen).split(",").map(Number));
     parent.forEach((above, lane) => found.has(above) && found.add(lane));
+    // the spans of a thread that overlap are in several lanes
+    const threads = new Set([...found].flatMap((lane) => (kind[lane] === "stack" ? [handle[lane]!] : [])));
+    kind.forEach((each, lane) => each === "stack" && threads.has(handle[lane]!) && found.add(lane));
     return found;
   }
 
@@ -143,15 +150,7 @@ export class Answering {
 
   private spanItem(box: number, row: Row): SpanItem {
     const { data } = this;
-    const below = data.ofLane.get(row.lane)?.[row.row + 1];
-    let self = this.length(box);
-    let children = 0;
-    if (below) {
-      for (let each = data.firstEndingAfter(below, data.start[box]!); each < below.last && data.start[each]! < data.end[box]!; each++) {
-        self -= Math.min(data.end[box]!, data.end[each]!) - Math.max(data.start[box]!, data.start[each]!);
-        children++;
-      }
-    }
+    const { self, children, depth } = spanOf(data, box, row);
     const code = data.columns.get("argument")?.[box] ?? 0;
     const text = code ? data.texts[code - 1]! : null;
     const made: SpanItem = {
@@ -159,7 +158,7 @@ export class Answering {
       start_ns: this.ns(data.start[box]!),
       end_ns: this.ns(data.end[box]!),
       self_ns: String(Math.max(0, Math.round(self))),
-      depth: row.row,
+      depth,
       span: box,
       arguments: parsed(text),
       children,
@@ -220,47 +219,40 @@ export class Answering {
   private statistics(by: string, from: number, to: number, lanes: Set<number> | null): Statistics {
     const { data } = this;
     const isSpans = by === "name";
-    const groups = new Map<number, { total: number; self: number; durations: number[] }>();
+    if (isSpans && !hasSpans(data)) return this.sampleStatistics(from, to, lanes);
+    const names = data.info.names.length;
+    const groups = isSpans ? spansByName(data, from, to, lanes) : new Map<number, Group>();
     // States of different kinds of entities are not added up: a task runs while its loop does.
     const existed = new Map<number, number>();
-    const names = data.info.names.length;
-    const isWanted = (row: Row) => {
+    const roots = new Map<number, number>();
+    for (const row of isSpans ? [] : data.rows) {
       const kind = data.table.kind[row.lane];
-      return (isSpans ? kind === "stack" || kind === "async" : kind === "state" || kind === "packed") && (!lanes || lanes.has(row.lane));
-    };
-    for (const row of data.rows) {
-      if (!isWanted(row)) continue;
-      const root = by === "state" ? this.root(row.lane) : 0;
-      if (by === "state") existed.set(root, (existed.get(root) ?? 0) + this.existed(row, from, to));
-      const below = isSpans ? data.ofLane.get(row.lane)?.[row.row + 1] : undefined;
-      let child = below ? data.firstEndingAfter(below, from) : 0;
-      for (let box = data.firstEndingAfter(row, from); box < row.last && data.start[box]! < to; box++) {
-        const [low, high] = [Math.max(from, data.start[box]!), Math.min(to, data.end[box]!)];
-        const key = by === "entity" ? row.lane : root * names + data.name[box]!;
-        let group = groups.get(key);
-        if (!group) groups.set(key, (group = { total: 0, self: 0, durations: [] }));
-        const ns = data.coverage(box) * (high - low);
-        group.total += ns;
-        group.self += ns;
-        group.durations.push(high - low);
-        if (!below) continue;
-        for (; child < below.last && data.start[child]! < high; child++) {
-          if (data.end[child]! <= low) continue;
-          group.self -= Math.min(high, data.end[child]!) - Math.max(low, data.start[child]!);
-          if (data.end[child]! > high) break;
+      if ((kind !== "state" && kind !== "packed") || (lanes && !lanes.has(row.lane))) continue;
+      const firsts = row.items ?? [row.first, row.last];
+      for (let item = 0; item + 1 < firsts.length; item++) {
+        const [first, last] = [firsts[item]!, firsts[item + 1]!];
+        const whose = by === "state" ? this.root(row.lane) : row.itemEntities ? data.table.count + row.itemEntities[item]! : row.lane;
+        roots.set(whose, this.root(row.lane));
+        // each exists from its first state to its last
+        const lives = first < last ? Math.min(to, data.end[last - 1]!) - Math.max(from, data.start[first]!) : 0;
+        if (lives > 0) existed.set(whose, (existed.get(whose) ?? 0) + lives);
+        const part = { ...row, first, last };
+        for (let box = data.firstEndingAfter(part, from); box < last && data.start[box]! < to; box++) {
+          const length = Math.min(to, data.end[box]!) - Math.max(from, data.start[box]!);
+          const key = whose * names + data.name[box]!;
+          let group = groups.get(key);
+          if (!group) groups.set(key, (group = { total: 0, self: 0, durations: [] }));
+          group.total += data.coverage(box) * length;
+          group.durations.push(length);
         }
       }
     }
-    let whole = 0;
-    for (const { total } of groups.values()) whole += total;
     const rows = [...groups].map(([key, { total, self, durations }]): StatisticsRow => {
       const sorted = Float64Array.from(durations).sort();
       const rank = (part: number) => String(sorted[Math.max(0, Math.ceil((part * sorted.length) / 100) - 1)]);
-      const name = by === "entity" ? data.table.name[key]! : data.info.names[key % names]!;
-      const root = Math.floor(key / names);
-      const of = by === "state" ? existed.get(root)! : whole;
+      const whose = Math.floor(key / names);
       const made: StatisticsRow = {
-        key: name,
+        key: data.info.names[key % names]!,
         count: sorted.length,
         total_ns: String(Math.round(total)),
         mean_ns: String(Math.round(total / sorted.length)),
@@ -272,12 +264,35 @@ export class Answering {
         histogram: histogram(sorted),
       };
       if (isSpans) made.self_ns = String(Math.max(0, Math.round(self)));
-      else made.share = of ? total / of : 0;
-      if (by === "state") made.kind = data.table.name[root]!;
+      else made.share = total / existed.get(whose)!;
+      if (by === "state") made.kind = data.table.name[whose]!;
+      else if (by === "entity") {
+        made.kind = data.table.name[roots.get(whose)!]!;
+        made.entity = whose < data.table.count ? data.table.handle[whose]! : data.info.entities[whose - data.table.count]!;
+      }
       return made;
     });
-    rows.sort((a, b) => Number(b.total_ns) - Number(a.total_ns));
+    const ranks = new Map(rows.map(({ kind = "" }) => [kind, 0]));
+    [...ranks.keys()].forEach((kind, at) => ranks.set(kind, at));
+    rows.sort((a, b) => ranks.get(a.kind ?? "")! - ranks.get(b.kind ?? "")! || Number(b.self_ns ?? b.total_ns) - Number(a.self_ns ?? a.total_ns));
     return { by, range_ns: [this.ns(from), this.ns(to)], rows: rows.slice(0, MOST_ROWS), rest: Math.max(0, rows.length - MOST_ROWS) };
+  }
+
+  /** Functions by their weight in samples; recursive calls count once. */
+  private sampleStatistics(from: number, to: number, lanes: Set<number> | null): Statistics {
+    const { tree, unit } = sampledTree(this.data, from, to, lanes);
+    const rows = new Map<number, StatisticsRow>();
+    tree.parent.forEach((above, node) => {
+      const name = tree.name[node]!;
+      let row = rows.get(name);
+      if (!row) rows.set(name, (row = { key: tree.names[name]!, count: 0, self: 0, total: 0, unit }));
+      row.count += tree.count[node]!;
+      row.self! += tree.own[node]!;
+      while (above >= 0 && tree.name[above] !== name) above = tree.parent[above]!;
+      if (above < 0) row.total! += tree.value[node]!;
+    });
+    const sorted = [...rows.values()].sort((a, b) => b.self! - a.self! || b.total! - a.total!);
+    return { by: "name", range_ns: [this.ns(from), this.ns(to)], rows: sorted.slice(0, MOST_ROWS), rest: Math.max(0, sorted.length - MOST_ROWS) };
   }
 
   /** The group at the top of the tree that a lane is in. */
@@ -287,29 +302,12 @@ export class Answering {
     return lane;
   }
 
-  /** For how long of a range the entities of a row existed, each from its first state to its last. */
-  private existed(row: Row, from: number, to: number): number {
-    const { data } = this;
-    const firsts = row.items ?? [row.first, row.last];
-    let sum = 0;
-    for (let item = 0; item + 1 < firsts.length; item++) {
-      const [first, next] = [firsts[item]!, firsts[item + 1]!];
-      if (first < next) sum += Math.max(0, Math.min(to, data.end[next - 1]!) - Math.max(from, data.start[first]!));
-    }
-    return sum;
-  }
-
   private flame(from: number, to: number, lanes: Set<number> | null): Flame {
     const { data } = this;
-    const hasSpans = data.rows.some(({ lane }) => data.table.kind[lane] === "stack");
-    const names = hasSpans ? data.info.names : data.info.frames;
-    const builder = new TreeBuilder(names);
-    if (hasSpans) this.addSpans(builder, from, to, lanes);
-    else this.addSamples(builder, from, to, lanes);
-    const tree = builder.summed();
+    const { tree, unit } = hasSpans(data) ? { tree: spanTree(data, from, to, lanes), unit: "ns" } : sampledTree(data, from, to, lanes);
     return {
-      unit: hasSpans ? "ns" : "samples",
-      names: [...names],
+      unit,
+      names: [...tree.names],
       parent: [...tree.parent],
       name: [...tree.name],
       total: [...tree.value],
@@ -317,70 +315,6 @@ export class Answering {
       count: [...tree.count],
       dropped: 0,
     };
-  }
-
-  /** Each moment counts for the span that began last, also where spans of a thread overlap. */
-  private addSpans(builder: TreeBuilder, from: number, to: number, lanes: Set<number> | null): void {
-    const { data } = this;
-    const threads = new Map<string, number[]>();
-    for (const [lane, rows] of data.ofLane) {
-      if (data.table.kind[lane] !== "stack" || (lanes && !lanes.has(lane))) continue;
-      const thread = data.table.handle[lane]!;
-      const boxes = threads.get(thread) ?? [];
-      threads.set(thread, boxes);
-      for (const row of rows) {
-        if (!row) continue;
-        for (let box = data.firstEndingAfter(row, from); box < row.last && data.start[box]! < to; box++) boxes.push(box);
-      }
-    }
-    for (const boxes of threads.values()) {
-      boxes.sort((a, b) => data.start[a]! - data.start[b]! || data.end[b]! - data.end[a]! || a - b);
-      const open: { end: number; node: number; part: number }[] = [];
-      let now = from;
-      const advance = (until: number) => {
-        while (open.length && now < until) {
-          const { end, node, part } = open.at(-1)!;
-          const stop = Math.min(until, end);
-          if (stop > now) {
-            builder.own[node]! += part * (stop - now);
-            now = stop;
-          }
-          if (end <= now) open.pop();
-        }
-        now = Math.max(now, until);
-      };
-      for (const box of boxes) {
-        advance(Math.max(from, data.start[box]!));
-        const end = Math.min(to, data.end[box]!);
-        let parent = open.length - 1;
-        while (parent >= 0 && open[parent]!.end < end) parent--;
-        const node = builder.child(parent < 0 ? -1 : open[parent]!.node, data.name[box]!);
-        builder.count[node]!++;
-        open.push({ end, node, part: data.coverage(box) });
-      }
-      advance(to);
-    }
-  }
-
-  private addSamples(builder: TreeBuilder, from: number, to: number, lanes: Set<number> | null): void {
-    const parents = this.data.columns.get("stack_parent") ?? new Uint32Array(0);
-    const { frames } = this;
-    const nodes = new Map<number, number>();
-    const nodeOf = (stack: number): number => {
-      if (!stack) return -1;
-      let node = nodes.get(stack);
-      if (node === undefined) nodes.set(stack, (node = builder.child(nodeOf(parents[stack - 1]!), frames[stack - 1]!)));
-      return node;
-    };
-    for (const [lane, { time, stack }] of this.data.samples) {
-      if (!stack || (lanes && !lanes.has(lane))) continue;
-      for (let at = lowerBound(time, from); at < time.length && time[at]! < to; at++) {
-        const node = nodeOf(stack[at]!);
-        if (node < 0) continue;
-        builder.own[node]!++;
-        builder.count[node]!++;
-      }
-    }
   }
 
   // finding ---------------------------------------------------------------------------------------

@@ -12,6 +12,8 @@ export interface EmbeddedFile {
   boxes: number;
   rows: { lane: number[]; row: number[]; count: number[] };
   names: string[];
+  /** Of names that are states: the index of the name, its class and its place in the stack. */
+  states: [name: number, of: string | null, rank: number][];
   entities: string[];
   tags: Record<string, unknown>[];
   frames: string[];
@@ -37,6 +39,9 @@ export interface Row {
 
 type Numbers = Float64Array | Uint32Array;
 
+/** Of a box that is inside the one of the row above that covers it. */
+const ABOVE = -2;
+
 async function inflate(text: string): Promise<Uint8Array> {
   const decode = (Uint8Array as unknown as { fromBase64?: (text: string) => Uint8Array<ArrayBuffer> }).fromBase64;
   const bytes = decode ? decode.call(Uint8Array, text) : Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
@@ -53,6 +58,18 @@ function integers(bytes: Uint8Array, { width, count }: ColumnInfo): Numbers {
     for (let at = 0; at < count; at++) column[at]! += bytes[base + at]! * scale;
   }
   return column;
+}
+
+/** Boxes from the steps between them, in zigzag. */
+function decoded(steps: Numbers): Int32Array {
+  const boxes = new Int32Array(steps.length);
+  let box = 0;
+  for (let at = 0; at < steps.length; at++) {
+    const step = steps[at]!;
+    box += step % 2 ? -(step + 1) / 2 : step / 2;
+    boxes[at] = box + ABOVE;
+  }
+  return boxes;
 }
 
 function doubles(bytes: Uint8Array, { count }: ColumnInfo): Float64Array {
@@ -74,6 +91,10 @@ export class Data {
   readonly samples = new Map<number, { time: Float64Array; weight: Numbers; stack: Numbers | null }>();
   readonly points: { time: Float64Array; lane: Numbers; name: Numbers };
   readonly texts: string[];
+  /** By name, the class of a state and its place in the stack. */
+  readonly states: ReadonlyMap<string, { of: string | null; rank: number }>;
+  /** The box that each is inside, -1 outside of all; null where rows show it for every box. */
+  private readonly parents: Int32Array | null;
 
   private constructor(
     readonly info: EmbeddedFile,
@@ -120,6 +141,8 @@ export class Data {
       }
       first = last;
     });
+    this.states = new Map(info.states.map(([name, of, rank]) => [info.names[name]!, { of, rank }]));
+    this.parents = columns.has("parent") ? decoded(columns.get("parent")!) : null;
     this.readCounters(bytes);
     this.readSamples();
     const time = this.sums("point_gap", info.points);
@@ -182,12 +205,36 @@ export class Data {
     });
   }
 
-  /** The first box of a row that ends after a time. */
+  /** Whether the boxes of a row are inside of others than those of the row above. */
+  isTangled(row: Row): boolean {
+    return this.parents !== null && this.parents[row.first] !== ABOVE;
+  }
+
+  /** The box that one of a tangled row is inside; -1 if it is in none. */
+  parentOf(box: number): number {
+    return this.parents![box]!;
+  }
+
+  /** The outermost of the boxes that one of a tangled row is inside. */
+  outermostOf(box: number): number {
+    // none where boxes are merged
+    while (this.parents && this.parents[box]! >= 0) box = this.parents[box]!;
+    return box;
+  }
+
+  /** The rows of the spans of a lane, and of all others of its thread. */
+  rowsOfThread(lane: number): Row[] {
+    const { kind, handle } = this.table;
+    if (kind[lane] !== "stack") return this.ofLane.get(lane) ?? [];
+    return this.rows.filter((row) => kind[row.lane] === "stack" && handle[row.lane] === handle[lane]);
+  }
+
+  /** The first box of a row that ends after a time, or is empty and at it. */
   firstEndingAfter(row: Row, time: number): number {
     let [low, high] = [row.first, row.last];
     while (low < high) {
       const middle = (low + high) >>> 1;
-      if (this.end[middle]! > time) high = middle;
+      if (this.end[middle]! > time || this.start[middle]! >= time) high = middle;
       else low = middle + 1;
     }
     return low;

@@ -124,6 +124,11 @@ export class Tiles {
     flush();
   }
 
+  private statesOf({ names }: Names): { states: string[]; classes: (string | null)[]; ranks: number[] } {
+    const known = names.map((name) => this.data.states.get(name));
+    return { states: names, classes: known.map((state) => state?.of ?? null), ranks: known.map((state) => state?.rank ?? 0) };
+  }
+
   private rowsOf(lane: number): Row[] {
     return (this.data.ofLane.get(lane) ?? []).filter(Boolean);
   }
@@ -136,7 +141,7 @@ export class Tiles {
     lanes.forEach((lane, index) => {
       for (const row of this.rowsOf(lane)) this.eachBin(row, from, bin, (at, states) => states.write(bin, shares, codes, index * BINS + at, names));
     });
-    return { columns: { shares, codes }, states: names.names };
+    return { columns: { shares, codes }, ...this.statesOf(names) };
   }
 
   private offsets(lanes: number[]): number[] {
@@ -187,7 +192,7 @@ export class Tiles {
       cell_shares: Uint8Array.from(shares),
       cell_codes: Uint16Array.from(codes),
     };
-    return { columns, names: names.names, states: states.names, row_offsets: offsets };
+    return { columns, names: names.names, ...this.statesOf(states), row_offsets: offsets };
   }
 
   private spans(lanes: number[], from: number, bin: number): ReturnType<Tiles["make"]> {
@@ -303,7 +308,7 @@ export class Tiles {
     }
     const load = new Float32Array(loads.length * BINS);
     loads.forEach((each, state) => load.set(each, state * BINS));
-    return { columns: { load }, states: names.names };
+    return { columns: { load }, ...this.statesOf(names) };
   }
 
   private isBelow(lane: number, group: number): boolean {

@@ -27,7 +27,14 @@ export class EmbeddedSource implements Source {
   private readonly opened = new Map<number, Promise<LaneTable>>();
   private id = 0;
 
+  /** What the file has beside the data: its head, and the elements in its body. */
+  private readonly shell = { head: document.head.outerHTML, body: [...document.body.children] };
+  /** The contents of elements that are no longer in the page. */
+  private readonly taken = new Map<Element, Blob>();
+  private noted: Note[];
+
   constructor(private readonly info: EmbeddedSession) {
+    this.noted = info.embedded.notes ?? [];
     this.missing = info.embedded.files.find((file) => file.missing)?.missing ?? null;
     this.worker.addEventListener("message", ({ data }: MessageEvent<Reply>) => {
       const waiting = this.waiting.get(data.id);
@@ -67,6 +74,9 @@ export class EmbeddedSource implements Source {
       const block = document.getElementById(`meantime-${file}-${name}`);
       if (!block) continue;
       texts[name] = block.textContent!;
+      // the browser may put this on a disk
+      this.taken.set(block, new Blob([texts[name]]));
+      block.replaceChildren();
       block.remove();
     }
     await this.send({ what: "open", file, info, table, texts });
@@ -82,10 +92,30 @@ export class EmbeddedSource implements Source {
   }
 
   notes(): Promise<Note[]> {
-    return Promise.resolve(this.info.embedded.notes ?? []);
+    return Promise.resolve(this.noted);
   }
 
-  saveNotes(): Promise<void> {
-    return Promise.reject(new SourceError(409, "Notes are not written into a one-file page."));
+  /** Keeps the notes until a copy of the page is saved. */
+  saveNotes(notes: Note[]): Promise<void> {
+    this.noted = notes;
+    return Promise.resolve();
+  }
+
+  /** A copy of the file with the notes that the page has now. */
+  copy(): Blob {
+    const parts: BlobPart[] = [`<!DOCTYPE html>\n<html lang="en">\n${this.shell.head}\n<body>\n`];
+    for (const element of this.shell.body) {
+      const taken = this.taken.get(element);
+      if (element.id === "meantime-session") {
+        const session = JSON.parse(element.textContent!) as EmbeddedSession;
+        session.embedded.notes = this.noted;
+        element.textContent = JSON.stringify(session).replaceAll("<", "\\u003c");
+      }
+      const text = element.outerHTML;
+      const end = text.lastIndexOf("</");
+      parts.push(...(taken ? [text.slice(0, end), taken, text.slice(end)] : [text]), "\n");
+    }
+    parts.push("</body>\n</html>\n");
+    return new Blob(parts, { type: "text/html" });
   }
 }

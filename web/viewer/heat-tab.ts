@@ -118,11 +118,9 @@ export class HeatTab {
     const columnAt = (column: number) => Math.round((first + column * period) * scale);
     const gap = period * scale > 6 * ratio ? Math.max(1, Math.round(ratio)) : 0;
     const rowAt = (row: number) => top + Math.round(tall * (1 - row / heat.rows));
-    for (const [from, to] of heat.recorded) {
-      for (let column = Math.floor(from / heat.rows); column <= Math.floor((to - 1) / heat.rows); column++) {
-        const low = Math.max(from, column * heat.rows) - column * heat.rows;
-        const high = Math.min(to, (column + 1) * heat.rows) - column * heat.rows;
-        image.fill(columnAt(column), rowAt(high), columnAt(column + 1) - columnAt(column) - gap, rowAt(low) - rowAt(high), empty);
+    for (const [low, high] of heat.recorded) {
+      for (let column = Math.max(low, Math.floor(-first / period)); column <= high && columnAt(column) < image.width; column++) {
+        image.fill(columnAt(column), top, Math.max(1, columnAt(column + 1) - columnAt(column) - gap), tall, empty);
       }
     }
     for (const [column, row, value] of heat.cells) {

@@ -1,6 +1,7 @@
 /** Notes on ranges and things: a list in the panel, and flags over the lanes. */
 
 import { button, h, shown } from "../shared/dom";
+import { download } from "../shared/download";
 import { duration, instant } from "../shared/format";
 import type { Note } from "./protocol";
 import type { Session } from "./session";
@@ -13,6 +14,8 @@ export class Notes {
   private readonly list = h("ul");
   private readonly problem = h("p", { class: "muted", attributes: { role: "status" } });
   private readonly save: HTMLButtonElement;
+  private readonly keep = button("Save a copy of this page", "Save this file again, with the notes inside", () => this.saveCopy());
+  private isUnsaved = false;
 
   /** @param changed Called when the flags are others. */
   constructor(
@@ -23,7 +26,9 @@ export class Notes {
     const { writable, reason } = session.info.notes;
     this.save.disabled = this.text.disabled = !writable;
     if (!writable) this.problem.textContent = reason ?? "Notes cannot be kept here.";
-    this.element.append(h("div", { class: "note-new" }, this.text, this.save), this.problem, this.list);
+    this.keep.hidden = true;
+    this.element.append(h("div", { class: "note-new" }, this.text, this.save, this.keep), this.problem, this.list);
+    addEventListener("beforeunload", (event) => this.isUnsaved && event.preventDefault());
     this.text.addEventListener("keydown", (event) => {
       if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) void this.add();
     });
@@ -32,6 +37,16 @@ export class Notes {
 
   focus(): void {
     this.text.focus();
+  }
+
+  /** Saves the page with its data and notes as a file. */
+  saveCopy(): void {
+    const copy = this.session.source.copy?.();
+    if (!copy) return;
+    download(decodeURIComponent(location.pathname.split("/").at(-1) || "page.html"), copy);
+    this.isUnsaved = false;
+    this.keep.hidden = true;
+    this.problem.textContent = "The copy has the notes inside.";
   }
 
   private async load(): Promise<void> {
@@ -75,6 +90,11 @@ export class Notes {
       await source.saveNotes([...theirs, ...mine]);
       this.notes = [...theirs, ...mine];
       this.problem.textContent = "";
+    }
+    if (source.copy) {
+      this.isUnsaved = true;
+      this.keep.hidden = false;
+      this.problem.textContent = "The notes are on this page only; save a copy of it to keep them.";
     }
     this.draw();
     return true;

@@ -31,6 +31,8 @@ export interface Source {
   ask<K extends keyof Answers>(question: K, parameters: Arguments, signal?: AbortSignal): Promise<Answers[K]>;
   notes(): Promise<Note[]>;
   saveNotes(notes: Note[]): Promise<void>;
+  /** Of a page that has its data inside, the file with the notes that it has now. */
+  copy?(): Blob;
 }
 
 /** An answer that is an error, with the server's sentence. */

@@ -205,6 +205,7 @@ export class ViewerPage {
       this.answers.panel.element,
       h("footer", { class: "foot" }, this.sameAs, this.status.element, this.message, this.spoken),
     );
+    if (this.source.copy) this.saving.append(h("option", { attributes: { value: "page" } }, "This page with its notes"));
     session.tree.canvas.setAttribute("aria-label", "Timeline. Arrow keys move between lanes and things; question mark lists all keys.");
     document.title = `${session.info.title || "Traces"} – meantime`;
   }
@@ -668,6 +669,7 @@ export class ViewerPage {
     const { session } = this;
     const { from, to } = session.asked;
     if (what === "csv") this.answers.save();
+    else if (what === "page") this.answers.notes.saveCopy();
     else if (what === "svg" || what === "png") savePicture(session, what, session.files.map(({ info }) => info.name).join(" + "), `${exact(from)} to ${exact(to)}`, this.answers.states);
   }
 

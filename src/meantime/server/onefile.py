@@ -21,8 +21,10 @@ from meantime.errors import MeantimeError, OutputError
 from meantime.kernels import gather
 from meantime.kernels.tail import FLOAT, INT
 from meantime.server.answers import Asked, document, stands_out
+from meantime.server.notes import Notes
 from meantime.units import format_bytes, format_ns
 from meantime.views.flame.arguments import ArgumentCollector
+from meantime.views.state_classes import class_of, rank
 from meantime.views.svg import json_text
 
 if TYPE_CHECKING:
@@ -51,6 +53,7 @@ _ATTEMPTS = 6
 _MARGIN = 0.8
 _COARSER = 4
 _LONGEST_NS = 1 << 60
+_ABOVE = -2
 _POLICY = (
     "default-src 'none'; {scripts}; worker-src blob:; style-src 'unsafe-inline';"
     " img-src data: blob:; connect-src blob:; base-uri 'none'; form-action 'none'"
@@ -71,6 +74,8 @@ class _Boxes(NamedTuple):
         tag: int32, -1 without any.
         entity: int32, a code of the entities of the file; -1 in lanes without any.
         argument: int32, -1 without any.
+        parent: int32, the box that each is inside, -1 outside of all; `_ABOVE` where that is the
+            box of the row above that covers it.
     """
 
     lane: Int32s
@@ -81,6 +86,7 @@ class _Boxes(NamedTuple):
     tag: Int32s
     entity: Int32s
     argument: Int32s
+    parent: Int32s
 
 
 @dataclass(slots=True)
@@ -134,7 +140,8 @@ def page(session: Session, *, most_bytes: int = MOST_BYTES) -> Iterator[bytes]:
             raise MeantimeError(file.error or f"{file.path}: it was not read")
         contents.append(_Content(file.shown.tree, file.name))
     html, fixed_bytes = _Shell.read()
-    head = {**session.document(), "notes": {"writable": False, "reason": "this is a file"}}
+    head = {**session.document(), "notes": {"writable": True, "reason": None}}
+    notes = Notes(session.files[0].path).read()[0]
     lanes = [
         _element(f"lanes-{index}", "application/json", json_text(each).encode())
         for index, each in enumerate(
@@ -143,7 +150,7 @@ def page(session: Session, *, most_bytes: int = MOST_BYTES) -> Iterator[bytes]:
     ]
     for each in head["files"]:
         each["layout"] = 1
-    fixed_bytes += sum(map(len, lanes)) + len(json_text(document(head)))
+    fixed_bytes += sum(map(len, lanes)) + len(json_text(document(head))) + len(json_text(notes))
     for _ in range(_ATTEMPTS):
         size = fixed_bytes + sum(content.size() for content in contents)
         if size <= most_bytes:
@@ -157,8 +164,11 @@ def page(session: Session, *, most_bytes: int = MOST_BYTES) -> Iterator[bytes]:
         raise _too_large(size)
     head["findings"] = True
     head["embedded"] = {"files": [content.directory() for content in contents]}
+    text = document(head)
+    # as they are: a page's own numbers are not times of this process
+    text["embedded"]["notes"] = notes
     yield html.before
-    yield _element("session", "application/json", json_text(document(head)).encode())
+    yield _element("session", "application/json", json_text(text).encode())
     yield from lanes
     for index, content in enumerate(contents):
         yield from content.elements(index)
@@ -269,12 +279,11 @@ class _Content:
                 for block in tree.blocks.get("packed", [])
             ),
         ]
-        without = sum(len(part.lane) for part in parts)
-        parts += [
-            _span_boxes(kind, block, self._names, collector)
-            for kind in ("stack", "async")
-            for block in tree.blocks.get(kind, [])
-        ]
+        count = without = sum(len(part.lane) for part in parts)
+        for kind in ("stack", "async"):
+            for block in tree.blocks.get(kind, []):
+                parts.append(_span_boxes(kind, block, count, self._names, collector))
+                count += len(parts[-1].lane)
         if len(parts) > 2:
             parts = [_Boxes(*(np.concatenate(each) for each in zip(*parts, strict=True)))]
         boxes = parts[-1]
@@ -346,6 +355,10 @@ class _Content:
         if self._merged is not None:
             yield "merged", _packed(self._merged.boxes)
             yield "covered", _packed(self._merged.covered_ns)
+        elif (boxes.parent != _ABOVE).any():
+            # one after the other, parents are near each other
+            step = np.diff(boxes.parent.astype(np.int64) - _ABOVE, prepend=0)
+            yield "parent", _packed((step << 1) ^ (step >> 63))
         for name, column in self._rest.columns.items():
             yield name, _packed(column)
 
@@ -366,6 +379,7 @@ class _Content:
                 "count": np.diff(np.append(first, len(boxes.lane))).tolist(),
             },
             "names": self._names.names,
+            "states": self._states(),
             "entities": self._entities.names,
             "tags": list(history.tags) if "tag" in self._packed else [],
             **self._rest.members,
@@ -377,6 +391,16 @@ class _Content:
             "missing": missing,
             "left_out": {**self._left_out, **self._rest.left_out},
         }
+
+    def _states(self) -> list[list[Any]]:
+        """Return the name, the class and the rank of each state that boxes of states have."""
+        kind = np.array([lane.kind in {"state", "packed"} for lane in self._tree.lanes], np.bool_)
+        found = []
+        for code in np.unique(self._boxes.name[kind[self._boxes.lane]]).tolist():
+            name = self._names.names[code]
+            state = class_of(name)
+            found.append([code, None if state is None else state.name, rank(name)])
+        return found
 
     def elements(self, index: int) -> Iterator[bytes]:
         """Yield the columns as elements of the page."""
@@ -456,6 +480,8 @@ def _boxes(columns: dict[str, npt.NDArray[Any]], start_ns: Int64s, end_ns: Int64
         name: columns.get(name, missing).astype(np.int32, copy=False)
         for name in ("lane", "row", "name", "tag", "entity")
     }
+    above = np.broadcast_to(np.int32(_ABOVE), len(start_ns))
+    found["parent"] = columns.get("parent", above)
     return _Boxes(start_ns=start_ns, end_ns=end_ns, argument=missing, **found)
 
 
@@ -504,7 +530,10 @@ def _packed_boxes(tree: LaneTree, block: PackedBlock, names: _Names, entities: _
     return _boxes(columns, start_ns, end_ns)
 
 
-def _span_boxes(kind: str, block: SpanBlock, names: _Names, arguments: ArgumentCollector) -> _Boxes:
+def _span_boxes(
+    kind: str, block: SpanBlock, before: int, names: _Names, arguments: ArgumentCollector
+) -> _Boxes:
+    """Return the boxes of a block, which come after so many others."""
     table = block.spans.table
     spans = table.select(block.threads).rows
     row = block.spans.row[spans]
@@ -525,7 +554,28 @@ def _span_boxes(kind: str, block: SpanBlock, names: _Names, arguments: ArgumentC
     arguments.add(table.text, offset, length, end_ns - start_ns)
     lane, own = _places(block, row)
     name = names.codes(Coded(_take(table.name.codes, spans), table.name.names))
-    return _boxes({"lane": lane, "row": own, "name": name}, start_ns, end_ns)
+    columns = {"lane": lane, "row": own, "name": name}
+    if kind == "async" or (table.lane.any() and table.lane[spans].any()):
+        columns["parent"] = _parents(kind, block, spans, before)
+    return _boxes(columns, start_ns, end_ns)
+
+
+def _parents(kind: str, block: SpanBlock, spans: Int32s, before: int) -> Int32s:
+    """Return the box that each span of a block is inside, where the rows do not show it.
+
+    They do for a thread with one lane: the spans of a depth are in one row, below their parents.
+    """
+    table = block.spans.table
+    place = np.full(len(table.start_ns) + 1, -1, np.int32)
+    place[spans] = np.arange(before, before + len(spans), dtype=np.int32)
+    parent: Int32s = place[table.parent[spans]]
+    if kind == "stack":
+        lanes = np.concatenate(block.lane_threads)
+        threads, counts = np.unique(lanes, return_counts=True)
+        index = np.searchsorted(table.offsets, spans, side="right") - 1
+        is_alone = np.isin(table.threads[index], threads[counts == 1])
+        parent[is_alone] = _ABOVE
+    return parent
 
 
 def _take(column: npt.NDArray[Any], rows: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -1,0 +1,188 @@
+/** What spans and samples inside a page took: by name, and as call trees, as a server computes them. */
+
+import { TreeBuilder } from "../shared/call-tree";
+import type { CallTree } from "../shared/call-tree";
+import type { Data, Row } from "./embedded-data";
+import { lowerBound } from "./embedded-data";
+
+export interface Group {
+  total: number;
+  /** The time outside of the spans directly inside. */
+  self: number;
+  durations: number[];
+}
+
+/** Whether threads have spans that were recorded, not only those that samples show. */
+export function hasSpans(data: Data): boolean {
+  return data.rows.some(({ lane }) => data.table.kind[lane] === "stack" && !data.table.estimated[lane]);
+}
+
+/** The rows of the spans of threads; operations count only if their lanes are chosen. */
+function wanted(data: Data, lanes: Set<number> | null): Row[] {
+  const { kind, estimated } = data.table;
+  return data.rows.filter(({ lane }) => !estimated[lane] && (lanes ? lanes.has(lane) && (kind[lane] === "stack" || kind[lane] === "async") : kind[lane] === "stack"));
+}
+
+/** Boxes in the order in which they contain each other: by start, the longest first. */
+function inOrder(data: Data, boxes: number[]): number[] {
+  return boxes.sort((a, b) => data.start[a]! - data.start[b]! || data.end[b]! - data.end[a]! || a - b);
+}
+
+function boxesIn(data: Data, row: Row, from: number, to: number, each: (box: number) => void): void {
+  for (let box = data.firstEndingAfter(row, from); box < row.last && data.start[box]! < to; box++) each(box);
+}
+
+/** Statistics of the spans in a range, by the index of their name. Durations are clipped to it. */
+export function spansByName(data: Data, from: number, to: number, lanes: Set<number> | null): Map<number, Group> {
+  const groups = new Map<number, Group>();
+  const groupOf = (box: number) => {
+    let group = groups.get(data.name[box]!);
+    if (!group) groups.set(data.name[box]!, (group = { total: 0, self: 0, durations: [] }));
+    return group;
+  };
+  const tangled: number[] = [];
+  for (const row of wanted(data, lanes)) {
+    const isTangled = data.isTangled(row);
+    const below = isTangled ? undefined : data.ofLane.get(row.lane)?.[row.row + 1];
+    let child = below ? data.firstEndingAfter(below, from) : 0;
+    boxesIn(data, row, from, to, (box) => {
+      const [low, high] = [Math.max(from, data.start[box]!), Math.min(to, data.end[box]!)];
+      const group = groupOf(box);
+      const ns = data.coverage(box) * (high - low);
+      group.total += ns;
+      group.self += ns;
+      group.durations.push(high - low);
+      if (isTangled) tangled.push(box);
+      if (!below) return;
+      for (; child < below.last && data.start[child]! < high; child++) {
+        if (data.end[child]! <= low) continue;
+        group.self -= data.coverage(child) * (Math.min(high, data.end[child]!) - Math.max(low, data.start[child]!));
+        if (data.end[child]! > high) break;
+      }
+    });
+  }
+  // spans inside of one may overlap each other: what they cover together is not its own
+  const covered = new Map<number, number>();
+  for (const box of inOrder(data, tangled)) {
+    const parent = data.parentOf(box);
+    if (parent < 0) continue;
+    const end = Math.min(to, data.end[box]!);
+    const until = covered.get(parent) ?? -Infinity;
+    groupOf(parent).self -= Math.max(0, end - Math.max(from, data.start[box]!, until));
+    covered.set(parent, Math.max(until, end));
+  }
+  return groups;
+}
+
+/** Of a span: the time that is its own, how many are directly inside of it, and how deep it is. */
+export function spanOf(data: Data, box: number, row: Row): { self: number; children: number; depth: number } {
+  const [start, end] = [data.start[box]!, data.end[box]!];
+  const inside: number[] = [];
+  const isTangled = data.isTangled(row);
+  if (isTangled) {
+    for (const each of data.rowsOfThread(row.lane)) boxesIn(data, each, start, end, (child) => data.parentOf(child) === box && inside.push(child));
+  } else {
+    const below = data.ofLane.get(row.lane)?.[row.row + 1];
+    if (below) boxesIn(data, below, start, end, (child) => inside.push(child));
+  }
+  let self = data.coverage(box) * (end - start);
+  let until = start;
+  for (const child of inOrder(data, inside)) {
+    const stop = Math.min(end, data.end[child]!);
+    self -= data.coverage(child) * Math.max(0, stop - Math.max(until, data.start[child]!));
+    until = Math.max(until, stop);
+  }
+  let depth = isTangled ? 0 : row.row;
+  if (isTangled) for (let above = data.parentOf(box); above >= 0; above = data.parentOf(above)) depth++;
+  return { self, children: inside.length, depth };
+}
+
+/** The call tree of spans: each moment of a thread counts for the open one that began last. */
+export function spanTree(data: Data, from: number, to: number, lanes: Set<number> | null): CallTree {
+  const builder = new TreeBuilder(data.info.names);
+  const threads = new Map<string, { boxes: number[]; rows: Row[] }>();
+  for (const row of wanted(data, lanes)) {
+    const isAsync = data.table.kind[row.lane] === "async";
+    const threadOf = (name: string) => {
+      const found = threads.get(name) ?? { boxes: [], rows: [] };
+      threads.set(name, found);
+      if (found.rows.at(-1) !== row) found.rows.push(row);
+      return found.boxes;
+    };
+    const boxes = isAsync ? null : threadOf(data.table.handle[row.lane]!);
+    boxesIn(data, row, from, to, (box) => {
+      // each operation is like a thread of its own
+      (boxes ?? threadOf(`operation ${data.outermostOf(box)}`)).push(box);
+    });
+  }
+  for (const { boxes, rows } of threads.values()) addThread(builder, data, from, to, inOrder(data, boxes), rows);
+  return builder.summed();
+}
+
+function addThread(builder: TreeBuilder, data: Data, from: number, to: number, boxes: number[], rows: Row[]): void {
+  const isTangled = data.isTangled(rows[0]!);
+  const nodes = new Map<number, number>();
+  /** By row, the node of the latest box in it. */
+  const above: number[] = [];
+  const rowOf = (box: number) => {
+    let [low, high] = [0, rows.length - 1];
+    while (low < high) {
+      const middle = (low + high + 1) >>> 1;
+      if (rows[middle]!.first <= box) low = middle;
+      else high = middle - 1;
+    }
+    return rows[low]!.row;
+  };
+  const open: { end: number; node: number; part: number }[] = [];
+  let now = from;
+  const advance = (until: number) => {
+    while (open.length && now < until) {
+      const { end, node, part } = open.at(-1)!;
+      const stop = Math.min(until, end);
+      if (stop > now) {
+        builder.own[node]! += part * (stop - now);
+        now = stop;
+      }
+      if (end <= now) open.pop();
+    }
+    now = Math.max(now, until);
+  };
+  for (const box of boxes) {
+    advance(Math.max(from, data.start[box]!));
+    const row = isTangled ? 0 : rowOf(box);
+    const parent = (isTangled ? nodes.get(data.parentOf(box)) : row ? above[row - 1] : undefined) ?? -1;
+    const node = builder.child(parent, data.name[box]!);
+    if (isTangled) nodes.set(box, node);
+    else above[row] = node;
+    builder.count[node]!++;
+    open.push({ end: Math.min(to, data.end[box]!), node, part: data.coverage(box) });
+  }
+  advance(to);
+}
+
+/** The call tree of samples, and the unit of their weights. */
+export function sampledTree(data: Data, from: number, to: number, lanes: Set<number> | null): { tree: CallTree; unit: string } {
+  const builder = new TreeBuilder(data.info.frames ?? []);
+  const parents = data.columns.get("stack_parent") ?? new Uint32Array(0);
+  const frames = data.columns.get("stack_frame") ?? new Uint32Array(0);
+  const { kind, handle, unit } = data.table;
+  // samples that are drawn as stacks are of the lane of samples beside them
+  const threads = lanes && new Set([...lanes].map((lane) => handle[lane]!).filter(Boolean));
+  const nodes = new Map<number, number>();
+  const nodeOf = (stack: number): number => {
+    if (!stack) return -1;
+    let node = nodes.get(stack);
+    if (node === undefined) nodes.set(stack, (node = builder.child(nodeOf(parents[stack - 1]!), frames[stack - 1]!)));
+    return node;
+  };
+  for (const [lane, { time, weight, stack }] of data.samples) {
+    if (!stack || (lanes && !lanes.has(lane) && !threads!.has(handle[lane]!))) continue;
+    for (let at = lowerBound(time, from); at < time.length && time[at]! < to; at++) {
+      const node = nodeOf(stack[at]!);
+      if (node < 0) continue;
+      builder.own[node]! += weight[at]!;
+      builder.count[node]!++;
+    }
+  }
+  return { tree: builder.summed(), unit: unit[kind.indexOf("density")] ?? "ns" };
+}
