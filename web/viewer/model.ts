@@ -74,7 +74,10 @@ export class StateTable {
     for (const state of table.states) {
       const id = this.id(state.name);
       const light = state.color ? pixelOf(state.color) : null;
-      this.given[id] = light === null ? null : { light, dark: atNight(light) };
+      const own = state.class === null ? undefined : CLASS_COLORS[state.class];
+      // the colours of a class belong together
+      const dark = own && light === pixelOf(own[0]) ? pixelOf(own[1]) : null;
+      this.given[id] = light === null ? null : { light, dark: dark ?? atNight(light) };
       this.classify(id, state.class, state.rank);
     }
   }

@@ -38,7 +38,10 @@ CLASSES = (
         "blocked", "#b90005", "#f2482c", r"blocked|disk[\- ]?wait|uninterruptible(?: sleep)?"
     ),
     StateClass(
-        "lock", "#9952ba", "#c29de4", _WAITING + r"(?:lock|mutex|semaphore|condition|futex|gil)"
+        "lock",
+        "#9952ba",
+        "#c29de4",
+        _WAITING + r"(?:lock|mutex|semaphore|condition|futex|gil)(?:[\- ]wait)?",
     ),
     StateClass(
         "i/o", "#659cd3", "#2676c6", _WAITING + r"(?:i/?o(?:[\- ](?:read|write|wait))?|network)"
@@ -51,7 +54,7 @@ CLASSES = (
         "idle", "#ebedf1", "#1f2024", r"idle|parked|poll(?:ing)?|off[\- ]?cpu|interruptible sleep"
     ),
     StateClass("new", "#b9a796", "#a28677", r"new|spawned"),
-    StateClass("failed", "#841c58", "#b34588", r"failed|cancelled|dropped"),
+    StateClass("failed", "#841c58", "#b34588", r"failed|cancell(?:ed|ing)|dropped"),
 )
 _COMPILED = [re.compile(each.names) for each in CLASSES]
 _QUIET = 8  # sleeping: states without a class are stacked below it
