@@ -6,7 +6,8 @@ import asyncio
 import json
 import time
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import original_statemap as original
 import pytest
@@ -14,8 +15,11 @@ import pytest
 import meantime
 from meantime.cli import main
 
-if TYPE_CHECKING:
-    from pathlib import Path
+SAMPLES = Path(__file__).parent.parent / "samples" / "statemap"
+HEADERS = {
+    only: json.loads((SAMPLES / f"tokio-{only}.statemap").read_text().splitlines()[0])
+    for only in ("tasks", "workers")
+}
 
 pytestmark = pytest.mark.usefixtures("no_running_loop")
 
@@ -73,8 +77,13 @@ def test_tasks_are_spawned_running_waiting_and_completed(recorded: Path) -> None
 
     states = states_of(payloads)
     assert payloads[0]["entityKind"] == "Task"
-    assert list(payloads[0]["states"]) == ["spawned", "running", "waiting", "completed"]
-    assert all(set(state) == {"value", "color"} for state in payloads[0]["states"].values())
+    assert payloads[0] | {"host": None, "start": None} == {
+        "start": None,
+        "title": "asyncio Task Execution",
+        "host": None,
+        "entityKind": "Task",
+        "states": HEADERS["tasks"]["states"],
+    }
     assert {name.partition("-")[0] for name in states} == {"task"}
     assert all(name.partition("-")[2].isdecimal() for name in states)
     # runnable and cancelling are waiting; each of the ends is completed
@@ -96,7 +105,8 @@ def test_each_state_of_a_task_has_its_spawn_location(recorded: Path) -> None:
     assert {(each["state"], each["tag"]) for each in data} == set(defined)
     assert __file__ in {each["file"] for each in defined.values()}
     locations = {each["location"] for each in defined.values()}
-    assert any(location.startswith("test_recording_as_statemap.py:") for location in locations)
+    assert any(location.startswith(f"{__file__}:") for location in locations)
+    assert all(each["tag"] == each["location"] for each in defined.values())
 
 
 def test_workers_are_running_parked_and_stopped(recorded: Path) -> None:
@@ -104,7 +114,8 @@ def test_workers_are_running_parked_and_stopped(recorded: Path) -> None:
 
     states = states_of(payloads)
     assert payloads[0]["entityKind"] == "Worker"
-    assert list(payloads[0]["states"]) == ["running", "parked", "stopped"]
+    assert payloads[0]["title"] == "asyncio Worker Threads"
+    assert payloads[0]["states"] == HEADERS["workers"]["states"]
     assert sorted(states) == ["worker-0", "worker-1"]
     assert {state for each in states.values() for state in each} == {"running", "parked", "stopped"}
 
@@ -120,3 +131,28 @@ def test_the_original_draws_it_and_ours_reads_it_the_same(recorded: Path, only: 
         intervals = history.intervals(history.quarks(name))
         read = [intervals[row].value for row in range(len(intervals))]
         assert [value for value in read if value is not None] == each
+
+
+@pytest.mark.parametrize("only", ["tasks", "workers"])
+def test_a_file_of_tokios_own_recorder_is_read_and_drawn(tmp_path: Path, only: str) -> None:
+    source = SAMPLES / f"tokio-{only}.statemap"
+
+    with pytest.raises(SystemExit) as left:
+        main(["statemap", str(source), "-o", str(tmp_path / "drawn.svg")])
+    assert left.value.code == 0
+    colors = [state["color"].lower() for state in HEADERS[only]["states"].values()]
+    assert all(color in (tmp_path / "drawn.svg").read_text().lower() for color in colors)
+    payloads = [json.loads(line) for line in source.read_text().splitlines()]
+    history = meantime.open(source)
+    for name, each in states_of(payloads).items():
+        intervals = history.intervals(history.quarks(name))
+        read = [intervals[row].value for row in range(len(intervals))]
+        assert [value for value in read if value is not None] == each
+
+
+def test_the_title_names_trio(tmp_path: Path) -> None:
+    trio = pytest.importorskip("trio")
+
+    with meantime.record(tmp_path / "run.mtr"):
+        trio.run(trio.sleep, 0.001)
+    assert converted(tmp_path, "tasks")[0]["title"] == "trio Task Execution"

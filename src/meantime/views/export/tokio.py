@@ -1,7 +1,9 @@
 """Tasks, or the threads that run them, as tokio-statemap writes those of a Tokio runtime.
 
-The result is statemap data: tasks `task-N` are spawned, running, waiting or completed, workers
-`worker-N` running, parked or stopped. The format cannot represent the rest of a recording.
+The result is statemap data with the states, values and colours of that program: tasks `task-N` are
+spawned, running, waiting or completed, workers `worker-N` running, parked or stopped. The format
+cannot represent the rest of a recording. Recordings have no columns of source lines, so a tag is
+`file:line`.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["write"]
 
 _NS_PER_S = 10**9
+_RUNTIMES = {"Loop": "uvloop", "uvloop.Loop": "uvloop", "uvloop": "uvloop", "trio": "trio"}
 
 
 class _Kind(NamedTuple):
@@ -32,15 +35,15 @@ class _Kind(NamedTuple):
 
 
 _TASKS = _Kind(
-    "Tasks",
+    "Task Execution",
     "Task",
     "task",
     ("Tasks/*/*",),
     {
-        "spawned": "#b9c2cf",
-        "running": "#2f9e54",
-        "waiting": "#cfd8e3",
-        "completed": "#5c6b7a",
+        "spawned": "#FFB000",
+        "running": "#DC267F",
+        "waiting": "#FE6100",
+        "completed": "#648FFF",
     },
     {
         "spawned": "spawned",
@@ -54,11 +57,11 @@ _TASKS = _Kind(
     },
 )
 _WORKERS = _Kind(
-    "Workers",
+    "Worker Threads",
     "Worker",
     "worker",
     ("Loops/*", "Workers/*"),
-    {"running": "#2f9e54", "parked": "#dfe5ec", "stopped": "#8a94a0"},
+    {"running": "#DC267F", "parked": "#FE6100", "stopped": "#648FFF"},
     {
         "running": "running",
         "collector-stall": "running",
@@ -77,16 +80,26 @@ def write(history: History, lost: Counter[str], *, version: int) -> Iterator[byt
     numbers = {state: value for value, state in enumerate(kind.colors)}
     header: dict[str, object] = {
         "start": [seconds, nanoseconds],
-        "title": f"{history.title or ''} {kind.title.lower()}".strip(),
+        "title": f"{_runtime(history)} {kind.title}",
+        **({"host": history.clock.host} if history.clock.host else {}),
         "entityKind": kind.entity_kind,
         "states": {
             state: {"value": numbers[state], "color": color} for state, color in kind.colors.items()
         },
     }
-    if history.clock.host:
-        header["host"] = history.clock.host
     yield _line(header)
     yield from _changes(history, lost, kind, quarks.tolist(), numbers)
+
+
+def _runtime(history: History) -> str:
+    """Return the names of what ran the tasks; asyncio if the event loops were not recorded."""
+    found = dict.fromkeys(
+        str(history.tags[tag].get("function", ""))
+        for tag in np.unique(history.intervals(history.quarks("Loops/*")).tag).tolist()
+        if tag >= 0
+    )
+    # trio is recorded by its name, others by the class of their loop
+    return " and ".join(dict.fromkeys(_RUNTIMES.get(name, "asyncio") for name in found)) or "asyncio"
 
 
 def _changes(
@@ -116,9 +129,7 @@ def _changes(
     for time_ns, quark, value in sorted(rows):
         data: dict[str, object] = {"time": str(time_ns), "entity": names[quark], "state": value}
         if site := sites.get(quark):
-            # files with one name in several directories may have spawn sites on equal lines
-            line = site["location"].rpartition(":")[2]
-            tag = data["tag"] = f"{site['file']}:{line}"
+            tag = data["tag"] = site["location"]
             if (value, tag) not in written:
                 written.add((value, tag))
                 yield _line({"state": value, "tag": tag, **site})
@@ -144,7 +155,9 @@ def _site(history: History, tag: int | None) -> dict[str, str]:
     fields = history.tags[tag] if tag is not None and tag >= 0 else {}
     if "coroutine" not in fields or "location" not in fields:
         return {}
-    return {"location": str(fields["location"]), "file": str(fields["file"])}
+    # the whole path: files with one name in several directories may have sites on equal lines
+    file = str(fields["file"])
+    return {"location": f"{file}:{fields.get('line', 0)}", "file": file}
 
 
 def _line(content: dict[str, object]) -> bytes:
