@@ -97,6 +97,9 @@ CATALOGUE: dict[str, str] = {
         "events are missing: the disk was full or too slow, or a ring keeps only the newest;"
         " the time they belong to is drawn as lost, or as not recorded"
     ),
+    "request_without_task": (
+        "requests were left out: the beginning of the task that served them is missing"
+    ),
     "labels_left_out": (
         "states lack the request they belong to: one history cannot distinguish this many requests"
     ),

@@ -18,6 +18,7 @@ __all__ = [
     "OBJECTS",
     "OBJECT_PATTERN",
     "PROCESSES",
+    "REQUESTS",
     "STACK",
     "STACK_PATTERN",
     "THREADS",
@@ -31,6 +32,7 @@ __all__ = [
     "object_path",
     "process_id",
     "process_path",
+    "request_path",
     "task_path",
     "task_process",
     "thread_path",
@@ -43,6 +45,7 @@ ASYNC: Final = "Async"
 COUNTERS: Final = "Counters"
 OBJECTS: Final = "Objects"
 TASKS: Final = "Tasks"
+REQUESTS: Final = "Requests"
 STACK: Final = "Stack"
 VALUE: Final = "value"
 EVENTS: Final = "Events"
@@ -78,6 +81,15 @@ def task_path(site: str, number: int, process: str | None) -> Path:
     ('Tasks', 'main (app.py:3)', '1203.7')
     """
     return (TASKS, site, str(number) if process is None else f"{process}.{number}")
+
+
+def request_path(kind: str, number: int, process: str | None) -> Path:
+    """Return the path of a recorded request; its process is given if there are several.
+
+    >>> request_path("GET /users/{id}", 7, None)
+    ('Requests', 'GET /users/{id}', '7')
+    """
+    return (REQUESTS, kind, str(number) if process is None else f"{process}.{number}")
 
 
 def task_process(name: str) -> str:

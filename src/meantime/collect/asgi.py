@@ -1,11 +1,11 @@
-"""ASGI middleware that tags a recording's tasks with the requests that they serve."""
+"""ASGI middleware that records requests, and tags the tasks that serve them."""
 
 from __future__ import annotations
 
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from meantime.collect import _recorder
+from meantime.collect import _recorder, requests
 from meantime.collect.labels import labelled
 
 if TYPE_CHECKING:
@@ -21,8 +21,9 @@ __all__ = ["RequestTags"]
 
 
 class RequestTags:
-    """Tags the tasks of each request with `request`, `method` and `path`.
+    """Records each request, and tags its tasks with `request`, `method` and `path`.
 
+    With uvicorn, requests are recorded without it, but their tasks are not tagged.
     The task that serves a request is tagged until it has served it, and the tasks it spawns to
     their end. The request's id is its `x-request-id` header or, without one, its number in this
     process. In a program that is not being recorded, requests pass through unchanged.
@@ -42,8 +43,17 @@ class RequestTags:
         if scope["type"] not in ("http", "websocket") or not _recorder.is_recording():
             await self.app(scope, receive, send)
             return
-        with labelled(self._fields(scope)):
-            await self.app(scope, receive, send)
+        fields = self._fields(scope)
+        number = 0
+        if not requests.current():
+            # a server that is not recognised
+            number = requests.begin(fields["method"], fields["path"], whole=False)
+        with labelled(fields):
+            try:
+                await self.app(scope, receive, _noting(number, scope, send) if number else send)
+            finally:
+                if number:
+                    requests.end(number)
 
     def _fields(self, scope: Scope) -> dict[str, str]:
         number = next(self._numbers)
@@ -53,3 +63,15 @@ class RequestTags:
             "method": str(scope.get("method", "WEBSOCKET")),
             "path": str(scope.get("path", "")),
         }
+
+
+def _noting(number: int, scope: Scope, send: Send) -> Send:
+    def noting(message: Message) -> Awaitable[None]:
+        # returns what `send` returns, so that it is in no traceback
+        try:  # noqa: SIM105 - as in `requests`
+            requests.answer_asgi(number, scope, message)
+        except Exception:  # noqa: BLE001,S110 - the server says what is wrong with the message
+            pass
+        return send(message)
+
+    return noting

@@ -17,6 +17,12 @@ if TYPE_CHECKING:
 __all__ = ["Hooks"]
 
 _MISSING = object()
+# what has its requests recorded by `requests`
+_SERVERS = (
+    "uvicorn.protocols.http.h11_impl",
+    "uvicorn.protocols.http.httptools_impl",
+    "aiohttp.web_protocol",
+)
 
 
 class Hooks:
@@ -59,8 +65,10 @@ class Hooks:
             self._replace(sys, "excepthook", "unhandled")
         if threads or errors:
             callbacks["threading"] = self._threads
-        self._watch = ImportWatch(callbacks)
         self._detach: list[Callable[[], None]] = []
+        if tasks:
+            callbacks.update(dict.fromkeys(_SERVERS, self._server))
+        self._watch = ImportWatch(callbacks)
         self._removed = False
         if tasks or workers:
             self._attach_running()
@@ -173,6 +181,11 @@ class Hooks:
         item = thread._WorkItem  # noqa: SLF001 - what a pool's threads run has no public name
         self._replace(item, "__init__", "item_init")
         self._replace(item, "run", "item_run")
+
+    def _server(self, module: ModuleType) -> None:
+        from meantime.collect import requests  # noqa: PLC0415 - for servers only
+
+        self._detach.append(requests.attach(module))
 
     def _add_library(self, module: ModuleType) -> None:
         if module.__file__:

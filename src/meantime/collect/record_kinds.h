@@ -41,6 +41,7 @@
     X(FLUSH, 50)         \
     X(CLOCK, 51)         \
     X(DUMP, 52)          \
+    X(REQUEST_END, 120)  \
     X(NAME, 128)         \
     X(LABEL, 129)        \
     X(THREAD, 130)       \
@@ -51,7 +52,9 @@
     X(ROTATED, 135)      \
     X(CLOSED, 136)       \
     X(SAMPLER, 137)      \
-    X(CALLED, 138)
+    X(CALLED, 138)       \
+    X(REQUEST, 250)      \
+    X(RESPONSE, 251)
 
 #define RECORD_KIND_ENUM(name, number) KIND_##name = number,
 enum kind { RECORD_KINDS(RECORD_KIND_ENUM) };

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from meantime.kernels.record_kinds import KINDS
-from meantime.kernels.tasks import LOOP, TASK, THREAD, WORKER, TaskStates
+from meantime.kernels.tasks import LOOP, REQUEST, TASK, THREAD, WORKER, TaskStates
 from meantime.trace import LaneDeclaration, State
 
 if TYPE_CHECKING:
     from meantime.columns import Int32s
 
-__all__ = ["FLOWS", "GROUPS", "STATES", "flow_codes", "lane_of", "task_states"]
+__all__ = ["FLOWS", "GROUPS", "OUTCOME_NS", "STATES", "flow_codes", "lane_of", "task_states"]
 
 STATES = (
     "spawned",
@@ -82,7 +82,7 @@ _STATE_OF = {
 }
 
 # a task's outcome is a state, so that it can be counted and drawn; it needs a length for that
-_OUTCOME_NS = 1
+OUTCOME_NS = 1
 # a pool thread sets its result before its work item ends: how long before, at most
 _RESULT_LEAD_NS = 10_000_000
 
@@ -93,7 +93,13 @@ _FLOW_KINDS = np.full(256, -1, np.int32)
 _FLOW_KINDS[[KINDS[kind] for kind in _FLOW_OF]] = np.arange(len(_FLOW_OF))
 
 # the first path element of entities, by the kernel's number for their kind, in the order of drawing
-GROUPS = {LOOP: "Loops", WORKER: "Workers", THREAD: "Threads", TASK: "Tasks"}
+GROUPS = {
+    LOOP: "Loops",
+    REQUEST: "Requests",
+    WORKER: "Workers",
+    THREAD: "Threads",
+    TASK: "Tasks",
+}
 
 # those of views/state_classes.py, for the states that have a class there
 _COLORS = {
@@ -173,7 +179,7 @@ def task_states() -> TaskStates:
     state_of = np.full(256, -1, np.int8)
     for kind, state in _STATE_OF.items():
         state_of[KINDS[kind]] = STATES.index(state)
-    return TaskStates(state_of, outcome_ns=_OUTCOME_NS, result_lead_ns=_RESULT_LEAD_NS)
+    return TaskStates(state_of, outcome_ns=OUTCOME_NS, result_lead_ns=_RESULT_LEAD_NS)
 
 
 def flow_codes(kinds: Int32s) -> Int32s:
@@ -182,14 +188,17 @@ def flow_codes(kinds: Int32s) -> Int32s:
 
 
 def lane_of(group: str) -> LaneDeclaration:
-    """Return the lane of `Tasks`, `Loops`, `Workers` or `Threads`."""
-    kind, label, names = _LANES[group]
+    """Return the lane of a group of `GROUPS`; requests have the states of the tasks they are."""
+    is_short = group in {"Tasks", "Requests"}
+    kind, label, names = _LANES["Tasks" if is_short else group]
+    if group == "Requests":
+        kind, label = "Request", group
     states = tuple(
         State(name, number, _COLORS[name])
         for number, name in enumerate(STATES)
-        if name in names or (group == "Tasks" and name.startswith("waiting"))
+        if name in names or (is_short and name.startswith("waiting"))
     )
-    pattern = f"{group}/*/*" if group == "Tasks" else f"{group}/*"
+    pattern = f"{group}/*/*" if is_short else f"{group}/*"
     return LaneDeclaration(
-        pattern, entity_kind=kind, label=label, states=states, short_lived=group == "Tasks"
+        pattern, entity_kind=kind, label=label, states=states, short_lived=is_short
     )

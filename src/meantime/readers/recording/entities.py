@@ -73,8 +73,11 @@ class Entities:
             if group not in self._lanes:
                 self._lanes.add(group)
                 trace.lanes[:] = [lane_of(each) for each in GROUPS.values() if each in self._lanes]
+            if group == "Requests":
+                # its path was added with it
+                continue
             if group == "Tasks":
-                trace.paths.append(task_path(self._site(tag), name, self._task_process(number)))
+                trace.paths.append(task_path(self._site(tag), name, self.process_of(number)))
             else:
                 path = (group, self._thread(number, name))
                 self._paths[path] += 1
@@ -117,7 +120,8 @@ class Entities:
         name = str(fields.get("coroutine", "unknown"))
         return f"{name} ({fields['location']})" if "location" in fields else name
 
-    def _task_process(self, process: int) -> str | None:
+    def process_of(self, process: int) -> str | None:
+        """Return the process in the paths of its tasks and requests; None if there is only one."""
         return self._process_labels[process] if len(self._processes) > 1 else None
 
     def _thread(self, stream: int, tid: int) -> str:

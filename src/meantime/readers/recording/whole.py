@@ -18,6 +18,7 @@ from meantime.readers.recording.labels import Labels
 from meantime.readers.recording.layout import FORMAT, is_clock_time
 from meantime.readers.recording.listing import open_recording
 from meantime.readers.recording.replay import Replay, ReplayedProcess, ReplayedStream
+from meantime.readers.recording.requests import Requests
 from meantime.readers.recording.samples import SampledStacks, Sampling
 from meantime.readers.recording.streams import stream_words
 from meantime.trace import Flows, StateChanges, Trace
@@ -71,6 +72,7 @@ class Reading:
         self._replay.origin_ns = self.origin_ns
         self._replay.lost = self.trace.lost
         self._entities = Entities(self.trace, files, self._replay)
+        self._requests = Requests(self.trace, self._replay, self._entities)
         self._describe()
 
     def _describe(self) -> None:
@@ -102,6 +104,7 @@ class Reading:
         unfinished = set(range(len(replay.processes)))
         for item in replay.run(pieces):
             self._entities.note_names(item)
+            self._requests.note(item)
             self._anchor(item)
             trace.records += len(item.order)
             sampling.feed(item, item.time_ns - self.origin_ns)
@@ -114,6 +117,7 @@ class Reading:
         yield from self._entities.take_samples(sampling)
         self._finish(unfinished)
         yield from self._take()
+        yield from self._requests.unanswered()
         trace.anomalies.update(replay.anomalies)
         trace.anomalies.add("undefined_location", replay.states.undefined_locations)
         self._count_lost()
@@ -239,7 +243,9 @@ class Reading:
         if labels is not None:
             tag = self._labels.tags(tag, labels)
         if len(time_ns):
-            yield StateChanges(time_ns, entity, state, tag)
+            changes = StateChanges(time_ns, entity, state, tag)
+            yield changes
+            yield from self._requests.states(changes)
         flows = states.take_flows()
         if len(flows[0]):
             yield Flows(*flows[:4], flow_codes(flows[4]) + np.int32(len(STATES)))

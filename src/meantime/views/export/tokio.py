@@ -49,6 +49,7 @@ _TASKS = _Kind(
         "spawned": "spawned",
         "running": "running",
         "runnable": "waiting",
+        "possibly-runnable": "waiting",
         "cancelling": "waiting",
         "completed": "completed",
         "failed": "completed",
@@ -65,6 +66,7 @@ _WORKERS = _Kind(
     {
         "running": "running",
         "collector-stall": "running",
+        "cpu-wait": "running",
         "parked": "parked",
         "idle": "parked",
         "stopped": "stopped",
@@ -93,13 +95,17 @@ def write(history: History, lost: Counter[str], *, version: int) -> Iterator[byt
 
 def _runtime(history: History) -> str:
     """Return the names of what ran the tasks; asyncio if the event loops were not recorded."""
+    if known := history.facts.get("runtime"):
+        return str(known)
+    # older recordings have only the types of their loops
     found = dict.fromkeys(
         str(history.tags[tag].get("function", ""))
         for tag in np.unique(history.intervals(history.quarks("Loops/*")).tag).tolist()
         if tag >= 0
     )
     # trio is recorded by its name, others by the class of their loop
-    return " and ".join(dict.fromkeys(_RUNTIMES.get(name, "asyncio") for name in found)) or "asyncio"
+    names = dict.fromkeys(_RUNTIMES.get(name, "asyncio") for name in found)
+    return " and ".join(names) or "asyncio"
 
 
 def _changes(
