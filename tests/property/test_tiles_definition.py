@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -108,6 +108,12 @@ def times_in(states: States, begin_ns: int, end_ns: int) -> dict[Value, int]:
     return times
 
 
+def changes_in(states: States, begin_ns: int, end_ns: int) -> int:
+    """Return how many states began in a range; no state since the history began is none."""
+    since = int(states.value[0] is None)
+    return bisect_left(states.time_ns, end_ns, since) - bisect_left(states.time_ns, begin_ns, since)
+
+
 def order_of(value: Value, names: list[str]) -> tuple[int, float]:
     """Return a key for the order of rows: None, texts as they first came, numbers."""
     if value is None:
@@ -178,7 +184,9 @@ def check(history: History, expected: list[States], data: st.DataObject) -> None
     names = list(history._now().strings)
     start_ns = data.draw(st.integers(history.start_ns, history.end_ns - 1))
     end_ns = data.draw(st.integers(start_ns + 1, history.end_ns))
-    for begin_ns, stop_ns in ((history.start_ns, history.end_ns), (start_ns, end_ns)):
+    ranges = [(history.start_ns, history.end_ns), (start_ns, end_ns)]
+    # What a part leaves in memory, such as totals of its segments, must not be taken for the whole.
+    for begin_ns, stop_ns in data.draw(st.permutations(ranges)):
         bins = data.draw(st.sampled_from([1, 2, 7, 60]))
         shares = history.shares(quarks, begin_ns, stop_ns, bins)
         found: dict[tuple[int, int], list[tuple[Value, int]]] = {}
@@ -190,6 +198,13 @@ def check(history: History, expected: list[States], data: st.DataObject) -> None
             strict=True,
         ):
             found.setdefault((quark, part), []).append((value, ns))
+        changes = dict(
+            zip(
+                zip(shares.changes_quark.tolist(), shares.changes_bin.tolist(), strict=True),
+                shares.changes.tolist(),
+                strict=True,
+            )
+        )
         longest = history.dominant(quarks, begin_ns, stop_ns, bins)
         most = dict(
             zip(
@@ -201,7 +216,10 @@ def check(history: History, expected: list[States], data: st.DataObject) -> None
         for quark in quarks:
             for part in range(bins):
                 edges = (bin_edge(begin_ns, stop_ns, bins, part + i) for i in range(2))
-                times = times_in(expected[quark], *edges)
+                begin_bin_ns, end_bin_ns = edges
+                times = times_in(expected[quark], begin_bin_ns, end_bin_ns)
+                changed = changes_in(expected[quark], begin_bin_ns, end_bin_ns)
+                assert changes.get((quark, part), 0) == changed
                 rows = sorted(times.items(), key=lambda row: order_of(row[0], names))
                 assert found.get((quark, part), []) == rows
                 if rows:
@@ -257,6 +275,28 @@ def check_counter_cell(
     assert found[:2] == [min(values), max(values)]
     mean = sum(value * ns for value, ns in numbers) / width_ns
     assert found[2] == pytest.approx(mean, rel=2**-40, abs=0)
+
+
+def test_totals_of_a_part_are_not_taken_for_the_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # With few attributes, so that all segments have pyramids and nothing has to read all of them.
+    monkeypatch.setattr(Store.__init__, "__defaults__", (8000,))
+    builder = HistoryBuilder(tmp_path / "x.mth")
+    builder.attributes.add_many(["0", "1"])
+    random = np.random.default_rng(1)
+    changes = 60_000
+    time_ns = np.cumsum(random.integers(1, 9, changes))
+    code = random.integers(0, 4, changes, dtype=np.int32)
+    builder.modify_many(time_ns, random.integers(0, 2, changes), Coded(code, NAMES))
+    end_ns = builder.close().end_ns
+    expected = open_history(tmp_path / "x.mth").shares([0, 1], bins=1).ns.tolist()
+
+    history = open_history(tmp_path / "x.mth")
+    history.shares([0, 1], end_ns // 4, end_ns * 3 // 4, bins=1)
+
+    assert sum(expected) == 2 * (end_ns - history.start_ns)
+    assert history.shares([0, 1], bins=1).ns.tolist() == expected
 
 
 def test_a_tile_of_what_is_outside_has_no_state() -> None:

@@ -89,3 +89,33 @@ def test_rows_agree_with_the_definition(data: st.DataObject) -> None:
     )
 
     assert found == expected
+
+
+@given(
+    st.lists(
+        st.integers(1, 3).flatmap(
+            lambda values: st.lists(
+                st.lists(st.integers(0, 5), min_size=values, max_size=values), max_size=4
+            ).map(lambda blocks: (values, blocks))
+        ),
+        max_size=3,
+    ),
+    st.sampled_from([np.uint32, np.uint64]),
+    st.integers(0, 5),
+)
+@settings(max_examples=50, deadline=None)
+def test_sums_agree_with_the_definition(
+    runs: list[tuple[int, list[list[int]]]], kind: type[np.unsignedinteger], most: int
+) -> None:
+    value_offset = np.cumsum([0, *(values for values, _ in runs)]).astype(np.uint32)
+    time_offset = np.cumsum([0, *(values * len(blocks) for values, blocks in runs)])
+    times = np.array([ns for _, blocks in runs for block in blocks for ns in block], kind)
+
+    descend = any(
+        later < before
+        for _, blocks in runs
+        for first, second in pairwise(blocks)
+        for before, later in zip(first, second, strict=True)
+    )
+    found = validate.sums_descend(value_offset, time_offset.astype(np.uint32), times, most)
+    assert found == (descend or bool((times > most).any()))

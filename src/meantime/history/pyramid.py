@@ -103,19 +103,29 @@ class Pyramids:
         totals = self._totals.size_bytes if self._totals is not None else 0
         return self._attached_bytes + totals
 
-    def totals(self, quarks: Int32s) -> Totals | None:
+    def totals(
+        self, quarks: Int32s, kinds: npt.NDArray[np.uint8], first: int, last: int
+    ) -> Totals | None:
         """Return how long these attributes had each value where segments begin.
 
         None until the pyramids are there, without which computing that reads all rows, and of a
         growing history, of which each snapshot would compute it again.
+
+        Args:
+            quarks: The attributes.
+            kinds: The types of their values.
+            first: The first segment that is needed.
+            last: The last one; all of these are loaded.
         """
         if self._growing or self._stored is not None or self._without:
             return None
         with self._lock:
-            if self._totals is None:
-                self._totals = Totals(self._searched)
-            self._totals.prepare(quarks)
-            return self._totals
+            totals = self._totals
+            if totals is None or first < totals.first or totals.last < last:
+                # Only of these: the rows of others may not be there.
+                totals = self._totals = Totals(self._searched, first, last)
+            totals.prepare(quarks, kinds)
+            return totals
 
     def use(self) -> None:
         """Attach the stored pyramids."""

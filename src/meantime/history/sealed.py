@@ -13,7 +13,7 @@ from meantime.kernels import pyramid
 from meantime.kernels.search import Segments
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     import numpy.typing as npt
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["SealedSegments", "search_all"]
 
-# Bins that contain more segments than this take them from totals.
-_SEGMENTS_OF_A_BIN = 2
+# Ranges of so many segments take them from totals.
+_TOTALLED_SEGMENTS = 3
 # A state is looked for in up to so many adjacent segments, and so often, before all are indexed.
 _NEARBY = 4
 _MOST_NEARBY = 16
@@ -108,7 +108,12 @@ class SealedSegments:
             used = np.zeros(len(self.segments), np.uint8)
             self.searched.sources(quarks, start_ns, end_ns, used)
             needed.update(np.flatnonzero(used).tolist())
-        for index in sorted(needed & self._unloaded):
+        self._load_segments(sorted(needed))
+
+    def _load_segments(self, indices: Iterable[int]) -> None:
+        for index in indices:
+            if index not in self._unloaded:
+                continue
             segment = self.segments[index]
             # A mapped segment is never done: its file may be cut before the next query.
             segment.load()
@@ -254,10 +259,11 @@ class SealedSegments:
         if self._unloaded:
             self._load(quarks, start_ns, end_ns)
         totals = None
-        if self.pyramids is not None:
-            segments = bisect_right(self._bases_ns, end_ns) - bisect_right(self._bases_ns, start_ns)
-            if segments > _SEGMENTS_OF_A_BIN * tally.bins:
-                totals = self.pyramids.totals(quarks)
+        first = max(0, bisect_right(self._bases_ns, start_ns) - 1)
+        last = bisect_right(self._bases_ns, end_ns - 1) - 1
+        if self.pyramids is not None and last - first + 1 >= _TOTALLED_SEGMENTS:
+            self._load_segments(range(first, last + 1))
+            totals = self.pyramids.totals(quarks, kinds, first, last)
         tally.take_segments(self.searched, quarks, kinds, totals)
 
     def measure_bins(  # noqa: PLR0917 - as the kernel's

@@ -192,13 +192,8 @@ def _times_fault(
         or (np.diff(arrays["time_offset"].astype(np.int64)) != blocks * counts).any()
     ):
         return "time_offset"
-    # No sum is less than that of the same value one block before, and none is beyond the end.
-    of_run = np.repeat(np.arange(len(rows)), blocks * counts)
-    before = np.arange(len(times)) - counts[of_run]
-    later = before >= arrays["time_offset"].astype(np.int64)[of_run]
-    if (times[later] < times[before[later]]).any() or not _within(
-        times, 0, head.last_ns - head.base_ns
-    ):
+    most = head.last_ns - head.base_ns
+    if validate.sums_descend(arrays["value_offset"], arrays["time_offset"], times, most):
         return "times"
     return None
 

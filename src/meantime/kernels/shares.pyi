@@ -9,10 +9,12 @@ from meantime.kernels.search import Segments
 UInt8s: TypeAlias = npt.NDArray[np.uint8]
 
 class Totals:
+    first: int
+    last: int
     size_bytes: int
 
-    def __init__(self, segments: Segments) -> None: ...
-    def prepare(self, quarks: Int32s) -> None: ...
+    def __init__(self, segments: Segments, first: int, last: int) -> None: ...
+    def prepare(self, quarks: Int32s, kinds: UInt8s) -> None: ...
 
 class Tally:
     bins: int

@@ -72,13 +72,20 @@ cdef enum:
     # The blocks of runs with at most so many are listed by when they begin.
     _LISTED = 127
     # For so many edges of bins it is decided ahead how they are computed; a power of two.
-    _PLANS = 8
+    _PLANS = 16
     # A tile has so many states of each cell, and the sum of all others.
     _TOP = 3
     _SHARES = 5
     _FULL = 255
     # A quark has totals from so many rows on.
     _TOTALLED = 1024
+    # The index of the value before the first row.
+    _NONE = 255
+    # Runs without durations are read from their beginning if they have at most so many rows.
+    _SHORT_RUN = 256
+    # For so many edges ahead memory is fetched: first sums, then rows. The sum is at most _PLANS.
+    _ROWS_AHEAD = 4
+    _SUMS_AHEAD = 8
     # The initial capacity for different numbers; a power of two, as the table's mask requires.
     _WORDS = 64
 
@@ -105,17 +112,41 @@ cdef struct States:
 
 
 cdef struct LaneTotals:
-    # How long a quark had had each of its values where every 2^shift-th segment begins, counted up
-    # to its last change before: `at`. `last` is the index of the value since then, `changes` how
-    # many there were.
+    # How long a quark had had each of its values, since its first row at `origin`, where every
+    # 2^shift-th segment begins, counted up to its last change before: `at`. `last` is the index of
+    # the value since then, or _NONE before the first row, and `changes` how many there were.
+    # Values are in the order of their slots.
     int shift
     int values
     Py_ssize_t groups
+    int64_t origin
+    # If `shift` is 0, when the first row of each segment is.
+    int64_t* begin
     State* value
     int64_t* ns
     int64_t* at
     int64_t* changes
     uint8_t* last
+
+
+cdef struct Stop:
+    # A segment in which edges of bins are, as an attribute has it. `run` is -1 without rows. The
+    # value `last` has lasted since the time of `base` in its sums, until the first row at the
+    # latest. `entry` is -1 if the run has no durations; `place` has by value of the run its index
+    # among those of the attribute, and `same` says that it is the same.
+    const Segment* s
+    Py_ssize_t run
+    Py_ssize_t begin
+    Py_ssize_t end
+    Py_ssize_t entry
+    Py_ssize_t blocks
+    double blocks_per_ns
+    int64_t time
+    int64_t changes
+    int last
+    int values
+    bint same
+    uint8_t[64] place
 
 
 cdef struct Work:
@@ -158,6 +189,13 @@ cdef struct Work:
     Py_ssize_t bin
     Py_ssize_t bins
     const int64_t* edges
+    # The segments in which edges are; by edge the index among them, and by segment the sums of
+    # `by_sums` where its rows begin.
+    Stop* stops
+    int32_t* stop_of
+    int32_t* stop_segment
+    uint64_t* bases
+    int32_t stop_count
     uint8_t* slot8
     int32_t* slot32
     uint32_t* ns32
@@ -921,7 +959,7 @@ cdef inline int run_values(
 
 
 cdef inline void emit_sums(
-    Work* w, const int32_t* slots, const Sums* since, const Sums* until, int values
+    Work* w, const int32_t* slots, const uint64_t* since, const uint64_t* until, int values
 ) noexcept nogil:
     """Write the cell of the current bin, whose times are the differences of two sums."""
     # As in `emit_few`: locals, and a row is written before it is clear whether it counts.
@@ -936,36 +974,36 @@ cdef inline void emit_sums(
     cdef int i, best = 0
     if w.least != NULL:
         for i in range(values):
-            add_number(w, slots[i], <int64_t>(until.ns[i] - since.ns[i]))
+            add_number(w, slots[i], <int64_t>(until[i] - since[i]))
         emit_numbers(w)
     elif w.longest or w.shares != NULL:
         memset(&longest, 0, sizeof(Longest))
         if slots[0] == 0:
             # Null comes first.
-            null = <int64_t>(until.ns[0] - since.ns[0])
+            null = <int64_t>(until[0] - since[0])
         if w.shares != NULL:
             for i in range(slots[0] == 0, values):
-                rank(&longest, slots[i], <int64_t>(until.ns[i] - since.ns[i]))
+                rank(&longest, slots[i], <int64_t>(until[i] - since[i]))
             emit_tile(w, &longest)
             return
         for i in range(slots[0] == 0, values):
-            ns = until.ns[i] - since.ns[i]
-            if <int64_t>ns > most:
-                most = <int64_t>ns
-                best = i
+            # Without branches, half of which would be mispredicted.
+            ns = until[i] - since[i]
+            best = i if <int64_t>ns > most else best
+            most = <int64_t>ns if <int64_t>ns > most else most
         longest.slot[0] = slots[best]
         longest.ns[0] = most
         emit_longest(w, &longest, null)
     elif slot8 != NULL and ns32 != NULL:
         for i in range(values):
-            ns = until.ns[i] - since.ns[i]
+            ns = until[i] - since[i]
             slot8[rows] = <uint8_t>slots[i]
             ns32[rows] = <uint32_t>ns
             rows += ns != 0
         w.rows = min(rows, w.rows + w.changes + 1)
     else:
         for i in range(values):
-            ns = until.ns[i] - since.ns[i]
+            ns = until[i] - since[i]
             if slot8 != NULL:
                 slot8[rows] = <uint8_t>slots[i]
             else:
@@ -1037,7 +1075,7 @@ cdef void differ(
             # Several ahead, since memory answers many requests in the time of one.
             planned = max(planned, w.bin)
             while (
-                planned < w.bins - 1 and planned < w.bin + _PLANS
+                planned < w.bins - 1 and planned < w.bin + _SUMS_AHEAD
                 and w.edges[planned + 1] <= last_time
             ):
                 since_time = <uint64_t>w.edges[planned + 1] - base - first
@@ -1073,7 +1111,7 @@ cdef void differ(
         else:
             # Nothing was added to the bin before.
             end = w.rows
-            emit_sums(w, slots, since, until, values)
+            emit_sums(w, slots, since.ns, until.ns, values)
             w.cell_rows[w.bin] = <int32_t>(w.rows - end)
             w.cell_changes[w.bin] = w.changes
             w.changes = 0
@@ -1097,36 +1135,430 @@ cdef inline bint worth(
     return rows > 1.0 * _NEAR * (bins if bins > 1.0 else 1.0)
 
 
-cdef void skip(
-    Work* w, const LaneTotals* totals, Py_ssize_t first, Py_ssize_t last, Used used
-) noexcept nogil:
-    """Add what lies between two of the segments at which totals were taken."""
+cdef inline Py_ssize_t timed_entry(const Segment* s, Py_ssize_t run) noexcept nogil:
+    """The index of a run among those whose values have durations; -1 if it is not one of them."""
+    cdef Py_ssize_t timed = published_count(&s.timed)
+    if not timed or s.code_mask >= _CODES:
+        return -1
+    return entry_of(s.timed_run, timed, run)
+
+
+cdef inline bint state_before(const State* one, const State* other, bint floats) noexcept nogil:
+    """Whether a value comes before another one in a cell, as `before` and slots have it."""
+    cdef int64_t word = one.word, other_word = other.word
+    if one.meta & 1 or other.meta & 1:
+        return one.meta & 1 and not other.meta & 1
+    if floats and word < 0:
+        word ^= INT64_MAX
+    if floats and other_word < 0:
+        other_word ^= INT64_MAX
+    return word < other_word
+
+
+cdef inline int place_of(const LaneTotals* totals, const State* state, int first) noexcept nogil:
+    """The index of a value among those of an attribute, from `first` on; -1 if it is not there."""
     cdef int i
-    cdef int64_t ns
-    cdef const int64_t* since = totals.ns + first * totals.values
-    cdef const int64_t* until = totals.ns + last * totals.values
-    if totals.at[last] <= w.at:
-        return
-    for i in range(totals.values):
-        ns = until[i] - since[i]
-        if i == totals.last[first]:
-            ns -= w.at - totals.at[first]
-        if ns:
-            add(w, slot_of(w, &totals.value[i]), ns, used)
-    w.changes += <int32_t>(totals.changes[last] - totals.changes[first])
-    w.at = totals.at[last]
-    w.slot = slot_of(w, &totals.value[totals.last[last]])
+    for i in range(first, totals.values):
+        if totals.value[i].word == state.word and totals.value[i].meta == (state.meta & 1):
+            return i
+    return -1
+
+
+cdef bint read_rows(
+    const LaneTotals* totals, const Stop* stop, Py_ssize_t row, int64_t until, uint64_t* ns,
+    int64_t* at, int* last, int64_t* changes,
+) noexcept nogil:
+    """Add the states from a row on until a time, or to the last row; False for unknown values.
+
+    `at`, `last` and `changes` are those before the row, and then those after the last one.
+    """
+    cdef State state
+    while row < stop.end:
+        row_state(stop.s, stop.run, row, &state)
+        if state.start >= until:
+            return True
+        if last[0] == _NONE:
+            changes[0] += 1
+        elif state.start != at[0]:
+            ns[last[0]] += <uint64_t>state.start - <uint64_t>at[0]
+            changes[0] += 1
+        at[0] = state.start
+        last[0] = place_of(totals, &state, 0)
+        if last[0] < 0:
+            return False
+        row += 1
+    return True
+
+
+cdef bint open_stop(
+    const LaneTotals* totals, const Segment* s, int32_t quark, Py_ssize_t near, int64_t end,
+    Stop* stop,
+) noexcept nogil:
+    """Find the rows that an attribute has in a segment, which ends about at a time.
+
+    False if it has values that are not in `totals`.
+    """
+    cdef int i, place = 0
+    cdef const uint32_t* fields
+    cdef State state
+    stop.s = s
+    stop.entry = -1
+    stop.run = find_run(s, quark, near)
+    if stop.run < 0:
+        return True
+    stop.begin = s.offsets[stop.run]
+    stop.end = s.offsets[stop.run + 1]
+    if stop.begin == stop.end:
+        stop.run = -1
+        return True
+    stop.entry = timed_entry(s, stop.run)
+    if stop.entry < 0:
+        return True
+    fields = s.values + s.value_offset[stop.entry]
+    stop.values = <int>(s.value_offset[stop.entry + 1] - s.value_offset[stop.entry])
+    stop.blocks = (stop.end - stop.begin - 1) >> s.step[stop.entry]
+    stop.blocks_per_ns = <double>(stop.blocks + 1) / (
+        <double>(<uint64_t>end - <uint64_t>s.base_ns) + 1
+    )
+    # Both are in the same order.
+    for i in range(stop.values):
+        state.meta = 0
+        set_value(s, stop.run, 0, fields[i], &state)
+        place = place_of(totals, &state, place)
+        if place < 0:
+            return False
+        stop.place[i] = <uint8_t>place
+        place += 1
+    stop.same = stop.values == totals.values
+    return True
+
+
+cdef bint add_run(
+    const LaneTotals* totals, const Stop* stop, uint64_t* ns, int64_t* at, int* last,
+    int64_t* changes,
+) noexcept nogil:
+    """Add a whole run to the sums before it, up to its last row; False for unknown values."""
+    cdef const Segment* s = stop.s
+    cdef Py_ssize_t row = stop.begin
+    cdef int64_t time = row_time(s, row)
+    cdef Sums sums
+    cdef State state
+    cdef int i
+    if last[0] != _NONE:
+        ns[last[0]] += <uint64_t>time - <uint64_t>at[0]
+    at[0] = time
+    if stop.entry >= 0 and stop.blocks > 0:
+        fill_sums(s, stop.entry, stop.blocks, stop.values, &sums)
+        for i in range(stop.values):
+            ns[stop.place[i]] += sums.ns[i]
+        row += stop.blocks << s.step[stop.entry]
+        at[0] = row_time(s, row)
+        changes[0] += row - stop.begin
+    row_state(s, stop.run, row, &state)
+    last[0] = place_of(totals, &state, 0)
+    changes[0] += 1
+    return last[0] >= 0 and read_rows(totals, stop, row + 1, INT64_MAX, ns, at, last, changes)
+
+
+cdef bint open_stops(
+    Work* w, Segments segments, const LaneTotals* totals, int32_t quark, Py_ssize_t first
+) noexcept nogil:
+    """Find where the edges of bins are; False if sums do not help there."""
+    cdef Py_ssize_t i, j, k, group, near = 0
+    cdef Stop* stop
+    cdef Stop between
+    cdef Segment* s
+    cdef uint64_t* base
+    cdef int64_t time
+    cdef int v
+    for i in range(w.stop_count):
+        stop = &w.stops[i]
+        k = w.stop_segment[i]
+        group = (k - first) >> totals.shift
+        base = w.bases + i * totals.values
+        for v in range(totals.values):
+            base[v] = <uint64_t>totals.ns[group * totals.values + v]
+        stop.time = totals.at[group]
+        stop.last = totals.last[group]
+        stop.changes = totals.changes[group]
+        for j in range(first + (group << totals.shift), k):
+            s = &segments._segments[j]
+            if not open_stop(totals, s, quark, near, 0, &between):
+                return False
+            if between.run < 0:
+                continue
+            near = between.run
+            if not add_run(totals, &between, base, &stop.time, &stop.last, &stop.changes):
+                return False
+        s = &segments._segments[k]
+        time = segments.end_ns
+        if k + 1 < segments._count:
+            time = segments._segments[k + 1].base_ns
+        if not open_stop(totals, s, quark, near, time, stop):
+            return False
+        if stop.run < 0:
+            continue
+        near = stop.run
+        if stop.entry < 0 and stop.end - stop.begin > _SHORT_RUN:
+            return False
+        # Up to the first row.
+        if totals.shift:
+            time = row_time(s, stop.begin)
+        else:
+            # That would wait for memory.
+            time = totals.begin[group]
+        if stop.last != _NONE:
+            base[stop.last] += <uint64_t>time - <uint64_t>stop.time
+        stop.time = time
+    return True
+
+
+cdef bint worth_sums(const Work* w, const LaneTotals* totals, Py_ssize_t first) noexcept nogil:
+    """Whether sums at the edges of bins are found faster than the rows are read."""
+    # In ns, about: either way the answer is the same, only the time it takes differs.
+    cdef Py_ssize_t low = w.stop_segment[0] - first, high = w.stop_segment[w.stop_count - 1] - first
+    cdef double segments = <double>(high - low + 1), edge = 45.0, rows
+    low >>= totals.shift
+    high = min((high >> totals.shift) + 1, totals.groups)
+    if high <= low:
+        return False
+    rows = <double>(totals.changes[high] - totals.changes[low])
+    rows /= <double>((high - low) << totals.shift)
+    if rows <= 64:
+        edge += 3.0 * rows
+    if totals.shift:
+        edge += (100.0 + rows) * <double>(<Py_ssize_t>1 << (totals.shift - 1))
+    return segments * (rows + 150.0) > edge * w.bins
+
+
+cdef inline void place_edge(const Stop* stop, uint64_t since, Plan* plan) noexcept nogil:
+    """Find the block that begins nearest to a time since the first row, and fetch its rows.
+
+    `plan.block` is the guess.
+    """
+    cdef const Segment* s = stop.s
+    cdef Py_ssize_t block = plan.block
+    cdef uint64_t time = block_time(s, stop.entry, block), after = 0
+    if block and time >= since:
+        while block and time >= since:
+            after = time
+            block -= 1
+            time = block_time(s, stop.entry, block)
+    else:
+        while block < stop.blocks:
+            after = block_time(s, stop.entry, block + 1)
+            if after >= since:
+                break
+            time = after
+            block += 1
+    plan.block = block
+    plan.before = block == stop.blocks or after - since >= since - time
+    finish_plan(s, stop.run, stop.entry, plan)
+
+
+cdef inline Py_ssize_t edge_sums(
+    const Stop* stop, const uint8_t* index_of, const uint64_t* base, int values, uint64_t relative,
+    const Plan* plan, uint64_t* ns,
+) noexcept nogil:
+    """Sum up to a time after the first row; return the first row that does not begin before it.
+
+    As `sums_at`, but by the values of the attribute.
+    """
+    cdef const Segment* s = stop.s
+    cdef Py_ssize_t row = plan.block, entry = stop.entry, first = s.time_offset[entry]
+    cdef int i, shift = s.payload_bits
+    cdef uint64_t packed, at, after
+    first += (row - 1) * stop.values
+    if row == 0:
+        for i in range(values):
+            ns[i] = base[i]
+    elif stop.same and s.times32 != NULL:
+        for i in range(values):
+            ns[i] = base[i] + s.times32[first + i]
+    else:
+        for i in range(values):
+            ns[i] = base[i]
+        for i in range(stop.values):
+            ns[stop.place[i]] += (
+                s.times32[first + i] if s.times32 != NULL else s.times64[first + i]
+            )
+    row = stop.begin + (row << s.step[entry])
+    packed = load_row(s.rows, row, s.width, s.row_mask)
+    at = packed >> shift
+    if not plan.before:
+        # Sums that do not match the rows give wrong times, but no row outside the run.
+        after = at
+        while after >= relative and row > stop.begin:
+            row -= 1
+            packed = load_row(s.rows, row, s.width, s.row_mask)
+            at = packed >> shift
+            ns[index_of[row_field(s, row, packed)]] -= after - (at if at > relative else relative)
+            after = at
+        return row + 1 if after < relative else row
+    row += 1
+    while row < stop.end:
+        after = load_row(s.rows, row, s.width, s.row_mask)
+        if after >> shift >= relative:
+            break
+        ns[index_of[row_field(s, row - 1, packed)]] += (after >> shift) - at
+        packed = after
+        at = after >> shift
+        row += 1
+    ns[index_of[row_field(s, row - 1, packed)]] += relative - at
+    return row
+
+
+cdef bint by_sums(
+    Work* w, Segments segments, const LaneTotals* totals, int32_t quark, Py_ssize_t first
+) noexcept nogil:
+    """Write all cells of one attribute as differences of the sums at the edges of bins.
+
+    False if that is not possible, or not faster; then nothing was written.
+    """
+    cdef uint64_t[2][64] both
+    cdef uint64_t* since = both[0]
+    cdef uint64_t* until = both[1]
+    cdef int32_t[64] slots
+    cdef Plan[_PLANS] plans
+    cdef State state
+    cdef Cursor cursor
+    cdef Stop* stop
+    cdef Stop* current = NULL
+    cdef const uint32_t* fields
+    cdef int values, last, i
+    cdef int64_t edge, at, changed, counted = 0, most
+    cdef uint64_t relative
+    cdef double guess
+    cdef Py_ssize_t row, j, planned = 0, placed = 0, rows, edges = w.bins + 1
+    if totals == NULL or not worth_sums(w, totals, first):
+        return False
+    if not open_stops(w, segments, totals, quark, first):
+        return False
+    values = totals.values
+    segments.locate(quark, w.edges[0], &state, &cursor)
+    w.slot = slot_of(w, &state)
+    for i in range(values):
+        slots[i] = slot_of(w, &totals.value[i])
+    if w.failed:
+        return True
+    # How many changes there are in all: sums of a damaged pyramid do not add any.
+    most = changes_before(w, totals, w.bins)
+    counted = changes_before(w, totals, 0)
+    for j in range(edges):
+        while planned < edges and planned <= j + _SUMS_AHEAD + _ROWS_AHEAD:
+            stop = &w.stops[w.stop_of[planned]]
+            edge = w.edges[planned]
+            if stop.entry >= 0 and edge > stop.time:
+                relative = <uint64_t>edge - <uint64_t>stop.time
+                guess = <double>relative * stop.blocks_per_ns
+                row = <Py_ssize_t>guess if guess < <double>stop.blocks else stop.blocks
+                plans[planned & (_PLANS - 1)].block = row
+                row = stop.s.time_offset[stop.entry] + (row - 1) * stop.values
+                if stop.s.times32 != NULL:
+                    prefetch(&stop.s.times32[max(row, 0)])
+                    prefetch(&stop.s.times32[row + 2 * stop.values - 1])
+                else:
+                    prefetch(&stop.s.times64[max(row, 0)])
+                    prefetch(&stop.s.times64[row + 2 * stop.values - 1])
+            planned += 1
+        while placed < edges and placed <= j + _ROWS_AHEAD:
+            stop = &w.stops[w.stop_of[placed]]
+            edge = w.edges[placed]
+            if stop.entry >= 0 and edge > stop.time:
+                relative = <uint64_t>edge - <uint64_t>stop.time
+                place_edge(stop, relative, &plans[placed & (_PLANS - 1)])
+            placed += 1
+        stop = &w.stops[w.stop_of[j]]
+        edge = w.edges[j]
+        if edge < totals.origin:
+            # Until its first row it has one value, which may be one that no row has.
+            if j:
+                w.bin = j - 1
+                w.cell_changes[w.bin] = 0
+                emit_one(w, w.slot, edge - w.edges[j - 1])
+            continue
+        if stop.run < 0 or edge <= stop.time:
+            for i in range(values):
+                until[i] = w.bases[w.stop_of[j] * values + i]
+            if stop.last != _NONE:
+                until[stop.last] += <uint64_t>edge - <uint64_t>stop.time
+            changed = stop.changes
+        elif stop.entry >= 0:
+            if stop != current:
+                current = stop
+                fields = stop.s.values + stop.s.value_offset[stop.entry]
+                for i in range(stop.values):
+                    # Codes above the mask are in no row.
+                    if fields[i] <= stop.s.code_mask:
+                        w.index_of[fields[i]] = stop.place[i]
+            relative = <uint64_t>edge - <uint64_t>stop.s.base_ns
+            row = edge_sums(
+                stop, w.index_of, w.bases + w.stop_of[j] * values, values, relative,
+                &plans[j & (_PLANS - 1)], until,
+            )
+            changed = stop.changes + row - stop.begin
+        else:
+            for i in range(values):
+                until[i] = w.bases[w.stop_of[j] * values + i]
+            at = stop.time
+            last = _NONE
+            changed = stop.changes
+            read_rows(totals, stop, stop.begin, edge, until, &at, &last, &changed)
+            if 0 <= last < values:
+                until[last] += <uint64_t>edge - <uint64_t>at
+        if j == 0:
+            # No state since the history began is not a change.
+            if (
+                state.meta & 1 and edge == segments.start_ns and stop.run >= 0
+                and edge == stop.time
+            ):
+                counted += 1
+        else:
+            w.bin = j - 1
+            changed = most if j == w.bins else max(counted, min(changed, most))
+            w.changes = <int32_t>max(changed - counted, 0)
+            counted = max(changed, counted)
+            if w.edges[j - 1] < totals.origin:
+                add(w, w.slot, totals.origin - w.edges[j - 1], w.used)
+                for i in range(values):
+                    if until[i]:
+                        add(w, slots[i], <int64_t>until[i], w.used)
+                flush(w, w.used)
+            else:
+                rows = w.rows
+                emit_sums(w, slots, since, until, values)
+                w.cell_rows[w.bin] = <int32_t>(w.rows - rows)
+                w.cell_changes[w.bin] = w.changes
+        since, until = until, since
+    w.changes = 0
+    return True
+
+
+cdef int64_t changes_before(
+    const Work* w, const LaneTotals* totals, Py_ssize_t edge
+) noexcept nogil:
+    """How many changes there were before an edge, by the rows themselves."""
+    cdef const Stop* stop = &w.stops[w.stop_of[edge]]
+    cdef int64_t time = w.edges[edge], at = 0, changes = stop.changes
+    cdef int last = _NONE
+    cdef uint64_t[64] ns
+    if stop.run < 0 or time <= stop.time:
+        return changes
+    if stop.entry >= 0:
+        return changes + first_after(stop.s, stop.begin, stop.end, time - 1) - stop.begin
+    memset(ns, 0, sizeof(ns))
+    read_rows(totals, stop, stop.begin, time, ns, &at, &last, &changes)
+    return changes
 
 
 cdef void lane(
-    Work* w, Segments segments, const LaneTotals* totals, int32_t quark, Py_ssize_t first,
-    Py_ssize_t last, Used used,
+    Work* w, Segments segments, int32_t quark, Py_ssize_t first, Py_ssize_t last, Used used,
 ) noexcept nogil:
     """Write all cells of one attribute."""
     cdef State state
     cdef Cursor cursor
     cdef Segment* s
-    cdef Py_ssize_t k, run, low, high, entry, timed, near = 0, end_segment = last, group, until
+    cdef Py_ssize_t k, run, low, high, entry, timed, near = 0, end_segment = last
     cdef int64_t start = w.edges[0], end = w.edges[w.bins]
     segments.locate(quark, start, &state, &cursor)
     w.slot = slot_of(w, &state)
@@ -1140,23 +1572,8 @@ cdef void lane(
         last = min(last, segments._last[quark])
     else:
         last = first - 1
-    k = first - 1
-    while k < last:
-        k += 1
+    for k in range(first, last + 1):
         s = &segments._segments[k]
-        if totals != NULL and k & ((<Py_ssize_t>1 << totals.shift) - 1) == 0:
-            # As many groups of segments as the bin contains.
-            group = k >> totals.shift
-            if (
-                group < totals.groups and start < s.base_ns and w.at <= s.base_ns
-                and segments._segments[(group + 1) << totals.shift].base_ns <= w.stop
-            ):
-                until = min(segments.segment_at(w.stop) >> totals.shift, totals.groups)
-                skip(w, totals, group, until, used)
-                if w.failed:
-                    return
-                k = (until << totals.shift) - 1
-                continue
         run = find_run(s, quark, near)
         if run < 0:
             continue
@@ -1204,21 +1621,23 @@ cdef int value_index(State* values, int32_t* count, const State* state) noexcept
 
 @final
 cdef class Totals:
-    """How long attributes had each of their values where segments begin, since the history began.
+    """How long attributes had each of their values where segments begin, since their first row.
 
-    A bin takes any number of segments from it at once. The totals of an attribute are computed when
-    it is first asked for, and take at most an eighth of the bytes of its rows: those of one with
-    few changes are taken only at every 2nd, 4th and so on segment.
+    They are those of segments `first` to `last`, whose rows are there. Sums up to any time follow
+    from them and one run of rows. The totals of an attribute are computed when it is first asked
+    for, and take at most an eighth of the bytes of its rows: those of one with few changes are
+    taken only at every 2nd, 4th and so on segment.
     """
 
     cdef Segments _segments
     cdef LaneTotals** _of
     cdef uint8_t[::1] _known
     cdef Py_ssize_t _quarks
-    cdef readonly Py_ssize_t size_bytes
+    cdef readonly Py_ssize_t first, last, size_bytes
 
-    def __cinit__(self, Segments segments):
+    def __cinit__(self, Segments segments, Py_ssize_t first, Py_ssize_t last):
         self._segments = segments
+        self.first, self.last = first, last
         self._quarks = segments._first.shape[0]
         self._known = np.zeros(self._quarks, np.uint8)
         self._of = <LaneTotals**>calloc(self._quarks + 1, sizeof(LaneTotals*))
@@ -1235,14 +1654,12 @@ cdef class Totals:
     cdef const LaneTotals* of(self, int32_t quark) noexcept nogil:
         return self._of[quark] if quark < self._quarks else NULL
 
-    def prepare(self, const int32_t[::1] quarks):
-        """Compute the totals of attributes; the caller lets one thread at a time do it."""
-        cdef Py_ssize_t i, count = self._segments._count
+    def prepare(self, const int32_t[::1] quarks, const uint8_t[::1] kinds):
+        """Compute the totals of attributes of these types; the caller lets one thread do it."""
+        cdef Py_ssize_t i, count = self.last - self.first + 1
         cdef uint8_t* index_of
         cdef int64_t* ns
         cdef bint failed = False
-        if count < 3:
-            return
         wanted = False
         for i in range(quarks.shape[0]):
             if quarks[i] < self._quarks and not self._known[quarks[i]]:
@@ -1251,7 +1668,7 @@ cdef class Totals:
         if not wanted:
             return
         index_of = <uint8_t*>calloc(_CODES, 1)
-        ns = <int64_t*>malloc((count + 1) * (_FEW + 3) * sizeof(int64_t))
+        ns = <int64_t*>malloc((count + 1) * (_FEW + 4) * sizeof(int64_t))
         if index_of == NULL or ns == NULL:
             free(index_of)
             free(ns)
@@ -1260,7 +1677,9 @@ cdef class Totals:
             for i in range(quarks.shape[0]):
                 if quarks[i] < self._quarks and not self._known[quarks[i]]:
                     self._known[quarks[i]] = 1
-                    failed = not self._take(self._segments, quarks[i], index_of, ns)
+                    failed = not self._take(
+                        self._segments, quarks[i], kinds[i] == FLOAT, index_of, ns
+                    )
                     if failed:
                         break
         free(index_of)
@@ -1269,119 +1688,139 @@ cdef class Totals:
             raise MemoryError
 
     cdef bint _take(
-        self, Segments segments, int32_t quark, uint8_t* index_of, int64_t* ns
+        self, Segments segments, int32_t quark, bint floats, uint8_t* index_of, int64_t* ns
     ) noexcept nogil:
         """Compute the totals of one attribute, unless it has too many values or too few changes.
 
-        `ns` has room for each segment's totals, and for three more numbers of each.
+        `ns` has room for each segment's totals, and for four more numbers of each.
         """
-        cdef Py_ssize_t count = segments._count, k, run, entry, row, near = 0, groups, group
+        cdef Py_ssize_t count = self.last - self.first + 1, k, run, entry, row, near = 0
+        cdef Py_ssize_t groups, group, blocks, first, end
         cdef int64_t* at_of = ns + count * _FEW
         cdef int64_t* changes_of = at_of + count
         cdef int64_t* last_of = changes_of + count
+        cdef int64_t* begin_of = last_of + count
         cdef int64_t[64] sums
         cdef State[64] values
+        cdef uint8_t[64] order, place
         cdef State state
         cdef Segment* s
         cdef Sums until
         cdef int[64] index
-        cdef int32_t known = 0, i, last, shift = 0
-        cdef int64_t at = segments.start_ns, changes = 0, rows = 0, time
+        cdef int32_t known = 0, i, last = _NONE, shift = 0
+        cdef int64_t at = 0, changes = 0, rows = 0, time, origin = 0
         cdef const uint32_t* fields
         cdef LaneTotals* totals
-        cdef uint64_t length
         cdef Plan plan
-        if segments._first[quark] < 0:
+        first = max(self.first, segments._first[quark])
+        end = min(self.last, segments._last[quark]) + 1 if segments._first[quark] >= 0 else first
+        for k in range(first, end):
+            run = find_run(&segments._segments[k], quark, near)
+            if run >= 0:
+                near = run
+                rows += segments._segments[k].offsets[run + 1] - segments._segments[k].offsets[run]
+        if rows < _TOTALLED:
             return True
+        near = 0
         memset(sums, 0, sizeof(sums))
-        state.word = 0
-        state.meta = 1
-        last = value_index(values, &known, &state)
         for k in range(count):
             memcpy(ns + k * _FEW, sums, sizeof(sums))
-            at_of[k] = at
+            at_of[k] = begin_of[k] = at
             changes_of[k] = changes
             last_of[k] = last
-            if k < segments._first[quark] or k > segments._last[quark]:
+            if not first <= self.first + k < end:
                 continue
-            s = &segments._segments[k]
+            s = &segments._segments[self.first + k]
             run = find_run(s, quark, near)
             if run < 0 or s.offsets[run] == s.offsets[run + 1]:
                 continue
             near = run
             row = s.offsets[run]
-            rows += s.offsets[run + 1] - row
-            entry = published_count(&s.timed)
-            if entry:
-                entry = entry_of(s.timed_run, entry, run)
-                if entry >= 0 and s.code_mask < _CODES:
-                    time = row_time(s, row)
-                    sums[last] += time - at
-                    at = row_time(s, s.offsets[run + 1] - 1)
-                    fields = s.values + s.value_offset[entry]
-                    memset(index, 0, sizeof(index))
-                    for i in range(<int32_t>(s.value_offset[entry + 1] - s.value_offset[entry])):
-                        state.meta = 0
-                        set_value(s, run, 0, fields[i], &state)
-                        index[i] = value_index(values, &known, &state)
-                        if index[i] < 0:
-                            return True
-                        if fields[i] < _CODES:
-                            index_of[fields[i]] = <uint8_t>i
-                    length = <uint64_t>at - <uint64_t>time
-                    plan_sums(s, run, entry, length, length, &plan)
-                    sums_at(
-                        s, index_of, run, entry, <uint64_t>at - <uint64_t>s.base_ns, &plan, &until
-                    )
-                    for i in range(<int32_t>(s.value_offset[entry + 1] - s.value_offset[entry])):
-                        sums[index[i]] += <int64_t>until.ns[i]
-                    # Runs in which a row replaces another have no times.
-                    changes += s.offsets[run + 1] - row
-                    row_state(s, run, s.offsets[run + 1] - 1, &state)
-                    last = value_index(values, &known, &state)
-                    if last < 0:
+            begin_of[k] = time = row_time(s, row)
+            if last == _NONE:
+                origin = time
+            else:
+                sums[last] += time - at
+            at = time
+            changes += 1
+            entry = timed_entry(s, run)
+            if entry >= 0:
+                at = row_time(s, s.offsets[run + 1] - 1)
+                fields = s.values + s.value_offset[entry]
+                memset(index, 0, sizeof(index))
+                for i in range(<int32_t>(s.value_offset[entry + 1] - s.value_offset[entry])):
+                    state.meta = 0
+                    set_value(s, run, 0, fields[i], &state)
+                    index[i] = value_index(values, &known, &state)
+                    if index[i] < 0:
                         return True
-                    continue
+                    if fields[i] < _CODES:
+                        index_of[fields[i]] = <uint8_t>i
+                blocks = (s.offsets[run + 1] - row - 1) >> s.step[entry]
+                plan.block = blocks
+                plan.before = True
+                sums_at(
+                    s, index_of, run, entry, <uint64_t>at - <uint64_t>s.base_ns, &plan, &until
+                )
+                for i in range(<int32_t>(s.value_offset[entry + 1] - s.value_offset[entry])):
+                    sums[index[i]] += <int64_t>until.ns[i]
+                # Runs in which a row replaces another have no times.
+                changes += s.offsets[run + 1] - row - 1
+                row = s.offsets[run + 1] - 1
             while row < s.offsets[run + 1]:
                 row_state(s, run, row, &state)
-                sums[last] += state.start - at
-                changes += state.start != at
+                if state.start != at:
+                    sums[last] += state.start - at
+                    changes += 1
                 at = state.start
                 last = value_index(values, &known, &state)
                 if last < 0:
                     return True
                 row += 1
         # 8 bytes per value and group, against 5 bytes or so per row.
-        while rows < _TOTALLED or (count >> shift) * known * 64 > 5 * rows:
+        while (count >> shift) * known * 64 > 5 * rows:
             shift += 1
             if (count - 1) >> shift == 0:
                 return True
         groups = (count - 1) >> shift
+        for i in range(known):
+            row = i
+            while row > 0 and state_before(&values[i], &values[order[row - 1]], floats):
+                order[row] = order[row - 1]
+                row -= 1
+            order[row] = <uint8_t>i
+        for i in range(known):
+            place[order[i]] = <uint8_t>i
         totals = <LaneTotals*>calloc(1, sizeof(LaneTotals))
         if totals == NULL:
             return False
         totals.shift = shift
         totals.values = known
         totals.groups = groups
+        totals.origin = origin
         totals.value = <State*>malloc(known * sizeof(State))
         totals.ns = <int64_t*>malloc((groups + 1) * known * sizeof(int64_t))
         totals.at = <int64_t*>malloc((groups + 1) * sizeof(int64_t))
         totals.changes = <int64_t*>malloc((groups + 1) * sizeof(int64_t))
         totals.last = <uint8_t*>malloc(groups + 1)
+        totals.begin = <int64_t*>malloc((groups + 1) * sizeof(int64_t))
         if (
             totals.value == NULL or totals.ns == NULL or totals.at == NULL
-            or totals.changes == NULL or totals.last == NULL
+            or totals.changes == NULL or totals.last == NULL or totals.begin == NULL
         ):
             free_totals(totals)
             return False
-        memcpy(totals.value, values, known * sizeof(State))
+        for i in range(known):
+            totals.value[i] = values[order[i]]
         for group in range(groups + 1):
             k = group << shift
-            memcpy(totals.ns + group * known, ns + k * _FEW, known * sizeof(int64_t))
+            for i in range(known):
+                totals.ns[group * known + i] = ns[k * _FEW + order[i]]
             totals.at[group] = at_of[k]
             totals.changes[group] = changes_of[k]
-            totals.last[group] = <uint8_t>last_of[k]
-        self.size_bytes += (groups + 1) * (8 * known + 17)
+            totals.begin[group] = begin_of[k]
+            totals.last[group] = place[last_of[k]] if last_of[k] != _NONE else _NONE
+        self.size_bytes += (groups + 1) * (8 * known + 25)
         self._of[quark] = totals
         return True
 
@@ -1391,6 +1830,7 @@ cdef void free_totals(LaneTotals* totals) noexcept nogil:
         free(totals.value)
         free(totals.ns)
         free(totals.at)
+        free(totals.begin)
         free(totals.changes)
         free(totals.last)
         free(totals)
@@ -1501,6 +1941,10 @@ cdef class Tally:
         free(self.w.states.kind)
         free(self.w.states.table)
         free(self.w.index_of)
+        free(self.w.stops)
+        free(self.w.stop_of)
+        free(self.w.stop_segment)
+        free(self.w.bases)
         free(self.w.coded)
         free(self.w.listed_ns)
         free(self.w.touched)
@@ -1586,7 +2030,7 @@ cdef class Tally:
     ):
         """Add the next attributes, whose values are of these types, from segments.
 
-        With totals, those of whole groups of segments are taken from there.
+        Totals are of all segments that begin in the range, and that in which it begins.
         """
         cdef Py_ssize_t i, first, last
         cdef uint64_t codes = 0
@@ -1601,16 +2045,40 @@ cdef class Tally:
         self.w.index_of = <uint8_t*>calloc(codes + 1, 1)
         if self.w.index_of == NULL:
             raise MemoryError
+        if totals is not None:
+            self._stop(segments)
         with nogil:
             for i in range(quarks.shape[0]):
                 self.begin(kinds[i])
-                lane(
-                    &self.w, segments, totals.of(quarks[i]) if totals is not None else NULL,
-                    quarks[i], first, last, self.w.used,
-                )
+                if totals is None or not by_sums(
+                    &self.w, segments, totals.of(quarks[i]), quarks[i], totals.first
+                ):
+                    lane(&self.w, segments, quarks[i], first, last, self.w.used)
                 if self.w.failed:
                     break
         if self.w.failed:
+            raise MemoryError
+
+    cdef _stop(self, Segments segments):
+        """Find the segments in which the edges of bins are."""
+        cdef Work* w = &self.w
+        cdef Py_ssize_t i
+        cdef int32_t here, before = -1
+        if w.stops != NULL:
+            return
+        w.stop_of = <int32_t*>malloc((w.bins + 1) * sizeof(int32_t))
+        w.stop_segment = <int32_t*>malloc((w.bins + 1) * sizeof(int32_t))
+        if w.stop_of == NULL or w.stop_segment == NULL:
+            raise MemoryError
+        for i in range(w.bins + 1):
+            here = <int32_t>max(0, segments.segment_at(w.edges[i] - (i == w.bins)))
+            if here != before:
+                w.stop_segment[w.stop_count] = before = here
+                w.stop_count += 1
+            w.stop_of[i] = w.stop_count - 1
+        w.stops = <Stop*>malloc(w.stop_count * sizeof(Stop))
+        w.bases = <uint64_t*>malloc(w.stop_count * _FEW * sizeof(uint64_t))
+        if w.stops == NULL or w.bases == NULL:
             raise MemoryError
 
     def take_intervals(

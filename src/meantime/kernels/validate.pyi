@@ -14,6 +14,12 @@ def segment_rows(
     most_code: npt.NDArray[np.uint64],
     most_tag: int,
 ) -> int: ...
+def sums_descend(
+    value_offset: npt.NDArray[np.uint32],
+    time_offset: npt.NDArray[np.uint32],
+    times: npt.NDArray[np.uint32] | npt.NDArray[np.uint64],
+    most: int,
+) -> bool: ...
 def nested(
     offsets: Int64s,
     start_ns: Int64s,

@@ -113,6 +113,42 @@ def segment_rows(
     return bad
 
 
+def sums_descend(
+    const uint32_t[::1] value_offset, const uint32_t[::1] time_offset, times, uint64_t most
+):
+    """Return whether a sum of a pyramid is less than that of its value one block before, or beyond
+    `most`. The offsets were checked before; `times` is uint32 or uint64.
+    """
+    cdef Py_ssize_t run, i, values, first, last, runs = value_offset.shape[0] - 1
+    cdef const uint32_t[::1] times32
+    cdef const uint64_t[::1] times64
+    cdef const uint32_t* short_times = NULL
+    cdef const uint64_t* long_times = NULL
+    cdef uint64_t time, highest = 0
+    # Faults are only accumulated, as in `right`.
+    cdef bint bad = False
+    if not len(times):
+        return False
+    if times.dtype == np.uint32:
+        times32 = times
+        short_times = &times32[0]
+    else:
+        times64 = times
+        long_times = &times64[0]
+    with nogil:
+        for run in range(runs):
+            values = value_offset[run + 1] - value_offset[run]
+            first, last = time_offset[run], time_offset[run + 1]
+            for i in range(first, last):
+                time = short_times[i] if short_times != NULL else long_times[i]
+                highest = max(highest, time)
+                if i >= first + values:
+                    bad |= time < (
+                        short_times[i - values] if short_times != NULL else long_times[i - values]
+                    )
+    return bad or highest > most
+
+
 def nested(
     const int64_t[::1] offsets,
     const int64_t[::1] start_ns,
