@@ -23,6 +23,7 @@ __all__ = [
     "exact_sum",
     "named",
     "part_of",
+    "ranked",
 ]
 
 Int32s: TypeAlias = npt.NDArray[np.int32]
@@ -31,6 +32,7 @@ Value: TypeAlias = "int | float | str | None"
 
 
 _T = TypeVar("_T", bound=Hashable)
+_SMALL_SPAN = 1 << 16
 
 
 class _Codes(dict[_T, int]):
@@ -227,6 +229,26 @@ def distinct(column: _Integers) -> _Integers:
     first = np.ones(len(ordered), np.bool_)
     np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
     return ordered[first]
+
+
+def ranked(column: Int64s) -> tuple[Int64s, Int64s]:
+    """Return the different values of a column in ascending order, and the index of each row's.
+
+    Values that are close together, such as ids, are not sorted: a tenth of the time.
+
+    >>> different, index = ranked(np.array([30, -1, 30]))
+    >>> different.tolist(), index.tolist()
+    ([-1, 30], [1, 0, 1])
+    """
+    low = int(column.min()) if len(column) else 0
+    span = int(column.max()) - low + 1 if len(column) else 0
+    if span > 4 * len(column) + _SMALL_SPAN:
+        different, index = np.unique(column, return_inverse=True)
+        return different, index.astype(np.int64)
+    place = column - low
+    occurs = np.zeros(span, np.bool_)
+    occurs[place] = True
+    return np.flatnonzero(occurs) + low, (np.cumsum(occurs) - 1)[place]
 
 
 def exact_sum(column: Int64s) -> int:

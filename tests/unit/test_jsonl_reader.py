@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import meantime
+from meantime.attribute_paths import location_path
+from meantime.attributes import format_path
 from meantime.cli import main
 from meantime.columns import Coded
 from meantime.errors import InputError
@@ -276,6 +278,24 @@ def test_events_without_a_provider_are_points_of_where_they_happened(file: Path)
         "Processes/1/Threads/2", "Threads/2", "Processes/1", "CPUs/0", "Events",
     ]  # fmt: skip
     assert (points.time_ns.tolist(), history.bounds) == ([5] * 5, (5, 6))
+
+
+_IDS = st.none() | st.integers(0, 3) | st.sampled_from([10**6, 10**12, 2**62])
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.tuples(_IDS, _IDS, _IDS), min_size=1, max_size=20))
+def test_each_event_is_where_its_ids_say(ids: list[tuple[int | None, ...]]) -> None:
+    events = [
+        Event(time_ns, "e", cpu=cpu, pid=pid, tid=tid)
+        for time_ns, (cpu, pid, tid) in enumerate(ids)
+    ]
+
+    points = meantime.build(events).points()
+
+    unknown = [tuple(-1 if each is None else each for each in row) for row in ids]
+    paths = [format_path(location_path(*row)) for row in unknown]
+    assert [points.with_paths()["path"][row] for row in range(len(ids))] == paths
 
 
 def test_events_are_printed_as_they_were_read(

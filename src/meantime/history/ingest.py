@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from meantime.attribute_paths import VALUE, location_path
+from meantime.columns import ranked
 from meantime.errors import InputError, UsageError
 from meantime.history.batches import Border
 from meantime.history.builder import HistoryBuilder
@@ -62,9 +63,8 @@ def ingest(
         InputError: If the trace cannot be read, or has no events for the provider.
         ProviderError: If the provider fails.
         TimeOrderError: If an entity's changes go backwards.
+        UsageError: If a part of the trace was left out, and the builder stores histories.
     """
-    if trace.range_ns is not None and builder.on_disk:
-        raise UsageError(f"{trace.source}: a part of it was read, which is not stored")
     runner = None
     if provider is not None:
         runner = ProviderRunner(builder, provider, after=after)
@@ -136,6 +136,11 @@ class _Tables:
 
     def _put_each(self, batches: Iterator[Batch]) -> None:
         for batch in batches:
+            # a reader knows whether it leaves something out once it knows the trace's clock
+            if self._trace.range_ns is not None and self._builder.on_disk:
+                raise UsageError(
+                    f"{self._trace.source}: a part of it was read, which is not stored"
+                )
             self._border.check(batch)
             if self._runner is not None and isinstance(batch, Events):
                 self._runner.run(batch)
@@ -237,10 +242,17 @@ class _Tables:
         """Add events as points of the threads, processes or CPUs that they happened on."""
         names = batch.name
         self.grow()
-        locations = np.stack([batch.cpu, batch.pid, batch.tid], axis=1)
-        different, which = np.unique(locations, axis=0, return_inverse=True)
-        quarks = [self._builder.quark(*location_path(*ids)) for ids in different.tolist()]
-        quark = np.array(quarks, np.int32)[which.ravel()]
+        cpus, which = ranked(batch.cpu)
+        pids, pid = ranked(batch.pid)
+        tids, tid = ranked(batch.tid)
+        # one number for each location, smaller than the square of the number of rows
+        cpu_and_pid, which = ranked(which * len(pids) + pid)
+        places, which = ranked(which * len(tids) + tid)
+        above, tid = np.divmod(places, len(tids))
+        cpu, pid = np.divmod(cpu_and_pid[above], len(pids))
+        ids = zip(cpus[cpu].tolist(), pids[pid].tolist(), tids[tid].tolist(), strict=True)
+        quark = np.array([self._builder.quark(*location_path(*each)) for each in ids], np.int32)
+        quark = quark[which]
         self._contents.events.add_points(batch.time_ns, quark, self._code_of[names])
 
     def put_counters(self, batch: Counters) -> None:
