@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from meantime.anomalies import check_strictness
 from meantime.errors import InputError
 from meantime.history.directory import is_history
+from meantime.units import parse_instant
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from meantime.history import History
     from meantime.providers.base import StateProvider
     from meantime.providers.loading import ProviderLike
+    from meantime.units import Instant, Time
 
 __all__ = ["open_history"]
 
@@ -33,11 +35,17 @@ def open_history(
     lenient: bool = False,
     strict: bool = False,
     until_ns: int | None = None,
-    range_ns: tuple[int, int] | None = None,
+    start: Time | Instant | None = None,
+    end: Time | Instant | None = None,
     notify: Notify | None = None,
     progress: ProgressCallback | None = None,
 ) -> History:
     """Return the history in a directory, or the history of a trace in any format.
+
+    For questions about a part of a large trace, give `start` and `end`: what is only outside may
+    then be left out while reading. Times are nanoseconds of the trace's own clock, or texts:
+    `"1.5s"` counts from where the trace begins, `"2026-07-01T09:00Z"` is a date, and `"abs:1.5s"`
+    is of the trace's own clock.
 
     Args:
         path: A history's directory, or a trace, which may be compressed; `-` is standard input.
@@ -48,24 +56,29 @@ def open_history(
             the first.
         strict: Fail if the input has any anomaly.
         until_ns: Skip what is later, in formats that allow it; not with `cache`.
-        range_ns: Leave out states outside this range [start, end), in formats that allow it; not
-            with `cache`. `history.metadata.range_ns` is None if all were read.
+        start: Only states that overlap the range from this time to `end` are needed. Others are
+            left out where that saves time, which is in statemaps; `history.metadata.range_ns` is
+            None if all were read. A state in the range keeps its beginning and its end, and what
+            is not a state is never left out.
+        end: The end of that range.
         notify: Called with a sentence that gives the reason when a cached history is rebuilt.
         progress: Called with the bytes read and the bytes in all.
 
     Raises:
         InputError: If the file cannot be read, or `strict` and it has an anomaly.
         ProviderError: If the provider fails, or the file that declares it is wrong.
-        UsageError: If it is to be read both `lenient` and `strict`.
+        UsageError: If it is to be read both `lenient` and `strict`, or a text is not a time.
     """
     check_strictness(lenient=lenient, strict=strict)
+    start, end = (parse_instant(time) if isinstance(time, str) else time for time in (start, end))
     history = _opened(
         path,
         _loaded(provider),
         cache=cache,
         lenient=lenient,
         until_ns=until_ns,
-        range_ns=range_ns,
+        start=start,
+        end=end,
         notify=notify,
         progress=progress,
     )
@@ -89,7 +102,8 @@ def _opened(
     cache: bool,
     lenient: bool,
     until_ns: int | None,
-    range_ns: tuple[int, int] | None,
+    start: int | Instant | None,
+    end: int | Instant | None,
     notify: Notify | None,
     progress: ProgressCallback | None,
 ) -> History:
@@ -125,6 +139,7 @@ def _opened(
         progress=progress,
         events=provider is not None,
         # a provider needs the events before the range too
-        range_ns=None if provider is not None else range_ns,
+        start=None if provider is not None else start,
+        end=None if provider is not None else end,
     )
     return ingest(HistoryBuilder(), trace, provider)

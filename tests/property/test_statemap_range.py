@@ -11,15 +11,18 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from meantime.cli import main
 from meantime.errors import MeantimeError, UsageError
 from meantime.history import HistoryBuilder
 from meantime.history.ingest import build, ingest
+from meantime.history_from_path import open_history
 from meantime.query.statistics import state_statistics
 from meantime.readers import statemap
 from meantime.readers.contract import ReadOptions
 from meantime.readers.source import Source
 from meantime.readers.statemap import reader
 from meantime.units import MAX_NS
+from meantime.view_functions.heatmap import heatmap
 from meantime.views.statemap import StatemapOptions, document
 from meantime.views.statemap import build as draw
 
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from meantime.history import History
+    from meantime.kernels.scan_statemap import Scanner
     from meantime.trace import Trace
 
 META = '{"start": [1, 0], "states": {"a": {"value": 0}, "b": {"value": 1}, "c": {"value": 2}}}\n'
@@ -34,7 +38,8 @@ META = '{"start": [1, 0], "states": {"a": {"value": 0}, "b": {"value": 1}, "c": 
 
 def trace_of(text: str, range_ns: tuple[int, int] | None) -> Trace:
     source = Source("x", io.BytesIO(text.encode()), stored_bytes=len(text))
-    return statemap.read(source, ReadOptions(range_ns=range_ns))
+    start, end = range_ns or (None, None)
+    return statemap.read(source, ReadOptions(start=start, end=end))
 
 
 def facts(history: History, begin_ns: int | None, end_ns: int | None, **options: Any) -> Any:
@@ -83,6 +88,37 @@ def data(draw: st.DrawFn) -> str:
     return META + "\n".join(lines)
 
 
+def answers(history: History, begin_ns: int, end_ns: int) -> Any:
+    """Return what queries answer about a range, and the heat map of it."""
+    try:
+        heat = json.loads(
+            b"".join(heatmap(history, period=7, rows=3, start=begin_ns, end=end_ns).render("json"))
+        )
+        del heat["anomalies"]  # compared with the picture
+    except MeantimeError as error:
+        heat = str(error)
+    begin_ns, end_ns = max(begin_ns, history.start_ns), min(end_ns, history.end_ns)
+    if begin_ns >= end_ns:
+        return heat
+    # attributes are numbered in the order of batches
+    every = sorted(map(history.attributes.text, range(len(history.attributes))))
+    return (
+        heat,
+        frame(history.intervals(every, begin_ns, end_ns)),
+        frame(history.intervals(every, begin_ns, begin_ns + 1)),
+        frame(history.intervals(every, end_ns - 1, end_ns)),
+        frame(history.shares(every, begin_ns, end_ns, 3)),
+        history.count(every, begin_ns, end_ns).tolist(),
+    )
+
+
+def frame(table: Any) -> Any:
+    """Return the columns of a result as lists, with paths in place of attributes."""
+    columns = {name: list(column) for name, column in table.with_paths().items()}
+    del columns["quark"]
+    return columns
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     data(),
@@ -108,6 +144,8 @@ def test_a_range_is_drawn_as_that_of_all_data(
     whole = build(trace_of(text, None))
 
     assert facts(part, begin_ns, end_ns, **options) == facts(whole, begin_ns, end_ns, **options)
+    asked = begin_ns or 0, MAX_NS if end_ns is None else end_ns
+    assert answers(part, *asked) == answers(whole, *asked)
     assert (part.start_ns, part.end_ns, part.bounds) == (whole.start_ns, whole.end_ns, whole.bounds)
 
 
@@ -116,3 +154,64 @@ def test_a_part_of_a_trace_is_not_stored(tmp_path: Path) -> None:
 
     with pytest.raises(UsageError, match="a part of it was read, which is not stored"):
         ingest(HistoryBuilder(tmp_path / "x.mth"), trace)
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "read"),
+    [
+        ("2ns", "4ns", (2, 4)),
+        ("abs:2ns", None, (2, MAX_NS)),
+        ("1970-01-01T00:00:01.000000002Z", 4, (2, 4)),
+        (None, "@1.000000004", (0, 4)),
+        (4, 2, None),  # an error of whoever asks
+        (-1, 0, None),  # 0 is the end of the data for the original program
+    ],
+)
+def test_a_range_can_be_given_in_every_form_of_time(
+    start: Any, end: Any, read: tuple[int, int] | None, tmp_path: Path
+) -> None:
+    file = tmp_path / "x.statemap"
+    file.write_text(META + "".join(f'["{time}","e",{time % 3},null]' for time in range(9)))
+
+    assert open_history(file, start=start, end=end).metadata.range_ns == read
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["query", "FILE", "intervals", "**", "--from", "3ns", "--to", "5ns", "--json"],
+        ["query", "FILE", "at", "abs:4ns", "--json"],
+        ["query", "FILE", "state", "e", "1970-01-01T00:00:01.000000004Z", "--json"],
+        ["stats", "FILE", "--from", "abs:3ns", "--json"],
+        ["dump", "FILE", "--kind", "intervals", "--from", "3ns", "--to", "5ns"],
+        ["heatmap", "FILE", "--period", "7ns", "--rows", "3", "--from", "3ns", "-o", "OUT.json"],
+        ["statemap", "FILE", "-b", "1970-01-01T00:00:01.000000003Z", "-d", "2ns", "-o", "OUT.svg"],
+    ],
+)
+def test_commands_read_only_their_range(
+    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, made = tmp_path / "x.statemap", tmp_path / f"out{arguments[-1][3:]}"
+    file.write_text(META + "".join(f'["{time}","e",{time % 3},null]' for time in range(900)))
+    words = [{"FILE": str(file)}.get(word, word) for word in arguments]
+    words = [str(made) if word.startswith("OUT") else word for word in words]
+    read: list[Any] = []
+    new_scanner = reader.Reader._new_scanner
+
+    def noted(self: reader.Reader, range_ns: tuple[int, int] | None) -> Scanner:
+        read.append(range_ns)
+        return new_scanner(self, range_ns)
+
+    def run() -> tuple[str, bytes | None]:
+        with pytest.raises(SystemExit) as left:
+            main(words)
+        assert not left.value.code
+        return capsys.readouterr().out, made.read_bytes() if made.exists() else None
+
+    with mock.patch.object(reader.Reader, "_new_scanner", noted):
+        part = run()
+    with mock.patch.object(ReadOptions, "range_in", return_value=None):
+        whole = run()
+
+    assert part == whole
+    assert [range_ns for range_ns in read if range_ns is not None and range_ns[0] >= 3]

@@ -77,7 +77,7 @@ def command(
 
         lines: Iterator[str] = dump_trace.lines(file, kind, lenient=lenient, strict=strict)
     else:
-        history = load(file, lenient=lenient, strict=strict, provider=provider)
+        history = load(file, lenient=lenient, strict=strict, provider=provider, start=from_, end=to)
         from meantime.cli import dump_history  # noqa: PLC0415 - as above
         from meantime.query.parts import given_range  # noqa: PLC0415 - as above
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import click
 
 from meantime.cli.progress import progress_bar
-from meantime.errors import UsageError
 
 if TYPE_CHECKING:
     from meantime.history import History
+    from meantime.units import Instant, Time
 
-__all__ = ["import_numpy", "is_statemap", "load", "notify", "range_in_statemap"]
+__all__ = ["import_numpy", "is_statemap", "load", "notify"]
 
 
 def load(
@@ -24,12 +24,14 @@ def load(
     lenient: bool,
     strict: bool = False,
     until_ns: int | None = None,
-    range_ns: tuple[int, int] | None = None,
+    start: Time | Instant | None = None,
+    end: Time | Instant | None = None,
     provider: str | None = None,
 ) -> History:
     """Return the history of a file, with progress on a terminal.
 
-    A history built with a provider is cached.
+    A history built with a provider is cached. States outside of the range from `start` to `end` may
+    be left out.
 
     Raises:
         InputError: If the trace cannot be read, or `strict` and it has an anomaly.
@@ -45,7 +47,8 @@ def load(
             lenient=lenient,
             strict=strict,
             until_ns=until_ns,
-            range_ns=range_ns,
+            start=start,
+            end=end,
             notify=notify,
             progress=progress,
         )
@@ -60,24 +63,6 @@ def is_statemap(file: str) -> bool:
         return False
     with open_source(file) as source:
         return statemap.recognises(source.head(), source.name)
-
-
-def range_in_statemap(file: str, start: str | None, end: str | None) -> tuple[int, int] | None:
-    """Return the range between two times of a statemap file, before it is read.
-
-    It is None for other files, and for times that are not known yet or are wrong.
-    """
-    from meantime.units import MAX_NS, parse_instant  # noqa: PLC0415 - not for --help
-
-    try:
-        first, last = (text and parse_instant(text) for text in (start, end))
-    except UsageError:
-        return None
-    if (not first and not last) or any(at and at.base == "utc" for at in (first, last)):
-        return None
-    # the times of statemaps count from 0, where the trace begins
-    range_ns = first.ns if first else 0, last.ns if last else MAX_NS
-    return range_ns if range_ns[0] < range_ns[1] and is_statemap(file) else None
 
 
 def notify(sentence: str) -> None:

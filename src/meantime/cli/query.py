@@ -19,7 +19,7 @@ from meantime.cli.options import (
 from meantime.cli.rows import Form, form_options, show
 from meantime.errors import AttributeNotFound, UsageError
 from meantime.extent import parse_handle
-from meantime.units import parse_duration
+from meantime.units import parse_duration, parse_instant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from meantime.extent import Extent
     from meantime.history import History, Intervals
     from meantime.tabular import Column, ColumnBatches, Tabular
+    from meantime.units import Instant
 
 __all__ = ["command"]
 
@@ -125,7 +126,8 @@ def command(
         if given is not None and question not in questions:
             raise UsageError(f"{option} does not apply to {question}: {', '.join(questions)}")
     form = Form(as_json, as_csv, arrow, parquet).check()
-    asked = load(history, lenient=lenient, strict=strict, provider=provider)
+    start, end = _needed(question, words, from_, to)
+    asked = load(history, lenient=lenient, strict=strict, provider=provider, start=start, end=end)
     from meantime.query.parts import extent_of, given_range  # noqa: PLC0415 - NumPy is not for --help
 
     extent = extent_of(asked)
@@ -144,6 +146,19 @@ def command(
         "span": lambda: _span(asked, words[0]),
     }
     show(question, answers[question](), form, extent=extent, drop=("tag", "bin", "end"))
+
+
+def _needed(
+    question: str, words: tuple[str, ...], from_: str | None, to: str | None
+) -> tuple[Instant | None, Instant | None]:
+    """Return the range whose states a question needs; None is where the trace ends."""
+    if question in {"at", "state"}:
+        at = parse_instant(parse_handle(words[-1])[1])
+        return at, at._replace(ns=at.ns + 1)
+    if question in _IN_RANGE:
+        start, end = (None if text is None else parse_instant(text) for text in (from_, to))
+        return start, end
+    return None, None
 
 
 def _with_handle(question: str, words: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:

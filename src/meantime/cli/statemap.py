@@ -29,13 +29,14 @@ from meantime.cli.window import named_time, parse_window
 from meantime.clocks import Clock
 from meantime.errors import InputError, UsageError
 from meantime.extent import Extent
-from meantime.units import MAX_NS, parse_duration
+from meantime.units import parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from meantime.anomalies import Anomalies
     from meantime.history import History
+    from meantime.units import Instant
     from meantime.views.statemap import Commands, StatemapOptions
 
 __all__ = ["command"]
@@ -175,10 +176,12 @@ def command(
     )
     if provider is None and target is not None:
         _check_states(files, options)
+    end_ns = asked.window(_STATEMAP)[1] if asked.is_relative else None
     # the windows of other files depend on their clocks, which are known once they are read
-    first = asked.window(_STATEMAP) if asked.is_relative else (None, None)
     opened = [
-        _open(file, provider, lenient=lenient, window=(None, None) if number else first)
+        _open(file, provider, lenient=lenient)
+        if number
+        else _open(file, provider, lenient=lenient, ends=asked.ends, end_ns=end_ns)
         for number, file in enumerate(files)
     ]
     extent = extent_of(opened[0])
@@ -228,29 +231,36 @@ def _check_states(files: Sequence[str], options: StatemapOptions) -> None:
 
 
 def _open(
-    file: str, provider: str | None, *, lenient: bool, window: tuple[int | None, int | None]
+    file: str,
+    provider: str | None,
+    *,
+    lenient: bool,
+    ends: tuple[Instant | None, Instant | None] = (None, None),
+    end_ns: int | None = None,
 ) -> History:
     """Load a file; as in the original, data after the end of the window may be malformed.
 
-    The window is in the times of a statemap file. Of such a file only the states in it are kept.
+    Args:
+        file: The file.
+        provider: Its provider.
+        lenient: Whether records that cannot be read are skipped.
+        ends: Begin and end of the window: other states are not needed.
+        end_ns: The end in the times of a statemap file, if it is known.
 
     Raises:
         InputError: If it cannot be read up to there.
     """
     from meantime.query.sampled_states import with_sampled_states  # noqa: PLC0415 - NumPy is not for --help
 
-    begin_ns, end_ns = window
-    range_ns = None
-    if window != (None, None) and provider is None and is_statemap(file):
-        range_ns = (begin_ns or 0, end_ns or MAX_NS)
+    start, end = ends
     try:
         return with_sampled_states(
-            load(file, lenient=lenient, provider=provider, range_ns=range_ns)
+            load(file, lenient=lenient, provider=provider, start=start, end=end)
         )
     except InputError:
-        if range_ns is None or not end_ns:
+        if not end_ns or provider is not None or not is_statemap(file):
             raise
-    history = load(file, lenient=lenient, until_ns=end_ns, range_ns=range_ns)
+    history = load(file, lenient=lenient, until_ns=end_ns, start=start, end=end)
     history.anomalies.add("unread_after_end")
     return history
 

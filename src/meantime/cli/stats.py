@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from meantime.cli.inputs import load, range_in_statemap
+from meantime.cli.inputs import load
 from meantime.cli.options import (
     file_argument,
     filter_option,
@@ -87,10 +87,9 @@ def command(
     """Show where the time went: by state or entity, or by name of spans or samples."""
     question = _question(of_name, by=by, against=against, tree=tree)
     compared_to = None if against is None else compared_with(against)
-    # of a statemap file, only states in the range are needed; all of it, to compare with another
-    is_alone = provider is None and against is None
-    range_ns = range_in_statemap(file, from_, to) if is_alone else None
-    history = load(file, lenient=lenient, strict=strict, provider=provider, range_ns=range_ns)
+    # to compare the range with another one, all is needed
+    start, end = (from_, to) if against is None else (None, None)
+    history = load(file, lenient=lenient, strict=strict, provider=provider, start=start, end=end)
     has_stacks = len(history.spans()) + len(history.samples()) > 0
     if by is None:
         is_of_names = question is not None and question[0] != "against"

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from meantime.errors import UsageError
-from meantime.units import MAX_NS, parse_duration, parse_instant
+from meantime.units import MAX_NS, Instant, parse_duration, parse_instant
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from meantime.extent import Extent
-    from meantime.units import Instant
 
 __all__ = ["Asked", "named_time", "parse_window"]
 
@@ -29,6 +28,16 @@ class Asked(NamedTuple):
     def is_relative(self) -> bool:
         """Whether the times count from the beginning of the trace, so that no file is needed."""
         return all(instant is None or instant.base == "start" for instant in (self.begin, self.end))
+
+    @property
+    def ends(self) -> tuple[Instant | None, Instant | None]:
+        """Begin and end, before any file is read; they may contradict each other."""
+        if self.duration_ns is None:
+            return self.begin, self.end
+        if self.end is not None:
+            return self.end._replace(ns=self.end.ns - self.duration_ns), self.end
+        begin = self.begin or Instant(0, "start")
+        return self.begin, begin._replace(ns=min(begin.ns + self.duration_ns, MAX_NS))
 
     def window(self, extent: Extent) -> tuple[int | None, int | None]:
         """Return begin and end in the times of the first file; None is where its data do.

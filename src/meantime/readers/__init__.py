@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from meantime.readers.contract import Reader
     from meantime.readers.source import Source
     from meantime.trace import Trace
+    from meantime.units import Instant, Time
 
 __all__ = ["open_trace", "open_without_stacks", "readers", "recognise"]
 
@@ -111,7 +112,8 @@ def open_trace(
     progress: Callable[[int, int], None] | None = None,
     position: Any = None,
     events: bool = False,
-    range_ns: tuple[int, int] | None = None,
+    start: Time | Instant | None = None,
+    end: Time | Instant | None = None,
 ) -> Trace:
     """Return the trace in a file of any supported format; `-` is standard input.
 
@@ -126,8 +128,8 @@ def open_trace(
         progress: Called with the bytes read and the bytes in all (0 if unknown).
         position: Continue after the batch of `Events` that has this `position`.
         events: Deliver perf's tracepoints as `Events` with their fields, instead of as samples.
-        range_ns: Leave out states outside this range, where the format allows that: see
-            `ReadOptions`.
+        start: Leave out states before this time, where the format allows that: see `ReadOptions`.
+        end: Leave out states after this time, in the same way.
 
     Raises:
         InputError: If the file cannot be read, or no reader recognises it.
@@ -140,7 +142,7 @@ def open_trace(
     # the reader closes the source from here on, unless it fails
     try:
         reader = recognise(source)
-        options = ReadOptions(lenient, until_ns, keep, progress, position, events, range_ns)
+        options = ReadOptions(lenient, until_ns, keep, progress, position, events, start, end)
         trace = reader.read(source, options)
     except BaseException:
         source.close()
@@ -156,6 +158,8 @@ def open_without_stacks(
     lenient: bool = False,
     switches: bool = False,
     progress: Callable[[int, int], None] | None = None,
+    start: Time | None = None,
+    end: Time | None = None,
 ) -> Iterator[tuple[Trace, bool]]:
     """Yield the trace in a file whose stacks are not needed, closed at the block's end.
 
@@ -167,13 +171,15 @@ def open_without_stacks(
         lenient: As `open_trace` takes it.
         switches: Whether states that the samples imply are needed too.
         progress: As `open_trace` takes it.
+        start: As `open_trace` takes it, and so is `end`.
+        end: The end of the range.
 
     Raises:
         InputError: If the file cannot be read, or its format is unknown.
     """
     with open_source(path) as source:
         reader = recognise(source)
-        options = ReadOptions(lenient=lenient, progress=progress)
+        options = ReadOptions(lenient=lenient, progress=progress, start=start, end=end)
         if reader.FORMAT != "perf":
             yield reader.read(source, options), False
             return

@@ -5,13 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from meantime.errors import UsageError
 from meantime.trace import Trace
+from meantime.units import MAX_NS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from meantime.extent import Extent
     from meantime.readers.source import Source
     from meantime.trace import Batch
+    from meantime.units import Instant, Time
 
 __all__ = ["MOST_BATCH_ROWS", "ReadOptions", "Reader", "lazy_trace"]
 
@@ -33,10 +37,11 @@ class ReadOptions:
         position: Continue after the batch of `Events` that has this `position`; given only to
             readers whose batches have one.
         events: Deliver tracepoints as `Events` with their fields, instead of as samples.
-        range_ns: Only states that overlap this range [start, end) are needed. A reader may leave
-            out changes outside of it, if the states in it keep their beginnings and ends, each
-            entity its last change, and the history its end; then it sets `Trace.range_ns` and
-            counts what it left out in `Trace.left_out`.
+        start: Only states that overlap the range from this time to `end` are needed. A reader may
+            leave out changes outside of it, if the states in it keep their beginnings and ends,
+            each entity its last change, and the history its end; then it sets `Trace.range_ns` and
+            counts what it left out in `Trace.left_out`. None is the beginning.
+        end: The end of that range; None is the end of the trace.
     """
 
     lenient: bool = False
@@ -45,7 +50,24 @@ class ReadOptions:
     progress: Callable[[int, int], None] | None = None
     position: Any = None
     events: bool = False
-    range_ns: tuple[int, int] | None = None
+    start: Time | Instant | None = None
+    end: Time | Instant | None = None
+
+    def range_in(self, extent: Extent) -> tuple[int, int] | None:
+        """Return the range of which states are needed; None if all are.
+
+        Args:
+            extent: Where the trace begins, and its clock; its end is not used.
+        """
+        if self.start is None and self.end is None:
+            return None
+        try:
+            start_ns = extent.start_ns if self.start is None else extent.time_ns(self.start)
+            end_ns = MAX_NS if self.end is None else extent.time_ns(self.end)
+        except UsageError:  # a date, and those of the trace are unknown: its history says so
+            return None
+        # other ranges are wrong, or mean all, which whoever asks the history decides
+        return (start_ns, end_ns) if extent.start_ns < end_ns > start_ns else None
 
     def report_progress(self, done_bytes: int, total_bytes: int) -> None:
         """Call `progress`, if it was given."""

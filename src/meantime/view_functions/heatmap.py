@@ -226,12 +226,12 @@ class _Task:
     def first(self) -> tuple[Reference, Mapped]:
         # standard input cannot be read again
         streamed = self.path != "-" or not self.query.is_relative
-        with self._opened(streamed=streamed) as source:
+        with self._opened(streamed=streamed, first=True) as source:
             found = self._first(source)
             if not self.query.is_relative or source.bounds[0] == source.extent.start_ns:
                 return found
         # the first batch of samples, from which times were counted, did not have the earliest one
-        with self._opened(streamed=False) as source:
+        with self._opened(streamed=False, first=True) as source:
             return self._first(source)
 
     def _first(self, source: MapSource) -> tuple[Reference, Mapped]:
@@ -249,27 +249,29 @@ class _Task:
         return self.name or source.extent.clock.host or own
 
     @contextmanager
-    def _opened(self, *, streamed: bool = True) -> Iterator[MapSource]:
+    def _opened(self, *, streamed: bool = True, first: bool = False) -> Iterator[MapSource]:
         path = self.path
+        # which part of other inputs, or of shifted times, is mapped depends on the clocks
+        whole = not first or bool(self.offset_ns)
+        start, end = (None, None) if whole else (self.query.start, self.query.end)
         lenient, progress = self.reading.lenient, self.reading.progress
         is_file = isinstance(self.given, str | os.PathLike) and not Path(path).is_dir()
         if not is_file or self.reading.provider is not None:
-            yield HistorySource(history_of(self.given, self.reading), path)
+            yield HistorySource(history_of(self.given, self.reading, start, end), path)
             return
         if self.query.choice.stacks and not self.query.choice.states:
             from meantime.history import build  # noqa: PLC0415 - a third of the start-up time
 
             with progress(path) as report:
-                trace = open_trace(path, lenient=lenient, progress=report)
+                trace = open_trace(path, lenient=lenient, progress=report, start=start, end=end)
                 yield HistorySource(build(trace), path)
             return
         switches = bool(self.query.choice.states)
         with (
             progress(path) as report,
-            open_without_stacks(path, lenient=lenient, switches=switches, progress=report) as (
-                trace,
-                is_stream,
-            ),
+            open_without_stacks(
+                path, lenient=lenient, switches=switches, progress=report, start=start, end=end
+            ) as (trace, is_stream),
         ):
             # The time of the first sample of a stream is known only after it was mapped.
             is_streamed = streamed and self.query.choice.filter is None

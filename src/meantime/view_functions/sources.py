@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from meantime.directory_build import Notify
     from meantime.history.history import History
     from meantime.providers.loading import ProviderLike
+    from meantime.units import Time
 
     Source: TypeAlias = History | str | os.PathLike[str]
     # Called with a path; yields a function that is called with the bytes read and the total.
@@ -62,8 +63,12 @@ def listed(sources: Source | Sequence[Source]) -> list[Source]:
     return [sources]
 
 
-def history_of(source: Source, reading: Reading) -> History:
+def history_of(
+    source: Source, reading: Reading, start: Time | None = None, end: Time | None = None
+) -> History:
     """Return the history that a source is, or that is read from its path.
+
+    Of the latter, states outside of the range from `start` to `end` may be left out.
 
     Raises:
         InputError: If the file cannot be read, or has an anomaly and is read strictly.
@@ -86,6 +91,8 @@ def history_of(source: Source, reading: Reading) -> History:
             cache=reading.provider is not None,
             lenient=reading.lenient,
             strict=reading.strict,
+            start=start,
+            end=end,
             notify=reading.notify,
             progress=report,
         )

@@ -108,7 +108,13 @@ def statemap(
         offsets_ns=offsets_ns,
     )
     reading = Reading(provider, lenient, strict, notify, progress or silent)
-    histories = [with_sampled_states(history_of(source, reading)) for source in given]
+    histories = [
+        # in what the window of the others is depends on the clocks
+        with_sampled_states(
+            history_of(source, reading) if number else history_of(source, reading, start, end)
+        )
+        for number, source in enumerate(given)
+    ]
     extent = extent_of(histories[0])
     begin_ns = None if start is None else extent.time_ns(start)
     end_ns = None if end is None or end == 0 else extent.time_ns(end)

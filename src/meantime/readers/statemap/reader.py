@@ -14,6 +14,7 @@ from meantime.attribute_paths import VALUE
 from meantime.clocks import Clock
 from meantime.columns import Interner
 from meantime.errors import InputError
+from meantime.extent import Extent
 from meantime.kernels.scan_statemap import DEFINITION, Scanner, Stop
 from meantime.readers.source import open_source
 from meantime.readers.statemap.metadata import (
@@ -61,7 +62,8 @@ def reader_for(source: Source, options: ReadOptions) -> Reader:
     """Return a reader for a source, with two threads if the source is large."""
     large = (source.stored_bytes or 0) >= PAIR_FROM_BYTES
     # Oddities are handled by one thread alone, so a second one would only wait.
-    simple = not options.lenient and options.keep is None and options.range_ns is None
+    whole = options.start is None and options.end is None
+    simple = not options.lenient and options.keep is None and whole
     paired = large and simple and _processors() > 1
     block_bytes = PAIR_BLOCK_BYTES if paired else BLOCK_BYTES
     window = Window(source, block_bytes=block_bytes, progress=options.progress)
@@ -90,20 +92,14 @@ class Reader:
         ahead: bool = False,
         given: dict[str, Any] | None = None,
     ) -> None:
-        range_ns = None if ahead else options.range_ns
-        self.trace = Trace(window.source.name, "statemap", self._batches(), range_ns=range_ns)
+        self.trace = Trace(window.source.name, "statemap", self._batches())
         self._window = window
         self._options = options
         self._paired = paired
         self._ahead = ahead
         self._metadata = Metadata(given)
         self._states: tuple[State, ...] = ()
-        self._scanner = Scanner(
-            room=BATCH_ROWS,
-            until_ns=options.until_ns,
-            asks=options.keep is not None,
-            range_ns=range_ns,
-        )
+        self._scanner = self._new_scanner(None)
         self._pair: Pair | None = None
         if ahead:
             self._scanner.define_states(None)
@@ -117,6 +113,14 @@ class Reader:
         # Times of events that were later than any datum read before them.
         self._late_points: list[Int64s] = []
 
+    def _new_scanner(self, range_ns: tuple[int, int] | None) -> Scanner:
+        return Scanner(
+            room=BATCH_ROWS,
+            until_ns=self._options.until_ns,
+            asks=self._options.keep is not None,
+            range_ns=range_ns,
+        )
+
     def _batches(self) -> Iterator[Batch]:
         with self._window.source, ExitStack() as self._when_done:
             yield from self._read()
@@ -126,7 +130,7 @@ class Reader:
 
     def _read(self) -> Iterator[Batch]:
         """Yield the batches; a reader that looks ahead stops at the states."""
-        window, scanner = self._window, self._scanner
+        window = self._window
         window.more()
         if window.offset(0) == 0 and window.block.startswith(_BYTE_ORDER_MARK):
             window.start += len(_BYTE_ORDER_MARK)
@@ -143,7 +147,7 @@ class Reader:
                         break
                 case Stop.NEW_ENTITY:
                     assert self._options.keep is not None
-                    scanner.admit(keep=self._options.keep(scanner.asked))
+                    self._scanner.admit(keep=self._options.keep(self._scanner.asked))
                 case Stop.NO_STATES:
                     self._take_states(self._look_ahead())
                 case Stop.INVALID:
@@ -227,11 +231,22 @@ class Reader:
         if states and not self._states:
             self._states = states
             names = [state.name for state in states]
+            self._begin_range()
             self._scanner.define_states(None if self._ahead else names)
             self.trace.values.extend(names)
             self._values = Interner(self.trace.values)
             if self._paired and not self._ahead:
                 self._pair = self._when_done.enter_context(closing(self._pair_with(names)))
+
+    def _begin_range(self) -> None:
+        """Leave out what is not in the range from now on, unless something was read before."""
+        if self._ahead or self._scanner.records:
+            return
+        clock = Clock(utc_at_origin_ns=self._metadata.start_ns)
+        range_ns = self._options.range_in(Extent(0, 0, clock))
+        if range_ns is not None:
+            self.trace.range_ns = range_ns
+            self._scanner = self._new_scanner(range_ns)
 
     def _pair_with(self, names: list[str]) -> Pair:
         from meantime.readers.statemap.pair import Pair  # noqa: PLC0415 - for large inputs only
