@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import meantime
 from meantime import __version__ as _version
+from meantime.server.demo import demo
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -42,6 +43,7 @@ def _draw(app: Sphinx) -> None:
     del app
     view = meantime.statemap(_HERE.parent / "examples" / "postgres.statemap.gz")
     view.save(_DRAWN / "postgres.svg")
+    demo().save(_DRAWN / "demo.html")
 
 
 def setup(app: Sphinx) -> None:

@@ -15,6 +15,7 @@ import uvicorn
 import meantime
 from meantime.cli import main
 from meantime.server.app import application
+from meantime.server.demo import demo_session
 from meantime.server.session import Session
 from meantime.testing import history_from_picture, history_from_spans
 
@@ -50,8 +51,10 @@ def view(online: BrowserContext) -> Iterator[View]:
     complaints: list[str] = []
     with ExitStack() as stack:
 
-        def open_view(*sources: str | History, fragment: str = "") -> Page:
-            session = Session(sources)
+        def open_view(
+            *sources: str | History, fragment: str = "", session: Session | None = None
+        ) -> Page:
+            session = session or Session(sources)
             session.start()
             session.wait(60)
             listener = socket.create_server(("127.0.0.1", 0))
@@ -284,3 +287,19 @@ def test_one_file_shows_the_same_without_a_network(
     assert sorted(alone) == sorted(figures(view(str(spans_file))))
     assert [each for each in requests if not each.startswith(("file:", "blob:", "data:"))] == []
     assert complaints == []
+
+
+def test_the_tour_of_the_demo_is_walked_by_keys(view: View) -> None:
+    page = view(session=demo_session())
+    page.wait_for_selector(".tour >> text=1 of 6")
+    page.keyboard.press("PageDown")
+    page.keyboard.press("PageDown")
+    assert "idle in transaction" in page.inner_text(".tour")
+    page.wait_for_selector(".facts .named >> text=idle in transaction")
+    page.keyboard.press("PageUp")
+    page.wait_for_selector(".tour >> text=2 of 6")
+    page.keyboard.press("Escape")
+    assert not page.is_visible(".tour")
+    assert page.locator(".facts .named").count() > 0
+    page.click("button:text-is('Tour')")
+    page.wait_for_selector(".tour >> text=1 of 6")

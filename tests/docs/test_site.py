@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_the_site_is_built_without_warnings_and_has_a_live_statemap(
+def test_the_site_is_built_without_warnings_and_has_live_pages(
     root: Path, tmp_path: Path
 ) -> None:
     done = subprocess.run(
@@ -23,3 +23,5 @@ def test_the_site_is_built_without_warnings_and_has_a_live_statemap(
     assert (done.returncode, done.stderr) == (0, "")
     assert 'src="postgres.svg"' in (tmp_path / "index.html").read_text()
     assert b"<script" in (tmp_path / "postgres.svg").read_bytes()
+    assert 'src="../demo.html"' in (tmp_path / "how-to" / "look-at-traces.html").read_text()
+    assert b"meantime-session" in (tmp_path / "demo.html").read_bytes()

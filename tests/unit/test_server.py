@@ -17,6 +17,7 @@ from meantime.query.durations import span_statistics
 from meantime.query.threads import thread_quarks
 from meantime.server import app
 from meantime.server.app import application
+from meantime.server.demo import demo_session
 from meantime.server.session import Session
 from meantime.testing import history_from_picture, history_from_samples, history_from_spans
 
@@ -41,8 +42,10 @@ class Reply(NamedTuple):
 class Page:
     """Asks an application as a page does, without a network."""
 
-    def __init__(self, *sources: str | History, **options: Any) -> None:
-        self.session = Session(sources, **options)
+    def __init__(
+        self, *sources: str | History, session: Session | None = None, **options: Any
+    ) -> None:
+        self.session = session or Session(sources, **options)
         self.session.start()
         assert self.session.wait(60)
         self.app = application(self.session)
@@ -314,7 +317,6 @@ def test_what_stands_out_has_a_place_to_go_to() -> None:
 
     assert (found["start_ns"], found["ranges"]) == ("9900", [["9900", "10900"]])
     assert (found["lanes"][0], found["lane_rows"][0]) == (1, 0)
-    assert page.get("/session.json")["findings"] is True
     assert page.get("/findings?file=0&from=0&to=9000")["findings"] == []
     assert page.get("/findings?file=0&from=20000&to=90000")["findings"] == []
 
@@ -493,7 +495,7 @@ def test_notes_of_a_history_in_memory_cannot_be_kept(states: Page) -> None:
         "/notes", "PUT", b'{"notes": []}', if_match=etag, content_type="application/json"
     )
     assert reply.status == 409
-    assert "no folder" in reply.json["error"]
+    assert "none was" in reply.json["error"]
 
 
 def test_several_files_are_on_one_axis(root: Path) -> None:
@@ -511,6 +513,34 @@ def test_several_files_are_on_one_axis(root: Path) -> None:
     utc = [int(each["clock"]["utc_at_origin_ns"]) for each in (first, second)]
     assert int(second["offset_ns"]) == utc[1] - utc[0]
     assert third["offset_ns"] == "500"
+
+
+def test_the_demo_leads_to_the_cause_of_a_slow_request() -> None:
+    page = Page(session=demo_session())
+    session = page.get("/session.json")
+    steps = session["tour"]["steps"]
+    lanes = [page.get(f"/lanes/{index}/1") for index in range(3)]
+    (finding,) = page.get("/findings?file=0")["findings"]
+
+    assert [each["aligned"] for each in session["files"]] == ["first", "utc", "utc"]
+    assert finding["sentence"].startswith("order (shop.py:44) blocked the event loop for 553 ms")
+    assert not session["notes"]["writable"]
+    assert {each["file"] for each in steps} == {0, 1, 2}
+    found = []
+    for step in steps:
+        if step["time_ns"] is None:
+            continue
+        target = "/at?file={file}&lane={lane}&row={row}&time={time_ns}".format(**step)
+        item = page.get(target)["item"]
+        state = item if lanes[step["file"]]["kind"][step["lane"]] == "state" else item["state"]
+        found.append(state["name"])
+    assert found == ["running", "running", "idle in transaction", "waiting for a lock"]
+    (sampled,) = (each for each in steps if each["file"] == 2)
+    asked = "file=2&by=name&from={start_ns}&to={end_ns}".format(**sampled)
+    rows = {each["key"]: each for each in page.get(f"/statistics?{asked}")["rows"]}
+    assert lanes[2]["handle"][sampled["lane"]] == "Processes/322/Threads/322"
+    assert max(rows, key=lambda name: float(rows[name]["self"])) == "sre_ucs1_match"
+    assert "523 of 537" in sampled["text"]
 
 
 def test_a_file_that_cannot_be_read_is_reported(tmp_path: Path) -> None:

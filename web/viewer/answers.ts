@@ -313,7 +313,7 @@ export class Answers {
     const { status, version } = file.info;
     const now = performance.now();
     const isKnown = file.foundIn === version || (status === "following" && now < file.findAgain);
-    if (!this.session.info.findings || !file.table || status === "reading" || isKnown) return;
+    if (!file.table || status === "reading" || isKnown) return;
     file.foundIn = version;
     file.findAgain = now + FIND_MS;
     try {

@@ -1,5 +1,7 @@
 /** What the server answers, or the page itself for data inside it; see docs/reference/tiles.md. */
 
+import type { TourInfo } from "./tour";
+
 /** An integer of nanoseconds as decimal digits. */
 export type Ns = string;
 
@@ -31,8 +33,7 @@ export interface SessionInfo {
   files: FileInfo[];
   axis: { start_ns: Ns; end_ns: Ns } | null;
   notes: { writable: boolean; reason: string | null };
-  /** Whether it can be asked what stands out. */
-  findings?: boolean;
+  tour?: TourInfo;
 }
 
 export type Kind = "group" | "state" | "packed" | "stack" | "async" | "counter" | "density" | "points";

@@ -29,6 +29,7 @@ import type { Order, Thing } from "./session";
 import { Session } from "./session";
 import type { Source } from "./source";
 import { SourceError } from "./source";
+import { Tour } from "./tour";
 
 const REST_MS = 140;
 const HOVER_MS = 35;
@@ -52,6 +53,7 @@ export class ViewerPage {
   private readonly search: Search;
   private readonly theme: Theme;
   private readonly help: Help;
+  private readonly tour: Tour | null;
   private readonly status = new StatusBar();
   private readonly files = h("div", { class: "files" });
   private readonly notice = h("div", { class: "notice", attributes: { role: "status" } });
@@ -121,6 +123,7 @@ export class ViewerPage {
       },
       "Search names, tags, arguments",
     );
+    this.tour = info.tour ? new Tour(info.tour, this.session, (tab) => this.answers.panel.open(tab), thingAt) : null;
     const keys = this.keys();
     this.help = new Help(body, keys, HANDS);
     this.build();
@@ -137,7 +140,14 @@ export class ViewerPage {
     await this.readLanes(session.update(session.info));
     this.restore(recall(), true);
     this.recolor();
+    if (this.tour && !location.hash) void this.startTour();
     await this.follow();
+  }
+
+  /** Begins the tour once all of its files are read. */
+  private async startTour(): Promise<void> {
+    while (this.session.info.files.some(({ status }) => status === "reading") || this.isReading) await new Promise((resolve) => setTimeout(resolve, POLL_MS / 5));
+    this.tour?.start();
   }
 
   private async readLanes(files: FileModel[]): Promise<void> {
@@ -192,13 +202,14 @@ export class ViewerPage {
         h(
           "nav",
           {},
+          this.tour === null ? null : button("Tour", "Begin the tour again", () => this.tour?.start(), { class: "share" }),
           button("Share", "Copy a link to this view (L)", () => this.share(), { class: "share" }),
           this.saving,
           button(icon("theme"), "Light or dark (T)", () => this.theme.toggle()),
           button(icon("help"), "Keys and gestures (?)", () => this.help.toggle()),
         ),
       ),
-      this.notice,
+      this.tour?.wrap(this.notice) ?? this.notice,
       h("div", { class: "band map" }, h("div", { class: "gutter" }, this.lengthInView, this.hidden, this.filter), this.minimap.element),
       h("div", { class: "band" }, h("div", { class: "gutter axis-gutter" }, this.axis.base, this.clock), this.axis.element),
       this.main,
@@ -245,6 +256,7 @@ export class ViewerPage {
       return;
     }
     session.fitLanes(this.pointer?.y ?? null);
+    this.tour?.rested();
     this.answers.answer();
     const command = this.command();
     this.status.show("", command);
@@ -897,6 +909,7 @@ export class ViewerPage {
       { keys: ["m"], label: "M", help: "note on the selection", action: () => this.note() },
       { keys: ["e"], label: "E", help: "save what is seen as SVG", action: () => this.save("svg") },
       { keys: ["t"], label: "T", help: "light or dark", action: () => this.theme.toggle() },
+      ...(this.tour ? [{ keys: [], label: "Page ↓ ↑", help: "next and previous step of the tour", action: () => {} }] : []),
       { keys: ["?"], help: "this list", action: () => this.help.toggle() },
     ];
   }

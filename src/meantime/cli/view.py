@@ -15,13 +15,16 @@ from meantime.units import parse_duration, parse_size
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from meantime.server.view import View
+
 __all__ = ["command"]
 
 
 @click.command(
     "view", epilog="Example:  meantime view server.mtr pg.statemap.gz --offset pg.statemap.gz=1.2s"
 )
-@file_argument("files", "FILE...", nargs=-1, required=True)
+@file_argument("files", "FILE...", nargs=-1)
+@click.option("--demo", is_flag=True, help="Open recordings of a slow request, with a tour.")
 @once(
     "--port",
     metavar="N",
@@ -44,6 +47,7 @@ __all__ = ["command"]
 def command(
     *,
     files: tuple[str, ...],
+    demo: bool,
     port: int | None,
     browser: bool,
     follow: bool,
@@ -52,6 +56,12 @@ def command(
     max_size: str | None,
 ) -> None:
     """Open traces on a page in the browser, on one time axis."""
+    if demo and files:
+        raise UsageError("--demo has files of its own; leave out FILE")
+    if not demo and not files:
+        raise click.MissingParameter(param_type="argument", param_hint="'FILE...'")
+    if demo:
+        reject(("follow", "offsets"), "the demo")
     offsets_ns = _offsets(offsets, files)
     if output is not None:
         reject(("port", "browser", "follow"), "a page in a file")
@@ -62,7 +72,8 @@ def command(
     import_numpy()
     from meantime.server.view import FIRST_PORT, view  # noqa: PLC0415 - NumPy is not for --help
 
-    view(files, offsets=offsets_ns, follow=follow).serve(
+    page = _demo() if demo else view(files, offsets=offsets_ns, follow=follow)
+    page.serve(
         port=FIRST_PORT if port is None else port,
         browser=browser,
         notify=lambda address: click.echo(f"{address}  (Ctrl-C ends)"),
@@ -72,7 +83,7 @@ def command(
 def _write(
     output: str, files: Sequence[str], offsets_ns: dict[int, int], max_size: str | None
 ) -> None:
-    """Write the page of some files.
+    """Write the page of some files; without any, of the demo.
 
     Raises:
         UsageError: If the output is not HTML, or the size is not one.
@@ -85,10 +96,15 @@ def _write(
     from meantime.server.onefile import MOST_BYTES  # noqa: PLC0415 - NumPy is not for --help
     from meantime.server.view import view  # noqa: PLC0415 - as above
 
-    shown = view(
-        files, offsets=offsets_ns, most_bytes=MOST_BYTES if most_bytes is None else most_bytes
-    )
+    limit = MOST_BYTES if most_bytes is None else most_bytes
+    shown = view(files, offsets=offsets_ns, most_bytes=limit) if files else _demo(limit)
     write(output, shown.render("html"))
+
+
+def _demo(*most_bytes: int) -> View:
+    from meantime.server.demo import demo  # noqa: PLC0415 - NumPy is not for --help
+
+    return demo(*most_bytes)
 
 
 def _offsets(texts: Sequence[str], files: Sequence[str]) -> dict[int, int]:

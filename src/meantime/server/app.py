@@ -284,7 +284,8 @@ class _Served:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._notes = Notes(session.files[0].path)
+        # the recordings of a demo are part of the package
+        self._notes = Notes("" if session.tour else session.files[0].path)
         self._assets = files("meantime.views") / "static" / "viewer"
         # a long answer must not keep a tile waiting, so tiles have threads of their own
         self._tiles = anyio.CapacityLimiter(max(2, os.cpu_count() or 1))
@@ -308,7 +309,6 @@ class _Served:
         document = self._session.document()
         reason = self._notes.reason()
         document["notes"] = {"writable": reason is None, "reason": reason}
-        document["findings"] = True
         return self._tagged(request, _json(document), "application/json")
 
     async def lanes(self, request: Request) -> Response:

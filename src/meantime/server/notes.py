@@ -45,7 +45,7 @@ class Notes:
     def reason(self) -> str | None:
         """Return why notes cannot be written; None if they can."""
         if self._path is None:
-            return "notes are kept beside the first file, and it has no folder"
+            return "notes are kept beside the first file that was named, and none was"
         folder = self._path.parent
         target = self._path if self._path.exists() else folder
         if not os.access(target, os.W_OK) or not os.access(folder, os.W_OK):

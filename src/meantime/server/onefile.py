@@ -162,7 +162,6 @@ def page(session: Session, *, most_bytes: int = MOST_BYTES) -> Iterator[bytes]:
             content.shrink(free_bytes / (size - fixed_bytes))
     else:
         raise _too_large(size)
-    head["findings"] = True
     head["embedded"] = {"files": [content.directory() for content in contents]}
     text = document(head)
     # as they are: a page's own numbers are not times of this process

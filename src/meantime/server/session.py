@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from meantime.history import History
+    from meantime.server.tour import Tour
 
 __all__ = ["OpenFile", "Session", "Shown"]
 
@@ -297,9 +298,11 @@ class Session:
         sources: Paths or histories.
         offsets_ns: By index of a source, what to add to its times.
         follow: Whether to read what is added to files.
+        tour: What the page leads through.
 
     Attributes:
         files: The files.
+        tour: As given.
         token: Differs between sessions, so that no page uses tiles of another one.
 
     Raises:
@@ -312,8 +315,10 @@ class Session:
         *,
         offsets_ns: dict[int, int] | None = None,
         follow: bool = False,
+        tour: Tour | None = None,
     ) -> None:
         given = offsets_ns or {}
+        self.tour = tour
         self.files = [
             OpenFile(index, source, given_ns=given.get(index))
             for index, source in enumerate(sources)
@@ -358,9 +363,14 @@ class Session:
                 "start_ns": min(start_ns for start_ns, _ in ranges),
                 "end_ns": max(end_ns for _, end_ns in ranges),
             }
-        return {
+        document = {
             "protocol": 1,
             "title": files[0].get("title") or files[0]["name"],
             "files": files,
             "axis": axis,
         }
+        if self.tour is not None:
+            document["tour"] = self.tour.document(
+                [None if file.shown is None else file.shown.tree for file in self.files]
+            )
+        return document
