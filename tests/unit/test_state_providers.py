@@ -8,6 +8,7 @@ import pytest
 from meantime.kernels.record_kinds import KINDS, LEAVES
 from meantime.providers.tasks import STATES, lane_of, task_states
 from meantime.providers.waits import wait_reason, wait_state
+from meantime.views.state_classes import class_of
 
 
 def states_of(*kinds: str, ident: int = 1, aux: int = 0) -> list[str | None]:
@@ -92,3 +93,13 @@ def test_every_state_is_drawn_in_some_lane() -> None:
     drawn = {state.name for lane in lanes for state in lane.states}
 
     assert drawn == set(STATES)
+
+
+def test_states_have_the_colours_of_their_classes() -> None:
+    lanes = [lane_of(group) for group in ("Tasks", "Loops", "Workers", "Threads")]
+    states = [state for lane in lanes for state in lane.states]
+    classes = {state.name: class_of(state.name) for state in states}
+
+    assert {state.name: state.color for state in states if classes[state.name]} == {
+        name: found.light for name, found in classes.items() if found
+    }

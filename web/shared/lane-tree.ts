@@ -45,6 +45,10 @@ const MOST_STRETCH = 2.4;
 const MOST_PINNED = 0.6;
 /** In a narrow window a name has no room at the left, and is above its lane. */
 const NAME_PX = 18;
+const DRAG_PX = 5;
+/** Longer names keep their ends, of so many characters, where there is no room for all of them. */
+const LONG_NAME = 16;
+const KEPT_END = 8;
 const NARROW = matchMedia("(max-width: 720px)");
 
 export class LaneTree {
@@ -52,7 +56,7 @@ export class LaneTree {
   readonly canvas = h("canvas", {
     attributes: { tabindex: "0", role: "application", "aria-label": "Lanes over time" },
   });
-  private readonly gutter = h("div", { class: "lane-names", attributes: { role: "tree", "aria-label": "Lanes", tabindex: "0" } });
+  readonly gutter = h("div", { class: "lane-names", attributes: { role: "tree", "aria-label": "Lanes", tabindex: "0" } });
   private readonly spacer = h("div", { class: "lane-space" });
   private readonly image = new LaneImage(this.canvas);
   private lanes: Lane[] = [];
@@ -68,6 +72,8 @@ export class LaneTree {
   private readonly hidden = new Set<Lane>();
   /** How lanes are ordered inside their groups; null for the order in which they were given. */
   private order: ((one: Lane, other: Lane) => number) | null = null;
+  /** Lanes that were moved, each before another one of its group, or to the end. */
+  private byHand: [lane: Lane, before: Lane | null][] = [];
   /** How many of the shown lanes stay at the top, and how high they are. */
   private sticky = 0;
   private stickyPx = 0;
@@ -84,12 +90,18 @@ export class LaneTree {
     this.spacer.append(this.gutter, this.canvas);
     this.element.addEventListener("scroll", () => this.scrolled(), { passive: true });
     NARROW.addEventListener("change", () => this.arrange());
-    new ResizeObserver(() => {
-      this.size = { width: this.canvas.clientWidth, height: this.element.clientHeight };
+    this.listenToDrags();
+    const sizes = new ResizeObserver(() => {
+      const size = { width: this.canvas.clientWidth, height: this.element.clientHeight };
+      if (size.width === this.size.width && size.height === this.size.height) return;
+      this.size = size;
       this.canvas.style.height = `${this.size.height}px`;
       // how much may be pinned depends on the height
       this.arrange();
-    }).observe(this.element);
+    });
+    sizes.observe(this.element);
+    // the gutter can be wider
+    sizes.observe(this.canvas);
   }
 
   private scrolled(): void {
@@ -206,6 +218,32 @@ export class LaneTree {
     this.arrange();
   }
 
+  get moves(): readonly [lane: Lane, before: Lane | null][] {
+    return this.byHand;
+  }
+
+  set moves(moves: [lane: Lane, before: Lane | null][]) {
+    this.byHand = moves;
+    this.arrange();
+  }
+
+  /** Moves a lane before another one of its group, or to the end of it. */
+  move(lane: Lane, before: Lane | null): void {
+    if (lane === before) return;
+    this.byHand = [...this.byHand.filter(([each]) => each !== lane), [lane, before]];
+    this.arrange(lane);
+  }
+
+  /** Moves a lane up or down among those of its group that are shown. */
+  shift(lane: Lane, by: 1 | -1): void {
+    const parent = this.parentOf(lane);
+    const siblings = this.shown.filter((each) => this.parentOf(each) === parent && !this.pins.has(each));
+    const at = siblings.indexOf(lane);
+    if (at < 0 || !siblings[at + by]) return;
+    this.move(lane, by < 0 ? siblings[at - 1]! : (siblings[at + 2] ?? null));
+    this.reveal(lane, 0, Math.min(lane.height(), this.size.height / 2));
+  }
+
   /** Marks the next lane, or with -1 the previous one. */
   step(by: 1 | -1): void {
     const from = this.current;
@@ -262,7 +300,7 @@ export class LaneTree {
   /** Adds the lanes inside of another that are shown; returns whether there are any, open or not. */
   private place(parent: Lane | null): boolean {
     const lanes = this.children.get(parent) ?? [];
-    const ordered = this.order && lanes.some((lane) => !this.children.has(lane)) ? [...lanes].sort(this.order) : lanes;
+    const ordered = this.moved(parent, this.order && parent ? [...lanes].sort(this.order) : lanes);
     let any = false;
     for (const lane of ordered) {
       if (!this.children.has(lane)) {
@@ -280,6 +318,19 @@ export class LaneTree {
       else if (!lane.open) this.shown.length = at + 1;
     }
     return any;
+  }
+
+  /** Siblings with those that were moved by hand in their places. */
+  private moved(parent: Lane | null, lanes: readonly Lane[]): readonly Lane[] {
+    const moves = this.byHand.filter(([lane]) => (this.parents.get(lane) ?? null) === parent);
+    if (!moves.length) return lanes;
+    const found = [...lanes];
+    for (const [lane, before] of moves) {
+      found.splice(found.indexOf(lane), 1);
+      const at = before ? found.indexOf(before) : -1;
+      found.splice(at < 0 ? found.length : at, 0, lane);
+    }
+    return found;
   }
 
   /** Makes lanes higher where there is room below the last one. */
@@ -397,6 +448,51 @@ export class LaneTree {
     this.arrange(lane);
   }
 
+  /** A name that is dragged moves its lane among those of its group. */
+  private listenToDrags(): void {
+    const { gutter } = this;
+    const line = h("div", { class: "lane-drop" });
+    let dragged: { lane: Lane; y: number; isMoving: boolean } | null = null;
+    let before: Lane | null = null;
+    const laneAt = (y: number) => this.at(y)?.lane ?? null;
+    const end = () => {
+      line.remove();
+      gutter.classList.remove("dragging");
+      dragged = null;
+    };
+    const placeOf = (event: PointerEvent) => event.clientY - this.canvas.getBoundingClientRect().top;
+    gutter.addEventListener("pointerdown", (event) => {
+      const lane = event.button === 0 && event.pointerType === "mouse" && !(event.target as Element).closest("button") ? laneAt(placeOf(event)) : null;
+      dragged = lane && lane.level > 1 && !this.pins.has(lane) ? { lane, y: event.clientY, isMoving: false } : null;
+    });
+    gutter.addEventListener("pointermove", (event) => {
+      if (!dragged || (!dragged.isMoving && Math.abs(event.clientY - dragged.y) < DRAG_PX)) return;
+      if (!dragged.isMoving) {
+        dragged.isMoving = true;
+        gutter.setPointerCapture(event.pointerId);
+        gutter.classList.add("dragging");
+        this.spacer.append(line);
+      }
+      const y = placeOf(event);
+      const parent = this.parentOf(dragged.lane);
+      const siblings = this.shown.filter((each) => this.parentOf(each) === parent && !this.pins.has(each));
+      before = siblings.find((each) => y < this.topOf(each)! + Math.min(each.height(), NAME_PX) / 2) ?? null;
+      const last = siblings.at(-1)!;
+      const at = before ? this.topOf(before)! : this.topOf(last)! + last.height();
+      line.style.top = `${at + this.top - 2}px`;
+    });
+    gutter.addEventListener("pointerup", () => {
+      if (dragged?.isMoving) {
+        this.move(dragged.lane, before);
+        // the click that follows does not open it
+        gutter.addEventListener("click", (event) => event.stopPropagation(), { capture: true, once: true });
+        setTimeout(() => gutter.dispatchEvent(new Event("click")));
+      }
+      end();
+    });
+    gutter.addEventListener("pointercancel", end);
+  }
+
   /** The room for a lane's name above it. */
   private above(lane: Lane): number {
     return NARROW.matches && lane.level > 1 ? NAME_PX : 0;
@@ -457,9 +553,9 @@ export class LaneTree {
         },
         h(
           "div",
-          { style: !isSticky && at < seen && height > 36 && !above ? `margin-top:${Math.min(seen - at, height - 18)}px` : "" },
+          { style: height < NAME_PX && !above ? `height:${height}px;line-height:${height}px` : !isSticky && at < seen && height > 36 && !above ? `margin-top:${Math.min(seen - at, height - 18)}px` : "" },
           sign,
-          name(lane.title, { class: "title" }),
+          title(lane.title),
           lane.badge ? h("span", { class: "badge" }, lane.badge) : null,
           lane.detail ? h("span", { class: "detail" }, lane.detail) : null,
           heads(lane) ? null : this.tools(lane),
@@ -477,6 +573,13 @@ export class LaneTree {
     if (marked === undefined) this.gutter.removeAttribute("aria-activedescendant");
     else this.gutter.setAttribute("aria-activedescendant", `lane-${marked}`);
   }
+}
+
+/** A name that is elided before its end, where siblings differ. */
+function title(text: string): HTMLElement {
+  const kept = text.length > LONG_NAME ? KEPT_END : 0;
+  if (!kept) return name(text, { class: "title" });
+  return h("bdi", { class: "title split" }, name(text.slice(0, -kept)), name(text.slice(-kept), { class: "end" }));
 }
 
 /** Whether a lane is the heading of others, and nothing by itself. */

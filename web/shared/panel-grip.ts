@@ -1,25 +1,79 @@
-/** The upper edge of a panel, which is dragged to make the panel higher or lower. */
+/** Edges that are dragged, or moved by the arrow keys: of the panel, and of the gutter. */
 
 import { h } from "./dom";
 
 const LEAST_PX = 34;
-/** What stays for the lanes above it. */
+/** What stays for the lanes above the panel. */
 const LANES_PX = 240;
-const HEIGHT = "--panel-height";
+const GUTTER_PX = { least: 160, most: 480 };
+const STEP_PX = 16;
 
-/** Adds a grip to a panel whose height is `--panel-height`; a double click resets it. */
-export function addGrip(panel: HTMLElement): void {
-  const grip = h("div", { class: "grip", attributes: { role: "separator", "aria-orientation": "horizontal" } });
-  panel.append(grip);
+interface Edge {
+  /** The CSS variable with the size. */
+  variable: string;
+  label: string;
+  orientation: "horizontal" | "vertical";
+  /** The size now, and the one that a place of the pointer means. */
+  size(): number;
+  sizeAt(event: PointerEvent): number;
+  least: number;
+  most(): number;
+  /** The keys that make it larger and smaller. */
+  keys: [string, string];
+}
+
+function edge(of: Edge): HTMLElement {
+  const grip = h("div", { class: `grip ${of.orientation}`, title: `${of.label}: drag, or use the arrow keys; a double click resets it`, attributes: { role: "separator", tabindex: "0", "aria-label": of.label, "aria-orientation": of.orientation } });
+  const { style } = document.documentElement;
+  const set = (px: number) => {
+    const size = Math.round(Math.max(of.least, Math.min(of.most(), px)));
+    style.setProperty(of.variable, `${size}px`);
+    grip.setAttribute("aria-valuenow", String(size));
+  };
   grip.addEventListener("pointerdown", (event) => {
     grip.setPointerCapture(event.pointerId);
     event.preventDefault();
   });
-  grip.addEventListener("pointermove", (event) => {
-    if (!grip.hasPointerCapture(event.pointerId)) return;
-    const { bottom } = panel.getBoundingClientRect();
-    const height = Math.max(LEAST_PX, Math.min(innerHeight - LANES_PX, bottom - event.clientY));
-    document.body.style.setProperty(HEIGHT, `${height}px`);
+  grip.addEventListener("pointermove", (event) => grip.hasPointerCapture(event.pointerId) && set(of.sizeAt(event)));
+  grip.addEventListener("dblclick", () => style.removeProperty(of.variable));
+  grip.addEventListener("keydown", (event) => {
+    const at = of.keys.indexOf(event.key);
+    if (at < 0) return;
+    event.preventDefault();
+    event.stopPropagation();
+    set(of.size() + (at ? -STEP_PX : STEP_PX));
   });
-  grip.addEventListener("dblclick", () => document.body.style.removeProperty(HEIGHT));
+  return grip;
+}
+
+/** Adds the upper edge of a panel, whose height is `--panel-height`. */
+export function addGrip(panel: HTMLElement): void {
+  panel.append(
+    edge({
+      variable: "--panel-height",
+      label: "Height of the panel",
+      orientation: "horizontal",
+      size: () => panel.clientHeight,
+      sizeAt: (event) => panel.getBoundingClientRect().bottom - event.clientY,
+      least: LEAST_PX,
+      most: () => innerHeight - LANES_PX,
+      keys: ["ArrowUp", "ArrowDown"],
+    }),
+  );
+}
+
+/** Adds the edge between names and time, which is `--gutter-own` from the left. */
+export function addGutterGrip(main: HTMLElement, gutter: HTMLElement): void {
+  main.append(
+    edge({
+      variable: "--gutter-own",
+      label: "Width of the names",
+      orientation: "vertical",
+      size: () => gutter.clientWidth,
+      sizeAt: (event) => event.clientX - main.getBoundingClientRect().left,
+      least: GUTTER_PX.least,
+      most: () => Math.min(GUTTER_PX.most, innerWidth / 2),
+      keys: ["ArrowRight", "ArrowLeft"],
+    }),
+  );
 }

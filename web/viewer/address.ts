@@ -10,6 +10,7 @@ export interface Fields {
   search: string;
   filter: string;
   order: string;
+  density: string;
   clock: string;
 }
 
@@ -24,15 +25,18 @@ export function remember(session: Session, fields: Fields, isStep: boolean): voi
     {
       v: view.isWhole ? null : `${session.originNs + view.startNs}_${session.originNs + view.endNs}`,
       r: range && `${session.originNs + range.from}_${session.originNs + range.to}`,
+      mark: session.mark === null ? null : String(session.originNs + session.mark),
       at: thing && `${thing.row}@${thing.startNs}@${thing.lane.key}`,
       tab: fields.tab === "over" ? null : fields.tab,
       by: fields.by,
       q: fields.search,
       filter: fields.filter,
       order: fields.order === "trace" ? null : fields.order,
+      rows: fields.density === "normal" ? null : fields.density,
       clock: fields.clock === "start" ? null : fields.clock,
       open: session.toggles.join(SEPARATOR),
       move: session.files.flatMap(({ index, movedNs }) => (movedNs ? [`${index}_${movedNs}`] : [])).join(SEPARATOR),
+      place: session.moves.flat().join(SEPARATOR),
       pin: marks(pins),
       hide: marks(hidden),
     },
@@ -45,9 +49,11 @@ export interface Recalled extends Fields {
   range: [bigint, bigint] | null;
   /** The selected thing: its row, its start in the file's time, and its lane's key. */
   thing: { row: number; ns: bigint; key: string } | null;
+  mark: bigint | null;
   toggles: string[];
   /** Which files are moved by how much. */
   moves: [file: number, ns: bigint][];
+  places: [key: string, before: string][];
   pins: string[];
   hidden: string[];
 }
@@ -59,18 +65,21 @@ export function recall(): Recalled {
   return {
     view: pair(parts.get("v")),
     range: pair(parts.get("r")),
+    mark: /^-?\d{1,19}$/.test(parts.get("mark") ?? "") ? BigInt(parts.get("mark")!) : null,
     thing: at && { row: Number(at[1]), ns: BigInt(at[2]!), key: at[3]! },
     tab: parts.get("tab") ?? "over",
     by: parts.get("by"),
     search: parts.get("q") ?? "",
     filter: parts.get("filter") ?? "",
     order: parts.get("order") ?? "trace",
+    density: parts.get("rows") ?? "normal",
     clock: parts.get("clock") ?? "start",
     toggles: list("open"),
     moves: list("move").flatMap((each) => {
       const found = /^(\d+)_(-?\d{1,19})$/.exec(each);
       return found ? [[Number(found[1]), BigInt(found[2]!)]] : [];
     }),
+    places: (parts.get("place") ?? "").split(SEPARATOR).flatMap((key, at, all) => (at % 2 || at + 1 >= all.length ? [] : [[key, all[at + 1]!] as [string, string]])),
     pins: list("pin"),
     hidden: list("hide"),
   };

@@ -11,11 +11,12 @@ import { Sandwich } from "../shared/sandwich";
 import type { Tooltip } from "../shared/tooltip";
 import { plain } from "../shared/heat-model";
 import { command } from "./command";
-import { describeRange, describeThing } from "./facts";
+import { describeFlows, describeRange, describeThing } from "./facts";
 import { HeatTab } from "./heat-tab";
 import { GroupLane, PackedLane, StateLane, TileLane } from "./lanes";
 import type { FileModel } from "./model";
-import type { Finding, StatisticsRow } from "./protocol";
+import { MomentTab } from "./moment-tab";
+import type { Finding, Hit, StatisticsRow } from "./protocol";
 import { Notes } from "./notes";
 import type { Session } from "./session";
 import { SourceError } from "./source";
@@ -34,6 +35,10 @@ export interface Actions {
   light(name: string | null): void;
   /** Goes to the worst place of a finding. */
   goTo(file: FileModel, finding: Finding): void;
+  /** Selects a thing and shows where it is. */
+  select(file: FileModel, hit: Hit): void;
+  /** Selects what is at a time of a row. */
+  goToEnd(file: FileModel, lane: number, row: number, ns: bigint): void;
   /** Goes to the longest of a name. */
   longest(name: string): void;
 }
@@ -49,6 +54,7 @@ export class Answers {
   private readonly flame: HTMLElement;
   private readonly heat: HeatTab;
   readonly notes: Notes;
+  private readonly moment: MomentTab;
   private readonly tools = h("span", { class: "tools" });
   private mode: FlameMode = "heavy";
   private flameUnit = "ns";
@@ -78,6 +84,7 @@ export class Answers {
       changed();
     });
     this.notes = new Notes(session, changed);
+    this.moment = new MomentTab(session, { goTo: (file, hit) => actions.select(file, hit), light: (each) => actions.light(each) });
     this.panel = new Panel(
       this.facts,
       [
@@ -85,6 +92,7 @@ export class Answers {
         { id: "stats", label: "Statistics", key: "Shift + 2", content: this.table.element },
         { id: "flame", label: "Flame graph", key: "Shift + 3", content: this.flame },
         { id: "heat", label: "Heat map", key: "Shift + 4", content: this.heat.element },
+        { id: "moment", label: "At a moment", key: "K", content: this.moment.element },
         { id: "notes", label: "Notes", key: "M", content: this.notes.element },
       ],
       this.tools,
@@ -105,6 +113,7 @@ export class Answers {
     this.sandwich.recolor();
     this.table.draw();
     this.heat.draw();
+    this.moment.draw();
     this.invalidate();
   }
 
@@ -153,7 +162,7 @@ export class Answers {
     const { from, to } = session.asked;
     const lane = this.lane;
     const ofFile = lane && lane.file === file ? lane : null;
-    const key = [tab, file.index, file.info.version, file.info.offset_ns, from, to, this.by, this.mode, ofFile?.key, tab === "heat" ? `${this.heat.periodNs} ${this.heat.rows} ${session.view.start} ${session.view.span}` : ""].join(" ");
+    const key = [tab, file.index, file.info.version, file.info.offset_ns, from, to, this.by, this.mode, ofFile?.key, tab === "moment" ? session.moment : "", tab === "heat" ? `${this.heat.periodNs} ${this.heat.rows} ${session.view.start} ${session.view.span}` : ""].join(" ");
     if (tab === "heat") this.heat.draw();
     if (key === this.answered) return;
     this.answered = key;
@@ -214,6 +223,10 @@ export class Answers {
       const found = isEmpty ? null : await session.source.ask("heat", { ...range, period, rows: this.heat.rows }, signal);
       this.setCommand(file, range.lanes, "heatmap", ` --period ${plain(period)} -o heatmap.svg`);
       if (found) this.heat.show(found, file);
+    } else if (tab === "moment") {
+      this.command = null;
+      await this.moment.show(session.moment, signal);
+      this.changed();
     }
   }
 
@@ -239,7 +252,7 @@ export class Answers {
   private drawTools(file: FileModel, lane: TileLane | null): void {
     const { tab } = this.panel;
     const parts: Node[] = [];
-    if (lane && tab !== "over") {
+    if (lane && tab !== "over" && tab !== "moment" && tab !== "notes") {
       parts.push(h("span", { class: "chip" }, name(lane.title), button("×", "Answers about all lanes", () => (this.session.tree.current = null), { class: "bare" })));
     }
     if (this.session.files.length > 1) parts.push(h("span", { class: "muted" }, shown(file.info.name)));
@@ -264,6 +277,14 @@ export class Answers {
         }),
       );
     } else if (tab === "heat") parts.push(this.heat.tools);
+    else if (tab === "moment" && this.session.mark !== null) {
+      parts.push(
+        button("Clear the mark", "Remove the marked time", () => {
+          this.session.mark = null;
+          this.redo();
+        }, { class: "small" }),
+      );
+    }
     replaceContent(this.tools, ...parts);
   }
 
@@ -399,6 +420,7 @@ export class Answers {
     const content = session.thing ? describeThing(session.thing, session) : describeRange(session);
     const legend = session.thing ? null : this.legend();
     if (legend) content.push(legend);
+    if (session.thing) content.push(...describeFlows(session.thing, session, this.actions.goToEnd));
     replaceContent(this.facts, ...content);
   }
 

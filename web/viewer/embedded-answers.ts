@@ -3,6 +3,7 @@
 import type { Data, Row } from "./embedded-data";
 import { lowerBound } from "./embedded-data";
 import { heatOf } from "./embedded-heat";
+import { activityOf, momentOf } from "./embedded-moment";
 import type { Group } from "./embedded-spans";
 import { hasSpans, sampledTree, spanOf, spanTree, spansByName } from "./embedded-spans";
 import type { At, EntityItem, Flame, Flow, Hit, PointInfo, SearchResult, SpanItem, StateItem, Statistics, StatisticsRow } from "./protocol";
@@ -35,6 +36,10 @@ export class Answering {
         return this.flows(this.time(asked.from), this.time(asked.to), this.lanes(asked.lanes), Number(asked.limit ?? 1000));
       case "heat":
         return heatOf(this.data, this.time(asked.from), this.time(asked.to), this.lanes(asked.lanes), Number(asked.period), Number(asked.rows));
+      case "moment":
+        return momentOf(this.data, this.time(asked.time), String(asked.time), (row, box) => this.hit(row, box));
+      case "activity":
+        return activityOf(this.data, this.time(asked.from), this.time(asked.to), asked.state ? String(asked.state) : null);
       case "findings":
         return { findings: this.data.info.findings ?? [] };
       default:

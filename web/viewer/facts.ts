@@ -13,6 +13,7 @@ const MOST_SHARES = 6;
 const MOST_POINTS = 8;
 const LONGEST_VALUE = 2000;
 const LONGEST_FACT = 60;
+const MOST_FACTS = 12;
 
 export function fact(label: string, value: string | Node, title = ""): HTMLElement {
   return h("div", { class: "fact" }, h("span", { class: "muted" }, label), h("span", title ? { title } : {}, value));
@@ -143,6 +144,49 @@ export function describeThing(thing: Thing, session: Session): Node[] {
   return rows;
 }
 
+/** The arrows of the selected thing: each leads to its other end. */
+export function describeFlows(thing: Thing, session: Session, goToEnd: (file: FileModel, lane: number, row: number, ns: bigint) => void): Node[] {
+  const rows: Node[] = [];
+  for (const flow of session.flows) {
+    const { file } = flow;
+    const isFrom = flow.from_lane === thing.lane.index && BigInt(flow.from_ns) >= thing.startNs && BigInt(flow.from_ns) <= thing.endNs && (flow.from_row === thing.row || flow.from_lane !== flow.to_lane);
+    const [index, row, ns] = isFrom ? [flow.to_lane, flow.to_row, BigInt(flow.to_ns)] : [flow.from_lane, flow.from_row, BigInt(flow.from_ns)];
+    const lane = index === null ? null : session.laneOf(file, index);
+    const made = h(
+      "button",
+      { class: "flow", title: `${flow.name} ${isFrom ? "to" : "from"} ${lane?.title ?? "what is in no lane"}, at ${exact(session.inView(file, ns))}: go there` },
+      h("b", {}, isFrom ? "→" : "←"),
+      name(flow.name),
+      h("span", { class: "muted what" }, name(lane?.title ?? "no lane")),
+      h("span", { class: "muted" }, instant(session.inView(file, ns))),
+    );
+    made.type = "button";
+    made.disabled = index === null;
+    if (index !== null) made.addEventListener("click", () => goToEnd(file, index, row, ns));
+    rows.push(made);
+  }
+  return rows.length ? [h("h2", {}, `Arrows (${grouped(rows.length)})`), ...rows] : [];
+}
+
+/** A fact of a file as rows: of one that is JSON, its members. */
+function factRows(key: string, text: string): HTMLElement[] {
+  let value: unknown = text;
+  if (/^[[{]/.test(text)) {
+    try {
+      value = JSON.parse(text);
+    } catch {
+      // shown as it is
+    }
+  }
+  const row = (label: string, content: unknown) => {
+    const words = Array.isArray(content) && content.every((each) => typeof each !== "object") ? content.join(", ") : textOf(content);
+    return fact(shown(label), shown(words.slice(0, LONGEST_FACT)), words.slice(0, LONGEST_VALUE));
+  };
+  const members = Array.isArray(value) && value.length === 1 ? value[0] : value;
+  if (members && typeof members === "object" && !Array.isArray(members)) return Object.entries(members).map(([label, content]) => row(`${key}: ${label}`, content));
+  return Array.isArray(members) && !members.length ? [] : [row(key, members)];
+}
+
 /** The facts of the range in view, or of the selected one. */
 export function describeRange(session: Session): Node[] {
   const { from, to } = session.asked;
@@ -159,7 +203,7 @@ export function describeRange(session: Session): Node[] {
       if (session.files.length > 1) rows.push(h("h2", {}, shown(info.name)));
       if (info.entities) rows.push(fact("entities", grouped(info.entities)));
       for (const [what, count] of Object.entries(info.counts)) if (count) rows.push(fact(what, grouped(count)));
-      for (const [key, value] of Object.entries(info.facts).slice(0, 6)) rows.push(fact(shown(key), shown(textOf(value).slice(0, LONGEST_FACT)), textOf(value).slice(0, LONGEST_VALUE)));
+      rows.push(...Object.entries(info.facts).flatMap(([key, value]) => factRows(key, textOf(value))).slice(0, MOST_FACTS));
     }
   } else if (file) {
     rows.push(fact("from", instant(from, 9)), fact("to", instant(to, 9)));

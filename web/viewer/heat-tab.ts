@@ -37,6 +37,8 @@ export class HeatTab {
   private readonly canvas = h("canvas", { attributes: { role: "img", "aria-label": "Heat map: columns are time, rows are the offset within the period" } });
   private readonly image = new LaneImage(this.canvas);
   private readonly period = h("input", { class: "period", attributes: { "aria-label": "Period of a column", size: "8" } });
+  /** What is shown instead of a map. */
+  readonly message = h("div", { class: "heat-message" });
   private heat: Heat | null = null;
   private file: FileModel | null = null;
   private values = new Map<number, number>();
@@ -50,7 +52,7 @@ export class HeatTab {
     const caption = h("span", { class: "muted" }, "one column is");
     this.tools = h("span", { class: "heat-tools" }, caption, this.period, button("Auto", "Choose the period by the range", () => this.set(null), { class: "small" }));
     this.period.addEventListener("change", () => this.set(parsed(this.period.value)));
-    this.element.append(this.canvas);
+    this.element.append(this.canvas, this.message);
     new ResizeObserver(() => this.draw()).observe(this.element);
     this.canvas.addEventListener("pointermove", (event) => {
       const text = this.describe(event);
@@ -82,6 +84,7 @@ export class HeatTab {
   }
 
   show(heat: Heat, file: FileModel): void {
+    this.message.replaceChildren();
     this.heat = heat;
     this.file = file;
     this.values = new Map(heat.cells.map(([column, row, value]) => [column * heat.rows + row, value]));

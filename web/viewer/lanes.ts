@@ -29,6 +29,8 @@ const SMALL_ROW_PX = 11;
 const ITEM_LABEL_PX = 34;
 const EDGE_FROM_PX = 3;
 const BAR_PX = 3;
+/** Lower rows have no labels. */
+const LEAST_LABEL_PX = 12;
 
 const columns = new ShareColumns();
 
@@ -197,7 +199,7 @@ export class StateLane extends TileLane {
   }
 
   height(): number {
-    return Math.round((this.isBig ? BIG_STATE_PX : STATE_PX) * this.stretch);
+    return Math.round((this.isBig ? BIG_STATE_PX : STATE_PX) * this.stretch * this.scene.density);
   }
 
   draw(image: LaneImage, top: number): void {
@@ -210,6 +212,15 @@ export class StateLane extends TileLane {
     const lit = scene.lit && ((state: number) => scene.lit!(file.states.names[state]!));
     this.runs = columns.draw(image, y, tall, file.states, this.seen, scene.inks.line2, scene.inks.background, 1, lit);
     this.damage(image, top, this.height());
+  }
+
+  /** The colours of the state that lasts from one place to another; null if several do. */
+  runAt(left: number, right: number): { color: string; ink: string } | null {
+    const ratio = devicePixelRatio || 1;
+    const run = this.runs.find(({ state, from, to }) => state !== OTHER && from / ratio <= left + 2 && to / ratio >= right - 2);
+    if (!run) return null;
+    const pixel = this.file.states.pixels[run.state]!;
+    return { color: css(pixel), ink: inkOn(pixel) };
   }
 
   drawOver(context: CanvasRenderingContext2D, top: number): void {
@@ -350,12 +361,12 @@ export class SpanLane extends BoxLane {
 
   protected get rowPx(): number {
     if (this.bandPx) return Math.max(1, this.bandPx / this.rows);
-    return this.open ? ROW_PX : SMALL_ROW_PX;
+    return this.open ? Math.round(ROW_PX * this.scene.density) : SMALL_ROW_PX;
   }
 
   height(): number {
     if (this.bandPx) return this.bandPx;
-    return this.open ? this.depth * ROW_PX + (this.depth > 1 ? 3 : 0) : SMALL_ROW_PX * Math.min(3, this.rows);
+    return this.open ? this.depth * this.rowPx + (this.depth > 1 ? 3 : 0) : SMALL_ROW_PX * Math.min(3, this.rows);
   }
 
   draw(image: LaneImage, top: number): void {
@@ -466,11 +477,12 @@ export class SpanLane extends BoxLane {
   }
 
   drawOver(context: CanvasRenderingContext2D, top: number): void {
+    if (this.rowPx < LEAST_LABEL_PX) return;
     for (const { name, x, room, row, ink } of this.labels) {
       const label = this.scene.labels.fit(name, room - 2 * PADDING_PX);
       if (!label) continue;
       context.fillStyle = ink;
-      context.fillText(label, x + PADDING_PX, top + (row + 0.5) * ROW_PX);
+      context.fillText(label, x + PADDING_PX, top + (row + 0.5) * this.rowPx);
     }
   }
 }
@@ -496,11 +508,11 @@ export class PackedLane extends BoxLane {
   }
 
   protected get rowPx(): number {
-    return PACKED_ROW_PX;
+    return Math.round(PACKED_ROW_PX * this.scene.density);
   }
 
   height(): number {
-    return this.open ? Math.max(this.depth * PACKED_ROW_PX + 5, this.rows > 2 ? CLOSED_PX : 0) : CLOSED_PX;
+    return this.open ? Math.max(this.depth * this.rowPx + 5, this.rows > 2 ? CLOSED_PX : 0) : CLOSED_PX;
   }
 
   draw(image: LaneImage, top: number): void {
@@ -547,16 +559,16 @@ export class PackedLane extends BoxLane {
     const { ratio, width } = image;
     const scale = width / scene.spanNs;
     const pieces = this.pieces();
-    const first = Math.max(0, Math.floor(-top / PACKED_ROW_PX));
-    const last = Math.min(this.depth, Math.ceil((image.height / ratio - top) / PACKED_ROW_PX));
+    const first = Math.max(0, Math.floor(-top / this.rowPx));
+    const last = Math.min(this.depth, Math.ceil((image.height / ratio - top) / this.rowPx));
     for (let row = first; row < last; row++) {
       columns.begin(width);
       for (const { tile, from, to, origin } of pieces) {
         const firstRow = this.firstRow(tile);
         if (firstRow >= 0) this.addCells(tile, firstRow + row, from, to, origin, scale);
       }
-      const y = Math.round((top + 2 + row * PACKED_ROW_PX) * ratio);
-      const tall = Math.round((PACKED_ROW_PX - 2) * ratio);
+      const y = Math.round((top + 2 + row * this.rowPx) * ratio);
+      const tall = Math.round((this.rowPx - 2) * ratio);
       columns.draw(image, y, tall, file.states, this.seen, scene.inks.line2, scene.inks.background, 1, this.lit);
       let done = -Infinity;
       for (const { tile, from, origin } of pieces) {
@@ -585,16 +597,17 @@ export class PackedLane extends BoxLane {
       if (this.most > 1) atRight(context, `at most ${this.most < 10 ? number(Math.ceil(this.most - 0.01)) : number(Math.round(this.most))}`, scene, top + 8);
       return;
     }
+    if (this.rowPx < LEAST_LABEL_PX) return;
     for (const { name, x, room, row } of this.labels) {
       const label = scene.labels.fit(name, room - 10);
       if (!label) continue;
-      const y = top + 2 + row * PACKED_ROW_PX;
+      const y = top + 2 + row * this.rowPx;
       context.globalAlpha = 0.72;
       context.fillStyle = css(scene.inks.background);
-      context.fillRect(x + 2, y + 1, context.measureText(label).width + 6, PACKED_ROW_PX - 4);
+      context.fillRect(x + 2, y + 1, context.measureText(label).width + 6, this.rowPx - 4);
       context.globalAlpha = 1;
       context.fillStyle = scene.inks.text;
-      context.fillText(label, x + 5, y + (PACKED_ROW_PX - 2) / 2);
+      context.fillText(label, x + 5, y + (this.rowPx - 2) / 2);
     }
   }
 }
@@ -622,7 +635,7 @@ export class CounterLane extends TileLane {
   }
 
   height(): number {
-    return Math.round(BAND_PX * this.stretch);
+    return Math.round(BAND_PX * this.stretch * this.scene.density);
   }
 
   /** The scale is that of the whole trace, so that it stays while one moves. */
@@ -689,7 +702,7 @@ export class DensityLane extends TileLane {
   private barNs = 1;
 
   height(): number {
-    return this.kind === "points" ? STATE_PX : Math.round(BAND_PX * this.stretch);
+    return Math.round((this.kind === "points" ? STATE_PX : BAND_PX * this.stretch) * this.scene.density);
   }
 
   draw(image: LaneImage, top: number): void {

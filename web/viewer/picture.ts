@@ -1,15 +1,17 @@
 /** A frame: the axis, the lanes, what is selected on them, and the whole in the minimap. */
 
 import { drawFlowArrow, type Spot } from "../shared/flow-arrow";
+import { LABEL_FONT } from "../shared/box-labels";
+import { duration } from "../shared/format";
 import { css } from "../shared/name-colors";
 import type { Lane } from "../shared/lane-tree";
 import type { Minimap } from "../shared/minimap";
 import type { TimeAxis } from "../shared/time-axis";
 import { Viewport } from "../shared/viewport";
 import { GroupLane, PackedLane, SpanLane, StateLane, TileLane } from "./lanes";
-import type { Flow, Note } from "./protocol";
+import type { Note } from "./protocol";
 import { Scene } from "./scene";
-import type { Session, Thing } from "./session";
+import type { Session, ShownFlow, Thing } from "./session";
 import type { FileModel } from "./model";
 
 /** So many hatched ranges are drawn; closer ones would be one grey. */
@@ -17,14 +19,12 @@ const MOST_LOST = 400;
 const VEIL = 6 / 11;
 const MAP_PX = 36;
 const HOLD_MS = 600;
-
-export interface ShownFlow extends Flow {
-  file: FileModel;
-}
+const BOLD_FONT = `600 ${LABEL_FONT}`;
+const PADDING_PX = 5;
+/** The name of a state that a label covers is at most so long. */
+const OLD_LABEL_PX = 80;
 
 export class Picture {
-  /** The arrows of the selected thing. */
-  flows: ShownFlow[] = [];
   notes: readonly Note[] = [];
   /** By 512th of the whole, how many matches of a search begin in it; null without a search. */
   bins: number[] | null = null;
@@ -105,6 +105,12 @@ export class Picture {
       context.fillRect(Math.round(left), 0, 1, height);
       context.fillRect(Math.round(right), 0, 1, height);
     }
+    if (session.mark !== null) {
+      const x = Math.round(this.x(session.mark));
+      context.fillStyle = scene.inks.accentText;
+      for (let y = 0; y < height; y += 7) context.fillRect(x, y, 1, 4);
+      context.fillRect(x - 3, 0, 7, 3);
+    }
     if (this.pointerX !== null) {
       context.globalAlpha = 0.55;
       context.fillStyle = scene.inks.faintText;
@@ -112,7 +118,7 @@ export class Picture {
       context.globalAlpha = 1;
     }
     this.drawNotes();
-    for (const flow of this.flows) this.arrow(flow);
+    for (const flow of session.flows) this.arrow(flow);
     if (session.hovered) this.outline(session.hovered, scene.inks.faintText, 1);
     if (session.thing) this.outline(session.thing, scene.inks.accentText, 2);
   }
@@ -138,7 +144,7 @@ export class Picture {
     const { context } = this.session.tree;
     // below the labels of a row that both ends are in
     const dip = Math.abs(to.y - from.y) < 2 ? Math.min(16, 4 + Math.abs(to.x - from.x) / 8) : 0;
-    context.globalAlpha = this.flows.length > 6 ? 0.55 : 0.9;
+    context.globalAlpha = this.session.flows.length > 6 ? 0.55 : 0.9;
     drawFlowArrow(context, from, to, this.session.scene.inks.accentText, dip);
     context.globalAlpha = 1;
   }
@@ -199,10 +205,29 @@ export class Picture {
           const below = at === null ? top : Math.max(top, at + lane!.height() + 2);
           context.fillRect(left, below, wide, Math.max(0, bottom - below));
           context.globalAlpha = 1;
-          if (at !== null) context.fillRect(left, at - 3, wide, 3);
+          if (at === null) continue;
+          context.fillRect(left, at - 3, wide, 3);
+          if (lane instanceof StateLane) this.label(lane, at, left, right, `blocked ${duration(BigInt(end) - BigInt(start))}`);
+          context.fillStyle = color;
         }
       }
     }
+  }
+
+  /** Writes what a step is in the place of the name of its state. */
+  private label(lane: StateLane, top: number, left: number, right: number, text: string): void {
+    const { context } = this.session.tree;
+    const run = lane.runAt(left, right);
+    if (!run) return;
+    context.font = BOLD_FONT;
+    const room = context.measureText(text).width + 2 * PADDING_PX;
+    if (right - left < room) return;
+    context.fillStyle = run.color;
+    context.fillRect(left, top + 1, Math.max(room, Math.min(right - left, OLD_LABEL_PX)), lane.height() - 2);
+    context.fillStyle = run.ink;
+    context.textBaseline = "middle";
+    context.fillText(text, left + PADDING_PX, top + lane.height() / 2);
+    context.font = LABEL_FONT;
   }
 
   /** Hatches the ranges in which events were lost, in the lanes of their file. */

@@ -205,6 +205,18 @@ export interface SearchResult {
   searched?: { arguments: boolean };
 }
 
+/** What all lanes do at a time: equal things of an outermost lane together. */
+export interface Moment {
+  time_ns: Ns;
+  groups: { lane: number; name: string; kind: string; count: number; things: (Hit & { who: string | null })[] }[];
+}
+
+/** By lane, when it is first active, and for how long it is in a state. */
+export interface Activity {
+  first_ns: (Ns | null)[];
+  time_ns: Ns[];
+}
+
 export interface Flow {
   from_ns: Ns;
   from_lane: number | null;

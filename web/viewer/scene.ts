@@ -43,6 +43,8 @@ export class Scene {
   private readonly cache = new Map<string, Piece[]>();
   /** The names that are lit: those of a search, or of a row of a table; null if none are. */
   lit: ((name: string) => boolean) | null = null;
+  /** How high lanes are, as a factor. */
+  density = 1;
   private litIds = new Map<FileModel, Int8Array>();
 
   constructor(

@@ -6,7 +6,7 @@ import { LaneTree } from "../shared/lane-tree";
 import { GRAINS, Viewport } from "../shared/viewport";
 import { CounterLane, DensityLane, FileLane, GroupLane, PackedLane, SpanLane, StateLane, TileLane } from "./lanes";
 import { FileModel } from "./model";
-import type { At, Hit, SessionInfo } from "./protocol";
+import type { Activity, At, Flow, Hit, SessionInfo } from "./protocol";
 import { Scene } from "./scene";
 import type { Source } from "./source";
 import { TileStore } from "./tile-store";
@@ -75,7 +75,12 @@ export interface Thing {
   at: At | null;
 }
 
-export type Order = "trace" | "name" | "busy" | "first";
+export interface ShownFlow extends Flow {
+  file: FileModel;
+}
+
+/** How lanes are sorted: as in the trace, by name, by their first activity, by their time in spans or states, or in one state. */
+export type Order = "trace" | "name" | "first" | "busy" | `in ${string}`;
 
 export class Session {
   readonly tiles: TileStore;
@@ -88,7 +93,11 @@ export class Session {
   private readonly ofFile = new Map<FileModel, TileLane[]>();
   originNs = 0n;
   range: Range | null = null;
+  /** A marked time, in nanoseconds from the left edge of the whole. */
+  mark: bigint | null = null;
   thing: Thing | null = null;
+  /** Its arrows. */
+  flows: ShownFlow[] = [];
   hovered: { lane: TileLane; row: number; startNs: bigint; endNs: bigint } | null = null;
   /** Lanes that differ from how they are at first. */
   private readonly toggled = new Map<string, boolean>();
@@ -154,6 +163,7 @@ export class Session {
     view.grow(end > start ? end - start : 1n);
     if (isFirst || isWhole) view.reset();
     else if (moved) view.show(from - start, to - start);
+    if (moved && !isFirst && this.mark !== null) this.mark -= moved;
     if (moved && !isFirst && this.range) this.range = { from: this.range.from - moved, to: this.range.to - moved };
   }
 
@@ -185,6 +195,11 @@ export class Session {
   /** Makes the lanes of all files. */
   private arrange(): void {
     const before = new Map(this.tileLanes.map((lane) => [lane.key, lane]));
+    const { tree } = this;
+    const keys = (indices: number[]) => new Set(indices.map((index) => (this.lanes[index] as TileLane).key));
+    const marks = { pins: keys(tree.marks.pins), hidden: keys(tree.marks.hidden) };
+    const current = tree.current instanceof TileLane ? tree.current.key : null;
+    const moves = this.moves;
     this.lanes = [];
     this.tileLanes = [];
     for (const file of this.files) {
@@ -211,7 +226,55 @@ export class Session {
         this.tileLanes.push(lane);
       }
     }
-    this.tree.show(this.lanes);
+    tree.show(this.lanes);
+    const found = (of: Set<string>) => this.lanes.flatMap((lane, index) => (lane instanceof TileLane && of.has(lane.key) ? [index] : []));
+    if (marks.pins.size || marks.hidden.size) tree.marks = { pins: found(marks.pins), hidden: found(marks.hidden) };
+    if (current !== null) tree.current = this.laneByKey(current);
+    if (moves.length) this.moves = moves;
+  }
+
+  /** The lanes that were moved by hand, in that order: the key of each, and that of the one it was put before. */
+  get moves(): [key: string, before: string][] {
+    return this.tree.moves.map(([lane, before]) => [(lane as TileLane).key, before instanceof TileLane ? before.key : ""]);
+  }
+
+  set moves(moves: [key: string, before: string][]) {
+    this.tree.moves = moves.flatMap(([key, before]): [Lane, Lane | null][] => {
+      const lane = this.laneByKey(key);
+      return lane ? [[lane, before ? this.laneByKey(before) : null]] : [];
+    });
+  }
+
+  openAll(isOpen: boolean): void {
+    for (const lane of this.tileLanes) {
+      if (!lane.opens || lane.open === isOpen) continue;
+      lane.open = isOpen;
+      this.toggled.set(lane.key, isOpen);
+    }
+    this.tree.arrange();
+  }
+
+  /** How lanes compare by when they are first active, otherwise by their time; a group is as those in it together. */
+  byActivity(found: ReadonlyMap<FileModel, Activity>, isFirst: boolean): (one: Lane, other: Lane) => number {
+    const values = new Map<Lane, bigint>();
+    const latest = 1n << 63n;
+    const valueOf = (lane: Lane): bigint => {
+      let value = values.get(lane);
+      if (value !== undefined) return value;
+      const activity = lane instanceof TileLane ? found.get(lane.file) : undefined;
+      const first = lane instanceof TileLane ? activity?.first_ns[lane.index] : null;
+      value = isFirst ? (first ? BigInt(first) : latest) : -BigInt(lane instanceof TileLane ? (activity?.time_ns[lane.index] ?? 0) : 0);
+      for (const child of this.tree.childrenOf(lane)) {
+        const own = valueOf(child);
+        value = isFirst ? (own < value ? own : value) : value + own;
+      }
+      values.set(lane, value);
+      return value;
+    };
+    return (one, other) => {
+      const [a, b] = [valueOf(one), valueOf(other)];
+      return a < b ? -1 : a > b ? 1 : 0;
+    };
   }
 
   private make(file: FileModel, index: number, level: number): TileLane {
@@ -293,8 +356,14 @@ export class Session {
     this.changed();
   }
 
+  /** The marked time, otherwise that at which the selected thing begins. */
+  get moment(): bigint | null {
+    return this.mark ?? (this.thing && this.inView(this.thing.lane.file, this.thing.startNs));
+  }
+
   clear(): boolean {
-    if (!this.thing && !this.range) return false;
+    if (!this.thing && !this.range && this.mark === null) return false;
+    if (!this.thing && !this.range) this.mark = null;
     this.thing = null;
     this.setRange(null);
     return true;

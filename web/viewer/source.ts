@@ -1,7 +1,7 @@
 /** Where the page has its data from: a server, or the page itself. */
 
 import { readTile } from "./protocol";
-import type { At, Finding, Flame, Flow, Heat, Hit, LaneTable, Note, PointInfo, RawTile, SearchResult, SessionInfo, Statistics } from "./protocol";
+import type { Activity, At, Finding, Flame, Flow, Heat, Hit, LaneTable, Moment, Note, PointInfo, RawTile, SearchResult, SessionInfo, Statistics } from "./protocol";
 
 /** Arguments of a question; those without a value are left out. */
 export type Arguments = Record<string, string | number | bigint | null | undefined>;
@@ -17,6 +17,8 @@ export interface Answers {
   points: { points: PointInfo[]; rest: number };
   flows: { flows: Flow[]; rest: number };
   findings: { findings: Finding[] };
+  moment: Moment;
+  activity: Activity;
 }
 
 export interface Source {

@@ -10,6 +10,7 @@ import { listen as listenToKeys } from "../shared/keys";
 import type { Lane } from "../shared/lane-tree";
 import { Minimap } from "../shared/minimap";
 import { Help, Theme } from "../shared/page";
+import { addGutterGrip } from "../shared/panel-grip";
 import { SearchField } from "../shared/search-field";
 import { StatusBar } from "../shared/statusbar";
 import { TimeAxis } from "../shared/time-axis";
@@ -20,10 +21,11 @@ import { Answers } from "./answers";
 import type { By } from "./answers";
 import { tip } from "./facts";
 import { PackedLane, SpanLane, TileLane } from "./lanes";
+import { quoted } from "./command";
 import type { FileModel } from "./model";
 import { Picture } from "./picture";
 import { savePicture } from "./picture-file";
-import type { At, EntityItem, Finding, SessionInfo, SpanItem, StateItem } from "./protocol";
+import type { Activity, At, EntityItem, Finding, Hit, SessionInfo, SpanItem, StateItem } from "./protocol";
 import { Search } from "./search";
 import type { Order, Thing } from "./session";
 import { Session } from "./session";
@@ -38,7 +40,13 @@ const SEARCH_MS = 200;
 const EDGE_PX = 5;
 const MOST_FLOWS = 60;
 
+/** So many states can be sorted by. */
+const MOST_STATES = 16;
+
 const TABS = ["over", "stats", "flame", "heat"];
+const DENSITIES = { compact: 0.7, normal: 1, roomy: 1.4 } as const;
+const ORDERS: Order[] = ["trace", "name", "first", "busy"];
+type Density = keyof typeof DENSITIES;
 
 type Clock = "start" | "trace" | "utc" | "local";
 
@@ -80,6 +88,8 @@ export class ViewerPage {
     ...[["", "Save"], ["svg", "Picture as SVG"], ["png", "Picture as PNG"], ["csv", "Statistics as CSV"]].map(([value, text]) => h("option", { attributes: { value: value! } }, text)),
   );
   private order: Order = "trace";
+  private density: Density = "normal";
+  private readonly laneMenu = h("select", { class: "lane-menu", title: "Sort, heights and groups of the lanes (O, G)", attributes: { "aria-label": "Lanes: sort, heights, groups" }, on: { change: () => this.chooseLanes(this.laneMenu.value) } });
   private pending = 0;
   private resting = 0;
   private hovering = 0;
@@ -90,6 +100,8 @@ export class ViewerPage {
   private selectRequest: AbortController | null = null;
   private dismissed = new Set<string>();
   private typed = "";
+  /** The command that opens files that were dropped on the page. */
+  private drop = "";
   private wasBroken = false;
   /** Whether lanes are being read. */
   private isReading = true;
@@ -113,6 +125,8 @@ export class ViewerPage {
         light: (name) => this.lightName(name),
         goTo: (file, finding) => this.goTo(file, finding),
         longest: (name) => void this.goToLongest(name),
+        select: (file, hit) => this.goToHit(file, hit),
+        goToEnd: (file, lane, row, ns) => void this.goToEnd(file, lane, row, ns),
       },
       redraw,
     );
@@ -192,6 +206,7 @@ export class ViewerPage {
   private build(): void {
     const { session } = this;
     this.main.append(session.tree.element, this.full);
+    addGutterGrip(this.main, session.tree.gutter);
     this.body.append(
       h(
         "header",
@@ -211,7 +226,7 @@ export class ViewerPage {
       ),
       this.tour?.wrap(this.notice) ?? this.notice,
       h("div", { class: "band map" }, h("div", { class: "gutter" }, this.lengthInView, this.hidden, this.filter), this.minimap.element),
-      h("div", { class: "band" }, h("div", { class: "gutter axis-gutter" }, this.axis.base, this.clock), this.axis.element),
+      h("div", { class: "band" }, h("div", { class: "gutter axis-gutter" }, this.axis.base, this.laneMenu, this.clock), this.axis.element),
       this.main,
       this.answers.panel.element,
       h("footer", { class: "foot" }, this.sameAs, this.status.element, this.message, this.spoken),
@@ -262,8 +277,9 @@ export class ViewerPage {
     this.status.show("", command);
     this.sameAs.textContent = command === null ? "" : "Same as the command";
     this.showNotice();
-    remember(session, { tab: this.answers.panel.tab, by: this.answers.by, search: this.field.text, filter: this.filter.value, order: this.order, clock: this.clock.value }, this.isStep);
+    remember(session, { tab: this.answers.panel.tab, by: this.answers.by, search: this.field.text, filter: this.filter.value, order: this.order, density: this.density, clock: this.clock.value }, this.isStep);
     this.isStep = false;
+    if (document.activeElement !== this.laneMenu) this.drawLaneMenu();
     if (!this.isReading) this.main.setAttribute("aria-busy", "false");
   }
 
@@ -317,6 +333,10 @@ export class ViewerPage {
       if (info.lost_ns.length) {
         notices.push({ key: `lost ${info.name}`, title: "Events were lost.", text: `${info.name} has ${grouped(info.lost_ns.length + info.lost_rest)} ranges in which events were lost; they are hatched.`, actions: [] });
       }
+    }
+    if (this.drop) {
+      const { drop } = this;
+      notices.unshift({ key: `drop ${drop}`, title: "To open it, run", text: drop, actions: [["Copy", () => void navigator.clipboard?.writeText(drop).then(() => this.say("Copied"))]] });
     }
     const first = notices.find(({ key }) => !this.dismissed.has(key));
     this.notice.hidden = !first;
@@ -430,7 +450,7 @@ export class ViewerPage {
   private selected(): void {
     const { thing } = this.session;
     this.answers.invalidate();
-    this.picture.flows = [];
+    this.session.flows = [];
     this.selectRequest?.abort();
     if (!thing) return;
     this.session.tree.current = null;
@@ -456,7 +476,7 @@ export class ViewerPage {
     }
     if (!(file.info.counts.flows ?? 0)) return;
     const found = await session.source.ask("flows", { file: file.index, layout, from: thing.startNs, to: thing.endNs > thing.startNs ? thing.endNs : thing.startNs + 1n, lanes: thing.lane.index, limit: MOST_FLOWS }, signal);
-    this.picture.flows = found.flows.map((flow) => ({ ...flow, file }));
+    session.flows = found.flows.map((flow) => ({ ...flow, file }));
     this.redraw();
   }
 
@@ -645,6 +665,40 @@ export class ViewerPage {
     this.spoken.textContent = shown(finding.sentence);
   }
 
+  private goToHit(file: FileModel, hit: Hit): void {
+    const thing = this.session.thingOf(file, hit);
+    if (!thing) return;
+    // what else there was at the time of the mark is still of interest
+    this.session.mark ??= this.session.moment;
+    this.step();
+    this.session.select(thing);
+    this.session.reveal(thing);
+  }
+
+  /** Selects what is at the other end of an arrow. */
+  private async goToEnd(file: FileModel, index: number, row: number, ns: bigint): Promise<void> {
+    const lane = this.session.laneOf(file, index);
+    if (!lane) return;
+    const at = await this.session.source.ask("at", { file: file.index, layout: file.table!.layout, lane: index, row, time: ns, width: 1 }).catch(() => null);
+    const thing = at && thingAt(lane, row, at);
+    if (!thing) {
+      this.say("Nothing is drawn at that end");
+      return;
+    }
+    this.step();
+    this.session.select(thing);
+    this.session.reveal(thing);
+  }
+
+  /** Marks a time, and shows what everything did then. */
+  private markAt(ns: bigint): void {
+    this.session.mark = ns;
+    this.answers.panel.open("moment");
+    this.answers.invalidate();
+    this.spoken.textContent = `Marked ${exact(ns)}`;
+    this.redraw();
+  }
+
   private async goToLongest(name: string): Promise<void> {
     this.lightName(null);
     await this.search.look(name).catch(() => false);
@@ -696,11 +750,62 @@ export class ViewerPage {
     this.redraw();
   }
 
-  private sortLanes(order: Order): void {
+  private async sortLanes(order: Order): Promise<void> {
+    const { session } = this;
     this.order = order;
     const byName = (one: Lane, other: Lane) => one.title.localeCompare(other.title, "en", { numeric: true });
-    this.session.tree.ordered(order === "name" ? byName : null);
+    if (order === "trace" || order === "name") session.tree.ordered(order === "name" ? byName : null);
+    else {
+      const { from, to } = session.asked;
+      const found = new Map<FileModel, Activity>();
+      for (const file of session.files) {
+        if (!file.table) continue;
+        const [start, end] = [session.inFile(file, from), session.inFile(file, to)];
+        if (start >= end) continue;
+        const state = order.startsWith("in ") ? order.slice(3) : null;
+        found.set(file, await session.source.ask("activity", { file: file.index, layout: file.table.layout, from: start, to: end, state }));
+      }
+      if (this.order !== order) return;
+      session.tree.ordered(session.byActivity(found, order === "first") ?? byName);
+    }
+    this.drawLaneMenu();
     this.redraw();
+  }
+
+  /** What can be done with all lanes; the choices that hold have a sign. */
+  private drawLaneMenu(): void {
+    const { session, laneMenu } = this;
+    const option = (value: string, text: string, isOn: boolean) => h("option", { attributes: { value } }, `${isOn ? "✓ " : "\u2003"}${text}`);
+    const states = new Map<string, number>();
+    for (const { states: table, table: lanes } of session.files) {
+      if (lanes?.kind.some((kind) => kind === "state" || kind === "packed")) table.names.forEach((name, id) => name && states.set(name, Math.min(table.ranks[id]!, states.get(name) ?? Infinity)));
+    }
+    const sorted = [...states].sort((a, b) => a[1] - b[1]).slice(0, MOST_STATES);
+    const orders: [Order, string][] = [["trace", "as in the trace"], ["name", "by name"], ["first", "by first activity"], ["busy", "by time in spans or states"], ...sorted.map(([name]): [Order, string] => [`in ${name}`, `by time in ${name}`])];
+    laneMenu.replaceChildren(
+      h("option", { attributes: { value: "" } }, "Lanes"),
+      h("optgroup", { attributes: { label: "Sort" } }, ...orders.map(([value, text]) => option(`sort ${value}`, shown(text), value === this.order))),
+      h("optgroup", { attributes: { label: "Height" } }, ...Object.keys(DENSITIES).map((value) => option(`rows ${value}`, value, value === this.density))),
+      h("optgroup", { attributes: { label: "Groups" } }, option("open", "open all", false), option("close", "close all", false)),
+    );
+    laneMenu.value = "";
+  }
+
+  private chooseLanes(choice: string): void {
+    const { session } = this;
+    this.laneMenu.value = "";
+    this.laneMenu.blur();
+    if (choice.startsWith("sort ")) void this.sortLanes(choice.slice(5) as Order);
+    else if (choice.startsWith("rows ")) this.setDensity(choice.slice(5) as Density);
+    else if (choice) session.openAll(choice === "open");
+    this.redraw();
+  }
+
+  private setDensity(density: Density): void {
+    this.density = density;
+    this.session.scene.density = DENSITIES[density];
+    this.drawLaneMenu();
+    this.session.tree.arrange(this.session.tree.uppermost);
   }
 
   private recolor(): void {
@@ -717,11 +822,13 @@ export class ViewerPage {
     if (isFirst || wanted.toggles.length) session.toggles = wanted.toggles;
     const indices = (keys: string[]) => keys.map((key) => session.lanes.indexOf(session.laneByKey(key)!)).filter((index) => index >= 0);
     session.tree.marks = { pins: indices(wanted.pins), hidden: indices(wanted.hidden) };
+    session.moves = wanted.places;
     for (const file of session.files) file.movedNs = wanted.moves.find(([index]) => index === file.index)?.[1] ?? 0n;
     session.place();
     if (wanted.view) session.view.show(wanted.view[0] - session.originNs, wanted.view[1] - session.originNs);
     else session.view.reset();
     session.range = wanted.range && { from: wanted.range[0] - session.originNs, to: wanted.range[1] - session.originNs };
+    session.mark = wanted.mark === null ? null : wanted.mark - session.originNs;
     this.answers.by = wanted.by as By | null;
     this.answers.panel.open(wanted.tab);
     this.clock.value = wanted.clock;
@@ -730,6 +837,8 @@ export class ViewerPage {
       this.filter.value = wanted.filter;
       this.filterLanes();
     }
+    if (this.order !== wanted.order) void this.sortLanes(wanted.order as Order);
+    if (this.density !== wanted.density) this.setDensity(wanted.density in DENSITIES ? (wanted.density as Density) : "normal");
     this.field.text = wanted.search;
     const lane = wanted.thing && session.laneByKey(wanted.thing.key);
     if (!lane || !wanted.thing) {
@@ -750,10 +859,11 @@ export class ViewerPage {
     const { session } = this;
     const { tree, view } = session;
     const ratio = (x: number) => x / Math.max(1, tree.widthPx);
-    const timeAt = (x: number) => {
-      const at = view.startNs + BigInt(Math.round(ratio(x) * Number(view.endNs - view.startNs)));
-      return at < 0n ? 0n : at > view.widthNs ? view.widthNs : at;
-    };
+    const timeAt = (x: number) => this.timeAt(x);
+    this.axis.element.title = "Click to see what everything was doing at a time";
+    this.axis.element.addEventListener("click", (event) => this.markAt(timeAt(event.clientX - this.axis.element.getBoundingClientRect().left)));
+    this.body.addEventListener("dragover", (event) => event.preventDefault());
+    this.body.addEventListener("drop", (event) => this.dropped(event));
     listenToHands(
       tree.canvas,
       {
@@ -797,6 +907,22 @@ export class ViewerPage {
       },
       { pansWithShift: true },
     );
+  }
+
+  private timeAt(x: number): bigint {
+    const { view, tree } = this.session;
+    const at = view.startNs + BigInt(Math.round((x / Math.max(1, tree.widthPx)) * Number(view.endNs - view.startNs)));
+    return at < 0n ? 0n : at > view.widthNs ? view.widthNs : at;
+  }
+
+  /** A page cannot read a file by its path: it says what to type. */
+  private dropped(event: DragEvent): void {
+    event.preventDefault();
+    const names = [...(event.dataTransfer?.files ?? [])].map(({ name }) => quoted(name));
+    if (!names.length) return;
+    const known = this.session.files.map(({ info }) => quoted(info.path || info.name));
+    this.drop = `meantime view ${[...(this.source.isEmbedded ? [] : known), ...names].join(" ")}`;
+    this.showNotice();
   }
 
   /** The place of the other edge of the range, if one is at x. */
@@ -894,6 +1020,18 @@ export class ViewerPage {
       },
       { keys: ["1…9"], label: "5 0 m", help: "show 50 ms: digits, then s, m, u or n", action: () => {} },
       { keys: ["[", "]"], label: "[ ]", help: "the range begins, ends at the pointer", action: (key) => edge(key === "[" ? "from" : "to") },
+      {
+        keys: ["k"],
+        label: "K",
+        help: "mark the time at the pointer: what was everything doing?",
+        action: () => {
+          const { session } = this;
+          const x = this.pointer?.x;
+          if (x === undefined && session.thing) session.mark = null;
+          if (x === undefined && session.thing) this.answers.panel.open("moment");
+          else this.markAt(this.timeAt(x ?? session.tree.widthPx / 2));
+        },
+      },
       { keys: ["/"], help: "search", action: () => this.field.focus() },
       { keys: ["n"], label: "N", help: "next match", action: () => this.field.go(1) },
       { keys: ["p"], label: "P", help: "previous match", action: () => this.field.go(-1) },
@@ -901,8 +1039,10 @@ export class ViewerPage {
       { keys: [" "], label: "Space", help: "open or close the lane", action: () => this.ofLane((lane) => lane.opens && this.session.tree.toggle(lane)) },
       { keys: ["."], help: "keep the lane at the top, or no longer", action: () => this.ofLane((lane) => this.session.tree.pin(lane)) },
       { keys: ["h"], label: "H", help: "hide the lane", action: () => this.ofLane((lane) => this.session.tree.hide(lane)) },
+      { keys: ["Shift+ArrowUp", "Shift+ArrowDown"], label: "Shift + ↑ ↓", help: "move the lane up, down", action: (key) => this.ofLane((lane) => this.session.tree.shift(lane, key === "ArrowUp" ? -1 : 1)) },
       { keys: ["u"], label: "U", help: "show the hidden lanes", action: () => this.session.tree.showHidden() },
-      { keys: ["o"], label: "O", help: "lanes by name, or as in the trace", action: () => this.sortLanes(this.order === "trace" ? "name" : "trace") },
+      { keys: ["o"], label: "O", help: "sort lanes: trace, name, first activity, time", action: () => void this.sortLanes(ORDERS[(ORDERS.indexOf(this.order) + 1) % ORDERS.length]!) },
+      { keys: ["g"], label: "G", help: "lower or higher lanes", action: () => this.setDensity(({ compact: "normal", normal: "roomy", roomy: "compact" } as const)[this.density]) },
       { keys: ["1…4"], label: "Shift + 1 … 4", help: "what stands out, statistics, flame graph, heat map", action: () => {} },
       { keys: ["c"], label: "C", help: "copy the command", action: () => this.status.copyCommand() },
       { keys: ["l"], label: "L", help: "copy the link", action: () => this.share() },

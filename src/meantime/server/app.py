@@ -22,6 +22,7 @@ from starlette.routing import Route
 
 from meantime.errors import MeantimeError, UsageError
 from meantime.server import answers, places
+from meantime.server.moment import activity, moment
 from meantime.server.notes import MOST_BYTES, TOO_LARGE, ChangedError, Notes, ReadOnlyError
 from meantime.server.search import search
 from meantime.server.tiles import Place, tile
@@ -266,6 +267,14 @@ def _flows(tree: LaneTree, asked: Mapping[str, str]) -> Any:
     return answers.flows(tree, _asked(tree, asked), _limit(asked, 1_000))
 
 
+def _moment(tree: LaneTree, asked: Mapping[str, str]) -> Any:
+    return moment(tree, _whole(asked, "time"))
+
+
+def _activity(tree: LaneTree, asked: Mapping[str, str]) -> Any:
+    return activity(tree, _asked(tree, asked), asked.get("state") or None)
+
+
 _QUESTIONS: dict[str, Callable[[LaneTree, Mapping[str, str]], Any]] = {
     "at": _at,
     "span": _span,
@@ -276,6 +285,8 @@ _QUESTIONS: dict[str, Callable[[LaneTree, Mapping[str, str]], Any]] = {
     "neighbors": _neighbors,
     "points": _points,
     "flows": _flows,
+    "moment": _moment,
+    "activity": _activity,
 }
 
 

@@ -1,0 +1,207 @@
+"""What all lanes do at one time, and when each is active."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from meantime.columns import named
+from meantime.server.places import clip, hit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from meantime.columns import Int32s
+    from meantime.history import History
+    from meantime.server.answers import Asked
+    from meantime.server.lanes import LaneTree, PackedBlock, SpanBlock
+
+    # when a lane is first active, and for how long it is in a state
+    _Active: TypeAlias = "tuple[int | None, int]"
+
+__all__ = ["activity", "moment"]
+
+# Of a group, the longest ones are named; the others are counted.
+_MOST_NAMED = 100
+
+
+def moment(tree: LaneTree, time_ns: int) -> dict[str, Any]:
+    """Return what every lane does at a time: equal ones together, with how many there are.
+
+    Of a thread or an operation that is the innermost span, of other lanes the state. Groups are in
+    the order of the outermost lanes, and in each of them the most frequent first.
+    """
+    found: dict[tuple[int, str], list[dict[str, Any]]] = {}
+    root = _roots(tree)
+    for who, thing in (*_states_at(tree, time_ns), *_spans_at(tree, time_ns)):
+        key = root[thing["lane"]], str(thing["name"])
+        found.setdefault(key, []).append({**thing, "who": who})
+    groups = []
+    for (lane, name), things in found.items():
+        things.sort(key=lambda thing: thing["start_ns"])
+        groups.append(
+            {
+                "lane": lane,
+                "name": name,
+                "kind": things[0]["kind"],
+                "count": len(things),
+                "things": things[:_MOST_NAMED],
+            }
+        )
+    groups.sort(key=lambda group: (group["lane"], -group["count"], group["name"]))
+    return {"time_ns": time_ns, "groups": groups}
+
+
+def _roots(tree: LaneTree) -> list[int]:
+    """Return the outermost lane that each is in."""
+    found: list[int] = []
+    for number, lane in enumerate(tree.lanes):
+        found.append(number if lane.parent < 0 else found[lane.parent])
+    return found
+
+
+def _states_at(tree: LaneTree, time_ns: int) -> Iterator[tuple[str | None, dict[str, Any]]]:
+    history = tree.history
+    part = clip(history, time_ns, time_ns + 1)
+    if part is None:
+        return
+    for block in tree.blocks.get("state", []):
+        lane_of = dict(zip(block.quarks.tolist(), block.lanes, strict=True))
+        for quark, name, start_ns, end_ns in _intervals(history, block.quarks, part):
+            yield None, hit("state", lane_of[quark], 0, name, start_ns, end_ns)
+    for block in tree.blocks.get("packed", []):
+        here = np.flatnonzero((block.start_ns <= time_ns) & (block.end_ns > time_ns))
+        place_of = {
+            int(block.quarks[each]): (block.names[each], *block.place(int(block.row[each])))
+            for each in here.tolist()
+        }
+        for quark, name, start_ns, end_ns in _intervals(history, block.quarks[here], part):
+            who, lane, row = place_of[quark]
+            yield who, hit("packed", lane, row, name, start_ns, end_ns)
+
+
+def _intervals(
+    history: History, quarks: Int32s, part: tuple[int, int]
+) -> Iterator[tuple[int, str, int, int]]:
+    """Yield the attribute, the state and its times of those that have one."""
+    found = history.intervals(quarks, *part)
+    value = named(found.value)
+    rows = np.flatnonzero(value.codes >= 0)
+    columns = found.quark, value.codes, found.start_ns, found.end_ns
+    for quark, code, start_ns, end_ns in zip(
+        *(column[rows].tolist() for column in columns), strict=True
+    ):
+        yield quark, value.names[code], start_ns, end_ns
+
+
+def _spans_at(tree: LaneTree, time_ns: int) -> Iterator[tuple[str | None, dict[str, Any]]]:
+    for kind in ("stack", "async"):
+        for block in tree.blocks.get(kind, []):
+            spans = block.spans
+            part = spans.table.select(block.threads, start_ns=time_ns, end_ns=time_ns + 1)
+            sizes = np.diff(part.offsets)
+            # the one that began last
+            for row in part.rows[part.offsets[1:][sizes > 0] - 1].tolist():
+                lane, own = block.place(int(spans.row[row]))
+                number = None if spans.numbers is None else int(spans.numbers[row])
+                start_ns, end_ns = int(spans.table.start_ns[row]), int(spans.table.end_ns[row])
+                yield None, hit(kind, lane, own, spans.table.name[row], start_ns, end_ns, number)
+
+
+def activity(tree: LaneTree, asked: Asked, state: str | None) -> dict[str, Any]:
+    """Return when each lane is first active, and for how long in a range it is in a state.
+
+    Without a state, the time in any of them counts, and of threads that in spans. Groups have
+    neither.
+    """
+    history = tree.history
+    begin_ns, finish_ns = history.bounds
+    start_ns = begin_ns if asked.start_ns is None else asked.start_ns
+    end_ns = finish_ns if asked.end_ns is None else asked.end_ns
+    found: dict[int, _Active] = {}
+    for kind, blocks in tree.blocks.items():
+        for block in blocks:
+            if kind in {"state", "counter"}:
+                first = _firsts(history, block.quarks)
+                times = _times(history, block.quarks, (start_ns, end_ns), state)
+                found |= zip(block.lanes, zip(first, times.tolist(), strict=True), strict=True)
+            elif kind == "packed":
+                found |= _of_packed(history, block, (start_ns, end_ns), state)
+            elif kind in {"stack", "async"}:
+                found |= _of_spans(block, (start_ns, end_ns), state)
+    found |= _of_instants(tree)
+    columns = [found.get(lane, (None, 0)) for lane in range(len(tree.lanes))]
+    return {"first_ns": [first for first, _ in columns], "time_ns": [ns for _, ns in columns]}
+
+
+def _firsts(history: History, quarks: Int32s) -> Iterator[int | None]:
+    """Yield when each attribute first has a value."""
+    start = history.intervals(quarks, history.start_ns, history.start_ns + 1)
+    begun = dict(zip(start.quark.tolist(), start.value.to_list(), strict=True))
+    for quark in quarks.tolist():
+        if begun.get(quark) is not None:
+            yield history.start_ns
+            continue
+        found = history.following(np.array([quark], np.int32), history.start_ns)
+        yield None if found is None else found.start_ns
+
+
+def _times(
+    history: History, quarks: Int32s, range_ns: tuple[int, int], state: str | None
+) -> npt.NDArray[np.int64]:
+    """Return how long each attribute is in a state, or in any."""
+    times = np.zeros(len(quarks), np.int64)
+    part = clip(history, *range_ns)
+    if part is None:
+        return times
+    found = history.shares(quarks, *part)
+    wanted = [
+        value is not None and (state is None or value == state) for value in found.value.to_list()
+    ]
+    rows = np.flatnonzero(wanted)
+    order = np.argsort(quarks, kind="stable")
+    np.add.at(times, order[np.searchsorted(quarks[order], found.quark[rows])], found.ns[rows])
+    return times
+
+
+def _of_packed(
+    history: History, block: PackedBlock, range_ns: tuple[int, int], state: str | None
+) -> Iterator[tuple[int, _Active]]:
+    times = _times(history, block.quarks, range_ns, state)
+    for index, lane in enumerate(block.lanes):
+        low, high = block.row_offsets[index : index + 2]
+        own = (block.row >= low) & (block.row < high)
+        first = int(block.start_ns[own].min()) if own.any() else None
+        yield lane, (first, int(times[own].sum()))
+
+
+def _of_spans(
+    block: SpanBlock, range_ns: tuple[int, int], state: str | None
+) -> Iterator[tuple[int, _Active]]:
+    table = block.spans.table
+    rows = table.select(block.threads).rows
+    own, start_ns = block.spans.row[rows], table.start_ns[rows]
+    inside_ns = np.minimum(table.end_ns[rows], range_ns[1]) - np.maximum(start_ns, range_ns[0])
+    for index, lane in enumerate(block.lanes):
+        low, high = block.row_offsets[index : index + 2]
+        here = (own >= low) & (own < high)
+        outermost_ns = 0 if state else int(np.maximum(inside_ns[own == low], 0).sum())
+        yield lane, (int(start_ns[here].min()) if here.any() else None, outermost_ns)
+
+
+def _of_instants(tree: LaneTree) -> Iterator[tuple[int, _Active]]:
+    """Yield the lanes of samples and of points."""
+    samples, points = tree.history.samples(), tree.history.points()
+    columns = {
+        "density": (samples.thread, samples.time_ns),
+        "points": (points.quark, points.time_ns),
+    }
+    for kind, (quark, time_ns) in columns.items():
+        quarks, index = np.unique(quark, return_index=True)
+        first = dict(zip(quarks.tolist(), time_ns[index].tolist(), strict=True))
+        for block in tree.blocks.get(kind, []):
+            for lane, each in zip(block.lanes, block.quarks.tolist(), strict=True):
+                yield lane, (first.get(each), 0)
