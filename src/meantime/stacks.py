@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,9 +14,10 @@ if TYPE_CHECKING:
 
     from meantime.columns import Int32s
 
-__all__ = ["NO_STACK", "StackTable", "StackTableBuilder"]
+__all__ = ["NO_STACK", "StackTable", "StackTableBuilder", "is_library"]
 
 NO_STACK = -1
+_LIBRARY = re.compile(r"[/\\](?:site-packages|dist-packages|lib[/\\]python3[^/\\]*)[/\\]|^<frozen")
 
 
 class StackTable:
@@ -99,3 +101,8 @@ class StackTableBuilder:
         """Return the table of all stacks added so far."""
         rows = np.array(self._rows, np.int32).reshape(-1, 2)
         return StackTable(rows[:, 0].copy(), rows[:, 1].copy(), [*self._frames])
+
+
+def is_library(file: str) -> bool:
+    """Return whether a Python file is of the standard library or of an installed package."""
+    return _LIBRARY.search(file) is not None

@@ -76,7 +76,6 @@ def test_the_tasks_of_a_request_are_tagged_with_it(tmp_path: Path) -> None:
     spawned = [
         ("spawned", first),
         ("running", first),
-        ("waiting:sleep", first),
         ("runnable", first),
         ("running", first),
         ("completed", first),
@@ -107,7 +106,6 @@ def test_the_task_that_serves_is_tagged_while_it_does(tmp_path: Path) -> None:
         ("runnable", tagged),
         ("running", tagged),
         ("running", {}),
-        ("waiting:sleep", {}),
         ("runnable", {}),
         ("running", {}),
         ("completed", {}),

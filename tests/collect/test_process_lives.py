@@ -75,7 +75,7 @@ def test_a_program_that_executes_itself_again_is_two(tmp_path: Path) -> None:
     # a history takes no change out of order
     history = meantime.open(tmp_path / "run.mtr")
     assert dict(history.anomalies) == {}
-    assert len(list(history.lanes)) == 2
+    assert len(list(history.lanes)) == 3
 
 
 def test_fork_and_then_exec_is_recorded(tmp_path: Path) -> None:

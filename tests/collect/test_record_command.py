@@ -230,7 +230,7 @@ def test_isolated_python_is_reported(tmp_path: Path) -> None:
         (("record", "-o", "run.mtr", "--", "no-such-command"), "no-such-command: No such file"),
         (("record", "--max-size", "many", "--", "true"), "'many' is not a size"),
         (("record", "--max-size", "1k", "--", "true"), "at least 1 MB"),
-        (("record", "--blocked", "10ms", "--", "true"), "policy ring only"),
+        (("record", "--blocked", "10us", "--", "true"), "at least 1ms"),
         (("record", "--for", "-1s", "--", "true"), "is not a duration"),
         (("top", "nowhere.mtr"), "not a recording"),
         (("top", "--every", "0s", "."), "is not positive"),

@@ -101,7 +101,7 @@ def test_tasks_that_are_there_are_in_the_state_they_are_in(
     ending = ["running", "completed", None]
     assert _states(recorded, "waits") == [["waiting:event", "runnable", *ending]]
     assert _states(recorded, "woken") == [["waiting:queue", "runnable", *ending]]
-    assert _states(recorded, "yields") == [["waiting:sleep", "runnable", *ending]]
+    assert _states(recorded, "yields") == [["runnable", *ending]]
     assert _states(recorded, "new") == [["spawned", *ending]]
     # who wakes and spawns is known of the one that runs already, too
     assert _states(recorded, "main") == [["running", "waiting:tasks", "runnable", "running", None]]

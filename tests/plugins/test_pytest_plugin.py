@@ -114,7 +114,7 @@ FAIL = {
     "test_a_step_is_too_long": "by test_a_step_is_too_long.<locals>.main (test_app.py:28), "
     "between test_app.py:23 and test_app.py:25",
     "test_a_step_of_the_block_is_too_long": "main (test_app.py:39), after test_app.py:35",
-    "test_a_callback_is_too_long": "by callbacks of the loop",
+    "test_a_callback_is_too_long": "by sleep",
     "test_a_task_is_left": "left one, worker (test_app.py:53), waits at test_app.py:9",
     "test_a_task_is_left_with_anyio": "worker (test_app.py:93), waits at test_app.py:9",
 }

@@ -49,7 +49,12 @@ __all__ = ["command"]
 )
 @once("--ring-size", metavar="SIZE", default="4M", help="Size of the ring of a thread.  [4M]")
 @once("--ring-time", metavar="TIME", help="Time before a dump that is written.  [all]")
-@once("--blocked", metavar="TIME", help="Write the ring when a task blocks its loop this long.")
+@once(
+    "--blocked",
+    metavar="TIME",
+    help="Record the stack of a step that blocks its loop this long, and write the ring; 0: never."
+    "  [50ms]",
+)
 @once("--for", "duration", metavar="TIME", help="Stop recording after this time.")
 @click.option("--no-follow", is_flag=True, help="Do not record processes that the command starts.")
 @click.option("-q", "--quiet", is_flag=True, help="Print no summary at the end.")
@@ -72,7 +77,7 @@ def command(*, words: tuple[str, ...], **given: Any) -> None:
         max_bytes=0 if given["max_size"] is None else parse_size(given["max_size"]),
         ring_bytes=parse_size(given["ring_size"]),
         duration_ns=_duration(given["duration"]),
-        blocked_ns=_duration(given["blocked"]),
+        blocked_ns=None if given["blocked"] is None else _duration(given["blocked"], zero=True),
         ring_ns=_duration(given["ring_time"]),
         threads=given["threads"],
         samples=given["samples"] or 0,
@@ -108,8 +113,8 @@ def command(*, words: tuple[str, ...], **given: Any) -> None:
     leave(status)
 
 
-def _duration(text: str | None) -> int:
-    if text is None:
+def _duration(text: str | None, *, zero: bool = False) -> int:
+    if text is None or (zero and text == "0"):
         return 0
     duration_ns = parse_duration(text)
     if duration_ns <= 0:

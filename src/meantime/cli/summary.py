@@ -28,6 +28,7 @@ _KINDS = (
     ("Tasks", "task"),
 )
 _LEAST_SHARE = 0.0005
+_MOST_LOOPS, _NOTED_WAIT_NS = 3, 1_000_000
 _MOST_STATES, _MOST_GROUPS, _MOST_UNRECORDED = 5, 3, 3
 
 
@@ -120,8 +121,13 @@ def _where(following: LiveActivity) -> Iterator[str]:
             members = sum(group.members for group in of_kind)
             yield f"{members:,} {label}{'s' * (members != 1)}: {_shares(total)}"
     yield from _busiest([group for group in groups if group.name[0] == "Tasks"])
+    for name, lag in following.lags[:_MOST_LOOPS]:
+        yield f"loop lag{'' if len(following.lags) == 1 else f' of {name}'}: {lag.text()}"
     if (longest := following.longest) is not None:
-        yield f"longest step: {format_ns(longest.duration_ns)} in {longest.where()}"
+        waited = ""
+        if longest.waited_ns >= _NOTED_WAIT_NS:
+            waited = f" ({format_ns(longest.waited_ns)} of it waiting for a CPU)"
+        yield f"longest step: {format_ns(longest.duration_ns)}{waited} in {longest.where()}"
 
 
 def _shares(total: Counter[str]) -> str:

@@ -9,7 +9,7 @@ from libc.string cimport memcpy
 import gc
 import os
 import sys
-from types import BuiltinFunctionType, FunctionType, MethodType
+from types import BuiltinFunctionType, FunctionType, MemberDescriptorType, MethodType
 # not from their public modules, which import others that the program may never need
 from _contextvars import Context
 from _functools import partial
@@ -26,6 +26,13 @@ cdef extern from "hooks.h":
         ASSIGN(task_type, task);
         ASSIGN(future_type, future);
         ASSIGN(python_task_type, python_task);
+    }
+    /* each of the last three is the class's descriptor of a slot */
+    static void set_handle_type(PyObject *timer, PyObject *when, PyObject *callback, PyObject *args) {
+        ASSIGN(timer_type, timer);
+        timer_when_offset = ((PyMemberDescrObject *)when)->d_member->offset;
+        handle_callback_offset = ((PyMemberDescrObject *)callback)->d_member->offset;
+        handle_args_offset = ((PyMemberDescrObject *)args)->d_member->offset;
     }
     static void set_label_variable(PyObject *variable) { ASSIGN(label_variable, variable); }
     static void set_of_trio(PyObject *coroutine) { ((proxy *)coroutine)->of_trio = 1; }
@@ -53,6 +60,14 @@ cdef extern from "hooks.h":
     bint recording_on
     uint32_t current_task, epoch, loop_epoch
     uint64_t blocked_limit_ns
+    void begin_polls()
+    void note_present_wait()
+    uint64_t cpu_waited_ns
+    void set_handle_type(object, object, object, object)
+    uint32_t (*location_of_callback)(PyObject *, PyObject *) noexcept
+    PyObject *call_call_later(void *, PyObject **, size_t, PyObject *)
+    PyObject *call_handle_run(void *, PyObject **, size_t, PyObject *)
+    uint32_t LEAF_LOOP
     size_t (*name_of_thread)(char *, size_t) noexcept
     void (*loop_begins)(PyObject *) noexcept
     void (*loop_ends)(PyObject *) noexcept
@@ -132,6 +147,7 @@ cdef extern from "waits.h":
 
 cdef extern from "sampler.h":
     int start_sampler(uint64_t)
+    int begin_watching "watch_steps"(uint64_t)
     void stop_sampler()
     int restart_sampler()
 
@@ -161,6 +177,8 @@ SIZES = _by_name(record_sizes)
 cdef dict _hooks = {
     "create_task": <size_t>call_create_task,
     "call_soon": <size_t>call_call_soon,
+    "call_later": <size_t>call_call_later,
+    "handle_run": <size_t>call_handle_run,
     "select": <size_t>call_select,
     "run_forever": <size_t>call_run_forever,
     "thread_begin": <size_t>call_thread_begin,
@@ -182,7 +200,7 @@ cdef bint _follows_forks = False
 
 def start(
     directory: bytes, *, policy: int, chunks: int, max_bytes: int, duration_ns: int,
-    blocked_ns: int, ring_ns: int,
+    dump_ns: int, ring_ns: int,
 ):
     """Begin to record into an existing directory.
 
@@ -192,7 +210,7 @@ def start(
     global blocked_limit_ns
     if start_recording(directory, policy, chunks, max_bytes, duration_ns, ring_ns) < 0:
         raise OSError(errno or rec.failed_errno, os.strerror(errno or rec.failed_errno))
-    blocked_limit_ns = blocked_ns
+    blocked_limit_ns = dump_ns
 
 
 def stop():
@@ -234,6 +252,14 @@ def watch_events(loop_type):
     Returns whether that works: the module must call the C library through a table.
     """
     return watch_event_waits(loop_type) > 0
+
+
+def watch_steps(limit_ns: int):
+    """Record from now on the stack of each step of a loop that takes longer than a limit.
+
+    Returns whether that is possible here.
+    """
+    return begin_watching(limit_ns) == 0
 
 
 def sample_threads(period_ns: int):
@@ -323,6 +349,19 @@ def configure_tasks(task, future, python_task, is_coroutine):
     set_is_coroutine(is_coroutine)
 
 
+def configure_handles(handle, timer):
+    """Set the types of asyncio's handles; return whether their steps can be recorded.
+
+    They must have the slots of the standard library's.
+    """
+    members = [timer.__dict__.get("_when"), handle.__dict__.get("_callback"),
+               handle.__dict__.get("_args")]
+    if any(type(member) is not MemberDescriptorType for member in members):
+        return False
+    set_handle_type(timer, members[0], members[1], members[2])
+    return True
+
+
 def configure_cancellation(types):
     """Set the exceptions that mean that a task was cancelled."""
     for index, kind in enumerate(types):
@@ -341,6 +380,7 @@ def begin_loop(loop):
     """Begin to record a loop of the calling thread that was running already."""
     global loop_epoch
     loop_epoch = epoch
+    begin_polls()
     _loop_begins(<PyObject *>loop)
 
 
@@ -389,6 +429,17 @@ def emit_text(kind: int, ident: int, text: str):
         encoded = text.encode("utf-8", "replace")
         length = len(encoded)
         put_text(kind, ident, encoded, length)
+
+
+def note_cpu_wait():
+    """Record for how long the calling thread waited for a processor in its loop's present step.
+
+    Returns for how long it has waited in all, or 0 if it runs no loop.
+    """
+    if not recording_on:
+        return 0
+    note_present_wait()
+    return cpu_waited_ns
 
 
 def current():
@@ -461,16 +512,35 @@ cdef uint32_t _location_of_code(object code):
 
 cdef uint32_t _location_of_name(object name) except? 0:
     """Return the location of something that has a name but no code object."""
+    return _location_of_text(b"\0\0\0%s\0\0\0%d" % (_short(name), LEAF_NAME))
+
+
+cdef uint32_t _location_of_loop(object name, object runtime) except? 0:
+    """Return the location of a loop: its type's name and the library that it is of."""
+    return _location_of_text(b"\0%s\0\0%s\0\0\0%d" % (_short(runtime), _short(name), LEAF_LOOP))
+
+
+cdef bytes _short(object name):
+    return name.encode("utf-8", "replace").replace(b"\0", b"?")[:1000]
+
+
+cdef uint32_t _location_of_text(bytes text) except? 0:
     global next_location
-    cdef bytes text
-    cdef Py_ssize_t length
-    if name not in _named_locations:
-        text = b"\0\0\0%s\0\0\0%d" % (name.encode("utf-8", "replace")[:1000], LEAF_NAME)
-        length = len(text)
-        write_fact(KIND_LOCATION, next_location, <const char *>text, length)
-        _named_locations[name] = next_location
+    if text not in _named_locations:
+        write_fact(KIND_LOCATION, next_location, <const char *>text, <uint32_t>len(text))
+        _named_locations[text] = next_location
         next_location += 1
-    return _named_locations[name]
+    return _named_locations[text]
+
+
+cdef object _runtime_of(type kind):
+    """Return the library that a type of loop is of; that of its base if it is the program's own."""
+    cdef object base
+    for base in kind.__mro__:
+        package = str(base.__dict__.get("__module__", "")).partition(".")[0]
+        if package in ("asyncio", "uvloop"):
+            return package
+    return kind.__module__.partition(".")[0] if type(kind.__module__) is str else "asyncio"
 
 
 cdef size_t _name_of(PyObject *thread, char *buffer, size_t size) noexcept:
@@ -505,9 +575,12 @@ cdef size_t _name_of_thread(char *buffer, size_t size) noexcept:
 
 
 cdef void _loop_begins(PyObject *loop) noexcept:
+    cdef uint32_t location
     report_name(NULL)
+    # defined even if loops are not recorded, since it also names the runtime of the tasks
+    location = _location_of_loop(type(<object>loop).__name__, _runtime_of(type(<object>loop)))
     if _watch_workers:
-        begin_loop_run(_location_of_name(type(<object>loop).__name__))
+        begin_loop_run(location)
     _on_loop_begin(<object>loop)
 
 
@@ -518,12 +591,23 @@ cdef void _loop_ends(PyObject *loop) noexcept:
 
 
 cdef uint32_t _location_of_item(object item) except? 0:
-    # exact types only: an attribute of any other object, such as a mock, could run its code
     try:
         function, args = item.fn, item.args
     except AttributeError:
         # concurrent.futures since 3.14 keeps (fn, args, kwargs)
         function, args = item.task[0], item.task[1]
+    return _location_of_callable(function, args)
+
+
+cdef uint32_t _location_of_callback(PyObject *function, PyObject *args) noexcept:
+    try:
+        return _location_of_callable(<object>function, () if args == NULL else <object>args)
+    except Exception:
+        return 0
+
+
+cdef uint32_t _location_of_callable(object function, object args) except? 0:
+    # exact types only: an attribute of any other object, such as a mock, could run its code
     for _ in range(_MAX_WRAPPED):
         kind = type(function)
         if kind is FunctionType:
@@ -572,12 +656,16 @@ cdef uint32_t _item_begins(PyObject *pointer) noexcept:
 
 cdef void _trio_begins(PyObject *runner) noexcept:
     global loop_epoch
+    cdef uint32_t location
     loop_epoch = epoch
     report_name(NULL)
+    begin_polls()
+    location = _location_of_loop("trio", "trio")
     if _watch_workers:
-        begin_loop_run(_location_of_name("trio"))
+        begin_loop_run(location)
 
 
+location_of_callback = _location_of_callback
 name_of = _name_of
 name_of_thread = _name_of_thread
 trio_begins = _trio_begins

@@ -22,6 +22,11 @@ struct hook {
 
 static PyTypeObject *hook_type = NULL;
 
+enum {
+    LEAST_CALLBACK_NS = 100000, /* shorter callbacks are not recorded */
+    MOST_DELAY_S = 1000000000,
+};
+
 static PyObject *hook_vectorcall(PyObject *self, PyObject *const *args, size_t nargsf,
                                  PyObject *names) {
     hook *h = (hook *)self;
@@ -246,9 +251,84 @@ static PyObject *call_call_soon(hook *h, PyObject *const *args, size_t nargsf, P
                                                  : task_of_callback(args[0]);
         uint32_t id = task ? id_of_task(task) : 0;
         if (unlikely(unseen)) end_unseen();
-        if (id) put(KIND_WAKE, id, current_task);
+        if (id && id == yielded_task) {
+            yielded_task = 0;
+        } else if (id) {
+            if (!current_task) put_timer_due();
+            put(KIND_WAKE, id, current_task);
+        }
     }
     return PyObject_Vectorcall(h->wrapped, args, nargsf, names);
+}
+
+/* call_later(delay, callback, ...), of a uvloop loop, whose handles are compiled: only the timers
+   of asyncio.sleep are recognised, which wake the task that runs now. */
+static PyObject *call_call_later(hook *h, PyObject *const *args, size_t nargsf, PyObject *names) {
+    if (current_task && PyVectorcall_NARGS(nargsf) > 1 && PyFunction_Check(args[1]) &&
+        (PyFloat_CheckExact(args[0]) || PyLong_CheckExact(args[0]))) {
+        PyCodeObject *code = (PyCodeObject *)PyFunction_GET_CODE(args[1]);
+        double delay = PyFloat_CheckExact(args[0]) ? PyFloat_AS_DOUBLE(args[0])
+                                                   : PyLong_AsDouble(args[0]);
+        stream *s = stream_of_thread();
+        if (delay == -1 && PyErr_Occurred()) PyErr_Clear();
+        if (s && delay >= 0 && delay < MOST_DELAY_S &&
+            !PyUnicode_CompareWithASCIIString(code->co_name, "_set_result_unless_cancelled")) {
+            put_number_at(s, now_ns(), KIND_TIMER, (uint64_t)(delay * 1e9));
+        }
+    }
+    return PyObject_Vectorcall(h->wrapped, args, nargsf, names);
+}
+
+/* Handle._run(self), of a class: one step of a task, or a callback */
+
+static Py_ssize_t handle_callback_offset = 0, handle_args_offset = 0;
+static uint32_t (*location_of_callback)(PyObject *callback, PyObject *args) = NULL;
+
+static PyObject *slot_of(PyObject *object, Py_ssize_t offset) {
+    return *(PyObject **)((char *)object + offset);
+}
+
+/* Records a callback that has ended: a duration of more than 31 bits in microseconds. */
+static __attribute__((noinline)) void put_callback(PyObject *callback, PyObject *args,
+                                                   uint64_t begin_ns, uint64_t end_ns) {
+    PyObject *type, *value, *traceback;
+    uint64_t duration = end_ns - begin_ns;
+    PyErr_Fetch(&type, &value, &traceback);
+    uint32_t location = location_of_callback(callback, args);
+    PyErr_Restore(type, value, traceback);
+    if (duration >= 1u << 31) {
+        duration /= 1000;
+        duration = (1u << 31) | (duration < (1u << 31) ? duration : (1u << 31) - 1);
+    }
+    stream *s = stream_of_thread();
+    if (s) put_at(s, now_ns(), KIND_CALLBACK, location, (uint32_t)duration);
+}
+
+static PyObject *call_handle_run(hook *h, PyObject *const *args, size_t nargsf, PyObject *names) {
+    if (running_handle || current_task || PyVectorcall_NARGS(nargsf) != 1 ||
+        loop_epoch != epoch)
+        return PyObject_Vectorcall(h->wrapped, args, nargsf, names); /* a loop inside a step */
+    /* a callback that is cancelled while it runs is removed from its handle */
+    PyObject *callback = Py_XNewRef(slot_of(args[0], handle_callback_offset));
+    PyObject *given = Py_XNewRef(slot_of(args[0], handle_args_offset));
+    uint64_t begin_ns = now_ns();
+    running_handle = args[0];
+    handle_stepped = 0;
+    handle_begin_ns = begin_ns;
+    begin_outer_step(begin_ns);
+    handle_cursor = my_stream ? my_stream->cursor : NULL;
+    PyObject *result = PyObject_Vectorcall(h->wrapped, args, nargsf, names);
+    running_handle = NULL;
+    handle_begin_ns = 0;
+    if (!handle_stepped && recording_on) {
+        uint64_t end_ns = now_ns();
+        end_step(end_ns);
+        if (callback && end_ns - begin_ns >= LEAST_CALLBACK_NS)
+            put_callback(callback, given, begin_ns, end_ns);
+    }
+    Py_XDECREF(given);
+    Py_XDECREF(callback);
+    return result;
 }
 
 /* select(timeout), of a loop's selector */
@@ -262,11 +342,9 @@ static int waits(PyObject *timeout) {
 
 static PyObject *poll_events(hook *h, PyObject *const *args, size_t nargsf, PyObject *names,
                              int may_wait) {
-    before_poll();
-    if (may_wait) park();
+    begin_poll(may_wait);
     PyObject *ready = PyObject_Vectorcall(h->wrapped, args, nargsf, names);
-    if (may_wait) unpark(ready && PyList_Check(ready) ? (uint32_t)PyList_GET_SIZE(ready) : 0);
-    after_poll();
+    end_poll(may_wait, ready && PyList_Check(ready) ? (uint32_t)PyList_GET_SIZE(ready) : 0);
     return ready;
 }
 
@@ -290,11 +368,11 @@ static PyObject *call_run_forever(hook *h, PyObject *const *args, size_t nargsf,
     loop_frame = TOP_FRAME(PyThreadState_Get()); /* the caller's, since this hook has no frame */
     loop_epoch = epoch;
     loop_begins(args[0]);
-    after_poll();
+    begin_polls();
     PyObject *result = PyObject_Vectorcall(h->wrapped, args, nargsf, names);
     PyErr_Fetch(&type, &value, &traceback);
     loop_ends(args[0]);
-    polled_ns = 0;
+    end_polls();
     PyErr_Restore(type, value, traceback);
     loop_frame = outer;
     loop_epoch = outer_epoch;
@@ -344,6 +422,7 @@ static PyObject *call_trio_get_events(hook *h, PyObject *const *args, size_t nar
 static PyObject *call_trio_close(hook *h, PyObject *const *args, size_t nargsf, PyObject *names) {
     PyObject *result = PyObject_Vectorcall(h->wrapped, args, nargsf, names);
     if (recording_on) end_loop_run();
+    end_polls();
     return result;
 }
 

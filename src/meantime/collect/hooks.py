@@ -105,6 +105,9 @@ class Hooks:
         self._replace(loop_class, "run_forever", "run_forever")
         if self._tasks:
             self._replace(loop_class, "create_task", "create_task")
+        events = sys.modules["asyncio.events"]
+        if _recorder.configure_handles(events.Handle, events.TimerHandle):
+            self._replace(events.Handle, "_run", "handle_run")
         if self._errors:
             self._replace(loop_class, "call_exception_handler", "unhandled")
 
@@ -210,6 +213,9 @@ class Hooks:
         self._loops[id(loop)] = (loop, selector)
         if self._tasks:
             _hook_instance(loop, "call_soon")
+            if not isinstance(loop, sys.modules["asyncio.base_events"].BaseEventLoop):
+                # its handles are compiled, and are not hooked
+                _hook_instance(loop, "call_later")
         if self._workers and not (
             type(selector).__name__ == "EpollSelector" and self._epoll_is_watched()
         ):
@@ -219,6 +225,7 @@ class Hooks:
         hooked = self._loops.pop(id(loop), None)
         if hooked is not None:
             _unhook_instance(loop, "call_soon")
+            _unhook_instance(loop, "call_later")
             _unhook_instance(hooked[1], "select")
 
 

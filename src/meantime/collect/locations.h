@@ -34,6 +34,7 @@ enum {
     CODE_TRAP = 2,    /* suspends tasks for all of trio's primitives: its name explains nothing */
     CODE_HANDLE = 4,  /* runs a loop's callbacks: below it on the stack is only the loop */
     CODE_QUEUE = 8,   /* waits by an event inside, but is reported as a queue */
+    CODE_DEADLINES = 16, /* in which trio ends the waits that are due */
 };
 
 typedef struct {
@@ -114,6 +115,9 @@ static uint32_t classify_code(PyCodeObject *code) {
     if (flags && (ends_with(file, length, "/trio/_core/_traps.py") ||
                   ends_with(file, length, "/trio/_core/_parking_lot.py")))
         flags |= CODE_TRAP;
+    if (flags && ends_with(file, length, "/trio/_core/_run.py") &&
+        PyUnicode_CompareWithASCIIString(code->co_qualname, "Deadlines.expire") == 0)
+        flags |= CODE_DEADLINES;
     if (flags && ends_with(file, length, "/asyncio/events.py") &&
         PyUnicode_CompareWithASCIIString(code->co_qualname, "Handle._run") == 0)
         flags |= CODE_HANDLE;

@@ -116,8 +116,18 @@ static __attribute__((noinline)) void announce(proxy *p, stream *s) {
     p->generation = s->generation;
 }
 
-/* Returns when the step began. */
-static inline uint64_t begin_step(proxy *p, uint8_t kind) {
+/* The handle of asyncio that runs, if its class is hooked, and whether it has run a task's step.
+   Its begin is that of the step, too. */
+THREAD_LOCAL PyObject *running_handle = NULL;
+THREAD_LOCAL int handle_stepped = 0;
+THREAD_LOCAL uint64_t handle_begin_ns = 0;
+THREAD_LOCAL slot *handle_cursor = NULL; /* the stream's cursor when it began */
+/* A task whose step ended with a bare yield: the interpreter schedules it again at once, so that
+   wake-up is not recorded. */
+THREAD_LOCAL uint32_t yielded_task = 0;
+
+/* Returns when the step began; `before` is the task in whose step it is. */
+static inline uint64_t begin_step(proxy *p, uint8_t kind, uint32_t before) {
     stream *s = stream_of_thread();
     if (unlikely(s && (p->generation != s->generation || p->epoch != epoch))) announce(p, s);
     if (unlikely(!p->stepped)) {
@@ -125,7 +135,17 @@ static inline uint64_t begin_step(proxy *p, uint8_t kind) {
         note_name(p);
     }
     current_task = p->id;
-    uint64_t time_ns = now_ns();
+    yielded_task = 0;
+    uint64_t time_ns;
+    if (handle_begin_ns && !handle_stepped && !before) {
+        time_ns = handle_begin_ns;
+        /* a stream's records are in order of time, and others may have been written since */
+        if (unlikely(s && s->cursor != handle_cursor)) time_ns = now_ns();
+    } else {
+        time_ns = now_ns();
+        if (!before) begin_outer_step(time_ns);
+    }
+    handle_stepped = 1;
     if (likely(s)) put_at(s, time_ns, kind, p->id, p->site);
     return time_ns;
 }
@@ -144,22 +164,32 @@ static int still_cancelling(proxy *p) {
     return requested != 0;
 }
 
-static void finish(proxy *p, uint8_t kind) {
+/* Records the end of a step; `before` is the task in whose step it was. */
+static inline void put_end(uint8_t kind, uint32_t id, uint32_t location, uint32_t before) {
+    stream *s = stream_of_thread();
+    uint64_t time_ns = now_ns();
+    if (!before) end_step(time_ns);
+    if (likely(s)) put_at(s, time_ns, kind, id, location);
+}
+
+static void finish(proxy *p, uint8_t kind, uint32_t before) {
     PyObject *type, *value, *traceback;
     /* the step's own exception is set while the name is read */
     PyErr_Fetch(&type, &value, &traceback);
     note_name(p);
     PyErr_Restore(type, value, traceback);
-    put(kind, p->id, p->site);
+    put_end(kind, p->id, p->site, before);
     p->finished = 1;
     p->task = NULL;
 }
 
-static void suspend(proxy *p, PyObject *yielded) {
+static void suspend(proxy *p, PyObject *yielded, uint32_t before) {
     uint32_t location = wait_location(p->coroutine, yielded);
     uint8_t kind = KIND_WAIT;
     if (unlikely(p->cancelled) && still_cancelling(p)) kind = KIND_CANCELLING;
-    put(kind, p->id, location);
+    put_end(kind, p->id, location, before);
+    /* while it is being cancelled, the wake-up ends that state */
+    if (yielded == Py_None && !p->of_trio && kind == KIND_WAIT) yielded_task = p->id;
 }
 
 /* A task that was running when the recording began. That step does not pass through the proxy, so
@@ -196,12 +226,12 @@ static __attribute__((noinline)) void end_unseen(void) {
     if (state < FRAME_EXECUTING) {
         PyObject *waiter = PyObject_GetAttrString(unseen_task, "_fut_waiter");
         if (!waiter) PyErr_Clear();
-        put(KIND_WAIT, unseen->id, wait_location(unseen->coroutine, waiter ? waiter : Py_None));
+        put(KIND_WAIT, unseen->id, wait_location(unseen->coroutine, waiter ? waiter : Py_False));
         Py_XDECREF(waiter);
     } else {
         int cancelled = unseen_was("cancelled");
         int failed = !cancelled && unseen_was("done") && unseen_was("exception");
-        finish(unseen, cancelled ? KIND_CANCELLED : failed ? KIND_FAILED : KIND_COMPLETED);
+        finish(unseen, cancelled ? KIND_CANCELLED : failed ? KIND_FAILED : KIND_COMPLETED, 0);
     }
     forget_unseen();
     PyErr_Restore(type, value, traceback);
@@ -212,12 +242,12 @@ static PySendResult proxy_am_send(PyObject *self, PyObject *value, PyObject **re
     if (unlikely(!recording_on)) return PyIter_Send(p->coroutine, value, result);
     if (unlikely(unseen)) end_unseen();
     uint32_t before = current_task; /* a step may run loops or eager tasks, so steps can nest */
-    uint64_t begin_ns = begin_step(p, KIND_START);
+    uint64_t begin_ns = begin_step(p, KIND_START, before);
     PySendResult sent = PyIter_Send(p->coroutine, value, result);
     if (likely(recording_on)) {
-        if (sent == PYGEN_NEXT) suspend(p, *result);
-        else if (sent == PYGEN_RETURN) finish(p, KIND_COMPLETED);
-        else finish(p, is_cancellation(PyErr_Occurred()) ? KIND_CANCELLED : KIND_FAILED);
+        if (sent == PYGEN_NEXT) suspend(p, *result, before);
+        else if (sent == PYGEN_RETURN) finish(p, KIND_COMPLETED, before);
+        else finish(p, is_cancellation(PyErr_Occurred()) ? KIND_CANCELLED : KIND_FAILED, before);
         if (unlikely(blocked_limit_ns)) check_blocked((uint64_t)rec.base_ns + begin_ns);
     }
     current_task = before;
@@ -253,12 +283,12 @@ static PyObject *proxy_throw(PyObject *self, PyObject *const *args, Py_ssize_t c
     if (unlikely(unseen)) end_unseen();
     uint32_t before = current_task;
     if (count && is_cancellation(args[0])) p->cancelled = 1;
-    uint64_t begin_ns = begin_step(p, KIND_THROW);
+    uint64_t begin_ns = begin_step(p, KIND_THROW, before);
     PyObject *result = PyObject_VectorcallMethod(text_throw, forward, forwarded, NULL);
     if (recording_on) {
-        if (result) suspend(p, result);
-        else if (PyErr_ExceptionMatches(PyExc_StopIteration)) finish(p, KIND_COMPLETED);
-        else finish(p, is_cancellation(PyErr_Occurred()) ? KIND_CANCELLED : KIND_FAILED);
+        if (result) suspend(p, result, before);
+        else if (PyErr_ExceptionMatches(PyExc_StopIteration)) finish(p, KIND_COMPLETED, before);
+        else finish(p, is_cancellation(PyErr_Occurred()) ? KIND_CANCELLED : KIND_FAILED, before);
         if (blocked_limit_ns) check_blocked((uint64_t)rec.base_ns + begin_ns);
     }
     current_task = before;
@@ -268,8 +298,58 @@ static PyObject *proxy_throw(PyObject *self, PyObject *const *args, Py_ssize_t c
 static PyObject *proxy_close(PyObject *self, PyObject *unused) {
     proxy *p = (proxy *)self;
     PyObject *result = PyObject_CallMethodNoArgs(p->coroutine, text_close);
-    if (recording_on && !p->finished && result) finish(p, KIND_DROPPED);
+    /* as if inside a step, since none ends here */
+    if (recording_on && !p->finished && result) finish(p, KIND_DROPPED, 1);
     return result;
+}
+
+/* When a timer that wakes a task was due. The record precedes that of the wake-up. */
+
+static PyTypeObject *timer_type = NULL; /* asyncio.TimerHandle */
+static Py_ssize_t timer_when_offset = 0;
+
+/* Records a time of CLOCK_MONOTONIC in seconds, if it is one of this recording: the clock of a loop
+   can be another. */
+static void put_due(double when) {
+    stream *s = stream_of_thread();
+    uint64_t time_ns = now_ns();
+    double due_ns = when * 1e9 - (double)rec.base_ns;
+    if (s && due_ns > 0 && due_ns <= (double)time_ns)
+        put_number_at(s, time_ns, KIND_DUE, time_ns - (uint64_t)due_ns);
+}
+
+static void put_timer_due(void) {
+    if (!running_handle || !timer_type || !Py_IS_TYPE(running_handle, timer_type)) return;
+    PyObject *when = *(PyObject **)((char *)running_handle + timer_when_offset);
+    if (when && PyFloat_CheckExact(when)) put_due(PyFloat_AS_DOUBLE(when));
+}
+
+enum { MOST_TRIO_FRAMES = 12 };
+
+static PyObject *local_named(struct _PyInterpreterFrame *frame, const char *name) {
+    PyCodeObject *code = (PyCodeObject *)FRAME_CODE(frame);
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_localsplusnames); i++)
+        if (!PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(code->co_localsplusnames, i), name))
+            return frame->localsplus[i];
+    return NULL;
+}
+
+/* trio cancels what is due in Deadlines.expire, which is then among the innermost frames. Its clock
+   may have any origin, so the time is derived from how late that is. */
+static void put_trio_due(void) {
+    struct _PyInterpreterFrame *frame = TOP_FRAME(PyThreadState_Get());
+    for (int i = 0; frame && i < MOST_TRIO_FRAMES; i++, frame = frame->previous) {
+        if (_PyFrame_IsIncomplete(frame) || !(flags_of_code(FRAME_CODE(frame)) & CODE_DEADLINES))
+            continue;
+        PyObject *now = local_named(frame, "now"), *due = local_named(frame, "deadline");
+        stream *s = stream_of_thread();
+        if (!s || !now || !due || !PyFloat_CheckExact(now) || !PyFloat_CheckExact(due)) return;
+        double late_ns = (PyFloat_AS_DOUBLE(now) - PyFloat_AS_DOUBLE(due)) * 1e9;
+        uint64_t time_ns = now_ns();
+        if (late_ns >= 0 && late_ns <= (double)time_ns)
+            put_number_at(s, time_ns, KIND_DUE, (uint64_t)late_ns);
+        return;
+    }
 }
 
 /* The rest of a coroutine's interface */
@@ -283,6 +363,7 @@ static PyObject *proxy_getattr(PyObject *self, PyObject *name) {
     /* trio looks up `send` when it schedules a task, and calls it later: this is the wake-up */
     if (p->of_trio && p->stepped && !p->finished && recording_on && name == text_send) {
         if (unlikely(unseen)) end_unseen();
+        if (!current_task) put_trio_due();
         put(KIND_WAKE, p->id, current_task);
     }
     PyObject *found = PyObject_GenericGetAttr(self, name);
@@ -484,6 +565,8 @@ static PyObject *attach_coroutine(PyObject *coroutine, PyObject *task, PyObject 
         Py_XSETREF(unseen, (proxy *)Py_NewRef(p));
         Py_XSETREF(unseen_task, Py_NewRef(task));
     } else {
+        /* a task of trio has no object that it awaits: None would mean that it only yielded */
+        if (!ready && waiter == Py_None) waiter = Py_False;
         put(KIND_WAIT, p->id, wait_location(p->coroutine, waiter));
         if (ready) put(KIND_WAKE, p->id, 0);
     }

@@ -20,11 +20,15 @@
     X(CANCELLED, 9)      \
     X(DROPPED, 10)       \
     X(WAKE, 11)          \
+    X(DUE, 12)           \
+    X(TIMER, 13)         \
     X(LOOP_BEGIN, 16)    \
     X(LOOP_END, 17)      \
     X(PARK, 18)          \
     X(UNPARK, 19)        \
     X(LOOP_KNOWN, 20)    \
+    X(TURN, 21)          \
+    X(CALLBACK, 22)      \
     X(SUBMIT, 24)        \
     X(ITEM_BEGIN, 25)    \
     X(ITEM_END, 26)      \
@@ -33,10 +37,12 @@
     X(LOCK_WAIT, 34)     \
     X(POLL, 35)          \
     X(RESUMED, 36)       \
+    X(CPU_WAIT, 37)      \
     X(SAMPLE, 40)        \
     X(ON_CPU, 41)        \
     X(TICK, 42)          \
     X(NOT_ON_CPU, 43)    \
+    X(BLOCKED, 44)       \
     X(THREAD_END, 49)    \
     X(FLUSH, 50)         \
     X(CLOCK, 51)         \
@@ -53,13 +59,14 @@
     X(CLOSED, 136)       \
     X(SAMPLER, 137)      \
     X(CALLED, 138)       \
+    X(BLOCKED_STACK, 139) \
     X(REQUEST, 250)      \
     X(RESPONSE, 251)
 
 #define RECORD_KIND_ENUM(name, number) KIND_##name = number,
 enum kind { RECORD_KINDS(RECORD_KIND_ENUM) };
 
-/* The kind of object that a location's innermost coroutine awaits; LEAF_SPAWN and LEAF_NAME are not
+/* The kind of object that a location's innermost coroutine awaits; those from LEAF_SPAWN on are not
    waits. */
 #define LOCATION_LEAVES(X) \
     X(NONE, 0)          \
@@ -67,7 +74,9 @@ enum kind { RECORD_KINDS(RECORD_KIND_ENUM) };
     X(TASK, 2)          \
     X(OTHER, 3)         \
     X(SPAWN, 4)         \
-    X(NAME, 5)
+    X(NAME, 5)          \
+    X(LOOP, 6)          \
+    X(BLOCKED, 7)
 
 #define LOCATION_LEAF_ENUM(name, number) LEAF_##name = number,
 enum leaf { LOCATION_LEAVES(LOCATION_LEAF_ENUM) };

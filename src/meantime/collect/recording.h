@@ -3,11 +3,14 @@
 #ifndef MEANTIME_RECORDING_H
 #define MEANTIME_RECORDING_H
 
-#include "ring.h"
+#include "loops.h"
 
 /* Acquires the mutexes in their usual order, so that the child gets consistent data. dump_mutex is
    left out: fork would have to wait until another thread's dump is on disk. */
 static void before_fork(void) {
+    /* first, since the thread that it ends acquires the others; held, so that none begins */
+    pthread_mutex_lock(&watch_mutex);
+    if (stop_watching) stop_watching();
     pthread_mutex_lock(&rec_mutex);
     pthread_mutex_lock(&facts_mutex);
     pthread_mutex_lock(&ring_mutex);
@@ -18,10 +21,12 @@ static void after_fork_in_parent(void) {
     pthread_mutex_unlock(&ring_mutex);
     pthread_mutex_unlock(&facts_mutex);
     pthread_mutex_unlock(&rec_mutex);
+    pthread_mutex_unlock(&watch_mutex);
 }
 
 static void after_fork_in_child(void) {
     /* the thread that held dump_mutex may not exist here, so it cannot be unlocked, only remade */
+    pthread_mutex_init(&watch_mutex, NULL);
     pthread_mutex_init(&rec_mutex, NULL);
     pthread_mutex_init(&facts_mutex, NULL);
     pthread_mutex_init(&ring_mutex, NULL);
@@ -31,6 +36,7 @@ static void after_fork_in_child(void) {
     epoch++; /* by exactly 1, from which `announce` in proxy.h recognises a fork */
     my_stream = NULL;
     current_task = 0;
+    step_since_ns = 0;
     pthread_cond_init(&helper_wake, NULL);
     size_t size = TAIL_HEADER_BYTES + (size_t)rec.chunks * CHUNK_BYTES;
     /* the mappings are shared with the parent, which continues to write to them */
@@ -74,6 +80,7 @@ static void forget_ended_streams(void) {
 }
 
 static int prepare_process(void) {
+    prepare_clock();
     if (pthread_key_create(&thread_key, release_stream)) return -1;
     return pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }

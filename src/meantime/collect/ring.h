@@ -154,50 +154,6 @@ static void dump_rings(enum dump_reason reason) {
     if (s->cursor == s->limit) turn(s);
 }
 
-/* A loop's states: also kept in variables, for report_thread to repeat them */
-
-static void begin_loop_run(uint32_t location) {
-    loop_location = location;
-    loop_parked = 0;
-    put(KIND_LOOP_BEGIN, location, 0);
-}
-
-static void end_loop_run(void) {
-    loop_location = 0;
-    put(KIND_LOOP_END, 0, 0);
-}
-
-static inline void park(void) {
-    loop_parked = 1;
-    put(KIND_PARK, 0, 0);
-}
-
-static inline void unpark(uint32_t ready) {
-    loop_parked = 0;
-    put(KIND_UNPARK, ready, 0);
-}
-
-/* A loop that is blocked */
-
-static uint64_t blocked_limit_ns = 0; /* a longer time without a poll dumps the rings; 0: never */
-THREAD_LOCAL uint64_t polled_ns = 0; /* when this thread's loop last looked for events, or began */
-
-static void check_blocked(uint64_t begin_ns) {
-    /* a dump that happened during this step has written it already */
-    if (last_dump_ns < begin_ns && clock_ns(CLOCK_MONOTONIC) - begin_ns >= blocked_limit_ns)
-        dump_rings(DUMP_BLOCKED);
-}
-
-/* These two enclose each poll of a loop, whether it waits or not. A `polled_ns` from before this
-   recording does not measure a blocked loop. */
-static inline void before_poll(void) {
-    if (unlikely(blocked_limit_ns) && polled_ns >= (uint64_t)rec.base_ns) check_blocked(polled_ns);
-}
-
-static inline void after_poll(void) {
-    if (unlikely(blocked_limit_ns)) polled_ns = clock_ns(CLOCK_MONOTONIC);
-}
-
 /* A signal that dumps rings even if the program is stuck in compiled code with the GIL */
 
 /* Dumping acquires mutexes and allocates, which a signal handler must not do: it only wakes a

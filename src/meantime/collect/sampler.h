@@ -4,7 +4,10 @@
    was freed or changed meanwhile causes an error or a wrong value, but never a fault. Everything it
    reads is checked before it is used. The offsets of fields come from the headers of the minor
    version that this was built for, and are checked on the calling thread before the sampler
-   starts. */
+   starts.
+
+   The same thread watches the loops: when a step takes longer than a limit, it reads that thread's
+   stack once, with the lines that are executed. */
 
 #ifndef MEANTIME_SAMPLER_H
 #define MEANTIME_SAMPLER_H
@@ -27,8 +30,8 @@
 #include <stddef.h>
 #include <sys/uio.h>
 
+#include "loops.h"
 #include "names.h"
-#include "stream.h"
 
 enum {
     MAX_DEPTH = 512,
@@ -39,6 +42,9 @@ enum {
     ATTEMPTS = 3,
     BATCH = 256, /* twice as many strings are read at once, and the kernel accepts 1024 ranges */
     STAT_PROCESSOR = 39, /* the field of /proc/PID/stat */
+    LINE_TABLE = 1 << 16, /* how much of a code object's line table is read */
+    BLOCKED_STACKS = 1 << 10, /* stacks of long steps that are recognised when they occur again */
+    STACK_BYTES = 1 << 20, /* of the thread's own stack */
     NO_STACK = 0,
     TORN_STACK = 0xFFFFFFFF, /* could not be read consistently */
 };
@@ -71,7 +77,8 @@ static struct {
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t wake;
-    uint64_t period_ns;
+    uint64_t period_ns; /* between samples; 0 if none are taken */
+    uint64_t limit_ns;  /* of a step; 0 if none is watched */
     PyInterpreterState *interpreter;
     pid_t pid;
     own_file memory; /* /proc/self/mem, where process_vm_readv is refused */
@@ -90,6 +97,10 @@ static struct {
     } page[PAGES];
     int pages;
     const PyCodeObject *code[MAX_DEPTH];
+    uintptr_t instruction[MAX_DEPTH]; /* the address of the one that each frame executes */
+    uint64_t blocked_hash[BLOCKED_STACKS];
+    uint32_t blocked_number[BLOCKED_STACKS];
+    uint32_t next_blocked;
     PyCodeObject code_head[BATCH];
     PyASCIIObject text_head[2 * BATCH];
     uint32_t frame_of[MAX_DEPTH];
@@ -425,11 +436,15 @@ static int walk(const PyThreadState *state, int *deeper) {
 #if PY_VERSION_HEX >= 0x030C0000
         if (frame.owner != FRAME_OWNED_BY_CSTACK)
 #endif
+        {
 #if PY_VERSION_HEX >= 0x030D0000
+            sampler.instruction[depth] = (uintptr_t)frame.instr_ptr;
             sampler.code[depth++] = (PyCodeObject *)frame.f_executable;
 #else
+            sampler.instruction[depth] = (uintptr_t)frame.prev_instr;
             sampler.code[depth++] = frame.f_code;
 #endif
+        }
         at = frame.previous;
     }
     return depth;
@@ -627,6 +642,153 @@ static void sample_threads(uint64_t since_ns) {
     if (sampler.tick > 1) put_sample(0, TORN_STACK, 0, 0, 0);
 }
 
+/* Long steps */
+
+/* Reads a number of 6-bit groups, the lowest first, of which the last has bit 6 clear. */
+static uint32_t line_number(const uint8_t **at, const uint8_t *end) {
+    uint32_t value = 0, shift = 0;
+    while (*at < end && shift < 30) {
+        uint8_t byte = *(*at)++;
+        value |= (uint32_t)(byte & 63) << shift;
+        shift += 6;
+        if (!(byte & 64)) break;
+    }
+    return value;
+}
+
+/* Returns the line of an instruction, by the format of Objects/locations.md in CPython; the
+   function's first line if the table cannot be read. */
+static int line_at(const PyCodeObject *code, const PyCodeObject *head, uintptr_t instruction) {
+    static uint8_t table[LINE_TABLE];
+    PyBytesObject bytes;
+    const uint8_t *at = table, *end;
+    int line = head->co_firstlineno;
+    uintptr_t first = (uintptr_t)code + offsetof(PyCodeObject, co_code_adaptive);
+    if (instruction < first ||
+        read_memory(&bytes, head->co_linetable, offsetof(PyBytesObject, ob_sval)) < 0 ||
+        Py_TYPE(&bytes) != &PyBytes_Type || Py_SIZE(&bytes) <= 0)
+        return head->co_firstlineno;
+    size_t size = (size_t)Py_SIZE(&bytes) < LINE_TABLE ? (size_t)Py_SIZE(&bytes) : LINE_TABLE;
+    if (read_memory(table, (const char *)head->co_linetable + offsetof(PyBytesObject, ob_sval),
+                    size) < 0)
+        return head->co_firstlineno;
+    uintptr_t unit = (instruction - first) / sizeof(_Py_CODEUNIT), reached = 0;
+    for (end = table + size; at < end;) {
+        uint8_t entry = *at++;
+        uint32_t kind = entry >> 3 & 15, number;
+        if (kind == 13 || kind == 14) {
+            number = line_number(&at, end);
+            line += number & 1 ? -(int)(number >> 1) : (int)(number >> 1);
+        } else if (kind >= 10 && kind <= 12) {
+            line += (int)kind - 10;
+        }
+        reached += (entry & 7u) + 1;
+        if (reached > unit) return kind == 15 ? head->co_firstlineno : line;
+        while (at < end && !(*at & 128)) at++; /* the rest of the entry */
+    }
+    return head->co_firstlineno;
+}
+
+/* Writes line, function and file of the frame; returns the size, or 0 if it cannot be read. */
+static size_t describe_frame(int index, char *text, size_t room) {
+    char part[MAX_NAME + 4];
+    PyCodeObject head;
+    PyASCIIObject name, file;
+    const size_t code_bytes = offsetof(PyCodeObject, co_linetable) + sizeof(PyObject *);
+    if (read_memory(&head, sampler.code[index], code_bytes) < 0 ||
+        Py_TYPE(&head) != &PyCode_Type ||
+        read_memory(&name, head.co_qualname, sizeof name) < 0 ||
+        read_memory(&file, head.co_filename, sizeof file) < 0 ||
+        Py_TYPE(&name) != &PyUnicode_Type || Py_TYPE(&file) != &PyUnicode_Type)
+        return 0;
+    int line = line_at(sampler.code[index], &head, sampler.instruction[index]);
+    size_t at = (size_t)snprintf(text, room, "%d", line) + 1;
+    for (int i = 0; i < 2; i++) {
+        ssize_t size = i ? read_text(part, (const char *)head.co_filename, &file)
+                         : read_text(part, (const char *)head.co_qualname, &name);
+        if (size < 0 || at + (size_t)size + 1 > room) return 0;
+        memcpy(text + at, part, (size_t)size);
+        at += (size_t)size;
+        text[at++] = 0;
+    }
+    return at;
+}
+
+/* Returns the number of the stack of `depth` frames, which is defined at its first use; 0 if it
+   cannot be read. */
+static uint32_t blocked_stack(int depth) {
+    static char text[MAX_TEXT - 16];
+    size_t size = 0;
+    for (int i = 0; i < depth; i++) {
+        size_t more = describe_frame(i, text + size, sizeof text - size);
+        if (!more && i == 0) return 0;
+        if (!more) break; /* the outer frames, which matter less, have no room */
+        size += more;
+    }
+    uint64_t hash = 0xCBF29CE484222325u;
+    for (size_t i = 0; i < size; i++) hash = (hash ^ (uint8_t)text[i]) * 0x100000001B3u;
+    size_t at = hash % BLOCKED_STACKS;
+    if (sampler.blocked_hash[at] != hash || !sampler.blocked_number[at]) {
+        sampler.blocked_hash[at] = hash;
+        sampler.blocked_number[at] = ++sampler.next_blocked;
+        write_fact(KIND_BLOCKED_STACK, sampler.next_blocked, text, (uint32_t)size);
+    }
+    return sampler.blocked_number[at];
+}
+
+/* Finds the state of a thread in the interpreter's list, which may change meanwhile. */
+static const PyThreadState *state_of_thread(uint32_t tid, PyThreadState *state) {
+    const PyThreadState *at;
+    if (read_memory(&at, &sampler.interpreter->threads.head, sizeof at) < 0) return NULL;
+    /* bounded, since a change may lead in a circle */
+    for (int i = 0; at && i < 1 << 16; i++) {
+        if (read_memory(state, at, sizeof *state) < 0) return NULL;
+        if (state->native_thread_id == tid ||
+            (sampler.stale_tid && state->native_thread_id == sampler.stale_tid &&
+             tid == (uint32_t)sampler.pid))
+            return at;
+        at = state->next;
+    }
+    return NULL;
+}
+
+static void record_blocked(uint32_t tid) {
+    PyThreadState state;
+    if (reach_memory() < 0) return;
+    for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
+        int deeper;
+        if (!state_of_thread(tid, &state)) continue;
+        int depth = walk(&state, &deeper);
+        uint32_t number = depth > 0 ? blocked_stack(depth) : 0;
+        if (!number) continue;
+        put(KIND_BLOCKED, tid, number);
+        return;
+    }
+}
+
+/* Records the stacks of the loops whose step has reached the limit. Returns when to look again: a
+   step that begins right now reaches it at that time, or a present one earlier. */
+static uint64_t watch_loops(uint64_t time_ns) {
+    uint64_t next_ns = time_ns + sampler.limit_ns;
+    uint32_t reached[16];
+    int count = 0;
+    pthread_mutex_lock(&rec_mutex);
+    for (stream *s = rec.streams; s; s = s->next) {
+        uint64_t since = s->step_since ? __atomic_load_n(s->step_since, __ATOMIC_RELAXED) : 0;
+        if (!since || since == s->watched_ns || !s->tid) continue;
+        if (since + sampler.limit_ns > time_ns) {
+            if (since + sampler.limit_ns < next_ns) next_ns = since + sampler.limit_ns;
+        } else if (count < 16) {
+            s->watched_ns = since;
+            reached[count++] = s->tid;
+        }
+    }
+    pthread_mutex_unlock(&rec_mutex);
+    /* without the mutex, which the first record of this thread acquires */
+    while (count) record_blocked(reached[--count]);
+    return next_ns;
+}
+
 /* The thread itself */
 
 /* Waits until an absolute time, so that ticks do not drift by the duration of the work. */
@@ -640,24 +802,37 @@ static void wait_until(uint64_t time_ns) {
     pthread_mutex_unlock(&sampler.mutex);
 }
 
+/* One sample of all threads; a tick that is late by more than a period skips the ticks between. */
+static uint64_t tick_at(uint64_t due_ns, uint64_t time_ns, uint64_t before_ns) {
+    uint64_t skipped = 0;
+    if (time_ns >= due_ns + sampler.period_ns) {
+        skipped = (time_ns - due_ns) / sampler.period_ns;
+        due_ns += skipped * sampler.period_ns;
+    }
+    sampler.tick++;
+    put(KIND_TICK, at_most_32_bits(time_ns - due_ns), at_most_32_bits(skipped));
+    sample_threads(time_ns - before_ns);
+    return due_ns + sampler.period_ns;
+}
+
 static void *sample_always(void *unused) {
-    uint64_t due_ns = now_ns(), before_ns = due_ns;
+    uint64_t before_ns = now_ns(), watch_ns = UINT64_MAX, due_ns = UINT64_MAX;
     (void)unused;
-    own_thread = "meantime sampler";
-    sampler.tick = 1;
-    sample_threads(0);
+    own_thread = sampler.period_ns ? "meantime sampler" : "meantime watcher";
+    if (sampler.limit_ns) watch_ns = before_ns;
+    if (sampler.period_ns) {
+        sampler.tick = 1;
+        sample_threads(0);
+        due_ns = before_ns + sampler.period_ns;
+    }
     for (;;) {
-        due_ns += sampler.period_ns;
-        wait_until(due_ns);
-        uint64_t time_ns = now_ns(), skipped = 0;
+        wait_until(watch_ns < due_ns ? watch_ns : due_ns);
+        uint64_t time_ns = now_ns();
         if (sampler.stop || time_ns >= (uint64_t)rec.deadline_ns) break;
-        if (time_ns >= due_ns + sampler.period_ns) {
-            skipped = (time_ns - due_ns) / sampler.period_ns;
-            due_ns += skipped * sampler.period_ns;
-        }
-        sampler.tick++;
-        put(KIND_TICK, at_most_32_bits(time_ns - due_ns), at_most_32_bits(skipped));
-        sample_threads(time_ns - before_ns);
+        if (time_ns >= watch_ns) watch_ns = watch_loops(time_ns);
+        if (time_ns < due_ns) continue;
+        time_ns = now_ns();
+        due_ns = tick_at(due_ns, time_ns, before_ns);
         before_ns = time_ns;
     }
     return NULL;
@@ -700,52 +875,104 @@ static int prove_layout(void) {
     return same ? 0 : -1;
 }
 
-/* Starts the thread; -1 if this interpreter's frames cannot be read. The caller has the GIL. */
-static int start_sampler(uint64_t period_ns) {
+static int create_sampler(void) {
     pthread_condattr_t clock;
+    pthread_attr_t attributes;
     sigset_t all, before;
-    sampler.interpreter = PyInterpreterState_Get();
-    sampler.period_ns = period_ns;
     sampler.stop = 0;
-    if (prove_layout() < 0) return -1;
-    forget_samples();
     pthread_mutex_init(&sampler.mutex, NULL);
     pthread_condattr_init(&clock);
     pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
     pthread_cond_init(&sampler.wake, &clock);
     pthread_condattr_destroy(&clock);
-    uint64_t payload[1] = {period_ns};
-    write_fact(KIND_SAMPLER, 0, payload, sizeof payload);
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, STACK_BYTES);
     sigfillset(&all);
     /* a thread inherits the mask: the program's handlers must never run on the sampler */
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    sampler.running = pthread_create(&sampler.thread, NULL, sample_always, NULL) == 0;
+    sampler.running = pthread_create(&sampler.thread, &attributes, sample_always, NULL) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
     return sampler.running ? 0 : -1;
 }
 
+/* Starts the thread, in a process that takes samples; -1 if this interpreter's frames cannot be
+   read. The caller has the GIL. */
+static int start_sampler(uint64_t period_ns) {
+    sampler.interpreter = PyInterpreterState_Get();
+    sampler.period_ns = period_ns;
+    if (prove_layout() < 0) return -1;
+    forget_samples();
+    uint64_t payload[1] = {period_ns};
+    write_fact(KIND_SAMPLER, 0, payload, sizeof payload);
+    watch_pending = 0;
+    return create_sampler();
+}
+
 /* Ends the thread. It never waits for the GIL, so the caller may join it while holding the GIL. */
-static void stop_sampler(void) {
-    if (!sampler.running) return;
+static void join_sampler(void) {
     pthread_mutex_lock(&sampler.mutex);
     sampler.stop = 1;
     pthread_cond_signal(&sampler.wake);
     pthread_mutex_unlock(&sampler.mutex);
     pthread_join(sampler.thread, NULL);
     sampler.running = 0;
-    forget_samples();
+}
+
+/* Starts the thread that watches loops, if it is pending: called where a loop begins or polls, with
+   or without the GIL. A program without loops has no such thread. */
+static void start_watcher(void) {
+    pthread_mutex_lock(&watch_mutex);
+    if (watch_pending && recording_on) {
+        watch_pending = 0;
+        if (sampler.pid != getpid()) sampler.stale_tid = forked_tid;
+        if (!sampler.running && open_memory() == 0) create_sampler();
+    }
+    pthread_mutex_unlock(&watch_mutex);
+}
+
+/* From 3.12 on, the interpreter warns of a fork in a process with several threads, so a thread that
+   the program did not ask for ends before a fork. The caller holds watch_mutex. */
+static void end_watcher(void) {
+    if (!sampler.running || sampler.period_ns) return;
+    join_sampler();
+    watch_pending = 1;
+}
+
+/* Watches steps from now on; -1 if this interpreter's frames cannot be read. */
+static int watch_steps(uint64_t limit_ns) {
+    sampler.interpreter = PyInterpreterState_Get();
+    sampler.period_ns = 0;
+    if (prove_layout() < 0) return -1;
+    sampler.limit_ns = limit_ns;
+    memset(sampler.blocked_number, 0, sizeof sampler.blocked_number);
+    sampler.next_blocked = 0;
+    start_watching = start_watcher;
+    stop_watching = end_watcher;
+    watch_pending = 1;
+    return 0;
+}
+
+static void stop_sampler(void) {
+    pthread_mutex_lock(&watch_mutex);
+    watch_pending = 0;
+    int was_running = sampler.running;
+    if (was_running) join_sampler();
+    sampler.limit_ns = 0;
+    pthread_mutex_unlock(&watch_mutex);
+    if (was_running) forget_samples();
     close_file(&sampler.memory);
 }
 
 /* A forked process has no sampler thread. The fork may have interrupted a change of its tables, so
    these are abandoned rather than freed. */
 static int restart_sampler(void) {
+    sampler.stale_tid = forked_tid;
     if (!sampler.running || !recording_on) return 0;
     sampler.running = 0;
     sampler.frames = NULL;
     sampler.stacks = NULL;
     sampler.threads = NULL;
-    sampler.stale_tid = forked_tid;
     return start_sampler(sampler.period_ns);
 }
 

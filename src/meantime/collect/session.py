@@ -30,6 +30,7 @@ _CHUNKS = {"block": 2, "drop": 16}
 _CHUNK_BYTES, _MAX_CHUNKS = _recorder.SIZES["CHUNK_BYTES"], _recorder.SIZES["MAX_CHUNKS"]
 _MIN_SIZE_BYTES = 1_000_000
 _MIN_HZ, _MAX_HZ = 1, 10_000
+_BLOCKED_NS, _MIN_BLOCKED_NS = 50_000_000, 1_000_000
 _NS_PER_S = 10**9
 
 
@@ -45,7 +46,8 @@ class Options:
         ring_bytes: The size of a `ring`, per thread.
         ring_ns: The newest part of a `ring` that a dump writes; 0 is all.
         duration_ns: How long to record; 0 is until the program ends.
-        blocked_ns: How long a task may block its loop before a `ring` is dumped; 0 is forever.
+        blocked_ns: The stack of a step that takes this long is recorded; 0 records none, and None
+            is 50 ms. If it is given, a `ring` is dumped, too.
         threads: Whether to record when threads wait for the GIL and for locks, which replaces the
             interpreter's entries for the platform's wait functions.
         samples: Samples of each thread's stack per second; 0 is none.
@@ -60,7 +62,7 @@ class Options:
         ring_bytes: int = 4_000_000,
         ring_ns: int = 0,
         duration_ns: int = 0,
-        blocked_ns: int = 0,
+        blocked_ns: int | None = None,
         threads: bool = False,
         samples: float = 0,
     ) -> None:
@@ -82,8 +84,8 @@ class Options:
             value: object = texts[name]
             if name == "samples":
                 value = float(texts[name])
-            elif isinstance(default, int):
-                value = int(texts[name])
+            elif isinstance(default, int) or default is None:
+                value = None if texts[name] == "None" else int(texts[name])
             setattr(options, name, value)
         return options
 
@@ -108,8 +110,8 @@ class Options:
             raise UsageError(
                 f"samples are taken {_MIN_HZ} to {_MAX_HZ:,} times a second, not {self.samples:,}"
             )
-        if self.blocked_ns and self.policy != "ring":
-            raise UsageError("a blocked loop is dumped by policy ring only")
+        if self.blocked_ns and self.blocked_ns < _MIN_BLOCKED_NS:
+            raise UsageError("steps are watched if they take at least 1ms")
         if self.ring_bytes > _MAX_CHUNKS * _CHUNK_BYTES:
             from meantime.units import format_bytes  # noqa: PLC0415 - as above
 
@@ -124,6 +126,16 @@ class Options:
     def period_ns(self) -> int:
         """The time between two samples; 0 if there are none."""
         return round(_NS_PER_S / self.samples) if self.samples else 0
+
+    @property
+    def watched_ns(self) -> int:
+        """From when on a step's stack is recorded; 0 if none is."""
+        return _BLOCKED_NS if self.blocked_ns is None else self.blocked_ns
+
+    @property
+    def dump_ns(self) -> int:
+        """From when on a step dumps a ring; 0 if none does."""
+        return self.blocked_ns or 0 if self.policy == "ring" else 0
 
     @property
     def chunks(self) -> int:
@@ -145,7 +157,7 @@ def start(
     ring_bytes: int = 4_000_000,
     ring_ns: int = 0,
     duration_ns: int = 0,
-    blocked_ns: int = 0,
+    blocked_ns: int | None = None,
     threads: bool = False,
     samples: float = 0,
 ) -> None:
@@ -192,7 +204,7 @@ def begin(path: str, options: Options, *, fresh: bool) -> None:
             chunks=options.chunks,
             max_bytes=options.max_bytes,
             duration_ns=options.duration_ns,
-            blocked_ns=options.blocked_ns,
+            dump_ns=options.dump_ns,
             ring_ns=options.ring_ns,
         )
         _write_process_facts(path)
@@ -200,11 +212,14 @@ def begin(path: str, options: Options, *, fresh: bool) -> None:
             _recorder.dump_upon(_dump_signal())
     except OSError as error:
         raise OutputError(f"{path}: {error.strerror}") from error
+    if options.watched_ns and options.trace != "none":
+        # where the interpreter's frames cannot be read, steps have the names of their callbacks
+        _recorder.watch_steps(options.watched_ns)
     hooks = Hooks(
         tasks=options.trace in ("tasks", "both"),
         workers=options.trace in ("workers", "both"),
         threads=options.threads or options.samples > 0,
-        polls=options.blocked_ns > 0,
+        polls=options.dump_ns > 0,
         errors=options.policy == "ring",
     )
     if options.threads and not _recorder.watch_threads():
@@ -284,7 +299,7 @@ class record:  # noqa: N801 - used as a function: with meantime.record(...)
         ring_bytes: int = 4_000_000,
         ring_ns: int = 0,
         duration_ns: int = 0,
-        blocked_ns: int = 0,
+        blocked_ns: int | None = None,
         threads: bool = False,
         samples: float = 0,
     ) -> None:

@@ -86,6 +86,8 @@ typedef struct stream {
     uint32_t tid, name_length;
     int thread_unreported;
     const uint32_t *task; /* the owner's thread-local current_task, which the sampler reads */
+    const uint64_t *step_since; /* the same of step_since_ns */
+    uint64_t watched_ns; /* of the sampler: the begin of the step whose stack it has recorded */
     char thread_name[MAX_THREAD_NAME];
     uint64_t segment_bytes, in_file;
     uint64_t opened_ns; /* the time of the first record in its segment */
@@ -154,19 +156,17 @@ THREAD_LOCAL uint32_t current_task = 0;
 THREAD_LOCAL uint32_t loop_epoch = 0; /* the epoch in which a loop began to run on the thread */
 THREAD_LOCAL uint32_t loop_location = 0; /* names its type, if loops are recorded */
 THREAD_LOCAL uint32_t loop_parked = 0;
+/* when the thread's loop began its present step, or ended the last one; 0 while it has none */
+THREAD_LOCAL uint64_t step_since_ns = 0;
 THREAD_LOCAL const char *own_thread = NULL; /* the name of a thread of the recorder */
 THREAD_LOCAL int inside_stream = 0; /* a hook under our own waits must not write to the stream */
 
 /* Returns the name of the calling thread if it is known; set by the module. */
 static size_t (*name_of_thread)(char *buffer, size_t size) = NULL;
 
-static inline uint64_t clock_ns(clockid_t clock) {
-    struct timespec t;
-    clock_gettime(clock, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
+#include "clock.h"
 
-static inline uint64_t now_ns(void) { return clock_ns(CLOCK_MONOTONIC) - (uint64_t)rec.base_ns; }
+static inline uint64_t now_ns(void) { return monotonic_ns() - (uint64_t)rec.base_ns; }
 
 /* Records why a file could not be opened or written; the shared counter keeps the first reason. */
 static void note_failure(int error) {
@@ -637,6 +637,7 @@ static __attribute__((noinline)) stream *acquire_stream(void) {
         pthread_mutex_lock(&rec_mutex);
         s->tid = my_tid;
         s->task = &current_task;
+        s->step_since = &step_since_ns;
         pthread_mutex_unlock(&rec_mutex);
         s->name_length = 0;
         if (own_thread) {
@@ -662,10 +663,11 @@ static void release_stream(void *value) {
     stream *s = value;
     if (my_epoch != epoch || my_stream != s || !recording_on) return;
     put_own(s, now_ns(), KIND_THREAD_END, my_tid);
-    /* under the mutex, because the sampler dereferences `task`, which ends with the thread */
+    /* under the mutex, because the sampler dereferences both pointers, which end with the thread */
     pthread_mutex_lock(&rec_mutex);
     s->tid = 0;
     s->task = NULL;
+    s->step_since = NULL;
     pthread_mutex_unlock(&rec_mutex);
     if (s->cursor == s->limit) turn(s);
     pthread_mutex_lock(&rec_mutex);
@@ -698,6 +700,11 @@ static inline void put_at(stream *s, uint64_t time_ns, uint8_t kind, uint32_t id
 static inline void put(uint8_t kind, uint32_t id, uint32_t aux) {
     stream *s = stream_of_thread();
     if (likely(s)) put_at(s, now_ns(), kind, id, aux);
+}
+
+/* Writes an event that consists of one 64-bit number. */
+static inline void put_number_at(stream *s, uint64_t time_ns, uint8_t kind, uint64_t number) {
+    put_at(s, time_ns, kind, (uint32_t)number, (uint32_t)(number >> 32));
 }
 
 static void put_text(uint8_t kind, uint32_t id, const char *text, size_t length) {

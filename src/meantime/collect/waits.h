@@ -10,7 +10,7 @@
 #ifndef MEANTIME_WAITS_H
 #define MEANTIME_WAITS_H
 
-#include "ring.h"
+#include "loops.h"
 
 #if defined(__linux__) && defined(__GLIBC__) && (defined(__x86_64__) || defined(__aarch64__))
 #define MEANTIME_HAS_WAITS 1
@@ -111,34 +111,25 @@ static inline int is_loop_polling(void) {
     return loop_epoch == epoch && recording_on && !inside_stream;
 }
 
-/* With a timeout of 0, epoll only polls and the loop does not park. */
-static inline void begin_poll(int timeout_ms) {
-    before_poll();
-    if (timeout_ms) park();
-}
-
-static inline void end_poll(int timeout_ms, int ready) {
+static inline int poll_ended(int timeout_ms, int ready) {
     int error = errno;
-    if (timeout_ms) unpark(ready > 0 ? (uint32_t)ready : 0);
-    after_poll();
+    end_poll(timeout_ms != 0, ready > 0 ? (uint32_t)ready : 0);
     errno = error;
+    return ready;
 }
 
+/* With a timeout of 0, epoll only polls and the loop does not park. */
 static int wait_for_events(int fd, struct epoll_event *events, int most, int timeout_ms) {
     if (!is_loop_polling()) return real_epoll_wait(fd, events, most, timeout_ms);
-    begin_poll(timeout_ms);
-    int ready = real_epoll_wait(fd, events, most, timeout_ms);
-    end_poll(timeout_ms, ready);
-    return ready;
+    begin_poll(timeout_ms != 0);
+    return poll_ended(timeout_ms, real_epoll_wait(fd, events, most, timeout_ms));
 }
 
 static int wait_for_events_masked(int fd, struct epoll_event *events, int most, int timeout_ms,
                                   const sigset_t *mask) {
     if (!is_loop_polling()) return real_epoll_pwait(fd, events, most, timeout_ms, mask);
-    begin_poll(timeout_ms);
-    int ready = real_epoll_pwait(fd, events, most, timeout_ms, mask);
-    end_poll(timeout_ms, ready);
-    return ready;
+    begin_poll(timeout_ms != 0);
+    return poll_ended(timeout_ms, real_epoll_pwait(fd, events, most, timeout_ms, mask));
 }
 
 static const waited thread_waits[] = {

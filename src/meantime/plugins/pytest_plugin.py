@@ -94,15 +94,16 @@ def pytest_runtest_makereport(
 
 
 @pytest.fixture
-def max_blocked(request: pytest.FixtureRequest) -> Callable[[str], Limit]:
+def max_blocked(request: pytest.FixtureRequest) -> Callable[..., Limit]:
     """A function that limits how long one step may block an event loop: `max_blocked("50ms")`.
 
-    The limit applies until the end of the test, or in the block of `with max_blocked("50ms"):`.
+    The limit applies until the end of the test, or in the block of `with max_blocked("50ms"):`. The
+    time in which the thread waited for a processor does not count, unless with `of="wall"`.
     """
     from meantime.plugins.segment import Limit  # noqa: PLC0415 - loads the recorder
 
     segment = _begin(request.node, None)
-    return lambda limit: Limit(segment, limit)
+    return lambda limit, *, of="own": Limit(segment, limit, of=of)
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ import pytest
 
 from meantime.collect import _recorder, session
 from meantime.collect.unfinished import unfinished_tasks
+from meantime.errors import UsageError
 from meantime.units import format_ns, parse_duration
 
 if TYPE_CHECKING:
@@ -66,11 +67,12 @@ class Segment:
         if self.pending is not None:
             self.pending.check()
 
-    def blocks(self, at_least_ns: int, begin_ns: int, end_ns: int) -> list[Block]:
+    def blocks(self, at_least_ns: int, begin_ns: int, end_ns: int, waited_ns: int) -> list[Block]:
         """Return when a loop was blocked by one step, within a window of CLOCK_MONOTONIC.
 
         The times are clipped to the window; those longer than `at_least_ns` are returned, the
-        longest first.
+        longest first. A step that is clipped at the begin waited for a processor for at most
+        `waited_ns`, which is how long this thread did in the window.
         """
         from meantime.readers.recording.whole import Reading  # noqa: PLC0415 - not for tests that only record
 
@@ -81,7 +83,11 @@ class Segment:
         window = begin_ns - reading.origin_ns, end_ns - reading.origin_ns
         clipped = [
             block._replace(
-                begin_ns=max(block.begin_ns, window[0]), end_ns=min(block.end_ns, window[1])
+                begin_ns=max(block.begin_ns, window[0]),
+                end_ns=min(block.end_ns, window[1]),
+                waited_ns=block.waited_ns
+                if block.begin_ns >= window[0]
+                else min(block.waited_ns, waited_ns),
             )
             for block in reading.blocks
         ]
@@ -110,15 +116,21 @@ class Limit:
     Args:
         segment: The recording of the test.
         limit: A time such as `50ms`.
+        of: `own`, the time without that in which the thread waited for a processor, or `wall`.
     """
 
-    def __init__(self, segment: Segment, limit: str) -> None:
+    def __init__(self, segment: Segment, limit: str, *, of: str = "own") -> None:
+        if of not in ("own", "wall"):
+            raise UsageError(f"max_blocked limits time of {of!r}, not of 'own' or 'wall'")
         self._segment = segment
+        self._is_wall = of == "wall"
         self._limit_ns = parse_duration(limit)
+        self._waited_ns = _recorder.note_cpu_wait()
         self._begin_ns = time.monotonic_ns()
         segment.limits.append(self)
 
     def __enter__(self) -> None:
+        self._waited_ns = _recorder.note_cpu_wait()
         self._begin_ns = time.monotonic_ns()
 
     def __exit__(
@@ -134,11 +146,16 @@ class Limit:
     def check(self) -> None:
         """Fail the test if a loop was blocked longer."""
         now_ns = time.monotonic_ns()
-        blocks = self._segment.blocks(self._limit_ns, self._begin_ns, now_ns)
+        # the check itself, and what it covers, can begin and end in the middle of a step
+        waited_ns = _recorder.note_cpu_wait() - self._waited_ns
+        blocks = self._segment.blocks(self._limit_ns, self._begin_ns, now_ns, max(0, waited_ns))
+        if not self._is_wall:
+            blocks = [block for block in blocks if block.own_ns > self._limit_ns]
+            blocks.sort(key=lambda block: -block.own_ns)
         if not blocks:
             return
         lines = [f"a loop was blocked for longer than {format_ns(self._limit_ns)}:"]
-        lines += [f"  {format_ns(block.duration_ns)} by {block.where()}" for block in blocks[:5]]
+        lines += [f"  {_durations(block)} by {block.where()}" for block in blocks[:5]]
         if len(blocks) > 5:
             lines.append(f"  and {len(blocks) - 5} more times")
         self._segment.fail(*lines)
@@ -207,6 +224,15 @@ class PendingTasks:
                 frames = task.get_stack(limit=1)
                 waits[task] = f", waits at {_location(frames[0])}" if frames else ""
         return waits
+
+
+def _durations(block: Block) -> str:
+    if not block.waited_ns:
+        return format_ns(block.duration_ns)
+    return (
+        f"{format_ns(block.own_ns)} of its own, {format_ns(block.duration_ns)} with "
+        f"{format_ns(block.waited_ns)} of waiting for a CPU,"
+    )
 
 
 def _location(frame: FrameType) -> str:

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from meantime.kernels.record_kinds import KINDS
-from meantime.kernels.tasks import LOOP, REQUEST, TASK, THREAD, WORKER, TaskStates
+from meantime.kernels.tasks import LAG, LOOP, REQUEST, TASK, THREAD, WORKER, TaskStates
 from meantime.trace import LaneDeclaration, State
 
 if TYPE_CHECKING:
     from meantime.columns import Int32s
 
-__all__ = ["FLOWS", "GROUPS", "OUTCOME_NS", "STATES", "flow_codes", "lane_of", "task_states"]
+__all__ = ["FLOWS", "GROUPS", "LAGS", "OUTCOME_NS", "STATES", "flow_codes", "lane_of", "task_states"]
 
 STATES = (
     "spawned",
@@ -51,6 +51,8 @@ STATES = (
     "waiting:tasks",
     "waiting:future",
     "collector-stall",
+    "possibly-runnable",
+    "cpu-wait",
 )
 
 # the state that begins with a record; a waiting task's depends on the reason, if that is known
@@ -79,7 +81,11 @@ _STATE_OF = {
     "THREAD_END": "stopped",
     "FLUSH": "collector-stall",
     "LOST": "lost",
+    "DUE": "possibly-runnable",
+    "CPU_WAIT": "cpu-wait",
 }
+# in these a task waits for events, which a busy loop finds later than they happen
+_EVENT_WAITS = ("waiting:io-read", "waiting:io-write")
 
 # a task's outcome is a state, so that it can be counted and drawn; it needs a length for that
 OUTCOME_NS = 1
@@ -93,8 +99,10 @@ _FLOW_KINDS = np.full(256, -1, np.int32)
 _FLOW_KINDS[[KINDS[kind] for kind in _FLOW_OF]] = np.arange(len(_FLOW_OF))
 
 # the first path element of entities, by the kernel's number for their kind, in the order of drawing
+LAGS = "Loop lag"
 GROUPS = {
     LOOP: "Loops",
+    LAG: LAGS,
     REQUEST: "Requests",
     WORKER: "Workers",
     THREAD: "Threads",
@@ -105,6 +113,7 @@ GROUPS = {
 _COLORS = {
     "spawned": "#b9a796",
     "runnable": "#f6b324",
+    "possibly-runnable": "#f2d3a0",
     "running": "#1d8759",
     "cancelling": "#841c58",
     "completed": "#5c6b7a",
@@ -116,6 +125,7 @@ _COLORS = {
     "idle": "#ebedf1",
     "gil-wait": "#9952ba",
     "gil-handoff": "#f08a5d",
+    "cpu-wait": "#e0705a",
     "lock-wait": "#9952ba",
     "polling": "#ebedf1",
     "lost": "#000000",
@@ -141,6 +151,7 @@ _LANES: dict[str, tuple[str, str, tuple[str, ...]]] = {
         "Tasks",
         (
             "spawned",
+            "possibly-runnable",
             "runnable",
             "running",
             "cancelling",
@@ -151,7 +162,11 @@ _LANES: dict[str, tuple[str, str, tuple[str, ...]]] = {
             "lost",
         ),
     ),
-    "Loops": ("Loop", "Event loops", ("running", "parked", "stopped", "collector-stall", "lost")),
+    "Loops": (
+        "Loop",
+        "Event loops",
+        ("running", "cpu-wait", "parked", "stopped", "collector-stall", "lost"),
+    ),
     "Workers": (
         "Worker",
         "Pool threads",
@@ -179,7 +194,11 @@ def task_states() -> TaskStates:
     state_of = np.full(256, -1, np.int8)
     for kind, state in _STATE_OF.items():
         state_of[KINDS[kind]] = STATES.index(state)
-    return TaskStates(state_of, outcome_ns=OUTCOME_NS, result_lead_ns=_RESULT_LEAD_NS)
+    is_event_wait = np.zeros(128, np.int8)
+    is_event_wait[[STATES.index(state) for state in _EVENT_WAITS]] = 1
+    return TaskStates(
+        state_of, is_event_wait, outcome_ns=OUTCOME_NS, result_lead_ns=_RESULT_LEAD_NS
+    )
 
 
 def flow_codes(kinds: Int32s) -> Int32s:
@@ -189,6 +208,8 @@ def flow_codes(kinds: Int32s) -> Int32s:
 
 def lane_of(group: str) -> LaneDeclaration:
     """Return the lane of a group of `GROUPS`; requests have the states of the tasks they are."""
+    if group == LAGS:
+        return LaneDeclaration(f"{LAGS}/*", kind="counter", label=LAGS, unit="ns")
     is_short = group in {"Tasks", "Requests"}
     kind, label, names = _LANES["Tasks" if is_short else group]
     if group == "Requests":

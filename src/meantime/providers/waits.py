@@ -88,6 +88,11 @@ def wait_reason(coroutine: str, file: str, leaf: int) -> str:
     return "sleep" if leaf == LEAVES["NONE"] else ""
 
 
-def wait_state(reason: str) -> int:
-    """Return the index in `STATES` of the state of a task that waits for this."""
+def wait_state(reason: str, leaf: int) -> int:
+    """Return the index in `STATES` of the state of a task that waits for this.
+
+    A task that waits for nothing has only let the others run: it is scheduled again at once.
+    """
+    if leaf == LEAVES["NONE"]:
+        return STATES.index("runnable")
     return STATES.index(f"waiting:{reason}" if reason else "waiting")

@@ -35,7 +35,7 @@ BLOCK_NS = 10**8
 _SHORT_NS = 10**7
 # Short blocks are a finding if they take up this part of the range together, or `BLOCK_NS`.
 _SHORT_SHARE = 100
-_RUNNING, _PARKED = "running", "parked"
+_RUNNING, _PARKED, _CPU_WAIT = "running", "parked", "cpu-wait"
 _READY = {"spawned", "runnable"}
 # How long after a block a wait may end that the loop could not end earlier, and for how long the
 # loop is parked if it has caught up.
@@ -59,11 +59,12 @@ class _Step(NamedTuple):
 
 
 class _Block(NamedTuple):
-    """A block, how many tasks waited for its end, and the code that ran."""
+    """A block, how many tasks waited for its end, the code that ran, and how long it could not."""
 
     step: _Step
     waiting: int
     name: str
+    cpu_wait_ns: int
 
 
 def blocking_steps(scope: Scope) -> Iterator[Finding]:
@@ -71,7 +72,7 @@ def blocking_steps(scope: Scope) -> Iterator[Finding]:
     loops, tasks = scope.kind("Loop"), scope.kind("Task")
     if loops is None:
         return
-    found = scope.long_rows(loops, _SHORT_NS)
+    found = scope.long_rows(loops, _SHORT_NS, alike={_CPU_WAIT: _RUNNING})
     if found is None:
         return
     busy = found[0]
@@ -94,14 +95,9 @@ def blocking_steps(scope: Scope) -> Iterator[Finding]:
         for step in _steps(scope, busy, row, running)
         if step.duration_ns >= limit_ns
     ]
-    own = own_files(scope.history)
     groups: dict[tuple[int, str], list[_Block]] = defaultdict(list)
-    for step in steps:
-        waiting = _waiting(scope, loops, tasks, step, states)
-        if step.duration_ns < BLOCK_NS and (not waiting or _is_unknown(scope, step)):
-            continue
-        code = culprit(scope, step.loop, step.task, step.range_ns, states, own)
-        groups[step.loop, code.key].append(_Block(step, waiting, code.name))
+    for key, block in _blocks(scope, loops, tasks, steps, states):
+        groups[key].append(block)
     for (loop, _), blocks in groups.items():
         total_ns = sum(block.step.duration_ns for block in blocks)
         # one that is short and alone is what the operating system does to any program
@@ -112,6 +108,23 @@ def blocking_steps(scope: Scope) -> Iterator[Finding]:
                 where += f" of {_thread(scope, loop)}"
             part = f"; of the {most:,} longest times the loop was busy" if is_part else ""
             yield _finding(scope, loop, where, blocks, part)
+
+
+def _blocks(
+    scope: Scope, loops: Kind, tasks: Kind | None, steps: list[_Step], states: StateRows | None
+) -> Iterator[tuple[tuple[int, str], _Block]]:
+    """Yield the steps that count as blocks, each with its loop and what its code has in common."""
+    own = own_files(scope.history)
+    for step in steps:
+        waiting = _waiting(scope, loops, tasks, step, states)
+        cpu_wait_ns = _cpu_wait_ns(scope, step)
+        if 2 * cpu_wait_ns > step.duration_ns:
+            # the machine was busy with other programs
+            continue
+        if step.duration_ns < BLOCK_NS and (not waiting or _is_unknown(scope, step)):
+            continue
+        code = culprit(scope, step.loop, step.task, step.range_ns, states, own)
+        yield (step.loop, code.key), _Block(step, waiting, code.name, cpu_wait_ns)
 
 
 def _task_states(scope: Scope, tasks: Kind, busy: StateRows) -> StateRows:
@@ -212,6 +225,17 @@ def _waiting(
     return len(waiting)
 
 
+def _cpu_wait_ns(scope: Scope, step: _Step) -> int:
+    """Return for how long the thread of a step waited for a processor."""
+    total_ns, (begin_ns, end_ns) = 0, step.range_ns
+    for state in scope.history.iterate(step.loop, begin_ns):
+        if state.start_ns >= end_ns:
+            break
+        if state.value == _CPU_WAIT:
+            total_ns += min(state.end_ns, end_ns) - max(state.start_ns, begin_ns)
+    return total_ns
+
+
 def _thread(scope: Scope, loop: int) -> str:
     """Return the thread of a loop: `MainThread 17`, or with processes `17 MainThread 17`."""
     process, _, thread = scope.history.attributes.path(loop)[-1].partition(" ")
@@ -247,6 +271,9 @@ def _finding(scope: Scope, loop: int, where: str, blocks: list[_Block], part: st
     text = f"{blocks[0].name} blocked {where} for {text_of_ns(steps[0].duration_ns)}"
     if len(blocks) > 1:
         text += f", {times(len(blocks))} ({text_of_ns(total_ns)} in all)"
+    cpu_wait_ns = sum(block.cpu_wait_ns for block in blocks)
+    if 10 * cpu_wait_ns >= total_ns:
+        text += f", {text_of_ns(cpu_wait_ns)} of it waiting for a CPU"
     waiting = {block.waiting for block in blocks}
     if most := max(waiting):
         upto = "up to " if len(waiting) > 1 else ""

@@ -12,7 +12,7 @@ from meantime.columns import distinct, named
 from meantime.query.parts import extent_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import numpy.typing as npt
 
@@ -75,6 +75,14 @@ class StateRows(NamedTuple):
     def codes(self, wanted: set[str]) -> list[int]:
         """Return the codes of these states."""
         return [code for code, name in enumerate(self.names) if name in wanted]
+
+    def named_alike(self, alike: Mapping[str, str]) -> StateRows:
+        """Return the rows with some states replaced by others, where both occur."""
+        codes = list(range(len(self.names)))
+        for name, other in alike.items():
+            if name in self.names and other in self.names:
+                codes[self.names.index(name)] = self.names.index(other)
+        return self._replace(state=np.array([*codes, 0], np.int32)[self.state])
 
     def merged(self) -> StateRows:
         """Return the rows, those of one state that touch as one, with the tag of the first."""
@@ -226,15 +234,19 @@ class Scope:
             list(table),
         )
 
-    def long_rows(self, kind: Kind, least_ns: int) -> tuple[StateRows, int] | None:
+    def long_rows(
+        self, kind: Kind, least_ns: int, *, alike: Mapping[str, str] | None = None
+    ) -> tuple[StateRows, int] | None:
         """Return the states that lasted at least this long, and from which duration on all of them.
+
+        The states that are keys of `alike` count as those that are its values.
 
         In a kind with many intervals the second figure is larger: only a state that fills a bin is
         found. None if there are too many entities for bins.
         """
         rows = self.rows(kind)
         if rows is not None:
-            rows = rows.merged()
+            rows = rows.named_alike(alike or {}).merged()
             return chosen(rows, rows.duration_ns >= least_ns), least_ns
         bins = min(_MOST_BINS, _MOST_CELLS // max(1, len(kind.quarks)))
         bins = min(bins, max(1, 2 * self.length_ns // max(1, least_ns)))
@@ -255,7 +267,7 @@ class Scope:
         twice = (np.diff(rows.quark, prepend=-1) == 0) & (
             np.diff(rows.start_ns, prepend=rows.start_ns[:1] - 1) == 0
         )
-        rows = chosen(rows, ~twice).merged()
+        rows = chosen(rows, ~twice).named_alike(alike or {}).merged()
         return chosen(rows, rows.duration_ns >= least_ns), 2 * width_ns
 
 

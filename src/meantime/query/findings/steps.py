@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from meantime.columns import distinct
+from meantime.stacks import is_library
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +29,6 @@ __all__ = ["Culprit", "culprit", "own_files"]
 
 # A frame, as a recording writes it: the function, and the file and first line of its code.
 _FRAME = re.compile(r"(.*) \((.+):(\d+)\)")
-_LIBRARY = re.compile(r"[/\\](?:site-packages|dist-packages|lib[/\\]python3[^/\\]*)[/\\]|^<frozen")
 # Modules in packages of the standard library that run or are called by tasks.
 _STANDARD = {
     *sys.stdlib_module_names,
@@ -75,14 +75,36 @@ def culprit(  # noqa: PLR0917 - what is known of a step
         states: The states of tasks.
         own: The names of files of own code.
     """
+    ran = _recorded(scope, loop, range_ns)
+    if "stack" in ran:
+        code, *calls = str(ran["stack"]).split(", ")
+        return Culprit(f"{code}, in {calls[-1]}," if calls else code, code)
     frames = _common_frames(scope, loop, range_ns)
     inner = _innermost(frames, own) if frames else None
     if inner is not None:
         return Culprit(inner if frames[-1] == inner else f"{inner}, in {frames[-1]},", inner)
+    if ran:
+        code = f"{ran['function']} ({ran['location']})" if "location" in ran else ran["function"]
+        return Culprit(str(code), str(code))
     if task < 0:
         return Culprit("a callback", "")
     site = scope.history.attributes.path(task)[-2]
     return Culprit(site, site) if states is None else _between(scope, task, range_ns, states)
+
+
+def _recorded(scope: Scope, loop: int, range_ns: Range) -> dict[str, Any]:
+    """Return what a recording says of the code that ran for most of a step; empty if nothing."""
+    most_ns = 0
+    found: dict[str, Any] = {}
+    for state in scope.history.iterate(loop, range_ns[0]):
+        if state.start_ns >= range_ns[1]:
+            break
+        part_ns = min(state.end_ns, range_ns[1]) - max(state.start_ns, range_ns[0])
+        tag = _tag(scope, -1 if state.tag is None else state.tag)
+        # a loop that runs nothing in particular has its own name and runtime
+        if part_ns > most_ns:
+            most_ns, found = part_ns, tag if "function" in tag and "runtime" not in tag else {}
+    return found if 2 * most_ns >= range_ns[1] - range_ns[0] else {}
 
 
 def _between(scope: Scope, task: int, range_ns: Range, states: StateRows) -> Culprit:
@@ -171,7 +193,7 @@ def _of_step(frames: Sequence[str]) -> list[str] | None:
 def own_files(history: History) -> frozenset[str]:
     """Return the names of files of own code: those in tags that are of no installed package."""
     files = {str(tag["file"]) for tag in history.tags[:_MOST_TAGS] if "file" in tag}
-    own = (file for file in files if not _LIBRARY.search(file))
+    own = (file for file in files if not is_library(file))
     return frozenset(re.split(r"[/\\]", file)[-1] for file in own)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import numpy as np
 
 from meantime.columns import Interner
-from meantime.providers.tasks import STATES
+from meantime.providers.tasks import LAGS, STATES
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -148,6 +148,7 @@ class Activity:
                 int(self._longest[number]),
             )
             for number, name in enumerate(self._groups)
+            if name[0] != LAGS
         ]
         return sorted(found, key=lambda each: (-each.state_ns.get("running", 0), each.name))
 

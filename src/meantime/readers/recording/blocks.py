@@ -20,6 +20,9 @@ class Block(NamedTuple):
         resumed: The line where the task waited before, as `app.py:12`; empty if it began.
         paused: The line where it waited next; empty if it ended.
         tasks: Whether tasks were recorded, so that a step without a task was callbacks.
+        waited_ns: For how long the thread could run, but waited for a processor.
+        code: What ran, as far as that is known: `read (app.py:12)`.
+        calls: What that had called, the outermost first.
     """
 
     begin_ns: int
@@ -29,14 +32,27 @@ class Block(NamedTuple):
     resumed: str
     paused: str
     tasks: bool = True
+    waited_ns: int = 0
+    code: str = ""
+    calls: str = ""
 
     @property
     def duration_ns(self) -> int:
         """Its duration."""
         return self.end_ns - self.begin_ns
 
+    @property
+    def own_ns(self) -> int:
+        """Its duration without the time in which the thread waited for a processor."""
+        return max(0, self.duration_ns - self.waited_ns)
+
     def where(self) -> str:
-        """Return the task or callbacks, and the lines before and after, as one phrase."""
+        """Return what ran, or the task and the lines before and after, as one phrase."""
+        if self.code:
+            calls = f", which called {self.calls}" if self.calls else ""
+            if self.task is None or self.task[1].startswith(f"{self.code.partition(' (')[0]} ("):
+                return self.code + calls
+            return f"{self.code}{calls}, in {self.task[1]}"
         if self.task is None:
             return "callbacks of the loop" if self.tasks else "a task, or callbacks of the loop"
         between = [line for line in (self.resumed, self.paused) if line]

@@ -23,6 +23,9 @@ __all__ = ["Closed", "Facts", "Loss", "add_facts", "read_facts"]
 
 _LOCATION, _FRAME, _STACK = KINDS["LOCATION"], KINDS["FRAME"], KINDS["STACK"]
 _ROTATED, _CLOSED, _SAMPLER = KINDS["ROTATED"], KINDS["CLOSED"], KINDS["SAMPLER"]
+_BLOCKED_STACK = KINDS["BLOCKED_STACK"]
+# the numbers of long steps' stacks, among those of locations
+_STACK_BIT = 1 << 31
 _LOSS = struct.Struct("<3Q")
 _END_BYTES, _MAX_END_BYTES = 40, 72
 _MAX_PERIOD_NS = 10**10
@@ -105,6 +108,8 @@ class Facts:
         """Add a record; those of other kinds, and of too few bytes, are ignored."""
         if kind == _LOCATION:
             self.locations[ident] = CodeLocation.parse(_text(data))
+        elif kind == _BLOCKED_STACK:
+            self.locations[ident | _STACK_BIT] = CodeLocation.parse_stack(_text(data))
         elif kind == _FRAME:
             self.frames[ident] = _frame_name(data)
         elif kind == _STACK and len(data) >= _STACK_ROW.size:

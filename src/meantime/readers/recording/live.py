@@ -17,6 +17,7 @@ from meantime.providers.tasks import GROUPS
 from meantime.readers.recording.activity import Activity
 from meantime.readers.recording.blocks import Block
 from meantime.readers.recording.facts import Facts, add_facts
+from meantime.readers.recording.lag import Lag
 from meantime.readers.recording.listing import Unwritten, open_recording
 from meantime.readers.recording.pieces import FilePiece, taken
 from meantime.readers.recording.replay import Replay, ReplayedProcess, ReplayedStream
@@ -102,6 +103,14 @@ class LiveActivity:
         found.add("records_rotated", rotated)
         found.add("definitions_lost", self._unwritten.facts)
         return found
+
+    @property
+    def lags(self) -> list[tuple[str, Lag]]:
+        """The threads of event loops, and how late these were."""
+        return [
+            (self.activity.name_of(entity)[1], Lag.of(late, turns))
+            for entity, late, turns in self._replay.states.lag_figures()
+        ]
 
     @property
     def failure(self) -> str:
@@ -211,8 +220,9 @@ class LiveActivity:
         time_ns, entity, state, _ = self._replay.states.take_changes()
         self.activity.add(time_ns, entity, state)
         self._replay.states.take_flows()
+        self._replay.states.take_lags()
         blocks = self._replay.states.take_blocks()
-        begin_ns, end_ns, loop, *_ = blocks
+        begin_ns, end_ns, _, loop, *_ = blocks
         duration_ns, on_loop = end_ns - begin_ns, loop >= 0
         groups = self.activity.group_of(loop[on_loop])
         self.activity.note_longest(groups, duration_ns[on_loop])
@@ -230,7 +240,8 @@ class LiveActivity:
             self._entities = self.activity.entities[0]
 
     def _note_block(self, block: list[int]) -> None:
-        begin_ns, end_ns, loop, task, resumed, paused = block
+        begin_ns, end_ns, waited_ns, loop, task, resumed, paused, code = block
+        ran = self._replay.locations.all[code] if code >= 0 else None
         if self.longest is None or end_ns - begin_ns > self.longest.duration_ns:
             self.longest = Block(
                 begin_ns,
@@ -240,6 +251,9 @@ class LiveActivity:
                 self._location(resumed),
                 self._location(paused),
                 self.activity.has("Tasks"),
+                waited_ns,
+                "" if ran is None else ran.code,
+                "" if ran is None else ran.calls,
             )
 
     def _location(self, tag: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from meantime.kernels.record_kinds import LEAVES
 from meantime.providers.waits import wait_reason, wait_state
+from meantime.stacks import is_library
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["CodeLocation", "DefinedLocations", "parents_of"]
 
 _LEAF_NONE, _LEAF_SPAWN, _LEAF_NAME = LEAVES["NONE"], LEAVES["SPAWN"], LEAVES["NAME"]
+_LEAF_LOOP, _LEAF_BLOCKED = LEAVES["LOOP"], LEAVES["BLOCKED"]
+_MOST_CALLS = 3
 _MAX_DIGITS = 9
 
 
@@ -35,6 +38,7 @@ class CodeLocation:
         subject: The name of the spawned coroutine, or of the innermost one that waits.
         subject_file: The file that defines the subject.
         leaf: The kind of object that the innermost coroutine awaits, as numbered by the format.
+        calls: Of a long step: what the function had called, the outermost first.
     """
 
     line: int
@@ -43,6 +47,7 @@ class CodeLocation:
     subject: str = ""
     subject_file: str = ""
     leaf: int = _LEAF_NONE
+    calls: str = ""
 
     @classmethod
     def parse(cls, text: str) -> CodeLocation:
@@ -56,6 +61,39 @@ class CodeLocation:
             subject_file,
             _number(leaf),
         )
+
+    @classmethod
+    def parse_stack(cls, text: str) -> CodeLocation:
+        """Return the location of a long step: its innermost line outside of libraries, if any."""
+        words = text.split("\0")
+        frames = [
+            cls(_number(line), function, file, leaf=_LEAF_BLOCKED)
+            for line, function, file in zip(words[::3], words[1::3], words[2::3], strict=False)
+        ]
+        if not frames:
+            return cls(0, "", "", leaf=_LEAF_BLOCKED)
+        own = [index for index, frame in enumerate(frames) if not is_library(frame.file)]
+        index = own[0] if own else 0
+        called = reversed(frames[max(0, index - _MOST_CALLS) : index])
+        return replace(frames[index], calls=", ".join(frame.code for frame in called))
+
+    @property
+    def runtime(self) -> str:
+        """The library of an event loop; empty for all other locations."""
+        return self.function if self.leaf == _LEAF_LOOP else ""
+
+    @property
+    def code(self) -> str:
+        """The function and the line, as `read (app.py:12)`."""
+        name = self.function or self.subject
+        return f"{name} ({self.location})" if self.location else name
+
+    @property
+    def stack(self) -> str:
+        """The code of a long step and what it had called; empty for all other locations."""
+        if self.leaf != _LEAF_BLOCKED:
+            return ""
+        return ", ".join(filter(None, [self.code, self.calls]))
 
     @property
     def location(self) -> str:
@@ -83,12 +121,15 @@ class CodeLocation:
                 "file": self.file,
                 "line": self.line,
             }
-        elif self.leaf == _LEAF_NAME:
+        elif self.leaf == _LEAF_LOOP:
+            fields = {"function": self.subject, "runtime": self.runtime}
+        elif self.leaf in (_LEAF_NAME, _LEAF_BLOCKED):
             fields = {
                 "function": self.function or self.subject,
                 "location": self.location,
                 "file": self.file,
                 "line": self.line,
+                "stack": self.stack,
             }
         else:
             fields = {
@@ -121,7 +162,7 @@ class DefinedLocations:
         # dictionaries keep the order of insertion, so the new ones are at the end
         for number, location in islice(locations.items(), self._added.get(process, 0), None):
             self.all.append(location)
-            self._waits.append(wait_state(location.reason))
+            self._waits.append(wait_state(location.reason, location.leaf))
             self._process.append(process)
             self._number.append(number)
         self._added[process] = len(locations)

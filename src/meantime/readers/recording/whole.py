@@ -15,13 +15,14 @@ from meantime.readers.recording.blocks import NEVER_NS, Block
 from meantime.readers.recording.entities import Entities
 from meantime.readers.recording.facts import read_facts
 from meantime.readers.recording.labels import Labels
+from meantime.readers.recording.lag import Lag
 from meantime.readers.recording.layout import FORMAT, is_clock_time
 from meantime.readers.recording.listing import open_recording
 from meantime.readers.recording.replay import Replay, ReplayedProcess, ReplayedStream
 from meantime.readers.recording.requests import Requests
 from meantime.readers.recording.samples import SampledStacks, Sampling
 from meantime.readers.recording.streams import stream_words
-from meantime.trace import Flows, StateChanges, Trace
+from meantime.trace import Counters, Flows, StateChanges, Trace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -81,6 +82,9 @@ class Reading:
         command = description.get("command") or []
         words = [str(word) for word in command]
         trace.facts["command"] = " ".join(words)
+        locations = (each for facts in self._facts if facts for each in facts.locations.values())
+        if runtimes := {each.runtime for each in locations} - {""}:
+            trace.facts["runtime"] = ", ".join(sorted(runtimes))
         trace.title = " ".join([PurePath(word).name for word in words[:2]] + words[2:])
         utc_ns = [
             facts.realtime_ns
@@ -118,6 +122,8 @@ class Reading:
         self._finish(unfinished)
         yield from self._take()
         yield from self._requests.unanswered()
+        for entity, *lags in replay.states.lag_figures():
+            trace.facts[f"loop lag of {trace.paths[entity][1]}"] = Lag.of(*lags).text()
         trace.anomalies.update(replay.anomalies)
         trace.anomalies.add("undefined_location", replay.states.undefined_locations)
         self._count_lost()
@@ -246,13 +252,16 @@ class Reading:
             changes = StateChanges(time_ns, entity, state, tag)
             yield changes
             yield from self._requests.states(changes)
+        lags = states.take_lags()
+        if len(lags[0]):
+            yield Counters(*lags)
         flows = states.take_flows()
         if len(flows[0]):
             yield Flows(*flows[:4], flow_codes(flows[4]) + np.int32(len(STATES)))
 
     def _take_blocks(self) -> None:
         paths, locations = self.trace.paths, self._replay.locations.all
-        for begin_ns, end_ns, loop, task, *tags in zip(
+        for begin_ns, end_ns, waited_ns, loop, task, *tags, code in zip(
             *(column.tolist() for column in self._replay.states.take_blocks()), strict=True
         ):
             resumed, paused = (locations[tag].location if tag >= 0 else "" for tag in tags)
@@ -264,5 +273,8 @@ class Reading:
                     paths[task] if task >= 0 else None,
                     resumed,
                     paused,
+                    waited_ns=waited_ns,
+                    code=locations[code].code if code >= 0 else "",
+                    calls=locations[code].calls if code >= 0 else "",
                 )
             )

@@ -1,0 +1,168 @@
+/* What event loops do: they run steps, look for events, and wait for them.
+
+   A step is one step of a task or one callback. Where a step ends and the next begins, it is checked
+   whether it was long; only then is it asked for how long the thread waited for a processor. */
+
+#ifndef MEANTIME_LOOPS_H
+#define MEANTIME_LOOPS_H
+
+#include "ring.h"
+
+enum {
+    LONG_STEP_NS = 1000000,
+    NOTED_WAIT_NS = 1000,
+    /* a shorter poll did not wait, or no longer than it takes to ask how long */
+    WAITED_POLL_NS = 20000,
+};
+
+static uint64_t blocked_limit_ns = 0; /* a longer time without a poll dumps the rings; 0: never */
+THREAD_LOCAL uint64_t polled_ns = 0; /* when this thread's loop last looked for events, or began */
+/* A dumped ring's limit needs CLOCK_MONOTONIC, all others count from base_ns. */
+THREAD_LOCAL uint64_t parked_ns = 0;
+THREAD_LOCAL uint32_t polls_epoch = 0; /* the epoch in which the thread's loop was seen to poll */
+
+/* The sampler's thread, which watches for long steps; set by sampler.h */
+static pthread_mutex_t watch_mutex = PTHREAD_MUTEX_INITIALIZER;
+static int watch_pending = 0; /* whether it is to be started by the next loop that polls */
+static void (*start_watching)(void) = NULL;
+static void (*stop_watching)(void) = NULL; /* before a fork, with watch_mutex held; then it is pending again */
+
+/* How long threads wait for a processor although they could run */
+
+THREAD_LOCAL own_file schedstat_file = {.fd = -1};
+THREAD_LOCAL uint32_t schedstat_epoch = 0; /* the epoch in which the file was last opened */
+THREAD_LOCAL uint64_t cpu_waited_ns = 0;   /* in all, when it was last read */
+
+static int reach_schedstat(void) {
+    if (likely(is_ours(&schedstat_file))) return 0;
+    /* once for each recording and fork: the program may refuse us the descriptor again and again */
+    if (schedstat_epoch == epoch) return -1;
+    schedstat_epoch = epoch;
+    schedstat_file = NO_FILE;
+    return keep_file(&schedstat_file, open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC));
+}
+
+/* Reads for how long the thread has waited for a processor so far; returns -1 if that is unknown.
+   The file has the time on a processor, the time that it waited for one, and a count. */
+static int read_cpu_wait(uint64_t *waited_ns) {
+    char text[64];
+    ssize_t size;
+    if (reach_schedstat() < 0) return -1;
+    size = pread(schedstat_file.fd, text, sizeof text - 1, 0);
+    if (size <= 0) return -1;
+    text[size] = 0;
+    const char *at = strchr(text, ' ');
+    if (!at) return -1;
+    *waited_ns = strtoull(at + 1, NULL, 10);
+    return 0;
+}
+
+static void begin_cpu_wait(void) {
+    int error = errno;
+    if (schedstat_file.inode && schedstat_epoch != epoch) close_file(&schedstat_file);
+    read_cpu_wait(&cpu_waited_ns);
+    errno = error;
+}
+
+/* Records for how long the thread waited for a processor in the step that ends at `time_ns`. */
+static __attribute__((noinline)) void note_cpu_wait(uint64_t time_ns, uint64_t step_ns) {
+    int error = errno;
+    uint64_t before = cpu_waited_ns;
+    stream *s = stream_of_thread();
+    if (s && schedstat_epoch == epoch && read_cpu_wait(&cpu_waited_ns) == 0) {
+        uint64_t waited_ns = cpu_waited_ns - before;
+        /* shorter steps before this one, which nobody asked about, can have waited, too */
+        if (waited_ns > step_ns) waited_ns = step_ns;
+        if (waited_ns >= NOTED_WAIT_NS) put_number_at(s, time_ns, KIND_CPU_WAIT, waited_ns);
+    }
+    errno = error;
+}
+
+/* Notes that a step ends, and perhaps the next begins. Steps inside steps do not count. */
+static inline void end_step(uint64_t time_ns) {
+    uint64_t since = step_since_ns;
+    if (unlikely(since && time_ns - since >= LONG_STEP_NS)) note_cpu_wait(time_ns, time_ns - since);
+    /* a loop whose polls are not seen may be parked after the step */
+    __atomic_store_n(&step_since_ns, polls_epoch == epoch ? time_ns : 0, __ATOMIC_RELAXED);
+}
+
+static inline void begin_outer_step(uint64_t time_ns) {
+    uint64_t since = step_since_ns;
+    if (unlikely(since && time_ns - since >= LONG_STEP_NS)) note_cpu_wait(time_ns, time_ns - since);
+    __atomic_store_n(&step_since_ns, time_ns, __ATOMIC_RELAXED);
+}
+
+static void note_present_wait(void) {
+    uint64_t time_ns = now_ns(), since = step_since_ns;
+    if (since) note_cpu_wait(time_ns, time_ns - since);
+}
+
+/* A loop's states: also kept in variables, for report_thread to repeat them */
+
+static void begin_loop_run(uint32_t location) {
+    loop_location = location;
+    loop_parked = 0;
+    put(KIND_LOOP_BEGIN, location, 0);
+}
+
+static void end_loop_run(void) {
+    loop_location = 0;
+    put(KIND_LOOP_END, 0, 0);
+}
+
+/* A loop that is blocked */
+
+static void check_blocked(uint64_t begin_ns) {
+    /* a dump that happened during this step has written it already */
+    if (last_dump_ns < begin_ns && clock_ns(CLOCK_MONOTONIC) - begin_ns >= blocked_limit_ns)
+        dump_rings(DUMP_BLOCKED);
+}
+
+/* These two enclose each poll of a loop, whether it waits or not. A `polled_ns` from before this
+   recording does not measure a blocked loop. */
+static inline void begin_poll(int may_wait) {
+    if (unlikely(blocked_limit_ns) && polled_ns >= (uint64_t)rec.base_ns) check_blocked(polled_ns);
+    polls_epoch = epoch;
+    if (!may_wait) return;
+    stream *s = stream_of_thread();
+    uint64_t time_ns = now_ns();
+    end_step(time_ns);
+    __atomic_store_n(&step_since_ns, 0, __ATOMIC_RELAXED);
+    loop_parked = 1;
+    parked_ns = time_ns;
+    if (likely(s)) put_at(s, time_ns, KIND_PARK, 0, 0);
+}
+
+static inline void end_poll(int may_wait, uint32_t ready) {
+    stream *s = stream_of_thread();
+    uint64_t time_ns = now_ns();
+    if (may_wait) {
+        loop_parked = 0;
+        if (likely(s)) put_at(s, time_ns, KIND_UNPARK, ready, 0);
+        if (time_ns - parked_ns >= WAITED_POLL_NS) begin_cpu_wait();
+    } else {
+        end_step(time_ns);
+        if (likely(s)) put_at(s, time_ns, KIND_TURN, ready, 0);
+    }
+    __atomic_store_n(&step_since_ns, time_ns, __ATOMIC_RELAXED);
+    if (unlikely(blocked_limit_ns)) polled_ns = clock_ns(CLOCK_MONOTONIC);
+    if (unlikely(watch_pending)) start_watching();
+}
+
+/* These enclose the run of a loop. */
+static void begin_polls(void) {
+    __atomic_store_n(&step_since_ns, 0, __ATOMIC_RELAXED);
+    if (blocked_limit_ns) polled_ns = clock_ns(CLOCK_MONOTONIC);
+    schedstat_epoch = 0;
+    begin_cpu_wait();
+    if (watch_pending) start_watching();
+}
+
+static void end_polls(void) {
+    __atomic_store_n(&step_since_ns, 0, __ATOMIC_RELAXED);
+    polled_ns = 0;
+    polls_epoch = 0;
+    close_file(&schedstat_file);
+}
+
+#endif

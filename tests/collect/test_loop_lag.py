@@ -1,0 +1,340 @@
+"""What a blocked loop does to others: who is late, by how much, what ran, and whose time it was."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import socket
+import sys
+import threading
+import time
+import traceback
+import weakref
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import meantime
+from meantime.collect import _recorder
+from meantime.readers.recording.live import LiveActivity
+from meantime.readers.recording.whole import Reading
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from reading import read
+
+MS = 10**6
+
+
+def _run_asyncio(main: Callable[[], Any]) -> None:
+    asyncio.run(main())
+
+
+def _run_uvloop(main: Callable[[], Any]) -> None:
+    uvloop = pytest.importorskip("uvloop")
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(main())
+
+
+def _time_in(path: Path, state: str, group: str = "Tasks") -> int:
+    return read(path).times(group)[state]
+
+
+def _activity(path: Path) -> LiveActivity:
+    live = LiveActivity(path)
+    live.update()
+    live.finish()
+    return live
+
+
+def _thread_count() -> int:
+    return len(list(Path("/proc/self/task").iterdir()))
+
+
+def inner() -> None:
+    time.sleep(0.2)  # the line that blocks
+
+
+BLOCKING_LINE = inner.__code__.co_firstlineno + 1
+
+
+@pytest.mark.parametrize("run", [_run_asyncio, _run_uvloop])
+def test_sleeping_tasks_are_runnable_from_when_they_are_due(
+    tmp_path: Path, run: Callable[[Any], None]
+) -> None:
+    async def sleep() -> None:
+        for _ in range(5):
+            await asyncio.sleep(0.01)
+
+    async def block() -> None:
+        await asyncio.sleep(0.02)
+        inner()
+
+    async def main() -> None:
+        await asyncio.gather(block(), *(sleep() for _ in range(10)))
+
+    with meantime.record(tmp_path / "run.mtr"):
+        run(main)
+
+    # each of ten was due within 10 ms of the begin of the block
+    assert _time_in(tmp_path / "run.mtr", "runnable") > 1800 * MS
+    (name, lag), *_ = _activity(tmp_path / "run.mtr").lags
+    assert name.startswith("MainThread")
+    assert lag.turns.most_ns >= 200 * MS
+    assert lag.late.events >= 50
+
+
+def test_a_task_of_trio_is_runnable_from_when_it_is_due(tmp_path: Path) -> None:
+    trio = pytest.importorskip("trio")
+
+    async def sleep() -> None:
+        for _ in range(3):
+            await trio.sleep(0.01)
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            for _ in range(5):
+                nursery.start_soon(sleep)
+            await trio.sleep(0.015)
+            inner()
+
+    with meantime.record(tmp_path / "run.mtr"):
+        trio.run(main)
+
+    assert _time_in(tmp_path / "run.mtr", "runnable") > 900 * MS
+    assert meantime.open(tmp_path / "run.mtr").metadata.facts["runtime"] == "trio"
+
+
+def test_a_loop_that_is_idle_makes_no_task_late(tmp_path: Path) -> None:
+    async def sleep() -> None:
+        for _ in range(10):
+            await asyncio.sleep(0.005)
+
+    with meantime.record(tmp_path / "run.mtr"):
+        asyncio.run(sleep())
+
+    states = {
+        state for changes in read(tmp_path / "run.mtr").changes.values() for _, state, _ in changes
+    }
+    assert "possibly-runnable" not in states
+    # timers end up to a millisecond late, while the loop has nothing else to do
+    assert (
+        _time_in(tmp_path / "run.mtr", "runnable")
+        < _time_in(tmp_path / "run.mtr", "waiting:sleep") / 5
+    )
+
+
+@pytest.mark.parametrize("run", [_run_asyncio, _run_uvloop])
+def test_data_may_have_arrived_while_the_loop_was_blocked(
+    tmp_path: Path, run: Callable[[Any], None]
+) -> None:
+    async def main() -> None:
+        ours, theirs = socket.socketpair()
+        reader, writer = await asyncio.open_connection(sock=ours)
+        reading = asyncio.create_task(reader.readline())
+        await asyncio.sleep(0.01)
+        theirs.sendall(b"now\n")
+        inner()
+        assert await reading == b"now\n"
+        writer.close()
+        theirs.close()
+
+    with meantime.record(tmp_path / "run.mtr"):
+        run(main)
+
+    possible_ns = _time_in(tmp_path / "run.mtr", "possibly-runnable")
+    assert 190 * MS < possible_ns < 260 * MS
+
+
+@pytest.mark.parametrize("run", [_run_asyncio, _run_uvloop])
+def test_a_long_step_has_the_line_that_was_executed(
+    tmp_path: Path, run: Callable[[Any], None]
+) -> None:
+    async def main() -> None:
+        late = asyncio.create_task(asyncio.sleep(0.01))
+        await asyncio.sleep(0)
+        inner()
+        await late
+
+    with meantime.record(tmp_path / "run.mtr"):
+        run(main)
+
+    live = _activity(tmp_path / "run.mtr")
+    assert live.lags[0][1].late.most_ns >= 150 * MS
+    longest = live.longest
+    assert longest is not None
+    assert longest.code == f"inner (test_loop_lag.py:{BLOCKING_LINE})"
+    assert longest.where().startswith(f"{longest.code}, in ")
+    reading = Reading(tmp_path / "run.mtr", block_ns=100 * MS)
+    list(reading.trace.batches)
+    assert [block.code for block in reading.blocks] == [longest.code]
+
+
+def test_a_long_step_without_a_limit_has_its_task(tmp_path: Path) -> None:
+    async def main() -> None:
+        inner()
+
+    with meantime.record(tmp_path / "run.mtr", blocked_ns=0):
+        asyncio.run(main())
+
+    longest = _activity(tmp_path / "run.mtr").longest
+    assert longest is not None
+    assert longest.code == ""
+    assert "main" in longest.where()
+
+
+def test_a_callback_has_its_function(tmp_path: Path) -> None:
+    def late() -> None:
+        time.sleep(0.01)
+
+    async def main() -> None:
+        asyncio.get_running_loop().call_later(0.005, late)
+        await asyncio.sleep(0.03)
+
+    with meantime.record(tmp_path / "run.mtr"):
+        asyncio.run(main())
+
+    longest = _activity(tmp_path / "run.mtr").longest
+    assert longest is not None
+    assert longest.task is None
+    assert longest.where().endswith(f"late (test_loop_lag.py:{late.__code__.co_firstlineno})")
+    assert 10 * MS <= longest.duration_ns < 200 * MS
+
+
+def test_handles_are_not_kept_alive_and_raise_as_before(tmp_path: Path) -> None:
+    class Thing:
+        pass
+
+    def fail(thing: Thing) -> None:
+        raise ValueError(thing)
+
+    problems: list[Any] = []
+    freed = []
+
+    async def main() -> None:
+        thing = Thing()
+        freed.append(weakref.ref(thing))
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: problems.append(context["exception"]))
+        loop.call_soon(fail, thing)
+        del thing
+        await asyncio.sleep(0.01)
+        problems.append([frame.name for frame in traceback.extract_tb(problems[0].__traceback__)])
+
+    with meantime.record(tmp_path / "run.mtr"):
+        asyncio.run(main())
+
+    assert isinstance(problems[0], ValueError)
+    # the same frames as without a recorder
+    assert problems[1] == ["_run", "fail"]
+    problems.clear()
+    gc.collect()
+    assert freed[0]() is None
+    assert type(vars(asyncio.Handle)["_run"]).__name__ == "function"
+
+
+@pytest.mark.skipif(not Path("/proc/thread-self/schedstat").exists(), reason="kernel without it")
+def test_time_in_which_others_had_the_processor_is_not_the_steps_own(tmp_path: Path) -> None:
+    cpu = min(os.sched_getaffinity(0))
+
+    async def main() -> None:
+        until = time.monotonic() + 0.15
+        while time.monotonic() < until:
+            pass
+
+    others = [os.fork() for _ in range(2)]
+    if 0 in others:
+        os.sched_setaffinity(0, {cpu})
+        end = time.monotonic() + 20
+        while time.monotonic() < end and os.getppid() != 1:
+            pass
+        os._exit(0)
+    before = os.sched_getaffinity(0)
+    try:
+        os.sched_setaffinity(0, {cpu})
+        time.sleep(0.05)
+        with meantime.record(tmp_path / "run.mtr"):
+            asyncio.run(main())
+    finally:
+        os.sched_setaffinity(0, before)
+        for other in others:
+            os.kill(other, 9)
+            os.waitpid(other, 0)
+
+    longest = _activity(tmp_path / "run.mtr").longest
+    assert longest is not None
+    # three programs on one processor, of which each has a third
+    assert longest.waited_ns > longest.duration_ns // 4
+    assert longest.own_ns == longest.duration_ns - longest.waited_ns
+    waited_ns = _time_in(tmp_path / "run.mtr", "cpu-wait", "Loops")
+    assert waited_ns >= longest.waited_ns
+
+
+def test_no_thread_is_left_when_the_program_forks(tmp_path: Path) -> None:
+    threads = []
+
+    def fork() -> None:
+        child = os.fork()
+        if child == 0:
+            os._exit(0)
+        os.waitpid(child, 0)
+
+    async def main() -> None:
+        threads.append(_thread_count())
+        fork()
+        threads.append(_thread_count())
+        await asyncio.sleep(0.001)
+        threads.append(_thread_count())
+        inner()
+
+    before = _thread_count()
+    with meantime.record(tmp_path / "run.mtr"):
+        asyncio.run(main())
+
+    assert [count - before for count in threads] == [1, 0, 1]
+    longest = _activity(tmp_path / "run.mtr").longest
+    assert longest is not None
+    assert longest.code == f"inner (test_loop_lag.py:{BLOCKING_LINE})"
+
+
+def test_times_of_the_counter_are_those_of_the_clock(tmp_path: Path) -> None:
+    with meantime.record(tmp_path / "run.mtr"):
+        pairs = []
+        for _ in range(60):
+            before_ns = time.monotonic_ns()
+            _recorder.emit(_recorder.KINDS["SUBMIT"], 1, 0)
+            pairs.append((before_ns, time.monotonic_ns()))
+            time.sleep(0.001)
+    words = b"".join(path.read_bytes()[64:] for path in tmp_path.glob("run.mtr/*.ev"))
+    times = [
+        (int.from_bytes(words[at : at + 8], "little") >> 8) + _recorder.base_ns()
+        for at in range(0, len(words), 16)
+        if words[at] == _recorder.KINDS["SUBMIT"]
+    ]
+    assert len(times) == 60
+    assert times == sorted(times)
+    assert all(
+        first - 2000 <= time_ns <= last + 2000
+        for time_ns, (first, last) in zip(times, pairs, strict=True)
+    )
+
+
+def test_a_loop_of_another_thread_is_watched(tmp_path: Path) -> None:
+    async def main() -> None:
+        inner()
+
+    with meantime.record(tmp_path / "run.mtr"):
+        thread = threading.Thread(target=lambda: asyncio.run(main()), name="other")
+        thread.start()
+        thread.join()
+
+    longest = _activity(tmp_path / "run.mtr").longest
+    assert longest is not None
+    assert longest.loop is not None
+    assert longest.loop[1].startswith("other ")
+    assert longest.code == f"inner (test_loop_lag.py:{BLOCKING_LINE})"
