@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
+_By = Literal[
+    "state", "entity", "request", "route", "function", "site", "name", "category", "thread"
+]
 # Left out in this order on a terminal that is too narrow.
 _DROP = ("mean", "median", "p90", "p99", "count", "longest", "share")
 
@@ -41,9 +44,12 @@ _DROP = ("mean", "median", "p90", "p99", "count", "longest", "share")
 @file_argument("file", "FILE")
 @once(
     "--by",
-    type=click.Choice(["state", "entity", "name", "category", "thread"]),
-    help="Group states by state or by entity, spans by name, category or thread, and samples by"
-    " name.  [name if there are spans or samples, otherwise state]",
+    type=click.Choice(
+        ["state", "entity", "request", "route", "function", "site", "name", "category", "thread"]
+    ),
+    help="Group states by state or by entity, a recording's requests by request, route or function,"
+    " its tasks by function or by the site of their spawn, spans by name, category or thread, and"
+    " samples by name.  [name if there are spans or samples, otherwise state]",
 )
 @range_options
 @filter_option
@@ -71,7 +77,7 @@ _DROP = ("mean", "median", "p90", "p99", "count", "longest", "share")
 def command(
     *,
     file: str,
-    by: Literal["state", "entity", "name", "category", "thread"] | None,
+    by: _By | None,
     from_: str | None,
     to: str | None,
     pattern: str | None,
@@ -94,6 +100,12 @@ def command(
     if by is None:
         is_of_names = question is not None and question[0] != "against"
         by = "name" if has_stacks or is_of_names else "state"
+    if by == "request" or by == "route" or by == "function" or by == "site":  # noqa: PLR1714 - mypy narrows by ==
+        _reject_for_groups(by, question, whole=whole)
+        from meantime.cli import stats_groups  # noqa: PLC0415 - NumPy is not for --help
+
+        stats_groups.answer(file, history, by, from_, to, pattern, as_json=as_json)
+        return
     if by != "state" and by != "entity":  # noqa: PLR1714 - mypy narrows by !=
         if not has_stacks:
             option = f"--{question[0]}" if question else f"--by {by}"
@@ -167,6 +179,13 @@ def _question(
     if asked and by not in {None, "name"}:
         raise UsageError(f"--{asked[0][0]} applies to names; leave out --by {by}")
     return asked[0] if asked else None
+
+
+def _reject_for_groups(by: str, question: tuple[str, str] | None, *, whole: bool) -> None:
+    if question is not None:
+        raise UsageError(f"--{question[0]} does not apply with --by {by}")
+    if whole:
+        raise UsageError("--whole applies to spans; requests and tasks are counted in full")
 
 
 def _document(statistics: StateStatistics) -> dict[str, Any]:

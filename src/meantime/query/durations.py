@@ -10,6 +10,7 @@ import numpy as np
 from meantime.columns import Coded
 from meantime.errors import MeantimeError, TimeRangeError
 from meantime.kernels import calls
+from meantime.names import merged_names, without_addresses
 from meantime.tabular import Tabular
 from meantime.units import bin_edge
 
@@ -184,7 +185,8 @@ def _groups(history: History, spans: SpanTable, by: Grouping) -> tuple[Int32s, l
         texts: list[str | None] = [history.attributes.text(quark) for quark in spans.threads]
         return np.repeat(codes, np.diff(spans.offsets)), texts
     if by == "name":
-        return spans.name.codes, list(spans.name.names)
+        merged, codes = merged_names(spans.name.names, spans.name.codes)
+        return codes, list(merged)
     # spans without a category are a group too: the last one
     names = [*spans.category.names, None]
     codes = spans.category.codes
@@ -225,5 +227,9 @@ def duration_histogram(spans: SpanTable, name: str, *, bins: int = 100) -> tuple
 
 
 def _rows_named(spans: SpanTable, name: str) -> Int64s:
-    codes = [code for code, text in enumerate(spans.name.names) if text == name]
+    codes = [
+        code
+        for code, text in enumerate(spans.name.names)
+        if name in {text, without_addresses(text)}
+    ]
     return np.flatnonzero(np.isin(spans.name.codes, codes)).astype(np.int64)

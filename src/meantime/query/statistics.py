@@ -32,6 +32,7 @@ __all__ = [
     "StatisticsRow",
     "Transition",
     "compared_states",
+    "nearest_rank",
     "state_quarks",
     "state_statistics",
 ]
@@ -410,7 +411,7 @@ def _grouped(groups: list[Int64s], lengths: list[Int64s]) -> list[tuple[int, Int
 
 def _row(kind: str, key: str, entity: str | None, lengths: Int64s, whole_ns: int) -> StatisticsRow:
     count = len(lengths)
-    ranks = [_rank(count, percent) for percent in (50, 90, 99)]
+    ranks = [nearest_rank(count, percent) for percent in (50, 90, 99)]
     # only the ranks that are needed are in sorted order: linear time
     ordered = np.partition(lengths, sorted({0, *ranks, count - 1}))
     total_ns = exact_sum(lengths)
@@ -431,6 +432,6 @@ def _row(kind: str, key: str, entity: str | None, lengths: Int64s, whole_ns: int
     )
 
 
-def _rank(count: int, percent: int) -> int:
+def nearest_rank(count: int, percent: int) -> int:
     """Return the rank of the nearest-rank quantile: the ceil(q n)-th smallest, from 0."""
     return max(0, -(-count * percent // 100) - 1)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from meantime.names import merged_names
 from meantime.query.stacks import CallTree, left_heavy, sample_tree, span_tree
 from meantime.query.threads import thread_quarks
+from meantime.stacks import StackTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -89,7 +92,8 @@ def by_name(tree: CallTree) -> list[NameWeight]:
     >>> by_name(sample_tree(history.samples()))
     [NameWeight(name='f', own=2, total=2, calls=1), NameWeight(name='g', own=1, total=1, calls=1)]
     """
-    names = tree.stacks.frames
+    names, frame = merged_names(tree.stacks.frames, tree.stacks.frame)
+    tree = replace(tree, stacks=StackTable(tree.stacks.parent, frame, names))
     own = np.zeros(len(names), np.int64)
     count = np.zeros(len(names), np.int64)
     total = np.zeros(len(names), np.int64)

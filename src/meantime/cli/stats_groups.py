@@ -1,0 +1,103 @@
+"""`meantime stats` by request, route, function or site: how long each kind took, and on what."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from meantime.cli.tables import Column, print_table
+from meantime.errors import InputError
+from meantime.query.groups import group_statistics
+from meantime.query.parts import given_range
+from meantime.units import format_ns
+
+if TYPE_CHECKING:
+    from meantime.history.history import History
+    from meantime.query.groups import Group, Grouping
+
+__all__ = ["answer"]
+
+# Left out in this order on a terminal that is too narrow.
+_DROP = ("failed", "longest", "running")
+_MOST_REASONS = 3
+_LEAST_SHARE = 0.0005
+_MISSING = {
+    "site": "there are no tasks of a recording for --by site",
+    "function": "there are no tasks or requests of a recording for --by function",
+}
+
+
+def answer(  # noqa: PLR0917 - the options of the command
+    file: str,
+    history: History,
+    by: Grouping,
+    from_: str | None,
+    to: str | None,
+    pattern: str | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Print a table for each kind of entity, or one JSON object.
+
+    Raises:
+        InputError: If the history has no such entities.
+    """
+    start_ns, end_ns = given_range(history, from_, to)
+    found = group_statistics(history, by=by, pattern=pattern, start_ns=start_ns, end_ns=end_ns)
+    if not found.rows:
+        asked = from_ is not None or to is not None
+        raise InputError(
+            file,
+            f"there is nothing in this range for --by {by}"
+            if asked
+            else _MISSING.get(
+                by,
+                "there are no requests: those of uvicorn and aiohttp are recorded, and those of"
+                " other servers with the middleware RequestTags",
+            ),
+        )
+    if as_json:
+        click.echo(json.dumps(asdict(found)))
+        return
+    for kind in dict.fromkeys(row.kind for row in found.rows):
+        print_table(
+            f"{kind} by {by} over {format_ns(found.range_ns[1] - found.range_ns[0])}",
+            [
+                Column(by),
+                *(
+                    Column(name, numeric=True)
+                    for name in ("count", "failed", "p50", "p99", "longest")
+                ),
+                *(Column(name, numeric=True) for name in ("running", "runnable", "blocked")),
+                Column("waiting"),
+            ],
+            [_cells(row) for row in found.rows if row.kind == kind],
+            drop=_DROP,
+        )
+
+
+def _cells(row: Group) -> list[str]:
+    waits = {
+        name.partition(":")[2] or name: ns
+        for name, ns in row.state_ns.items()
+        if name not in {"running", "runnable", "blocked"}
+    }
+    return [
+        row.key,
+        f"{row.count:,}",
+        f"{row.failed:,}",
+        *map(format_ns, (row.median_ns, row.p99_ns, row.max_ns)),
+        *(_share(row, row.state_ns.get(name, 0)) for name in ("running", "runnable", "blocked")),
+        ", ".join(
+            f"{name} {_share(row, ns)}"
+            for name, ns in list(waits.items())[:_MOST_REASONS]
+            if ns >= _LEAST_SHARE * row.total_ns
+        ),
+    ]
+
+
+def _share(row: Group, ns: int) -> str:
+    return f"{ns / row.total_ns:.1%}" if row.total_ns else "0.0%"

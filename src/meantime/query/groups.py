@@ -1,0 +1,316 @@
+"""Requests and tasks in groups: how many, how long they took, and where their time went.
+
+The time of a request is that of the task that served it. It is `running`, or `runnable`: ready, but
+the event loop ran something else. The part of that in which one step of another task kept the loop
+for at least `BLOCKED_NS` is `blocked`. All other states are those of the recording.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from meantime.attribute_paths import REQUESTS, TASKS, task_process
+from meantime.columns import named
+from meantime.errors import MeantimeError
+from meantime.names import without_addresses
+from meantime.query.filtering import matching
+from meantime.query.lifetimes import has_state, intervals_between, lifetimes
+from meantime.query.statistics import nearest_rank
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from meantime.columns import Int32s, Int64s
+    from meantime.history.history import History
+    from meantime.history.results import Intervals
+
+__all__ = ["BLOCKED_NS", "Group", "GroupStatistics", "Grouping", "group_statistics"]
+
+Grouping = Literal["request", "route", "function", "site"]
+
+BLOCKED_NS = 10**7
+_RUNNING, _RUNNABLE, _BLOCKED = "running", "runnable", "blocked"
+_READY = ("spawned", "runnable")
+_FAILED = "failed"
+_OUTCOMES = {"completed", "failed", "cancelled", "dropped"}
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Requests or tasks of one kind.
+
+    Attributes:
+        kind: `Requests` or `Tasks`.
+        key: The method and route, the route, the function, or the place of the spawn.
+        count: How many existed in the range.
+        failed: How many of them failed in it: a status of 500 or more, or an exception.
+        median_ns: The ceil(n / 2)-th shortest, from begin to end, also outside of the range.
+        p99_ns: The ceil(0.99 n)-th shortest.
+        max_ns: The longest.
+        total_ns: Their time in the range.
+        state_ns: The part of it in each state, most first.
+    """
+
+    kind: str
+    key: str
+    count: int
+    failed: int
+    median_ns: int
+    p99_ns: int
+    max_ns: int
+    total_ns: int
+    state_ns: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupStatistics:
+    """The groups in a range, most time first.
+
+    Attributes:
+        by: What they have in common.
+        range_ns: Where [start, end).
+        rows: The groups.
+    """
+
+    by: Grouping
+    range_ns: tuple[int, int]
+    rows: list[Group]
+
+
+def group_statistics(
+    history: History,
+    *,
+    by: Grouping,
+    pattern: str | None = None,
+    start_ns: int | None = None,
+    end_ns: int | None = None,
+) -> GroupStatistics:
+    """Return how long requests and tasks took, by what they have in common.
+
+    `request` is the method and route of requests, `route` only their route, `site` where tasks were
+    spawned, and `function` what answered requests and what tasks run. Addresses of objects are left
+    out of names.
+
+    >>> from meantime.testing import history_from_picture
+    >>> group_statistics(history_from_picture("disk0  aabb"), by="request").rows
+    []
+
+    Args:
+        history: A recording.
+        by: What the entities of a group have in common.
+        pattern: Only groups with this key, or whose key contains a match of this regular
+            expression.
+        start_ns: Where the range begins.
+        end_ns: Where it ends.
+
+    Raises:
+        MeantimeError: If the pattern matches no group.
+        UsageError: If it is not a regular expression.
+    """
+    begin_ns, finish_ns = history.bounds
+    range_ns = (
+        begin_ns if start_ns is None else max(start_ns, begin_ns),
+        finish_ns if end_ns is None else min(end_ns, finish_ns),
+    )
+    rows: list[Group] = []
+    kinds = {"site": [TASKS], "function": [REQUESTS, TASKS]}.get(by, [REQUESTS])
+    for kind in kinds:
+        quarks = history.quarks(f"{kind}/*/*")
+        if len(quarks) and range_ns[0] < range_ns[1]:
+            rows += _groups(history, kind, by, quarks, range_ns)
+    if pattern is not None:
+        matches = matching(pattern, [row.key for row in rows])
+        kept = [row for row in rows if matches(row.key)]
+        if rows and not kept:
+            raise MeantimeError(f"the filter {pattern!r} matches no {by}")
+        rows = kept
+    return GroupStatistics(by, range_ns, rows)
+
+
+def _groups(
+    history: History, kind: str, by: Grouping, quarks: Int32s, range_ns: tuple[int, int]
+) -> list[Group]:
+    lived = lifetimes(history, quarks)
+    keys = _Numbers()
+    if by == "function" and kind == REQUESTS:
+        names = _functions(history, quarks, lived.start_ns)
+    else:
+        paths = (history.attributes.path(quark) for quark in quarks.tolist())
+        names = [_key(path[1], kind, by) for path in paths]
+    group = np.array([keys.of(name) for name in names], np.int64)
+    spent = _Spent(history, quarks, group, range_ns)
+    duration_ns = lived.end_ns - lived.start_ns
+    order = np.argsort(group, kind="stable")
+    order = order[spent.exists[order]]
+    starts = np.flatnonzero(np.diff(group[order], prepend=-1)).tolist()
+    made = []
+    for begin, end in zip(starts, [*starts[1:], len(order)], strict=True):
+        members = order[begin:end]
+        lengths = np.sort(duration_ns[members])
+        number, count = int(group[members[0]]), len(members)
+        state_ns = spent.of_group(number)
+        made.append(
+            Group(
+                kind,
+                keys.names[number],
+                count,
+                failed=int(spent.failed[members].sum()),
+                median_ns=int(lengths[nearest_rank(count, 50)]),
+                p99_ns=int(lengths[nearest_rank(count, 99)]),
+                max_ns=int(lengths[-1]),
+                total_ns=sum(state_ns.values()),
+                state_ns=state_ns,
+            )
+        )
+    return sorted(made, key=lambda row: (-row.total_ns, row.key))
+
+
+class _Spent:
+    """How long the entities of each group were in each state.
+
+    Args:
+        history: The recording.
+        quarks: The entities.
+        group: The group of each.
+        range_ns: The range in question.
+
+    Attributes:
+        exists: Which entities have a state in it.
+        failed: Which of them failed in it.
+    """
+
+    def __init__(
+        self, history: History, quarks: Int32s, group: Int64s, range_ns: tuple[int, int]
+    ) -> None:
+        self.exists = np.zeros(len(quarks), np.bool_)
+        self.failed = np.zeros(len(quarks), np.bool_)
+        self._group = group
+        self._states = _Numbers()
+        self._total: Counter[tuple[int, int]] = Counter()
+        processes = _Numbers()
+        paths = (history.attributes.path(quark) for quark in quarks.tolist())
+        process = np.array([processes.of(task_process(path[-1])) for path in paths], np.int64)
+        held = [_Held(history, name, range_ns) for name in processes.names]
+        row_of = np.zeros(len(history.attributes), np.int64)
+        row_of[quarks] = np.arange(len(quarks))
+        for batch in intervals_between(history, quarks, *range_ns):
+            kept = has_state(batch)
+            row, state = row_of[batch.quark[kept]], self._codes(batch, kept)
+            start_ns = np.maximum(batch.start_ns[kept], range_ns[0])
+            end_ns = np.minimum(batch.end_ns[kept], range_ns[1])
+            self.exists[row] = True
+            self.failed[row[state == self._states.of(_FAILED)]] = True
+            length_ns = end_ns - start_ns
+            ready = np.flatnonzero(state == self._states.of(_RUNNABLE))
+            for number, steps in enumerate(held):
+                own = ready[process[row[ready]] == number]
+                covered_ns = steps.covered(start_ns[own], end_ns[own])
+                length_ns[own] -= covered_ns
+                self._add(row[own], np.full(len(own), self._states.of(_BLOCKED)), covered_ns)
+            self._add(row, state, length_ns)
+
+    def of_group(self, number: int) -> dict[str, int]:
+        """Return the time of a group by state, most first; the outcome of a task takes none."""
+        found = {
+            name: ns
+            for code, name in enumerate(self._states.names)
+            if name not in _OUTCOMES and (ns := self._total[number, code])
+        }
+        return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+
+    def _codes(self, batch: Intervals, kept: npt.NDArray[np.bool_]) -> Int64s:
+        column = named(batch.value)
+        code_of = np.full(len(column.names) + 1, -1, np.int64)
+        for code in np.unique(column.codes[kept]).tolist():
+            name = column.names[code]
+            code_of[code] = self._states.of(_RUNNABLE if name in _READY else name)
+        return code_of[column.codes[kept]]
+
+    def _add(self, row: Int64s, state: Int64s, length_ns: Int64s) -> None:
+        pair, which = np.unique(self._group[row] << 32 | state, return_inverse=True)
+        sums = np.zeros(len(pair), np.int64)
+        np.add.at(sums, which, length_ns)
+        for key, ns in zip(pair.tolist(), sums.tolist(), strict=True):
+            self._total[key >> 32, key & 0xFFFFFFFF] += ns
+
+
+def _key(name: str, kind: str, by: Grouping) -> str:
+    name = without_addresses(name)
+    if by == "route":
+        return name.partition(" ")[2]
+    return name.partition(" (")[0] if by == "function" and kind == TASKS else name
+
+
+def _functions(history: History, quarks: Int32s, start_ns: Int64s) -> list[str]:
+    """Return what answered requests, from the tags of their first states."""
+    tags, which = np.unique(history.states(quarks, start_ns).tag, return_inverse=True)
+    names = []
+    for tag in tags.tolist():
+        fields = history.tags[tag] if tag >= 0 else {}
+        function, place = fields.get("function", "unknown"), fields.get("location")
+        names.append(f"{function} ({place})" if place else str(function))
+    return [names[each] for each in which.tolist()]
+
+
+class _Numbers:
+    """Numbers of names, in order of their first use."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self._number: dict[str, int] = {}
+
+    def of(self, name: str) -> int:
+        """Return the number of a name."""
+        number = self._number.setdefault(name, len(self.names))
+        if number == len(self.names):
+            self.names.append(name)
+        return number
+
+
+class _Held:
+    """When single steps of tasks kept an event loop of a process for long.
+
+    Args:
+        history: The recording.
+        process: The process, as in the paths of its tasks.
+        range_ns: The range in question.
+    """
+
+    def __init__(self, history: History, process: str, range_ns: tuple[int, int]) -> None:
+        start_ns, end_ns = [], []
+        quarks = history.quarks(f"{TASKS}/*/*")
+        if process:
+            own = [task_process(history.attributes.path(q)[-1]) == process for q in quarks.tolist()]
+            quarks = quarks[np.array(own, np.bool_)]
+        for batch in intervals_between(history, quarks, *range_ns):
+            column = named(batch.value)
+            running = [code for code, name in enumerate(column.names) if name == _RUNNING]
+            is_long = batch.end_ns - batch.start_ns >= BLOCKED_NS
+            long = np.isin(column.codes, running) & is_long
+            start_ns.append(batch.start_ns[long])
+            end_ns.append(batch.end_ns[long])
+        empty = np.empty(0, np.int64)
+        start, end = np.concatenate([empty, *start_ns]), np.concatenate([empty, *end_ns])
+        order = np.argsort(start, kind="stable")
+        # steps of two loops may overlap: each begins where those before it have ended
+        end = np.maximum.accumulate(end[order]) if len(order) else end
+        start = np.maximum(start[order], np.concatenate([start[order][:1], end[:-1]]))
+        self._start_ns = start
+        self._end_ns = np.maximum(end, start)
+        self._before_ns = np.concatenate([[0], np.cumsum(self._end_ns - start)]).astype(np.int64)
+
+    def covered(self, start_ns: Int64s, end_ns: Int64s) -> Int64s:
+        """Return how much of some ranges these steps took."""
+        return self._until(end_ns) - self._until(start_ns)
+
+    def _until(self, time_ns: Int64s) -> Int64s:
+        if not len(self._start_ns):
+            return np.zeros(len(time_ns), np.int64)
+        index = np.searchsorted(self._start_ns, time_ns, "right") - 1
+        at = np.maximum(index, 0)
+        inside = np.minimum(time_ns, self._end_ns[at]) - self._start_ns[at]
+        return np.where(index < 0, 0, self._before_ns[at] + np.maximum(inside, 0))
