@@ -1,0 +1,229 @@
+"""Requests of web servers are entities of a recording."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import sys
+import time
+import traceback
+from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import meantime
+from meantime.cli import main
+from meantime.collect import _recorder
+from meantime.collect.asgi import RequestTags
+from meantime.query.groups import BLOCKED_NS, group_statistics
+
+sys.path.insert(0, str(Path(__file__).parent))
+from reading import read
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+pytestmark = pytest.mark.usefixtures("no_running_loop")
+
+PATHS = ["/", "/items/7", "/block", "/items/12", "/fails", "/mounted/x/orders/3", "/nowhere"]
+ANSWERS = {
+    "GET /": [200],
+    "GET /items/{id}": [200, 200],
+    "GET /block": [200],
+    "GET /fails": [500],
+    "GET /mounted/{tenant}/orders/{order}": [200],
+    "GET not found": [404],
+}
+
+
+def _application() -> Any:
+    applications = pytest.importorskip("starlette.applications")
+    responses = pytest.importorskip("starlette.responses")
+    routing = pytest.importorskip("starlette.routing")
+
+    async def hello(_: Any) -> Any:
+        return responses.PlainTextResponse("hello")
+
+    async def item(request: Any) -> Any:
+        await asyncio.sleep(0.002)
+        return responses.PlainTextResponse(request.path_params["id"])
+
+    async def block(_: Any) -> Any:
+        time.sleep(0.03)  # noqa: ASYNC251 - what is to be seen
+        return responses.PlainTextResponse("late")
+
+    async def fails(_: Any) -> Any:
+        raise ValueError("planted")
+
+    return applications.Starlette(
+        routes=[
+            routing.Route("/", hello),
+            routing.Route("/items/{id}", item),
+            routing.Route("/block", block),
+            routing.Route("/fails", fails),
+            routing.Mount("/mounted/{tenant}", routes=[routing.Route("/orders/{order}", hello)]),
+        ]
+    )
+
+
+async def _ask(port: int, path: str) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+    await reader.read()
+    writer.close()
+
+
+async def _serve(app: Any, ask: Callable[[int], Awaitable[None]]) -> None:
+    uvicorn = pytest.importorskip("uvicorn")
+    config = uvicorn.Config(app, port=0, http="h11", log_config=None, lifespan="off")
+    config.load()
+    server = uvicorn.Server(config)
+    server.lifespan = config.lifespan_class(config)
+    await server.startup()
+    await ask(server.servers[0].sockets[0].getsockname()[1])
+    await server.shutdown()
+
+
+async def _all(port: int) -> None:
+    await asyncio.gather(*(_ask(port, path) for path in PATHS))
+
+
+def _answers(history: meantime.History) -> dict[str, list[int]]:
+    found = defaultdict(list)
+    for quark in history.quarks("Requests/*/*").tolist():
+        intervals = history.intervals([quark])
+        tags = [history.tags[tag] for tag in intervals.tag.tolist() if tag >= 0]
+        (status,) = {tag["status"] for tag in tags if "status" in tag}
+        found[history.attributes.path(quark)[1]].append(status)
+    return dict(found)
+
+
+def test_requests_of_uvicorn_have_their_route_status_and_time(tmp_path: Path) -> None:
+    with meantime.record(tmp_path / "run.mtr"):
+        asyncio.run(_serve(_application(), _all))
+
+    history = meantime.open(tmp_path / "run.mtr")
+    assert _answers(history) == ANSWERS
+    assert not history.anomalies
+    rows = {row.key: row for row in group_statistics(history, by="request").rows}
+    block = rows["GET /block"]
+    assert (block.count, block.failed) == (1, 0)
+    assert block.state_ns["running"] >= 30_000_000
+    assert rows["GET /fails"].failed == 1
+    assert rows["GET /items/{id}"].state_ns["waiting:sleep"] >= 4_000_000
+    # those that came meanwhile were kept by that step, and every nanosecond is in one state
+    assert sum(row.state_ns.get("blocked", 0) for row in rows.values()) >= BLOCKED_NS
+    tasks = group_statistics(history, by="function", pattern="RequestResponseCycle.run_asgi").rows
+    assert sum(row.total_ns for row in rows.values()) == sum(row.total_ns for row in tasks)
+    functions = {row.key.split(" ")[0] for row in group_statistics(history, by="function").rows}
+    assert "_application.<locals>.block" in functions
+
+
+def test_the_tracebacks_of_a_server_are_as_without_recording(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def one(port: int) -> None:
+        await _ask(port, "/fails")
+
+    def logged() -> list[str]:
+        caplog.clear()
+        with caplog.at_level(logging.ERROR, "uvicorn.error"):
+            asyncio.run(_serve(_application(), one))
+        (error,) = [record.exc_info for record in caplog.records if record.exc_info]
+        assert error is not None
+        return [frame.name for frame in traceback.extract_tb(error[2])]
+
+    plain = logged()
+    with meantime.record(tmp_path / "run.mtr"):
+        recorded = logged()
+    assert recorded == plain
+
+
+def test_nothing_of_the_server_stays_replaced(tmp_path: Path) -> None:
+    cycle = pytest.importorskip("uvicorn.protocols.http.h11_impl").RequestResponseCycle
+    before = dict(vars(cycle))
+    with meantime.record(tmp_path / "run.mtr"):
+        assert vars(cycle)["run_asgi"] is not before["run_asgi"]
+    assert dict(vars(cycle)) == before
+
+
+def test_the_middleware_records_requests_of_other_servers(tmp_path: Path) -> None:
+    async def app(scope: Any, _: Any, send: Any) -> None:
+        await asyncio.sleep(0.001)
+        status = 500 if scope["path"] == "/fails" else 200
+        await send({"type": "http.response.start", "status": status, "headers": []})
+
+    async def send(_: Any) -> None:
+        await asyncio.sleep(0)
+
+    async def connection() -> None:
+        # a server with one task for all requests of a connection
+        for path in ("/orders/1", "/orders/2", "/fails"):
+            scope: dict[str, Any] = {"type": "http", "method": "POST", "path": path, "headers": []}
+            await RequestTags(app)(scope, None, send)  # type: ignore[arg-type] # no body is asked for
+            await asyncio.sleep(0.001)
+
+    with meantime.record(tmp_path / "run.mtr"):
+        asyncio.run(connection())
+
+    history = meantime.open(tmp_path / "run.mtr")
+    assert _answers(history) == {"POST /orders/*": [200, 200], "POST /fails": [500]}
+    for quark in history.quarks("Requests/*/*").tolist():
+        intervals = history.intervals([quark])
+        states = dict.fromkeys(intervals[row].value for row in range(1, len(intervals)))
+        assert list(states)[:3] == ["running", "waiting:sleep", "runnable"]
+
+
+def test_the_command_prints_a_table_and_json(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def app(_scope: Any, _receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+
+    async def send(_: Any) -> None:
+        await asyncio.sleep(0.001)
+
+    scope = {"type": "http", "method": "GET", "path": "/", "headers": []}
+    path = str(tmp_path / "run.mtr")
+    with meantime.record(path):
+        asyncio.run(RequestTags(app)(scope, None, send))  # type: ignore[arg-type] # as above
+
+    with pytest.raises(SystemExit) as left:
+        main(["stats", path, "--by", "request"])
+    assert left.value.code == 0
+    assert "GET /" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(["stats", path, "--by", "route", "--json"])
+    (row,) = json.loads(capsys.readouterr().out)["rows"]
+    assert (row["key"], row["count"]) == ("/", 1)
+    with pytest.raises(SystemExit) as left:
+        main(["stats", path, "--by", "request", "--tree"])
+    assert left.value.code == 2
+
+
+def test_odd_records_of_requests_are_counted_or_ignored(tmp_path: Path) -> None:
+    kinds = _recorder.KINDS
+
+    async def odd() -> None:
+        task = _recorder.current()
+        _recorder.emit_text(kinds["REQUEST"], 1, "")
+        _recorder.emit_text(kinds["REQUEST"], 2, "999999\x001\0GET\0/")
+        _recorder.emit_text(kinds["RESPONSE"], 3, "200\0/")
+        _recorder.emit(kinds["REQUEST_END"], 4)
+        _recorder.emit_text(kinds["REQUEST"], 5, f"{task}\x000\0GET")
+        _recorder.emit_text(kinds["REQUEST"], 5, f"{task}\x000\0GET\0/again")
+        _recorder.emit_text(kinds["RESPONSE"], 5, "x" * 30)
+        _recorder.emit(kinds["REQUEST_END"], 5)
+        _recorder.emit_text(kinds["REQUEST"], 6, f"{task}\x000\0GET\0/open")
+        await asyncio.sleep(0)
+
+    with meantime.record(tmp_path / "run.mtr"):
+        asyncio.run(odd())
+
+    recorded = read(tmp_path / "run.mtr")
+    requests = [path[1] for path in recorded.changes if path[0] == "Requests"]
+    assert requests == ["GET ", "GET /open"]
+    assert recorded.trace.anomalies["request_without_task"] == 3
