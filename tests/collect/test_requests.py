@@ -52,7 +52,7 @@ def _application() -> Any:
         return responses.PlainTextResponse(request.path_params["id"])
 
     async def block(_: Any) -> Any:
-        time.sleep(0.03)  # noqa: ASYNC251 - what is to be seen
+        time.sleep(0.11)  # noqa: ASYNC251 - what is to be seen
         return responses.PlainTextResponse("late")
 
     async def fails(_: Any) -> Any:
@@ -111,13 +111,16 @@ def test_requests_of_uvicorn_have_their_route_status_and_time(tmp_path: Path) ->
     rows = {row.key: row for row in group_statistics(history, by="request").rows}
     block = rows["GET /block"]
     assert (block.count, block.failed) == (1, 0)
-    assert block.state_ns["running"] >= 30_000_000
+    assert block.state_ns["running"] >= 110_000_000
     assert rows["GET /fails"].failed == 1
     assert rows["GET /items/{id}"].state_ns["waiting:sleep"] >= 4_000_000
     # those that came meanwhile were kept by that step, and every nanosecond is in one state
     assert sum(row.state_ns.get("blocked", 0) for row in rows.values()) >= BLOCKED_NS
     tasks = group_statistics(history, by="function", pattern="RequestResponseCycle.run_asgi").rows
     assert sum(row.total_ns for row in rows.values()) == sum(row.total_ns for row in tasks)
+    sentences = [found.sentence for found in meantime.findings(history)]
+    (block_sentence,) = [each for each in sentences if "serving GET /block, blocked" in each]
+    assert block_sentence.startswith("_application.<locals>.block (test_requests.py:")
     functions = {row.key.split(" ")[0] for row in group_statistics(history, by="function").rows}
     assert "_application.<locals>.block" in functions
 

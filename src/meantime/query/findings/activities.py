@@ -1,8 +1,9 @@
 """Requests and tasks that took much longer than others of the same kind.
 
-A request is what states with the same `request` in their tags belong to, as `RequestTags` of
-`meantime.collect.asgi` adds it, and its kind is its method and path, of which numbers are left out.
-Any other task of a recording is compared with the tasks that were created at the same place. How
+Requests are entities of a recording, and their kind is their method and route. In older recordings,
+a request is what states with the same `request` in their tags belong to, and its kind is its method
+and path, of which numbers are left out. Any other task is compared with the tasks that were created
+at the same place. How
 long one took is from its first state to the end of its last one; what is much longer is decided by
 `outliers.Usual`.
 """
@@ -47,8 +48,15 @@ def slow_activities(scope: Scope) -> Iterator[Finding]:
     rows = None if kind is None else scope.rows(kind)
     if rows is None or not len(rows.quark):
         return
+    served = scope.kind("Request")
+    entities = None if served is None else scope.rows(served)
     requests, rest = _requests(scope, rows)
-    for found in (requests, _tasks(scope, rows, rest)):
+    tasks = _tasks(scope, rows, rest)
+    if entities is not None and len(entities.quark):
+        order = np.arange(len(entities.quark))
+        requests = _entities(scope, entities, order, "request")
+        tasks = None if tasks is None else _without(tasks, requests)
+    for found, states in ((requests, rows if entities is None else entities), (tasks, rows)):
         if found is None:
             continue
         duration_ns = found.end_ns - found.start_ns
@@ -61,7 +69,7 @@ def slow_activities(scope: Scope) -> Iterator[Finding]:
             lost_ns = int(duration_ns[late].sum()) - usual.median_ns * len(late)
             if len(late) and lost_ns >= scope.least_ns:
                 late = late[np.argsort(-duration_ns[late], kind="stable")]
-                yield _finding(scope, rows, found, name, late, usual, lost_ns)
+                yield _finding(scope, states, found, name, late, usual, lost_ns)
 
 
 def _requests(scope: Scope, rows: StateRows) -> tuple[_Activities | None, Int64s]:
@@ -98,13 +106,32 @@ def _tasks(scope: Scope, rows: StateRows, rest: Int64s) -> _Activities | None:
     in_requests = np.ones(len(rows.quark), np.bool_)
     in_requests[rest] = False
     order = rest[~np.isin(rows.quark[rest], distinct(rows.quark[in_requests]))]
-    if not len(order):
-        return None
+    return _entities(scope, rows, order, "task") if len(order) else None
+
+
+def _without(tasks: _Activities, requests: _Activities) -> _Activities:
+    """Return the tasks but those that did nothing but serve one of these requests."""
+    ends = set(zip(requests.start_ns.tolist(), requests.end_ns.tolist(), strict=True))
+    extents = zip(tasks.start_ns.tolist(), tasks.end_ns.tolist(), strict=True)
+    kept = np.array([extent not in ends for extent in extents], np.bool_)
+    return tasks._replace(
+        kind=tasks.kind[kept],
+        start_ns=tasks.start_ns[kept],
+        end_ns=tasks.end_ns[kept],
+        quark=tasks.quark[kept],
+    )
+
+
+def _entities(scope: Scope, rows: StateRows, order: Int64s, noun: str) -> _Activities:
+    """Return entities as activities, of the kinds that their paths name."""
     quarks, activity = np.unique(rows.quark[order], return_inverse=True)
     kinds: dict[str, int] = {}
     paths = scope.history.attributes
     kind = [kinds.setdefault(paths.path(quark)[-2], len(kinds)) for quark in quarks.tolist()]
-    return _activities(rows, order, activity, list(kinds), np.array(kind, np.int64), "task")
+    by_quark = np.argsort(activity, kind="stable")
+    return _activities(
+        rows, order[by_quark], activity[by_quark], list(kinds), np.array(kind, np.int64), noun
+    )
 
 
 def _activities(  # noqa: PLR0917 - columns

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from meantime.columns import distinct
+from meantime.query.findings.requests import request_of
 from meantime.stacks import is_library
 
 if TYPE_CHECKING:
@@ -83,6 +84,8 @@ def culprit(  # noqa: PLR0917 - what is known of a step
     inner = _innermost(frames, own) if frames else None
     if inner is not None:
         return Culprit(inner if frames[-1] == inner else f"{inner}, in {frames[-1]},", inner)
+    if task >= 0 and (served := request_of(scope, range_ns)) is not None:
+        return Culprit(f"{served.function}, serving {served.name},".lstrip(" ,"), served.name)
     if ran:
         code = f"{ran['function']} ({ran['location']})" if "location" in ran else ran["function"]
         return Culprit(str(code), str(code))

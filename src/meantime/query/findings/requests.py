@@ -1,0 +1,46 @@
+"""The requests that a recording has as entities: which one a step of a task served."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from meantime.query.findings.finding import Range
+    from meantime.query.findings.scope import Scope
+
+__all__ = ["Served", "request_of"]
+
+
+class Served(NamedTuple):
+    """A request: its method and route, and the function that answered it, if that is known."""
+
+    name: str
+    function: str
+
+
+def request_of(scope: Scope, range_ns: Range) -> Served | None:
+    """Return the request that a step served; None if it served none.
+
+    Args:
+        scope: The history.
+        range_ns: The step, which a request has in common with the task that served it.
+    """
+    kind = scope.kind("Request")
+    rows = None if kind is None else scope.rows(kind)
+    if rows is None:
+        return None
+    same = np.flatnonzero((rows.start_ns <= range_ns[0]) & (rows.end_ns == range_ns[1]))
+    found = same[np.isin(rows.state[same], rows.codes({"running"}))]
+    if not len(found):
+        return None
+    quark = int(rows.quark[found[0]])
+    name = scope.history.attributes.path(quark)[-2]
+    tags = rows.tag[slice(*np.searchsorted(rows.quark, [quark, quark + 1]).tolist())]
+    for tag in tags.tolist():
+        fields = scope.history.tags[tag] if tag >= 0 else {}
+        if "status" in fields:
+            place = f" ({fields['location']})" if "location" in fields else ""
+            return Served(name, f"{fields.get('function', '')}{place}")
+    return Served(name, "")
