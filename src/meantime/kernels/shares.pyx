@@ -37,6 +37,7 @@ cdef extern from *:
     #define prefetch(at) __builtin_prefetch(at)
     #define hash_factor 0x9E3779B97F4A7C15u
     #define LONGEST_SHARED (UINT64_MAX / 255)
+    #define LONGEST_RANKED (UINT64_MAX >> 6)
     static inline uint64_t wide_share(uint64_t ns, uint64_t width) {
         return (uint64_t)((unsigned __int128)ns * 255 / width);
     }
@@ -45,6 +46,7 @@ cdef extern from *:
     void prefetch(const void*) noexcept nogil
     uint64_t hash_factor
     uint64_t LONGEST_SHARED
+    uint64_t LONGEST_RANKED
     uint64_t wide_share(uint64_t, uint64_t) noexcept nogil
 
 # How the slots with time in a bin are recorded. WORD: as the bits of one word, some of which may be
@@ -86,6 +88,8 @@ cdef enum:
     # For so many edges ahead memory is fetched: first sums, then rows. The sum is at most _PLANS.
     _ROWS_AHEAD = 4
     _SUMS_AHEAD = 8
+    # The block of an edge is mostly so near to where it would be if changes were evenly distributed.
+    _NEARBY = 6
     # The initial capacity for different numbers; a power of two, as the table's mask requires.
     _WORDS = 64
 
@@ -111,6 +115,27 @@ cdef struct States:
     int32_t room
 
 
+cdef struct Spot:
+    # Where the rows of a quark in a segment are, so that the index of the segment need not be read:
+    # it is in other memory for each of its arrays. `kind` is one of the following; `sums` is where
+    # the run's times begin. The code of a value is its word minus `before`.
+    int64_t time
+    int64_t before
+    uint32_t begin
+    uint32_t end
+    uint32_t sums
+    uint8_t kind
+    uint8_t step
+
+
+# Not described; no rows; or rows with the durations of all values of the quark, whose codes follow
+# from their words.
+cdef enum Kind:
+    OTHER = 0
+    EMPTY = 1
+    WHOLE = 2
+
+
 cdef struct LaneTotals:
     # How long a quark had had each of its values, since its first row at `origin`, where every
     # 2^shift-th segment begins, counted up to its last change before: `at`. `last` is the index of
@@ -120,8 +145,8 @@ cdef struct LaneTotals:
     int values
     Py_ssize_t groups
     int64_t origin
-    # If `shift` is 0, when the first row of each segment is.
-    int64_t* begin
+    # If `shift` is 0, by segment.
+    Spot* spots
     State* value
     int64_t* ns
     int64_t* at
@@ -130,22 +155,28 @@ cdef struct LaneTotals:
 
 
 cdef struct Stop:
-    # A segment in which edges of bins are, as an attribute has it. `run` is -1 without rows. The
-    # value `last` has lasted since the time of `base` in its sums, until the first row at the
-    # latest. `entry` is -1 if the run has no durations; `place` has by value of the run its index
-    # among those of the attribute, and `same` says that it is the same.
+    # A segment in which edges of bins are, as an attribute has it. `run` is -1 without rows, and
+    # `timed` says whether their values have durations. The value `last` has lasted since the time
+    # of `base` in its sums, until the first row at the latest. `place` has by value of the run its
+    # index among those of the attribute, and `same` says that it is the same; with `whole` that is
+    # so, and codes follow from words as in `Spot`. Otherwise they are `fields`.
     const Segment* s
     Py_ssize_t run
     Py_ssize_t begin
     Py_ssize_t end
-    Py_ssize_t entry
+    Py_ssize_t sums
     Py_ssize_t blocks
     double blocks_per_ns
     int64_t time
     int64_t changes
+    int64_t before
     int last
     int values
+    int step
+    bint timed
     bint same
+    bint whole
+    const uint32_t* fields
     uint8_t[64] place
 
 
@@ -181,6 +212,8 @@ cdef struct Work:
     int32_t* codes
     uint64_t width
     States states
+    # By slot, the first of an attribute, the code of its state; -1 if it has not been needed yet.
+    int32_t[64] slot_code
     # Or what counters need: by bin of the attribute, and the numbers of the current one.
     double* least
     double* greatest
@@ -389,11 +422,20 @@ cdef void emit_tile(Work* w, const Longest* longest) noexcept nogil:
     cdef uint8_t* shares = w.shares + w.bin * _SHARES
     cdef int32_t* codes = w.codes + w.bin * _TOP
     cdef uint64_t some = <uint64_t>longest.others
+    cdef int32_t slot
     cdef int i
     for i in range(_TOP):
         some += <uint64_t>longest.ns[i]
         shares[1 + i] = share(<uint64_t>longest.ns[i], w.width)
-        codes[i] = code_of(w, longest.slot[i]) if longest.ns[i] else 0
+        codes[i] = 0
+        if longest.ns[i]:
+            slot = longest.slot[i]
+            if slot >= _FEW:
+                codes[i] = code_of(w, slot)
+                continue
+            if w.slot_code[slot] < 0:
+                w.slot_code[slot] = code_of(w, slot)
+            codes[i] = w.slot_code[slot]
     shares[0] = share(w.width - some, w.width)
     shares[_SHARES - 1] = share(<uint64_t>longest.others, w.width)
 
@@ -958,6 +1000,31 @@ cdef inline int run_values(
     return values
 
 
+cdef inline void rank_sums(
+    const int32_t* slots, const uint64_t* since, const uint64_t* until, int first, int values,
+    Longest* longest,
+) noexcept nogil:
+    """Do as `rank` with all values; without branches, half of which would be mispredicted.
+
+    A time and the index of its value are one number, which is greater for the earlier of equals.
+    """
+    cdef uint64_t key, less, total = 0, one = 0, two = 0, three = 0
+    cdef int i
+    for i in range(first, values):
+        key = until[i] - since[i]
+        total += key
+        key = (key << 6) | <uint64_t>(63 - i)
+        less = key if key < one else one
+        one = key if key > one else one
+        key = less if less < two else two
+        two = less if less > two else two
+        three = key if key > three else three
+    longest.slot[0], longest.ns[0] = slots[63 - (one & 63)], <int64_t>(one >> 6)
+    longest.slot[1], longest.ns[1] = slots[63 - (two & 63)], <int64_t>(two >> 6)
+    longest.slot[2], longest.ns[2] = slots[63 - (three & 63)], <int64_t>(three >> 6)
+    longest.others = <int64_t>(total - (one >> 6) - (two >> 6) - (three >> 6))
+
+
 cdef inline void emit_sums(
     Work* w, const int32_t* slots, const uint64_t* since, const uint64_t* until, int values
 ) noexcept nogil:
@@ -981,6 +1048,10 @@ cdef inline void emit_sums(
         if slots[0] == 0:
             # Null comes first.
             null = <int64_t>(until[0] - since[0])
+        if w.shares != NULL and w.width <= LONGEST_RANKED:
+            rank_sums(slots, since, until, slots[0] == 0, values, &longest)
+            emit_tile(w, &longest)
+            return
         if w.shares != NULL:
             for i in range(slots[0] == 0, values):
                 rank(&longest, slots[i], <int64_t>(until[i] - since[i]))
@@ -1191,18 +1262,14 @@ cdef bint read_rows(
 
 
 cdef bint open_stop(
-    const LaneTotals* totals, const Segment* s, int32_t quark, Py_ssize_t near, int64_t end,
-    Stop* stop,
+    const LaneTotals* totals, const Segment* s, int32_t quark, Py_ssize_t near, Stop* stop
 ) noexcept nogil:
-    """Find the rows that an attribute has in a segment, which ends about at a time.
-
-    False if it has values that are not in `totals`.
-    """
+    """Find the rows that an attribute has in a segment; False if it has values not in `totals`."""
     cdef int i, place = 0
-    cdef const uint32_t* fields
+    cdef Py_ssize_t entry
     cdef State state
     stop.s = s
-    stop.entry = -1
+    stop.timed = stop.whole = False
     stop.run = find_run(s, quark, near)
     if stop.run < 0:
         return True
@@ -1211,19 +1278,19 @@ cdef bint open_stop(
     if stop.begin == stop.end:
         stop.run = -1
         return True
-    stop.entry = timed_entry(s, stop.run)
-    if stop.entry < 0:
+    entry = timed_entry(s, stop.run)
+    if entry < 0:
         return True
-    fields = s.values + s.value_offset[stop.entry]
-    stop.values = <int>(s.value_offset[stop.entry + 1] - s.value_offset[stop.entry])
-    stop.blocks = (stop.end - stop.begin - 1) >> s.step[stop.entry]
-    stop.blocks_per_ns = <double>(stop.blocks + 1) / (
-        <double>(<uint64_t>end - <uint64_t>s.base_ns) + 1
-    )
+    stop.timed = True
+    stop.fields = s.values + s.value_offset[entry]
+    stop.values = <int>(s.value_offset[entry + 1] - s.value_offset[entry])
+    stop.step = s.step[entry]
+    stop.sums = s.time_offset[entry]
+    stop.blocks = (stop.end - stop.begin - 1) >> stop.step
     # Both are in the same order.
     for i in range(stop.values):
         state.meta = 0
-        set_value(s, stop.run, 0, fields[i], &state)
+        set_value(s, stop.run, 0, stop.fields[i], &state)
         place = place_of(totals, &state, place)
         if place < 0:
             return False
@@ -1231,6 +1298,49 @@ cdef bint open_stop(
         place += 1
     stop.same = stop.values == totals.values
     return True
+
+
+cdef inline void open_spot(
+    const LaneTotals* totals, const Segment* s, const Spot* spot, Stop* stop
+) noexcept nogil:
+    """Do the same from the description of the rows."""
+    stop.s = s
+    stop.timed = stop.whole = stop.same = spot.kind == WHOLE
+    stop.run = -1 if spot.kind == EMPTY else 0
+    stop.begin = spot.begin
+    stop.end = spot.end
+    stop.before = spot.before
+    stop.values = totals.values
+    stop.step = spot.step
+    stop.sums = spot.sums
+    stop.blocks = (stop.end - stop.begin - 1) >> stop.step
+
+
+cdef void describe(
+    const LaneTotals* totals, const Segment* s, int32_t quark, Py_ssize_t near, Spot* spot
+) noexcept nogil:
+    """Describe where the rows of a quark in a segment are."""
+    cdef Stop stop
+    cdef int i
+    memset(spot, 0, sizeof(Spot))
+    if not open_stop(totals, s, quark, near, &stop):
+        return
+    if stop.run < 0:
+        spot.kind = EMPTY
+        return
+    spot.time = row_time(s, stop.begin)
+    if not stop.timed or not stop.same or (s.form != NULL and s.form[stop.run] > INTEGERS):
+        return
+    spot.before = -1
+    if s.form != NULL and s.form[stop.run] == INTEGERS:
+        spot.before = <int64_t>(<uint64_t>s.origin[stop.run] - 1)
+    for i in range(stop.values):
+        # Codes above the mask are in no row, but index a table.
+        if stop.fields[i] > s.code_mask:
+            return
+    spot.kind = WHOLE
+    spot.begin, spot.end = <uint32_t>stop.begin, <uint32_t>stop.end
+    spot.step, spot.sums = <uint8_t>stop.step, <uint32_t>stop.sums
 
 
 cdef bint add_run(
@@ -1241,17 +1351,16 @@ cdef bint add_run(
     cdef const Segment* s = stop.s
     cdef Py_ssize_t row = stop.begin
     cdef int64_t time = row_time(s, row)
-    cdef Sums sums
     cdef State state
     cdef int i
     if last[0] != _NONE:
         ns[last[0]] += <uint64_t>time - <uint64_t>at[0]
     at[0] = time
-    if stop.entry >= 0 and stop.blocks > 0:
-        fill_sums(s, stop.entry, stop.blocks, stop.values, &sums)
+    if stop.timed and stop.blocks > 0:
+        row = stop.sums + (stop.blocks - 1) * stop.values
         for i in range(stop.values):
-            ns[stop.place[i]] += sums.ns[i]
-        row += stop.blocks << s.step[stop.entry]
+            ns[stop.place[i]] += s.times32[row + i] if s.times32 != NULL else s.times64[row + i]
+        row = stop.begin + (stop.blocks << stop.step)
         at[0] = row_time(s, row)
         changes[0] += row - stop.begin
     row_state(s, stop.run, row, &state)
@@ -1268,6 +1377,7 @@ cdef bint open_stops(
     cdef Stop* stop
     cdef Stop between
     cdef Segment* s
+    cdef const Spot* spot
     cdef uint64_t* base
     cdef int64_t time
     cdef int v
@@ -1283,7 +1393,7 @@ cdef bint open_stops(
         stop.changes = totals.changes[group]
         for j in range(first + (group << totals.shift), k):
             s = &segments._segments[j]
-            if not open_stop(totals, s, quark, near, 0, &between):
+            if not open_stop(totals, s, quark, near, &between):
                 return False
             if between.run < 0:
                 continue
@@ -1294,19 +1404,23 @@ cdef bint open_stops(
         time = segments.end_ns
         if k + 1 < segments._count:
             time = segments._segments[k + 1].base_ns
-        if not open_stop(totals, s, quark, near, time, stop):
+        spot = NULL
+        if totals.shift == 0 and totals.spots[group].kind != OTHER:
+            spot = &totals.spots[group]
+            open_spot(totals, s, spot, stop)
+        elif not open_stop(totals, s, quark, near, stop):
             return False
         if stop.run < 0:
             continue
-        near = stop.run
-        if stop.entry < 0 and stop.end - stop.begin > _SHORT_RUN:
+        if spot == NULL:
+            near = stop.run
+        if not stop.timed and stop.end - stop.begin > _SHORT_RUN:
             return False
+        stop.blocks_per_ns = <double>(stop.blocks + 1) / (
+            <double>(<uint64_t>time - <uint64_t>s.base_ns) + 1
+        )
         # Up to the first row.
-        if totals.shift:
-            time = row_time(s, stop.begin)
-        else:
-            # That would wait for memory.
-            time = totals.begin[group]
+        time = row_time(s, stop.begin) if spot == NULL else spot.time
         if stop.last != _NONE:
             base[stop.last] += <uint64_t>time - <uint64_t>stop.time
         stop.time = time
@@ -1331,29 +1445,68 @@ cdef bint worth_sums(const Work* w, const LaneTotals* totals, Py_ssize_t first) 
     return segments * (rows + 150.0) > edge * w.bins
 
 
+cdef inline uint64_t stop_time(const Stop* stop, Py_ssize_t block) noexcept nogil:
+    """When a block begins, since the first row of its run; as `block_time`."""
+    cdef Py_ssize_t first = stop.sums + (block - 1) * stop.values, i
+    cdef uint64_t time = 0
+    if block == 0:
+        return 0
+    if stop.s.times32 != NULL:
+        for i in range(first, first + stop.values):
+            time += stop.s.times32[i]
+    else:
+        for i in range(first, first + stop.values):
+            time += stop.s.times64[i]
+    return time
+
+
 cdef inline void place_edge(const Stop* stop, uint64_t since, Plan* plan) noexcept nogil:
     """Find the block that begins nearest to a time since the first row, and fetch its rows.
 
     `plan.block` is the guess.
     """
-    cdef const Segment* s = stop.s
-    cdef Py_ssize_t block = plan.block
-    cdef uint64_t time = block_time(s, stop.entry, block), after = 0
+    cdef const uint8_t* rows
+    cdef Py_ssize_t block = plan.block, low, high, tries = 0
+    cdef uint64_t time = stop_time(stop, block), after = 0
     if block and time >= since:
-        while block and time >= since:
+        while block and time >= since and tries < _NEARBY:
             after = time
             block -= 1
-            time = block_time(s, stop.entry, block)
+            tries += 1
+            time = stop_time(stop, block)
+        low = block if time < since else 0
+        high = max(block, low + 1)
     else:
-        while block < stop.blocks:
-            after = block_time(s, stop.entry, block + 1)
+        while block < stop.blocks and tries < _NEARBY:
+            after = stop_time(stop, block + 1)
             if after >= since:
                 break
             time = after
             block += 1
+            tries += 1
+        low, high = block, stop.blocks + 1
+    if tries == _NEARBY:
+        # `low` begins before the time, or is the first; `high` does not.
+        while high - low > 1:
+            block = low + (high - low) // 2
+            if stop_time(stop, block) < since:
+                low = block
+            else:
+                high = block
+        block = low
+        time = stop_time(stop, block)
+        if block < stop.blocks:
+            after = stop_time(stop, block + 1)
     plan.block = block
     plan.before = block == stop.blocks or after - since >= since - time
-    finish_plan(s, stop.run, stop.entry, plan)
+    if not plan.before:
+        plan.block += 1
+    rows = stop.s.rows + (stop.begin + (plan.block << stop.step)) * stop.s.width
+    # Otherwise `edge_sums` waits for memory most of the time.
+    block = 64 if plan.before else -64
+    prefetch(rows)
+    prefetch(rows + block)
+    prefetch(rows + 2 * block)
 
 
 cdef inline Py_ssize_t edge_sums(
@@ -1365,10 +1518,9 @@ cdef inline Py_ssize_t edge_sums(
     As `sums_at`, but by the values of the attribute.
     """
     cdef const Segment* s = stop.s
-    cdef Py_ssize_t row = plan.block, entry = stop.entry, first = s.time_offset[entry]
+    cdef Py_ssize_t row = plan.block, first = stop.sums + (plan.block - 1) * stop.values
     cdef int i, shift = s.payload_bits
     cdef uint64_t packed, at, after
-    first += (row - 1) * stop.values
     if row == 0:
         for i in range(values):
             ns[i] = base[i]
@@ -1382,7 +1534,7 @@ cdef inline Py_ssize_t edge_sums(
             ns[stop.place[i]] += (
                 s.times32[first + i] if s.times32 != NULL else s.times64[first + i]
             )
-    row = stop.begin + (row << s.step[entry])
+    row = stop.begin + (row << stop.step)
     packed = load_row(s.rows, row, s.width, s.row_mask)
     at = packed >> shift
     if not plan.before:
@@ -1408,6 +1560,22 @@ cdef inline Py_ssize_t edge_sums(
     return row
 
 
+cdef inline void number_codes(Work* w, const LaneTotals* totals, const Stop* stop) noexcept nogil:
+    """Number the values of a run for `edge_sums`."""
+    cdef int i
+    if stop.whole:
+        for i in range(totals.values):
+            w.index_of[
+                0 if totals.value[i].meta & 1
+                else <uint64_t>totals.value[i].word - <uint64_t>stop.before
+            ] = <uint8_t>i
+        return
+    for i in range(stop.values):
+        # Codes above the mask are in no row.
+        if stop.fields[i] <= stop.s.code_mask:
+            w.index_of[stop.fields[i]] = stop.place[i]
+
+
 cdef bint by_sums(
     Work* w, Segments segments, const LaneTotals* totals, int32_t quark, Py_ssize_t first
 ) noexcept nogil:
@@ -1424,7 +1592,6 @@ cdef bint by_sums(
     cdef Cursor cursor
     cdef Stop* stop
     cdef Stop* current = NULL
-    cdef const uint32_t* fields
     cdef int values, last, i
     cdef int64_t edge, at, changed, counted = 0, most
     cdef uint64_t relative
@@ -1448,12 +1615,12 @@ cdef bint by_sums(
         while planned < edges and planned <= j + _SUMS_AHEAD + _ROWS_AHEAD:
             stop = &w.stops[w.stop_of[planned]]
             edge = w.edges[planned]
-            if stop.entry >= 0 and edge > stop.time:
+            if stop.timed and edge > stop.time:
                 relative = <uint64_t>edge - <uint64_t>stop.time
                 guess = <double>relative * stop.blocks_per_ns
                 row = <Py_ssize_t>guess if guess < <double>stop.blocks else stop.blocks
                 plans[planned & (_PLANS - 1)].block = row
-                row = stop.s.time_offset[stop.entry] + (row - 1) * stop.values
+                row = stop.sums + (row - 1) * stop.values
                 if stop.s.times32 != NULL:
                     prefetch(&stop.s.times32[max(row, 0)])
                     prefetch(&stop.s.times32[row + 2 * stop.values - 1])
@@ -1464,7 +1631,7 @@ cdef bint by_sums(
         while placed < edges and placed <= j + _ROWS_AHEAD:
             stop = &w.stops[w.stop_of[placed]]
             edge = w.edges[placed]
-            if stop.entry >= 0 and edge > stop.time:
+            if stop.timed and edge > stop.time:
                 relative = <uint64_t>edge - <uint64_t>stop.time
                 place_edge(stop, relative, &plans[placed & (_PLANS - 1)])
             placed += 1
@@ -1483,14 +1650,10 @@ cdef bint by_sums(
             if stop.last != _NONE:
                 until[stop.last] += <uint64_t>edge - <uint64_t>stop.time
             changed = stop.changes
-        elif stop.entry >= 0:
+        elif stop.timed:
             if stop != current:
                 current = stop
-                fields = stop.s.values + stop.s.value_offset[stop.entry]
-                for i in range(stop.values):
-                    # Codes above the mask are in no row.
-                    if fields[i] <= stop.s.code_mask:
-                        w.index_of[fields[i]] = stop.place[i]
+                number_codes(w, totals, stop)
             relative = <uint64_t>edge - <uint64_t>stop.s.base_ns
             row = edge_sums(
                 stop, w.index_of, w.bases + w.stop_of[j] * values, values, relative,
@@ -1544,7 +1707,7 @@ cdef int64_t changes_before(
     cdef uint64_t[64] ns
     if stop.run < 0 or time <= stop.time:
         return changes
-    if stop.entry >= 0:
+    if stop.timed:
         return changes + first_after(stop.s, stop.begin, stop.end, time - 1) - stop.begin
     memset(ns, 0, sizeof(ns))
     read_rows(totals, stop, stop.begin, time, ns, &at, &last, &changes)
@@ -1625,7 +1788,7 @@ cdef class Totals:
 
     They are those of segments `first` to `last`, whose rows are there. Sums up to any time follow
     from them and one run of rows. The totals of an attribute are computed when it is first asked
-    for, and take at most an eighth of the bytes of its rows: those of one with few changes are
+    for, and take at most a quarter of the bytes of its rows: those of one with few changes are
     taken only at every 2nd, 4th and so on segment.
     """
 
@@ -1668,7 +1831,7 @@ cdef class Totals:
         if not wanted:
             return
         index_of = <uint8_t*>calloc(_CODES, 1)
-        ns = <int64_t*>malloc((count + 1) * (_FEW + 4) * sizeof(int64_t))
+        ns = <int64_t*>malloc((count + 1) * (_FEW + 3) * sizeof(int64_t))
         if index_of == NULL or ns == NULL:
             free(index_of)
             free(ns)
@@ -1692,14 +1855,13 @@ cdef class Totals:
     ) noexcept nogil:
         """Compute the totals of one attribute, unless it has too many values or too few changes.
 
-        `ns` has room for each segment's totals, and for four more numbers of each.
+        `ns` has room for each segment's totals, and for three more numbers of each.
         """
         cdef Py_ssize_t count = self.last - self.first + 1, k, run, entry, row, near = 0
         cdef Py_ssize_t groups, group, blocks, first, end
         cdef int64_t* at_of = ns + count * _FEW
         cdef int64_t* changes_of = at_of + count
         cdef int64_t* last_of = changes_of + count
-        cdef int64_t* begin_of = last_of + count
         cdef int64_t[64] sums
         cdef State[64] values
         cdef uint8_t[64] order, place
@@ -1725,7 +1887,7 @@ cdef class Totals:
         memset(sums, 0, sizeof(sums))
         for k in range(count):
             memcpy(ns + k * _FEW, sums, sizeof(sums))
-            at_of[k] = begin_of[k] = at
+            at_of[k] = at
             changes_of[k] = changes
             last_of[k] = last
             if not first <= self.first + k < end:
@@ -1736,7 +1898,7 @@ cdef class Totals:
                 continue
             near = run
             row = s.offsets[run]
-            begin_of[k] = time = row_time(s, row)
+            time = row_time(s, row)
             if last == _NONE:
                 origin = time
             else:
@@ -1777,8 +1939,8 @@ cdef class Totals:
                 if last < 0:
                     return True
                 row += 1
-        # 8 bytes per value and group, against 5 bytes or so per row.
-        while (count >> shift) * known * 64 > 5 * rows:
+        # 8 bytes per value and group, and some 50 more, against 5 bytes or so per row.
+        while (count >> shift) * (8 * known + 50) * 4 > 5 * rows:
             shift += 1
             if (count - 1) >> shift == 0:
                 return True
@@ -1803,10 +1965,12 @@ cdef class Totals:
         totals.at = <int64_t*>malloc((groups + 1) * sizeof(int64_t))
         totals.changes = <int64_t*>malloc((groups + 1) * sizeof(int64_t))
         totals.last = <uint8_t*>malloc(groups + 1)
-        totals.begin = <int64_t*>malloc((groups + 1) * sizeof(int64_t))
+        if shift == 0:
+            totals.spots = <Spot*>malloc((groups + 1) * sizeof(Spot))
         if (
             totals.value == NULL or totals.ns == NULL or totals.at == NULL
-            or totals.changes == NULL or totals.last == NULL or totals.begin == NULL
+            or totals.changes == NULL or totals.last == NULL
+            or (totals.spots == NULL and shift == 0)
         ):
             free_totals(totals)
             return False
@@ -1818,9 +1982,12 @@ cdef class Totals:
                 totals.ns[group * known + i] = ns[k * _FEW + order[i]]
             totals.at[group] = at_of[k]
             totals.changes[group] = changes_of[k]
-            totals.begin[group] = begin_of[k]
+            if shift == 0:
+                describe(
+                    totals, &segments._segments[self.first + k], quark, quark, &totals.spots[k]
+                )
             totals.last[group] = place[last_of[k]] if last_of[k] != _NONE else _NONE
-        self.size_bytes += (groups + 1) * (8 * known + 25)
+        self.size_bytes += (groups + 1) * (8 * known + 17 + (sizeof(Spot) if shift == 0 else 0))
         self._of[quark] = totals
         return True
 
@@ -1830,7 +1997,7 @@ cdef void free_totals(LaneTotals* totals) noexcept nogil:
         free(totals.value)
         free(totals.ns)
         free(totals.at)
-        free(totals.begin)
+        free(totals.spots)
         free(totals.changes)
         free(totals.last)
         free(totals)
@@ -2017,6 +2184,7 @@ cdef class Tally:
             w.greatest = &self._greatest[self._lanes, 0]
             w.mean = &self._mean[self._lanes, 0]
         if w.width:
+            memset(w.slot_code, 0xFF, sizeof(w.slot_code))
             w.shares = &self._shares[self._lanes, self._first, 0]
             w.codes = &self._codes[self._lanes, self._first, 0]
         self._lanes += 1
