@@ -307,7 +307,7 @@ def test_an_end_closes_the_latest_begin_of_its_thread(marks: list[Mark]) -> None
     last_ns = np.array([max([m.time_ns for m in marks if m.thread == t] or [0]) for t in range(3)])
     end_ns = np.zeros(len(begins), np.int64)
     level = np.zeros(len(begins), np.int32)
-    flags = np.full(len(begins), SpanFlag.STRUCTURED, np.uint8)
+    flags = np.full(len(begins), nest.OPEN, np.uint8)
     closed = np.full(len(ends), -1, np.int32)
 
     counts = nest.match(

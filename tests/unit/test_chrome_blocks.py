@@ -49,7 +49,7 @@ def _scanned(text: bytes, size: int, *, lenient: bool) -> Any:
     columns = (scanner.spans(), scanner.marks(), scanner.records(), scanner.threads())
     return (
         [{key: column.tolist() for key, column in table.items()} for table in columns],
-        (scanner.names, scanner.categories, scanner.ids),
+        (scanner.names(0), scanner.categories(0), scanner.ids(0)),
         (scanner.top(), scanner.oddities(), scanner.events, scanner.saw_events),
     )
 

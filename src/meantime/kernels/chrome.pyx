@@ -6,7 +6,7 @@ import os
 
 import numpy as np
 
-from meantime.kernels.intern cimport intern_table, texts_of
+from meantime.kernels.intern cimport intern_table
 from meantime.kernels.memory cimport column
 
 cdef extern from "chrome_scan.h":
@@ -46,6 +46,8 @@ cdef extern from "chrome_scan.h":
         int32_t* args_length
         uint8_t* flags
         int64_t spans
+        int64_t spans_taken
+        int64_t spans_capacity
         int64_t* mark_ns
         int64_t* mark_args_offset
         int32_t* mark_thread
@@ -53,6 +55,8 @@ cdef extern from "chrome_scan.h":
         int32_t* mark_position
         int32_t* mark_args_length
         int64_t marks
+        int64_t marks_taken
+        int64_t marks_capacity
         int64_t* record_ns
         int64_t* record_args_offset
         int32_t* record_thread
@@ -65,6 +69,8 @@ cdef extern from "chrome_scan.h":
         uint8_t* record_flags
         uint8_t* record_reach
         int64_t records
+        int64_t records_taken
+        int64_t records_capacity
         intern_table names
         intern_table categories
         intern_table ids
@@ -103,7 +109,7 @@ cdef uint64_t seed():
 cdef class ChromeScanner:
     """Scans a text of `total` bytes block by block; offsets are those in the text.
 
-    The columns are in the order of the text. `names`, `categories` and `ids` are the bytes of the
+    The columns are in the order of the text; what was taken once is not returned again. `names`, `categories` and `ids` are the bytes of the
     JSON strings without decoding their escapes. `kinds` has a kind for each of the 256 possible
     phases; `default_id` is the pid or tid of events that have none.
     """
@@ -152,6 +158,11 @@ cdef class ChromeScanner:
         return self.scan.position
 
     @property
+    def rows(self):
+        """How many rows there are to be taken."""
+        return self.scan.spans + self.scan.marks + self.scan.records
+
+    @property
     def saw_events(self):
         """Whether there was an array of events."""
         return bool(self.scan.saw_events)
@@ -176,9 +187,9 @@ cdef class ChromeScanner:
         ]
 
     def spans(self):
-        """Return the complete and begun spans; the columns are moved out of the scanner."""
+        """Return the complete and begun spans; the latter are flagged OPEN, and end as they begin."""
         cdef Chrome* s = &self.scan
-        return {
+        found = {
             "start_ns": column(<void**>&s.start_ns, s.spans, np.int64),
             "end_ns": column(<void**>&s.end_ns, s.spans, np.int64),
             "thread": column(<void**>&s.thread, s.spans, np.int32),
@@ -188,11 +199,17 @@ cdef class ChromeScanner:
             "args_offset": column(<void**>&s.args_offset, s.spans, np.int64),
             "args_length": column(<void**>&s.args_length, s.spans, np.int32),
         }
+        s.spans_taken = s.spans
+        s.spans = s.spans_capacity = 0
+        return found
 
     def marks(self):
-        """Return the ends of begun spans; `position` is the number of spans before each."""
+        """Return the ends of begun spans; `position` is the number of spans before each.
+
+        Spans that were taken before are not counted.
+        """
         cdef Chrome* s = &self.scan
-        return {
+        found = {
             "time_ns": column(<void**>&s.mark_ns, s.marks, np.int64),
             "thread": column(<void**>&s.mark_thread, s.marks, np.int32),
             "name": column(<void**>&s.mark_name, s.marks, np.int32),
@@ -200,11 +217,14 @@ cdef class ChromeScanner:
             "args_offset": column(<void**>&s.mark_args_offset, s.marks, np.int64),
             "args_length": column(<void**>&s.mark_args_length, s.marks, np.int32),
         }
+        s.marks_taken = s.marks
+        s.marks = s.marks_capacity = 0
+        return found
 
     def records(self):
         """Return all other events; `flags` has FLOW_IN and FLOW_OUT."""
         cdef Chrome* s = &self.scan
-        return {
+        found = {
             "time_ns": column(<void**>&s.record_ns, s.records, np.int64),
             "args_offset": column(<void**>&s.record_args_offset, s.records, np.int64),
             "args_length": column(<void**>&s.record_args_length, s.records, np.int32),
@@ -217,6 +237,9 @@ cdef class ChromeScanner:
             "flags": column(<void**>&s.record_flags, s.records, np.uint8),
             "reach": column(<void**>&s.record_reach, s.records, np.uint8),
         }
+        s.records_taken = s.records
+        s.records = s.records_capacity = 0
+        return found
 
     def threads(self):
         """Return pid and tid (codes of `ids`), latest time, and whether begins and ends go backwards."""
@@ -237,17 +260,19 @@ cdef class ChromeScanner:
             "backwards": np.asarray(backwards).view(np.bool_),
         }
 
-    @property
-    def names(self):
-        """The names by code."""
-        return texts_of(&self.scan.names)
+    def names(self, int32_t first):
+        """Return the names from a code on."""
+        return texts(&self.scan.names, first)
 
-    @property
-    def categories(self):
-        """The categories by code."""
-        return texts_of(&self.scan.categories)
+    def categories(self, int32_t first):
+        """Return the categories from a code on."""
+        return texts(&self.scan.categories, first)
 
-    @property
-    def ids(self):
-        """The texts of pid, tid, id and scope by code."""
-        return texts_of(&self.scan.ids)
+    def ids(self, int32_t first):
+        """Return the texts of pid, tid, id and scope from a code on."""
+        return texts(&self.scan.ids, first)
+
+
+cdef list texts(const intern_table* table, int32_t first):
+    cdef int32_t i
+    return [table.bytes[table.offsets[i]:table.offsets[i + 1]] for i in range(first, table.count)]

@@ -281,6 +281,10 @@ static inline int64_t nearest(Decimal time) { return time.ns + (time.billionths 
 
 enum { RECORD_FLOW_IN = 1, RECORD_FLOW_OUT = 2 };
 
+/* Columns have room for at most this many rows before they grow step by step: the caller takes rows
+ * before there are more, unless a block has as many. */
+#define CHROME_EXPECTED_ROWS ((int64_t)5 << 17)
+
 /* How an event is handled; the caller maps phases to kinds. */
 enum {
   KIND_UNKNOWN, /* counted, not kept */
@@ -350,17 +354,17 @@ typedef struct {
   int64_t *start_ns, *end_ns, *args_offset;
   int32_t *thread, *name, *category, *args_length;
   uint8_t *flags;
-  int64_t spans, spans_capacity;
+  int64_t spans, spans_capacity, spans_taken;
   /* ends of begun ones */
   int64_t *mark_ns, *mark_args_offset;
   int32_t *mark_thread, *mark_name, *mark_position, *mark_args_length;
-  int64_t marks, marks_capacity;
+  int64_t marks, marks_capacity, marks_taken;
   /* all other events */
   int64_t *record_ns, *record_args_offset;
   int32_t *record_thread, *record_name, *record_category, *record_id, *record_scope,
       *record_args_length;
   uint8_t *record_phase, *record_flags, *record_reach;
-  int64_t records, records_capacity;
+  int64_t records, records_capacity, records_taken;
   intern_table names, categories, ids;
   /* threads */
   ChromeThread *threads;
@@ -412,6 +416,15 @@ static void chrome_free(Chrome *s) {
   free(s->top);
 }
 
+/* The next capacity of columns of so many rows, of which `taken` were taken together the last time. */
+static int64_t capacity_for(const Chrome *s, int64_t rows, int64_t taken) {
+  int64_t n;
+  if (taken > rows) return taken + 4096;
+  n = rows_expected(rows, offset_of(s, s->p), s->total);
+  if (n > CHROME_EXPECTED_ROWS) n = CHROME_EXPECTED_ROWS;
+  return n > rows ? n : rows * 3 / 2;
+}
+
 static int spans_room(Chrome *s, int64_t n) {
   int ok = n <= MOST_ROWS && column_grow((void **)&s->start_ns, n, 8) && column_grow((void **)&s->end_ns, n, 8) &&
            column_grow((void **)&s->args_offset, n, 8) && column_grow((void **)&s->thread, n, 4) &&
@@ -422,7 +435,7 @@ static int spans_room(Chrome *s, int64_t n) {
 }
 
 static int spans_reserve(Chrome *s) {
-  return spans_room(s, rows_expected(s->spans, offset_of(s, s->p), s->total)) ||
+  return spans_room(s, capacity_for(s, s->spans, s->spans_taken)) ||
          spans_room(s, s->spans * 3 / 2);
 }
 
@@ -437,7 +450,7 @@ static int marks_room(Chrome *s, int64_t n) {
 }
 
 static int marks_reserve(Chrome *s) {
-  return marks_room(s, rows_expected(s->marks, offset_of(s, s->p), s->total)) ||
+  return marks_room(s, capacity_for(s, s->marks, s->marks_taken)) ||
          marks_room(s, s->marks * 3 / 2);
 }
 
@@ -458,7 +471,7 @@ static int records_room(Chrome *s, int64_t n) {
 }
 
 static int records_reserve(Chrome *s) {
-  return records_room(s, rows_expected(s->records, offset_of(s, s->p), s->total)) ||
+  return records_room(s, capacity_for(s, s->records, s->records_taken)) ||
          records_room(s, s->records * 3 / 2);
 }
 
@@ -811,7 +824,7 @@ static int event_keep(Chrome *s, const ChromeEvent *e) {
       touch(thread, s->end_ns[n]);
     } else {
       s->end_ns[n] = time_ns;
-      s->flags[n] = SPAN_STRUCTURED;
+      s->flags[n] = SPAN_STRUCTURED | SPAN_OPEN;
       if (time_ns < thread->last_mark_ns) thread->backwards = 1;
       thread->last_mark_ns = time_ns;
     }

@@ -7,6 +7,8 @@ from meantime.columns import Int32s, Int64s
 
 Flags: TypeAlias = npt.NDArray[np.uint8]
 
+OPEN: int
+
 def match(
     start_ns: Int64s,
     end_ns: Int64s,
@@ -20,7 +22,12 @@ def match(
     mark_position: Int32s,
     mark_span: Int32s,
     last_ns: Int64s,
+    *,
+    finish: bool = True,
 ) -> tuple[Int64s, Int64s, Int64s, Int64s]: ...
+def unordered(
+    start_ns: Int64s, thread: Int32s, flags: Flags, kept: npt.NDArray[np.uint8], threads: int
+) -> None: ...
 def order(
     start_ns: Int64s, end_ns: Int64s, thread: Int32s, flags: Flags, rank: Int32s
 ) -> tuple[Int32s, Int64s]: ...

@@ -13,18 +13,24 @@ cdef extern from "span_flags.h":
     enum:
         SPAN_UNFINISHED
         SPAN_STRUCTURED
+        SPAN_OPEN
+
+
+# The flag of spans whose end has not been read.
+OPEN = SPAN_OPEN
 
 
 def match(const int64_t[::1] start_ns, int64_t[::1] end_ns, const int32_t[::1] thread,
           const int32_t[::1] name, int32_t[::1] level, uint8_t[::1] flags,
           const int64_t[::1] mark_ns, const int32_t[::1] mark_thread,
           const int32_t[::1] mark_name, const int32_t[::1] mark_position,
-          int32_t[::1] mark_span, const int64_t[::1] last_ns):
-    """Close begun spans (those flagged STRUCTURED) by the marks, in the order given.
+          int32_t[::1] mark_span, const int64_t[::1] last_ns, *, bint finish=True):
+    """Close begun spans (those flagged OPEN) by the marks, in the order given.
 
-    Writes `end_ns`, `level` and the flag UNFINISHED of those spans, and to `mark_span` the span
-    that each mark closed, -1 for none. Mark i comes after span `mark_position[i] - 1`. A mark's
-    name of -1 matches any.
+    Writes `end_ns` and `level` of those spans, removes their flag, and writes to `mark_span` the
+    span that each mark closed, -1 for none. Mark i comes after span `mark_position[i] - 1`. A
+    mark's name of -1 matches any. Spans that no mark closed stay open; with `finish` they end with
+    their thread, UNFINISHED.
 
     Returns:
         Four counts per thread, as int64: marks that closed nothing, spans left open, spans whose
@@ -44,14 +50,14 @@ def match(const int64_t[::1] start_ns, int64_t[::1] end_ns, const int32_t[::1] t
     cdef int64_t[::1] stray = stray_array, left = open_array
     cdef int64_t[::1] negative = negative_array, renamed = renamed_array
     if not marks:
-        below = np.empty(spans if np.any(np.asarray(flags) & SPAN_STRUCTURED) else 0, np.int32)
+        below = np.empty(spans if np.any(np.asarray(flags) & SPAN_OPEN) else 0, np.int32)
         if not below.shape[0]:
             return stray_array, open_array, negative_array, renamed_array
     with nogil:
         for m in range(marks + 1):
             stop = mark_position[m] if m < marks else spans
             while i < stop:
-                if flags[i] & SPAN_STRUCTURED:
+                if flags[i] & SPAN_OPEN:
                     t = thread[i]
                     top = tops[t]
                     below[i] = top
@@ -67,6 +73,7 @@ def match(const int64_t[::1] start_ns, int64_t[::1] end_ns, const int32_t[::1] t
                 stray[t] += 1
                 continue
             tops[t] = below[top]
+            flags[top] &= ~SPAN_OPEN
             if mark_ns[m] < start_ns[top]:
                 negative[t] += 1
                 end_ns[top] = start_ns[top]
@@ -74,14 +81,34 @@ def match(const int64_t[::1] start_ns, int64_t[::1] end_ns, const int32_t[::1] t
                 end_ns[top] = mark_ns[m]
             if mark_name[m] >= 0 and mark_name[m] != name[top]:
                 renamed[t] += 1
-        for t in range(<int32_t>threads):
+        for t in range(<int32_t>threads if finish else 0):
             top = tops[t]
             while top >= 0:
                 left[t] += 1
                 end_ns[top] = last_ns[t] if last_ns[t] > start_ns[top] else start_ns[top]
-                flags[top] |= SPAN_UNFINISHED
+                flags[top] = (flags[top] | SPAN_UNFINISHED) & ~SPAN_OPEN
                 top = below[top]
     return stray_array, open_array, negative_array, renamed_array
+
+
+def unordered(const int64_t[::1] start_ns, const int32_t[::1] thread, const uint8_t[::1] flags,
+              uint8_t[::1] kept, int64_t threads):
+    """Mark the spans that are open, and those that began before or when one did that is still open.
+
+    The order of spans that begin at one time is that in which they came, so the latter cannot be
+    delivered before the former.
+    """
+    cdef int64_t i
+    cdef int32_t t
+    cdef int64_t[::1] latest_ns = np.full(threads, np.iinfo(np.int64).min, np.int64)
+    with nogil:
+        for i in range(start_ns.shape[0]):
+            t = thread[i]
+            if flags[i] & SPAN_OPEN:
+                latest_ns[t] = max(latest_ns[t], start_ns[i])
+                kept[i] = 1
+            elif start_ns[i] <= latest_ns[t]:
+                kept[i] = 1
 
 
 cdef bint grow(void** data, int64_t size) noexcept nogil:

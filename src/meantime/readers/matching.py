@@ -8,7 +8,7 @@ many.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from meantime.anomalies import Anomalies
     from meantime.columns import Int32s, Int64s
 
-__all__ = ["Begins", "Ends", "close_spans"]
+__all__ = ["Begins", "Ends", "close_ended", "close_spans"]
 
 _ODDITIES = ("end_without_begin", "unfinished_span", "negative_duration", "end_of_another_name")
 
@@ -32,10 +32,10 @@ class Begins:
 
     Attributes:
         start_ns: The start of each.
-        end_ns: The end of each; written for those flagged STRUCTURED.
+        end_ns: The end of each; written for those that are open.
         thread: The thread of each.
         name: The name of each.
-        flags: `SpanFlag`; UNFINISHED is added.
+        flags: `SpanFlag`, and `nest.OPEN` for those without an end; UNFINISHED is added.
     """
 
     start_ns: Int64s
@@ -62,28 +62,69 @@ class Ends:
     position: Int32s
 
 
+def close_ended(
+    spans: Begins, level: Int32s, ends: Ends, *, threads: int, anomalies: Anomalies
+) -> Int32s:
+    """Write ends and levels of the spans that have ended, and return the span each end closed.
+
+    The others stay open. The spans of each thread are those that are still open after earlier
+    calls, and all since then.
+
+    Args:
+        spans: Open and complete spans.
+        level: The level of each.
+        ends: The ends of open ones.
+        threads: The number of threads.
+        anomalies: Counts what does not match.
+    """
+    closed = np.full(len(ends.time_ns), -1, np.int32)
+    counts = _match(spans, level, ends, closed, np.zeros(threads, np.int64), finish=False)
+    for oddity, count in zip(_ODDITIES, counts, strict=True):
+        anomalies.add(oddity, int(count.sum()))
+    return closed
+
+
 def close_spans(
     spans: Begins,
+    level: Int32s,
     ends: Ends,
     *,
     last_ns: Int64s,
     backwards: npt.NDArray[np.bool_],
     anomalies: Anomalies,
-) -> tuple[Int32s, Int32s]:
-    """Write the ends of the spans flagged STRUCTURED; return levels, and the span each end closed.
+) -> Int32s:
+    """Write ends and levels of the open spans, and return the span each end closed.
 
-    Spans of threads that could not be matched by time lose the flag.
+    Those of threads that could not be matched by time are STRUCTURED no longer.
 
     Args:
         spans: Open and complete spans.
+        level: The level of each.
         ends: The ends of the open ones.
         last_ns: The latest time of each thread, at which unfinished spans end.
         backwards: Whether a thread's begins and ends go backwards in time.
         anomalies: Counts what does not match.
     """
-    level = np.zeros(len(spans.start_ns), np.int32)
     closed = np.full(len(ends.time_ns), -1, np.int32)
-    counts = nest.match(
+    begun = (spans.flags & nest.OPEN) != 0 if backwards.any() else None
+    counts = _match(spans, level, ends, closed, last_ns, finish=True)
+    # A tracer may write its buffers in any order; then only the times are right.
+    if begun is not None:
+        rows = np.flatnonzero(backwards[spans.thread] & begun)
+        backwards = _match_by_time(spans, rows, ends, level, closed, counts, last_ns, backwards)
+    for oddity, count in zip(_ODDITIES, counts, strict=True):
+        anomalies.add(oddity, int(count.sum()))
+    anomalies.add("matched_by_time", int(np.count_nonzero(backwards)))
+    return closed
+
+
+_Counts: TypeAlias = "tuple[Int64s, Int64s, Int64s, Int64s]"
+
+
+def _match(
+    spans: Begins, level: Int32s, ends: Ends, closed: Int32s, last_ns: Int64s, *, finish: bool
+) -> _Counts:
+    counts: _Counts = nest.match(
         spans.start_ns,
         spans.end_ns,
         spans.thread,
@@ -96,28 +137,23 @@ def close_spans(
         ends.position,
         closed,
         last_ns,
+        finish=finish,
     )
-    # A tracer may write its buffers in any order; then only the times are right.
-    if backwards.any():
-        backwards = _match_by_time(spans, ends, level, closed, counts, last_ns, backwards)
-    for oddity, count in zip(_ODDITIES, counts, strict=True):
-        anomalies.add(oddity, int(count.sum()))
-    anomalies.add("matched_by_time", int(np.count_nonzero(backwards)))
-    return level, closed
+    return counts
 
 
 def _match_by_time(  # noqa: PLR0917 - the arguments and first results of `close_spans`
     spans: Begins,
+    begun: npt.NDArray[np.intp],
     ends: Ends,
     level: Int32s,
     closed: Int32s,
-    counts: tuple[Int64s, Int64s, Int64s, Int64s],
+    counts: _Counts,
     last_ns: Int64s,
     backwards: npt.NDArray[np.bool_],
 ) -> npt.NDArray[np.bool_]:
     """Match these threads in order of time too; return the threads for which that is better."""
     start_ns, end_ns, thread, flags = spans.start_ns, spans.end_ns, spans.thread, spans.flags
-    begun = np.flatnonzero(backwards[thread] & ((flags & SpanFlag.STRUCTURED) != 0))
     ending = np.flatnonzero(backwards[ends.thread])
     # both sequences merged in the order of the file: begins have even ranks
     time_ns = np.concatenate([start_ns[begun], ends.time_ns[ending]])
@@ -127,30 +163,25 @@ def _match_by_time(  # noqa: PLR0917 - the arguments and first results of `close
     in_time = np.lexsort((np.arange(len(rank)), rank, time_ns))
     which, rows = which[in_time], rows[in_time]
     begun, ending = rows[which == 0], rows[which == 1]
-    new_end, new_level = end_ns[begun], np.zeros(len(begun), np.int32)
-    new_flags = flags[begun] & ~np.uint8(SpanFlag.UNFINISHED)
-    new_closed = np.full(len(ending), -1, np.int32)
-    new_counts = nest.match(
+    again = Begins(
         start_ns[begun],
-        new_end,
+        end_ns[begun],
         thread[begun],
         spans.name[begun],
-        new_level,
-        new_flags,
-        ends.time_ns[ending],
-        ends.thread[ending],
-        ends.name[ending],
-        np.cumsum(which == 0, dtype=np.int32)[which == 1],
-        new_closed,
-        last_ns,
+        (flags[begun] & ~np.uint8(SpanFlag.UNFINISHED)) | np.uint8(nest.OPEN),
     )
+    new_level = np.zeros(len(begun), np.int32)
+    new_closed = np.full(len(ending), -1, np.int32)
+    position = np.cumsum(which == 0, dtype=np.int32)[which == 1]
+    new_ends = Ends(ends.time_ns[ending], ends.thread[ending], ends.name[ending], position)
+    new_counts = _match(again, new_level, new_ends, new_closed, last_ns, finish=True)
     better: npt.NDArray[np.bool_] = backwards & (sum(new_counts) < sum(counts))
     for old, new in zip(counts, new_counts, strict=True):
         old[better] = new[better]
     chosen = better[thread[begun]]
-    end_ns[begun[chosen]] = new_end[chosen]
+    end_ns[begun[chosen]] = again.end_ns[chosen]
     level[begun[chosen]] = new_level[chosen]
-    flags[begun[chosen]] = new_flags[chosen]
+    flags[begun[chosen]] = again.flags[chosen]
     flags[begun[~chosen]] &= ~np.uint8(SpanFlag.STRUCTURED)
     level[begun[~chosen]] = 0
     chosen = better[ends.thread[ending]]

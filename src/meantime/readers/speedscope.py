@@ -14,6 +14,7 @@ import numpy as np
 
 from meantime.attribute_paths import thread_path
 from meantime.errors import InputError
+from meantime.kernels import nest
 from meantime.readers.contract import lazy_trace
 from meantime.readers.json_file import load_object
 from meantime.readers.matching import Begins, Ends, close_spans
@@ -159,9 +160,11 @@ def _read_events(
     ended = np.array(ends, np.int64).reshape(-1, 3)
     rows = len(begun)
     start_ns, name = begun[:, 0].copy(), begun[:, 1].astype(np.int32)
-    end_ns, flags = start_ns.copy(), np.full(rows, SpanFlag.STRUCTURED, np.uint8)
-    level, _ = close_spans(
+    end_ns, flags = start_ns.copy(), np.full(rows, SpanFlag.STRUCTURED | nest.OPEN, np.uint8)
+    level = np.zeros(rows, np.int32)
+    close_spans(
         Begins(start_ns, end_ns, np.zeros(rows, np.int32), name, flags),
+        level,
         Ends(
             ended[:, 0].copy(),
             np.zeros(len(ended), np.int32),

@@ -7,7 +7,7 @@ objects, metadata, samples and V8 profiles. Not shown, but counted: memory dumps
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from meantime.errors import InputError
 from meantime.kernels.chrome import ChromeScanner
@@ -17,9 +17,9 @@ from meantime.readers.chrome.metadata import read_metadata
 from meantime.readers.chrome.phases import DEFAULT_ID, FAULTS, KINDS, ODDITIES
 from meantime.readers.chrome.profiles import read_profiles
 from meantime.readers.chrome.program import program_of
-from meantime.readers.chrome.records import Records, read_records
-from meantime.readers.chrome.spans import read_spans
-from meantime.readers.chrome.text import decode_all
+from meantime.readers.chrome.records import RecordRows, read_points, read_records
+from meantime.readers.chrome.spans import SpanRows
+from meantime.readers.chrome.text import Strings
 from meantime.readers.contract import lazy_trace
 from meantime.readers.file_text import BLOCK_BYTES, block_of
 from meantime.trace import ArgumentText
@@ -27,15 +27,17 @@ from meantime.trace import ArgumentText
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from meantime.readers.chrome.text import Strings
+    from meantime.columns import Int64s
     from meantime.readers.contract import ReadOptions
     from meantime.readers.file_text import FileText
     from meantime.readers.source import Source
-    from meantime.trace import Batch, Samples, Spans, Trace
+    from meantime.trace import Batch, Spans, Trace
 
 __all__ = ["FORMAT", "read", "recognises"]
 
 FORMAT = "chrome"
+# How many rows are read before those that need not wait for more are delivered.
+DELIVERED_ROWS: Final = 1 << 19
 
 
 def recognises(head: bytes, name: str) -> bool:
@@ -51,9 +53,11 @@ def recognises(head: bytes, name: str) -> bool:
 
 
 def read(source: Source, options: ReadOptions) -> Trace:
-    """Return the trace; its first batch scans the whole text.
+    """Return the trace; a span is in a batch once it has ended, an instant as it comes.
 
-    The text is always read completely, since begins are matched with their ends.
+    Async spans, flows, counters, objects, samples and metadata come when all is read. So do the
+    spans of a thread whose begins or ends go backwards in time; those that were delivered before it
+    first did are matched in the order of the file. The text is always read completely.
 
     Raises:
         InputError: From the batches, if the text is not a Chrome trace.
@@ -64,85 +68,127 @@ def read(source: Source, options: ReadOptions) -> Trace:
 def _batches(source: Source, trace: Trace, options: ReadOptions) -> Iterator[Batch]:
     with source:
         text = source.text()
-    scanner = _scan(text, trace, options)
+    trace.text = ArgumentText(text)
+    reading = _Reading(text, trace, options)
+    yield from reading.scan()
     if source.truncated:
         trace.anomalies.add("truncated")
-    trace.text = ArgumentText(text)
-    trace.records = scanner.events
-    top = [
-        (bytes(text[key : key + key_length]), offset, length)
-        for key, key_length, offset, length in scanner.top()
-    ]
-    read_header(top, text, trace)
-    names = _decoded(scanner.names, trace)
-    categories = _decoded(scanner.categories, trace)
-    # the scanner's codes of names become the trace's codes of values: no column is translated
-    trace.values = names.texts
-    trace.categories = categories.texts
-    threads = scanner.threads()
-    entities = Entities(trace, _decoded(scanner.ids, trace), threads)
-    spans = read_spans(scanner, trace, names, categories, entities, threads=threads)
-    if spans is not None:
-        yield spans
-    # metadata first: names and sort keys apply to entities whatever their position in the file
-    records = Records(scanner.records(), names, categories, entities, trace)
-    read_metadata(records)
-    if program := program_of(trace.facts, trace.names.values()):
-        trace.facts.setdefault("program", program)
-    yield from read_records(records)
-    samples = read_profiles(records, top, text)
-    if samples is not None:
-        yield samples
-    trace.bounds = _bounds(spans, records, samples)
+    yield from reading.rest()
 
 
-def _bounds(
-    spans: Spans | None, records: Records, samples: Samples | None
-) -> tuple[int, int] | None:
-    """Return the range of all events that have a time; None if there are none."""
-    starts, ends = [], []
-    if spans is not None:
-        starts.append(int(spans.start_ns.min()))
-        # a span without a duration still makes its instant part of the range
-        ends += [int(spans.end_ns.max()), int(spans.start_ns.max()) + 1]
-    # metadata may have no time, which is then stored as 0
-    times = [records.time_ns[~records.is_phase("M")]]
-    if samples is not None:
-        times.append(samples.time_ns)
-    for time_ns in times:
-        if len(time_ns):
-            starts.append(int(time_ns.min()))
-            ends.append(int(time_ns.max()) + 1)
-    return (min(starts), max(ends)) if starts else None
+class _Reading:
+    """What was scanned of a trace, and what of it was not delivered yet."""
 
-
-def _scan(text: FileText | memoryview, trace: Trace, options: ReadOptions) -> ChromeScanner:
-    scanner = ChromeScanner(len(text), kinds=KINDS, default_id=DEFAULT_ID, lenient=options.lenient)
-    size, more = BLOCK_BYTES, True
-    try:
-        while more:
-            offset = scanner.position
-            more = scanner.scan_block(block_of(text, offset, size), offset)
-            if scanner.position == offset:
-                # a single event, or a value beside the events, is larger than the block
-                size *= 2
-            options.report_progress(scanner.position, len(text))
-    except ValueError as error:
-        fault, offset = error.args
-        raise InputError(
-            trace.source,
-            f"{FAULTS[fault]} (byte {offset})",
-            line=1 + _line_feeds(text, offset),
-            offset=offset,
-        ) from None
-    options.report_progress(len(text), len(text))
-    if not scanner.saw_events:
-        raise InputError(
-            trace.source, "the trace has no list of events: expected a key traceEvents"
+    def __init__(self, text: FileText | memoryview, trace: Trace, options: ReadOptions) -> None:
+        self._text = text
+        self._trace = trace
+        self._options = options
+        self._scanner = ChromeScanner(
+            len(text), kinds=KINDS, default_id=DEFAULT_ID, lenient=options.lenient
         )
-    for oddity, count in zip(ODDITIES, scanner.oddities(), strict=True):
-        trace.anomalies.add(oddity, count)
-    return scanner
+        # the scanner's codes of names become the trace's codes of values: no column is translated
+        self._names = Strings(trace.values)
+        self._categories = Strings(trace.categories)
+        self._entities = Entities(trace)
+        tables = (trace, self._names, self._categories, self._entities)
+        self._spans = SpanRows(*tables)
+        self._records = RecordRows(*tables)
+        self._bounds: tuple[int, int] | None = None
+
+    def scan(self) -> Iterator[Batch]:
+        """Scan the text, and yield what need not wait for its end if there is much of it."""
+        scanner, text = self._scanner, self._text
+        size, more = BLOCK_BYTES, True
+        try:
+            while more:
+                offset = scanner.position
+                more = scanner.scan_block(block_of(text, offset, size), offset)
+                if scanner.position == offset:
+                    # a single event, or a value beside the events, is larger than the block
+                    size *= 2
+                self._options.report_progress(scanner.position, len(text))
+                # what waits is looked at again each time
+                if more and scanner.rows >= max(DELIVERED_ROWS, self._spans.rows):
+                    yield from self._ended()
+        except ValueError as error:
+            fault, offset = error.args
+            raise InputError(
+                self._trace.source,
+                f"{FAULTS[fault]} (byte {offset})",
+                line=1 + _line_feeds(text, offset),
+                offset=offset,
+            ) from None
+        self._options.report_progress(len(text), len(text))
+        if not scanner.saw_events:
+            raise InputError(
+                self._trace.source, "the trace has no list of events: expected a key traceEvents"
+            )
+        for oddity, count in zip(ODDITIES, scanner.oddities(), strict=True):
+            self._trace.anomalies.add(oddity, count)
+
+    def _ended(self) -> Iterator[Batch]:
+        threads = self._take()
+        self._trace.records = self._scanner.events
+        for spans in self._spans.ended(threads):
+            self._reach_spans(spans)
+            yield spans
+        if (instants := self._records.instants()) is not None:
+            self._reach(instants.time_ns)
+            yield from read_points(instants)
+
+    def rest(self) -> Iterator[Batch]:
+        """Yield everything that was not delivered yet."""
+        trace, scanner = self._trace, self._scanner
+        trace.records = scanner.events
+        top = [
+            (bytes(self._text[key : key + key_length]), offset, length)
+            for key, key_length, offset, length in scanner.top()
+        ]
+        read_header(top, self._text, trace)
+        threads = self._take()
+        tables = (self._names, self._categories, self._entities)
+        trace.anomalies.add("undecodable_text", sum(table.undecodable for table in tables))
+        for spans in self._spans.rest(threads):
+            self._reach_spans(spans)
+            yield spans
+        records = self._records.rest()
+        # metadata first: names and sort keys apply to entities whatever their position in the file
+        read_metadata(records)
+        if program := program_of(trace.facts, trace.names.values()):
+            trace.facts.setdefault("program", program)
+        yield from read_records(records)
+        samples = read_profiles(records, top, self._text)
+        if samples is not None:
+            self._reach(samples.time_ns)
+            yield samples
+        # metadata may have no time, which is then stored as 0
+        self._reach(records.time_ns[~records.is_phase("M")])
+        trace.bounds = self._bounds
+
+    def _take(self) -> dict[str, Any]:
+        """Take what was scanned since the last call; return the scanner's threads."""
+        scanner = self._scanner
+        threads: dict[str, Any] = scanner.threads()
+        self._names.add(scanner.names(self._names.size))
+        self._categories.add(scanner.categories(self._categories.size))
+        self._entities.update(scanner, threads)
+        self._spans.add(scanner)
+        self._records.add(scanner)
+        return threads
+
+    def _reach_spans(self, spans: Spans) -> None:
+        # a span without a duration still makes its instant part of the range
+        self._reach(spans.start_ns)
+        assert self._bounds is not None
+        self._bounds = self._bounds[0], max(self._bounds[1], int(spans.end_ns.max()))
+
+    def _reach(self, time_ns: Int64s) -> None:
+        """Extend the range of all events that have a time."""
+        if len(time_ns):
+            first_ns, end_ns = int(time_ns.min()), int(time_ns.max()) + 1
+            if self._bounds is not None:
+                first_ns, end_ns = min(first_ns, self._bounds[0]), max(end_ns, self._bounds[1])
+            self._bounds = first_ns, end_ns
 
 
 def _line_feeds(text: FileText | memoryview, end: int) -> int:
@@ -150,9 +196,3 @@ def _line_feeds(text: FileText | memoryview, end: int) -> int:
         bytes(block_of(text, offset, min(BLOCK_BYTES, end - offset))).count(b"\n")
         for offset in range(0, end, BLOCK_BYTES)
     )
-
-
-def _decoded(raw: list[bytes], trace: Trace) -> Strings:
-    strings = decode_all(raw)
-    trace.anomalies.add("undecodable_text", strings.undecodable)
-    return strings

@@ -12,10 +12,10 @@ import numpy as np
 
 from meantime.attribute_paths import ASYNC_PATTERN, async_path
 from meantime.columns import Interner
-from meantime.kernels import gather
+from meantime.kernels import gather, nest
 from meantime.readers.chrome.spans import add_end_arguments
 from meantime.readers.matching import Begins, Ends, close_spans
-from meantime.trace import LaneDeclaration, Points, SpanFlag, Spans
+from meantime.trace import LaneDeclaration, Points, Spans
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -128,13 +128,14 @@ def _spans(
     begun, ending = rows[begins], rows[ends]
     start_ns = records.time_ns[begun]
     end_ns = start_ns.copy()
-    flags = np.full(len(begun), SpanFlag.STRUCTURED, np.uint8)
+    flags = np.full(len(begun), nest.OPEN, np.uint8)
     last_ns = np.full(len(records.trace.paths), np.iinfo(np.int64).min)
     np.maximum.at(last_ns, track, records.time_ns[rows])
     last_of_key = np.empty(int(key.max()) + 1, np.int64)
     last_of_key[key] = last_ns[track]
-    _, closed = close_spans(
+    closed = close_spans(
         Begins(start_ns, end_ns, key[begins], records.name[begun], flags),
+        np.zeros(len(begun), np.int32),
         Ends(
             records.time_ns[ending],
             key[ends],
@@ -146,8 +147,6 @@ def _spans(
         backwards=np.zeros(len(last_of_key), np.bool_),
         anomalies=records.trace.anomalies,
     )
-    # operations on one track may overlap, so their nesting follows from the times
-    flags &= ~np.uint8(SpanFlag.STRUCTURED)
     if len(begun):
         arguments = records.arguments_at(begun)
         add_end_arguments(arguments, records.arguments_at(ending), closed, records.trace.text)
@@ -158,6 +157,7 @@ def _spans(
             name=records.name[begun],
             category=records.category[begun],
             level=np.zeros(len(begun), np.int32),
+            # operations on one track may overlap, so they are not STRUCTURED
             flags=flags,
             arguments=arguments,
         )

@@ -9,13 +9,14 @@ import numpy as np
 from meantime.attribute_paths import process_path, thread_path
 from meantime.columns import Interner
 from meantime.kernels import gather
+from meantime.readers.chrome.text import decode_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from meantime.attributes import Path
     from meantime.columns import Int32s
-    from meantime.readers.chrome.text import Strings
+    from meantime.kernels.chrome import ChromeScanner
     from meantime.trace import Trace
 
 __all__ = ["Entities"]
@@ -28,14 +29,29 @@ class Entities:
         ids: The texts of pid, tid, id and scope by the scanner's codes.
         pid: Per thread of the scanner, the text of its pid.
         tid: Per thread of the scanner, the text of its tid.
+        undecodable: How many of the texts are not UTF-8.
     """
 
-    def __init__(self, trace: Trace, ids: Strings, threads: dict[str, Any]) -> None:
-        texts, codes = ids.texts, ids.codes
-        self.ids = texts if codes is None else [texts[code] for code in codes]
-        self.pid = [self.ids[code] for code in threads["pid"].tolist()]
-        self.tid = [self.ids[code] for code in threads["tid"].tolist()]
+    def __init__(self, trace: Trace) -> None:
+        self.ids: list[str] = []
+        self.pid: list[str] = []
+        self.tid: list[str] = []
+        self.undecodable = 0
         self._paths = Interner(trace.paths)
+        # by the scanner's threads; -1 where none was assigned
+        self._codes: Int32s = np.empty(0, np.int32)
+
+    def update(self, scanner: ChromeScanner, threads: dict[str, Any]) -> None:
+        """Add the ids and threads that are new."""
+        if raw := scanner.ids(len(self.ids)):
+            texts, are_plain = decode_all(raw)
+            self.undecodable += 0 if are_plain else sum("\ufffd" in text for text in texts)
+            self.ids += texts
+        first = len(self.pid)
+        self.pid += [self.ids[code] for code in threads["pid"][first:].tolist()]
+        self.tid += [self.ids[code] for code in threads["tid"][first:].tolist()]
+        new = np.full(len(self.pid) - first, -1, np.int32)
+        self._codes = np.concatenate([self._codes, new])
 
     def code(self, path: Path) -> int:
         """Return the code of a path, assigning a new one if necessary."""
@@ -55,9 +71,9 @@ class Entities:
 
     def threads(self, column: Int32s) -> Int32s:
         """Convert a column of the scanner's threads to entity codes."""
-        codes = np.full(len(self.pid), -1, np.int32)
         found = gather.seen(column)
-        codes[found] = self.codes(
+        found = found[self._codes[found] < 0]
+        self._codes[found] = self.codes(
             [thread_path(self.tid[thread], self.pid[thread]) for thread in found.tolist()]
         )
-        return gather.looked_up(codes, column)
+        return gather.looked_up(self._codes, column)

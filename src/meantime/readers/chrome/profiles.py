@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from meantime.attribute_paths import thread_path
+from meantime.readers.chrome.records import PROFILES
 from meantime.readers.json_file import exact
 from meantime.readers.sample_rows import SampleRows, times_of
 from meantime.readers.v8 import NodeTree
@@ -40,7 +41,7 @@ def _read_v8(records: Records, stacks: StackTableBuilder, samples: SampleRows) -
     profiles: dict[tuple[str, str], tuple[NodeTree, list[int], list[int], list[int]]] = {}
     for row in records.rows("PI").tolist():
         name = records.name_of(row)
-        if name not in {"Profile", "ProfileChunk", "CpuProfile"}:
+        if name not in PROFILES:
             continue
         arguments = records.arguments_of(row)
         data = arguments.get("data") if isinstance(arguments, dict) else None

@@ -12,7 +12,6 @@ from meantime.readers.chrome.asynchronous import read_async
 from meantime.readers.chrome.counters import read_counters
 from meantime.readers.chrome.flows import read_flows
 from meantime.readers.chrome.objects import read_objects
-from meantime.readers.chrome.spans import name_or_empty
 from meantime.trace import Arguments, Points
 
 if TYPE_CHECKING:
@@ -21,11 +20,12 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from meantime.columns import Int32s, Int64s
+    from meantime.kernels.chrome import ChromeScanner
     from meantime.readers.chrome.entities import Entities
     from meantime.readers.chrome.text import Strings
     from meantime.trace import Batch, Trace
 
-__all__ = ["Records", "Rows", "read_records"]
+__all__ = ["PROFILES", "RecordRows", "Records", "Rows", "read_points", "read_records"]
 
 Rows: TypeAlias = "npt.NDArray[np.intp]"
 
@@ -33,6 +33,9 @@ Rows: TypeAlias = "npt.NDArray[np.intp]"
 # at each call.
 _DECODER = json.JSONDecoder(strict=False)
 _SHOWN = "iIRCbneSTpFstfNODPMXB"
+_INSTANTS = "iIR"
+# Events of these names are V8 profiles; some tracers write them as instants.
+PROFILES = frozenset({"Profile", "ProfileChunk", "CpuProfile"})
 
 
 class Records:
@@ -63,7 +66,7 @@ class Records:
         rows = np.argsort(columns["time_ns"], kind="stable")
         self.time_ns: Int64s = columns["time_ns"][rows]
         self.thread: Int32s = columns["thread"][rows]
-        self.name = name_or_empty(names, columns["name"][rows])
+        self.name = names.map_or_empty(columns["name"][rows])
         self.category = categories.map(columns["category"][rows])
         self.id: Int32s = columns["id"][rows]
         self.scope: Int32s = columns["scope"][rows]
@@ -101,6 +104,52 @@ class Records:
         return self.trace.text.read(offset, length)
 
 
+class RecordRows:
+    """The scanner's records that were read and not delivered yet.
+
+    Instants need not wait. All other records do: an async span, a flow or an object is complete
+    when all is read, metadata may come last, and the type of a counter is that of all its values.
+    """
+
+    def __init__(
+        self, trace: Trace, names: Strings, categories: Strings, entities: Entities
+    ) -> None:
+        self._tables = (names, categories, entities, trace)
+        self._parts: list[dict[str, Any]] = []
+
+    def add(self, scanner: ChromeScanner) -> None:
+        """Add what was scanned since the last call."""
+        self._parts.append(scanner.records())
+
+    def instants(self) -> Records | None:
+        """Return the instants among what was added last; they are removed."""
+        columns = self._parts[-1]
+        phase = columns["phase"]
+        chosen = np.isin(phase, np.frombuffer(_INSTANTS.encode(), np.uint8))
+        if not chosen.any():
+            return None
+        instants = {name: column[chosen] for name, column in columns.items()}
+        names, trace = self._tables[0], self._tables[3]
+        rows = np.flatnonzero(phase == ord("I"))
+        texts = names.map_or_empty(columns["name"][rows])
+        profiles = [code for code in np.unique(texts).tolist() if trace.values[code] in PROFILES]
+        # what they profile is read at the end too, as from events of the profiles' own phase
+        rows = rows[np.isin(texts, profiles)]
+        phase[rows] = ord("P")
+        chosen[rows] = False
+        self._parts[-1] = {name: column[~chosen] for name, column in columns.items()}
+        return Records(instants, *self._tables)
+
+    def rest(self) -> Records:
+        """Return the records that waited."""
+        parts, self._parts = self._parts, []
+        columns = {
+            name: parts[0][name] if len(parts) == 1 else np.concatenate([p[name] for p in parts])
+            for name in parts[0]
+        }
+        return Records(columns, *self._tables)
+
+
 def _json(text: bytes) -> object:
     try:
         return _DECODER.decode(text.decode("utf-8", "replace"))
@@ -111,15 +160,16 @@ def _json(text: bytes) -> object:
 def read_records(records: Records) -> Iterator[Batch]:
     """Yield the points, counters, async spans, flows and object states."""
     records.trace.anomalies.add("phase_not_shown", int(np.count_nonzero(~records.is_phase(_SHOWN))))
-    yield from _read_points(records)
+    yield from read_points(records)
     yield from read_counters(records)
     yield from read_async(records)
     yield from read_flows(records)
     yield from read_objects(records)
 
 
-def _read_points(records: Records) -> Iterator[Batch]:
-    rows = records.rows("iIR")
+def read_points(records: Records) -> Iterator[Batch]:
+    """Yield the instants."""
+    rows = records.rows(_INSTANTS)
     if not len(rows):
         return
     # R events have no scope: they belong to their thread

@@ -1,74 +1,169 @@
-"""Complete events and matched begins as one batch of spans."""
+"""Complete events and matched begins as batches of spans."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from meantime.readers.matching import Begins, Ends, close_spans
+from meantime.kernels import gather, nest
+from meantime.readers.contract import MOST_BATCH_ROWS
+from meantime.readers.matching import Begins, Ends, close_ended, close_spans
 from meantime.trace import Arguments, Spans
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
     from meantime.columns import Int32s
     from meantime.kernels.chrome import ChromeScanner
     from meantime.readers.chrome.entities import Entities
     from meantime.readers.chrome.text import Strings
     from meantime.trace import ArgumentText, Trace
 
-__all__ = ["add_end_arguments", "name_or_empty", "read_spans"]
+__all__ = ["SpanRows", "add_end_arguments"]
+
+_Columns: TypeAlias = "dict[str, npt.NDArray[Any]]"
 
 
-def name_or_empty(names: Strings, column: Int32s) -> Int32s:
-    """Convert a column of the scanner's names; missing names become the empty string."""
-    mapped = names.map(column)
-    if not len(mapped) or mapped.min() >= 0:
-        return mapped
-    if "" not in names.texts:
-        names.texts.append("")
-    return np.where(mapped < 0, np.int32(names.texts.index("")), mapped)
+class SpanRows:
+    """The spans of all threads that were read and not delivered yet, in the order of the file.
+
+    A span waits until it has ended, and while one is open that began with it or later: the
+    order of spans that begin together is that of the file. The ends of threads whose begins or ends
+    go backwards in time wait until all is read, since they may have to be matched by time.
+
+    Attributes:
+        rows: How many rows wait: spans, and the ends of those that wait for all.
+    """
+
+    def __init__(
+        self, trace: Trace, names: Strings, categories: Strings, entities: Entities
+    ) -> None:
+        self._trace = trace
+        self._names = names
+        self._categories = categories
+        self._entities = entities
+        self._spans: _Columns = {}
+        self._marks: _Columns = {}
+        self.rows = 0
+
+    def add(self, scanner: ChromeScanner) -> None:
+        """Add what was scanned since the last call."""
+        spans, marks = scanner.spans(), scanner.marks()
+        spans["name"] = self._names.map_or_empty(spans["name"])
+        spans["category"] = self._categories.map(spans["category"])
+        spans["level"] = np.zeros(len(spans["name"]), np.int32)
+        # an end event need not repeat the name: -1 and the empty name match any span
+        marks["name"] = self._names.map(marks["name"])
+        if self._names.empty >= 0:
+            marks["name"] = np.where(
+                marks["name"] == self._names.empty, np.int32(-1), marks["name"]
+            )
+        if self.rows:
+            marks["position"] += np.int32(len(self._spans["name"]))
+        self._spans, self._marks = _joined(self._spans, spans), _joined(self._marks, marks)
+        self.rows = len(self._spans["name"]) + len(self._marks["name"])
+
+    def ended(self, threads: dict[str, Any]) -> Iterator[Spans]:
+        """Yield the spans that need not wait; `threads` are those of the scanner."""
+        spans, marks = self._spans, self._marks
+        if not len(marks["name"]) and not spans["flags"].any():
+            yield from self._all()
+            return
+        waiting = np.zeros(len(spans["name"]), np.uint8)
+        backwards = threads["backwards"]
+        now = marks
+        if backwards.any():
+            later = backwards[marks["thread"]]
+            now, marks = _chosen(marks, ~later), _chosen(marks, later)
+        else:
+            marks = {}
+        ends = Ends(now["time_ns"], now["thread"], now["name"], now["position"])
+        closed = close_ended(
+            _begins(spans),
+            spans["level"],
+            ends,
+            threads=len(backwards),
+            anomalies=self._trace.anomalies,
+        )
+        self._add_end_arguments(now, closed)
+        nest.unordered(spans["start_ns"], spans["thread"], spans["flags"], waiting, len(backwards))
+        if marks:
+            kept = np.append(0, np.cumsum(waiting, dtype=np.int32))
+            marks["position"] = kept[marks["position"]].astype(np.int32)
+        self._spans = _taken(spans, np.flatnonzero(waiting).astype(np.int32))
+        self._marks = marks
+        self.rows = len(self._spans["name"]) + (len(marks["name"]) if marks else 0)
+        yield from self._batches(_taken(spans, np.flatnonzero(waiting == 0).astype(np.int32)))
+
+    def rest(self, threads: dict[str, Any]) -> Iterator[Spans]:
+        """Yield all spans that waited; those that have no end last as long as their thread."""
+        spans, marks = self._spans, self._marks
+        closed = close_spans(
+            _begins(spans),
+            spans["level"],
+            Ends(marks["time_ns"], marks["thread"], marks["name"], marks["position"]),
+            last_ns=threads["last_ns"],
+            backwards=threads["backwards"],
+            anomalies=self._trace.anomalies,
+        )
+        self._add_end_arguments(marks, closed)
+        yield from self._all()
+
+    def _add_end_arguments(self, marks: _Columns, closed: Int32s) -> None:
+        add_end_arguments(
+            Arguments(self._spans["args_offset"], self._spans["args_length"]),
+            Arguments(marks["args_offset"], marks["args_length"]),
+            closed,
+            self._trace.text,
+        )
+
+    def _all(self) -> Iterator[Spans]:
+        spans = self._spans
+        self._spans, self._marks, self.rows = {}, {}, 0
+        yield from self._batches(spans)
+
+    def _batches(self, spans: _Columns) -> Iterator[Spans]:
+        for first in range(0, len(spans["name"]), MOST_BATCH_ROWS):
+            part = {name: column[first : first + MOST_BATCH_ROWS] for name, column in spans.items()}
+            yield Spans(
+                start_ns=part["start_ns"],
+                end_ns=part["end_ns"],
+                thread=self._entities.threads(part["thread"]),
+                name=part["name"],
+                category=part["category"],
+                level=part["level"],
+                flags=part["flags"],
+                arguments=Arguments(part["args_offset"], part["args_length"]),
+            )
 
 
-def read_spans(
-    scanner: ChromeScanner,
-    trace: Trace,
-    names: Strings,
-    categories: Strings,
-    entities: Entities,
-    *,
-    threads: dict[str, Any],
-) -> Spans | None:
-    """Return the spans of all threads; None if there are none."""
-    columns = scanner.spans()
-    marks = scanner.marks()
-    mark_name = names.map(marks["name"])
-    # an end event need not repeat the name: -1 and the empty name match any span
-    if "" in names.texts:
-        mark_name = np.where(mark_name == names.texts.index(""), np.int32(-1), mark_name)
-    name = name_or_empty(names, columns["name"])
-    level, closed = close_spans(
-        Begins(columns["start_ns"], columns["end_ns"], columns["thread"], name, columns["flags"]),
-        Ends(marks["time_ns"], marks["thread"], mark_name, marks["position"]),
-        last_ns=threads["last_ns"],
-        backwards=threads["backwards"],
-        anomalies=trace.anomalies,
+def _begins(spans: _Columns) -> Begins:
+    return Begins(
+        spans["start_ns"], spans["end_ns"], spans["thread"], spans["name"], spans["flags"]
     )
-    if not len(name):
-        return None
-    arguments = Arguments(columns["args_offset"], columns["args_length"])
-    add_end_arguments(
-        arguments, Arguments(marks["args_offset"], marks["args_length"]), closed, trace.text
-    )
-    return Spans(
-        start_ns=columns["start_ns"],
-        end_ns=columns["end_ns"],
-        thread=entities.threads(columns["thread"]),
-        name=name,
-        category=categories.map(columns["category"]),
-        level=level,
-        flags=columns["flags"],
-        arguments=arguments,
-    )
+
+
+def _joined(first: _Columns, second: _Columns) -> _Columns:
+    if not first or not len(first["name"]):
+        return second
+    return {name: np.concatenate([column, second[name]]) for name, column in first.items()}
+
+
+def _chosen(columns: _Columns, mask: npt.NDArray[np.bool_]) -> _Columns:
+    return {name: column[mask] for name, column in columns.items()}
+
+
+def _taken(columns: _Columns, rows: Int32s) -> _Columns:
+    if gather.is_counting(rows) and len(rows) == len(columns["name"]):
+        return columns
+    found = {}
+    for name, column in columns.items():
+        found[name] = np.empty(len(rows), column.dtype)
+        gather.take(column, rows, found[name])
+    return found
 
 
 def add_end_arguments(

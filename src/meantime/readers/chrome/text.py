@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,24 +17,65 @@ if TYPE_CHECKING:
 __all__ = ["Strings", "decode", "decode_all"]
 
 
-class Strings(NamedTuple):
-    """Distinct decoded strings, and the index of each raw string in them.
+class Strings:
+    """A table of distinct decoded strings, and the index of each raw string in it; both grow.
 
     Attributes:
         texts: The strings.
-        codes: Index into `texts` by raw code; None if they are equal.
-        undecodable: The number of strings that are not UTF-8.
+        size: How many raw strings were added.
+        undecodable: How many of them are not UTF-8.
+        empty: The index of the empty string; -1 if it is not in the table.
     """
 
-    texts: list[str]
-    codes: Int32s | None
-    undecodable: int
+    def __init__(self, texts: list[str]) -> None:
+        """Make a table of a list, to which the strings are appended."""
+        self.texts = texts
+        self.size = 0
+        self.undecodable = 0
+        self.empty = -1
+        # None while raw strings have the indices of their texts
+        self._codes: Int32s | None = None
+        self._interner: Interner[str] | None = None
+
+    def add(self, raw: list[bytes]) -> None:
+        """Add the next raw strings."""
+        if not raw:
+            return
+        first = self.size
+        self.size += len(raw)
+        texts, are_plain = decode_all(raw)
+        if are_plain and self._interner is None:
+            self.texts += texts
+        else:
+            # different raw strings can be equal: `\u0061` and `a`
+            self.undecodable += sum("\ufffd" in text for text in texts)
+            codes = self._known().codes(texts)
+            if self._codes is None and not np.array_equal(codes, np.arange(first, self.size)):
+                self._codes = np.arange(first, dtype=np.int32)
+            if self._codes is not None:
+                self._codes = np.append(self._codes, codes)
+        if self.empty < 0 and "" in texts:
+            self.empty = self.texts.index("")
+
+    def _known(self) -> Interner[str]:
+        if self._interner is None:
+            self._interner = Interner(self.texts)
+        return self._interner
 
     def map(self, raw: Int32s) -> Int32s:
         """Convert a column of raw codes to indices into `texts`; -1 stays -1."""
-        if self.codes is None:
+        if self._codes is None:
             return raw
-        return np.where(raw < 0, np.int32(-1), self.codes[raw])
+        return np.where(raw < 0, np.int32(-1), self._codes[raw])
+
+    def map_or_empty(self, raw: Int32s) -> Int32s:
+        """Convert a column of raw codes; missing strings become the empty string."""
+        mapped = self.map(raw)
+        if not len(mapped) or mapped.min() >= 0:
+            return mapped
+        if self.empty < 0:
+            self.empty = self._known().code("")
+        return np.where(mapped < 0, np.int32(self.empty), mapped)
 
 
 def decode(raw: bytes) -> str:
@@ -57,17 +98,10 @@ def decode(raw: bytes) -> str:
     return text
 
 
-def decode_all(raw: Sequence[bytes]) -> Strings:
-    """Decode the strings of a scanner's table and merge equal ones."""
+def decode_all(raw: Sequence[bytes]) -> tuple[list[str], bool]:
+    """Return the decoded strings of a scanner's table, and whether none needed to be decoded."""
     plain = _decoded_plain(raw)
-    if plain is not None:
-        return Strings(plain, None, 0)
-    # different raw strings can be equal: `\u0061` and `a`
-    texts = [decode(text) for text in raw]
-    undecodable = sum("\ufffd" in text for text in texts)
-    distinct: list[str] = []
-    codes = Interner(distinct).codes(texts)
-    return Strings(distinct, None if len(distinct) == len(texts) else codes, undecodable)
+    return ([decode(text) for text in raw], False) if plain is None else (plain, True)
 
 
 def _decoded_plain(raw: Sequence[bytes]) -> list[str] | None:
