@@ -41,7 +41,12 @@ def traces(chosen: Random) -> list[dict[str, Any]]:
     for _ in range(chosen.randrange(60)):
         phase = chosen.choice("BBBBEEEEXXXiRIbneCMsftNOD?")
         thread, number = chosen.randrange(THREADS), chosen.randrange(4)
-        event = {"ph": phase, "name": chosen.choice("abc"), "ts": 6 * number, "tid": thread}
+        event: dict[str, Any] = {
+            "ph": phase,
+            "name": chosen.choice("abc"),
+            "ts": 6 * number,
+            "tid": thread,
+        }
         event |= chosen.choice(MORE)
         if phase in "BE" and thread < THREADS - 1:
             now[thread] += number // 2
