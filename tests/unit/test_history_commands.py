@@ -105,6 +105,51 @@ def test_a_handle_is_accepted_in_place_of_what_it_names(path: Path) -> None:
     assert meantime("query", path, "disks/0").exit_code == 2
 
 
+def test_statistics_and_sql_accept_handles_and_lanes(tmp_path: Path) -> None:
+    states, spans = tmp_path / "x.statemap", tmp_path / "x.json"
+    states.write_text(
+        '{"start": [0, 0], "states": {"a": {"value": 0}, "b": {"value": 1}}}\n'
+        '{"time": "0", "entity": "d0", "state": 0} {"time": "4", "entity": "d0", "state": 1}\n'
+        '{"time": "0", "entity": "d1", "state": 1} {"time": "9", "entity": "d0", "state": 0}\n'
+    )
+    spans.write_text(
+        '[{"ph": "X", "pid": 1, "tid": 1, "name": "a", "ts": 0, "dur": 9},'
+        ' {"ph": "X", "pid": 1, "tid": 1, "name": "b", "ts": 1, "dur": 2},'
+        ' {"ph": "X", "pid": 1, "tid": 2, "name": "c", "ts": 0, "dur": 8}]'
+    )
+
+    def rows(*words: object) -> list[tuple[object, ...]]:
+        (found,) = lines(meantime("stats", *words, "--json"))
+        return [(row["key"], row["total_ns"]) for row in found["rows"]]  # type: ignore[attr-defined]  # of object
+
+    assert rows(states, "d0@abs:5") == [("b", 5)]
+    assert rows(states, "--lane", "d1", "--to", "6") == [("b", 6)]
+    assert rows(states, "--lane", "*", "--to", "4") == [("a", 4), ("b", 4)]
+    assert rows(spans, "span 1") == [("b", 2000), ("a", 2000)]
+    assert rows(spans, "Processes/1/Threads/1@2us") == [("b", 2000), ("a", 2000)]
+    assert rows(spans, "--lane", "Processes/1/Threads/2") == [("c", 8000)]
+    assert rows(spans, "--lane", "Processes/1", "--filter", "2") == [("c", 8000)]
+    for wrong in (
+        *(["d0@99s"], ["@abs:5"], ["d2@abs:5"], ["span 0"], ["d0@5", "--from", "2"]),
+        *(
+            ["--lane", "d2"],
+            ["--lane", "d0", "--against", "0..2"],
+            ["--lane", "d0", "--by", "name"],
+        ),
+    ):
+        assert isinstance(meantime("stats", states, *wrong).exception, MeantimeError), wrong
+    pytest.importorskip("duckdb", reason="the extra [sql] is not installed")
+    joined = "select name, h.span, h.end_ns from spans join handle h using (span)"
+    assert lines(meantime("sql", spans, joined, "--handle", "span 1", "--json")) == [
+        {"name": "b", "span": 1, "end_ns": 3000}
+    ]
+    at = "select value, h.time_ns, h.span from intervals i, handle h where h.quark = i.quark and"
+    at += " i.start_ns = h.start_ns"
+    assert lines(meantime("sql", states, at, "--handle", "d0@abs:5", "--json")) == [
+        {"value": "b", "time_ns": 5, "span": None}
+    ]
+
+
 def test_a_span_has_the_same_number_in_every_command(tmp_path: Path) -> None:
     trace, history = tmp_path / "x.json", tmp_path / "x.mth"
     trace.write_text(

@@ -17,7 +17,7 @@ from meantime.cli.options import (
     strict_option,
 )
 from meantime.cli.rows import Form, form_options, show
-from meantime.errors import AttributeNotFound, UsageError
+from meantime.errors import UsageError
 from meantime.extent import parse_handle
 from meantime.units import parse_duration, parse_instant
 
@@ -299,13 +299,10 @@ def _table(found: Tabular) -> ColumnBatches:
 
 def _span(history: History, number: str) -> ColumnBatches:
     from meantime.columns import Coded, Mixed  # noqa: PLC0415 - NumPy is not for --help
+    from meantime.query.handles import span_row  # noqa: PLC0415 - as above
     from meantime.tabular import ColumnBatches  # noqa: PLC0415 - as above
 
-    spans = history.spans()
-    found = spans.row_of(int(number)) if number.isdecimal() else None
-    if found is None:
-        raise UsageError(f"{number!r} is not the number of a span: this history has {len(spans):,}")
-    part, row = spans.around(found)
+    part, row = history.spans().around(span_row(history, number))
     part.attributes = history.attributes
     columns: dict[str, Column] = {}
     for name, column in part.with_paths().items():
@@ -318,22 +315,10 @@ def _span(history: History, number: str) -> ColumnBatches:
 
 
 def _quarks(history: History, pattern: str) -> list[int]:
-    """Return the attributes that match a pattern.
+    from meantime.query.handles import matching_quarks  # noqa: PLC0415 - NumPy is not for --help
 
-    Raises:
-        AttributeNotFound: If none matches.
-    """
-    from meantime.attributes import format_path, parse_pattern  # noqa: PLC0415 - as above
-
-    quarks: list[int] = history.quarks(pattern).tolist()
-    if not quarks and pattern != "**":
-        names = [element for element in parse_pattern(pattern) if isinstance(element, str)]
-        if format_path(names) == pattern:
-            history.quark(*names)  # raises with similar names
-        raise AttributeNotFound(
-            f"no attribute matches {pattern!r}; `meantime query ... tree` lists them"
-        )
-    return quarks
+    found: list[int] = matching_quarks(history, pattern).tolist()
+    return found
 
 
 def _interval_columns(

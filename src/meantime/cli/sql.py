@@ -8,6 +8,7 @@ from meantime.cli.inputs import load
 from meantime.cli.options import (
     file_argument,
     lenient_option,
+    once,
     provider_option,
     strict_option,
 )
@@ -23,6 +24,11 @@ __all__ = ["command"]
 )
 @file_argument("history", "HISTORY")
 @click.argument("statement", metavar="STATEMENT")
+@once(
+    "--handle",
+    metavar="HANDLE",
+    help="Table `handle` with what this names: path, quark, span, time_ns, start_ns, end_ns.",
+)
 @provider_option
 @lenient_option
 @strict_option
@@ -31,6 +37,7 @@ def command(
     *,
     history: str,
     statement: str,
+    handle: str | None,
     provider: str | None,
     lenient: bool,
     strict: bool,
@@ -41,12 +48,15 @@ def command(
 ) -> None:
     """Query a history or a trace with SQL.
 
-    The tables are intervals, attributes, tags, states, spans, samples, points and flows. This needs
-    DuckDB, which the extra [sql] installs.
+    The tables are intervals, attributes, tags, states, spans, samples, points and flows. With
+    --handle, a span or the time of a lane, as `findings --json` and the page of `view` print it, is
+    a row of the table handle. This needs DuckDB, which the extra [sql] installs.
     """
     form = Form(as_json, as_csv, arrow, parquet).check()
     asked = load(history, lenient=lenient, strict=strict, provider=provider)
-    from meantime.query.sql import answer  # noqa: PLC0415 - NumPy is not for --help
+    from meantime.query.handles import resolve  # noqa: PLC0415 - NumPy is not for --help
+    from meantime.query.sql import answer  # noqa: PLC0415 - as above
 
-    with answer(asked, statement) as rows:
+    named = None if handle is None else resolve(asked, handle)
+    with answer(asked, statement, handle=named) as rows:
         show("answer", rows, form)

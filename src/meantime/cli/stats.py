@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import click
 
@@ -17,6 +17,7 @@ from meantime.cli.options import (
     once,
     provider_option,
     range_options,
+    reject,
     strict_option,
 )
 from meantime.cli.parts import against as compared_with
@@ -25,7 +26,11 @@ from meantime.errors import InputError, UsageError
 from meantime.units import format_ns
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from meantime.columns import Int32s
     from meantime.history.history import History
+    from meantime.query.parts import Part
     from meantime.query.statistics import StateStatistics, StatisticsRow
 
 __all__ = ["command"]
@@ -42,6 +47,7 @@ _DROP = ("mean", "median", "p90", "p99", "count", "longest", "share")
     epilog="Example:  meantime stats pg.statemap.gz --by entity --from 100ms --to 200ms",
 )
 @file_argument("file", "FILE")
+@click.argument("handle", metavar="[HANDLE]", required=False)
 @once(
     "--by",
     type=click.Choice(
@@ -53,6 +59,13 @@ _DROP = ("mean", "median", "p90", "p99", "count", "longest", "share")
 )
 @range_options
 @filter_option
+@click.option(
+    "--lane",
+    "lanes",
+    multiple=True,
+    metavar="PATTERN",
+    help="Only lanes whose path matches, or else those below it. Repeatable.",
+)
 @click.option(
     "--whole", is_flag=True, help="Count the full duration of spans that cross the range's edges."
 )
@@ -77,10 +90,12 @@ _DROP = ("mean", "median", "p90", "p99", "count", "longest", "share")
 def command(
     *,
     file: str,
+    handle: str | None,
     by: _By | None,
     from_: str | None,
     to: str | None,
     pattern: str | None,
+    lanes: tuple[str, ...],
     whole: bool,
     against: str | None,
     tree: bool,
@@ -90,43 +105,47 @@ def command(
     strict: bool,
     **of_name: str | None,
 ) -> None:
-    """Show where the time went: by state or entity, or by name of spans or samples."""
+    """Show where the time went: by state or entity, or by name of spans or samples.
+
+    HANDLE is a span or the time of a lane, as `findings --json` and the page of
+    `view` print it: the statistics are of its lane while it lasted.
+    """
+    if handle is not None or lanes:
+        reject(("against",), "chosen lanes")
+    if handle is not None:
+        reject(("from_", "to", "lanes"), "a handle, which has a lane and a range")
     question = _question(of_name, by=by, against=against, tree=tree)
     compared_to = None if against is None else compared_with(against)
-    # to compare the range with another one, all is needed
-    start, end = (from_, to) if against is None else (None, None)
+    # to compare the range with another one, or to find a handle, all is needed
+    start, end = (from_, to) if against is None and handle is None else (None, None)
     history = load(file, lenient=lenient, strict=strict, provider=provider, start=start, end=end)
-    has_stacks = len(history.spans()) + len(history.samples()) > 0
+    chosen = _named(history, handle, _Chosen(from_, to, pattern, lanes))
+    threads = chosen.threads(history)
     if by is None:
         is_of_names = question is not None and question[0] != "against"
-        by = "name" if has_stacks or is_of_names else "state"
+        by = "name" if threads.exist or is_of_names else "state"
     if by == "request" or by == "route" or by == "function" or by == "site":  # noqa: PLR1714 - mypy narrows by ==
-        _reject_for_groups(by, question, whole=whole)
+        _reject_for_groups(by, question, whole=whole, lanes=len(chosen.lanes) > 0)
         from meantime.cli import stats_groups  # noqa: PLC0415 - NumPy is not for --help
 
         stats_groups.answer(file, history, by, from_, to, pattern, as_json=as_json)
         return
     if by != "state" and by != "entity":  # noqa: PLR1714 - mypy narrows by !=
-        if not has_stacks:
-            option = f"--{question[0]}" if question else f"--by {by}"
-            raise InputError(file, f"there are no spans and no samples for {option}")
+        if not threads.exist:
+            raise _no_names(file, by, question, chosen)
         from meantime.cli import stats_stacks  # noqa: PLC0415 - NumPy is not for --help
-        from meantime.query.parts import part_of  # noqa: PLC0415 - as above
 
-        asked = part_of(history, from_, to, pattern)
         other = compared_to and compared_to.part(
             history, pattern, lenient=lenient, strict=strict, provider=provider
         )
-        stats_stacks.answer(asked, by, question, other, whole=whole, as_json=as_json)
+        part = chosen.part(history, threads)
+        stats_stacks.answer(part, by, question, other, whole=whole, as_json=as_json)
         return
     if whole:
         raise UsageError("--whole applies to spans; these are states")
-    statistics = _statistics(history, by, from_, to, pattern)
+    statistics = chosen.statistics(history, by)
     if compared_to is None:
-        if as_json:
-            click.echo(json.dumps(_document(statistics)))
-        else:
-            _print(statistics)
+        _show(statistics, as_json=as_json)
         return
     from meantime.cli import stats_compared  # noqa: PLC0415 - only for --against
 
@@ -135,27 +154,80 @@ def command(
         compared = load(compared_to.file, lenient=lenient, strict=strict, provider=provider)
     if not len(history.lanes) and not len(history.samples()):
         raise InputError(file, "there are no states, spans or samples for --against")
-    before = _statistics(compared, by, compared_to.from_, compared_to.to, pattern)
+    before = _Chosen(compared_to.from_, compared_to.to, pattern, ()).statistics(compared, by)
     stats_compared.show(before, statistics, as_json=as_json)
 
 
-def _statistics(
-    history: History,
-    by: Literal["state", "entity"],
-    from_: str | None,
-    to: str | None,
-    pattern: str | None,
-) -> StateStatistics:
-    from meantime.query.parts import extent_of, given_range, range_of  # noqa: PLC0415 - NumPy is not for --help
-    from meantime.query.sampled_states import with_sampled_states  # noqa: PLC0415 - as above
-    from meantime.query.statistics import state_statistics  # noqa: PLC0415 - NumPy is not for --help
+class _Threads(NamedTuple):
+    """Threads with spans or samples; `quarks` is None for all."""
 
-    history = with_sampled_states(history)
-    start_ns, end_ns = given_range(history, from_, to)
-    statistics = state_statistics(history, by=by, pattern=pattern, start_ns=start_ns, end_ns=end_ns)
-    if not statistics.rows and (from_ is not None or to is not None):
-        raise extent_of(history).nothing(*range_of(history, from_, to))
-    return statistics
+    quarks: Int32s | None
+    exist: bool
+
+
+class _Chosen(NamedTuple):
+    """The range, filter and lanes that the statistics are about."""
+
+    from_: str | None
+    to: str | None
+    pattern: str | None
+    lanes: Sequence[str]
+
+    def threads(self, history: History) -> _Threads:
+        """Return the chosen threads that have spans or samples."""
+        if not self.lanes:
+            return _Threads(None, len(history.spans()) + len(history.samples()) > 0)
+        import numpy as np  # noqa: PLC0415 - it is not for --help
+
+        from meantime.query.handles import choose_lanes  # noqa: PLC0415 - as above
+        from meantime.query.threads import sampled_or_spanned  # noqa: PLC0415 - as above
+
+        quarks = np.intersect1d(choose_lanes(history, self.lanes), sampled_or_spanned(history))
+        return _Threads(quarks, len(quarks) > 0)
+
+    def part(self, history: History, threads: _Threads) -> Part:
+        """Return the part of a history in which names are counted."""
+        from meantime.query.parts import part_of  # noqa: PLC0415 - NumPy is not for --help
+
+        return part_of(history, self.from_, self.to, self.pattern, threads.quarks)
+
+    def statistics(self, history: History, by: Literal["state", "entity"]) -> StateStatistics:
+        """Return the time in states."""
+        from meantime.query.handles import choose_lanes  # noqa: PLC0415 - NumPy is not for --help
+        from meantime.query.parts import extent_of, given_range, range_of  # noqa: PLC0415 - as above
+        from meantime.query.sampled_states import with_sampled_states  # noqa: PLC0415 - as above
+        from meantime.query.statistics import state_statistics  # noqa: PLC0415 - as above
+
+        history = with_sampled_states(history)
+        start_ns, end_ns = given_range(history, self.from_, self.to)
+        statistics = state_statistics(
+            history,
+            by=by,
+            pattern=self.pattern,
+            quarks=choose_lanes(history, self.lanes) if self.lanes else None,
+            start_ns=start_ns,
+            end_ns=end_ns,
+        )
+        if not statistics.rows and (self.from_ is not None or self.to is not None):
+            raise extent_of(history).nothing(*range_of(history, self.from_, self.to))
+        return statistics
+
+
+def _no_names(file: str, by: str, question: tuple[str, str] | None, chosen: _Chosen) -> InputError:
+    option = f"--{question[0]}" if question else f"--by {by}"
+    of = " of these lanes" if chosen.lanes else ""
+    return InputError(file, f"there are no spans and no samples{of} for {option}")
+
+
+def _named(history: History, handle: str | None, chosen: _Chosen) -> _Chosen:
+    """Return the lane and the range of what a handle names; without one, what is chosen already."""
+    if handle is None:
+        return chosen
+    from meantime.query.handles import resolve  # noqa: PLC0415 - NumPy is not for --help
+
+    found = resolve(history, handle)
+    end_ns = max(found.end_ns, found.start_ns + 1)
+    return _Chosen(f"abs:{found.start_ns}ns", f"abs:{end_ns}ns", chosen.pattern, (found.path,))
 
 
 def _question(
@@ -181,11 +253,15 @@ def _question(
     return asked[0] if asked else None
 
 
-def _reject_for_groups(by: str, question: tuple[str, str] | None, *, whole: bool) -> None:
+def _reject_for_groups(
+    by: str, question: tuple[str, str] | None, *, whole: bool, lanes: bool
+) -> None:
     if question is not None:
         raise UsageError(f"--{question[0]} does not apply with --by {by}")
     if whole:
         raise UsageError("--whole applies to spans; requests and tasks are counted in full")
+    if lanes:
+        raise UsageError(f"a handle or --lane does not apply with --by {by}; use --filter")
 
 
 def _document(statistics: StateStatistics) -> dict[str, Any]:
@@ -202,6 +278,13 @@ def _fields(row: StatisticsRow) -> dict[str, Any]:
     if row.entity is None:
         del fields["entity"]
     return fields
+
+
+def _show(statistics: StateStatistics, *, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(_document(statistics)))
+    else:
+        _print(statistics)
 
 
 def _print(statistics: StateStatistics) -> None:

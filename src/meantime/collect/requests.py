@@ -109,7 +109,7 @@ def _answer(number: int, status: int, route: str, endpoint: object) -> None:
     try:
         function = _functions.get(endpoint)
     except TypeError:
-        # not hashable: described anew each time
+        # not hashable: described each time
         function = _described(endpoint)
     if function is None:
         function = _described(endpoint)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from meantime.extent import Extent
 from meantime.query.threads import choose_threads
 
@@ -25,16 +27,31 @@ class Part(NamedTuple):
 
 
 def part_of(
-    history: History, start: Time | None, end: Time | None, pattern: str | None = None
+    history: History,
+    start: Time | None,
+    end: Time | None,
+    pattern: str | None = None,
+    threads: Int32s | None = None,
 ) -> Part:
     """Return the part of a history that two times and a filter of threads select.
+
+    Args:
+        history: The history.
+        start: Where the part begins; None is the begin of the history.
+        end: Where it ends; None is the end of the history.
+        pattern: Only threads that this filter matches.
+        threads: Only these threads.
 
     Raises:
         TimeRangeError: If nothing of the history is in the range.
         MeantimeError: If the filter matches no thread.
         UsageError: If it is not a regular expression.
     """
-    chosen = None if pattern is None else choose_threads(history, pattern)
+    chosen = threads
+    if pattern is not None:
+        chosen = choose_threads(history, pattern)
+        if threads is not None:
+            chosen = np.intersect1d(chosen, threads)
     return Part(history, *range_of(history, start, end), chosen)
 
 

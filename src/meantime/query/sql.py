@@ -18,9 +18,10 @@ from meantime.errors import UsageError
 from meantime.tabular import ColumnBatches, Tabular, need
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from meantime.history import History
+    from meantime.query.handles import Handle
     from meantime.tabular import Column
 
 __all__ = ["Answer", "SqlTable", "answer", "result", "tables"]
@@ -77,19 +78,49 @@ def result(history: History, statement: str) -> SqlTable:
         return SqlTable(rows.arrow_batches().read_all())
 
 
+# No files, no network and no Python variables; a statement cannot change that.
+_CONFINED = {
+    "enable_external_access": "false",
+    "python_enable_replacements": "false",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "max_temp_directory_size": "0KB",
+    "memory_limit": "1GB",
+    "lock_configuration": "true",
+}
+
+
 @contextmanager
-def answer(history: History, statement: str) -> Iterator[Answer]:
+def answer(
+    history: History,
+    statement: str,
+    *,
+    handle: Handle | None = None,
+    confined: bool = False,
+    opened: Callable[[Any], None] | None = None,
+) -> Iterator[Answer]:
     """Yield what an SQL statement over the tables of a history returns.
+
+    Args:
+        history: The history.
+        statement: The statement.
+        handle: What the table `handle` has as its only row; None leaves the table out.
+        confined: Whether the statement comes from elsewhere: it can use no files and 1 GB.
+        opened: Called with the connection, whose `interrupt` ends the statement.
 
     Raises:
         MissingExtraError: If DuckDB or pyarrow is not installed.
         UsageError: If DuckDB rejects the statement, or it returns nothing.
     """
     duckdb = need("duckdb", "SQL", "sql")
-    with duckdb.connect() as connection:
+    with duckdb.connect(config=_CONFINED if confined else {}) as connection:
+        if opened is not None:
+            opened(connection)
         try:
             for name, table in tables(history).items():
                 connection.register(name, table)
+            if handle is not None:
+                connection.register("handle", _handle(handle))
             relation = connection.sql(statement)
             if relation is None:
                 raise UsageError("the statement returns no rows; use a select")
@@ -151,6 +182,17 @@ def _states(history: History) -> Tabular:
         state=Coded.of([state.name for _, state in rows]),
         number=np.array([state.value for _, state in rows], np.int64),
         color=Coded.of([state.color for _, state in rows]),
+    )
+
+
+def _handle(handle: Handle) -> Tabular:
+    return _table(
+        path=Coded.of([handle.path]),
+        quark=np.array([handle.quark], np.int32),
+        span=np.ma.masked_less(np.array([-1 if handle.span is None else handle.span]), 0),
+        time_ns=np.array([handle.time_ns]),
+        start_ns=np.array([handle.start_ns]),
+        end_ns=np.array([handle.end_ns]),
     )
 
 

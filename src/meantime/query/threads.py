@@ -26,6 +26,7 @@ __all__ = [
     "choose_rows",
     "choose_threads",
     "numbered",
+    "sampled_or_spanned",
     "thread_of",
     "thread_quarks",
     "thread_title",
@@ -135,12 +136,18 @@ def choose_threads(history: History, pattern: str) -> Int32s:
         MeantimeError: If it matches none of them.
         UsageError: If it is not a regular expression.
     """
-    sampled = distinct(history.samples().thread)
-    quarks = np.array(list(dict.fromkeys([*thread_quarks(history).tolist(), *sampled.tolist()])))
+    quarks = sampled_or_spanned(history)
     chosen = _chosen(pattern, [_called(thread_of(history, quark)) for quark in quarks.tolist()])
     if not chosen.any():
         raise MeantimeError(f"the filter {pattern!r} matches no thread with spans or samples")
-    return quarks[chosen].astype(np.int32)
+    return quarks[chosen]
+
+
+def sampled_or_spanned(history: History) -> Int32s:
+    """Return the threads with spans, and then those with samples only."""
+    sampled = distinct(history.samples().thread)
+    quarks = dict.fromkeys([*thread_quarks(history).tolist(), *sampled.tolist()])
+    return np.array(list(quarks), np.int32)
 
 
 def choose_rows(history: History, quarks: Int32s, pattern: str) -> Int32s:
