@@ -57,6 +57,7 @@ export class Minimap {
     colors: { background: number; busy: number; found: number },
   ): void {
     if (!this.widthPx) return;
+    this.element.classList.add("painted");
     const { image } = this;
     image.begin(this.widthPx, this.heightPx, colors.background);
     const perPixel = whole / image.width;
@@ -76,6 +77,7 @@ export class Minimap {
   /** Draws into the band what `draw` does. */
   paint(background: number, draw: (image: LaneImage) => void): void {
     if (!this.widthPx) return;
+    this.element.classList.add("painted");
     this.image.begin(this.widthPx, this.heightPx, background);
     draw(this.image);
     this.image.put();

@@ -170,7 +170,12 @@ export class Answers {
     this.request?.abort();
     this.request = new AbortController();
     const range = { file: file.index, layout: file.table.layout, from: session.inFile(file, from), to: session.inFile(file, to), lanes: ofFile?.index };
-    void this.ask(tab, file, range, this.request.signal).catch((reason: unknown) => {
+    const { signal } = this.request;
+    const body = this.panel.element.querySelector(".panel-body")!;
+    body.setAttribute("aria-busy", "true");
+    const isDone = () => signal === this.request?.signal && body.setAttribute("aria-busy", "false");
+    void this.ask(tab, file, range, signal).then(isDone, (reason: unknown) => {
+      isDone();
       if (reason instanceof DOMException && reason.name === "AbortError") return;
       if (reason instanceof SourceError && reason.status === 410) return;
       if (!(reason instanceof SourceError)) throw reason;

@@ -55,6 +55,14 @@ function shortTitles(file: FileModel): string[] {
   };
   shorten(parent.flatMap((above, lane) => (above < 0 ? [lane] : [])));
   for (const children of file.children) if (children.length > 1) shorten(children);
+  const { handle, kind } = file.table!;
+  titles.forEach((title, lane) => {
+    // a number says little
+    if (!/^\d+$/.test(title)) return;
+    const [of, number] = /^(?:(.*)\/)?([^/]*)$/.exec(handle[lane]!)!.slice(1);
+    if (number === title && of?.endsWith("/Threads")) titles[lane] = `thread ${title}`;
+    else if (kind[lane] === "group" && file.children[lane]!.some((child) => handle[child]!.startsWith(`Processes/${title}/`))) titles[lane] = `process ${title}`;
+  });
   return titles;
 }
 

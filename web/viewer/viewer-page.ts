@@ -40,6 +40,9 @@ const SEARCH_MS = 200;
 const EDGE_PX = 5;
 const MOST_FLOWS = 60;
 
+/** There the gutter of the axis has no room. */
+const NARROW = matchMedia("(max-width: 720px)");
+
 /** So many states can be sorted by. */
 const MOST_STATES = 16;
 
@@ -110,6 +113,8 @@ export class ViewerPage {
     private readonly body: HTMLElement,
     private readonly source: Source,
     info: SessionInfo,
+    /** Called once what is in view is drawn, and whenever that is so again. */
+    private readonly drawn: () => void,
   ) {
     const redraw = () => this.redraw();
     this.theme = new Theme(() => this.recolor());
@@ -232,6 +237,9 @@ export class ViewerPage {
       h("footer", { class: "foot" }, this.sameAs, this.status.element, this.message, this.spoken),
     );
     if (this.source.copy) this.saving.append(h("option", { attributes: { value: "page" } }, "This page with its notes"));
+    const placeMenu = () => (NARROW.matches ? this.filter.before(this.laneMenu) : this.clock.before(this.laneMenu));
+    NARROW.addEventListener("change", placeMenu);
+    placeMenu();
     session.tree.canvas.setAttribute("aria-label", "Timeline. Arrow keys move between lanes and things; question mark lists all keys.");
     document.title = `${session.info.title || "Traces"} – meantime`;
   }
@@ -280,7 +288,10 @@ export class ViewerPage {
     remember(session, { tab: this.answers.panel.tab, by: this.answers.by, search: this.field.text, filter: this.filter.value, order: this.order, density: this.density, clock: this.clock.value }, this.isStep);
     this.isStep = false;
     if (document.activeElement !== this.laneMenu) this.drawLaneMenu();
-    if (!this.isReading) this.main.setAttribute("aria-busy", "false");
+    if (!this.isReading) {
+      this.main.setAttribute("aria-busy", "false");
+      this.drawn();
+    }
   }
 
   private command(): string | null {
