@@ -229,6 +229,32 @@ def test_a_range_and_the_view_are_in_the_address(view: View) -> None:
     assert figures(page) == [("x", "2", "3 ns", "1 ns"), ("y", "1", "1 ns", "1 ns")]
 
 
+def test_lanes_and_the_mark_survive_a_reload(view: View) -> None:
+    page = view(history_from_picture("b  xxyy\na  .xx.\nc  x.yx"), fragment="#mark=1")
+
+    def names() -> list[str]:
+        return page.locator(".lane-name:not(.heads) .title").all_inner_texts()
+
+    assert names() == ["a", "b", "c"]
+    assert [row.split() for row in at_the_mark(page)] == [
+        ["States", "x", "2", "b", "1", "ns", "a", "0", "ns"],
+    ]
+    page.select_option(".lane-menu", "sort in y")
+    page.wait_for_function("() => document.querySelector('.level3 .title').textContent === 'b'")
+    for key in ("o", "ArrowDown", "ArrowDown", "Shift+ArrowDown", "ArrowDown", "h", "g"):
+        page.keyboard.press(key)
+    page.wait_for_function("() => location.hash.includes('rows=roomy')")
+    before = names()
+    page.reload()
+    at_rest(page)
+
+    assert names() == before
+    assert page.locator(".band.map button").inner_text() == "Show 1 hidden"
+    page.mouse.move(600, 300)
+    page.keyboard.press("k")
+    page.wait_for_selector(".moment-head >> text=At 0.000")
+
+
 def test_one_file_adds_up_the_states_of_each_kind_of_entity_alone(
     browser: Browser, view: View, tmp_path: Path
 ) -> None:
@@ -243,10 +269,26 @@ def test_one_file_adds_up_the_states_of_each_kind_of_entity_alone(
         page.goto((tmp_path / "page.html").as_uri())
         at_rest(page)
         alone = figures(page)
+        moment = at_the_first_thing(page)
 
-    served = figures(view(str(tmp_path / "run.mtr")))
-    assert sorted(alone) == sorted(served)
+    page = view(str(tmp_path / "run.mtr"))
+    assert sorted(alone) == sorted(figures(page))
+    assert moment == at_the_first_thing(page)
     assert [name for name, *_ in alone].count("running") == 2
+
+
+def at_the_first_thing(page: Page) -> list[str]:
+    for key in ("ArrowDown", "ArrowRight"):
+        page.keyboard.press(key)
+    page.wait_for_selector(".facts .named")
+    return at_the_mark(page)
+
+
+def at_the_mark(page: Page) -> list[str]:
+    """Return what everything did at the marked time, as the page shows it."""
+    page.get_by_role("tab", name="At a moment").click()
+    page.wait_for_selector(".moment tbody tr")
+    return page.locator(".moment tbody tr").all_inner_texts()
 
 
 def save(source: Path, page: Path) -> None:

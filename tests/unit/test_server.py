@@ -347,6 +347,23 @@ def test_the_next_and_the_previous(spans: Page, states: Page) -> None:
     assert (found["previous"], found["next"]["start_ns"]) == (None, "520")
 
 
+def test_what_all_lanes_do_at_a_time(spans: Page, states: Page) -> None:
+    (group,) = spans.get("/moment?file=0&lane=1&time=150")["groups"]
+    assert (group["name"], group["count"]) == ("read", 1)
+    assert (group["things"][0]["start_ns"], group["things"][0]["row"]) == ("10", 1)
+    (group,) = states.get("/moment?file=0&time=1")["groups"]
+    assert (group["lane"], group["name"], group["count"]) == (0, "a", 2)
+    assert [(each["lane"], each["start_ns"]) for each in group["things"]] == [(1, "0"), (2, "1")]
+    assert states.get("/moment?file=0&time=1000")["groups"] == []
+
+
+def test_when_and_for_how_long_lanes_are_active(spans: Page, states: Page) -> None:
+    found = spans.get("/activity?file=0&from=0&to=500")
+    assert (found["first_ns"], found["time_ns"]) == ([None, "0"], ["0", "500"])
+    found = states.get("/activity?file=0&state=b")
+    assert (found["first_ns"], found["time_ns"]) == ([None, "0", "1"], ["0", "3", "0"])
+
+
 def test_content_that_a_page_has_is_not_sent_again(states: Page) -> None:
     for target in ("/session.json", "/lanes/0/1", "/tile/0/1/state/0/0/0", "/statistics?file=0"):
         etag = states.ask(target).headers["etag"]
