@@ -171,6 +171,33 @@ def test_each_test_has_its_recording(tmp_path: Path) -> None:
     assert len(history.quarks("Tasks/*/*")) > 0
     assert "recorded; see meantime statemap rec/test_app.py-test_a_task_is_left.mtr" in output
     assert "recording each test into rec" in output
+    assert f"meantime: {len(names)} recordings in rec; see meantime view rec/" in output
+    plain = meantime.open(tmp_path / "rec" / "test_app.py-test_plain.mtr")
+    (test,) = plain.quarks("Tests/*/*").tolist()
+    states = [plain.intervals([test])[row].value for row in range(6)]
+    assert plain.attributes.path(test) == ("Tests", "test_app.py", "test_plain")
+    assert states == [None, "setup", "call", "teardown", "passed", None]
+
+
+def test_a_worker_of_xdist_has_one_recording(tmp_path: Path) -> None:
+    pytest.importorskip("xdist")
+    (tmp_path / "test_odd.py").write_text(
+        "import pytest\n@pytest.mark.parametrize('x', ['[a]', '$(b)', 'c d'])\ndef test(x): ..."
+    )
+    words = ("-p", "xdist.plugin", "-n", "1", "--meantime", "rec", "test_odd.py")
+
+    output = _pytest(tmp_path, *words)
+
+    (path,) = (tmp_path / "rec").iterdir()
+    assert path.name == "gw0.mtr"
+    assert "meantime: 1 recording in rec; see meantime view rec/gw0.mtr" in output
+    history = meantime.open(path)
+    tests = [history.attributes.path(quark)[2] for quark in history.quarks("Tests/*/*").tolist()]
+    assert tests == ["test[[a]]", "test[$(b)]", "test[c d]"]
+    # without xdist, their names are those of files, which a shell takes as they are
+    _pytest(tmp_path, "--meantime", "plain", "test_odd.py")
+    names = [path.stem for path in (tmp_path / "plain").iterdir()]
+    assert sorted(names) == ["test_odd.py-test-a", "test_odd.py-test-b", "test_odd.py-test-c-d"]
 
 
 def test_a_run_that_is_recorded_as_a_whole_is_asserted_test_by_test(tmp_path: Path) -> None:

@@ -61,7 +61,8 @@
     X(CALLED, 138)       \
     X(BLOCKED_STACK, 139) \
     X(REQUEST, 250)      \
-    X(RESPONSE, 251)
+    X(RESPONSE, 251)     \
+    X(PHASE, 252)
 
 #define RECORD_KIND_ENUM(name, number) KIND_##name = number,
 enum kind { RECORD_KINDS(RECORD_KIND_ENUM) };

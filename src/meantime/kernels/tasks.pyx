@@ -23,10 +23,10 @@ cdef enum:
 # what an entity is
 cdef enum:
     E_TASK = 0, E_LOOP = 1, E_WORKER = 2, E_THREAD = 3, E_PROCESS = 4, E_SAMPLED = 5
-    E_REQUEST = 6, E_LAG = 8
+    E_REQUEST = 6, E_TEST = 7, E_LAG = 8
 
-TASK, LOOP, WORKER, THREAD, PROCESS, SAMPLED, REQUEST, LAG = (
-    E_TASK, E_LOOP, E_WORKER, E_THREAD, E_PROCESS, E_SAMPLED, E_REQUEST, E_LAG
+TASK, LOOP, WORKER, THREAD, PROCESS, SAMPLED, REQUEST, TEST, LAG = (
+    E_TASK, E_LOOP, E_WORKER, E_THREAD, E_PROCESS, E_SAMPLED, E_REQUEST, E_TEST, E_LAG
 )
 
 # A poll that is shorter found what was ready when it began. A time in which an event may have been
@@ -970,9 +970,9 @@ cdef class TaskStates:
         """Return a new entity for a sampled thread."""
         return self._added(E_SAMPLED, process, <int32_t>tid)
 
-    def add_request(self, Py_ssize_t process, uint32_t number):
-        """Return a new entity for a request, whose states the caller derives."""
-        return self._added(E_REQUEST, process, <int32_t>number)
+    def add_derived(self, int32_t what, Py_ssize_t process, uint32_t number):
+        """Return a new entity for a request or a test, whose states the caller derives."""
+        return self._added(what, process, <int32_t>number)
 
     cdef _added(self, int32_t what, Py_ssize_t process, int32_t ident):
         cdef int32_t entity = self.new_entity(what, <int32_t>process, ident, -1)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shlex
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,9 +18,11 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
+    from meantime.plugins.phases import Phases
     from meantime.plugins.segment import Limit, Segment
 
 _segment = pytest.StashKey["Segment"]()
+_phases: pytest.StashKey[Phases] = pytest.StashKey()
 _taken = pytest.StashKey[set[Path]]()
 _MAX_NAME = 150
 
@@ -28,7 +32,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.getgroup("meantime").addoption(
         "--meantime",
         metavar="DIR",
-        help="Record the tasks and event loops of each test into DIR/TEST.mtr.",
+        help="Record each test, with its tasks and event loops, into DIR/TEST.mtr; with"
+        " pytest-xdist, all tests of a worker into DIR/WORKER.mtr.",
     )
 
 
@@ -46,26 +51,107 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_report_header(config: pytest.Config) -> str | None:
     """Report the folder of the recordings."""
     folder = config.getoption("meantime")
-    return f"meantime: recording each test into {folder}" if folder else None
+    if not folder:
+        return None
+    what = "the tests of each worker" if _is_distributing(config) else "each test"
+    return f"meantime: recording {what} into {folder}"
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Record the tests of a worker of pytest-xdist together."""
+    folder, worker = session.config.getoption("meantime"), _worker(session.config)
+    if folder and worker:
+        from meantime.plugins.segment import start  # noqa: PLC0415 - loads the recorder
+
+        start(Path(folder) / f"{worker}.mtr")
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """End the recording of a worker."""
+    if session.config.getoption("meantime") and _worker(session.config):
+        from meantime.collect import session as recording  # noqa: PLC0415 - as above
+
+        recording.stop()
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Report where the recordings are."""
+    folder = config.getoption("meantime")
+    if not folder:
+        return
+    paths = config.stash[_taken]
+    if _is_distributing(config):
+        paths = set(Path(folder).glob("gw*.mtr"))
+    made = sorted(path for path in paths if path.exists())
+    if not made:
+        return
+    count = "1 recording" if len(made) == 1 else f"{len(made):,} recordings"
+    name = shlex.quote(str(made[0]))
+    terminalreporter.write_line(f"meantime: {count} in {folder}; see meantime view {name}")
+
+
+def _worker(config: pytest.Config) -> str:
+    """Return the name of this worker of pytest-xdist; empty in any other process."""
+    given = getattr(config, "workerinput", None)
+    return "" if given is None else str(given["workerid"])
+
+
+def _is_distributing(config: pytest.Config) -> bool:
+    """Return whether pytest-xdist runs the tests in other processes, or in this worker."""
+    return bool(_worker(config)) or bool(config.getoption("tx", None))
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """Record a test, including its fixtures."""
     folder = item.config.getoption("meantime")
-    if folder:
+    if folder and not _worker(item.config):
         _begin(item, _path_of(item, Path(folder)))
+    if _is_recording():
+        from meantime.plugins.phases import Phases  # noqa: PLC0415 - only in a recording
+
+        file, _, name = item.nodeid.partition("::")
+        item.stash[_phases] = Phases(file, name or file)
     try:
         return (yield)
     finally:
+        if _phases in item.stash:
+            item.stash[_phases].end()
+            del item.stash[_phases]
         if _segment in item.stash:
             item.stash[_segment].close()
             del item.stash[_segment]
 
 
+def _is_recording() -> bool:
+    recorder = sys.modules.get("meantime.collect._recorder")
+    return recorder is not None and bool(recorder.is_recording())
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Record that a test's setup begins."""
+    _begin_phase(item, "setup")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """Record that a test's teardown begins."""
+    _begin_phase(item, "teardown")
+
+
+def _begin_phase(item: pytest.Item, phase: str) -> None:
+    phases = item.stash.get(_phases, None)
+    if phases is not None:
+        phases.begin(phase)
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """Check the limits that a test has set, after it has run."""
+    _begin_phase(item, "call")
     segment = item.stash.get(_segment, None)
     if segment is None or segment.pending is None:
         result = yield
@@ -86,9 +172,15 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Add the path of the recording to the report of a failure."""
     report = yield
+    phases = item.stash.get(_phases, None)
+    if phases is not None and not report.passed and phases.outcome != "failed":
+        phases.outcome = report.outcome
     segment = item.stash.get(_segment, None)
     if report.failed and segment is not None and segment.kept:
-        see = f"see meantime statemap {segment.path} -o {segment.path.stem}.svg"
+        path, picture = (
+            shlex.quote(str(each)) for each in (segment.path, f"{segment.path.stem}.svg")
+        )
+        see = f"see meantime statemap {path} -o {picture}"
         report.sections.append(("meantime", f"recorded; {see}"))
     return report
 
@@ -136,7 +228,8 @@ def _begin(item: pytest.Item, path: Path | None) -> Segment:
 
 def _path_of(item: pytest.Item, folder: Path) -> Path:
     """Return the path of a test's recording; repetitions of a test in this run are numbered."""
-    name = re.sub(r"[^\w.\[\]-]+", "-", item.nodeid.replace("::", "-"))
+    # no characters that mean something to a shell: a parameter's [x] would be a pattern of it
+    name = re.sub(r"[^\w.-]+", "-", item.nodeid).strip("-")
     if len(name) > _MAX_NAME:
         name = f"{name[:_MAX_NAME]}-{hashlib.sha256(item.nodeid.encode()).hexdigest()[:8]}"
     # a file of an earlier run is replaced, but one of this run is another repetition of the test

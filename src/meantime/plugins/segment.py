@@ -22,10 +22,17 @@ if TYPE_CHECKING:
 
     from meantime.readers.recording.blocks import Block
 
-__all__ = ["Limit", "PendingTasks", "Segment"]
+__all__ = ["Limit", "PendingTasks", "Segment", "start"]
 
 # Files of plugins whose tasks run the coroutine of a test.
 _RUNNERS = ("/anyio/_backends/_asyncio.py", "/pytest_asyncio/")
+
+
+def start(path: Path) -> None:
+    """Begin to record this process; a recording of an earlier run is replaced."""
+    if session.recording_path() is None and (path / "recording.json").is_file():
+        shutil.rmtree(path)
+    session.start(path)
 
 
 class Segment:
@@ -47,9 +54,7 @@ class Segment:
             if path is None:
                 self._folder = tempfile.mkdtemp(prefix="meantime-")
                 path = Path(self._folder) / "test.mtr"
-            elif (path / "recording.json").is_file():
-                shutil.rmtree(path)
-            session.start(path)
+            start(path)
         self.path = Path(str(session.recording_path()))
         self.kept = self._folder is None
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from meantime.kernels.record_kinds import KINDS
-from meantime.kernels.tasks import LAG, LOOP, REQUEST, TASK, THREAD, WORKER, TaskStates
+from meantime.kernels.tasks import LAG, LOOP, REQUEST, TASK, TEST, THREAD, WORKER, TaskStates
+from meantime.providers.tests import TESTS
 from meantime.trace import LaneDeclaration, State
 
 if TYPE_CHECKING:
@@ -101,6 +102,7 @@ _FLOW_KINDS[[KINDS[kind] for kind in _FLOW_OF]] = np.arange(len(_FLOW_OF))
 # the first path element of entities, by the kernel's number for their kind, in the order of drawing
 LAGS = "Loop lag"
 GROUPS = {
+    TEST: "Tests",
     LOOP: "Loops",
     LAG: LAGS,
     REQUEST: "Requests",
@@ -210,6 +212,8 @@ def lane_of(group: str) -> LaneDeclaration:
     """Return the lane of a group of `GROUPS`; requests have the states of the tasks they are."""
     if group == LAGS:
         return LaneDeclaration(f"{LAGS}/*", kind="counter", label=LAGS, unit="ns")
+    if group == "Tests":
+        return TESTS
     is_short = group in {"Tasks", "Requests"}
     kind, label, names = _LANES["Tasks" if is_short else group]
     if group == "Requests":

@@ -73,7 +73,7 @@ class Entities:
             if group not in self._lanes:
                 self._lanes.add(group)
                 trace.lanes[:] = [lane_of(each) for each in GROUPS.values() if each in self._lanes]
-            if group == "Requests":
+            if group in {"Requests", "Tests"}:
                 # its path was added with it
                 continue
             if group == "Tasks":

@@ -16,6 +16,7 @@ import numpy as np
 
 from meantime.attribute_paths import request_path
 from meantime.kernels.record_kinds import KINDS
+from meantime.kernels.tasks import REQUEST
 from meantime.providers.tasks import OUTCOME_NS, STATES
 from meantime.trace import StateChanges
 
@@ -208,7 +209,7 @@ class Requests:
         trace = self._trace
         # all earlier entities have their paths: a request's comes directly after them
         self._entities.describe()
-        request.entity = self._replay.states.add_request(request.process, request.number)
+        request.entity = self._replay.states.add_derived(REQUEST, request.process, request.number)
         process = self._entities.process_of(request.process)
         trace.paths.append(request_path(kind, request.number, process))
         answer = f" {request.status}" if request.status else ""

@@ -18,6 +18,7 @@ from meantime.readers.recording.labels import Labels
 from meantime.readers.recording.lag import Lag
 from meantime.readers.recording.layout import FORMAT, is_clock_time
 from meantime.readers.recording.listing import open_recording
+from meantime.readers.recording.phases import Phases
 from meantime.readers.recording.replay import Replay, ReplayedProcess, ReplayedStream
 from meantime.readers.recording.requests import Requests
 from meantime.readers.recording.samples import SampledStacks, Sampling
@@ -73,6 +74,7 @@ class Reading:
         self._replay.origin_ns = self.origin_ns
         self._replay.lost = self.trace.lost
         self._entities = Entities(self.trace, files, self._replay)
+        self._phases = Phases(self.trace, self._replay, self._entities)
         self._requests = Requests(self.trace, self._replay, self._entities)
         self._describe()
 
@@ -109,6 +111,7 @@ class Reading:
         for item in replay.run(pieces):
             self._entities.note_names(item)
             self._requests.note(item)
+            yield from self._phases.states(item)
             self._anchor(item)
             trace.records += len(item.order)
             sampling.feed(item, item.time_ns - self.origin_ns)
