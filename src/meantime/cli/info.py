@@ -18,6 +18,7 @@ from meantime.cli.options import (
     strict_option,
 )
 from meantime.cli.tables import Column, print_facts, print_table
+from meantime.process_roles import described_processes, fact_name
 from meantime.units import format_exact, format_ns
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ __all__ = ["command"]
 _SPAN_FORMATS = ("chrome", "spall")
 _MOST_THREADS = 60
 _MOST_FACTS = 12
+_MOST_PROCESSES = 20
 _SHORT = 100
 _MOST_NAMES = 6
 _MOST_SEARCHED = 1_000_000
@@ -111,8 +113,16 @@ def _print(facts: dict[str, Any], history: History) -> None:
             if value is not None
         ]
     )
-    if facts.get("processes") or facts["states"]:
+    if facts.get("processes") or facts["states"] or described_processes(history.facts):
         click.echo()
+    if described := described_processes(history.facts):
+        print_table(
+            "Processes",
+            [Column("process", numeric=True), Column("what it is", prose=True)],
+            described[:_MOST_PROCESSES],
+        )
+        if len(described) > _MOST_PROCESSES:
+            click.echo(f"{len(described) - _MOST_PROCESSES:,} more; see --json")
     if facts.get("processes"):
         _print_threads(facts["processes"], facts.get("more_threads", 0))
     kinds = list(dict.fromkeys(state["kind"] for state in facts["states"]))
@@ -170,7 +180,13 @@ def _named(facts: dict[str, Any]) -> str:
 
 def _short_facts(facts: dict[str, str]) -> list[tuple[str, str]]:
     """Return the short ones of the facts in the trace's metadata."""
-    short = [(name, text) for name, text in facts.items() if len(name) + len(text) <= _SHORT]
+    # processes have a table of their own
+    of_processes = {fact_name(process) for process, _ in described_processes(facts)}
+    short = [
+        (name, text)
+        for name, text in facts.items()
+        if len(name) + len(text) <= _SHORT and name not in of_processes
+    ]
     return short[:_MOST_FACTS]
 
 

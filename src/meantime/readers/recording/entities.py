@@ -13,7 +13,7 @@ from meantime.providers.tasks import GROUPS, lane_of
 from meantime.readers.recording.replay import thread_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from meantime.readers.recording.listing import RecordingFiles
     from meantime.readers.recording.merge import Records
@@ -33,9 +33,13 @@ class Entities:
         trace: The trace whose paths, names and lanes are extended.
         files: The recording.
         replay: The replay with the entities.
+        roles: By process, what it is among others, or nothing.
     """
 
-    def __init__(self, trace: Trace, files: RecordingFiles, replay: Replay) -> None:
+    def __init__(
+        self, trace: Trace, files: RecordingFiles, replay: Replay, roles: Sequence[str]
+    ) -> None:
+        self._roles = roles
         self._trace = trace
         self._processes = files.processes
         self._process_labels = [files.label(process) for process in files.processes]
@@ -128,4 +132,6 @@ class Entities:
         name = self._replay.thread_of(stream, tid)
         if len(self._processes) == 1:
             return name
-        return f"{self._process_labels[self._replay.streams[stream].process]} {name}"
+        process = self._replay.streams[stream].process
+        role = f"{self._roles[process]}, " if self._roles[process] else ""
+        return f"{self._process_labels[process]} {role}{name}"

@@ -10,6 +10,7 @@ import numpy as np
 
 from meantime.clocks import Clock
 from meantime.kernels.record_kinds import KINDS
+from meantime.process_roles import described, fact_name
 from meantime.providers.tasks import FLOWS, STATES, flow_codes
 from meantime.readers.recording.blocks import NEVER_NS, Block
 from meantime.readers.recording.entities import Entities
@@ -19,6 +20,7 @@ from meantime.readers.recording.lag import Lag
 from meantime.readers.recording.layout import FORMAT, is_clock_time
 from meantime.readers.recording.listing import open_recording
 from meantime.readers.recording.phases import Phases
+from meantime.readers.recording.processes import kinship_of
 from meantime.readers.recording.replay import Replay, ReplayedProcess, ReplayedStream
 from meantime.readers.recording.requests import Requests
 from meantime.readers.recording.samples import SampledStacks, Sampling
@@ -32,12 +34,14 @@ if TYPE_CHECKING:
     from meantime.readers.recording.listing import RecordingFiles
     from meantime.readers.recording.merge import Records
     from meantime.readers.recording.pieces import Piece
+    from meantime.readers.recording.processes import Kinship
     from meantime.trace import Batch
 
 __all__ = ["Reading"]
 
 _CLOCK = KINDS["CLOCK"]
 _MAX_ANCHORS = 1000
+_MAX_PROCESSES = 1000
 
 
 class Reading:
@@ -73,7 +77,10 @@ class Reading:
         self._replay = Replay(self._labels)
         self._replay.origin_ns = self.origin_ns
         self._replay.lost = self.trace.lost
-        self._entities = Entities(self.trace, files, self._replay)
+        kinship = kinship_of(files.processes, self._facts)
+        self._describe_processes(kinship)
+        roles = [each.role for each in kinship]
+        self._entities = Entities(self.trace, files, self._replay, roles)
         self._phases = Phases(self.trace, self._replay, self._entities)
         self._requests = Requests(self.trace, self._replay, self._entities)
         self._describe()
@@ -99,6 +106,14 @@ class Reading:
             boot_id=description.get("boot_id"),
             utc_at_origin_ns=utc_ns[0] if utc_ns else None,
         )
+
+    def _describe_processes(self, kinship: list[Kinship]) -> None:
+        labels = [self._files.label(process) for process in self._files.processes]
+        if len(labels) > 1:
+            for label, each in list(zip(labels, kinship, strict=True))[:_MAX_PROCESSES]:
+                parent = labels[each.parent] if each.parent >= 0 else ""
+                text = described(each.role, parent, each.command)
+                self.trace.facts[fact_name(label)] = text
 
     def _batches(self) -> Iterator[Batch]:
         replay, trace = self._replay, self.trace

@@ -6,6 +6,7 @@ until they are few enough: index 0, before the states of the panel.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from meantime.attribute_paths import task_process
 from meantime.attributes import entity_name
 from meantime.kernels.packing import first_free
 from meantime.kernels.rectangles import Columns, Visible
+from meantime.process_roles import role_in
 from meantime.query.lifetimes import lifetimes
 from meantime.views.statemap.data import SharedRows
 from meantime.views.statemap.rows import natural_key
@@ -87,13 +89,26 @@ def _sites(history: History, quarks: Int32s) -> tuple[Int64s, list[str]]:
     keys = zip(map(task_process, names), parents, strict=True)
     found = np.array([known.setdefault(key, len(known)) for key in keys], np.int64)
     named = []
+    owners = _owners(history, {process for process, _ in known})
     for process, parent in known:
         path = attributes.path(parent)
-        named.append(f"{process} {entity_name(path[1:] or path)}".lstrip())
+        owner = owners[process]
+        named.append(f"{owner} {entity_name(path[1:] or path)}".lstrip())
     order = sorted(range(len(named)), key=lambda index: natural_key(named[index]))
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))
     return rank[found], [named[index] for index in order]
+
+
+def _owners(history: History, processes: set[str]) -> dict[str, str]:
+    """Return what each process is called: its role if no other one has it, or its number."""
+    facts = history.facts
+    roles = {process: role_in(facts, process) for process in processes}
+    counted = Counter(roles.values())
+    return {
+        process: role if role and counted[role] == 1 else f"{process} {role}".strip()
+        for process, role in roles.items()
+    }
 
 
 def _names(history: History, quarks: Int32s) -> list[str]:
