@@ -10,9 +10,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_the_site_is_built_without_warnings_and_has_live_pages(
-    root: Path, tmp_path: Path
-) -> None:
+def test_the_site_is_built_without_warnings_and_has_live_pages(root: Path, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", root / "docs", tmp_path],
         capture_output=True,

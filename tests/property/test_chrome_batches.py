@@ -17,7 +17,7 @@ from meantime.readers import chrome
 from meantime.readers.contract import ReadOptions
 from meantime.readers.source import Source
 
-MORE = [
+MORE: list[dict[str, Any]] = [
     {},
     {"args": {"a": 1}},
     {"args": {"b": [2]}, "cat": "c"},

@@ -62,7 +62,7 @@ def test_records_that_begin_no_state_change_none() -> None:
 def test_there_must_be_a_state_for_each_kind() -> None:
     states = task_states()
     with pytest.raises(ValueError, match="a state for each of 256 kinds"):
-        type(states)(np.zeros(8, np.int8), outcome_ns=1, result_lead_ns=1)
+        type(states)(np.zeros(8, np.int8), np.zeros(128, np.int8), outcome_ns=1, result_lead_ns=1)
 
 
 @pytest.mark.parametrize(
@@ -84,8 +84,8 @@ def test_a_task_waits_for_what_its_innermost_coroutine_does(
 
 
 def test_a_reason_that_is_not_known_is_plain_waiting() -> None:
-    assert STATES[wait_state("")] == "waiting"
-    assert STATES[wait_state("queue")] == "waiting:queue"
+    assert STATES[wait_state("", LEAVES["FUTURE"])] == "waiting"
+    assert STATES[wait_state("queue", LEAVES["FUTURE"])] == "waiting:queue"
 
 
 def test_every_state_is_drawn_in_some_lane() -> None:

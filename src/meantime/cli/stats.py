@@ -121,9 +121,7 @@ def command(
     history = load(file, lenient=lenient, strict=strict, provider=provider, start=start, end=end)
     chosen = _named(history, handle, _Chosen(from_, to, pattern, lanes))
     threads = chosen.threads(history)
-    if by is None:
-        is_of_names = question is not None and question[0] != "against"
-        by = "name" if threads.exist or is_of_names else "state"
+    by = by or _default_by(question, threads)
     if by == "request" or by == "route" or by == "function" or by == "site":  # noqa: PLR1714 - mypy narrows by ==
         _reject_for_groups(by, question, whole=whole, lanes=len(chosen.lanes) > 0)
         from meantime.cli import stats_groups  # noqa: PLC0415 - NumPy is not for --help
@@ -211,6 +209,11 @@ class _Chosen(NamedTuple):
         if not statistics.rows and (self.from_ is not None or self.to is not None):
             raise extent_of(history).nothing(*range_of(history, self.from_, self.to))
         return statistics
+
+
+def _default_by(question: tuple[str, str] | None, threads: _Threads) -> Literal["name", "state"]:
+    is_of_names = question is not None and question[0] != "against"
+    return "name" if threads.exist or is_of_names else "state"
 
 
 def _no_names(file: str, by: str, question: tuple[str, str] | None, chosen: _Chosen) -> InputError:

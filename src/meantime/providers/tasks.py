@@ -19,7 +19,16 @@ from meantime.trace import LaneDeclaration, State
 if TYPE_CHECKING:
     from meantime.columns import Int32s
 
-__all__ = ["FLOWS", "GROUPS", "LAGS", "OUTCOME_NS", "STATES", "flow_codes", "lane_of", "task_states"]
+__all__ = [
+    "FLOWS",
+    "GROUPS",
+    "LAGS",
+    "OUTCOME_NS",
+    "STATES",
+    "flow_codes",
+    "lane_of",
+    "task_states",
+]
 
 STATES = (
     "spawned",
