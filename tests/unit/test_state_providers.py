@@ -84,8 +84,12 @@ def test_a_task_waits_for_what_its_innermost_coroutine_does(
 
 
 def test_a_reason_that_is_not_known_is_plain_waiting() -> None:
-    assert STATES[wait_state("", LEAVES["FUTURE"])] == "waiting"
+    assert STATES[wait_state("", LEAVES["OTHER"])] == "waiting"
     assert STATES[wait_state("queue", LEAVES["FUTURE"])] == "waiting:queue"
+
+
+def test_a_task_that_waits_for_nothing_is_runnable() -> None:
+    assert STATES[wait_state("sleep", LEAVES["NONE"])] == "runnable"
 
 
 def test_every_state_is_drawn_in_some_lane() -> None:

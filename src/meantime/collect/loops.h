@@ -21,6 +21,8 @@ THREAD_LOCAL uint64_t polled_ns = 0; /* when this thread's loop last looked for 
 THREAD_LOCAL uint64_t parked_ns = 0;
 THREAD_LOCAL uint32_t polls_epoch = 0; /* the epoch in which the thread's loop was seen to poll */
 
+THREAD_LOCAL int stepped_since_poll = 0;
+
 /* The sampler's thread, which watches for long steps; set by sampler.h */
 static pthread_mutex_t watch_mutex = PTHREAD_MUTEX_INITIALIZER;
 static int watch_pending = 0; /* whether it is to be started by the next loop that polls */
@@ -145,6 +147,7 @@ static inline void end_poll(int may_wait, uint32_t ready) {
         if (likely(s)) put_at(s, time_ns, KIND_TURN, ready, 0);
     }
     __atomic_store_n(&step_since_ns, time_ns, __ATOMIC_RELAXED);
+    stepped_since_poll = 0;
     if (unlikely(blocked_limit_ns)) polled_ns = clock_ns(CLOCK_MONOTONIC);
     if (unlikely(watch_pending)) start_watching();
 }

@@ -145,7 +145,7 @@ static inline uint64_t begin_step(proxy *p, uint8_t kind, uint32_t before) {
         time_ns = now_ns();
         if (!before) begin_outer_step(time_ns);
     }
-    handle_stepped = 1;
+    handle_stepped = stepped_since_poll = 1;
     if (likely(s)) put_at(s, time_ns, kind, p->id, p->site);
     return time_ns;
 }
@@ -363,7 +363,8 @@ static PyObject *proxy_getattr(PyObject *self, PyObject *name) {
     /* trio looks up `send` when it schedules a task, and calls it later: this is the wake-up */
     if (p->of_trio && p->stepped && !p->finished && recording_on && name == text_send) {
         if (unlikely(unseen)) end_unseen();
-        if (!current_task) put_trio_due();
+        /* what is due, trio ends after each poll, before any step */
+        if (!current_task && !stepped_since_poll) put_trio_due();
         put(KIND_WAKE, p->id, current_task);
     }
     PyObject *found = PyObject_GenericGetAttr(self, name);
