@@ -338,3 +338,28 @@ def test_a_loop_of_another_thread_is_watched(tmp_path: Path) -> None:
     assert longest.loop is not None
     assert longest.loop[1].startswith("other ")
     assert longest.code == f"inner (test_loop_lag.py:{BLOCKING_LINE})"
+
+
+def test_a_wait_for_the_gil_has_the_thread_that_had_it(tmp_path: Path) -> None:
+    def compute() -> None:
+        # one operation of the interpreter, in which it cannot pass the GIL on
+        number = 3 ** (1 << 20)
+        for _ in range(3):
+            assert number * number
+
+    async def main() -> None:
+        for _ in range(40):
+            await asyncio.sleep(0.002)
+
+    thread = threading.Thread(target=compute, name="computes")
+    with meantime.record(tmp_path / "run.mtr", threads=True):
+        thread.start()
+        asyncio.run(main())
+        thread.join()
+
+    reading = Reading(tmp_path / "run.mtr", block_ns=5 * MS)
+    list(reading.trace.batches)
+    blocks = [block for block in reading.blocks if 2 * block.gil_ns > block.duration_ns]
+    assert blocks
+    assert all(block.gil_holder.startswith("computes ") for block in blocks)
+    assert "waiting for the GIL, which computes " in blocks[0].waits()

@@ -28,7 +28,7 @@ _KINDS = (
     ("Tasks", "task"),
 )
 _LEAST_SHARE = 0.0005
-_MOST_LOOPS, _NOTED_WAIT_NS = 3, 1_000_000
+_MOST_LOOPS = 3
 _MOST_STATES, _MOST_GROUPS, _MOST_UNRECORDED = 5, 3, 3
 
 
@@ -124,9 +124,7 @@ def _where(following: LiveActivity) -> Iterator[str]:
     for name, lag in following.lags[:_MOST_LOOPS]:
         yield f"loop lag{'' if len(following.lags) == 1 else f' of {name}'}: {lag.text()}"
     if (longest := following.longest) is not None:
-        waited = ""
-        if longest.waited_ns >= _NOTED_WAIT_NS:
-            waited = f" ({format_ns(longest.waited_ns)} of it waiting for a CPU)"
+        waited = f" ({waits})" if (waits := longest.waits()) else ""
         yield f"longest step: {format_ns(longest.duration_ns)}{waited} in {longest.where()}"
 
 

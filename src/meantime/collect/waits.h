@@ -19,6 +19,8 @@
 #include <semaphore.h>
 #include <sys/epoll.h>
 
+#include "gil.h"
+
 #ifdef __x86_64__
 #define RELOCATION_GLOBAL R_X86_64_GLOB_DAT
 #else
@@ -59,7 +61,7 @@ static void begin_wait(uint8_t kind) {
         s->cursor->w0 = 0;
         return;
     }
-    put(kind, 0, 0);
+    put(kind, kind == KIND_GIL_WAIT ? holder_of_gil() : 0, 0);
 }
 
 static void end_wait(int go_on) {

@@ -58,7 +58,18 @@ class TaskStates:
     def end_blocks(self, process: int, time_ns: int) -> None: ...
     def take_blocks(
         self,
-    ) -> tuple[_Int64s, _Int64s, _Int64s, _Int32s, _Int32s, _Int32s, _Int32s, _Int32s]: ...
+    ) -> tuple[
+        _Int64s,
+        _Int64s,
+        _Int64s,
+        _Int64s,
+        _Int32s,
+        _Int32s,
+        _Int32s,
+        _Int32s,
+        _Int32s,
+        _Int32s,
+    ]: ...
     def take_lags(self) -> tuple[_Int64s, _Int32s, _Int64s]: ...
     def lag_figures(self) -> list[tuple[int, _Figures, _Figures]]: ...
     def take_labels(self) -> _Int32s | None: ...

@@ -70,7 +70,9 @@ ctypedef struct Stream:
     int64_t free_ns, run_ns
     int64_t poll_ns, polled_ns, polled_before_ns
     int64_t due_ns, timer_ns, waited_ns
+    int64_t gil_since_ns, gil_ns, gil_longest_ns
     int32_t code, lag
+    uint32_t gil_tid, gil_holder
 
 ctypedef struct Rows:
     char *data
@@ -85,8 +87,9 @@ ctypedef struct Flow:
     int32_t from_entity, to_entity, kind
 
 ctypedef struct Block:
-    int64_t begin_ns, end_ns, waited_ns
+    int64_t begin_ns, end_ns, waited_ns, gil_ns
     int32_t loop, entity, resumed, paused, code
+    uint32_t gil_holder
 
 ctypedef struct Lag:
     int64_t time_ns, value
@@ -316,11 +319,18 @@ cdef class TaskStates:
         s.code = -1
         s.lag = -1
         s.waited_ns = 0
+        s.gil_since_ns = -1
+        self.forget_gil(s)
         self.forget_polls(s)
         for i in range(4):
             s.entity[i] = -1
             s.state[i] = S_NONE
             s.tag[i] = -1
+
+    cdef inline void forget_gil(self, Stream *s) noexcept nogil:
+        s.gil_ns = 0
+        s.gil_longest_ns = 0
+        s.gil_holder = 0
 
     cdef void forget_polls(self, Stream *s) noexcept nogil:
         s.poll_ns = -1
@@ -405,6 +415,8 @@ cdef class TaskStates:
         b.resumed = t.waited if t else -1
         b.paused = paused
         b.code = code
+        b.gil_ns = min(s.gil_ns, end_ns - begin_ns)
+        b.gil_holder = s.gil_holder
         self.blocks.used += 1
         return 0
 
@@ -426,7 +438,22 @@ cdef class TaskStates:
             failed |= self.change(end_ns, loop, self.running, s.tag[E_LOOP])
         s.waited_ns = 0
         s.code = -1
-        return failed | self.block(s, begin_ns, end_ns, t, paused, waited_ns, code)
+        failed |= self.block(s, begin_ns, end_ns, t, paused, waited_ns, code)
+        self.forget_gil(s)
+        return failed
+
+    cdef void gil_record(self, int64_t time_ns, Stream *s, int kind, uint32_t holder) noexcept nogil:
+        # How long a step waits for the GIL, and who has it in the longest of its waits.
+        if kind == KIND_GIL_WAIT:
+            s.gil_since_ns = time_ns
+            s.gil_tid = holder
+            return
+        if s.gil_since_ns >= 0 and (s.task >= 0 or s.free_ns >= 0):
+            s.gil_ns += time_ns - s.gil_since_ns
+            if time_ns - s.gil_since_ns > s.gil_longest_ns:
+                s.gil_longest_ns = time_ns - s.gil_since_ns
+                s.gil_holder = s.gil_tid
+        s.gil_since_ns = -1
 
     cdef int loop_is_free(self, Stream *s, int64_t time_ns, bint free) noexcept nogil:
         # what a loop does between its tasks' steps are callbacks, and its own work
@@ -875,6 +902,8 @@ cdef class TaskStates:
             tag = self.tag(s.process, ident)
             return self.thread_change(stream, E_LOOP, time_ns, self.running, tag)
         if KIND_GIL_WAIT <= kind <= KIND_POLL or kind == KIND_RESUMED:
+            if kind == KIND_GIL_WAIT or kind == KIND_RESUMED:
+                self.gil_record(time_ns, s, kind, ident)
             return self.thread_change(stream, E_THREAD, time_ns, self.state_of[kind], -1)
         if kind == KIND_FLUSH:
             return self.stall(time_ns, stream, <int64_t>ident | <int64_t>aux << 32)
@@ -1020,16 +1049,19 @@ cdef class TaskStates:
                 self.block(s, s.free_ns, time_ns, NULL, -1, s.waited_ns, s.code)
 
     def take_blocks(self):
-        """Return (begin_ns, end_ns, waited_ns, loop, task, resumed, paused, code), and forget them.
+        """Return columns of those, and forget them.
+
+        They are begin_ns, end_ns, waited_ns, gil_ns, loop, task, resumed, paused, code, holder.
 
         Loops and tasks are entities; -1 is a loop that is not recorded, or time outside of tasks.
         `waited_ns` is how long the thread waited for a processor. `resumed` and `paused` are the
         tags of the locations where the task had waited, and waited next, or -1. `code` is the tag
-        of what ran, if that is known.
+        of what ran, if that is known. `gil_ns` is how long the thread waited for the GIL, if that
+        is recorded, and `holder` the id of the thread that had it in the longest wait, or 0.
         """
         cdef Py_ssize_t i, rows = self.blocks.used
-        times = np.empty((3, rows), np.int64)
-        codes = np.empty((5, rows), np.int32)
+        times = np.empty((4, rows), np.int64)
+        codes = np.empty((6, rows), np.int32)
         cdef int64_t[:, ::1] time_ns = times
         cdef int32_t[:, ::1] code = codes
         cdef Block *b = <Block *>self.blocks.data
@@ -1042,6 +1074,8 @@ cdef class TaskStates:
             code[2, i] = b[i].resumed
             code[3, i] = b[i].paused
             code[4, i] = b[i].code
+            time_ns[3, i] = b[i].gil_ns
+            code[5, i] = <int32_t>b[i].gil_holder
         self.blocks.used = 0
         return (*times, *codes)
 

@@ -232,12 +232,8 @@ class PendingTasks:
 
 
 def _durations(block: Block) -> str:
-    if not block.waited_ns:
-        return format_ns(block.duration_ns)
-    return (
-        f"{format_ns(block.own_ns)} of its own, {format_ns(block.duration_ns)} with "
-        f"{format_ns(block.waited_ns)} of waiting for a CPU,"
-    )
+    waits = block.waits()
+    return format_ns(block.duration_ns) + (f" ({waits})" if waits else "")
 
 
 def _location(frame: FrameType) -> str:

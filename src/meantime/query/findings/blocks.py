@@ -20,7 +20,7 @@ import numpy as np
 from meantime.query.findings.finding import FILE, Finding, several, text_of_ns, times
 from meantime.query.findings.outliers import Usual
 from meantime.query.findings.scope import chosen, joined
-from meantime.query.findings.steps import culprit, own_files
+from meantime.query.findings.steps import Culprit, culprit, own_files
 from meantime.query.ranges import clipped
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ BLOCK_NS = 10**8
 _SHORT_NS = 10**7
 # Short blocks are a finding if they take up this part of the range together, or `BLOCK_NS`.
 _SHORT_SHARE = 100
-_RUNNING, _PARKED, _CPU_WAIT = "running", "parked", "cpu-wait"
+_RUNNING, _PARKED, _CPU_WAIT, _GIL_WAIT = "running", "parked", "cpu-wait", "gil-wait"
 _READY = {"spawned", "runnable"}
 # How long after a block a wait may end that the loop could not end earlier, and for how long the
 # loop is parked if it has caught up.
@@ -117,13 +117,17 @@ def _blocks(
     own = own_files(scope.history)
     for step in steps:
         waiting = _waiting(scope, loops, tasks, step, states)
-        cpu_wait_ns = _cpu_wait_ns(scope, step)
+        cpu_wait_ns = _time_in(scope, step.loop, _CPU_WAIT, step.range_ns)
         if 2 * cpu_wait_ns > step.duration_ns:
             # the machine was busy with other programs
             continue
         if step.duration_ns < BLOCK_NS and (not waiting or _is_unknown(scope, step)):
             continue
-        code = culprit(scope, step.loop, step.task, step.range_ns, states, own)
+        if 2 * _gil_wait_ns(scope, step) > step.duration_ns:
+            # whatever the loop's thread was about to do, it could not
+            code = Culprit("waiting for the GIL", "waiting for the GIL")
+        else:
+            code = culprit(scope, step.loop, step.task, step.range_ns, states, own)
         yield (step.loop, code.key), _Block(step, waiting, code.name, cpu_wait_ns)
 
 
@@ -225,15 +229,22 @@ def _waiting(
     return len(waiting)
 
 
-def _cpu_wait_ns(scope: Scope, step: _Step) -> int:
-    """Return for how long the thread of a step waited for a processor."""
-    total_ns, (begin_ns, end_ns) = 0, step.range_ns
-    for state in scope.history.iterate(step.loop, begin_ns):
-        if state.start_ns >= end_ns:
+def _time_in(scope: Scope, quark: int, name: str, range_ns: Range) -> int:
+    """Return for how long an entity was in a state in a range."""
+    total_ns = 0
+    for state in scope.history.iterate(quark, range_ns[0]):
+        if state.start_ns >= range_ns[1]:
             break
-        if state.value == _CPU_WAIT:
-            total_ns += min(state.end_ns, end_ns) - max(state.start_ns, begin_ns)
+        if state.value == name:
+            total_ns += min(state.end_ns, range_ns[1]) - max(state.start_ns, range_ns[0])
     return total_ns
+
+
+def _gil_wait_ns(scope: Scope, step: _Step) -> int:
+    """Return for how long the thread of a step waited for the GIL, if that is recorded."""
+    attributes = scope.history.attributes
+    thread = attributes.find("Threads", attributes.path(step.loop)[-1])
+    return 0 if thread is None else _time_in(scope, thread, _GIL_WAIT, step.range_ns)
 
 
 def _thread(scope: Scope, loop: int) -> str:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from meantime.units import format_ns
+
 __all__ = ["NEVER_NS", "Block"]
 
 NEVER_NS = 2**63 - 1
+_NOTED_NS = 1_000_000
 
 
 class Block(NamedTuple):
@@ -23,6 +26,8 @@ class Block(NamedTuple):
         waited_ns: For how long the thread could run, but waited for a processor.
         code: What ran, as far as that is known: `read (app.py:12)`.
         calls: What that had called, the outermost first.
+        gil_ns: For how long the thread waited for the GIL, if that was recorded.
+        gil_holder: The thread that had it in the longest of these waits, if that is known.
     """
 
     begin_ns: int
@@ -35,6 +40,8 @@ class Block(NamedTuple):
     waited_ns: int = 0
     code: str = ""
     calls: str = ""
+    gil_ns: int = 0
+    gil_holder: str = ""
 
     @property
     def duration_ns(self) -> int:
@@ -45,6 +52,16 @@ class Block(NamedTuple):
     def own_ns(self) -> int:
         """Its duration without the time in which the thread waited for a processor."""
         return max(0, self.duration_ns - self.waited_ns)
+
+    def waits(self) -> str:
+        """Return for what the thread waited, as one phrase; empty if for nothing of note."""
+        parts = []
+        if self.waited_ns >= _NOTED_NS:
+            parts.append(f"{format_ns(self.waited_ns)} of it waiting for a CPU")
+        if self.gil_ns >= _NOTED_NS:
+            holder = f", which {self.gil_holder} had" if self.gil_holder else ""
+            parts.append(f"{format_ns(self.gil_ns)} of it waiting for the GIL{holder}")
+        return " and ".join(parts)
 
     def where(self) -> str:
         """Return what ran, or the task and the lines before and after, as one phrase."""

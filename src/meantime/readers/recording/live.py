@@ -222,7 +222,7 @@ class LiveActivity:
         self._replay.states.take_flows()
         self._replay.states.take_lags()
         blocks = self._replay.states.take_blocks()
-        begin_ns, end_ns, _, loop, *_ = blocks
+        begin_ns, end_ns, _, _, loop, *_ = blocks
         duration_ns, on_loop = end_ns - begin_ns, loop >= 0
         groups = self.activity.group_of(loop[on_loop])
         self.activity.note_longest(groups, duration_ns[on_loop])
@@ -240,7 +240,7 @@ class LiveActivity:
             self._entities = self.activity.entities[0]
 
     def _note_block(self, block: list[int]) -> None:
-        begin_ns, end_ns, waited_ns, loop, task, resumed, paused, code = block
+        begin_ns, end_ns, waited_ns, gil_ns, loop, task, resumed, paused, code, holder = block
         ran = self._replay.locations.all[code] if code >= 0 else None
         if self.longest is None or end_ns - begin_ns > self.longest.duration_ns:
             self.longest = Block(
@@ -254,6 +254,8 @@ class LiveActivity:
                 waited_ns,
                 "" if ran is None else ran.code,
                 "" if ran is None else ran.calls,
+                gil_ns,
+                self._replay.thread_named(holder),
             )
 
     def _location(self, tag: int) -> str:

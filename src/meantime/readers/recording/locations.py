@@ -24,6 +24,11 @@ __all__ = ["CodeLocation", "DefinedLocations", "parents_of"]
 _LEAF_NONE, _LEAF_SPAWN, _LEAF_NAME = LEAVES["NONE"], LEAVES["SPAWN"], LEAVES["NAME"]
 _LEAF_LOOP, _LEAF_BLOCKED = LEAVES["LOOP"], LEAVES["BLOCKED"]
 _MOST_CALLS = 3
+# The frames of asyncio, uvloop and trio that run steps, and those outside of them.
+_LOOP_FUNCTIONS = {
+    *("Handle._run", "BaseEventLoop._run_once", "BaseEventLoop.run_forever"),
+    *("BaseEventLoop.run_until_complete", "Runner.run", "unrolled_run"),
+}
 _MAX_DIGITS = 9
 
 
@@ -72,6 +77,9 @@ class CodeLocation:
         ]
         if not frames:
             return cls(0, "", "", leaf=_LEAF_BLOCKED)
+        # what is outside of the event loop did not run in the step
+        loop = (i for i, frame in enumerate(frames) if frame.function in _LOOP_FUNCTIONS)
+        frames = frames[: next(loop, len(frames))] or frames[:1]
         own = [index for index, frame in enumerate(frames) if not is_library(frame.file)]
         index = own[0] if own else 0
         called = reversed(frames[max(0, index - _MOST_CALLS) : index])

@@ -132,6 +132,13 @@ class Replay:
         """Return a thread's name and number."""
         return f"{self.streams[stream].threads.get(tid, 'thread')} {tid}"
 
+    def thread_named(self, tid: int) -> str:
+        """Return the name and number of the thread that has an id in some process; empty for 0."""
+        if not tid:
+            return ""
+        names = (stream.threads[tid] for stream in self.streams if tid in stream.threads)
+        return f"{next(names, 'thread')} {tid}"
+
     def _feed(self, item: Records) -> None:
         self._note_times(item)
         # Losses and labels are not columns of the kernel: the records are fed in parts, with a call
