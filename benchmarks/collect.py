@@ -61,6 +61,15 @@ async def many_tasks(count: int) -> None:
             group.create_task(put(number))
 
 
+async def gathered(count: int) -> None:
+    """Gather tasks that do nothing."""
+
+    async def nothing() -> None:
+        pass
+
+    await asyncio.gather(*(nothing() for _ in range(count)))
+
+
 async def echo(count: int) -> None:
     """Send lines to a server and back, one at a time."""
 
@@ -222,6 +231,7 @@ def main() -> None:
     sampler()
     compare("asyncio, sleep(0)", "step", lambda: asyncio.run(steps(20_000)), 20_000)
     compare("10,000 tasks with queues", "task", lambda: asyncio.run(many_tasks(10_000)), 10_000)
+    compare("gather of 10,000", "task", lambda: asyncio.run(gathered(10_000)), 10_000)
     compare("streams echo", "request", lambda: asyncio.run(echo(4_000)), 4_000)
     if find_spec("uvloop"):
         import uvloop  # noqa: PLC0415 - not needed to run the rest

@@ -367,8 +367,8 @@ static PyObject *call_run_forever(hook *h, PyObject *const *args, size_t nargsf,
     PyObject *type, *value, *traceback;
     loop_frame = TOP_FRAME(PyThreadState_Get()); /* the caller's, since this hook has no frame */
     loop_epoch = epoch;
-    loop_begins(args[0]);
     begin_polls();
+    loop_begins(args[0]);
     PyObject *result = PyObject_Vectorcall(h->wrapped, args, nargsf, names);
     PyErr_Fetch(&type, &value, &traceback);
     loop_ends(args[0]);

@@ -109,6 +109,7 @@ static void begin_loop_run(uint32_t location) {
 
 static void end_loop_run(void) {
     loop_location = 0;
+    end_step(now_ns());
     put(KIND_LOOP_END, 0, 0);
 }
 
@@ -154,7 +155,8 @@ static inline void end_poll(int may_wait, uint32_t ready) {
 
 /* These enclose the run of a loop. */
 static void begin_polls(void) {
-    __atomic_store_n(&step_since_ns, 0, __ATOMIC_RELAXED);
+    /* what it does before its first step counts, too */
+    __atomic_store_n(&step_since_ns, now_ns(), __ATOMIC_RELAXED);
     if (blocked_limit_ns) polled_ns = clock_ns(CLOCK_MONOTONIC);
     schedstat_epoch = 0;
     begin_cpu_wait();
