@@ -1,9 +1,9 @@
 """Recordings of Python programs, `NAME.mtr`: tasks, event loops, pool workers and threads.
 
 The format is specified in docs/reference/recording-format.md. Tasks become `Tasks/<site>/<id>`,
-loops `Loops/<thread>`, pool threads `Workers/<thread>`, other threads `Threads/<thread>`. How a
-task ended is a state of one nanosecond, after which it has none. Who woke, spawned or submitted
-whom are flows.
+loops `Loops/<thread>`, pool threads `Workers/<thread>`, other threads `Threads/<thread>`, requests
+`Requests/<method and route>/<id>`, tests of pytest `Tests/<file>/<test>`. How a task ended is a
+state of one nanosecond, after which it has none. Who woke, spawned or submitted whom are flows.
 """
 
 from __future__ import annotations

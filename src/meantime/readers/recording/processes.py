@@ -43,8 +43,8 @@ class Kinship(NamedTuple):
 def kinship_of(processes: Sequence[Process], facts: Sequence[Facts | None]) -> list[Kinship]:
     """Return what each process is, in order.
 
-    Those that one process has started with the same command, numbers in it aside, are told apart by
-    the order in which they began.
+    Those that one process has started with the same command, except for numbers in it, are numbered
+    in the order in which they began.
     """
     by_key = {(each.pid, each.incarnation): index for index, each in enumerate(processes)}
     latest = {each.pid: index for index, each in enumerate(processes)}
