@@ -144,6 +144,8 @@ class Requests:
         if before is not None:
             _add_rows(rows, before, new)
         _add_rows(rows, changes, new | rows.keys())
+        # from here on all entities have their paths, and each new request adds its own
+        self._entities.describe()
         made: list[_Made] = []
         self._rows = {}
         for key, request in list(self._open.items()):
@@ -156,6 +158,7 @@ class Requests:
 
     def unanswered(self) -> Iterator[StateChanges]:
         """Yield the states of requests that were not answered when the recording ended."""
+        self._entities.describe()
         made: list[_Made] = []
         for request in self._open.values():
             self._advance(request, self._rows.get(request.task, []), made, final=True)
@@ -207,8 +210,6 @@ class Requests:
             kind = "others"
         self._kinds.add(kind)
         trace = self._trace
-        # all earlier entities have their paths: a request's comes directly after them
-        self._entities.describe()
         request.entity = self._replay.states.add_derived(REQUEST, request.process, request.number)
         process = self._entities.process_of(request.process)
         trace.paths.append(request_path(kind, request.number, process))
