@@ -182,10 +182,11 @@ class Requests:
             self._name(request)
             tag = self._tag(request)
         floor_ns = 0 if request.whole else request.begin_ns
-        for time_ns, state, own in rows[first:last]:
-            made.append((max(time_ns, floor_ns), request.entity, state, own if tag < 0 else tag))
-            tag = -1
         if last > first:
+            time_ns, state, own = rows[first]
+            entity = request.entity
+            made.append((max(time_ns, floor_ns), entity, state, own if tag < 0 else tag))
+            made += [(row[0], entity, row[1], row[2]) for row in rows[first + 1 : last]]
             request.begin_ns = max(rows[last - 1][0], floor_ns)
             request.whole = False
         if end is None:
