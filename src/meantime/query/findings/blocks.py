@@ -2,8 +2,9 @@
 
 A block is a step of a task, or of callbacks, during which an event loop runs nothing else for at
 least `BLOCK_NS`: the limit from which asyncio's debug mode reports a slow callback
-(`loop.slow_callback_duration`, 0.1 s). A shorter one, down to `_SHORT_NS`, counts if it is an
-outlier among the steps of all tasks, and a task was waiting.
+(`loop.slow_callback_duration`, 0.1 s). A shorter one counts if a task was waiting, and if it took
+`_LONG_NS`, or `_SHORT_NS` and is an outlier among the steps of all tasks: where one step in a
+hundred is long, as those of an endpoint of a service, none is an outlier.
 
 A task waited if it was `spawned` or `runnable` when the block ended, or if its wait ended before
 the loop had nothing left to do: what it waited for had happened during the block, but the loop
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["BLOCK_NS", "blocking_steps"]
 
 BLOCK_NS = 10**8
-_SHORT_NS = 10**7
+_LONG_NS, _SHORT_NS = 5 * 10**7, 10**7
 # Short blocks are a finding if they take up this part of the range together, or `BLOCK_NS`.
 _SHORT_SHARE = 100
 _RUNNING, _PARKED, _CPU_WAIT, _GIL_WAIT = "running", "parked", "cpu-wait", "gil-wait"
@@ -88,7 +89,7 @@ def blocking_steps(scope: Scope) -> Iterator[Finding]:
         states = _task_states(scope, tasks, busy)
     running = None if states is None else _running(states)
     usual_ns = _usual_ns(running)
-    limit_ns = min(usual_ns, BLOCK_NS)
+    limit_ns = min(usual_ns, _LONG_NS)
     steps = [
         step
         for row in range(len(busy.quark))
