@@ -310,7 +310,8 @@ def _drawn(
         for file, (_, anomalies) in zip(files, found, strict=True):
             anomalies.refuse(file)
     if target is not None:
-        write(target.path, [(document if target.kind == "json" else svg).render(drawn)])
+        is_json = target.kind == "json"
+        write(target.path, [document.render(drawn)] if is_json else svg.parts(drawn))
     return found
 
 

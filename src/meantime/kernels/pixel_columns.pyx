@@ -129,8 +129,8 @@ def stack(
                     length = <double> (end_ns[i] - start_ns[i])
                     for j in range(state_offsets[i], state_offsets[i + 1]):
                         share = state_ns[j] / length
-                        x = <int64_t> floor(left)
-                        last = <int64_t> floor(right)
+                        x = <int64_t> left  # not negative, so a conversion is its floor
+                        last = <int64_t> right
                         if x == last:
                             add(&row, x, layer_of[state_index[j]], share * (right - left))
                             continue

@@ -73,6 +73,10 @@ class Page:
 
     def document(self) -> bytes:
         """Return the file: well-formed XML in UTF-8, the same bytes for the same page."""
+        return b"".join(self.parts())
+
+    def parts(self) -> list[bytes]:
+        """Return the parts of the file."""
         size = f"{px(self.width_px)} {px(self.height_px)}"
         parts = [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {size}"'
@@ -97,7 +101,7 @@ class Page:
         )
         parts += self.picture
         parts.append(b"\n</svg>\n")
-        return b"".join(parts)
+        return parts
 
     def html(self) -> bytes:
         """Return the page as an HTML file."""

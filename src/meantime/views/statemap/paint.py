@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from meantime.kernels.rectangles import blend
+from meantime.kernels.rectangles import MERGED, blend
 from meantime.views.palette import parse
 from meantime.views.statemap.bands import GROUND
 from meantime.views.statemap.data import Rectangles
@@ -14,7 +14,9 @@ from meantime.views.statemap.data import Rectangles
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from meantime.columns import Int64s
+    import numpy.typing as npt
+
+    from meantime.columns import Int32s, Int64s
     from meantime.kernels.rectangles import Columns
 
 __all__ = ["paint", "ragged"]
@@ -40,6 +42,32 @@ def paint(columns: Columns, order: Int64s, colors: Sequence[str]) -> Rectangles:
         tag_index, tag_ns = tag_index[tag_source], tag_ns[tag_source]
     fill = np.empty((len(start_ns), 3), np.uint8)
     encoded = np.array([parse(color) for color in colors], np.float64).reshape(-1, 3) / 255
+    times = state_offsets, state_index, state_ns
+    if (columns.marks & MERGED).any():
+        _mix(start_ns, end_ns, times, encoded, fill)
+    else:
+        blend(start_ns, end_ns, *times, encoded, fill)
+    return Rectangles(
+        row_offsets,
+        start_ns,
+        end_ns,
+        *times,
+        tag_offsets,
+        tag_index,
+        tag_ns,
+        fill,
+    )
+
+
+def _mix(
+    start_ns: Int64s,
+    end_ns: Int64s,
+    times: tuple[Int64s, Int32s, Int64s],
+    encoded: npt.NDArray[np.float64],
+    fill: npt.NDArray[np.uint8],
+) -> None:
+    """Write the colours of rectangles that may have several states, and gaps between them."""
+    state_offsets, state_index, state_ns = times
     before_ns = np.concatenate([np.zeros(1, np.int64), np.cumsum(state_ns)])
     covered_ns = np.diff(before_ns[state_offsets])
     blend(start_ns, start_ns + covered_ns, state_offsets, state_index, state_ns, encoded, fill)
@@ -47,18 +75,6 @@ def paint(columns: Columns, order: Int64s, colors: Sequence[str]) -> Rectangles:
     if len(partly):
         share = (covered_ns[partly] / (end_ns - start_ns)[partly])[:, None]
         fill[partly] = share * fill[partly] + (1 - share) * np.array(GROUND)
-    return Rectangles(
-        row_offsets,
-        start_ns,
-        end_ns,
-        state_offsets,
-        state_index,
-        state_ns,
-        tag_offsets,
-        tag_index,
-        tag_ns,
-        fill,
-    )
 
 
 def ragged(offsets: Int64s, order: Int64s) -> tuple[Int64s, Int64s]:

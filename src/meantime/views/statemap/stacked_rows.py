@@ -28,9 +28,11 @@ def can_stack(panel: StatemapPanel, *, width_px: int, row_px: float) -> bool:
     if row_px < _LEAST_PX or len(panel.states) > _MOST_STATES:
         return False
     held = panel.rectangles
-    lengths_ns = held.end_ns - held.start_ns
-    is_merged = len(held.state_index) > len(held) or (held.state_ns < lengths_ns).any()
-    if is_merged or np.diff(held.row_offsets).max(initial=0) > 2 * width_px:
+    if len(held.state_index) > len(held):
+        return True
+    if np.diff(held.row_offsets).max(initial=0) > 2 * width_px:
+        return True
+    if (held.state_ns < held.end_ns - held.start_ns).any():
         return True
     return _is_crowded(held, panel.start_ns, max(1, panel.end_ns - panel.start_ns), width_px)
 

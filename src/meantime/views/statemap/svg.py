@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from meantime.views.statemap.data import Statemap, StatemapPanel, StateRow
 
-__all__ = ["render"]
+__all__ = ["parts", "render"]
 
 _WIDTH_PX = 1280
 _HEADER_PX = 68
@@ -32,11 +32,18 @@ _LEGEND_LINE_PX = 22
 _PANEL_TITLE_PX = 26
 _MOST_HEIGHT_PX = 4000
 _MOST_LABEL_PX = 210
+# So many rectangles are likely to be in all states, so that the others need not be looked at.
+_SOME = 1 << 16
 _EVENT_APART_PX = 4  # closer together, on average, they hide the states
 
 
 def render(statemap: Statemap) -> bytes:
     """Return the file; the same statemap gives the same bytes."""
+    return b"".join(parts(statemap))
+
+
+def parts(statemap: Statemap) -> list[bytes]:
+    """Return the file in parts: as one it would be in memory twice."""
     layout = _Layout.of(statemap)
     picture = [header(captions.title(statemap), captions.subtitle(statemap)).encode(), _HATCH]
     top = float(_HEADER_PX)
@@ -67,7 +74,7 @@ def render(statemap: Statemap) -> bytes:
         script="statemap",
         head=packed.head(statemap),
         blocks=packed.blocks(statemap),
-    ).document()
+    ).parts()
 
 
 _HATCH = (
@@ -137,7 +144,11 @@ def _occurring(panels: Sequence[StatemapPanel]) -> list[StateRow]:
     sharing = takewhile(lambda panel: panel.states == states, panels)
     occur = np.zeros(len(states), np.bool_)
     for panel in sharing:
-        occur[panel.rectangles.state_index] = True
+        index = panel.rectangles.state_index
+        for first in range(0, len(index), _SOME):
+            occur[index[first : first + _SOME]] = True
+            if occur.all():
+                break
     return [states[index] for index in np.flatnonzero(occur).tolist()]
 
 

@@ -31,7 +31,7 @@ class StatemapView(Picture):
 
     def render(self, form: str) -> Iterable[bytes]:
         """Return the file: `svg` is a picture that is a page in a browser, `json` is data."""
-        return [(document if form == "json" else svg).render(self.data)]
+        return [document.render(self.data)] if form == "json" else svg.parts(self.data)
 
     def __repr__(self) -> str:
         first = self.data.panels[0]
