@@ -55,6 +55,7 @@ def main() -> None:
         with trace.open("w") as file:
             file.writelines(lines(count))
         report("read", count, lambda: sum(map(len, batches(trace))))
+        report("read into a history of points", count, lambda: meantime.open(trace))
         text = Path(folder) / "events.txt"
         with text.open("w") as file:
             file.writelines(tracepoints(count))

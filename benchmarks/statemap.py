@@ -86,6 +86,12 @@ def main() -> None:
             last_ns = last_time_ns(path)
             window = [f"-b{last_ns // 2}", f"-d{last_ns // 100}"]
             measure(f"{events:,} events, 1 % uncoalesced", [*drawing, *window], events, size)
+            first_ns = last_ns // 2
+            part = ["--from", f"{first_ns}ns", "--to", f"{first_ns + last_ns // 100}ns"]
+            for words in (["query", str(path), "count", "*"], ["stats", str(path)]):
+                measure(f"{events:,} events, {words[0]} of 1 %", [*words, *part], events, size)
+            at = ["query", str(path), "at", f"{first_ns}ns"]
+            measure(f"{events:,} events, query of one time", at, events, size)
 
 
 if __name__ == "__main__":
