@@ -135,6 +135,23 @@ class History:
         now = self._now()
         return self if now.built else History(lambda: now)
 
+    def without_derived(self) -> History:
+        """Return the same history without the attributes derived from spans, `Stack/<depth>`.
+
+        Deriving them takes time for each thread, at the first query that needs the attributes.
+
+        >>> from meantime.testing import history_from_spans
+        >>> history = history_from_spans({"main": [("a", 0, 10)]})
+        >>> len(history.without_derived().attributes), len(history.attributes)
+        (1, 3)
+        """
+        now = self._now()
+        if not now.built:
+            return self
+        stored = History(lambda: now)
+        stored._with_spans = now
+        return stored
+
     @property
     def attributes(self) -> Attributes:
         """The attribute tree."""

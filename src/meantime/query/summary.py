@@ -39,6 +39,8 @@ def summary(
         most_threads: List only so many threads, and count the others in `more_threads`. All are
             listed if some were sampled, or are in no process.
     """
+    # no number is of them
+    history = history.without_derived()
     statistics = state_statistics(history)
     spent = {(row.kind, row.key): row for row in statistics.rows}
     lanes = [lane.declaration for lane in history.lanes]

@@ -40,6 +40,8 @@ _NS_PER_UNIT = {
     "seconds": 10**9,
 }
 _LIMIT = 2**62
+# Below this, a time in any unit is within the limit.
+_WHOLE = _LIMIT // 10**9
 # ArithmeticError: raised by decimals whose exponents are too large
 _MALFORMED = (ArithmeticError, AttributeError, IndexError, KeyError, TypeError, ValueError)
 
@@ -136,30 +138,37 @@ def _read_profile(  # noqa: PLR0917 - shared by all profiles
 def _read_events(
     profile: dict[str, Any], thread: int, scale: int, frames: int, trace: Trace
 ) -> Batch | None:
-    begins: list[tuple[int, int]] = []
+    start_list: list[int] = []
+    name_list: list[int] = []
     ends: list[tuple[int, int, int]] = []
     last_ns = _ns(profile.get("endValue", 0), scale)
     latest, backwards = -_LIMIT, False
     for event in profile["events"]:
-        time_ns, frame = _ns(event["at"], scale), int(event["frame"])
+        at, frame, kind = event["at"], event["frame"], event["type"]
+        # whole numbers, which most are, need no decimal arithmetic
+        time_ns = at * scale if type(at) is int and -_WHOLE < at < _WHOLE else _ns(at, scale)
+        if type(frame) is not int:
+            frame = int(frame)
         # checked here, since it becomes a code of the trace's values without a look-up
         if not 0 <= frame < frames:
             raise IndexError(frame)
-        backwards |= time_ns < latest
-        latest = max(latest, time_ns)
-        if event["type"] == "O":
-            begins.append((time_ns, frame))
-        elif event["type"] == "C":
-            ends.append((time_ns, frame, len(begins)))
+        if time_ns < latest:
+            backwards = True
         else:
-            raise ValueError(event["type"])
-    if not begins:
+            latest = time_ns
+        if kind == "O":
+            start_list.append(time_ns)
+            name_list.append(frame)
+        elif kind == "C":
+            ends.append((time_ns, frame, len(start_list)))
+        else:
+            raise ValueError(kind)
+    if not start_list:
         trace.anomalies.add("end_without_begin", len(ends))
         return None
-    begun = np.array(begins, np.int64)
     ended = np.array(ends, np.int64).reshape(-1, 3)
-    rows = len(begun)
-    start_ns, name = begun[:, 0].copy(), begun[:, 1].astype(np.int32)
+    rows = len(start_list)
+    start_ns, name = np.array(start_list, np.int64), np.array(name_list, np.int32)
     end_ns, flags = start_ns.copy(), np.full(rows, SpanFlag.STRUCTURED | nest.OPEN, np.uint8)
     level = np.zeros(rows, np.int32)
     close_spans(
@@ -188,7 +197,7 @@ def _read_events(
 
 def _ns(value: object, scale: int) -> int:
     """Return a time rounded to the nearest nanosecond, computed without floats."""
-    exact = Decimal(str(value)) * scale
+    exact = (value if isinstance(value, Decimal) else Decimal(str(value))) * scale
     if not exact.is_finite() or abs(exact) > _LIMIT:
         raise ValueError(value)
     return int(exact.to_integral_value())
