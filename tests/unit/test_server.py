@@ -14,6 +14,7 @@ from click.testing import CliRunner
 import meantime
 from meantime.cli import cli
 from meantime.query.durations import span_statistics
+from meantime.query.handles import choose_lanes
 from meantime.query.threads import thread_quarks
 from meantime.server import app
 from meantime.server.app import application
@@ -558,6 +559,21 @@ def test_the_demo_leads_to_the_cause_of_a_slow_request() -> None:
     assert lanes[2]["handle"][sampled["lane"]] == "Processes/322/Threads/322"
     assert max(rows, key=lambda name: float(rows[name]["self"])) == "sre_ucs1_match"
     assert "523 of 537" in sampled["text"]
+
+
+def test_the_pattern_of_a_lane_selects_what_its_figures_are_of(samples: Page) -> None:
+    files = [*samples.session.files, *Page(session=demo_session()).session.files]
+    kinds = set()
+    for file in files:
+        assert file.shown
+        tree = file.shown.tree
+        for number, lane in enumerate(tree.lanes):
+            if (not lane.pattern and not lane.handle) or lane.kind in {"counter", "points"}:
+                continue
+            chosen = choose_lanes(tree.history, [lane.pattern or lane.handle])
+            assert chosen.tolist() == tree.quarks([number]).tolist(), lane
+            kinds.add(lane.kind)
+    assert kinds == {"group", "state", "packed", "density", "stack"}
 
 
 def test_a_file_that_cannot_be_read_is_reported(tmp_path: Path) -> None:

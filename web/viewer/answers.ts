@@ -10,7 +10,7 @@ import { addGrip } from "../shared/panel-grip";
 import { Sandwich } from "../shared/sandwich";
 import type { Tooltip } from "../shared/tooltip";
 import { plain } from "../shared/heat-model";
-import { command } from "./command";
+import { command, laneOptions } from "./command";
 import { describeFlows, describeRange, describeThing } from "./facts";
 import { HeatTab } from "./heat-tab";
 import { GroupLane, PackedLane, StateLane, TileLane } from "./lanes";
@@ -235,9 +235,9 @@ export class Answers {
     }
   }
 
-  /** No command is about some lanes only. */
-  private setCommand(file: FileModel, lanes: number | undefined, name: string, options: string): void {
-    this.command = lanes === undefined ? command(this.session, file, name, options) : null;
+  private setCommand(file: FileModel, lane: number | undefined, name: string, options: string): void {
+    const chosen = lane === undefined ? "" : laneOptions(file, lane, name);
+    this.command = chosen === null ? null : command(this.session, file, name, options + chosen);
     this.changed();
   }
 

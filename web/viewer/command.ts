@@ -18,3 +18,21 @@ export function command(session: Session, file: FileModel, name: string, options
   const range = name === "info" || (first === start && last === end) ? "" : ` --from ${plain(first - start)} --to ${plain(last - start)}`;
   return `meantime ${name} ${quoted(file.info.path)}${options}${range}`;
 }
+
+/** More lanes are in no command. */
+const MOST_LANES = 12;
+const THREAD = /^Processes\/([^/]+)\/Threads\/([^/]+)$/;
+
+/** The options that restrict a command to a lane and those below it; null if there are none. */
+export function laneOptions(file: FileModel, lane: number, name: string): string | null {
+  const { pattern, handle } = file.table!;
+  const below = (each: number): number[] => [each, ...file.children[each]!.flatMap(below)];
+  let patterns = [pattern[lane]!];
+  if (!pattern[lane]) patterns = below(lane).filter((each) => each !== lane && !file.children[each]!.length).map((each) => handle[each]!);
+  patterns = [...new Set(patterns)];
+  if (!patterns.length || patterns.length > MOST_LANES || patterns.includes("")) return null;
+  if (name === "stats") return patterns.map((each) => ` --lane ${quoted(each)}`).join("");
+  // the others choose threads by their ids
+  const thread = patterns.length === 1 ? THREAD.exec(patterns[0]!) : null;
+  return thread && ` --filter ${quoted(`${thread[1]}/${thread[2]}`)}`;
+}

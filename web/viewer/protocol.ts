@@ -56,6 +56,8 @@ export interface LaneTable {
   block: number[];
   quark: number[];
   handle: string[];
+  /** What `meantime stats --lane` takes for it; "" if nothing. */
+  pattern: string[];
   entities: number[];
   unit: string[];
   states: DeclaredState[];

@@ -44,7 +44,9 @@ export class StatTable {
   readonly element = h("div", { class: "stat-table" });
   /** The name of the row that is lit. */
   lit: string | null = null;
-  private sorted: Key = "total";
+  /** Null: by the time that adds up. */
+  private sorted: Key | null = null;
+  private shownBy: Key = "total";
   private statistics: Statistics | null = null;
 
   /**
@@ -76,10 +78,12 @@ export class StatTable {
     const unit = statistics.rows[0]!.unit ?? "ns";
     const columns = (["total", "self", "count", "mean", "median", "p99", "longest"] as const).filter((key) => statistics.rows.some((row) => NUMBERS[key](row) !== null));
     const rows = [...statistics.rows];
-    if (this.sorted === "key") rows.sort((a, b) => (a.key < b.key ? -1 : 1));
+    const wanted = this.sorted ?? (columns.includes("self") ? "self" : "total");
+    const sorted = wanted === "key" || columns.includes(wanted) ? wanted : columns[0]!;
+    this.shownBy = sorted;
+    if (sorted === "key") rows.sort((a, b) => (a.key < b.key ? -1 : 1));
     else {
-      const key = columns.includes(this.sorted) ? this.sorted : columns[0]!;
-      const value = NUMBERS[key];
+      const value = NUMBERS[sorted];
       rows.sort((a, b) => compare(value(b), value(a)));
     }
     // time in nested spans counts more than once: their own time adds up to the whole
@@ -138,7 +142,7 @@ export class StatTable {
 
   private head(key: Key, title: string): HTMLElement {
     const sort = h("button", { class: "bare", on: { click: () => this.sort(key) } }, title);
-    return h("th", { class: key, attributes: { scope: "col", "aria-sort": key === this.sorted ? "descending" : "none" } }, sort);
+    return h("th", { class: key, attributes: { scope: "col", "aria-sort": key === this.shownBy ? "descending" : "none" } }, sort);
   }
 
   private sort(key: Key): void {

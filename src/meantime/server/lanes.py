@@ -61,6 +61,7 @@ class LaneRow:
     entities: int = 0
     unit: str = ""
     estimated: bool = False
+    pattern: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +203,7 @@ class LaneTree:
             "block": [lane.block for lane in lanes],
             "quark": [lane.quark for lane in lanes],
             "handle": [lane.handle for lane in lanes],
+            "pattern": [lane.pattern or lane.handle for lane in lanes],
             "entities": [lane.entities for lane in lanes],
             "unit": [lane.unit for lane in lanes],
             "states": self.states,
@@ -311,8 +313,8 @@ class LaneTree:
         self.lanes.append(lane)
         return len(self.lanes) - 1
 
-    def _group(self, name: str, entities: int, parent: int = -1) -> int:
-        return self._add(LaneRow("group", parent, name, entities=entities))
+    def _group(self, name: str, entities: int, pattern: str = "") -> int:
+        return self._add(LaneRow("group", -1, name, entities=entities, pattern=pattern))
 
     def _add_flat(self, lane: Declared, kind: LaneKind) -> None:
         """Add a group, and a lane for each of its attributes that ever had a value."""
@@ -326,7 +328,7 @@ class LaneTree:
         names = _names(history, quarks, lane.declaration.pattern)
         order = natural_order(names)
         title = lane.declaration.name or ("Numbers" if kind == "counter" else "States")
-        group = self._group(title, len(quarks))
+        group = self._group(title, len(quarks), lane.declaration.pattern)
         self._add_leaves(
             kind,
             group,
@@ -378,7 +380,8 @@ class LaneTree:
             return
         window = Window.of(history, history.start_ns, None)
         packed = pack_rows(history, quarks, window)
-        group = self._group(lane.declaration.name or "Tasks", len(packed.quarks))
+        declared = lane.declaration
+        group = self._group(declared.name or "Tasks", len(packed.quarks), declared.pattern)
         lived = lifetimes(history, packed.quarks)
         row_of_site = np.searchsorted(packed.shared.site, np.arange(len(packed.shared.sites) + 1))
         first_of_row = packed.shared.row_offsets
@@ -394,6 +397,7 @@ class LaneTree:
                 detail,
                 rows=rows.stop - rows.start,
                 entities=part.stop - part.start,
+                pattern=self._common_pattern(packed.quarks[part], quarks),
             )
             pending.append(_Pending(found, site, (rows, part)))
         for block in _in_blocks(pending):
@@ -416,6 +420,14 @@ class LaneTree:
                     packed.shared.names[part],
                 )
             )
+
+    def _common_pattern(self, chosen: Int32s, every: Int32s) -> str:
+        """Return a pattern that matches only some of all entities; empty if there is none."""
+        parent = self.history.attributes.parent(int(chosen[0]))
+        siblings = np.intersect1d(self.history.attributes.children(parent), every)
+        if parent < 0 or not np.array_equal(siblings, np.sort(chosen)):
+            return ""
+        return f"{self.handle(parent)}/*"
 
     def _add_spans(self) -> None:
         history = self.history
