@@ -299,6 +299,35 @@ def test_totals_of_a_part_are_not_taken_for_the_whole(
     assert history.shares([0, 1], bins=1).ns.tolist() == expected
 
 
+@pytest.mark.parametrize("step_ns", [9, 2**21])
+@pytest.mark.parametrize("shape", ["text", "number"])
+def test_cells_of_many_changes_are_what_the_states_say(
+    step_ns: int, shape: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Segments of less than 2^32 ns, and longer ones, whose sums take 64 bits.
+    monkeypatch.setattr(Store.__init__, "__defaults__", (4000,))
+    builder = HistoryBuilder()
+    random = np.random.default_rng(2)
+    time_ns = np.cumsum(random.integers(1, step_ns, 20_000)) - 2**30
+    code = random.integers(0, 5, len(time_ns), dtype=np.int32)
+    numbers = shape == "number"
+    values = code.astype(np.int64) - 2 if numbers else Coded(code, NAMES)
+    builder.modify_many(time_ns, [builder.quark("a")] * len(time_ns), values)
+    history = forced(builder.close())
+    states = states_of(
+        time_ns.tolist(),
+        (code - 2).tolist() if numbers else [NAMES[each] for each in code.tolist()],
+        history.start_ns,
+    )
+
+    for bins in (1, 9, 50, 300):
+        shares = history.shares([0], bins=bins)
+        assert shares.changes.sum() == changes_in(states, history.start_ns, history.end_ns)
+        for part in range(0, bins, 7):
+            edges = [bin_edge(history.start_ns, history.end_ns, bins, part + i) for i in range(2)]
+            assert shares.cell(0, part) == times_in(states, edges[0], edges[1])
+
+
 def test_a_tile_of_what_is_outside_has_no_state() -> None:
     history = history_from_picture("a  xy")
 

@@ -88,7 +88,7 @@ cdef enum:
     # For so many edges ahead memory is fetched: first sums, then rows. The sum is at most _PLANS.
     _ROWS_AHEAD = 4
     _SUMS_AHEAD = 8
-    # The block of an edge is mostly so near to where it would be if changes were evenly distributed.
+    # The block of an edge is mostly so near to where even changes would have it.
     _NEARBY = 6
     # The initial capacity for different numbers; a power of two, as the table's mask requires.
     _WORDS = 64
@@ -157,9 +157,9 @@ cdef struct LaneTotals:
 cdef struct Stop:
     # A segment in which edges of bins are, as an attribute has it. `run` is -1 without rows, and
     # `timed` says whether their values have durations. The value `last` has lasted since the time
-    # of `base` in its sums, until the first row at the latest. `place` has by value of the run its
-    # index among those of the attribute, and `same` says that it is the same; with `whole` that is
-    # so, and codes follow from words as in `Spot`. Otherwise they are `fields`.
+    # of `base` in its sums, until the first row at the latest. `same` says that its values are
+    # those of the attribute; otherwise `place` has by value its index among them. With `whole`
+    # they are the same, and codes follow from words as in `Spot`; otherwise codes are `fields`.
     const Segment* s
     Py_ssize_t run
     Py_ssize_t begin
@@ -176,6 +176,8 @@ cdef struct Stop:
     bint timed
     bint same
     bint whole
+    # Whether the times of all its blocks are listed, since they are few for so many edges.
+    bint listed
     const uint32_t* fields
     uint8_t[64] place
 
@@ -1419,6 +1421,9 @@ cdef bint open_stops(
         stop.blocks_per_ns = <double>(stop.blocks + 1) / (
             <double>(<uint64_t>time - <uint64_t>s.base_ns) + 1
         )
+        stop.listed = (
+            stop.timed and stop.blocks <= _LISTED and 3 * w.bins >= stop.blocks * w.stop_count
+        )
         # Up to the first row.
         time = row_time(s, stop.begin) if spot == NULL else spot.time
         if stop.last != _NONE:
@@ -1460,12 +1465,35 @@ cdef inline uint64_t stop_time(const Stop* stop, Py_ssize_t block) noexcept nogi
     return time
 
 
+cdef inline void fetch_sums(const Stop* stop, Py_ssize_t first, Py_ssize_t last) noexcept nogil:
+    """Fetch the sums of blocks, of which the first has none."""
+    cdef Py_ssize_t size = 4 if stop.s.times32 != NULL else 8, at
+    cdef const uint8_t* sums = <const uint8_t*>stop.s.times64
+    if stop.s.times32 != NULL:
+        sums = <const uint8_t*>stop.s.times32
+    sums += (stop.sums - stop.values) * size
+    size *= stop.values
+    for at in range(max(first, 1) * size, (last + 1) * size, 64):
+        prefetch(sums + at)
+
+
+cdef inline void fetch_rows(const Stop* stop, Plan* plan) noexcept nogil:
+    """Fetch the rows next to a planned block, for which `edge_sums` would wait."""
+    cdef Py_ssize_t line = 64 if plan.before else -64
+    cdef const uint8_t* rows
+    if not plan.before:
+        plan.block += 1
+    rows = stop.s.rows + (stop.begin + (plan.block << stop.step)) * stop.s.width
+    prefetch(rows)
+    prefetch(rows + line)
+    prefetch(rows + 2 * line)
+
+
 cdef inline void place_edge(const Stop* stop, uint64_t since, Plan* plan) noexcept nogil:
     """Find the block that begins nearest to a time since the first row, and fetch its rows.
 
     `plan.block` is the guess.
     """
-    cdef const uint8_t* rows
     cdef Py_ssize_t block = plan.block, low, high, tries = 0
     cdef uint64_t time = stop_time(stop, block), after = 0
     if block and time >= since:
@@ -1499,14 +1527,7 @@ cdef inline void place_edge(const Stop* stop, uint64_t since, Plan* plan) noexce
             after = stop_time(stop, block + 1)
     plan.block = block
     plan.before = block == stop.blocks or after - since >= since - time
-    if not plan.before:
-        plan.block += 1
-    rows = stop.s.rows + (stop.begin + (plan.block << stop.step)) * stop.s.width
-    # Otherwise `edge_sums` waits for memory most of the time.
-    block = 64 if plan.before else -64
-    prefetch(rows)
-    prefetch(rows + block)
-    prefetch(rows + 2 * block)
+    fetch_rows(stop, plan)
 
 
 cdef inline Py_ssize_t edge_sums(
@@ -1527,6 +1548,9 @@ cdef inline Py_ssize_t edge_sums(
     elif stop.same and s.times32 != NULL:
         for i in range(values):
             ns[i] = base[i] + s.times32[first + i]
+    elif stop.same:
+        for i in range(values):
+            ns[i] = base[i] + s.times64[first + i]
     else:
         for i in range(values):
             ns[i] = base[i]
@@ -1592,11 +1616,14 @@ cdef bint by_sums(
     cdef Cursor cursor
     cdef Stop* stop
     cdef Stop* current = NULL
+    cdef Stop* fetched = NULL
+    cdef Stop* listed = NULL
+    cdef uint64_t[_LISTED + 1] times
     cdef int values, last, i
     cdef int64_t edge, at, changed, counted = 0, most
     cdef uint64_t relative
     cdef double guess
-    cdef Py_ssize_t row, j, planned = 0, placed = 0, rows, edges = w.bins + 1
+    cdef Py_ssize_t row, j, planned = 0, placed = 0, block = 0, rows, edges = w.bins + 1
     if totals == NULL or not worth_sums(w, totals, first):
         return False
     if not open_stops(w, segments, totals, quark, first):
@@ -1615,25 +1642,38 @@ cdef bint by_sums(
         while planned < edges and planned <= j + _SUMS_AHEAD + _ROWS_AHEAD:
             stop = &w.stops[w.stop_of[planned]]
             edge = w.edges[planned]
-            if stop.timed and edge > stop.time:
-                relative = <uint64_t>edge - <uint64_t>stop.time
-                guess = <double>relative * stop.blocks_per_ns
+            if not stop.timed or edge <= stop.time:
+                pass
+            elif not stop.listed:
+                guess = <double>(<uint64_t>edge - <uint64_t>stop.time) * stop.blocks_per_ns
                 row = <Py_ssize_t>guess if guess < <double>stop.blocks else stop.blocks
                 plans[planned & (_PLANS - 1)].block = row
-                row = stop.sums + (row - 1) * stop.values
-                if stop.s.times32 != NULL:
-                    prefetch(&stop.s.times32[max(row, 0)])
-                    prefetch(&stop.s.times32[row + 2 * stop.values - 1])
-                else:
-                    prefetch(&stop.s.times64[max(row, 0)])
-                    prefetch(&stop.s.times64[row + 2 * stop.values - 1])
+                fetch_sums(stop, max(row - 1, 0), min(row + 1, stop.blocks))
+            elif stop != fetched:
+                fetched = stop
+                fetch_sums(stop, 0, stop.blocks)
             planned += 1
         while placed < edges and placed <= j + _ROWS_AHEAD:
             stop = &w.stops[w.stop_of[placed]]
             edge = w.edges[placed]
-            if stop.timed and edge > stop.time:
-                relative = <uint64_t>edge - <uint64_t>stop.time
+            relative = <uint64_t>edge - <uint64_t>stop.time
+            if not stop.timed or edge <= stop.time:
+                pass
+            elif not stop.listed:
                 place_edge(stop, relative, &plans[placed & (_PLANS - 1)])
+            else:
+                if stop != listed:
+                    listed = stop
+                    block = 0
+                    for row in range(stop.blocks + 1):
+                        times[row] = stop_time(stop, row)
+                while block < stop.blocks and times[block + 1] < relative:
+                    block += 1
+                plans[placed & (_PLANS - 1)].block = block
+                plans[placed & (_PLANS - 1)].before = block == stop.blocks or (
+                    times[block + 1] - relative >= relative - times[block]
+                )
+                fetch_rows(stop, &plans[placed & (_PLANS - 1)])
             placed += 1
         stop = &w.stops[w.stop_of[j]]
         edge = w.edges[j]
