@@ -288,7 +288,8 @@ def test_totals_of_a_part_are_not_taken_for_the_whole(
     changes = 60_000
     time_ns = np.cumsum(random.integers(1, 9, changes))
     code = random.integers(0, 4, changes, dtype=np.int32)
-    builder.modify_many(time_ns, random.integers(0, 2, changes, dtype=np.int32), Coded(code, NAMES))
+    quark = random.integers(0, 2, changes, dtype=np.int32)
+    builder.modify_many(time_ns, quark, Coded(code, NAMES))
     end_ns = builder.close().end_ns
     expected = open_history(tmp_path / "x.mth").shares([0, 1], bins=1).ns.tolist()
 
