@@ -425,6 +425,17 @@ def test_events_at_the_end_and_after_it_are_counted() -> None:
     assert dict(read(META + data + events)[0].anomalies) == {"event_after_end": 2}
 
 
+@pytest.mark.parametrize("rows", [1, 2, 3, 100])
+def test_events_after_an_end_that_goes_back_are_counted_in_any_batches(
+    monkeypatch: pytest.MonkeyPatch, rows: int
+) -> None:
+    monkeypatch.setattr("meantime.readers.statemap.reader.BATCH_ROWS", rows)
+    event = '{"time": "5", "entity": "a", "event": "e"}'
+    high, low = '["300","a",0,null]', '["3","b",0,null]'
+
+    assert read(META + high + 4 * event + low)[0].anomalies["event_after_end"] == 4
+
+
 @pytest.mark.parametrize(
     ("metadata", "reason"),
     [

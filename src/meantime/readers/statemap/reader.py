@@ -110,8 +110,8 @@ class Reader:
         self._values = Interner(self.trace.values)
         # The line of the first metadata that lenient reading skipped, and the reason.
         self._skipped_metadata: tuple[int, str] | None = None
-        # Times of events that were later than any datum read before them.
-        self._late_points: list[Int64s] = []
+        # Of all events, since the last datum may be earlier than data before it.
+        self._point_times: list[Int64s] = []
 
     def _new_scanner(self, range_ns: tuple[int, int] | None) -> Scanner:
         return Scanner(
@@ -345,7 +345,7 @@ class Reader:
         if self._scanner.points:
             time_ns, entity, event, target = self._scanner.take_points()
             names = np.array(self._event_codes, np.int32)
-            self._note_late(time_ns)
+            self._point_times.append(time_ns.copy())
             yield Points(time_ns, self._paths_of(entity), names[event], self._paths_of(target))
         while release:
             release = not self._scanner.release()
@@ -354,12 +354,6 @@ class Reader:
                 rows = np.argsort(time_ns, kind="stable")  # a history sorts those that are not
                 paths = self._paths_of(entity[rows])
                 yield StateChanges(time_ns[rows], paths, state[rows], tag[rows])
-
-    def _note_late(self, time_ns: Int64s) -> None:
-        last_ns = self._scanner.last_ns
-        late = time_ns if last_ns is None else time_ns[time_ns >= last_ns]
-        if len(late):
-            self._late_points.append(late.copy())
 
     def _path_code(self, entity: int) -> int:
         return entity if self._options.keep is None else self._path_codes[entity]
@@ -378,7 +372,7 @@ class Reader:
         if scanner.last_ns is not None:
             trace.bounds = (0, scanner.last_ns)
             # the last datum, from which on events are too late, is only known at the end
-            late = sum(np.count_nonzero(each >= scanner.last_ns) for each in self._late_points)
+            late = sum(np.count_nonzero(each >= scanner.last_ns) for each in self._point_times)
             trace.anomalies.add("event_after_end", int(late))
             trace.ends = {
                 self._path_code(code): time_ns for code, time_ns in scanner.beyond().items()
