@@ -143,7 +143,7 @@ class History:
         >>> from meantime.testing import history_from_spans
         >>> history = history_from_spans({"main": [("a", 0, 10)]})
         >>> len(history.without_derived().attributes), len(history.attributes)
-        (1, 3)
+        (4, 6)
         """
         now = self._now()
         if not now.built:
