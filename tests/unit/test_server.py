@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 import numpy as np
 import pytest
@@ -13,10 +13,11 @@ from click.testing import CliRunner
 
 import meantime
 from meantime.cli import cli
+from meantime.errors import UsageError
 from meantime.query.durations import span_statistics
 from meantime.query.handles import choose_lanes
 from meantime.query.threads import thread_quarks
-from meantime.server import app
+from meantime.server import app, sql
 from meantime.server.app import application
 from meantime.server.demo import demo_session
 from meantime.server.session import Session
@@ -79,8 +80,9 @@ class Page:
         async def receive() -> Any:
             if waiting:
                 return waiting.pop()
-            await asyncio.sleep(3600)
-            return None
+            while not self.is_gone:  # noqa: ASYNC110 - set by other threads
+                await asyncio.sleep(0.02)
+            return {"type": "http.disconnect"}
 
         async def send(message: Any) -> None:
             sent.append(message)
@@ -320,6 +322,62 @@ def test_what_stands_out_has_a_place_to_go_to() -> None:
     assert (found["lanes"][0], found["lane_rows"][0]) == (1, 0)
     assert page.get("/findings?file=0&from=0&to=9000")["findings"] == []
     assert page.get("/findings?file=0&from=20000&to=90000")["findings"] == []
+
+
+def test_a_statement_reads_the_tables_and_nothing_else(
+    states: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("duckdb", reason="the extra [sql] is not installed")
+
+    def ask(statement: str) -> Reply:
+        return states.ask("/sql?" + urlencode({"statement": statement}))
+
+    text = "select path, sum(end_ns - start_ns) ns, null from intervals join attributes using"
+    found = ask(f"{text} (quark) where value = 'a' group by path order by path").json
+    assert found["columns"] == [["path", "text"], ["ns", "number"], ["NULL", "text"]]
+    assert found["rows"] == [["cpu0", "2", None], ["cpu1", "4", None]]
+    assert found["more"] is False
+    many = ask("select 9007199254740993 n from range(5000)").json
+    assert (len(many["rows"]), many["rows"][0], many["more"]) == (1000, ["9007199254740993"], True)
+    (tmp_path / "x.csv").write_text("a\n1\n")
+    for wrong in (
+        f"from '{tmp_path}/x.csv'",
+        f"copy (select 1) to '{tmp_path}/y.csv'",
+        f"attach '{tmp_path}/z.db'",
+        "set enable_external_access = true",
+        "select * from history",
+        "install httpfs",
+        "create table t (a int)",
+        "select 1; select 2",
+        "selec",
+        "x" * 10_001,
+    ):
+        assert ask(wrong).status == 400, wrong
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["x.csv"]
+
+    monkeypatch.setattr(sql, "_MOST_S", 0.1)
+    slow = "select sum(a.range * b.range) from range(1000000) a, range(1000000) b"
+    assert "more than" in ask(slow).json["error"]
+
+
+def test_a_statement_ends_when_its_page_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("duckdb", reason="the extra [sql] is not installed")
+    page = Page(history_from_picture("cpu0  aab."))
+    stopped: list[str] = []
+    run = sql.Statement.run
+
+    def watched(self: sql.Statement, history: History) -> dict[str, Any]:
+        page.is_gone = True
+        try:
+            return run(self, history)
+        except UsageError as error:
+            stopped.append(str(error))
+            raise
+
+    monkeypatch.setattr(sql.Statement, "run", watched)
+    slow = "select sum(a.range * b.range) from range(1000000) a, range(1000000) b"
+    page.ask("/sql?" + urlencode({"statement": slow}))
+    assert stopped
 
 
 def test_searching_finds_names_and_arguments(spans: Page, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import { addGrip } from "../shared/panel-grip";
 import { Sandwich } from "../shared/sandwich";
 import type { Tooltip } from "../shared/tooltip";
 import { plain } from "../shared/heat-model";
-import { command, laneOptions } from "./command";
+import { command, laneOptions, quoted } from "./command";
 import { describeFlows, describeRange, describeThing } from "./facts";
 import { HeatTab } from "./heat-tab";
 import { GroupLane, PackedLane, StateLane, TileLane } from "./lanes";
@@ -19,6 +19,7 @@ import { MomentTab } from "./moment-tab";
 import type { Finding, Hit, StatisticsRow } from "./protocol";
 import { Notes } from "./notes";
 import type { Session } from "./session";
+import { SqlTab } from "./sql-tab";
 import { SourceError } from "./source";
 import { StatTable } from "./stat-table";
 
@@ -55,6 +56,7 @@ export class Answers {
   private readonly heat: HeatTab;
   readonly notes: Notes;
   private readonly moment: MomentTab;
+  readonly sql: SqlTab | null;
   private readonly tools = h("span", { class: "tools" });
   private mode: FlameMode = "heavy";
   private flameUnit = "ns";
@@ -85,6 +87,7 @@ export class Answers {
     });
     this.notes = new Notes(session, changed);
     this.moment = new MomentTab(session, { goTo: (file, hit) => actions.select(file, hit), light: (each) => actions.light(each) });
+    this.sql = session.info.sql ? new SqlTab(session, () => this.redo()) : null;
     this.panel = new Panel(
       this.facts,
       [
@@ -94,6 +97,7 @@ export class Answers {
         { id: "heat", label: "Heat map", key: "Shift + 4", content: this.heat.element },
         { id: "moment", label: "At a moment", key: "K", content: this.moment.element },
         { id: "notes", label: "Notes", key: "M", content: this.notes.element },
+        ...(this.sql ? [{ id: "sql", label: "SQL", key: "Q", content: this.sql.element }] : []),
       ],
       this.tools,
       () => {
@@ -231,6 +235,11 @@ export class Answers {
     } else if (tab === "moment") {
       this.command = null;
       await this.moment.show(session.moment, signal);
+      this.changed();
+    } else if (tab === "sql") {
+      // a comment ends with its line
+      const statement = this.sql?.statement?.includes("--") ? this.sql.statement : this.sql?.statement?.replace(/\s*\n\s*/g, " ");
+      this.command = statement ? `meantime sql ${quoted(file.info.path)} ${quoted(statement)}` : null;
       this.changed();
     }
   }

@@ -34,6 +34,15 @@ export interface SessionInfo {
   axis: { start_ns: Ns; end_ns: Ns } | null;
   notes: { writable: boolean; reason: string | null };
   tour?: TourInfo;
+  /** Whether it answers SQL. */
+  sql?: boolean;
+}
+
+/** The first rows that a statement returns. */
+export interface Rows {
+  columns: [name: string, kind: "number" | "text"][];
+  rows: (string | null)[][];
+  more: boolean;
 }
 
 export type Kind = "group" | "state" | "packed" | "stack" | "async" | "counter" | "density" | "points";

@@ -755,6 +755,11 @@ export class ViewerPage {
     this.answers.notes.focus();
   }
 
+  private openSql(): void {
+    this.answers.panel.open("sql");
+    this.answers.sql?.focus();
+  }
+
   private filterLanes(): void {
     const text = this.filter.value.toLowerCase();
     this.session.tree.filtered((lane) => !text || lane.title.toLowerCase().includes(text) || (lane instanceof TileLane && lane.handle.toLowerCase().includes(text)));
@@ -1058,6 +1063,7 @@ export class ViewerPage {
       { keys: ["c"], label: "C", help: "copy the command", action: () => this.status.copyCommand() },
       { keys: ["l"], label: "L", help: "copy the link", action: () => this.share() },
       { keys: ["m"], label: "M", help: "note on the selection", action: () => this.note() },
+      ...(this.session.info.sql ? [{ keys: ["q"], label: "Q", help: "SQL", action: () => this.openSql() }] : []),
       { keys: ["e"], label: "E", help: "save what is seen as SVG", action: () => this.save("svg") },
       { keys: ["t"], label: "T", help: "light or dark", action: () => this.theme.toggle() },
       ...(this.tour ? [{ keys: [], label: "Page ↓ ↑", help: "next and previous step of the tour", action: () => {} }] : []),

@@ -121,6 +121,10 @@ def answer(
                 connection.register(name, table)
             if handle is not None:
                 connection.register("handle", _handle(handle))
+            if confined:
+                kinds = [each.type for each in connection.extract_statements(statement)]
+                if kinds != [duckdb.StatementType.SELECT]:
+                    raise UsageError("write one select")
             relation = connection.sql(statement)
             if relation is None:
                 raise UsageError("the statement returns no rows; use a select")

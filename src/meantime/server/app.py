@@ -25,6 +25,7 @@ from meantime.server import answers, places
 from meantime.server.moment import activity, moment
 from meantime.server.notes import MOST_BYTES, TOO_LARGE, ChangedError, Notes, ReadOnlyError
 from meantime.server.search import search
+from meantime.server.sql import MOST_CHARACTERS, Statement, is_installed
 from meantime.server.tiles import Place, tile
 from meantime.units import MAX_NS
 
@@ -70,6 +71,7 @@ def application(session: Session) -> ASGIApp:
         ),
         Route("/notes", served.notes, methods=["GET", "PUT"]),
         Route("/findings", served.findings, methods=["GET"]),
+        Route("/sql", served.sql, methods=["GET"]),
         *(
             Route(f"/{name}", served.answer(question), methods=["GET"])
             for name, question in _QUESTIONS.items()
@@ -301,6 +303,7 @@ class _Served:
         # a long answer must not keep a tile waiting, so tiles have threads of their own
         self._tiles = anyio.CapacityLimiter(max(2, os.cpu_count() or 1))
         self._answers = anyio.CapacityLimiter(2)
+        self._statements = anyio.CapacityLimiter(1)
 
     async def page(self, request: Request) -> Response:
         return await self._static(request, "viewer.html")
@@ -320,6 +323,7 @@ class _Served:
         document = self._session.document()
         reason = self._notes.reason()
         document["notes"] = {"writable": reason is None, "reason": reason}
+        document["sql"] = is_installed()
         return self._tagged(request, _json(document), "application/json")
 
     async def lanes(self, request: Request) -> Response:
@@ -367,6 +371,39 @@ class _Served:
             return await self._answered(request, lambda _, tree, asked: question(tree, asked))
 
         return endpoint
+
+    async def sql(self, request: Request) -> Response:
+        asked = request.query_params
+        file = self._file(_whole(asked, "file", 0))
+        shown = self._shown(file, _optional(asked, "layout"))
+        text = asked.get("statement", "")
+        if not 0 < len(text) <= MOST_CHARACTERS:
+            raise UsageError(f"a statement has from 1 to {MOST_CHARACTERS:,} characters")
+        statement = Statement(text)
+        history = shown.tree.history
+        found: bytes | Response | MeantimeError = b""
+        async with anyio.create_task_group() as group:
+
+            async def watch() -> None:
+                # the page may have gone, or have sent another statement
+                while (await request.receive())["type"] != "http.disconnect":
+                    pass
+                statement.stop()
+
+            group.start_soon(watch)
+            try:
+                found = await self._run(
+                    request, lambda: _json(statement.run(history)), self._statements
+                )
+            except MeantimeError as error:
+                # raised outside of the group, which would wrap it
+                found = error
+            group.cancel_scope.cancel()
+        if isinstance(found, MeantimeError):
+            raise found
+        if isinstance(found, Response):
+            return found
+        return self._tagged(request, found, "application/json")
 
     async def findings(self, request: Request) -> Response:
         return await self._answered(
