@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
@@ -14,10 +15,11 @@ from click.testing import CliRunner
 import meantime
 from meantime.cli import cli
 from meantime.errors import UsageError
+from meantime.history import HistoryBuilder
 from meantime.query.durations import span_statistics
 from meantime.query.handles import choose_lanes
 from meantime.query.threads import thread_quarks
-from meantime.server import app, sql
+from meantime.server import app, sql, tiles
 from meantime.server.app import application
 from meantime.server.demo import demo_session
 from meantime.server.session import Session
@@ -428,6 +430,56 @@ def test_content_that_a_page_has_is_not_sent_again(states: Page) -> None:
         etag = states.ask(target).headers["etag"]
         again = states.ask(target, if_none_match=etag)
         assert (again.status, again.body) == (304, b"")
+
+
+def test_tiles_below_the_end_of_a_growing_history_are_not_computed_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    choose = random.Random(5)  # noqa: S311 - a seed
+    builder = HistoryBuilder()
+    quarks = [builder.quark("cpu", name) for name in "abc"]
+    builder.lanes("cpu/*", states=["x", "y", "z"])
+    # each attribute is as far as it is: some lag behind the others
+    times = [0, 0, 0]
+    for quark in quarks:
+        builder.modify(0, quark, "x")
+
+    def grow(steps: int) -> None:
+        for _ in range(steps):
+            which = choose.randrange(3)
+            times[which] += choose.randrange(1, 400)
+            builder.modify(times[which], quarks[which], choose.choice("xyz"))
+
+    grow(60)
+    page = Page(builder.history.snapshot())
+    file = page.session.files[0]
+    computed: list[object] = []
+
+    def counted(*asked: Any) -> tiles.Tile:
+        computed.append(asked)
+        return tiles.tile(*asked)
+
+    monkeypatch.setattr(app, "tile", counted)
+    known: dict[str, Reply] = {}
+    unchanged = 0
+    for _ in range(12):
+        assert file.shown
+        layout = file.shown.layout
+        for kind, block in (("state", 0), ("group", 0)):
+            for index in range(0, max(times) // 512 + 1, 2):
+                target = f"/tile/0/{layout}/{kind}/{block}/0/{index}"
+                before = known.get(target)
+                now = page.ask(target)
+                if before and before.headers["etag"] == now.headers["etag"]:
+                    assert before.body == now.body, target
+                    computed.clear()
+                    again = page.ask(target, if_none_match=now.headers["etag"])
+                    assert again.status == 304
+                    unchanged += not computed
+                known[target] = now
+        grow(15)
+        file._show(builder.history.snapshot())
+    assert unchanged > 50
 
 
 def test_what_nobody_waits_for_any_more_is_not_computed(monkeypatch: pytest.MonkeyPatch) -> None:

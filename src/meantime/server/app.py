@@ -26,7 +26,7 @@ from meantime.server.moment import activity, moment
 from meantime.server.notes import MOST_BYTES, TOO_LARGE, ChangedError, Notes, ReadOnlyError
 from meantime.server.search import search
 from meantime.server.sql import MOST_CHARACTERS, Statement, is_installed
-from meantime.server.tiles import Place, tile
+from meantime.server.tiles import Place, standing, tile
 from meantime.units import MAX_NS
 
 if TYPE_CHECKING:
@@ -347,8 +347,12 @@ class _Served:
         etag = None
         if shown.tree.history.built:
             etag = self._etag("tile", file.index, *address)
-            if _has(request, etag):
-                return self._unchanged(etag)
+        else:
+            stands = standing(shown.tree, asked["kind"], asked["block"], place)
+            if stands is not None:
+                etag = self._etag("stands", file.index, shown.layout, *address[1:], stands)
+        if etag is not None and _has(request, etag):
+            return self._unchanged(etag)
         # a group may be of all lanes
         limiter = self._answers if asked["kind"] == "group" else self._tiles
         data = await self._run(

@@ -150,6 +150,40 @@ def tile(tree: LaneTree, kind: str, block: int, place: Place) -> Tile:
         return Tile(kind, place, lanes, {}, {"damaged": str(error)})
 
 
+def standing(tree: LaneTree, kind: str, block: int, place: Place) -> str | None:
+    """Return a text that stays the same while a tile of a growing history does.
+
+    The changes of an attribute come in their order, so those before its present state are final: a
+    tile that ends before that state began stays as it is. Otherwise it depends on that state.
+
+    Returns:
+        None if that is known of the content of the tile only: at the end of the history, and of
+        lanes whose rows depend on what comes later.
+    """
+    history = tree.history
+    end_ns = place.start_ns + BINS * place.bin_ns
+    if kind not in {"state", "counter", "group"} or end_ns > history.end_ns:
+        return None
+    if place.start_ns < history.start_ns:
+        return None
+    blocks = tree.blocks.get(kind, [])
+    if kind == "group":
+        if not 0 <= block < len(tree.lanes):
+            return None
+        quarks = tree.quarks([block])
+    elif 0 <= block < len(blocks):
+        quarks = np.unique(blocks[block].quarks)
+    else:
+        return None
+    try:
+        last = history.intervals(quarks, history.end_ns - 1, history.end_ns)
+    except InputError:
+        return None
+    inside = np.flatnonzero(last.start_ns < end_ns).tolist()
+    rows = [(int(last.quark[row]), int(last.start_ns[row]), last.value[row]) for row in inside]
+    return repr(sorted(rows, key=lambda row: row[0]))
+
+
 def _state(tree: LaneTree, block: Block, place: Place) -> Tile:
     found = tree.history.state_tile(block.quarks, place.start_ns, place.bin_ns, BINS)
     names = [str(name) for name in named(found.states).to_list()]
