@@ -331,6 +331,20 @@ def test_one_file_shows_the_same_without_a_network(
     assert complaints == []
 
 
+def test_a_notebook_shows_the_page_in_a_frame(online: BrowserContext) -> None:
+    shown = meantime.view(history_from_picture("disk0  aab."))._repr_html_()
+    page = online.new_page()
+    complaints: list[str] = []
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.set_content(f"<p>Out[1]</p>{shown}")
+    inside = page.frame_locator("iframe")
+    inside.locator("main[aria-busy=false]").wait_for(state="attached")
+
+    assert inside.locator(".lane-name >> text=disk0").count() == 1
+    assert complaints == []
+    page.close()
+
+
 def test_the_tour_of_the_demo_is_walked_by_keys(view: View) -> None:
     page = view(session=demo_session())
     page.wait_for_selector(".tour >> text=1 of 6")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
+from html import escape
 from typing import TYPE_CHECKING, ClassVar
 
 from meantime.server.onefile import MOST_BYTES, page
@@ -67,9 +67,11 @@ class View(Picture):
         serve(self._session, port=port, browser=browser, notify=notify or print)
 
     def _repr_html_(self) -> str:
-        file = b64encode(b"".join(self.render("html"))).decode()
+        # not as a data: address, of which browsers allow some 2 MB; the page of the notebook is out
+        # of its reach
+        page = escape(b"".join(self.render("html")).decode())
         return (
-            f'<iframe src="data:text/html;base64,{file}"'
+            f'<iframe sandbox="allow-scripts allow-downloads" srcdoc="{page}"'
             f' style="width:100%;height:{_NOTEBOOK_HEIGHT_PX}px;border:0"></iframe>'
         )
 
@@ -90,6 +92,8 @@ def view(
     >>> from meantime.testing import history_from_picture
     >>> view(history_from_picture("disk0  aab."))
     <View of 'history'>
+
+    A notebook shows the result of a cell in a frame: the page in one file.
 
     Args:
         sources: Paths or histories; the first has the time axis.
