@@ -16,6 +16,7 @@ import meantime
 from meantime.cli import cli
 from meantime.errors import UsageError
 from meantime.history import HistoryBuilder
+from meantime.history.store import Store
 from meantime.query.durations import span_statistics
 from meantime.query.handles import choose_lanes
 from meantime.query.threads import thread_quarks
@@ -715,8 +716,46 @@ def test_a_damaged_segment_is_said_on_its_tiles(tmp_path: Path) -> None:
     directory, arrays = page.tile("0/1/state/0/4/0")
 
     assert segment.name in directory["damaged"]
-    assert arrays == {}
+    # what is after the history can be read: it has no states
+    ((first, last),) = directory["damaged_bins"]
+    assert (first, last) == (0, -(-5_000 // 16))
+    assert not arrays["shares"][:, :last].any()
     assert page.ask("/statistics?file=0").status == 400
+
+
+def test_a_tile_around_a_damaged_segment_has_what_can_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Store.__init__, "__defaults__", (100,))
+
+    def write(path: Path) -> Path:
+        with HistoryBuilder(path) as builder:
+            disk = builder.quark("disk0")
+            for time_ns in range(500):
+                builder.modify(time_ns, disk, "abc"[time_ns % 3] + str(time_ns // 200))
+        return path
+
+    whole, damaged = write(tmp_path / "whole.mth"), write(tmp_path / "damaged.mth")
+    segment = sorted((damaged / "segments").glob("*.seg"))[2]
+    data = bytearray(segment.read_bytes())
+    data[-40] ^= 0xFF
+    segment.write_bytes(data)
+
+    good, all_arrays = Page(str(whole)).tile("0/1/state/0/0/0")
+    bad, arrays = Page(str(damaged)).tile("0/1/state/0/0/0")
+
+    assert segment.name in bad["damaged"]
+    ((first, last),) = bad["damaged_bins"]
+    assert 100 <= first < last < 400
+    assert not arrays["shares"][:, first:last].any()
+    for bins in (slice(0, first), slice(last, 512)):
+        assert np.array_equal(arrays["shares"][:, bins], all_arrays["shares"][:, bins])
+        longest = arrays["shares"][0, bins, 1] > 0
+        names = [
+            np.array(each["states"])[found["codes"][0, bins, 0]][longest].tolist()
+            for each, found in ((good, all_arrays), (bad, arrays))
+        ]
+        assert names[0] == names[1]
 
 
 def test_a_history_without_anything_opens() -> None:

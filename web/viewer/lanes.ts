@@ -131,7 +131,7 @@ export abstract class TileLane implements Lane {
     const scale = image.width / this.scene.spanNs;
     for (const { tile, from, to, origin } of this.pieces()) {
       const row = tile.laneIndex.get(this.index);
-      if (row === undefined) continue;
+      if (row === undefined || (tile.damaged && !tile.damaged_bins)) continue;
       const { binNs } = tile;
       const first = Math.max(0, Math.floor((from - origin) / binNs));
       const last = Math.min(BINS, Math.ceil((to - origin) / binNs));
@@ -146,8 +146,12 @@ export abstract class TileLane implements Lane {
   /** Hatches what could not be read. */
   protected damage(image: LaneImage, top: number, height: number): void {
     const scale = image.width / this.scene.spanNs;
-    for (const { tile, from, to } of this.pieces()) {
-      if (tile.damaged) hatch(image, from * scale, to * scale, top, height, this.scene.inks.faint);
+    for (const { tile, from, to, origin } of this.pieces()) {
+      if (!tile.damaged) continue;
+      for (const [first, last] of tile.damaged_bins ?? [[0, BINS]]) {
+        const [left, right] = [Math.max(from, origin + first * tile.binNs), Math.min(to, origin + last * tile.binNs)];
+        if (left < right) hatch(image, left * scale, right * scale, top, height, this.scene.inks.faint);
+      }
     }
   }
 }

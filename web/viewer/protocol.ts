@@ -275,6 +275,8 @@ export interface RawTile {
   bins: number;
   lanes: number[];
   damaged: string | null;
+  /** The ranges of bins that could not be read; all if it is not there. */
+  damaged_bins?: [number, number][];
   states?: string[];
   /** Of each state, its class and its place in the stack. */
   classes?: (string | null)[];

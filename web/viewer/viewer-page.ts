@@ -323,6 +323,8 @@ export class ViewerPage {
     if (this.wasBroken || session.tiles.problem) {
       notices.push({ key: "", title: "No answer.", text: this.wasBroken ? "The server has ended or does not answer; what is on the page stays." : session.tiles.problem, actions: [] });
     }
+    const { damage } = session.tiles;
+    if (damage) notices.push({ key: `damage ${damage}`, title: "Damaged.", text: `${damage}. What cannot be read is hatched.`, actions: [] });
     for (const file of session.files) {
       const { info } = file;
       if (info.status === "reading") {

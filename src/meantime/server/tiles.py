@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from meantime.columns import Int32s, Int64s
+    from meantime.history import History
+    from meantime.history.tiles import StateTile
     from meantime.server.lanes import Block, LaneTree, PackedBlock, SpanBlock
 
     Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
@@ -185,10 +187,68 @@ def standing(tree: LaneTree, kind: str, block: int, place: Place) -> str | None:
 
 
 def _state(tree: LaneTree, block: Block, place: Place) -> Tile:
-    found = tree.history.state_tile(block.quarks, place.start_ns, place.bin_ns, BINS)
+    try:
+        found = tree.history.state_tile(block.quarks, place.start_ns, place.bin_ns, BINS)
+    except InputError as error:
+        return _around_damage(tree, block, place, error)
     names = [str(name) for name in named(found.states).to_list()]
     arrays: Arrays = {"shares": found.shares, "codes": found.codes}
     return Tile("state", place, block.lanes, arrays, _states(names))
+
+
+def _around_damage(tree: LaneTree, block: Block, place: Place, error: InputError) -> Tile:
+    """Return a tile of the bins that can be read.
+
+    Raises:
+        InputError: If there are none.
+    """
+    parts = _readable(tree.history, block.quarks, place, 0, BINS)
+    if not parts:
+        raise error
+    known = _Known()
+    shares = np.zeros((len(block.quarks), BINS, 5), np.uint8)
+    codes = np.zeros((len(block.quarks), BINS, 3), np.int32)
+    damaged = np.ones(BINS, bool)
+    for first, found in parts:
+        bins = slice(first, first + found.shares.shape[1])
+        table = known.codes(named(found.states).to_list())
+        shares[:, bins] = found.shares
+        codes[:, bins] = table[found.codes] if len(table) else 0
+        damaged[bins] = False
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], damaged, [False]]))).tolist()
+    more = {"damaged": str(error), "damaged_bins": list(zip(edges[::2], edges[1::2], strict=True))}
+    arrays: Arrays = {"shares": shares, "codes": codes}
+    return Tile("state", place, block.lanes, arrays, {**_states(known.names), **more})
+
+
+def _readable(
+    history: History, quarks: Int32s, place: Place, first: int, last: int
+) -> list[tuple[int, StateTile]]:
+    """Return the parts of some bins that can be read: the first bin of each, and its states."""
+    start_ns = place.start_ns + first * place.bin_ns
+    try:
+        return [(first, history.state_tile(quarks, start_ns, place.bin_ns, last - first))]
+    except InputError:
+        if last - first == 1:
+            return []
+        middle = (first + last) // 2
+        return [
+            *_readable(history, quarks, place, first, middle),
+            *_readable(history, quarks, place, middle, last),
+        ]
+
+
+class _Known:
+    """Names by code, of several tables."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def codes(self, names: Sequence[object]) -> Int32s:
+        """Return the code of each name of a table."""
+        texts = [str(name) for name in names]
+        self.names += [text for text in dict.fromkeys(texts) if text not in self.names]
+        return np.array([self.names.index(text) for text in texts], np.int32)
 
 
 def _states(names: Sequence[str]) -> dict[str, Any]:
