@@ -549,7 +549,7 @@ export class LaneTree {
           class: `lane-name level${lane.level}${heads(lane) ? " heads" : ""}${isSticky ? " sticky" : ""}${lane === this.marked ? " current" : ""}`,
           style: `top:${at - above}px;height:${above || height}px`,
           title: lane.title,
-          attributes: { role: "treeitem", "aria-level": String(lane.level), ...(lane.opens ? { "aria-expanded": String(lane.open) } : {}), "aria-selected": String(lane === this.marked) },
+          attributes: { role: "treeitem", "aria-label": [lane.title, lane.detail, lane.sub].filter(Boolean).join(", "), "aria-level": String(lane.level), ...(lane.opens ? { "aria-expanded": String(lane.open) } : {}), "aria-selected": String(lane === this.marked) },
         },
         h(
           "div",

@@ -26,6 +26,7 @@ export function remember(session: Session, fields: Fields, isStep: boolean): voi
       v: view.isWhole ? null : `${session.originNs + view.startNs}_${session.originNs + view.endNs}`,
       r: range && `${session.originNs + range.from}_${session.originNs + range.to}`,
       mark: session.mark === null ? null : String(session.originNs + session.mark),
+      band: session.band && [session.band.periodNs, session.originNs + session.band.originNs, session.band.from, session.band.to].join("_"),
       at: thing && `${thing.row}@${thing.startNs}@${thing.lane.key}`,
       tab: fields.tab === "over" ? null : fields.tab,
       by: fields.by,
@@ -50,6 +51,7 @@ export interface Recalled extends Fields {
   /** The selected thing: its row, its start in the file's time, and its lane's key. */
   thing: { row: number; ns: bigint; key: string } | null;
   mark: bigint | null;
+  band: [periodNs: bigint, originNs: bigint, from: bigint, to: bigint] | null;
   toggles: string[];
   /** Which files are moved by how much. */
   moves: [file: number, ns: bigint][];
@@ -62,9 +64,11 @@ export function recall(): Recalled {
   const parts = readAddress();
   const list = (name: string) => (parts.get(name) ?? "").split(SEPARATOR).filter(Boolean);
   const at = /^(\d+)@(-?\d+)@([^]*)$/.exec(parts.get("at") ?? "");
+  const band = /^(\d{1,19})_(-?\d{1,19})_(\d{1,19})_(\d{1,19})$/.exec(parts.get("band") ?? "");
   return {
     view: pair(parts.get("v")),
     range: pair(parts.get("r")),
+    band: band && (band.slice(1).map(BigInt) as [bigint, bigint, bigint, bigint]),
     mark: /^-?\d{1,19}$/.test(parts.get("mark") ?? "") ? BigInt(parts.get("mark")!) : null,
     thing: at && { row: Number(at[1]), ns: BigInt(at[2]!), key: at[3]! },
     tab: parts.get("tab") ?? "over",

@@ -195,7 +195,10 @@ export function describeRange(session: Session): Node[] {
     h("div", { class: "figure", title: exact(to - from) }, duration(to - from, 4)),
     h("p", { class: "muted" }, `${instant(from)} to ${instant(to)}`),
   ];
-  const { file } = session;
+  const { band, file } = session;
+  if (band) {
+    rows.push(h("h2", {}, "Band of the heat map"), fact("offsets", `${duration(band.from)} to ${duration(band.to)}`, `${exact(band.from)} to ${exact(band.to)}`), fact("of each", duration(band.periodNs), exact(band.periodNs)));
+  }
   const wall = session.files[0]?.info.clock.utc_at_origin_ns ?? null;
   if (wall !== null) rows.push(fact("UTC", utc(BigInt(wall) + session.originNs + from).slice(11, 26), utc(BigInt(wall) + session.originNs + from)));
   if (isWhole) {

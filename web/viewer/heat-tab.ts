@@ -18,6 +18,7 @@ const STOPS = {
 /** Where the least value is on the ramp. */
 const LEAST = 0.12;
 const HEAD_PX = 20;
+const DRAG_PX = 5;
 
 export function ramp(part: number, dark: boolean): number {
   const stops = dark ? STOPS.dark : STOPS.light;
@@ -60,12 +61,36 @@ export class HeatTab {
       else tooltip.hide();
     });
     this.canvas.addEventListener("pointerleave", () => tooltip.hide());
-    this.canvas.addEventListener("click", (event) => {
+    let begun: { row: number; y: number } | null = null;
+    this.canvas.addEventListener("pointerdown", (event) => {
       const found = this.cellAt(event);
-      if (!found || !this.heat) return;
+      begun = found && { row: found.row, y: event.clientY };
+      if (found) this.canvas.setPointerCapture(event.pointerId);
+    });
+    this.canvas.addEventListener("pointermove", (event) => {
+      const found = begun && Math.abs(event.clientY - begun.y) >= DRAG_PX ? this.cellAt(event) : null;
+      if (begun && found) this.select(Math.min(begun.row, found.row), Math.max(begun.row, found.row) + 1);
+    });
+    this.canvas.addEventListener("pointerup", (event) => {
+      const found = begun && Math.abs(event.clientY - begun.y) < DRAG_PX ? this.cellAt(event) : null;
+      begun = null;
+      if (!found) return;
       const from = this.session.inView(this.file!, found.startNs);
+      this.session.band = null;
       this.session.setRange({ from: from < 0n ? 0n : from, to: found.endNs - found.startNs + from });
     });
+    this.canvas.addEventListener("pointercancel", () => (begun = null));
+  }
+
+  /** Selects rows: what happens at these offsets of every period. */
+  private select(first: number, last: number): void {
+    const heat = this.heat!;
+    const periodNs = BigInt(heat.period_ns);
+    const edge = (row: number) => (BigInt(row) * periodNs + BigInt(heat.rows) - 1n) / BigInt(heat.rows);
+    this.session.thing = null;
+    this.session.band = { periodNs, originNs: this.session.inView(this.file!, BigInt(heat.origin_ns)), from: edge(first), to: edge(last) };
+    this.session.setRange(null);
+    this.draw();
   }
 
   private set(periodNs: bigint | null): void {
@@ -132,7 +157,17 @@ export class HeatTab {
       image.fill(x, y, Math.max(1, columnAt(column + 1) - x - gap), Math.max(1, rowAt(row) - y), colors[Math.round(shade(value) * 255)]!);
     }
     image.put();
+    this.drawBand(image.context, width, height);
     this.drawText(image.context, width, height, isTime, dark);
+  }
+
+  private drawBand(context: CanvasRenderingContext2D, width: number, height: number): void {
+    const { band } = this.session;
+    if (!band || band.periodNs !== BigInt(this.heat!.period_ns)) return;
+    const y = (ns: bigint) => HEAD_PX + (height - HEAD_PX - 4) * (1 - Number(ns) / Number(band.periodNs));
+    context.strokeStyle = themeColor("--accent");
+    context.lineWidth = 2;
+    context.strokeRect(-2, y(band.to), width + 4, y(band.from) - y(band.to));
   }
 
   private drawText(context: CanvasRenderingContext2D, width: number, height: number, isTime: boolean, dark: boolean): void {

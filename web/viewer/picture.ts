@@ -11,7 +11,7 @@ import { Viewport } from "../shared/viewport";
 import { GroupLane, PackedLane, SpanLane, StateLane, TileLane } from "./lanes";
 import type { Note } from "./protocol";
 import { Scene } from "./scene";
-import type { Session, ShownFlow, Thing } from "./session";
+import type { Band, Session, ShownFlow, Thing } from "./session";
 import type { FileModel } from "./model";
 
 /** So many hatched ranges are drawn; closer ones would be one grey. */
@@ -19,6 +19,9 @@ const MOST_LOST = 400;
 const VEIL = 6 / 11;
 const MAP_PX = 36;
 const HOLD_MS = 600;
+const BAND_VEIL = 0.7;
+/** The parts of shorter periods cannot be told apart. */
+const LEAST_PERIOD_PX = 3;
 const BOLD_FONT = `600 ${LABEL_FONT}`;
 const PADDING_PX = 5;
 /** The name of a state that a label covers is at most so long. */
@@ -93,6 +96,7 @@ export class Picture {
     const { context, widthPx: width, heightPx: height } = tree;
     this.drawLost();
     this.drawBlocks();
+    if (session.band) this.drawBand(session.band);
     if (session.range) {
       const left = this.x(session.range.from);
       const right = this.x(session.range.to);
@@ -121,6 +125,25 @@ export class Picture {
     for (const flow of session.flows) this.arrow(flow);
     if (session.hovered) this.outline(session.hovered, scene.inks.faintText, 1);
     if (session.thing) this.outline(session.thing, scene.inks.accentText, 2);
+  }
+
+  /** Dims what is not in the selected part of each period. */
+  private drawBand({ periodNs, originNs, from, to }: Band): void {
+    const { session } = this;
+    const { context, widthPx: width, heightPx: height } = session.tree;
+    const period = Number(periodNs) / session.perPixel;
+    if (period < LEAST_PERIOD_PX) return;
+    const first = (session.view.startNs - originNs) / periodNs - 1n;
+    context.globalAlpha = BAND_VEIL;
+    context.fillStyle = css(session.scene.inks.background);
+    for (let at = first; ; at++) {
+      const begin = originNs + at * periodNs;
+      // from the end of the band to its next begin
+      const [left, right] = [this.x(begin + to), this.x(begin + periodNs + from)];
+      if (left > width) break;
+      if (right > 0) context.fillRect(Math.max(0, left), 0, Math.min(width, right) - Math.max(0, left), height);
+    }
+    context.globalAlpha = 1;
   }
 
   private outline(box: Pick<Thing, "lane" | "row" | "startNs" | "endNs">, color: string, thick: number): void {

@@ -83,6 +83,14 @@ export interface Thing {
   at: At | null;
 }
 
+/** A part of every period: offsets in nanoseconds, and where a period begins in the view. */
+export interface Band {
+  periodNs: bigint;
+  originNs: bigint;
+  from: bigint;
+  to: bigint;
+}
+
 export interface ShownFlow extends Flow {
   file: FileModel;
 }
@@ -101,6 +109,8 @@ export class Session {
   private readonly ofFile = new Map<FileModel, TileLane[]>();
   originNs = 0n;
   range: Range | null = null;
+  /** What is selected of every period in the heat map. */
+  band: Band | null = null;
   /** A marked time, in nanoseconds from the left edge of the whole. */
   mark: bigint | null = null;
   thing: Thing | null = null;
@@ -171,6 +181,7 @@ export class Session {
     view.grow(end > start ? end - start : 1n);
     if (isFirst || isWhole) view.reset();
     else if (moved) view.show(from - start, to - start);
+    if (moved && !isFirst && this.band) this.band = { ...this.band, originNs: this.band.originNs - moved };
     if (moved && !isFirst && this.mark !== null) this.mark -= moved;
     if (moved && !isFirst && this.range) this.range = { from: this.range.from - moved, to: this.range.to - moved };
   }
@@ -370,8 +381,9 @@ export class Session {
   }
 
   clear(): boolean {
-    if (!this.thing && !this.range && this.mark === null) return false;
-    if (!this.thing && !this.range) this.mark = null;
+    if (!this.thing && !this.range && this.mark === null && !this.band) return false;
+    if (!this.thing && !this.range && this.band) this.band = null;
+    else if (!this.thing && !this.range) this.mark = null;
     this.thing = null;
     this.setRange(null);
     return true;

@@ -847,6 +847,8 @@ export class ViewerPage {
     else session.view.reset();
     session.range = wanted.range && { from: wanted.range[0] - session.originNs, to: wanted.range[1] - session.originNs };
     session.mark = wanted.mark === null ? null : wanted.mark - session.originNs;
+    const { band } = wanted;
+    session.band = band && band[0] > 0n ? { periodNs: band[0], originNs: band[1] - session.originNs, from: band[2], to: band[3] } : null;
     this.answers.by = wanted.by as By | null;
     this.answers.panel.open(wanted.tab);
     this.clock.value = wanted.clock;
@@ -1138,5 +1140,8 @@ const HANDS = [
   { what: "long press, then drag", help: "select a range" },
   { what: "the signs beside a name", help: "keep a lane at the top, hide it" },
   { what: "drag in the minimap", help: "move the part in view" },
+  { what: "click on the time axis", help: "mark a time: what was everything doing?" },
+  { what: "drag in the heat map", help: "select a part of every period" },
+  { what: "drag a name", help: "move the lane" },
 ];
 
