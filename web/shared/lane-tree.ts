@@ -439,6 +439,12 @@ export class LaneTree {
     }
   }
 
+  /** Scrolls until a lane is at the top. */
+  showAtTop(lane: Lane): void {
+    const top = this.topOf(lane);
+    if (top !== null) this.scrollBy(top - this.stickyPx);
+  }
+
   /** Called when a lane was opened or closed. */
   toggled: (lane: Lane) => void = () => {};
 

@@ -7,6 +7,9 @@
 /** Without the hues of running and blocked states. */
 const HUES = [46, 66, 88, 110, 132, 190, 208, 228, 250, 272, 294, 316, 340];
 
+/** How far the next hue is that is tried, so that it differs clearly. */
+const RING_STEP = 5;
+
 /** FNV-1a of a text's UTF-16 code units, with its bits mixed. */
 export function hash(text: string): number {
   let code = 2166136261;
@@ -124,6 +127,24 @@ function hueOf(name: string, quiet: boolean | null): number {
   const code = hash(name);
   const byName = quiet === false;
   return HUES[(byName ? code : hash(moduleOf(name))) % HUES.length]! + ((code >>> 7) % 3) * 6 - 6;
+}
+
+/**
+ * The colours of a legend with few names, as swatches and bars have them: no two have the same hue. They depend on the
+ * set of names only; of more names than hues, each has its own colour.
+ */
+export function legendColors(names: readonly string[], dark: boolean): Map<string, number> {
+  if (names.length > HUES.length) return new Map(names.map((name) => [name, markColor(name, null, dark)]));
+  const taken = new Set<number>();
+  return new Map(
+    [...names].sort().map((name) => {
+      let at = hash(moduleOf(name)) % HUES.length;
+      while (taken.has(at)) at = (at + RING_STEP) % HUES.length;
+      taken.add(at);
+      const hue = HUES[at]! + ((hash(name) >>> 7) % 3) * 6 - 6;
+      return [name, packed(oklch(dark ? 0.72 : 0.64, dark ? 0.13 : 0.135, hue))];
+    }),
+  );
 }
 
 /** The packed colour of each name, for boxes with labels. */

@@ -314,7 +314,7 @@ export class Answers {
   private rowColor(row: StatisticsRow, by: string): number | null {
     const { file } = this.session;
     if (!file) return null;
-    if (by === "state") return file.states.pixels[file.states.id(row.key)]!;
+    if (by === "state") return file.states.colorOf(row.key);
     return by === "name" ? file.names.marks[file.names.id(row.key)]! : null;
   }
 

@@ -24,13 +24,13 @@ export function swatch(pixel: number): HTMLElement {
 }
 
 function statePixel(file: FileModel, state: string | null): number | null {
-  return state === null || state === "" ? null : file.states.pixels[file.states.id(state)]!;
+  return state === null || state === "" ? null : file.states.colorOf(state);
 }
 
 /** The colour of what a lane has of this name. */
 export function pixelOfName(lane: TileLane, text: string): number {
   const { file } = lane;
-  if (lane.kind === "state" || lane.kind === "packed" || lane.kind === "group") return file.states.pixels[file.states.id(text)]!;
+  if (lane.kind === "state" || lane.kind === "packed" || lane.kind === "group") return file.states.colorOf(text);
   return file.names.marks[file.names.id(text)]!;
 }
 

@@ -1,6 +1,6 @@
 /** The files that are open: their lanes, their states and names with colours, their place on the axis. */
 
-import { atNight, isLibrary, isOwn, markColor, nameColor } from "../shared/name-colors";
+import { atNight, isLibrary, isOwn, legendColors, markColor, nameColor } from "../shared/name-colors";
 import { pixelOf } from "../shared/lane-image";
 import { CLASS_COLORS } from "../shared/state-classes";
 import type { FileInfo, Finding, LaneTable, RawTile } from "./protocol";
@@ -65,7 +65,8 @@ export class StateTable {
   readonly names: string[] = [];
   readonly ranks: number[] = [];
   readonly quiet: boolean[] = [];
-  pixels = new Uint32Array(64);
+  private colors = new Uint32Array(64);
+  private isPainted = false;
   private readonly ids = new Map<string, number>();
   private readonly given: ({ light: number; dark: number } | null)[] = [];
   private isDark = false;
@@ -88,7 +89,7 @@ export class StateTable {
     this.quiet[id] = name === "sleep" || name === "idle";
     const colors = name === null ? undefined : CLASS_COLORS[name];
     if (colors) this.given[id] ??= { light: pixelOf(colors[0]), dark: pixelOf(colors[1]) };
-    this.paint(id);
+    this.isPainted = false;
   }
 
   id(name: string): number {
@@ -100,19 +101,33 @@ export class StateTable {
     this.ranks.push(RANK);
     this.quiet.push(false);
     this.given.push(null);
-    if (id >= this.pixels.length) this.pixels = grown(this.pixels);
-    this.paint(id);
+    if (id >= this.colors.length) this.colors = grown(this.colors);
+    this.isPainted = false;
     return id;
   }
 
   recolor(dark: boolean): void {
     this.isDark = dark;
-    for (let id = 0; id < this.names.length; id++) this.paint(id);
+    this.isPainted = false;
   }
 
-  private paint(id: number): void {
-    const given = this.given[id];
-    this.pixels[id] = given ? (this.isDark ? given.dark : given.light) : markColor(this.names[id]!, null, this.isDark);
+  colorOf(name: string): number {
+    const id = this.id(name);
+    return this.pixels[id]!;
+  }
+
+  /** The colours of states, by id. */
+  get pixels(): Uint32Array {
+    if (!this.isPainted) {
+      this.isPainted = true;
+      const { names, given, isDark } = this;
+      const own = legendColors(names.filter((_, id) => !given[id]), isDark);
+      names.forEach((name, id) => {
+        const colors = given[id];
+        this.colors[id] = colors ? (isDark ? colors.dark : colors.light) : own.get(name)!;
+      });
+    }
+    return this.colors;
   }
 }
 

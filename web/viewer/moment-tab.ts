@@ -58,7 +58,7 @@ export class MomentTab {
         last = group.lane;
         const of = isFirst ? file.table!.name[group.lane]! : "";
         const isState = group.kind === "state" || group.kind === "packed";
-        const pixel = isState ? file.states.pixels[file.states.id(group.name)]! : file.names.marks[file.names.id(group.name)]!;
+        const pixel = isState ? file.states.colorOf(group.name) : file.names.marks[file.names.id(group.name)]!;
         const light = h("button", { class: "bare state-name", title: `Light ${group.name} in all lanes`, on: { click: () => this.actions.light(group.name) } }, h("i", { class: "swatch", style: `background:${css(pixel)}` }), name(group.name));
         return h("tr", { class: isFirst ? "first" : "" }, h("th", { attributes: { scope: "row" } }, name(of)), h("td", {}, light), h("td", { class: "count" }, grouped(group.count)), h("td", { class: "chips" }, ...this.chips(file, moment, group)));
       });

@@ -109,6 +109,8 @@ export class Session {
   private readonly ofFile = new Map<FileModel, TileLane[]>();
   originNs = 0n;
   range: Range | null = null;
+  /** The file that was chosen at the top of the page. */
+  chosen: FileModel | null = null;
   /** What is selected of every period in the heat map. */
   band: Band | null = null;
   /** A marked time, in nanoseconds from the left edge of the whole. */
@@ -340,10 +342,14 @@ export class Session {
     return this.range ?? { from: this.view.startNs, to: this.view.endNs < this.view.widthNs ? this.view.endNs : this.view.widthNs };
   }
 
-  /** The file that answers are about: that of the selection, otherwise the first that can be drawn. */
+  /** The file that answers are about: that of the selection or the chosen one, otherwise the first with anything in the range. */
   get file(): FileModel | null {
     const current = this.tree.current;
-    return this.thing?.lane.file ?? (current instanceof TileLane ? current.file : null) ?? this.files.find(({ table }) => table) ?? null;
+    const known = this.thing?.lane.file ?? (current instanceof TileLane ? current.file : null) ?? this.chosen;
+    if (known?.table) return known;
+    const drawn = this.files.filter(({ table }) => table);
+    const { from, to } = this.asked;
+    return drawn.find((file) => this.inFile(file, from) < this.inFile(file, to)) ?? drawn[0] ?? null;
   }
 
   /** A time of the view as one of a file, within what the file has. */

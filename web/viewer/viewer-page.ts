@@ -20,7 +20,7 @@ import type { Recalled } from "./address";
 import { Answers } from "./answers";
 import type { By } from "./answers";
 import { tip } from "./facts";
-import { PackedLane, SpanLane, TileLane } from "./lanes";
+import { FileLane, PackedLane, SpanLane, TileLane } from "./lanes";
 import { quoted } from "./command";
 import type { FileModel } from "./model";
 import { Picture } from "./picture";
@@ -307,6 +307,7 @@ export class ViewerPage {
         const { info } = file;
         const length = info.start_ns !== null && info.end_ns !== null ? duration(BigInt(info.end_ns) - BigInt(info.start_ns)) : info.status;
         const made = button(null, `${info.name}: show all of it`, () => this.showFile(file), { class: "file printed" });
+        if (session.files.length > 1) made.setAttribute("aria-pressed", String(session.chosen === file));
         made.append(h("bdi", {}, shown(info.name)), h("span", { class: "muted" }, length));
         if (info.status === "reading" || info.status === "following") made.append(h("span", { class: "badge live" }, info.status));
         return made;
@@ -395,8 +396,16 @@ export class ViewerPage {
   private showFile(file: FileModel): void {
     const { start_ns, end_ns } = file.info;
     if (start_ns === null || end_ns === null) return;
+    const { session } = this;
     this.step();
-    this.session.go(this.session.inView(file, BigInt(start_ns)), this.session.inView(file, BigInt(end_ns)));
+    session.chosen = session.files.length > 1 ? file : null;
+    session.tree.current = null;
+    if (session.thing && session.thing.lane.file !== file) session.select(null);
+    const head = session.lanes.find((lane) => lane instanceof FileLane && lane.file === file);
+    if (head) session.tree.showAtTop(head);
+    session.go(session.inView(file, BigInt(start_ns)), session.inView(file, BigInt(end_ns)));
+    this.answers.invalidate();
+    this.showFiles();
   }
 
   /** The field that moves a file: the time of the axis at which it begins. */
@@ -847,6 +856,8 @@ export class ViewerPage {
     else session.view.reset();
     session.range = wanted.range && { from: wanted.range[0] - session.originNs, to: wanted.range[1] - session.originNs };
     session.mark = wanted.mark === null ? null : wanted.mark - session.originNs;
+    session.chosen = wanted.file === null ? null : (session.files[wanted.file] ?? null);
+    this.showFiles();
     const { band } = wanted;
     session.band = band && band[0] > 0n ? { periodNs: band[0], originNs: band[1] - session.originNs, from: band[2], to: band[3] } : null;
     this.answers.by = wanted.by as By | null;
